@@ -131,9 +131,9 @@ def bench(ctx: click.Context, /, **values: Any) -> Any:
     flinknet bench demo head-of-line
         why there is credit
 
-    Without a command, options are those of `bench run`. A comma list for any network setting, by
-    option or by -D, makes a sweep. Durations (5ms, 3s) and sizes (100b, 32kb) are written as in
-    Flink.
+    Without a command, the options are those of `bench run`. A comma list of values for a network
+    setting, as an option or with -D, makes a sweep. Durations (5ms, 3s) and sizes (100b, 32kb) are
+    written as in Flink.
     """
     if ctx.invoked_subcommand is not None:
         return None

@@ -73,8 +73,8 @@ class _Attempt:
 @click.option(
     "--control/--no-control",
     default=True,
-    help="Run the recorded setting first: it shows whether this machine is as fast as that of the"
-    " recording, and the changes are against it. [default: control]",
+    help="Run the recorded setting first. This shows whether this machine is as fast as that of the"
+    " recording, and changes are relative to this run. [default: control]",
 )
 @out_option
 @json_option
@@ -87,15 +87,15 @@ def again(executor: Executor | None, /, **values: Any) -> None:
     \b
     flinknet bench again runs/run-0001 --buffer-timeout 0,5ms,50ms
 
-    The records of RUN leave at the same instants over real sockets, and each measurement stands
-    next to what the model predicted from the trace. The recorded setting runs first, as a control:
-    what it gives now is compared with the recording, and the other settings with it. With
-    --duration, only the records of the first TIME are sent; of a run at the highest rate, new
-    records for that long. Keys that are not given are as recorded.
+    The records of RUN are sent at the same instants over real sockets, and each measurement is
+    shown next to what the model predicted from the trace. The recorded setting runs first, as a
+    control: it is compared with the recording, and the other settings are compared with it. With
+    --duration, only the records of the first TIME are sent; if RUN was at the highest rate, new
+    records are sent for that long. Keys that are not given are as recorded.
 
     RUN may also be a recording of a real Flink by `trace tap` or `trace import`. Then each channel
-    gets as many records, all of the same size, at instants that agree with the recorded buffers.
-    What the recording lacks is printed.
+    gets as many records as were recorded, all of the same size, at instants that agree with the
+    recorded buffers. What the recording lacks is printed.
     """
     from flinknet.replay.advise.caveats import warnings_of
     from flinknet.replay.rerun import (

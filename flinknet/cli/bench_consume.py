@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     "--partition",
     metavar="ID",
     multiple=True,
-    help="The ResultPartitionID to read: as Flink's logs print it,"
-    " DATASET#PARTITION@GRAPH_VERTEX_SUBTASK_ATTEMPT, or the 120 hexadecimal digits of its bytes."
-    " May be repeated; all come over one connection.",
+    help="The ResultPartitionID to read, as Flink's logs print it"
+    " (DATASET#PARTITION@GRAPH_VERTEX_SUBTASK_ATTEMPT) or as the 120 hexadecimal digits of its"
+    " bytes. May be repeated; all are read over one connection.",
 )
 @click.option(
     "--subpartition",
@@ -43,12 +43,16 @@ if TYPE_CHECKING:
 @click.option(
     "--stamped",
     is_flag=True,
-    help="The records have flinknet's form: check that each comes once and in order. Without it"
-    " they are counted, whatever they are.",
+    help="The records have flinknet's form: check that each arrives once and in order. Without it,"
+    " records of any form are counted.",
 )
 @load_options(
     ("records", "duration", "slow-consumer", "partition-type"),
     defaults={"duration": "to the end of the partition"},
+    helps={
+        "records": "Stop after N records, those of all channels together.",
+        "duration": "Stop after TIME.",
+    },
 )
 @output_options
 @trace_option
@@ -58,9 +62,9 @@ def consume(**values: Any) -> None:
     \b
     flinknet bench consume taskmanager-1:34567 --partition 5ca1…#0@9d2e…_bc76…_0_0
 
-    HOST:PORT is the TaskManager's data port; credit and backlog are reported. After --records or
-    --duration the rest is cancelled. A pipelined partition can be read once: choose one that no
-    task of Flink reads.
+    HOST:PORT is the TaskManager's data port. The result shows credit and backlog. After --records
+    or --duration, the rest of the partition is cancelled. A pipelined partition can be read only
+    once: choose one that no task of Flink reads.
     """
     run_peer(values, lambda interrupts: _consumer(values, interrupts))
 

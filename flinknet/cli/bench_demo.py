@@ -81,15 +81,15 @@ def demo(executor: Executor | None, /, **values: Any) -> None:
         what a paused consumer does to its neighbour on the same connection,
         without credit and with it
     flinknet bench demo head-of-line --report page.html
-        the same to click through, step by step
+        the same as a page, to click through step by step
     flinknet bench demo back-pressure
         how a slow sink reaches the source
     flinknet bench demo timeout --plot timeout.svg
         what a shorter buffer timeout costs
 
-    NAME is head-of-line, back-pressure, unaligned, debloating or timeout. A demo records no trace,
-    unless --out is given. It sets what it varies, and refuses the option for it: head-of-line sets
-    the credit model, unaligned and debloating the key of that name, timeout the buffer timeout.
+    NAME is head-of-line, back-pressure, unaligned, debloating or timeout. Traces are recorded only
+    with --out. A demo sets what it varies, and refuses options for that: head-of-line the credit
+    model, unaligned and debloating the key of that name, timeout the buffer timeout.
     """
     from flinknet.report.console import console_for
     from flinknet.report.live import view

@@ -26,15 +26,15 @@ LISTEN_DEFAULT = "127.0.0.1:0"
 @click.option(
     "--listen",
     metavar="HOST:PORT",
-    help=f"Where TaskManagers find it; port 0 for any. [default: {LISTEN_DEFAULT}]",
+    help=f"Address that TaskManagers connect to; port 0: any. [default: {LISTEN_DEFAULT}]",
 )
 @click.option(
     "--partition",
     metavar="ID",
     multiple=True,
-    help="The ResultPartitionID to serve: as Flink's logs print it,"
-    " DATASET#PARTITION@GRAPH_VERTEX_SUBTASK_ATTEMPT, or the 120 hexadecimal digits of its bytes."
-    " May be repeated, one producer each. [default: one is made up]",
+    help="The ResultPartitionID to serve, as Flink's logs print it"
+    " (DATASET#PARTITION@GRAPH_VERTEX_SUBTASK_ATTEMPT) or as the 120 hexadecimal digits of its"
+    " bytes. May be repeated, with a producer for each. [default: one is made up]",
 )
 @load_options(
     (

@@ -44,11 +44,11 @@ if TYPE_CHECKING:
 @click.option(
     "--reference",
     is_flag=True,
-    help="Add published figures of Flink and sources.",
+    help="Add published figures of Flink with their sources.",
 )
 @click.pass_obj
 def run(executor: Executor | None, /, **values: Any) -> None:
-    """Measure an exchange; what plain `flinknet bench` does.
+    """Measure an exchange; the same as plain `flinknet bench`.
 
     \b
     flinknet bench run
@@ -72,7 +72,7 @@ def run(executor: Executor | None, /, **values: Any) -> None:
 
     Producers and consumers run in TaskManager processes on this machine and speak Flink's own
     protocol. With a rate, latency counts from the instant at which a record was due. Uncorrected
-    latency counts from when its producer wrote it.
+    latency counts from the instant at which its producer wrote it.
     """
     from flinknet.report.bench_console import print_bench
     from flinknet.report.bench_page import bench_page

@@ -48,10 +48,11 @@ def certificates(out: str, password: str | None, hosts: tuple[str, ...], days: i
         a tap between TaskManagers that use these files
 
     DIR/config.yaml has the Flink keys that turn TLS on with these stores, and their password. The
-    password is never printed; DIR/password has it alone. Key and certificate are also there as PEM.
+    password is never printed; the file DIR/password contains nothing else. DIR also has the key and
+    the certificates as PEM. A Flink cluster can use the same config.yaml and stores.
 
-    Use them for experiments only: all TaskManagers share one key, and the authority that signed it
-    is not kept. A Flink cluster reads the same keys and stores.
+    Use them for experiments only: all TaskManagers share one key, and the authority's own key is
+    not kept.
     """
     import secrets
 

@@ -23,15 +23,15 @@ seed. A difference is the mean change within rounds, with a confidence interval 
 logarithms); columns are geometric means, whose ratio is that change. A metric that was zero in a
 round has no ratio: its means are arithmetic and its change is in its own unit.
 
-The verdict is "no difference" if the whole interval lies within 1%, "unclear" if the interval is
-wider than that and includes 0%, or the change is below 1%: more --runs narrow it. Throughput that
-would be unclear is "rate kept" if every run took all records of a given rate. The confidence
-applies to each metric and limit separately: with 95%, one metric in twenty differs by chance.
-Verdicts do not change the exit code; limits do.
+The verdict is "no difference" if the whole interval lies within 1%. It is "unclear" if the
+interval is wider than that and includes 0%, or if the change is below 1%; more --runs narrow the
+interval. Throughput that would be unclear is "rate kept" if every run took all records of a given
+rate. The confidence applies to each metric and limit separately: with 95%, one metric in twenty
+differs by chance. Verdicts do not change the exit code; limits do.
 
-Configurations that set bench options for other work (a rate, a record size, a number of tasks) are
+Configurations whose bench options make the workload differ (rate, record size, number of tasks) are
 compared with a warning: their changes are "higher" or "lower" instead of better or worse, and
---fail-if is refused, because a limit makes sense between equal workloads only. --flow-control,
+--fail-if is refused, because a limit makes sense only between equal workloads. --flow-control,
 --placement, --task-managers, --partition-type, --scheduling and --partitioner (other than
 broadcast) may differ.
 
@@ -42,16 +42,17 @@ limit, and holds when it lies within. The metrics are
   buffers (per second) cpu (cores)
 
 or the table's names for them (p99.9, buffers/s, CPU cores). The change has a sign: p99>+10% is ten
-percent more than the base, throughput<-5% five percent less. A limit that only a better candidate
-could break (p99<+10%), or none, is refused. At a fixed rate that consumers keep up with, a gate
-sees the latency of timeouts and segment sizes; a shortage of buffers, and what small segments cost,
-take --rate max and a limit on throughput.
+percent more than the baseline, throughput<-5% five percent less. A limit that only a better
+candidate could break (p99<+10%), or no candidate, is refused. At a fixed rate that consumers keep
+up with, a gate detects what timeouts and segment sizes do to latency. To detect a shortage of
+buffers, or what small segments cost, use --rate max and a limit on throughput.
 
 \b
 Exit codes:
   0    every limit holds
   1    a limit is broken; or, with limits, a candidate cannot start: no
-       TaskManager starts with its Flink keys, but with the baseline's
+       TaskManager starts with its Flink keys, but one does with the
+       baseline's
   2    the call is wrong
   3    undecided: an interval reaches across a limit (the line says how many
        runs would decide); the baseline was measured on another machine or
@@ -92,12 +93,12 @@ _EXIT_CODES = {Outcome.PASS: 0, Outcome.REGRESSION: 1, Outcome.INCONCLUSIVE: 3}
 @click.option(
     "--baseline",
     metavar="FILE",
-    help="JSON of an earlier comparison, or of bench: its candidate is the baseline.",
+    help="JSON of an earlier comparison or of bench; the candidate in it is the baseline.",
 )
 @click.option(
     "--history",
     metavar="DIR",
-    help="Add the result to those in DIR, print the trend of all, and warn of a step.",
+    help="Add the result to those in DIR, print the trend of all, and warn if there is a step.",
 )
 @click.option(
     "--repeat-disturbed",
@@ -110,7 +111,7 @@ _EXIT_CODES = {Outcome.PASS: 0, Outcome.REGRESSION: 1, Outcome.INCONCLUSIVE: 3}
 @click.option(
     "--fail-on-disturbed",
     is_flag=True,
-    help="Exit with 3 if a run is disturbed even when repeated.",
+    help="Exit with 3 if a run is still disturbed after being repeated.",
 )
 @click.option(
     "--trace/--no-trace",
@@ -123,7 +124,9 @@ _EXIT_CODES = {Outcome.PASS: 0, Outcome.REGRESSION: 1, Outcome.INCONCLUSIVE: 3}
     help="Write a comment for a pull request, in Markdown; - prints only that.",
 )
 @click.option("--junit", metavar="FILE|-", help="Write JUnit XML; - prints only that.")
-@click.option("--csv", metavar="FILE|-", help="Write a line for each run; - prints only those.")
+@click.option(
+    "--csv", metavar="FILE|-", help="Write a line for each run, as CSV; - prints only that."
+)
 @report_options
 @load_options()
 @output_options
@@ -134,13 +137,13 @@ def compare_configs(executor: Executor | None, /, configs: tuple[str, ...], **va
 
     \b
     flinknet compare-configs base buffer-timeout=5ms --rate 2k/s
-        what 5 ms does that the default does not
+        what a buffer timeout of 5 ms changes, compared with the default
     flinknet compare-configs old.toml new.toml --runs 10 --json main.json
-        two files; the more runs, the smaller the difference that can be decided
+        two files; more runs can decide smaller differences
     flinknet compare-configs main.yaml conf/config.yaml --rate 2k/s \\
         --fail-if 'p99>+10%'
-        a gate for CI, main.yaml the baseline: exits with 1 if the limit is
-        broken, with 3 if undecided
+        a gate for CI with main.yaml as the baseline: exits with 1 if the
+        limit is broken, with 3 if undecided
     flinknet compare-configs conf/config.yaml --baseline main.json \\
         --fail-if 'p99>+10%' --markdown comment.md --junit junit.xml \\
         --history results --report page.html
@@ -156,10 +159,10 @@ def compare_configs(executor: Executor | None, /, configs: tuple[str, ...], **va
       FILE.toml                 [network] with Flink keys,
                                 [workload] with bench options
       FILE.yaml                 a config.yaml of Flink, FlinkDeployment, ConfigMap
-      NAME:FILE                 a file under a name, which a history knows it by
+      NAME:FILE                 a file under a name, by which --history knows it
 
-    The first one is the baseline, and it takes two or more; with --baseline, which names an earlier
-    result, one is enough.
+    Give two or more; the first is the baseline. With --baseline, which names an earlier result, one
+    is enough.
     """
     from flinknet.report.console import console_for
     from flinknet.report.live import view

@@ -23,8 +23,8 @@ PYTHON_MIN = (3, 11)
 @click.option(
     "--start-spark",
     is_flag=True,
-    help="Also start Spark and run a small job (seconds); the first time also prepare faster"
-    " starts of Spark in the cache directory (a minute, 170 MB).",
+    help="Also start Spark and run a small job (seconds). The first time, this also makes an"
+    " archive in the cache directory with which Spark starts faster (a minute, 170 MB).",
 )
 def doctor(json: str | None, start_spark: bool) -> None:
     """Check Python, Java, Spark, loopback, clock, cores and memory.

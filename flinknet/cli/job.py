@@ -37,7 +37,7 @@ job.add_command(cluster)
 @job.command("list")
 @click.argument("directory", type=click.Path(path_type=Path), default=RUNS)
 def list_jobs(directory: Path) -> None:
-    """List the jobs and clusters that run in or below DIRECTORY (flinknet-runs).
+    """List the jobs and clusters that run in or below DIRECTORY (default: flinknet-runs).
 
     \b
     flinknet job list
@@ -78,7 +78,7 @@ def list_jobs(directory: Path) -> None:
 )
 def status(directory: Path, graph: str | None) -> None:
     """Show the job in DIRECTORY: while it runs, its vertices, TaskManagers and TCP connections, and
-    the jobs that share these; later, its result. Of a cluster, show its jobs.
+    the jobs that share these; after its end, its result. For a cluster, show its jobs.
 
     \b
     flinknet job run FILE --detached

@@ -47,9 +47,9 @@ def start(**values: Any) -> None:
     flinknet job run bench/jobs/shuffle.py --cluster session --detached
     flinknet job run bench/jobs/slow_last_stage.py --cluster session
 
-    Jobs share its TaskManagers: their network memory, and the TCP connections between them as
-    taskmanager.network.tcp-connection.enable-reuse-across-jobs and
-    taskmanager.network.max-num-tcp-connections say. Each has its own slots, result and traces.
+    Jobs share the cluster's TaskManagers and their network memory. How they share TCP connections
+    depends on taskmanager.network.tcp-connection.enable-reuse-across-jobs and
+    taskmanager.network.max-num-tcp-connections. Each job has its own slots, result and traces.
     """
     from flinknet.graph.job_config import job_config
     from flinknet.runtime.cluster.child import JobManagerSpec

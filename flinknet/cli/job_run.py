@@ -84,8 +84,8 @@ class JobCall:
 @click.option(
     "--start-condition",
     type=click.Choice(("all", "any")),
-    help="Which of its blocking inputs a task waits for: all of them, or any one; what the program"
-    " sets wins. [default: all]",
+    help="Which of its blocking inputs a task waits for: all of them, or any one. The program's own"
+    " setting overrides it. [default: all]",
 )
 @load_options(JOB_OPTIONS, defaults={"task-managers": "as many as the job needs"})
 @output_options
@@ -102,18 +102,19 @@ def run(**values: Any) -> int:
     flinknet job run bench/jobs/slow_last_stage.py -D metrics.latency.interval=1s
         with Flink's latency markers
     flinknet job run bench/jobs/shuffle.py --cluster flinknet-runs/session
-        on a cluster that runs already
+        on a cluster that is already running
 
-    FILE is a Python file with main(env); ARGUMENTS are main's. Generated sources end after
-    --duration. With metrics.latency.interval they emit latency markers, and what they show is
-    printed next to the true age of the records. `flinknet plan FILE` shows what would run where.
+    FILE is a Python file that defines main(env), which gets ARGUMENTS after the environment.
+    Generated sources end after --duration. With metrics.latency.interval they emit latency markers,
+    and the latency that the markers show is printed next to the true age of the records. `flinknet
+    plan FILE` shows what would run where.
 
-    With --cluster the job gets free slots of a running cluster: one that `flinknet job
-    cluster start` has started, or that of a --detached job. It waits for slots as long as
-    slot.request.timeout says. TaskManagers, slots and keys such as taskmanager.* are the cluster's.
-    While FILE is imported and main(env) runs, the other jobs of the cluster pause. Import modules
-    that lie next to FILE at its top: a function that imports one later may get a module of the same
-    name from another job.
+    With --cluster, the job gets free slots of a running cluster: one that `flinknet job
+    cluster start` has started, or that of a --detached job. It waits for slots for at most
+    slot.request.timeout. TaskManagers, slots and keys such as taskmanager.* are the cluster's.
+    While FILE is imported and main(env) runs, the other jobs of the cluster pause. If FILE imports
+    modules from its own directory, do so at the top of FILE: a function that imports one later may
+    get a module of the same name from another job.
     """
     from . import sweep
 

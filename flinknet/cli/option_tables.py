@@ -26,18 +26,18 @@ NETWORK_OPTIONS: Mapping[str, tuple[str, str, str]] = {
     "buffer-timeout": (
         flink.BUFFER_TIMEOUT,
         "LIST",
-        "How long a record may wait in a buffer that is not full; 0: send each record, -1: full"
-        " buffers only. [default: 100ms]",
+        "How long a record may wait in a buffer that is not full; 0 sends each record at once, -1"
+        " sends only full buffers. [default: 100ms]",
     ),
     "exclusive-buffers": (
         flink.EXCLUSIVE_BUFFERS,
         "LIST",
-        "Buffers per channel; ignored by Flink 2.x. [default: 2]",
+        "Exclusive buffers of each channel; ignored by Flink 2.x. [default: 2]",
     ),
     "floating-buffers": (
         flink.FLOATING_BUFFERS,
         "LIST",
-        "Buffers per gate, for any channel; ignored by Flink 2.x. [default: 8]",
+        "Buffers of each gate for any of its channels; ignored by Flink 2.x. [default: 8]",
     ),
     "segment-size": (flink.SEGMENT_SIZE, "LIST", "Size of a buffer. [default: 32kb]"),
     "checkpoint-interval": (
@@ -76,8 +76,7 @@ WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
         "record_size",
         value_parsers.record_size,
         "SIZE",
-        "Size of a record's value; a range of sizes 100b..1kb (uniform); or exponential:200b, the"
-        " mean of an exponential distribution.",
+        "Size of a record's value: a size, 100b..1kb (uniform) or exponential:200b (mean 200b).",
         "100b",
     ),
     "producers": WorkloadOption(
@@ -90,15 +89,15 @@ WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
         "task_managers",
         value_parsers.count("--task-managers"),
         "N",
-        "TaskManager processes.",
+        "Number of TaskManager processes.",
         "2 + one per relay",
     ),
     "placement": WorkloadOption(
         "placement",
         value_parsers.choice("--placement", PLACEMENTS),
         "|".join(PLACEMENTS),
-        "split: producers and consumers on separate TaskManagers, all channels remote. spread: task"
-        " i of each on the same TaskManager, some channels local.",
+        "split: producers and consumers on separate TaskManagers, so that all channels are remote."
+        " spread: task i of each stage on the same TaskManager, so that some are local.",
         "split",
         words=PLACEMENTS,
     ),
@@ -113,21 +112,22 @@ WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
         "relay_delay_ns_per_record",
         value_parsers.each_of(value_parsers.duration("--relay-delay")),
         "TIME[,TIME...]",
-        "Time that a relay spends on a record: one for all, or one for each stage.",
+        "Time that a relay spends on a record: one for all stages, or one for each.",
         "0",
     ),
     "relay-parallelism": WorkloadOption(
         "relay_parallelism",
         value_parsers.each_of(value_parsers.count("--relay-parallelism")),
         "N[,N...]",
-        "Tasks of a relay: one number for all, or one for each stage.",
+        "Tasks in a stage of relays: one number for all stages, or one for each.",
         "as many as producers",
     ),
     "flow-control": WorkloadOption(
         "flow_control",
         value_parsers.choice("--flow-control", FLOW_CONTROLS),
         "|".join(FLOW_CONTROLS),
-        "credit, or tcp as before Flink 1.5, where a slow channel stops its neighbours.",
+        "credit; or tcp, as before Flink 1.5, where a slow channel stops all others of its"
+        " connection.",
         "credit",
         words=FLOW_CONTROLS,
     ),
@@ -151,7 +151,7 @@ WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
         "key_skew",
         value_parsers.exponent("--key-skew"),
         "EXPONENT",
-        "Zipf exponent of the keys: 1 makes the second half as frequent as the first.",
+        "Zipf exponent: 1 makes the second most frequent key half as frequent as the first.",
         "0",
     ),
     "partition-type": WorkloadOption(
@@ -159,15 +159,15 @@ WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
         value_parsers.choice("--partition-type", PARTITION_TYPES),
         "TYPE",
         f"{', '.join(PARTITION_TYPES[:-1])}: consumers read while producers write;"
-        f" {PARTITION_TYPES[-1]}: once all is written.",
-        "pipelined-bounded, or as execution.runtime-mode and .batch-shuffle-mode say",
+        f" {PARTITION_TYPES[-1]}: once everything is written.",
+        "pipelined-bounded, or as execution.runtime-mode and .batch-shuffle-mode imply",
         words=PARTITION_TYPES,
     ),
     "scheduling": WorkloadOption(
         "scheduling",
         value_parsers.choice("--scheduling", SCHEDULINGS),
         "WHEN",
-        f"When consumers start: {', '.join(SCHEDULINGS)}.",
+        f"When consumers start: {', '.join(SCHEDULINGS[:-1])} or {SCHEDULINGS[-1]}.",
         "complete-output for blocking exchanges, else all-at-once",
         words=SCHEDULINGS,
     ),
@@ -175,7 +175,7 @@ WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
         "arrivals",
         value_parsers.arrivals,
         "|".join(ARRIVAL_LAWS),
-        "Spread of records over time; on-off:50ms:150ms sends for 50 ms, four times as fast,"
+        "Spread of records over time; on-off:50ms:150ms sends for 50 ms at four times the rate,"
         " then pauses for 150 ms.",
         "constant",
         words=ARRIVAL_LAWS[:-1],
@@ -184,20 +184,20 @@ WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
         "slow_consumers",
         value_parsers.slow_consumers,
         "INDEX:DELAY[:TIME]",
-        "A consumer spends DELAY on each record, or stops (`pause`), for the whole run or for TIME."
-        " May be repeated.",
+        "Consumer INDEX spends DELAY on each record, or stops (`pause`), for the whole run or the"
+        " first TIME of the measured part. May be repeated.",
     ),
     "records": WorkloadOption(
         "records",
         value_parsers.count("--records"),
         "N",
-        "Records of each producer in the measured part, instead of a duration.",
+        "Records that each producer sends in the measured part, instead of --duration.",
     ),
     "duration": WorkloadOption(
         "duration_ns",
         value_parsers.measured_part,
         "TIME",
-        "Measured time. Records due in it are sent for up to 10s after its end.",
+        "Length of the measured part. Records due in it are sent for up to 10s after its end.",
         format_duration_ns(DEFAULT_DURATION_NS),
     ),
     "warmup": WorkloadOption(

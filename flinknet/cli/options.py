@@ -201,22 +201,27 @@ def _check(workload: WorkloadConfig, given: Mapping[str, str]) -> None:
 
 
 def named_options(
-    names: Iterable[str], *, defaults: Mapping[str, str] | None = None, is_sweep: bool = False
+    names: Iterable[str],
+    *,
+    defaults: Mapping[str, str] | None = None,
+    helps: Mapping[str, str] | None = None,
+    is_sweep: bool = False,
 ) -> Callable[[_Command], _Command]:
     """Add options of the tables to a command.
 
     Args:
         names: of WORKLOAD_OPTIONS and NETWORK_OPTIONS.
         defaults: shown in the help where the command has another than the tables.
+        helps: of workload options that do something else in this command than in the tables.
         is_sweep: network options may be comma lists.
     """
-    defaults = defaults or {}
+    defaults, helps = defaults or {}, helps or {}
     decorators = []
     for name in names:
         if name in WORKLOAD_OPTIONS:
             option = WORKLOAD_OPTIONS[name]
             default = defaults.get(name, option.default)
-            metavar, text, words = option.metavar, option.help, option.words
+            metavar, text, words = option.metavar, helps.get(name, option.help), option.words
             text += f"{_DEFAULT}{default}]" if default else ""
         else:
             (_, metavar, text), words = NETWORK_OPTIONS[name], ()
@@ -239,24 +244,27 @@ def load_options(
     names: Iterable[str] = tuple(WORKLOAD_OPTIONS),
     *,
     defaults: Mapping[str, str] | None = None,
+    helps: Mapping[str, str] | None = None,
     is_sweep: bool = False,
 ) -> Callable[[_Command], _Command]:
     """Add what flows (these options of a workload) and how the network is set to a command."""
     return _together(
         [
-            named_options((*names, *NETWORK_OPTIONS), defaults=defaults, is_sweep=is_sweep),
+            named_options(
+                (*names, *NETWORK_OPTIONS), defaults=defaults, helps=helps, is_sweep=is_sweep
+            ),
             click.option(
                 "-D",
                 "define",
                 metavar="KEY=VALUE",
                 multiple=True,
                 shell_complete=completion.flink_keys,
-                help="Any of Flink's network keys; wins over --flink-conf. May be repeated.",
+                help="Any of Flink's network keys; overrides --flink-conf. May be repeated.",
             ),
             click.option(
                 "--flink-conf",
                 metavar="FILE",
-                help="Start from a config.yaml or a FlinkDeployment.",
+                help="Take keys from a config.yaml or FlinkDeployment.",
             ),
         ]
     )

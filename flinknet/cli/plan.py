@@ -49,13 +49,13 @@ _SECTIONS = {
 @click.option(
     "--vertices",
     metavar="N,N,…",
-    help="Instead of JOB: vertices in a row with so many subtasks each, from the source on. All"
-    " subtasks of one send to all of the next.",
+    help="Instead of JOB: the number of subtasks of each vertex in a chain of vertices, the source"
+    " first. All subtasks of a vertex send to all of the next.",
 )
 @click.option(
     "--layer",
     type=click.Choice(LAYERS),
-    help="One layer. [default: all; of pictures and --vertices: physical]",
+    help="Show only this layer. [default: all; for pictures and --vertices: physical]",
 )
 @click.option(
     "--format",
@@ -63,14 +63,14 @@ _SECTIONS = {
     type=click.Choice(FORMATS),
     default="tree",
     show_default=True,
-    help="Text, JSON, or a picture: Graphviz's language, or SVG.",
+    help="Text, JSON, a picture in Graphviz's language, or a picture as SVG.",
 )
 @click.option(
     "--task-managers",
     type=WholeNumber(1),
     metavar="N",
-    help="TaskManagers; with --rest only together with --parallelism. [default: as many as the job"
-    " needs]",
+    help="Number of TaskManagers; with --rest, only together with --parallelism. [default: as many"
+    " as the job needs]",
 )
 @click.option(
     "--slots",
@@ -82,43 +82,45 @@ _SECTIONS = {
     "--channels",
     type=WholeNumber(0),
     metavar="N",
-    help="List single channels if there are at most this many. [default: 64]",
+    help="List each channel if there are at most N. [default: 64]",
 )
 @click.option(
     "-D",
     "define",
     metavar="KEY=VALUE",
     multiple=True,
-    help="Any of Flink's keys, such as parallelism.default=4. May be repeated; wins over"
-    " --flink-conf; the program's own setting wins over both.",
+    help="Any of Flink's keys, such as parallelism.default=4; overrides --flink-conf. The program's"
+    " own settings override both. May be repeated.",
 )
 @click.option(
     "--start-condition",
     type=click.Choice(("all", "any")),
-    help="Which of its blocking inputs a task waits for: all of them, or any one; what the program"
-    " sets wins. [default: all]",
+    help="Which of its blocking inputs a task waits for: all of them, or any one. The program's own"
+    " setting overrides it. [default: all]",
 )
 @click.option(
     "--flink-conf",
     metavar="FILE",
-    help="Read keys from Flink's config.yaml, or from a FlinkDeployment, first.",
+    help="Read Flink's keys from a config.yaml or a FlinkDeployment.",
 )
 @click.option(
     "--rest",
     metavar="URL|DIR",
-    help="Instead of JOB: the job that runs on a cluster, by Flink's REST API, and the network"
-    " memory it takes.",
+    help="Instead of JOB: the job that runs on a cluster, as Flink's REST API describes it, and the"
+    " network memory that it takes.",
 )
 @click.option("--rest-token-file", metavar="FILE", help=TOKEN_HELP)
 @click.option(
-    "--rest-save", metavar="DIR", help="Save the answers in DIR, for --rest DIR without a cluster."
+    "--rest-save",
+    metavar="DIR",
+    help="Save the API's answers in DIR; --rest DIR then needs no cluster.",
 )
 @click.option("--job-name", metavar="NAME|ID", help="Which job, if --rest has several.")
 @click.option(
     "--parallelism",
     metavar="N|VERTEX=N,…",
     help="With --rest: the network memory at another parallelism; N applies to the vertices with"
-    " most subtasks. TaskManagers are added or left out as the job then needs them.",
+    " the most subtasks. TaskManagers are added or left out as the job then needs.",
 )
 def plan(
     job: Path | None,
@@ -138,9 +140,9 @@ def plan(
     job_name: str | None,
     parallelism: str | None,
 ) -> int:
-    """Show what becomes of the program in the file JOB: what it says (StreamGraph), what is
-    submitted (JobGraph), its parallel form (ExecutionGraph), and what would run where: slots,
-    channels, TCP connections, buffers.
+    """Show what the program in the file JOB becomes: its operators (StreamGraph), what is submitted
+    (JobGraph), its parallel form (ExecutionGraph), and what would run where (slots, channels, TCP
+    connections, buffers).
 
     \b
     flinknet plan bench/jobs/shuffle.py --task-managers 2 --slots 2
@@ -155,12 +157,12 @@ def plan(
     flinknet plan --rest http://localhost:8081 --parallelism 16
         the network memory that the jobs of a running Flink would need
 
-    With --rest, the network memory is what TaskManagers report, unless -D or --flink-conf has any
-    key of taskmanager.memory. Buffers in use are those of all jobs. The result is text or JSON,
+    With --rest, the network memory is what TaskManagers report, unless -D or --flink-conf has a
+    taskmanager.memory key. Buffers in use are those of all jobs. The result is text or JSON,
     without layers.
 
     JOB defines main(env), which gets ARGUMENTS after the environment. Nothing runs. The exit code
-    is 1 if the job would not start with the network memory there is.
+    is 1 if the job would not start with the available network memory.
     """
     from flinknet.graph import (
         PhysicalPlan,

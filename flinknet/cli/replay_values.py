@@ -33,12 +33,12 @@ GRID_OPTIONS = {
     ),
     "checkpoint-interval": (
         "checkpoint_intervals_ns",
-        "Times between checkpoints, such as 500ms,10s; off: none.",
+        "Times between checkpoints, such as 500ms,10s; off: no checkpoints.",
     ),
     "alignment": (
         "aligned_timeouts_ns",
-        "How checkpoints align: aligned,unaligned, or after how long an aligned one becomes"
-        " unaligned, such as 30ms; at the recorded interval, if none is given.",
+        "How checkpoints align: aligned,unaligned, or the time after which an aligned one becomes"
+        " unaligned, such as 30ms. Without --checkpoint-interval, at the recorded interval.",
     ),
     "flow-control": ("flow_controls", "credit,tcp; tcp is the flow control of Flink before 1.5."),
     "round-trip": (
@@ -47,11 +47,11 @@ GRID_OPTIONS = {
     ),
     "consumer-speed": (
         "consumer_speeds",
-        "Factors of the consumers' speed, such as 0.5,2; from 0.001 to 1000.",
+        "Factors for the consumers' speed, such as 0.5,2; from 0.001 to 1000.",
     ),
     "rate-factor": (
         "rate_factors",
-        "Factors of the arrival rate, such as 1,2,4; from 0.001 to 1000.",
+        "Factors for the arrival rate, such as 1,2,4; from 0.001 to 1000.",
     ),
 }
 """Option -> list of the grid, help."""

@@ -27,7 +27,7 @@ plot_option = click.option(
 
 
 report_option = click.option(
-    "--report", metavar="FILE", help="Write an HTML page; it needs no network."
+    "--report", metavar="FILE", help="Write an HTML page that works without a network."
 )
 
 

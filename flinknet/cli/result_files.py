@@ -31,7 +31,7 @@ _HISTOGRAM_SUFFIXES = (".hlog", ".csv")
 csv_option = click.option(
     "--csv",
     metavar="FILE|-",
-    help="Write the table as CSV, units in column names; - prints only CSV.",
+    help="Write the table as CSV, with units in column names; - prints only the CSV.",
 )
 metrics_port_option = click.option(
     "--metrics-port",
@@ -53,7 +53,7 @@ def reading_options(command: Any) -> Any:
             click.option(
                 "--live-json",
                 metavar="FILE|-",
-                help="Write progress during a run, a line of JSON several times a second.",
+                help="Write progress during a run as lines of JSON, several times a second.",
             ),
             metrics_port_option,
         )

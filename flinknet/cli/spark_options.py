@@ -25,13 +25,13 @@ _OPTIONS = (
         "--master",
         metavar="URL",
         help="Spark master, such as local[2], spark://host:7077, yarn or k8s://https://host:443."
-        " Traces on a file system must be at the same path on all of its machines. [default: that"
-        " of spark-submit or of the platform's configuration, or local[*]]",
+        " Traces on a file system must have the same path on all of its machines. [default: that of"
+        " spark-submit or of the platform's configuration, or local[*]]",
     ),
     click.option(
         "--remote",
         metavar="sc://HOST:PORT",
-        help="Server of Spark Connect, in place of a master. [default: SPARK_REMOTE]",
+        help="Server of Spark Connect, instead of a master. [default: SPARK_REMOTE]",
     ),
     click.option(
         "--spark-conf",
@@ -43,17 +43,17 @@ _OPTIONS = (
         "--properties-file",
         metavar="FILE",
         type=click.Path(path_type=Path),
-        help="Settings of Spark, as in spark-defaults.conf, which it replaces. [default: that in"
-        " SPARK_CONF_DIR, or in conf of SPARK_HOME]",
+        help="Settings of Spark, instead of spark-defaults.conf and in its form. [default:"
+        " spark-defaults.conf in SPARK_CONF_DIR, or in conf of SPARK_HOME]",
     ),
     click.option(
         "--ship",
         type=click.Choice(("none", "code", "environment")),
         default="none",
         show_default=True,
-        help="What to send to a cluster. none: flinknet is installed there; code: flinknet, whose"
-        " packages are installed there; environment: flinknet and its packages, to machines of the"
-        " same kind with the same Python.",
+        help="What to send to a cluster. none: nothing, flinknet is installed there. code:"
+        " flinknet; the packages that it needs are installed there. environment: flinknet and its"
+        " packages, for machines of the same kind with the same Python.",
     ),
     click.option("--spark-ui", is_flag=True, help="Serve Spark's own page while it runs."),
     click.option(

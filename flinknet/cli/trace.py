@@ -21,14 +21,20 @@ from .run_settings import settings_to_show
 _LAZY_COMMANDS = {
     "convert": (
         "trace_convert",
-        "Write recorded runs as a table for SQL, Parquet or Delta, on Spark.",
+        "Write recorded runs as a Parquet or Delta table for SQL, with Spark.",
     ),
-    "export": ("trace_export", "Write a recorded run as Parquet, CSV, JSON, for Perfetto, …"),
+    "export": (
+        "trace_export",
+        "Write a recorded run for other tools: Parquet, CSV, JSON, Perfetto, …",
+    ),
     "import": ("trace_import", "Make a trace from a packet capture (tcpdump, Wireshark)."),
     "replay": ("trace_replay", "Predict from recorded runs what other settings would do."),
     "tap": ("trace_tap", "Record a real Flink's traffic, as a proxy between its TaskManagers."),
     "synth": ("trace_synth", "Make a large trace with known answers, without recording anything."),
-    "watch": ("trace_watch", "Show what happens in traces that are still being written, on Spark."),
+    "watch": (
+        "trace_watch",
+        "Show what happens in traces that are still being written, with Spark.",
+    ),
 }
 """Command -> module of this room and its line in the overview; loaded when called."""
 
@@ -90,7 +96,7 @@ def info(paths: tuple[AnyPath, ...], json: str | None, is_all: bool) -> None:
     \b
     flinknet trace info RUN
     flinknet trace info tapped/host-*
-        one job, recorded by taps on several hosts: what is used of each
+        one job, recorded by taps on several hosts: what is used from each
     """
     from flinknet.replay.recording_sets import sets_of
     from flinknet.report.export import sets_document
@@ -130,8 +136,8 @@ def verify(paths: tuple[str, ...], json: str | None) -> None:
     \b
     flinknet trace verify RUN
 
-    Exits with 1 if anything is wrong, with 2 or 4 if a RUN is missing or is not a run; the other
-    ones are still checked.
+    Exits with 1 if anything is wrong, with 2 or 4 if a RUN is missing or is not a run; the others
+    are still checked.
     """
     from flinknet.report.trace_console import print_verification
     from flinknet.trace.run import open_with_faults
@@ -165,9 +171,9 @@ def dissector() -> None:
     flinknet trace dissector > flink.lua
     tshark -X lua_script:flink.lua -r capture.pcap -Y flink
 
-    Put into Wireshark's folder of personal Lua plugins, it is used always. Connections are found by
-    their magic number, whatever their port; add -o tcp.try_heuristic_first:TRUE where the port is
-    known for some other protocol.
+    Wireshark always uses it if it is in the folder of personal Lua plugins. Connections are found
+    by their magic number, whatever their port; add -o tcp.try_heuristic_first:TRUE if Wireshark
+    knows the port for another protocol.
     """
     from flinknet.capture.dissector import dissector_script
 

@@ -63,7 +63,7 @@ def convert(
     kind: str | None,
     session: SessionOptions,
 ) -> None:
-    """Write recorded runs as a table of Parquet files or of Delta Lake, on Spark.
+    """Write recorded runs as a table of Parquet files or of Delta Lake, with Spark.
 
     \b
     flinknet trace convert recordings/ --out events
@@ -73,7 +73,7 @@ def convert(
 
     TRACE is a run directory or a directory of run directories. Every trace event is a row; files
     are in directories run=…/hour=…/channel_bucket=…, where hour is at_ns in hours, and a channel is
-    in bucket channel mod N. For a single file without Spark see trace export.
+    in bucket channel mod N. For a single file, without Spark, use trace export.
     """
     from flinknet.replay.convert import convert as write
     from flinknet.replay.spark.session import spark_errors, spark_session

@@ -46,11 +46,14 @@ FORMATS = ("parquet", "csv", "json", "perfetto", "hdr")
     "--from",
     "from_text",
     metavar="TIME",
-    help="Start, counted from the start of the measured part: 1.5s, or -200ms for the end of the"
-    " warm-up. [default: the first event]",
+    help="Start, counted from the start of the measured part: 1.5s, or -200ms to include the end of"
+    " the warm-up. [default: the first event]",
 )
 @click.option(
-    "--to", "to_text", metavar="TIME", help="End, counted likewise. [default: the last event]"
+    "--to",
+    "to_text",
+    metavar="TIME",
+    help="End, counted in the same way. [default: the last event]",
 )
 def export(
     run: AnyPath,
@@ -73,7 +76,7 @@ def export(
         the same as JSON, one object per line
     flinknet trace export RUN --table metrics --format parquet \\
         --out metrics.parquet
-        Flink's metrics over time, of a tap with --rest
+        Flink's metrics over time, recorded by a tap with --rest
     flinknet trace export RUN --format perfetto --from 1s --to 1.2s \\
         --out run.json.gz
         a slice for each buffer, counters for credit and backlog; open it in
@@ -82,7 +85,7 @@ def export(
         latencies of the buffers of each channel, second by second, as a log
         for the tools of HdrHistogram; a tag for each channel
 
-    RUN is a run directory; for a table also a trace file (*.fnt).
+    RUN is a run directory or, for a table, a trace file (*.fnt).
     """
     from flinknet.export import hdr, metrics, perfetto, select, tables
     from flinknet.trace import open_run

@@ -20,7 +20,7 @@ from .paths import check_new_directory, existing_path
     "--out",
     metavar="DIR",
     type=click.Path(path_type=Path),
-    help="Run directory to make. [default: the capture's name without its ending]",
+    help="Run directory to make. [default: the capture's name without its extension]",
 )
 @click.option(
     "--flink-version",
@@ -33,7 +33,7 @@ from .paths import check_new_directory, existing_path
 def import_(
     capture: Path, out: Path | None, flink_version: str | None, no_records: bool, json: str | None
 ) -> None:
-    """Make a trace of the packets that tcpdump or Wireshark captured of a real Flink.
+    """Make a trace from packets of a real Flink that tcpdump or Wireshark captured.
 
     \b
     tcpdump -i any -s 0 -w flink.pcap tcp port 6121
@@ -41,11 +41,11 @@ def import_(
     flinknet trace replay run
 
     CAPTURE is a pcap or pcapng file: Ethernet, loopback or Linux cooked, IPv4 or IPv6. Connections
-    of Flink's data ports are found by their magic number, whatever their port; segments that
-    are out of order or repeated do no harm; what the capture lacks is reported with its effect.
+    of Flink's data ports are found by their magic number, whatever their port. Segments may be out
+    of order or repeated. What the capture lacks is reported with its effect.
 
-    Instants are those of the capture, by the wall clock of its machine. What TCP itself did
-    (repeated bytes, zero windows) is in capture.json in the run directory. Payloads are not
+    Times are those of the capture, by the wall clock of the machine that made it. What TCP itself
+    did (repeated bytes, zero windows) is in capture.json in the run directory. Payloads are not
     stored.
     """
     from flinknet.capture.observer import layout_of_release

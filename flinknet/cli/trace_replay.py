@@ -78,23 +78,23 @@ def _grid_options(command: Any) -> Any:
     "--target",
     metavar="BOUND",
     multiple=True,
-    help="What a setting has to meet, such as p99<=20ms or throughput>=100k/s: prints"
-    " the longest timeout and the cheapest buffers that do, and the keys for Flink's config.yaml."
+    help="Limit that a setting has to meet, such as p99<=20ms or throughput>=100k/s. Prints the"
+    " longest timeout and the cheapest buffers that meet it, and the keys for Flink's config.yaml."
     " May be repeated.",
 )
 @click.option(
     "--edge-timeout",
     metavar="EDGE=TIMEOUT,...",
     multiple=True,
-    help="For a job of several exchanges, one more setting to predict: other timeouts on some"
-    " edges, as setBufferTimeout on the operator before an edge sets them. EDGE is the number of an"
-    " edge or a part of its name; the other edges keep theirs. May be repeated.",
+    help="For a job of several exchanges: one more setting to predict, with other timeouts on some"
+    " edges, as setBufferTimeout sets them on the operator before an edge. EDGE is the number of an"
+    " edge or a part of its name; the other edges keep their timeouts. May be repeated.",
 )
 @click.option("--diagnose", is_flag=True, help="Show what holds each edge up, with its share.")
 @click.option(
     "--edges",
     is_flag=True,
-    help="Of a job of several exchanges, show each edge in full after the job: what was observed"
+    help="For a job of several exchanges, show each edge in full after the job: what was observed"
     " on its channels, its messages and checkpoints, and predictions for that edge alone.",
 )
 @click.option("--channel", metavar="LIST", help="Channels to show, such as 0,3. [default: slowest]")
@@ -110,8 +110,8 @@ def _grid_options(command: Any) -> Any:
     "from_offset",
     metavar="OFFSET",
     help="Start of the part of each trace to use, such as 30s, counted from its first data buffer"
-    " (from its measured part, if the run recorded itself). [default: the whole; of a tap or a"
-    " capture all but the start-up of the job]",
+    " (in flinknet's own runs, from the measured part). [default: the whole trace; for a tap or a"
+    " capture, all but the start-up of the job]",
 )
 @click.option(
     "--to",
@@ -125,17 +125,17 @@ def _grid_options(command: Any) -> Any:
     metavar="N|auto",
     default="auto",
     show_default=True,
-    help="Slices of time that each run is cut into, so that several cores share one busy exchange;"
-    " auto: by its size. What was observed does not depend on it.",
+    help="Number of slices of time that each run is cut into, so that several cores share one busy"
+    " exchange; auto: depends on its size. Observed figures do not depend on it.",
 )
 @click.option(
     "--recordings",
     type=click.Choice(["auto", "one", "each"]),
     default="auto",
     show_default=True,
-    help="Which recordings of taps and captures are one run. auto: those with the same execution of"
+    help="Which recordings of taps and captures form one run. auto: those of the same execution of"
     " a job or with channels in common, by the ids in their messages; one: all of them; each: none."
-    " Every run of flinknet itself is a run of its own.",
+    " Every run of flinknet itself is separate.",
 )
 @click.option(
     "--on-damage",
@@ -157,15 +157,17 @@ def _grid_options(command: Any) -> Any:
 @json_option
 @csv_option
 @click.option(
-    "--report", metavar="FILE", help="Write the answer as an HTML page that needs no network."
+    "--report",
+    metavar="FILE",
+    help="Write the answer as an HTML page that works without a network.",
 )
 @plot_option
 @click.option("--out", metavar="DIR", help="Write each table as Parquet into this new directory.")
 @click.option(
     "--checkpoint",
     metavar="DIR",
-    help="Save the result of each unit of work in DIR: if this command ends early, the same one"
-    " continues from there. On a cluster, a directory that driver and executors share.",
+    help="Save the result of each unit of work in DIR. If this command ends early, the same command"
+    " continues from there. On a cluster, DIR must be shared by the driver and the executors.",
 )
 @spark_options
 def replay(
@@ -212,7 +214,7 @@ def replay(
         how long barriers travel and channels wait, and what is overtaken
     flinknet trace replay RUN --edge-timeout 'Enrich=5ms' \\
         --edge-timeout '1=5ms,2=100ms'
-        a job of several exchanges from end to end, other timeouts on some
+        a job of several exchanges from end to end, with other timeouts on some
     flinknet trace replay RUN --diagnose
         what holds each edge up
     flinknet trace replay tapped/host-*
@@ -223,19 +225,19 @@ def replay(
         --json s3://bucket/answer.json
         runs in an object store, by Spark Connect
 
-    TRACE is the directory of a run, or one that holds runs. Only the measured part of a run counts.
-    Recordings of one job by taps on several hosts are one run. Several lists make a grid of all
-    combinations. The model's error on the recorded setting stands before the predictions: expect
-    these to be at least that far off.
+    TRACE is a run directory or a directory of run directories. Only the measured part of a run
+    counts. Recordings of one job by taps on several hosts are one run. Several lists make a grid of
+    all combinations. The model's error on the recorded setting is printed before the predictions:
+    expect the predictions to be at least that far off.
 
     TRACE, --json, --report and --out may be in an object store or in HDFS: s3://, s3a://, gs://,
     abfss://, hdfs://.
 
-    Exit code: 1 if no setting meets a --target, or none can be recommended, at one of the given
-    rates, consumer speeds, round trips and flow controls.
+    Exits with 1 if, at one of the given rates, consumer speeds, round trips and flow controls, no
+    setting meets a --target or none can be recommended.
 
-    The JSON of one run is one object; that of several, or of the edges of a job, is
-    {"schema_version": 1, "replays": [...]}, with "jobs" next to it for jobs from end to end.
+    The JSON for one run is one object. For several runs, or for the edges of a job, it is
+    {"schema_version": 1, "replays": [...]}, with "jobs" next to "replays" for jobs from end to end.
     """
     from flinknet.replay.advise.targets import Target
     from flinknet.replay.spark.settings import OF_REPLAYS, WORK_UNITS_MAX

@@ -37,7 +37,7 @@ _MULTIPLES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9}
 @click.option(
     "--events",
     metavar="N",
-    help="Make about N events, such as 10M or 1G, instead of a duration; the ends of channels, up"
+    help="Make about N events, such as 10M or 1G, instead of --duration; the ends of channels, up"
     " to 10 events each, are extra.",
 )
 @click.option(
@@ -73,7 +73,7 @@ def synth(
     json: str | None,
     **texts: str | None,
 ) -> None:
-    """Make a large trace, of the form of a recorded one, without recording anything.
+    """Make a large trace in the form of a recorded one, without recording anything.
 
     \b
     flinknet trace synth --out big --events 100M
@@ -84,9 +84,9 @@ def synth(
     flinknet trace synth --out small --rate 200k/s --duration 10s --skew 1
         ten seconds; consumer 1 gets half of what consumer 0 gets
 
-    Buffers leave when the flusher fires and when they are full, as in a real run; consumers keep
-    up. So what a replay should find follows from the options. Each process of the run has a file,
-    written by a process of its own.
+    Buffers are sent when the flusher fires and when they are full, as in a real run, and consumers
+    keep up. So what a replay should find follows from the options. Each process of the run has its
+    own file, which a separate process writes.
     """
     from flinknet.predict.synth.plan import plan
     from flinknet.predict.synth.run import synthesize

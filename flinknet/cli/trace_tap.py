@@ -27,33 +27,33 @@ if TYPE_CHECKING:
 _ROTATE_BYTES_MIN = 64 << 10
 """Of a trace file: each has a header, an index and a name of its own."""
 
-_EPILOG = """Two lines of a TaskManager's configuration bring its consumers through the tap. The
-job's code stays as it is. The job restarts twice: when its TaskManagers get the lines, and when
-they lose them:
+_EPILOG = """Two lines in a TaskManager's configuration make its consumers connect to the tap. The
+job's code stays as it is. The job restarts twice: when the lines are added, and when they are
+removed.
 
 \b
   taskmanager.data.port: 7001        what consumers connect to: the tap's port
   taskmanager.data.bind-port: 7101   where the TaskManager listens
 
-Where the data port is 0 (Flink's default), each start takes another port. There, redirect what
-Flink's user connects to, and run the tap as another user (Linux, as root):
+If the data port is 0 (Flink's default), a TaskManager takes another port at each start. In that
+case, redirect the connections of Flink's user, and run the tap as another user (Linux, as root):
 
 \b
   iptables -t nat -A OUTPUT -p tcp -m owner --uid-owner flink \\
       --dport 32768:60999 -j REDIRECT --to-ports 7000
 
 Before that, set taskmanager.rpc.port, metrics.internal.query-service.port and blob.server.port to
-ports outside this range: they are 0 by default, too, and RPC must not pass the tap.
+ports outside this range: they are 0 by default, too, and RPC must not pass through the tap.
 
 Start the tap before the job. End it with Ctrl-C or SIGTERM: it saves and prints its result,
-and exits with 0. That closes the connections through it, and Flink restarts the jobs on them.
+and exits with 0. That closes the connections through it, and Flink restarts the jobs that use them.
 
 --trigger takes these metrics; they are updated once a second. The first three are shares of that
 second, on the worst channel:
 
 \b
   no_credit        the channel had no credit: its consumer had stopped reading
-  credit_starved   the same, while data was known to wait
+  credit_starved   the same, while data was known to be waiting
   blocked          a checkpoint barrier blocked the channel
   backlog_buffers, throughput (bytes/s), records (per s), connections,
   added_delay (p99)
@@ -75,8 +75,9 @@ _SECTIONS = {
     metavar="HOST:PORT[-PORT]",
     multiple=True,
     required=True,
-    help="Where consumers connect to; the TaskManager's taskmanager.data.port. A range of ports,"
-    " HOST:7001-7008, for all TaskManagers of a host. May be repeated, with an --upstream each.",
+    help="Where consumers connect to: the TaskManager's taskmanager.data.port, or a range of ports"
+    " for all TaskManagers of a host, HOST:7001-7008. May be repeated, with an --upstream for"
+    " each.",
 )
 @click.option(
     "--upstream",
@@ -90,7 +91,7 @@ _SECTIONS = {
 @click.option(
     "--flink-version",
     metavar="VERSION",
-    help="1.20, or 2.0 to 2.3. [default: detected on each connection]",
+    help="Release of Flink: 1.20, or 2.0 to 2.3. [default: detected on each connection]",
 )
 @click.option(
     "--records/--no-records",
@@ -109,13 +110,13 @@ _SECTIONS = {
 @click.option(
     "--trigger",
     metavar="BOUND",
-    help="With --ring: when this is true, such as 'no_credit>50%', keep the ring and half as"
-    " much time after it; drop everything else.",
+    help="With --ring TIME: when this becomes true, such as 'no_credit>50%', keep the TIME before"
+    " and half of TIME after it. Everything else is dropped.",
 )
 @click.option("--tls-cert", metavar="FILE", help="PEM file: the tap's certificate, for both sides.")
 @click.option("--tls-key", metavar="FILE", help="PEM file: the key of the certificate.")
 @click.option(
-    "--tls-ca", metavar="FILE", help="PEM file: the authority whose certificates it accepts."
+    "--tls-ca", metavar="FILE", help="PEM file: the authority whose certificates the tap accepts."
 )
 @click.option(
     "--tls-password-file", metavar="FILE", help="File whose first line is the password of the key."
@@ -123,14 +124,16 @@ _SECTIONS = {
 @click.option(
     "--flink-conf",
     metavar="FILE",
-    help="The cluster's config.yaml or FlinkDeployment, to store in the trace: settings are not on"
-    " the wire. It wins over what --rest reports of the cluster, and a job over both.",
+    help="The cluster's config.yaml or FlinkDeployment: its settings go into the trace, because"
+    " they are not on the wire. It overrides what --rest reports about the cluster; a job's own"
+    " settings override both.",
 )
 @click.option(
     "--rest",
     metavar="URL",
-    help="Flink's REST API, such as http://localhost:8081: names of vertices and tasks, settings"
-    " of the cluster and its jobs, and Flink's own metrics once a second, go into the trace.",
+    help="Flink's REST API, such as http://localhost:8081. From it, the names of vertices and"
+    " tasks, the settings of the cluster and its jobs, and Flink's own metrics, once a second, go"
+    " into the trace.",
 )
 @click.option("--rest-token-file", metavar="FILE", help=TOKEN_HELP)
 @metrics_port_option
@@ -167,7 +170,7 @@ def tap(
         two of them
     flinknet trace tap --listen 0.0.0.0:7001-7008 \\
         --upstream 127.0.0.1:7101-7108 --out tapped
-        all that a host may have; some may be missing, or restart
+        all that a host may have; some may be missing or restart
     flinknet trace tap … --ring 60s --trigger 'no_credit>50%'
         run for days, keep only the time around a trigger
     flinknet trace tap … --rest http://localhost:8081
@@ -175,7 +178,7 @@ def tap(
     flinknet trace tap --listen 0.0.0.0:7000 --upstream redirected --out tapped
         all TaskManagers of a host whose data port is 0, with an iptables rule
 
-    Bytes are forwarded as they come, before they are examined; what cannot be decoded is forwarded
+    Bytes are forwarded as they arrive, before they are decoded; what cannot be decoded is forwarded
     all the same. No payload is stored. The trace is like those of `flinknet bench`.
     """
     from flinknet.capture.observer import layout_of_release

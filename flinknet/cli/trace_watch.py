@@ -88,12 +88,13 @@ def watch(
     flinknet trace watch RUN --window 10s --every 2s --table looks
         the last ten seconds; each update also becomes rows of a Parquet table
     flinknet trace watch RUN --once --json
-        one look, for a script
+        one update, for a script
 
-    DIR is a run directory or a directory of them: of a tap, also with --ring or --rotate, or of a
-    bench or a job that is still running. Spark's Structured Streaming follows the files; after each
-    micro-batch the newest part is shown edge by edge: throughput, bounds of the latency, backlog,
-    where the time goes, and what limits the edge. Runs that begin later are found.
+    DIR is a run directory or a directory of run directories: of a tap (also with --ring or
+    --rotate), or of a bench or a job that is still running. Spark's Structured Streaming follows
+    the files. After each micro-batch, the newest part is shown edge by edge: throughput, bounds of
+    the latency, backlog, where the time goes, and what limits the edge. Runs that begin later are
+    found, too.
     """
     from flinknet.replay.spark.session import spark_errors, spark_session
     from flinknet.replay.watch import Watch, add_to_table

@@ -34,15 +34,15 @@ NEW, READS, WAITS, CANCELED, FAILED, STRANGE, WAITED_FOR = (
     "while its request waits for the partition",
     "after it has cancelled",
     "after its producer has failed",
-    "as a stranger to the run",
-    "while its receiver waits for it over another connection",
+    "on a connection that has requested nothing of this run",
+    "while the same receiver waits for it over another connection",
 )
 IGNORED, TOLD, REFUSED, LATE, FATAL, BROKEN, CLOSED = (
     "ignored",
     "delivered to the task",
-    "error for this channel",
-    "error for this channel after the timeout",
-    "fatal error; its receiver closes",
+    "error for this channel only",
+    "error for this channel only, after the timeout",
+    "fatal error, connection left open",
     "fatal error, connection closed",
     "connection closed",
 )
@@ -113,11 +113,13 @@ FOR_ANYBODY: Sequence[tuple[str, Message]] = (
     ("SegmentId", SegmentId(0, 1, RECEIVER)),
 )
 CUT_BODIES = {
-    "AddCredit cut": frame(6, b"\0\0\0\1" + RECEIVER[:15]),
-    "PartitionRequest cut": frame(2, bytes(87)),
-    "TaskEventRequest whose event claims to be longer": frame(3, b"\x7f\xff\xff\xff" + bytes(90)),
+    "a truncated AddCredit": frame(6, b"\0\0\0\1" + RECEIVER[:15]),
+    "a truncated PartitionRequest": frame(2, bytes(87)),
+    "TaskEventRequest whose event claims to be longer than the frame": frame(
+        3, b"\x7f\xff\xff\xff" + bytes(90)
+    ),
     "TaskEventRequest whose event has a negative length": frame(3, b"\xff" * 4 + bytes(90)),
-    "CancelPartitionRequest without receiver": frame(4),
+    "CancelPartitionRequest without a receiver": frame(4),
 }
 OTHERS_MESSAGES = {"BufferResponse": 0, "ErrorResponse": 1, "BacklogAnnouncement": 9}
 
@@ -138,7 +140,7 @@ def lines() -> list[tuple[str, str, bytes | Message, str, bool, tuple[str, ...]]
             line(when, said, message, IGNORED)
     for said, message in FOR_READERS:
         line(FAILED, said, message, IGNORED, "S091")
-    line(FAILED, "CancelPartitionRequest, AddCredit", join(4, credit(1)), FATAL, "S091")
+    line(FAILED, "CancelPartitionRequest, then AddCredit", join(4, credit(1)), FATAL, "S091")
     for when in (NEW, READS, WAITS):
         line(
             when,
@@ -158,36 +160,47 @@ def lines() -> list[tuple[str, str, bytes | Message, str, bool, tuple[str, ...]]
         )
     line(
         READS,
-        "TaskEventRequest for the task that its neighbour reads",
+        "TaskEventRequest for the task whose output only its neighbour reads",
         ELSEWHERE,
         REFUSED,
         goes_on=True,
     )
     line(
-        READS, "TaskEventRequest for the task that it reads", TASK_EVENT, TOLD, "S081", goes_on=True
+        READS,
+        "TaskEventRequest for the task whose output it reads",
+        TASK_EVENT,
+        TOLD,
+        "S081",
+        goes_on=True,
     )
     line(NEW, "PartitionRequest with credit -1", request(credit=-1), FATAL)
     line(NEW, "PartitionRequest with credit -2^31", request(credit=-(2**31)), FATAL)
-    line(NEW, "PartitionRequest of subpartition 999", request(999), FATAL)
+    line(NEW, "PartitionRequest for subpartition 999", request(999), FATAL)
     line(
         NEW,
-        "PartitionRequest of a range beyond the last subpartition",
+        "PartitionRequest for a range beyond the last subpartition",
         request(0, 5),
         FATAL,
         "S075",
     )
-    line(NEW, "PartitionRequest of subpartition -5", with_range(-5, -5), BROKEN)
-    line(NEW, "PartitionRequest of a range backwards", with_range(1, 0), BROKEN)
-    line(NEW, "PartitionRequest of a subpartition that another peer reads", request(2), FATAL)
-    line(NEW, "PartitionRequest of an unknown partition", request(of=GONE), LATE, "S037")
+    line(NEW, "PartitionRequest for subpartition -5", with_range(-5, -5), BROKEN)
+    line(NEW, "PartitionRequest for a range that ends before it begins", with_range(1, 0), BROKEN)
+    line(NEW, "PartitionRequest for a subpartition that another peer reads", request(2), FATAL)
+    line(NEW, "PartitionRequest for an unknown partition", request(of=GONE), LATE, "S037")
     line(READS, "a second PartitionRequest", request(1), FATAL, goes_on=True)
     line(WAITS, "a second PartitionRequest", request(1), FATAL)
-    line(READS, "AddCredit beyond 2^31 - 1", credit(2**31 - 1), FATAL, goes_on=True)
+    line(
+        READS,
+        "AddCredit that raises the credit beyond 2^31 - 1",
+        credit(2**31 - 1),
+        FATAL,
+        goes_on=True,
+    )
     line(READS, "AddCredit of 0", credit(0), BROKEN)
     line(READS, "AddCredit of -1", credit(-1), BROKEN)
     line(
         READS,
-        "ResumeConsumption of a channel that is not blocked",
+        "ResumeConsumption for a channel that is not blocked",
         FOR_READERS[1][1],
         FATAL,
         goes_on=True,
@@ -203,19 +216,21 @@ def lines() -> list[tuple[str, str, bytes | Message, str, bool, tuple[str, ...]]
             line(when, said, junk, BROKEN, "S081")
     for said, length in LYING_LENGTHS.items():
         line(READS, said, frame(6, length=length), BROKEN)
-    line(READS, "a length of 64 MiB and a byte", frame(3, length=(64 << 20) + 1), BROKEN)
-    line(STRANGE, "a length of 4097", frame(3, length=4097), BROKEN)
+    line(
+        READS, "a frame whose length field says 64 MiB + 1", frame(3, length=(64 << 20) + 1), BROKEN
+    )
+    line(STRANGE, "a frame whose length field says 4097", frame(3, length=4097), BROKEN)
     line(STRANGE, "129 PartitionRequests", abroad(129), BROKEN)
     for said, body in CUT_BODIES.items():
         line(READS, said, body, BROKEN)
     one_more = request().encode()[9:] + b"x"  # of frames that are too long Flink reads the front
-    line(NEW, "PartitionRequest with a byte more", frame(2, one_more), IGNORED, goes_on=True)
-    line(READS, "AddCredit with a byte more", credit_and(b"x"), IGNORED, goes_on=True)
+    line(NEW, "one byte too many in a PartitionRequest", frame(2, one_more), IGNORED, goes_on=True)
+    line(READS, "one byte too many in an AddCredit", credit_and(b"x"), IGNORED, goes_on=True)
     line(READS, "CloseRequest with a body", frame(5, b"x"), CLOSED)
     for said, number in OTHERS_MESSAGES.items():
-        line(READS, f"{said}, a producer's message", frame(number, bytes(60)), BROKEN)
+        line(READS, f"{said}, which only producers send", frame(number, bytes(60)), BROKEN)
     line(READS, "a message with an unknown id", frame(63, bytes(20)), BROKEN, "S081")
-    line(WAITED_FOR, "PartitionRequest of an unknown partition", request(of=GONE), FATAL)
+    line(WAITED_FOR, "PartitionRequest for an unknown partition", request(of=GONE), FATAL)
     return found
 
 

@@ -131,34 +131,47 @@ def lines() -> Sequence[tuple[str, str, bytes, str, tuple[str, ...], type[Flinkn
 
     two = buffer(payload=b"abc", pieces=(1, 2))
     line(CREDITLESS, "data", buffer(), FAILS, "S061", error=CreditExceededError)
-    line(CREDITLESS, "data in pieces", two, FAILS, "S061", error=CreditExceededError)
+    line(
+        CREDITLESS, "data in several partial buffers", two, FAILS, "S061", error=CreditExceededError
+    )
     line(CREDITLESS, "an event", buffer(kind=EVENT), TAKEN, "S060")
     compressed = header(is_compressed=2) + b"payload"
     three = many(buffer(number, backlog=-1) for number in range(3))
     line(OPEN, "a third buffer for two credits", three, FAILS, error=CreditExceededError)
-    line(OPEN, "a number too high", buffer(1), FAILS, "S048", error=BufferReorderingError)
     line(
         OPEN,
-        "a number twice",
+        "a sequence number that is too high",
+        buffer(1),
+        FAILS,
+        "S048",
+        error=BufferReorderingError,
+    )
+    line(
+        OPEN,
+        "the same sequence number twice",
         many((buffer(0), buffer(0))),
         FAILS,
         "S048",
         error=BufferReorderingError,
     )
-    line(OPEN, "a negative number", buffer(-1), FAILS, error=BufferReorderingError)
+    line(OPEN, "a negative sequence number", buffer(-1), FAILS, error=BufferReorderingError)
     line(
-        OPEN, "a number too high, empty", buffer(4, payload=b""), FAILS, error=BufferReorderingError
+        OPEN,
+        "an empty buffer whose sequence number is too high",
+        buffer(4, payload=b""),
+        FAILS,
+        error=BufferReorderingError,
     )
     line(
         OPEN,
-        "a number too high, an event",
+        "an event whose sequence number is too high",
         buffer(4, kind=EVENT),
         FAILS,
         error=BufferReorderingError,
     )
     line(
         OPEN,
-        "a number too high, in pieces",
+        "data in several partial buffers whose sequence number is too high",
         buffer(7, payload=b"ab", pieces=(1, 1)),
         FAILS,
         error=BufferReorderingError,
@@ -172,16 +185,16 @@ def lines() -> Sequence[tuple[str, str, bytes, str, tuple[str, ...], type[Flinkn
     )
     line(OPEN, "a backlog of -1", buffer(backlog=-1), TAKEN)
     line(OPEN, "a backlog of 2^31 - 1", buffer(backlog=2**31 - 1), TAKEN)
-    line(OPEN, "more than a segment", buffer(payload=TOO_LARGE), ALL_FAIL)
+    line(OPEN, "a buffer larger than a segment", buffer(payload=TOO_LARGE), ALL_FAIL)
     line(OPEN, "an event of 1 GiB", header(EVENT, size=1 << 30), ALL_FAIL)
-    line(OPEN, "a negative size", header(size=-1), ALL_FAIL)
-    line(OPEN, "an unknown data type", header(kind=99), ALL_FAIL)
-    line(OPEN, "a compressed flag of 2, which Java takes", compressed, TAKEN)
+    line(OPEN, "a buffer of negative size", header(size=-1), ALL_FAIL)
+    line(OPEN, "a buffer of an unknown data type", header(kind=99), ALL_FAIL)
+    line(OPEN, "a compression flag of 2, which Java accepts", compressed, TAKEN)
     for said, message in {
         "data": buffer(to=UNKNOWN),
         "an empty buffer": buffer(to=UNKNOWN, payload=b""),
-        "data in pieces": buffer(to=UNKNOWN, payload=b"abc", pieces=(1, 2)),
-        "more than a segment": buffer(to=UNKNOWN, payload=TOO_LARGE),
+        "data in several partial buffers": buffer(to=UNKNOWN, payload=b"abc", pieces=(1, 2)),
+        "a buffer larger than a segment": buffer(to=UNKNOWN, payload=TOO_LARGE),
         "an event": buffer(to=UNKNOWN, kind=EVENT),
         "a backlog": BacklogAnnouncement(2, UNKNOWN),
     }.items():
@@ -193,40 +206,52 @@ def lines() -> Sequence[tuple[str, str, bytes, str, tuple[str, ...], type[Flinkn
     line(RELEASED, "an error", failed_to(CHANNEL), NOTHING)
     line(
         OPEN,
-        "the partition is not found",
+        "an error: the partition was not found",
         error(PARTITION_NOT_FOUND_EXCEPTION),
         FAILS,
         "S091",
         error=PartitionNotFoundError,
     )
-    line(OPEN, "its producer failed", failed_to(CHANNEL), FAILS, "S091", error=ProducerFailedError)
+    line(
+        OPEN,
+        "an error: its producer has failed",
+        failed_to(CHANNEL),
+        FAILS,
+        "S091",
+        error=ProducerFailedError,
+    )
     line(OPEN, "an error of an unknown class", error(ILLEGAL_STATE_EXCEPTION), FAILS)
     line(OPEN, "an error, then data", many((failed_to(CHANNEL), buffer())), FAILS, "S091")
     line(
         OPEN,
-        "an error for all",
+        "an error for the whole connection",
         error(ILLEGAL_STATE_EXCEPTION, None),
         ALL_FAIL,
         "S091",
         error=RemoteTransportError,
     )
     line(
-        OPEN, "an error that is no Java exception", frame(1, b"\xac\xed\0\5" + bytes(40)), ALL_FAIL
+        OPEN,
+        "an error that is not a Java exception",
+        frame(1, b"\xac\xed\0\5" + bytes(40)),
+        ALL_FAIL,
     )
     line(OPEN, "an error without a body", frame(1), ALL_FAIL)
     line(OPEN, "BacklogAnnouncement of 2^31 - 1", frame(9, BIG_BACKLOG + CHANNEL), TAKEN)
     line(OPEN, "BacklogAnnouncement of -1", frame(9, b"\xff" * 4 + CHANNEL), ALL_FAIL)
-    line(OPEN, "BacklogAnnouncement cut", frame(9, bytes(19)), ALL_FAIL)
+    line(OPEN, "a truncated BacklogAnnouncement", frame(9, bytes(19)), ALL_FAIL)
     for said, junk in OF_NO_PROTOCOL.items():
         line(OPEN, said, junk, ALL_FAIL)
         line(HALF, said, junk * 2, ALL_FAIL)
     for said, length in LYING_LENGTHS.items():
         line(OPEN, said, frame(9, length=length), ALL_FAIL)
-    line(OPEN, "a length of 1 GiB", frame(1, bytes(50), length=1 << 30), ALL_FAIL)
+    line(
+        OPEN, "a frame whose length field says 1 GiB", frame(1, bytes(50), length=1 << 30), ALL_FAIL
+    )
     for said, number in CONSUMERS_MESSAGES.items():
-        line(OPEN, f"{said}, a consumer's message", frame(number, bytes(88)), ALL_FAIL)
+        line(OPEN, f"{said}, which only consumers send", frame(number, bytes(88)), ALL_FAIL)
     line(OPEN, "a message with an unknown id", frame(63, bytes(20)), ALL_FAIL)
-    line(OPEN, "an event that is none", buffer(kind=EVENT, payload=b"payload"), TAKEN)
+    line(OPEN, "an event that cannot be decoded", buffer(kind=EVENT, payload=b"payload"), TAKEN)
     return found
 
 

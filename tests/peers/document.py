@@ -14,36 +14,38 @@ INTRODUCTION = """\
 # Misbehaving peers
 
 What flinknet does when the other end breaks the rules: {count} numbered cases. Each is a test
-(`pytest tests/peers -v`): against a connection of the core, and those of consumers once more over
-loopback sockets. This page is made from the same tables (`python -m tests.peers.document`).
+(`pytest tests/peers -v`) against a connection of the core; the cases of consumers are tested over
+loopback sockets, too. This page is generated from the same tables
+(`python -m tests.peers.document`).
 
 In every case, as part of its test: other connections carry on as if nothing had happened; what the
-connection held is given back; nothing that came over it is executed. A tap passes all of these
-bytes on, and follows what comes after them.
+connection held is released; nothing that arrived over it is executed. A tap forwards all of these
+bytes, and goes on decoding the messages after them.
 
-Where the jars of Flink are (`make interop`), the cases of the data port are shown to Flink's own
-network stack as well, with the same bytes. The column *Flink* says what Flink 2.3 does where it
-does something else; the reasons stand below each table.
+If Flink's jars are present (`make interop`), the cases of the data port are also run against
+Flink's own network stack, with the same bytes. The column *Flink* says what Flink 2.3 does if that
+differs from flinknet; the reasons are below each table.
 """
 
 CONSUMERS = """\
 ## Consumers, at the producer
 
-"Carries on" is the channel that misbehaves. The other channels of its connection carry on, too,
-until the connection is closed.
+The channel that misbehaves shares its connection with a channel that reads, its *neighbour*, unless
+the connection has requested nothing of this run. The neighbour carries on until the connection is
+closed. A *fatal error* applies to the whole connection: a consumer that gets one closes it (C34).
 """
 
 PRODUCERS = """\
 ## Producers, at the consumer
 
-Where only the channel fails, the other channels of the connection carry on.
+If only the channel fails, the other channels of the connection carry on.
 """
 
 CLIENTS = """\
 ## Clients, at the control port of the JobManager
 
-Each gets the reason, and its connection is closed. Flink's own RPC is another one (Pekko), so there
-is nothing to compare.
+Each client is sent the reason, and its connection is closed. There is no column for Flink: its RPC
+is another protocol (Pekko).
 """
 
 
@@ -56,13 +58,16 @@ def document() -> str:
     producers = [
         (f"C{case.number:02d}", case.said, case.when, case.must) for case in by_producers.CASES
     ]
-    clients = [(f"J{case.number:02d}", case.said, case.when, case.why) for case in by_clients.CASES]
+    clients = [
+        (f"J{case.number:02d}", case.said, case.when, case.why.replace("|", ", or "))
+        for case in by_clients.CASES
+    ]
     count = len(consumers) + len(producers) + len(clients)
     parts = [
         INTRODUCTION.format(count=count),
         CONSUMERS,
         _table(
-            ("No.", "A consumer sends", "when", "what happens", "carries on", "Flink"),
+            ("No.", "A consumer sends", "when", "what happens", "the channel carries on", "Flink"),
             (_with_flink(row) for row in consumers),
         ),
         _reasons("P"),
@@ -73,7 +78,7 @@ def document() -> str:
         ),
         _reasons("C"),
         CLIENTS,
-        _table(("No.", "A client sends", "when", "the reason it gets contains"), clients),
+        _table(("No.", "A client sends", "when", "the reason contains"), clients),
     ]
     return "\n".join(part for part in parts if part)
 
@@ -91,11 +96,7 @@ def _with_flink(row: Sequence[str]) -> Sequence[str]:
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(_cell(each) for each in line)} |\n" for line in lines)
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def _reasons(letter: str) -> str:

@@ -11,27 +11,28 @@ _ON = "the channel carries on"
 _BOTH_ON = f"{_ON}, its neighbour carries on"
 
 _CANCELLED = (
-    "Flink goes on sending what a cancelled channel has credit for, as long as its task writes"
-    " (its consumer answers each of these buffers with another CancelPartitionRequest); flinknet"
-    " stops at once"
+    "Flink keeps sending to a cancelled channel while it has credit and its task writes; its own"
+    " consumer answers each of these buffers with another CancelPartitionRequest. flinknet stops at"
+    " once"
 )
 _ANY_TASK = (
-    "Flink hands an event to any task whose partition is named, also for a peer that reads nothing"
-    " of it; flinknet only lets those who read a task's output talk to it"
+    "Flink delivers an event to any task whose partition is named, even from a peer that does not"
+    " read it; flinknet accepts events only from peers that read the task's output"
 )
 _TWICE = (
     "Flink lets one receiver request two subpartitions and mixes them; flinknet refuses the second"
 )
 _OVERFLOW = "in Flink the sum of credits overflows to a negative number, and the channel stops"
 _ANY_LENGTH = (
-    "the first four bytes are a length of up to 2 GiB, for which Flink waits before it looks at"
-    " anything else; flinknet checks magic number and id first, and bounds the length"
+    "Flink takes the first four bytes as a length of up to 2 GiB and waits for that many bytes"
+    " before it looks at anything else; flinknet checks the magic number and the id first, and"
+    " limits the length"
 )
-_STRANGERS = "Flink has no bounds for peers that have requested nothing of its jobs"
-_EVENTS = "Flink reads an event when it comes, flinknet when its task does"
+_STRANGERS = "Flink has no limits for connections that have requested nothing of its jobs"
+_EVENTS = "Flink decodes an event when it arrives, flinknet when its task reads it"
 _FAILED = (
-    "in Flink it depends on whether the connection has noticed the failure: the same bytes are"
-    " ignored, or answered with a fatal error"
+    "Flink ignores the same bytes, or answers them with a fatal error, depending on whether the"
+    " connection has already noticed the failure"
 )
 
 DIFFERENCES: dict[str, tuple[str, str]] = {

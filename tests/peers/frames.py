@@ -26,5 +26,10 @@ OF_NO_PROTOCOL = {
 }
 """What is at its first nine bytes no frame."""
 
-LYING_LENGTHS = {"length -1": -1, "length 0": 0, "length 8": 8, "length -2^31": -(2**31)}
+LYING_LENGTHS = {
+    "a frame whose length field says -1": -1,
+    "a frame whose length field says 0": 0,
+    "a frame whose length field says 8": 8,
+    "a frame whose length field says -2^31": -(2**31),
+}
 """Of a frame whose header alone has 9 bytes."""
