@@ -9,7 +9,7 @@ import multiprocessing
 import os
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import asdict
 from functools import partial
 from multiprocessing.process import BaseProcess
@@ -38,6 +38,7 @@ RUNS_PER_PROCESS = 64 * SHAPE_SEEDS
 so that each has 200 MB of it then."""
 
 REPORT_S = 1.0
+PROGRESS_S = 60.0
 GRACE_S = 45.0
 """For the last trial of each process, and for making one smaller that has failed."""
 
@@ -92,7 +93,7 @@ def _campaign(arguments: argparse.Namespace) -> int:
     reports: Queue[Report | None] = context.Queue()
     _prepare()
     print(f"seeds from {first} on {processes} processes", flush=True)
-    began_s = monotonic()
+    began_s = told_s = monotonic()
     until_s = began_s + 60 * arguments.minutes
     runs, marks, failures = 0, Counter[str](), dict[str, Failure]()
     workers: list[BaseProcess] = []
@@ -126,6 +127,9 @@ def _campaign(arguments: argparse.Namespace) -> int:
             continue
         runs += report[0]
         marks.update(report[1])
+        if monotonic() > told_s + PROGRESS_S:
+            told_s = monotonic()
+            print(_progress(told_s - began_s, runs, marks, failures), flush=True)
         failure = report[2]
         if failure is not None and failure.kind not in failures:
             failures[failure.kind] = failure
@@ -134,13 +138,10 @@ def _campaign(arguments: argparse.Namespace) -> int:
     for each in workers:
         each.terminate()
     took_s = monotonic() - began_s
-    unreached = [name for name in MARKS if not marks[name]]
+    unreached = _unreached(marks)
     for name in (*MARKS, *sorted(set(marks) - set(MARKS))):
         print(f"{marks[name]:10}  {name}" + ("  <- never reached" if not marks[name] else ""))
-    print(
-        f"{runs} runs in {took_s:.0f} s ({runs / took_s:.0f} runs/s), {len(failures)} failures,"
-        f" {len(MARKS) - len(unreached)} of {len(MARKS)} states reached"
-    )
+    print(_progress(took_s, runs, marks, failures))
     for failure in failures.values():
         print(f"FAILED {failure.kind}\n       {failure.command}", flush=True)
     total = tally.add("campaign", runs, took_s, len(failures))
@@ -150,6 +151,17 @@ def _campaign(arguments: argparse.Namespace) -> int:
     )
     needs_marks = not arguments.any_marks and not arguments.pin
     return int(bool(failures) or (bool(unreached) and needs_marks))
+
+
+def _unreached(marks: Marks) -> list[str]:
+    return [name for name in MARKS if not marks[name]]
+
+
+def _progress(took_s: float, runs: int, marks: Marks, failures: Sized) -> str:
+    return (
+        f"{runs} runs in {took_s:.0f} s ({runs / took_s:.0f} runs/s), {len(failures)} failures,"
+        f" {len(MARKS) - len(_unreached(marks))} of {len(MARKS)} states reached"
+    )
 
 
 def _prepare() -> None:
