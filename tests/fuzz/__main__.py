@@ -47,14 +47,20 @@ _FORKS = multiprocessing.get_context("forkserver")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one target; `failed` is the input that did."""
+    """What came of one target; `failed` is the input that did, `exit_code` of its process."""
 
     name: str
     runs: int
     seconds: float
     inputs: int
     failed: Path | None
+    exit_code: int | None
     log: str
+
+    @property
+    def is_early(self) -> bool:
+        """It ended before its runs or its time, and no input is to blame."""
+        return self.failed is None and (self.exit_code != 0 or not self.runs)
 
 
 def main(arguments: list[str]) -> int:
@@ -100,12 +106,12 @@ def main(arguments: list[str]) -> int:
             print(f"{each.name:<14} {each.runs:>12,} {rate:>8.0f} {each.inputs:>7}", flush=True)
     print(f"{'together':<14} {sum(each.runs for each in outcomes):>12,}")
     for each in outcomes:
-        if not each.runs:
-            print(f"\n{each.log}\n{each.name} did not run")
+        if each.is_early:
+            print(f"\n{each.log}\n{each.name} ended early, with {each.exit_code}", flush=True)
         if each.failed is not None:
             print(f"\n{each.log}\n{each.name} failed; once more:")
             print(once_more(each.name, each.failed), flush=True)
-    return int(any(each.failed is not None or not each.runs for each in outcomes))
+    return int(any(each.failed is not None or each.is_early for each in outcomes))
 
 
 def once_more(name: str, failed: Path) -> str:
@@ -158,7 +164,7 @@ def _fuzz(target: Target, limit: Limit, options: argparse.Namespace) -> Outcome:
             (old / f"{number:05}").write_bytes(data)
         words.write_text(_words(given))
         began = time.monotonic()
-        ran = _fuzzed(
+        exit_code, ran = _fuzzed(
             name,
             Path(place),
             f"-timeout={HANG_S}",
@@ -181,16 +187,16 @@ def _fuzz(target: Target, limit: Limit, options: argparse.Namespace) -> Outcome:
             inputs = len(found)
             assert found, "not even the seeds can be read"
             write_corpus(name, [Path(path).read_bytes() for path in found])
-    return Outcome(name, runs, seconds, inputs, failed, _tail(ran))
+    return Outcome(name, runs, seconds, inputs, failed, exit_code, _tail(ran))
 
 
-def _fuzzed(name: str, place: Path, *arguments: str) -> str:
-    """Run Atheris on one target; returns what it said."""
+def _fuzzed(name: str, place: Path, *arguments: str) -> tuple[int | None, str]:
+    """Run Atheris on one target. Returns: how its process ended, and what it said."""
     process = _FORKS.Process(target=be_fuzzed, args=(name, arguments, place))
     process.start()
     process.join()
     log = place / "log"
-    return log.read_text(errors="replace") if log.exists() else f"it ended with {process.exitcode}"
+    return process.exitcode, log.read_text(errors="replace") if log.exists() else ""
 
 
 def _words(inputs: Sequence[bytes]) -> str:
