@@ -7,7 +7,8 @@
     python -m tests.fuzz --input FILE trace       one input again; - for standard input
 
 It runs the interpreted core, whose lines it can see. Exit code 1 if any input failed; the input is
-kept in a file then, and printed in base64, for logs that outlive the file.
+kept in a file then, and printed in base64, for logs that outlive the file. Each start first fuzzes
+a target that fails on purpose, and goes no further unless that is noticed.
 """
 
 from __future__ import annotations
@@ -30,12 +31,15 @@ from typing import Any
 
 from tests import tally
 from tests.fuzz.fork import be_fuzzed
-from tests.fuzz.target import Target, read_corpus, write_corpus
+from tests.fuzz.target import PLANTED, Target, read_corpus, write_corpus
 
 HANG_S = 10
 MEMORY_MB = 2048
 MEMORY = Path("/dev/shm")
 """Where targets write their files, if it is there: faster than a disk."""
+
+PLANTED_RUNS = 100_000
+"""Within which a failure that is planted is met."""
 
 WORDS_MAX = 1000
 _REACHING = "--reaching"
@@ -91,6 +95,9 @@ def main(arguments: list[str]) -> int:
         parser.error("Atheris is missing: pip install 'atheris>=3'")
     os.environ |= _INTERPRETED
     _FORKS.set_forkserver_preload(["tests.fuzz.instrumented"])
+    if not _notices_a_failure(options):
+        print("a failure that was planted was not noticed: none would be")
+        return 1
     outcomes = []
     limits = _limits(names, options)
     print(f"{'target':<14} {'runs':>12} {'runs/s':>8} {'inputs':>7}", flush=True)
@@ -112,6 +119,14 @@ def main(arguments: list[str]) -> int:
             print(f"\n{each.log}\n{each.name} failed; once more:")
             print(once_more(each.name, each.failed), flush=True)
     return int(any(each.failed is not None or each.is_early for each in outcomes))
+
+
+def _notices_a_failure(options: argparse.Namespace) -> bool:
+    """Fuzz what fails on purpose. Returns: whether the input that failed was kept."""
+    with tempfile.TemporaryDirectory(prefix="flinknet-fuzz-") as out:
+        to_there = argparse.Namespace(**{**vars(options), "out": Path(out), "keep": False})
+        failed = _fuzz(PLANTED, Limit(PLANTED_RUNS, 0), to_there).failed
+        return failed is not None and len(failed.read_bytes()) >= 4
 
 
 def once_more(name: str, failed: Path) -> str:

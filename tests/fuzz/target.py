@@ -33,6 +33,14 @@ class Target:
     json_from: int | None = None
 
 
+def _fails_from_four_bytes_on(data: bytes) -> None:
+    assert len(data) < 4, "planted"
+
+
+PLANTED = Target("planted", _fails_from_four_bytes_on, lambda: [b"ab"], max_bytes=8)
+"""Fails on purpose: a harness that does not notice that would notice nothing."""
+
+
 def is_one_in(number: int, data: bytes) -> bool:
     """Whether an input gets also the checks that take long and that few inputs matter to: by its
     length, which a fuzzer changes as it likes.
