@@ -56,6 +56,7 @@ CHANNEL = InputChannelID(b"\x01" * 16)  # tests.pair.receiver_ids
 UNKNOWN = InputChannelID(b"\xcc" * 16)
 DATA, EVENT = DataType.DATA_BUFFER, DataType.EVENT_BUFFER
 BARRIER = DataType.ALIGNED_CHECKPOINT_BARRIER
+TIMEOUTABLE_BARRIER = DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER
 
 
 @dataclass(frozen=True)
@@ -252,6 +253,17 @@ def lines() -> Sequence[tuple[str, str, bytes, str, tuple[str, ...], type[Flinkn
         line(OPEN, f"{said}, which only consumers send", frame(number, bytes(88)), ALL_FAIL)
     line(OPEN, "a message with an unknown id", frame(63, bytes(20)), ALL_FAIL)
     line(OPEN, "an event that cannot be decoded", buffer(kind=EVENT, payload=b"payload"), TAKEN)
+    for said, event in {
+        "another event": EndOfSuperstepEvent().encode(),
+        "bytes that are no event": b"payload",
+    }.items():
+        line(
+            OPEN,
+            f"{said}, sent as a barrier that may time out",
+            buffer(kind=TIMEOUTABLE_BARRIER, payload=event),
+            FAILS,
+            error=FrameCorruptedError,
+        )
     return found
 
 

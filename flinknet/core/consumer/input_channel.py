@@ -220,7 +220,8 @@ class RemoteInputChannel:
     ) -> None:
         """Take ownership of a complete buffer or event.
 
-        Raises: BufferReorderingError; FrameCorruptedError for a blocking event with a backlog.
+        Raises: BufferReorderingError; FrameCorruptedError for a blocking event with a backlog, or
+            for what is called a barrier that may time out and is none.
         """
         self._check_sequence_number(sequence_number, buffer)
         if self.is_released:  # while this buffer arrived

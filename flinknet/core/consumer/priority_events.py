@@ -11,6 +11,7 @@ from flinknet.core.buffers import DataType, MemorySegment, NetworkBuffer, free_m
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.wire.checkpoint_barrier import CheckpointBarrier
 from flinknet.core.wire.events import Event, EventAnnouncement, decode_event, encode_pipelined
+from flinknet.errors import FrameCorruptedError
 
 PRIORITIZED_EVENT = int(DataType.PRIORITIZED_EVENT_BUFFER)
 TIMEOUTABLE_BARRIER = int(DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER)
@@ -49,6 +50,8 @@ def announce_barrier(
     """Queue the announcement of a queued barrier that may time out.
 
     Returns: whether there was no priority event before.
+
+    Raises: FrameCorruptedError if it is another event, or none.
     """
     announcement = EventAnnouncement(_barrier_in(buffer), sequence_number)
     return add_priority_event(received, _priority_event(announcement), sequence_number)
@@ -110,9 +113,10 @@ def check_order(received: ReceivedBuffers) -> None:
 
 
 def _barrier_in(buffer: NetworkBuffer) -> CheckpointBarrier:
-    barrier = decode_event(buffer.payload)
-    assert isinstance(barrier, CheckpointBarrier)
-    return barrier
+    event = decode_event(buffer.payload)
+    if not isinstance(event, CheckpointBarrier):
+        raise FrameCorruptedError(f"{type(event).__name__} was sent as a barrier that may time out")
+    return event
 
 
 def _priority_event(event: Event) -> NetworkBuffer:
