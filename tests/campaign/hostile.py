@@ -6,6 +6,7 @@ import struct
 from collections.abc import Sequence
 from functools import cache
 
+from flinknet.core.buffers import DataType
 from flinknet.core.connection import SEND_BATCH_BYTES
 from flinknet.core.producer.peer_trust import STRANGE_REQUESTS_MAX
 from flinknet.core.wire.events import (
@@ -92,6 +93,7 @@ def hostile_bytes(
         encode_buffer_response_header(receiver, 0, 0, 0, 0, 0, 5) + b"hello",
         encode_buffer_response_header(receiver, 0, 0, 0, 1, 1, 5) + b"hello",
         *(_first_event(receiver, each) for each in _TOO_EARLY),
+        _first_event(receiver, EndOfData(), DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER),
     ]
     sent = draw.one_of(f"{name} message", whole)
     if sent is _FLOOD:
@@ -105,10 +107,10 @@ def hostile_bytes(
     return sent
 
 
-def _first_event(receiver: InputChannelID, event: Event) -> bytes:
-    """An event as the first message of a channel."""
+def _first_event(receiver: InputChannelID, event: Event, called: DataType | None = None) -> bytes:
+    """An event as the first message of a channel, under its own data type or another one."""
     data = event.encode()
-    kind = int(data_type_of(event))
+    kind = int(data_type_of(event) if called is None else called)
     return encode_buffer_response_header(receiver, 0, 0, 0, kind, 0, len(data)) + data
 
 
