@@ -33,10 +33,10 @@ from tests.pair import partition_id
 from .disk import SOUND, DiskFaults
 from .draw import Choices, Draw
 from .hostile import (
-    announces_a_backlog,
     cancels_a_channel,
     ends_within_a_frame,
     hostile_bytes,
+    waits_for_floating_buffers,
 )
 
 MS = 1_000_000
@@ -366,7 +366,7 @@ def _faults(
         injections = (Injection(link, side, end_ns, data),)
         may_wait = ends_within_a_frame(data) or cancels_a_channel(data, receivers)
         if side == 0 and scenario.flow_control == CREDIT and not scenario.network.exclusive_buffers:
-            may_wait = may_wait or announces_a_backlog(data, receivers)
+            may_wait = may_wait or waits_for_floating_buffers(data, receivers)
         if may_wait:
             resets = ((link, SILENCE_NS),)
     pieces = one_of("pieces", (0, 0, 10, 40))

@@ -7,13 +7,21 @@ from collections.abc import Sequence
 from functools import cache
 
 from flinknet.core.buffers import DataType
+from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM
 from flinknet.core.connection import SEND_BATCH_BYTES
 from flinknet.core.producer.peer_trust import STRANGE_REQUESTS_MAX
+from flinknet.core.wire.checkpoint_barrier import AlignmentType, CheckpointBarrier
 from flinknet.core.wire.events import (
+    CancelCheckpointMarker,
     EndOfData,
     EndOfInputChannelStateEvent,
+    EndOfOutputChannelStateEvent,
     EndOfPartitionEvent,
+    EndOfSegmentEvent,
+    EndOfSuperstepEvent,
     Event,
+    EventAnnouncement,
+    WatermarkEvent,
     data_type_of,
 )
 from flinknet.core.wire.frames import FrameDecoder
@@ -33,6 +41,7 @@ from flinknet.core.wire.messages import (
     AckAllUserRecordsProcessed,
     AddCredit,
     BacklogAnnouncement,
+    BufferResponse,
     CancelPartitionRequest,
     CloseRequest,
     NewBufferSize,
@@ -52,11 +61,28 @@ from .draw import Draw
 
 UNKNOWN = InputChannelID(b"\x55" * 16)
 _FLOOD = b"requests"
+_MISNAMED = b"an event"
 _TOO_EARLY: Sequence[Event] = (
     EndOfPartitionEvent(),
     EndOfInputChannelStateEvent(),
     EndOfData(),
 )
+_EVENTS: Sequence[Event | None] = (
+    *_TOO_EARLY,
+    EndOfOutputChannelStateEvent(),
+    EndOfSegmentEvent(),
+    EndOfSuperstepEvent(),
+    CancelCheckpointMarker(1),
+    CheckpointBarrier(1, 0),
+    CheckpointBarrier(1, 0, aligned_timeout_ms=5),
+    CheckpointBarrier(1, 0, alignment=AlignmentType.UNALIGNED),
+    WatermarkEvent("of events", 1, True),
+    EventAnnouncement(CheckpointBarrier(1, 0), 3),
+    None,
+)
+"""None: bytes that are no event."""
+
+_DATA_TYPES = tuple(DataType)
 NUMBERS = (1, 0, -1, 2**31 - 1, -(2**31), 1000)
 
 
@@ -93,11 +119,14 @@ def hostile_bytes(
         encode_buffer_response_header(receiver, 0, 0, 0, 0, 0, 5) + b"hello",
         encode_buffer_response_header(receiver, 0, 0, 0, 1, 1, 5) + b"hello",
         *(_first_event(receiver, each) for each in _TOO_EARLY),
-        _first_event(receiver, EndOfData(), DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER),
+        *(_MISNAMED,) * 3,
     ]
     sent = draw.one_of(f"{name} message", whole)
     if sent is _FLOOD:
         sent = _strange_requests()
+    elif sent is _MISNAMED:
+        event = draw.one_of(f"{name} event", _EVENTS)
+        sent = _first_event(receiver, event, draw.one_of(f"{name} data type", _DATA_TYPES))
     damage = draw.one_of(f"{name} damage", ("none", "none", "cut", "flip"))
     at = draw.below(f"{name} place", max(len(sent), 1))
     if damage == "cut":
@@ -107,10 +136,14 @@ def hostile_bytes(
     return sent
 
 
-def _first_event(receiver: InputChannelID, event: Event, called: DataType | None = None) -> bytes:
+def _first_event(
+    receiver: InputChannelID, event: Event | None, called: DataType | None = None
+) -> bytes:
     """An event as the first message of a channel, under its own data type or another one."""
-    data = event.encode()
-    kind = int(data_type_of(event) if called is None else called)
+    data = b"no event" if event is None else event.encode()
+    if called is None and event is not None:
+        called = data_type_of(event)
+    kind = int(called or DataType.EVENT_BUFFER)
     return encode_buffer_response_header(receiver, 0, 0, 0, kind, 0, len(data)) + data
 
 
@@ -147,15 +180,21 @@ def cancels_a_channel(data: bytes, receivers: Sequence[InputChannelID]) -> bool:
     return any(CancelPartitionRequest(each).encode() in data for each in receivers)
 
 
-def announces_a_backlog(data: bytes, receivers: Sequence[InputChannelID]) -> bool:
-    """Whether a producer announces buffers to a channel of the job. Without exclusive ones it takes
+def waits_for_floating_buffers(data: bytes, receivers: Sequence[InputChannelID]) -> bool:
+    """Whether a channel of the job may wait for ever if it has no exclusive buffers: buffers are
+    announced to it, or something that blocks its producer comes. Without exclusive ones it takes
     as many floating buffers. Behind a blocking event it has them when it resumes, which voids their
     credit; what its producer announces then is what it has, and it waits on, as in Flink.
     """
     try:
         return any(
-            isinstance(message, BacklogAnnouncement) and message.receiver_id in receivers
+            message.receiver_id in receivers
+            and (
+                isinstance(message, BacklogAnnouncement)
+                or message.data_type in IS_BLOCKING_UPSTREAM
+            )
             for message in FrameDecoder(Direction.PRODUCER_TO_CONSUMER).messages(data)
+            if isinstance(message, BacklogAnnouncement | BufferResponse)
         )
     except RemoteProtocolError:
         return False
