@@ -8,19 +8,21 @@ from pathlib import Path
 
 import pytest
 
+from flinknet.core.buffers import DataType
 from flinknet.core.wire.messages import AddCredit, BacklogAnnouncement
 from flinknet.errors import LocalTransportError
 from flinknet.simulator.host_clock import ClockChange, HostClock
 from tests.campaign import trial
 from tests.campaign.disk import Disk, DiskFaults
 from tests.campaign.draw import Draw
-from tests.campaign.hostile import announces_a_backlog
+from tests.campaign.hostile import waits_for_floating_buffers
 from tests.campaign.marks import MARKS
 from tests.campaign.trial import Marks, failure_of, smaller
 from tests.mutants import kept as kept_mutants
 from tests.mutants.kept import keep, kept
 from tests.mutants.mutants import FLINKNET, MUTANTS
 from tests.pair import OTHER_RECEIVER, RECEIVER, partition_id
+from tests.peers.by_producers import buffer
 
 
 def too_large(draw: Draw, marks: Marks) -> None:
@@ -95,11 +97,16 @@ def test_who_has_found_a_mutant_is_known_until_it_changes(
         (BacklogAnnouncement(1, RECEIVER).encode()[:-1], False),
         (BacklogAnnouncement(1, OTHER_RECEIVER).encode(), False),
         (AddCredit(1, RECEIVER).encode(), False),
+        (buffer(to=RECEIVER, kind=DataType.ALIGNED_WATERMARK_EVENT).encode(), True),
+        (buffer(to=OTHER_RECEIVER, kind=DataType.ALIGNED_WATERMARK_EVENT).encode(), False),
+        (buffer(to=RECEIVER, kind=DataType.END_OF_DATA).encode(), False),
         (b"garbage of any kind", False),
     ],
 )
-def test_an_announced_backlog_is_one_that_a_consumer_would_take(data: bytes, is_one: bool) -> None:
-    assert announces_a_backlog(data, [RECEIVER]) is is_one
+def test_what_makes_a_consumer_take_floating_buffers_is_recognized(
+    data: bytes, is_one: bool
+) -> None:
+    assert waits_for_floating_buffers(data, [RECEIVER]) is is_one
 
 
 CLOCKS = {
