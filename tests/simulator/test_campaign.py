@@ -103,9 +103,7 @@ def test_who_has_found_a_mutant_is_known_until_it_changes(
         (b"garbage of any kind", False),
     ],
 )
-def test_what_may_take_floating_buffers_is_recognized(
-    data: bytes, is_one: bool
-) -> None:
+def test_what_may_take_floating_buffers_is_recognized(data: bytes, is_one: bool) -> None:
     assert waits_for_floating_buffers(data, [RECEIVER]) is is_one
 
 
