@@ -127,7 +127,7 @@ def _campaign(arguments: argparse.Namespace) -> int:
             continue
         runs += report[0]
         marks.update(report[1])
-        if monotonic() > told_s + PROGRESS_S:
+        if told_s + PROGRESS_S < monotonic() < until_s:
             told_s = monotonic()
             print(_progress(told_s - began_s, runs, marks, failures), flush=True)
         failure = report[2]
