@@ -67,7 +67,7 @@ _TOO_EARLY: Sequence[Event] = (
     EndOfInputChannelStateEvent(),
     EndOfData(),
 )
-_EVENTS: Sequence[Event | None] = (
+_EVENTS: Sequence[Event] = (
     *_TOO_EARLY,
     EndOfOutputChannelStateEvent(),
     EndOfSegmentEvent(),
@@ -78,10 +78,8 @@ _EVENTS: Sequence[Event | None] = (
     CheckpointBarrier(1, 0, alignment=AlignmentType.UNALIGNED),
     WatermarkEvent("of events", 1, True),
     EventAnnouncement(CheckpointBarrier(1, 0), 3),
-    None,
 )
-"""None: bytes that are no event."""
-
+_EVENTS_DATA = (*(each.encode() for each in _EVENTS), b"no event")
 _DATA_TYPES = tuple(DataType)
 NUMBERS = (1, 0, -1, 2**31 - 1, -(2**31), 1000)
 
@@ -118,14 +116,14 @@ def hostile_bytes(
         encode_buffer_response_header(receiver, 0, number, 3, 1, 0, 5) + b"hello",
         encode_buffer_response_header(receiver, 0, 0, 0, 0, 0, 5) + b"hello",
         encode_buffer_response_header(receiver, 0, 0, 0, 1, 1, 5) + b"hello",
-        *(_first_event(receiver, each) for each in _TOO_EARLY),
+        *(_first_event(receiver, each.encode(), data_type_of(each)) for each in _TOO_EARLY),
         *(_MISNAMED,) * 3,
     ]
     sent = draw.one_of(f"{name} message", whole)
     if sent is _FLOOD:
         sent = _strange_requests()
     elif sent is _MISNAMED:
-        event = draw.one_of(f"{name} event", _EVENTS)
+        event = draw.one_of(f"{name} event", _EVENTS_DATA)
         sent = _first_event(receiver, event, draw.one_of(f"{name} data type", _DATA_TYPES))
     damage = draw.one_of(f"{name} damage", ("none", "none", "cut", "flip"))
     at = draw.below(f"{name} place", max(len(sent), 1))
@@ -136,14 +134,8 @@ def hostile_bytes(
     return sent
 
 
-def _first_event(
-    receiver: InputChannelID, event: Event | None, called: DataType | None = None
-) -> bytes:
+def _first_event(receiver: InputChannelID, data: bytes, kind: DataType) -> bytes:
     """An event as the first message of a channel, under its own data type or another one."""
-    data = b"no event" if event is None else event.encode()
-    if called is None and event is not None:
-        called = data_type_of(event)
-    kind = int(called or DataType.EVENT_BUFFER)
     return encode_buffer_response_header(receiver, 0, 0, 0, kind, 0, len(data)) + data
 
 

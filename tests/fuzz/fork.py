@@ -12,7 +12,6 @@ from pathlib import Path
 
 from tests.fuzz.json_mutator import json_mutator
 from tests.fuzz.passed_blocks import counted
-from tests.fuzz.target import PLANTED
 
 GARBAGE_OBJECTS = 20_000
 """So many are collected at a time: looking for a few after each input takes 4% of the time."""
@@ -33,7 +32,7 @@ def be_fuzzed(name: str, arguments: Sequence[str], place: Path) -> None:
     with (place / "log").open("wb") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-    target = PLANTED if name == PLANTED.name else TARGETS[name]
+    target = TARGETS[name]
     gc.freeze()
     gc.set_threshold(GARBAGE_OBJECTS)
     options = {}

@@ -12,6 +12,7 @@ import atheris
 from atheris import import_hook
 
 from tests.fuzz.memory_file import replaced
+from tests.fuzz.target import PLANTED
 
 COMPARES_NO_INPUT = ("core/buffers/", "core/producer/buffer_writing_", "core/producer/serialized_")
 """Modules that compare counts of their own: comparisons there, of 0.1 to 0.4 µs each, would tell a
@@ -34,4 +35,5 @@ with (
 ):
     from tests.fuzz import file_targets, wire_targets
 
-TARGETS = {each.name: each for each in (*wire_targets.TARGETS, *file_targets.TARGETS)}
+_ALL = (PLANTED, *wire_targets.TARGETS, *file_targets.TARGETS)
+TARGETS = {each.name: each for each in _ALL}
