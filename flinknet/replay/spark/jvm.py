@@ -211,7 +211,7 @@ class _Ending:
                 self._then[each] = handler
         with contextlib.suppress(ValueError):  # signals go to the main thread alone
             self._before = {each: signal.signal(each, self._handle) for each in self._then}
-        logging.getLogger().addFilter(_is_not_of_py4j)
+        logging.getLogger().addFilter(_is_not_of_py4j)  # it stays, as do threads of py4j
         return self
 
     def takes(self, process: subprocess.Popen[bytes]) -> None:
@@ -245,7 +245,6 @@ class _Ending:
         for number, handler in self._before.items():
             signal.signal(number, handler)
         logging.disable(logging.NOTSET)
-        logging.getLogger().removeFilter(_is_not_of_py4j)
         self._warnings.__exit__(None, None, None)
         if self._process is None:  # it never came to be, maybe of a signal to all of us
             for number in self._pending[:1]:
@@ -273,7 +272,8 @@ class _Ending:
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
     """False for what py4j reports with a stack when a call breaks: it raises that, too, and what
-    became of the JVM is for us to say.
+    became of the JVM is for us to say. The thread in which py4j has Java objects dropped may meet
+    the end of the JVM later than we do.
     """
     kind = record.exc_info[0] if record.exc_info else None
     return kind is None or not kind.__module__.startswith("py4j.")
