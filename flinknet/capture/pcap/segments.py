@@ -120,7 +120,10 @@ def tcp_segments(
 
 
 def _segment(packet: CapturedPacket) -> TcpSegment | _Left:
-    datagram = _datagram(packet)
+    try:
+        datagram = _datagram(packet)
+    except AttributeError:  # dpkt expects no other header behind that of a fragment
+        return _Left.FRAGMENT
     if isinstance(datagram, IP):
         headers_bytes, total_bytes = datagram.hl * 4, datagram.len
         is_fragment = bool(datagram.mf or datagram.offset)

@@ -84,6 +84,19 @@ def test_fragments_are_counted() -> None:
     assert counts == PacketCounts(fragments=1)
 
 
+@pytest.mark.parametrize("then", [b"", bytes([ip.IP_PROTO_TCP, 0, 1, 4]) + bytes(4)])
+def test_fragments_of_ip_6_are_counted_whatever_header_comes_next(then: bytes) -> None:
+    whole = tcp_packet(b"data", link="raw", version=6)
+    header, segment = whole[:40], whole[40:]
+    fragment = bytes([ip.IP_PROTO_DSTOPTS if then else ip.IP_PROTO_TCP, 0, 0, 1]) + bytes(4)
+    length = len(fragment + then + segment).to_bytes(2, "big")
+    header = header[:4] + length + bytes([ip.IP_PROTO_FRAGMENT]) + header[7:]
+    frame = framed(header + fragment + then + segment, link="ethernet", version=6)
+    segments, counts = read(frame)
+    assert segments == []
+    assert counts == PacketCounts(fragments=1)
+
+
 def test_other_packets_are_left_out() -> None:
     udp = ip.IP(tcp_packet(b"data", link="raw"))
     udp.p = ip.IP_PROTO_UDP
