@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from dpkt import ip, tcp
+from dpkt import ip, ip6, tcp
+from hypothesis import given
+from hypothesis import strategies as st
 
 from flinknet.capture.pcap.files import CapturedPacket
 from flinknet.capture.pcap.segments import Endpoint, PacketCounts, TcpSegment, tcp_segments
@@ -84,17 +86,30 @@ def test_fragments_are_counted() -> None:
     assert counts == PacketCounts(fragments=1)
 
 
-@pytest.mark.parametrize("then", [b"", bytes([ip.IP_PROTO_TCP, 0, 1, 4]) + bytes(4)])
-def test_fragments_of_ip_6_are_counted_whatever_header_comes_next(then: bytes) -> None:
+KINDS = st.sampled_from(sorted(ip6.EXT_HDRS))
+
+
+def _behind_headers(kind: int, headers: bytes) -> bytes:
+    """A frame of IPv6 with extension headers, the first of this kind."""
     whole = tcp_packet(b"data", link="raw", version=6)
-    header, segment = whole[:40], whole[40:]
-    fragment = bytes([ip.IP_PROTO_DSTOPTS if then else ip.IP_PROTO_TCP, 0, 0, 1]) + bytes(4)
-    length = len(fragment + then + segment).to_bytes(2, "big")
-    header = header[:4] + length + bytes([ip.IP_PROTO_FRAGMENT]) + header[7:]
-    frame = framed(header + fragment + then + segment, link="ethernet", version=6)
-    segments, counts = read(frame)
+    length = (len(headers) + len(whole) - 40).to_bytes(2, "big")
+    datagram = whole[:4] + length + bytes([kind]) + whole[7:40] + headers + whole[40:]
+    return framed(datagram, link="ethernet", version=6)
+
+
+@given(then=KINDS)
+def test_fragments_of_ip_6_are_counted_whatever_header_comes_next(then: int) -> None:
+    fragment = bytes([then, 0, 0, 1]) + bytes(4)
+    other = bytes([ip.IP_PROTO_TCP, 0, 1, 4]) + bytes(4)
+    segments, counts = read(_behind_headers(ip.IP_PROTO_FRAGMENT, fragment + other))
     assert segments == []
     assert counts == PacketCounts(fragments=1)
+
+
+@given(kind=KINDS, then=KINDS, rest=st.binary(max_size=80))
+def test_any_extension_headers_are_read_or_left_out(kind: int, then: int, rest: bytes) -> None:
+    _, counts = read(_behind_headers(kind, bytes([then]) + rest))
+    assert counts.tcp_segments + counts.fragments + counts.others == 1
 
 
 def test_other_packets_are_left_out() -> None:
