@@ -86,7 +86,8 @@ def test_fragments_are_counted() -> None:
     assert counts == PacketCounts(fragments=1)
 
 
-KINDS = st.sampled_from(sorted(ip6.EXT_HDRS))
+HEADERS = st.sampled_from(sorted(ip6.EXT_HDRS))
+"""The extension headers of IPv6 that dpkt knows, by number."""
 
 
 def _behind_headers(kind: int, headers: bytes) -> bytes:
@@ -97,7 +98,7 @@ def _behind_headers(kind: int, headers: bytes) -> bytes:
     return framed(datagram, link="ethernet", version=6)
 
 
-@given(then=KINDS)
+@given(then=HEADERS)
 def test_fragments_of_ip_6_are_counted_whatever_header_comes_next(then: int) -> None:
     fragment = bytes([then, 0, 0, 1]) + bytes(4)
     other = bytes([ip.IP_PROTO_TCP, 0, 1, 4]) + bytes(4)
@@ -106,7 +107,7 @@ def test_fragments_of_ip_6_are_counted_whatever_header_comes_next(then: int) -> 
     assert counts == PacketCounts(fragments=1)
 
 
-@given(kind=KINDS, then=KINDS, rest=st.binary(max_size=80))
+@given(kind=HEADERS, then=HEADERS, rest=st.binary(max_size=80))
 def test_any_extension_headers_are_read_or_left_out(kind: int, then: int, rest: bytes) -> None:
     _, counts = read(_behind_headers(kind, bytes([then]) + rest))
     assert counts.tcp_segments + counts.fragments + counts.others == 1
