@@ -47,9 +47,13 @@ class LiveJob:
         contact = Contact.load(run_dir)
         assert contact is not None
         self.contact = contact
-        self.client: JobClient = client_of(contact)
-        self.client.status()  # says hello: the JobManager closes connections that stay silent
         self.job_manager = psutil.Process(job.job_manager.pid)
+        self.client: JobClient = client_of(contact)
+        try:
+            self.client.status()  # says hello: the JobManager closes connections that stay silent
+        except BaseException:
+            self.kill()
+            raise
 
     def until(self, is_so: Callable[[JobStatus], bool]) -> JobStatus:
         """Ask until it is so. Raises: AssertionError when it never is."""

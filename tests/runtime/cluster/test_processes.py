@@ -344,10 +344,10 @@ def test_task_managers_end_with_their_job_manager_also_stopped_ones(start: Start
 def test_a_job_manager_that_does_not_answer_is_not_said_to_have_died(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flinknet.runtime.cluster.client.ANSWER_WAIT_NS", 10_000_000)
-    monkeypatch.setattr("flinknet.runtime.cluster.client.END_WAIT_S", 0.01)
     job = start(PIPELINE, 2)
     job.job_manager.suspend()
+    monkeypatch.setattr("flinknet.runtime.cluster.client.ANSWER_WAIT_NS", 10_000_000)
+    monkeypatch.setattr("flinknet.runtime.cluster.client.END_WAIT_S", 0.01)
     with pytest.raises(TransportError, match=r"has not answered within 0\.01 s; its process runs"):
         job.client.status()
     with pytest.raises(TransportError, match=r"has not ended the job within 0\.02 s; its process"):
