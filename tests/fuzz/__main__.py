@@ -2,6 +2,7 @@
 
     python -m tests.fuzz                          a minute of each target, from its corpus
     python -m tests.fuzz --seconds 600 trace      ten minutes of one
+    python -m tests.fuzz --some 2                 a minute of two, drawn with a seed that it prints
     python -m tests.fuzz --keep                   and keep what reached new code in the corpus
     python -m tests.fuzz --up-to 10000000         until each has had so many in this checkout
     python -m tests.fuzz --input FILE trace       one input again; - for standard input
@@ -17,7 +18,9 @@ import argparse
 import base64
 import multiprocessing
 import os
+import random
 import re
+import secrets
 import subprocess
 import sys
 import tempfile
@@ -72,6 +75,8 @@ def main(arguments: list[str]) -> int:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("targets", nargs="*", metavar="TARGET", help="all by default")
     parser.add_argument("--seconds", type=int, default=60, help="of each target")
+    parser.add_argument("--some", type=int, metavar="N", help="only N of the targets, drawn")
+    parser.add_argument("--seed", type=int, help="to draw them with; default: a new one")
     parser.add_argument("--runs", type=int, default=-1, help="of each target at most")
     parser.add_argument("--up-to", type=int, metavar="RUNS", help="what the tally lacks of so many")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
@@ -83,6 +88,10 @@ def main(arguments: list[str]) -> int:
     names = options.targets or list(known)
     if not known.keys() >= set(names):
         parser.error(f"targets are {', '.join(known)}")
+    if options.some is not None:
+        seed = options.seed if options.seed is not None else secrets.randbits(32)
+        names = random.Random(seed).sample(names, min(options.some, len(names)))
+        print(f"{' and '.join(names)}, drawn with --seed {seed}", flush=True)
     if options.input is not None:
         is_piped = options.input == "-"
         data = sys.stdin.buffer.read() if is_piped else Path(options.input).read_bytes()
