@@ -5,8 +5,8 @@
 
 Each connection says one line of the table of misbehaving consumers, garbage, or the header of a
 frame of 64 MiB, and goes away sooner or later. Exit code 1 if the rate fell below 0.95 of that
-without them, if a TaskManager took more than 32 MiB more, or if the result does not say that
-strangers came.
+without them, if a TaskManager took more than 32 MiB more, if the result does not say that strangers
+came, or if the bench was over before all of them had come.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> int:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--connections", type=int, default=10_000)
     parser.add_argument("--rate", default="20k/s")
-    parser.add_argument("--duration", type=int, default=10, help="seconds")
+    parser.add_argument("--duration", type=int, default=20, help="seconds")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
     alone = _measure(options, 0)
@@ -68,6 +68,9 @@ def main(arguments: list[str]) -> int:
     print(f"memory, flooded        {mebibytes[1]:>12.1f} MiB  (+{more_bytes / 2**20:.1f})")
     print(f"the result says        {flooded.said or 'nothing'}")
     is_well = kept >= RATE_KEPT_MIN and more_bytes <= MORE_BYTES_MAX and bool(flooded.said)
+    if flooded.connections < options.connections:
+        is_well = False
+        print(f"only {flooded.connections:,} connections were made: try a longer --duration")
     print("held" if is_well else "did not hold")
     return int(not is_well)
 
@@ -148,10 +151,9 @@ def _flood(
         due = began + 0.8 * options.duration * number / connections
         if is_over.wait(max(due - time.monotonic(), 0)):
             break
-        try:
-            sock = socket.create_connection(("127.0.0.1", dice.choice(ports)), timeout=1)
-        except OSError:
-            continue
+        sock = _connected(dice.choice(ports), is_over)
+        if sock is None:
+            break
         made[0] += 1
         with contextlib.suppress(OSError):
             sock.send(_said(dice))
@@ -160,6 +162,15 @@ def _flood(
             left_open.pop(dice.randrange(len(left_open))).close()
     for each in left_open:
         each.close()
+
+
+def _connected(port: int, is_over: threading.Event) -> socket.socket | None:
+    """A connection, after as many attempts as it takes; None when the bench is over."""
+    while not is_over.is_set():
+        with contextlib.suppress(OSError):
+            return socket.create_connection(("127.0.0.1", port), timeout=1)
+        is_over.wait(LOOK_S)
+    return None
 
 
 def _said(dice: random.Random) -> bytes:
