@@ -103,6 +103,11 @@ class SequenceCheck:
             for point in (TracePoint.SENT, TracePoint.RECEIVED)
         }
 
+    def forget(self) -> None:
+        """Expect any number next: events are missing."""
+        for last in self._last.values():
+            last[:] = _UNKNOWN
+
     def feed(self, block: EventColumns) -> None:
         """Check one block."""
         for point, last in self._last.items():
@@ -140,6 +145,10 @@ class CreditCheck:
         self._violations = violations
         self._credit = np.full(len(channels), _UNKNOWN)
         self._is_without_initial = np.zeros(len(channels), dtype=bool)
+
+    def forget(self) -> None:
+        """Expect any credit next: events are missing."""
+        self._credit[:] = _UNKNOWN
 
     def feed(self, block: EventColumns) -> None:
         """Check one block."""

@@ -11,7 +11,8 @@
 
     EVENTS   directory = a CHANNEL_ENTRY for each channel held, a COLUMN_ENTRY for each column;
              data = one zstd frame for each column, in the order of the entries (see `blocks`)
-    META     directory = JSON: a description that belongs to the whole file; no data
+    META     directory = JSON: a description that belongs to the whole file, or
+             {"dropped_events": n} where n events are missing that could not be written; no data
     TRAILER  directory = totals (events u64, dropped events u64), a TRAILER_ENTRY for each block
              before it, then their CHANNEL_ENTRYs in the same order; no data
 
@@ -47,6 +48,9 @@ MAGIC = b"\x89FNT\r\n\x1a\n"
 
 BLOCK_MARKER = b"FNTB"
 FOOTER_MARKER = b"FNTE"
+
+DROPPED_EVENTS = "dropped_events"
+"""Key of a META block that stands where events could not be written: their number."""
 
 MAX_BLOCK_EVENTS = 1 << 20
 """Most rows in one block; more are rejected."""

@@ -24,6 +24,7 @@ from .columns import IntArray
 from .format import (
     BLOCK_HEADER_BYTES,
     BLOCK_MARKER,
+    DROPPED_EVENTS,
     FILE_PREFIX_BYTES,
     FOOTER_BYTES,
     MAGIC,
@@ -66,7 +67,7 @@ class Truncation:
     whole_blocks: int  # readable blocks
     lost_bytes: int  # bytes outside of complete blocks
     gap_bytes: int  # lost bytes before the last complete block: damage, not truncation
-    blocks_before_damage: int  # complete blocks before the first lost byte
+    blocks_before_damage: int  # complete blocks before the first lost byte or missing event
 
 
 class TraceReader:
@@ -90,11 +91,13 @@ class TraceReader:
         self.file = file if isinstance(file, TraceFile) else TraceFile(str(file))
         self.path = path_of(self.file.path)
         self.truncation: Truncation | None = None
-        self.dropped_events: int | None = None  # known only after a clean end
+        self.dropped_events: int | None = None  # None: unknown without a clean end
         self.counted = BytesRead()
         self._ranges: dict[int, dict[str, ColumnRange]] = {}  # of the last block read, or of all
         self._rows: tuple[int, IntArray | None] | None = None  # of the last block read
         self._stored_numbers: Sequence[int] | None = None  # file numbers of the blocks of extents
+        self._entries: Sequence[BlockEntry] = ()  # blocks of any type; none with extents
+        self._blocks_start = 0
         try:
             self._file = open_ranged(self.path)
         except OSError as error:
@@ -114,6 +117,7 @@ class TraceReader:
             entries = self._walk()
         else:
             entries, self.dropped_events = trailer.blocks, trailer.dropped_events
+        self._entries = entries
         self._stored = tuple(entry for entry in entries if entry.type is BlockType.EVENTS)
         self._metas = tuple(entry for entry in entries if entry.type is BlockType.META)
         self._see(self.file)
@@ -147,6 +151,23 @@ class TraceReader:
         """The descriptions of the META blocks, in order."""
         with self._located():
             return tuple(decode_meta(self._read_directory(entry)[1]) for entry in self._metas)
+
+    def gaps(self) -> frozenset[int]:
+        """The file numbers of the blocks before which events are missing that were recorded: they
+        could not be written, or are damaged in a file without its trailer.
+        """
+        found: set[int] = set()
+        number, position, is_missing = 0, self._blocks_start, False
+        for entry in self._entries:
+            is_missing |= entry.offset != position
+            position = entry.offset + entry.length_bytes
+            if entry.type is BlockType.META:
+                is_missing |= self._missing_events(entry) > 0
+                continue
+            if is_missing:
+                found.add(number)
+            number, is_missing = number + 1, False
+        return frozenset(found)
 
     def read_block(self, index: int, columns: Iterable[str] | None = None) -> EventColumns:
         """Columns of one block; rows are sorted by channel, kind and point.
@@ -379,6 +400,9 @@ class TraceReader:
                 undamaged = _events_in(entries) if undamaged is None else undamaged
                 offset = resume
             else:
+                if entry.type is BlockType.META and (missing := self._missing_events(entry)):
+                    self.dropped_events = (self.dropped_events or 0) + missing
+                    undamaged = _events_in(entries) if undamaged is None else undamaged
                 entries.append(entry)
                 offset += entry.length_bytes
                 gap_bytes = lost_bytes
@@ -386,6 +410,14 @@ class TraceReader:
         undamaged = whole if undamaged is None else undamaged
         self.truncation = Truncation(whole, lost_bytes, gap_bytes, undamaged)
         return tuple(entries)
+
+    def _missing_events(self, entry: BlockEntry) -> int:
+        """How many events a META block says could not be written before it."""
+        try:
+            count = decode_meta(self._read_directory(entry)[1]).get(DROPPED_EVENTS)
+        except _MALFORMED:  # as `meta` reports
+            return 0
+        return count if type(count) is int and count > 0 else 0
 
     def _whole_block(self, offset: int) -> BlockEntry | None:
         """The block at `offset` if it is complete and all checksums are right."""

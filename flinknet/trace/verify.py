@@ -158,15 +158,21 @@ def _checked_blocks(
 ) -> Iterator[EventColumns]:
     """Check and return every readable block; adds a finding for each unreadable one."""
     checks = SequenceCheck(channels, violations), CreditCheck(channels, violations)
-    for index in range(len(reader.blocks())):
+    gaps, is_missing = reader.gaps(), False
+    for index, number in enumerate(reader.numbers):
+        is_missing |= number in gaps
         try:
             reader.check_block(index)
             block = reader.read_block(index, CHECKED_COLUMNS)
         except TraceDamagedError as error:
             findings.append(Finding(reader.path.name, None, "checksum", error.damage))
+            is_missing = True
             continue
         for check in checks:
+            if is_missing:
+                check.forget()
             check.feed(block)
+        is_missing = False
         yield block
 
 

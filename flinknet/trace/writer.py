@@ -19,6 +19,7 @@ from .blocks import check_block, encode_events
 from .format import (
     BLOCK_HEADER_BYTES,
     CHANNEL_ENTRY,
+    DROPPED_EVENTS,
     BlockEntry,
     BlockType,
     Trailer,
@@ -36,8 +37,9 @@ class TraceWriter:
     """Writes one trace file: the header first, then blocks, and the trailer at close.
 
     Invariant: the file is a header and complete blocks. An incomplete write is cut off again, so a
-        full disk costs only the block that did not fit. If the cut fails, too, it is tried again
-        before the next block.
+        full disk costs only the block that did not fit; the next one that fits is written with the
+        number of events that are missing before it. If the cut fails, too, it is tried again before
+        the next block.
     """
 
     def __init__(self, path: Path, process: ProcessInfo) -> None:
@@ -49,6 +51,7 @@ class TraceWriter:
         self.events = 0
         self._blocks: list[BlockEntry] = []
         self._size_bytes = 0
+        self._missing_events = 0  # since the last block
         self._is_torn = False  # bytes of an incomplete block are at the end
         try:
             self._file = open(path, "xb", buffering=0)  # noqa: SIM115 - closed by close()
@@ -79,9 +82,7 @@ class TraceWriter:
     def write_meta(self, description: dict[str, Any]) -> None:
         """Write a META block: JSON-ready data about the whole file, such as its channels."""
         data = encode_meta(description)
-        entry = BlockEntry(self._size_bytes, len(data), BlockType.META, 0, 0, 0, _NO_CHANNELS)
-        self._append(data)
-        self._blocks.append(entry)
+        self._add(data, _meta_entry(self._size_bytes, data))
 
     def write_events(self, rows: npt.NDArray[np.void]) -> None:
         """Write one EVENTS block.
@@ -99,10 +100,7 @@ class TraceWriter:
         header = decode_block_header(data[:BLOCK_HEADER_BYTES])
         if header is None or header.length_bytes != len(data):
             raise TraceFormatError("the header of a block is damaged")
-        entry = check_block(header, data[BLOCK_HEADER_BYTES:], self._size_bytes)
-        self._append(data)
-        self._blocks.append(entry)
-        self.events += entry.count
+        self._add(data, check_block(header, data[BLOCK_HEADER_BYTES:], self._size_bytes))
 
     def events_in_steps(self, rows: npt.NDArray[np.void]) -> Iterator[None]:
         """Write one EVENTS block in steps of some 0.1 ms.
@@ -110,10 +108,7 @@ class TraceWriter:
         The last step writes. `rows` must not change until then.
         """
         block = yield from encode_events(rows)
-        entry = replace(block.entry, offset=self._size_bytes)
-        self._append(block.data)
-        self._blocks.append(entry)
-        self.events += entry.count
+        self._add(block.data, block.entry)
 
     def close(self, *, dropped_events: int = 0) -> None:
         """Write the trailer, which proves a clean end, and close the file; idempotent.
@@ -134,6 +129,21 @@ class TraceWriter:
                 close_file(self._file)
             except OSError as error:
                 raise self._failed(error) from error
+
+    def _add(self, data: bytes, entry: BlockEntry) -> None:
+        """Write a block, in one piece with the number of events that are missing before it."""
+        offset = self._size_bytes
+        gap = encode_meta({DROPPED_EVENTS: self._missing_events}) if self._missing_events else b""
+        try:
+            self._append(gap + data)
+        except TraceError:
+            self._missing_events += entry.count
+            raise
+        if gap:
+            self._blocks.append(_meta_entry(offset, gap))
+            self._missing_events = 0
+        self._blocks.append(replace(entry, offset=offset + len(gap)))
+        self.events += entry.count
 
     def _append(self, data: bytes) -> None:
         rest = memoryview(data)
@@ -158,6 +168,10 @@ class TraceWriter:
 
     def _failed(self, error: OSError) -> TraceError:
         return TraceError(f"{self.path}: cannot write the trace: {_cause(error)}")
+
+
+def _meta_entry(offset: int, data: bytes) -> BlockEntry:
+    return BlockEntry(offset, len(data), BlockType.META, 0, 0, 0, _NO_CHANNELS)
 
 
 def _cause(error: OSError) -> str:

@@ -9,6 +9,7 @@ import io
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import count, islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,36 @@ def test_a_call_that_fails_costs_no_more_than_the_block_in_hand(
         assert said in (recorder.dropped_events, None), fails_at
         fails_at += 1
     assert fails_at > 10
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=errno.errorcode.get)
+@pytest.mark.parametrize("stays", [0, 2])
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_the_place_of_what_is_missing_is_known(
+    tmp_path: Path, error: int, stays: int, is_cut: bool
+) -> None:
+    starts = [row[0] for row in islice(rows(), 0, None, BLOCK_EVENTS)]  # instants, which differ
+    seen = 0
+    for fails_at in count(1):
+        path = tmp_path / f"tm-{fails_at}.fnt"
+        _, _, calls = record(path, fails_at, error, stays)
+        if calls < fails_at:
+            break
+        if is_cut:
+            with TraceReader(path) as reader:
+                last = reader.blocks()[-1]
+            os.truncate(path, last.offset + last.length_bytes)
+        with TraceReader(path) as reader:
+            held = [-1, *(starts.index(block.first_ns) for block in reader.blocks())]
+            missing = [after - before - 1 for before, after in pairwise(held)]
+            gaps = {number for number, blocks in enumerate(missing) if blocks}
+            assert reader.gaps() == gaps
+            if is_cut:
+                assert (reader.dropped_events or 0) == BLOCK_EVENTS * sum(missing)
+                assert reader.truncation is not None
+                assert reader.truncation.blocks_before_damage == min(gaps, default=len(missing))
+            seen += len(gaps)
+    assert seen > 2
 
 
 def test_without_a_failure_nothing_is_lost(tmp_path: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ import pytest
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.errors import TraceError
-from flinknet.trace import ProcessInfo
+from flinknet.trace import ProcessInfo, TraceReader, TraceWriter
 from flinknet.trace.run import open_with_faults
 from flinknet.trace.verify import Verification, verify_run
 from tests.synthetic_trace import event, interleaved, rows, write_run, write_trace
@@ -295,8 +297,6 @@ def test_a_foreign_file_in_a_run_is_a_finding_and_alone_an_error(tmp_path: Path)
 
 
 def test_dropped_events_are_a_finding(tmp_path: Path) -> None:
-    from flinknet.trace import TraceWriter
-
     producer, _ = interleaved(channels=1, data_buffers=5)
     with TraceWriter(tmp_path / "tm-0.fnt", PRODUCER) as writer:
         writer.write_events(producer)
@@ -304,6 +304,48 @@ def test_dropped_events_are_a_finding(tmp_path: Path) -> None:
     (finding,) = verified(tmp_path / "tm-0.fnt").findings
     assert finding.rule == "dropped"
     assert "12 events" in finding.text
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_events_that_are_missing_are_no_error_of_the_protocol(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_cut: bool
+) -> None:
+    def no_room(_: bytes) -> NoReturn:
+        raise TraceError("no room")
+
+    producer, _ = interleaved(channels=2, data_buffers=60)
+    parts = np.array_split(producer, 5)
+    path = tmp_path / "tm-0.fnt"
+    writer = TraceWriter(path, PRODUCER)
+    for number, part in enumerate(parts):
+        with monkeypatch.context() as patch:
+            if number == 2:
+                patch.setattr(writer, "_append", no_room)
+                with pytest.raises(TraceError):
+                    writer.write_events(part)
+            else:
+                writer.write_events(part)
+    size_bytes = writer.size_bytes
+    writer.close(dropped_events=len(parts[2]))
+    if is_cut:
+        os.truncate(path, size_bytes)
+    found = {finding.rule: finding.text for finding in verified(path).findings}
+    assert found.keys() == ({"file", "dropped"} if is_cut else {"dropped"})
+    assert found["dropped"].startswith(f"{len(parts[2])} events could not be written")
+
+
+def test_a_damaged_block_is_no_error_of_the_protocol(tmp_path: Path) -> None:
+    producer, _ = interleaved(channels=2, data_buffers=60)
+    path = tmp_path / "tm-0.fnt"
+    with TraceWriter(path, PRODUCER) as writer:
+        for rows in np.array_split(producer, 5):
+            writer.write_events(rows)
+    with TraceReader(path) as reader:
+        block = reader.blocks()[2]
+    damaged = bytearray(path.read_bytes())
+    damaged[block.offset + block.length_bytes - 3] ^= 0x10
+    path.write_bytes(damaged)
+    assert {finding.rule for finding in verified(path).findings} == {"checksum"}
 
 
 def test_a_file_of_another_process_is_found(tmp_path: Path) -> None:
