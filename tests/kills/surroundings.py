@@ -19,6 +19,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -26,7 +27,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.kills.command import Done, SkippedError, bench_words, ended_well, recorded, run
+from tests.kills.command import ENDS_S, Done, SkippedError, bench_words, ended_well, recorded, run
 from tests.kills.shortages import (
     another_host_name_bench,
     another_host_name_rest,
@@ -48,44 +49,54 @@ LEAVES_S = 5.0
 """How long killed processes may take to leave a cgroup."""
 
 MARK = "clock-was-set"
+SET_AFTER_NS = 700_000_000
+"""How long a run has recorded when its clock is set."""
+
 SET_CLOCK = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
-/* From SET_AFTER_S seconds of CLOCK_MONOTONIC on (counted from SET_SINCE_S), CLOCK_REALTIME is
-   ahead by SET_BY_S seconds, and CLOCK_MONOTONIC by SET_MONOTONIC_BY_S, as in a virtual machine
-   that was stopped. The first process that reads a clock which is set creates SET_MARK. */
+/* From the instant of CLOCK_MONOTONIC on that is in the file SET_AT (a long, in ns; 0: not yet),
+   CLOCK_REALTIME is ahead by SET_BY_S seconds, and CLOCK_MONOTONIC by SET_MONOTONIC_BY_S, as in a
+   virtual machine that was stopped. A process that reads a clock after that creates SET_MARK. */
 static int (*real)(clockid_t, struct timespec *);
+static volatile long *set_at;
 static int is_marked;
+
+static volatile long *mapped(void) {
+    static long never;
+    int file = open(getenv("SET_AT"), O_RDONLY);
+    void *found = mmap(0, sizeof(long), PROT_READ, MAP_SHARED, file, 0);
+    close(file);
+    return found == MAP_FAILED ? &never : found;
+}
 
 static long number(const char *name) {
     const char *text = getenv(name);
     return text ? atol(text) : 0;
 }
 
-static void ahead(struct timespec *at, long seconds) {
-    const char *mark = getenv("SET_MARK");
-    at->tv_sec += seconds;
-    if (seconds && mark && !is_marked) {
-        int file = open(mark, O_CREAT | O_WRONLY, 0666);
-        is_marked = 1;
-        if (file >= 0) close(file);
-    }
+static void mark(void) {
+    if (!is_marked) close(open(getenv("SET_MARK"), O_CREAT | O_WRONLY, 0666));
+    is_marked = 1;
 }
 
 int clock_gettime(clockid_t clock, struct timespec *at) {
     if (!real) real = dlsym(RTLD_NEXT, "clock_gettime");
+    if (!set_at) set_at = mapped();
     int failed = real(clock, at);
     struct timespec since;
     if (failed || real(CLOCK_MONOTONIC, &since)) return failed;
-    if (since.tv_sec >= number("SET_SINCE_S") + number("SET_AFTER_S")) {
-        if (clock == CLOCK_REALTIME) ahead(at, number("SET_BY_S"));
-        if (clock == CLOCK_MONOTONIC) ahead(at, number("SET_MONOTONIC_BY_S"));
+    if (*set_at && since.tv_sec * 1000000000L + since.tv_nsec >= *set_at) {
+        mark();
+        if (clock == CLOCK_REALTIME) at->tv_sec += number("SET_BY_S");
+        if (clock == CLOCK_MONOTONIC) at->tv_sec += number("SET_MONOTONIC_BY_S");
     }
     return 0;
 }
@@ -120,23 +131,32 @@ def _measured(done: Done) -> Iterator[str]:
         yield f"it measured {rate:.0f} records/s instead of 10000"
 
 
-def _set_clock(
-    place: Path, seconds: int, *, after_s: int = 2, monotonic_s: int = 0
-) -> dict[str, str]:
-    """Environment of a command whose clocks are set when it has run for a while."""
+def _set_clock(place: Path, seconds: int, *, monotonic_s: int = 0) -> dict[str, str]:
+    """Environment of a command whose clocks are set when its run has been recorded for a while."""
     if shutil.which("cc") is None:
         raise SkippedError("no C compiler")
     source, library = place / "clock.c", place / "clock.so"
     source.write_text(SET_CLOCK)
     subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
+    at = place / "set-at"
+    at.write_bytes(bytes(8))
+    threading.Thread(target=_set_in_mid_run, args=(place / "out", at), daemon=True).start()
     return {
         "LD_PRELOAD": str(library),
         "SET_MARK": str(place / MARK),
-        "SET_SINCE_S": str(int(time.monotonic())),
-        "SET_AFTER_S": str(after_s),
+        "SET_AT": str(at),
         "SET_BY_S": str(seconds),
         "SET_MONOTONIC_BY_S": str(monotonic_s),
     }
+
+
+def _set_in_mid_run(out: Path, at: Path) -> None:
+    """Say when clocks are to be set, once a run is recorded."""
+    until_s = time.monotonic() + ENDS_S
+    while not any(out.rglob("tm-0.fnt")) and time.monotonic() < until_s:
+        time.sleep(0.01)
+    with at.open("r+b") as file:
+        file.write((time.monotonic_ns() + SET_AFTER_NS).to_bytes(8, sys.byteorder))
 
 
 def _was_set(place: Path) -> Iterator[str]:
