@@ -142,7 +142,7 @@ def _flood(
     made: list[int],
     is_over: threading.Event,
 ) -> None:
-    """Connect so often while the bench runs, spread over four fifths of its time."""
+    """Make `connections` connections, spread over four fifths of the bench."""
     dice = random.Random(options.seed)
     ports = [listening_port(each) for each in task_managers]
     began = time.monotonic()

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from flinknet.errors import TraceError
 from flinknet.trace import ProcessInfo, TraceWriter
 
 
@@ -57,6 +58,7 @@ class TraceFiles:
         self.files: list[TraceFile] = []
         self.has_changed = True
         self.dropped_events = 0
+        self._dropped_before = 0  # by files that are complete
         self._pid = pid
         self._rotate_bytes = rotate_bytes
         self._rotate_ns = rotate_ns
@@ -78,9 +80,11 @@ class TraceFiles:
         at_ns = rows["at_ns"]
         first_ns, last_ns = int(at_ns.min()), int(at_ns.max())
         if self._is_full(first_ns):
-            writer = self._open()
-            self._writer.close()
-            self._writer = writer
+            try:
+                self._rotate()
+            except TraceError:
+                self._writer.drop(len(rows))
+                raise
         yield from self._writer.events_in_steps(rows)
         file = self.files[-1]
         file.first_ns = first_ns if file.first_ns is None else min(file.first_ns, first_ns)
@@ -91,7 +95,7 @@ class TraceFiles:
     def close(self, *, dropped_events: int = 0) -> None:
         """End the last file."""
         self.dropped_events = dropped_events
-        self._writer.close(dropped_events=dropped_events)
+        self._writer.close(dropped_events=dropped_events - self._dropped_before)
         self.files[-1].size_bytes = self._writer.size_bytes
 
     def keep_all(self) -> None:
@@ -135,6 +139,11 @@ class TraceFiles:
         return is_large or (
             self._rotate_ns is not None and at_ns - file.first_ns >= self._rotate_ns
         )
+
+    def _rotate(self) -> None:
+        complete, self._writer = self._writer, self._open()
+        self._dropped_before += complete.dropped_events
+        complete.close()
 
     def _open(self) -> TraceWriter:
         path = self.directory / f"{self.name}-{self._number + 1:04d}.fnt"

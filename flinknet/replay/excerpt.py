@@ -154,6 +154,6 @@ def _known_to_ns(known: dict[Path, list[WholeBlock]], processes: dict[Path, Proc
 
 def _copy(file: Path, blocks: list[WholeBlock], directory: Path, process: ProcessInfo) -> None:
     with file.open("rb") as source, TraceWriter(directory / file.name, process) as target:
-        for block in blocks:
+        for block in whole_blocks(file, blocks[0].from_byte, blocks[-1].to_byte):
             source.seek(block.from_byte)
             target.copy_block(source.read(block.to_byte - block.from_byte))

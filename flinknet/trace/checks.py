@@ -145,10 +145,12 @@ class CreditCheck:
         self._violations = violations
         self._credit = np.full(len(channels), _UNKNOWN)
         self._is_without_initial = np.zeros(len(channels), dtype=bool)
+        self._may_be_without_initial = np.zeros(len(channels), dtype=bool)
 
     def forget(self) -> None:
         """Expect any credit next: events are missing."""
         self._credit[:] = _UNKNOWN
+        self._may_be_without_initial = ~self._is_without_initial
 
     def feed(self, block: EventColumns) -> None:
         """Check one block."""
@@ -182,10 +184,12 @@ class CreditCheck:
     ) -> None:
         where = np.searchsorted(self._channels, block["channel"])
         self._is_without_initial[where[requests]] = block["value"][requests] == 0
+        self._may_be_without_initial[where[requests]] = False
         # a resume with credit counts even without a request, which may be in another file
         has_credit = block["credit_before"] != -1
+        unsure = resumes & self._may_be_without_initial[where] & ~has_credit
         resumes = resumes & (self._is_without_initial[where] | has_credit)
-        rows = np.flatnonzero(changes | requests | resumes)
+        rows = np.flatnonzero(changes | requests | resumes | unsure)
         arrival = where[rows].astype(np.int64) * MAX_BLOCK_EVENTS + block["order"][rows]
         rows = rows[np.argsort(arrival, kind="stable")]
         if not len(rows):
@@ -196,12 +200,14 @@ class CreditCheck:
         value = block["value"][rows]
         is_reset = resumes[rows]
         after[is_reset] = 0
+        after[unsure[rows]] = _UNKNOWN
         expected = before + np.where(
             block["kind"][rows] == MessageKind.ADD_CREDIT, value, -1 * is_data
         )
-        is_set = requests[rows] | is_reset
+        is_set = requests[rows] | is_reset | unsure[rows]
         expected[requests[rows]] = value[requests[rows]]
         expected[is_reset] = 0
+        expected[unsure[rows]] = _UNKNOWN
         credit = _previous(after, where, self._credit)
 
         wrong = after != expected

@@ -12,7 +12,7 @@
     EVENTS   directory = a CHANNEL_ENTRY for each channel held, a COLUMN_ENTRY for each column;
              data = one zstd frame for each column, in the order of the entries (see `blocks`)
     META     directory = JSON: a description that belongs to the whole file, or
-             {"dropped_events": n} where n events are missing that could not be written; no data
+             {"dropped_events": n} if n events before the next block could not be written; no data
     TRAILER  directory = totals (events u64, dropped events u64), a TRAILER_ENTRY for each block
              before it, then their CHANNEL_ENTRYs in the same order; no data
 
@@ -50,7 +50,15 @@ BLOCK_MARKER = b"FNTB"
 FOOTER_MARKER = b"FNTE"
 
 DROPPED_EVENTS = "dropped_events"
-"""Key of a META block that stands where events could not be written: their number."""
+"""Key of a META block that stands where events could not be written: how many since the block of
+events before it.
+"""
+
+_GAP_BYTES_MAX = 64
+"""Longest directory of such a block."""
+
+_DROPPED_EVENTS_MAX = (1 << 48) - 1
+"""Most events that one says are missing; a larger number is not believed."""
 
 MAX_BLOCK_EVENTS = 1 << 20
 """Most rows in one block; more are rejected."""
@@ -251,6 +259,28 @@ def encode_meta(description: dict[str, Any]) -> bytes:
 def decode_meta(directory: bytes) -> dict[str, Any]:
     """Decode the content of a META block."""
     return _decode_json(directory)
+
+
+def encode_gap(dropped_events: int) -> bytes:
+    """Encode a META block that says how many events are missing."""
+    return encode_meta({DROPPED_EVENTS: dropped_events})
+
+
+def may_be_gap(entry: BlockEntry) -> bool:
+    """Whether `missing_events` of a block can be more than 0, by its type and length."""
+    length_bytes = entry.length_bytes - BLOCK_HEADER_BYTES
+    return entry.type is BlockType.META and length_bytes <= _GAP_BYTES_MAX
+
+
+def missing_events(directory: bytes) -> int:
+    """How many events are missing before a META block, from its checked directory; 0 if it is a
+    description, or malformed.
+    """
+    try:
+        count = decode_meta(directory).get(DROPPED_EVENTS)
+    except TraceFormatError:
+        return 0
+    return count if type(count) is int and 0 < count <= _DROPPED_EVENTS_MAX else 0
 
 
 def channel_entries(header: BlockHeader, directory: bytes) -> npt.NDArray[np.void]:

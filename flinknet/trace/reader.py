@@ -24,7 +24,6 @@ from .columns import IntArray
 from .format import (
     BLOCK_HEADER_BYTES,
     BLOCK_MARKER,
-    DROPPED_EVENTS,
     FILE_PREFIX_BYTES,
     FOOTER_BYTES,
     MAGIC,
@@ -40,6 +39,8 @@ from .format import (
     decode_meta,
     decode_trailer,
     file_header_bytes,
+    may_be_gap,
+    missing_events,
 )
 from .manifest import ProcessInfo
 from .ranged_files import KEPT_BYTES, open_ranged
@@ -67,7 +68,7 @@ class Truncation:
     whole_blocks: int  # readable blocks
     lost_bytes: int  # bytes outside of complete blocks
     gap_bytes: int  # lost bytes before the last complete block: damage, not truncation
-    blocks_before_damage: int  # complete blocks before the first lost byte or missing event
+    blocks_before_damage: int  # complete blocks before the first lost byte
 
 
 class TraceReader:
@@ -96,7 +97,7 @@ class TraceReader:
         self._ranges: dict[int, dict[str, ColumnRange]] = {}  # of the last block read, or of all
         self._rows: tuple[int, IntArray | None] | None = None  # of the last block read
         self._stored_numbers: Sequence[int] | None = None  # file numbers of the blocks of extents
-        self._entries: Sequence[BlockEntry] = ()  # blocks of any type; none with extents
+        self._entries: Sequence[BlockEntry] | None = None  # of any type; None with extents
         self._blocks_start = 0
         try:
             self._file = open_ranged(self.path)
@@ -118,6 +119,8 @@ class TraceReader:
         else:
             entries, self.dropped_events = trailer.blocks, trailer.dropped_events
         self._entries = entries
+        if trailer is None:
+            self.dropped_events = sum(self.gaps().values()) or None  # at least these
         self._stored = tuple(entry for entry in entries if entry.type is BlockType.EVENTS)
         self._metas = tuple(entry for entry in entries if entry.type is BlockType.META)
         self._see(self.file)
@@ -152,22 +155,21 @@ class TraceReader:
         with self._located():
             return tuple(decode_meta(self._read_directory(entry)[1]) for entry in self._metas)
 
-    def gaps(self) -> frozenset[int]:
-        """The file numbers of the blocks before which events are missing that were recorded: they
-        could not be written, or are damaged in a file without its trailer.
+    def gaps(self) -> dict[int, int]:
+        """Numbers of the blocks that follow a gap, each with how many recorded events could not be
+        written before it; 0 for damaged bytes in a file without its trailer.
         """
-        found: set[int] = set()
-        number, position, is_missing = 0, self._blocks_start, False
+        assert self._entries is not None, "a reader of extents does not see gaps"
+        found: dict[int, int] = {}
+        number, position = 0, self._blocks_start
         for entry in self._entries:
-            is_missing |= entry.offset != position
+            if entry.offset != position:
+                found.setdefault(number, 0)
             position = entry.offset + entry.length_bytes
-            if entry.type is BlockType.META:
-                is_missing |= self._missing_events(entry) > 0
-                continue
-            if is_missing:
-                found.add(number)
-            number, is_missing = number + 1, False
-        return frozenset(found)
+            if missing := self._missing_events(entry):
+                found[number] = found.get(number, 0) + missing
+            number += entry.type is BlockType.EVENTS
+        return found
 
     def read_block(self, index: int, columns: Iterable[str] | None = None) -> EventColumns:
         """Columns of one block; rows are sorted by channel, kind and point.
@@ -400,9 +402,6 @@ class TraceReader:
                 undamaged = _events_in(entries) if undamaged is None else undamaged
                 offset = resume
             else:
-                if entry.type is BlockType.META and (missing := self._missing_events(entry)):
-                    self.dropped_events = (self.dropped_events or 0) + missing
-                    undamaged = _events_in(entries) if undamaged is None else undamaged
                 entries.append(entry)
                 offset += entry.length_bytes
                 gap_bytes = lost_bytes
@@ -412,12 +411,13 @@ class TraceReader:
         return tuple(entries)
 
     def _missing_events(self, entry: BlockEntry) -> int:
-        """How many events a META block says could not be written before it."""
-        try:
-            count = decode_meta(self._read_directory(entry)[1]).get(DROPPED_EVENTS)
-        except _MALFORMED:  # as `meta` reports
+        """How many events a block says are missing before it."""
+        if not may_be_gap(entry):
             return 0
-        return count if type(count) is int and count > 0 else 0
+        try:
+            return missing_events(self._read_directory(entry)[1])
+        except TraceFormatError:  # as `meta` reports
+            return 0
 
     def _whole_block(self, offset: int) -> BlockEntry | None:
         """The block at `offset` if it is complete and all checksums are right."""

@@ -138,8 +138,9 @@ def _file_findings(reader: TraceReader, run: Run) -> Iterator[Finding]:
         if cut.gap_bytes:
             text = f"{cut.gap_bytes} of them are damaged, with readable blocks behind them"
             yield Finding(name, None, "checksum", text)
-    if reader.dropped_events:
-        text = f"{reader.dropped_events} events could not be written when it was recorded"
+    dropped_events = max(reader.dropped_events or 0, sum(reader.gaps().values()))
+    if dropped_events:
+        text = f"{dropped_events} events could not be written when it was recorded"
         yield Finding(name, None, "dropped", text)
     try:
         reader.meta()
@@ -158,9 +159,11 @@ def _checked_blocks(
 ) -> Iterator[EventColumns]:
     """Check and return every readable block; adds a finding for each unreadable one."""
     checks = SequenceCheck(channels, violations), CreditCheck(channels, violations)
-    gaps, is_missing = reader.gaps(), False
+    gaps = reader.gaps()
+    is_missing, before = False, -1
     for index, number in enumerate(reader.numbers):
-        is_missing |= number in gaps
+        is_missing |= any(before < gap <= number for gap in gaps)
+        before = number
         try:
             reader.check_block(index)
             block = reader.read_block(index, CHECKED_COLUMNS)

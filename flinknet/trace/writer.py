@@ -19,14 +19,16 @@ from .blocks import check_block, encode_events
 from .format import (
     BLOCK_HEADER_BYTES,
     CHANNEL_ENTRY,
-    DROPPED_EVENTS,
     BlockEntry,
     BlockType,
     Trailer,
     decode_block_header,
     encode_end,
     encode_file_header,
+    encode_gap,
     encode_meta,
+    may_be_gap,
+    missing_events,
 )
 from .manifest import ProcessInfo
 
@@ -40,6 +42,9 @@ class TraceWriter:
         full disk costs only the block that did not fit; the next one that fits is written with the
         number of events that are missing before it. If the cut fails, too, it is tried again before
         the next block.
+
+    Attributes:
+        dropped_events: events that could not be written.
     """
 
     def __init__(self, path: Path, process: ProcessInfo) -> None:
@@ -51,6 +56,7 @@ class TraceWriter:
         self.events = 0
         self._blocks: list[BlockEntry] = []
         self._size_bytes = 0
+        self.dropped_events = 0
         self._missing_events = 0  # since the last block
         self._is_torn = False  # bytes of an incomplete block are at the end
         try:
@@ -82,7 +88,7 @@ class TraceWriter:
     def write_meta(self, description: dict[str, Any]) -> None:
         """Write a META block: JSON-ready data about the whole file, such as its channels."""
         data = encode_meta(description)
-        self._add(data, _meta_entry(self._size_bytes, data))
+        self._add(data, _meta_entry(data))
 
     def write_events(self, rows: npt.NDArray[np.void]) -> None:
         """Write one EVENTS block.
@@ -94,13 +100,16 @@ class TraceWriter:
             pass
 
     def copy_block(self, data: bytes) -> None:
-        """Write a block of events from another file, unchanged. Raises: TraceFormatError if a byte
-        of it is wrong.
+        """Write a block from another file, unchanged; events that it says are missing are missing
+        here, too. Raises: TraceFormatError if a byte of it is wrong.
         """
         header = decode_block_header(data[:BLOCK_HEADER_BYTES])
         if header is None or header.length_bytes != len(data):
             raise TraceFormatError("the header of a block is damaged")
-        self._add(data, check_block(header, data[BLOCK_HEADER_BYTES:], self._size_bytes))
+        entry = check_block(header, data[BLOCK_HEADER_BYTES:], 0)
+        self._add(data, entry)
+        if may_be_gap(entry):
+            self.dropped_events += missing_events(data[BLOCK_HEADER_BYTES:])
 
     def events_in_steps(self, rows: npt.NDArray[np.void]) -> Iterator[None]:
         """Write one EVENTS block in steps of some 0.1 ms.
@@ -114,7 +123,8 @@ class TraceWriter:
         """Write the trailer, which proves a clean end, and close the file; idempotent.
 
         Args:
-            dropped_events: events that were recorded but could not be written.
+            dropped_events: events that were recorded but could not be written, if more than this
+                writer knows of.
 
         Raises: TraceError if the trailer could not be written, or if earlier data did not reach the
             disk.
@@ -122,6 +132,7 @@ class TraceWriter:
         if self._file.closed:
             return
         try:
+            dropped_events = max(dropped_events, self.dropped_events)
             trailer = Trailer(self.events, dropped_events, tuple(self._blocks))
             self._append(encode_end(trailer, self._size_bytes))
         finally:
@@ -130,17 +141,22 @@ class TraceWriter:
             except OSError as error:
                 raise self._failed(error) from error
 
+    def drop(self, events: int) -> None:
+        """Count events that could not be written."""
+        self.dropped_events += events
+        self._missing_events += events
+
     def _add(self, data: bytes, entry: BlockEntry) -> None:
         """Write a block, in one piece with the number of events that are missing before it."""
+        gap = encode_gap(self._missing_events) if self._missing_events else b""
         offset = self._size_bytes
-        gap = encode_meta({DROPPED_EVENTS: self._missing_events}) if self._missing_events else b""
         try:
             self._append(gap + data)
         except TraceError:
-            self._missing_events += entry.count
+            self.drop(entry.count)
             raise
         if gap:
-            self._blocks.append(_meta_entry(offset, gap))
+            self._blocks.append(replace(_meta_entry(gap), offset=offset))
             self._missing_events = 0
         self._blocks.append(replace(entry, offset=offset + len(gap)))
         self.events += entry.count
@@ -170,8 +186,8 @@ class TraceWriter:
         return TraceError(f"{self.path}: cannot write the trace: {_cause(error)}")
 
 
-def _meta_entry(offset: int, data: bytes) -> BlockEntry:
-    return BlockEntry(offset, len(data), BlockType.META, 0, 0, 0, _NO_CHANNELS)
+def _meta_entry(data: bytes) -> BlockEntry:
+    return BlockEntry(0, len(data), BlockType.META, 0, 0, 0, _NO_CHANNELS)
 
 
 def _cause(error: OSError) -> str:

@@ -171,6 +171,35 @@ def test_a_full_disk_stops_nothing_and_is_reported_at_the_end(
     assert set(tapped.instants_s()) <= {0, 1, 2, 3}
 
 
+def test_each_file_says_what_it_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    failing = {2: "_append", 3: "_append", 7: "_append", 11: "__init__"}
+    failed = set()
+
+    def no_room(*_: object) -> None:
+        failed.add(second)
+        raise TraceError("no room")
+
+    tapped = Tapped(tmp_path / "out", Rotation(rotate_ns=5 * S))
+    for second in range(20):
+        with monkeypatch.context() as patch:
+            if second in failing:
+                patch.setattr(TraceWriter, failing[second], no_room)
+            tapped.run(second, second + 1)
+    with pytest.raises(TraceError, match=r"\d+ events were lost"):
+        tapped.recording.close(20 * S)
+    dropped = tapped.recording.recorder.dropped_events
+    assert failed == failing.keys()
+    by_file, gaps = [], []
+    for file in open_run(tmp_path / "out").files:
+        with TraceReader(file) as reader:
+            by_file.append(reader.dropped_events)
+            gaps += reader.gaps().values()
+    assert sum(by_file) == dropped > 0
+    assert by_file[-1] == 0
+    assert 0 < sum(gaps) <= dropped
+    assert {each.rule for each in verify_run(open_run(tmp_path / "out")).findings} == {"dropped"}
+
+
 def test_a_directory_has_one_recording_at_a_time_and_is_sealed_by_it(tmp_path: Path) -> None:
     tapped = Tapped(tmp_path / "out", Rotation(rotate_ns=5 * S))
     tapped.run(0, 7)

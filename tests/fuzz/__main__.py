@@ -89,9 +89,11 @@ def main(arguments: list[str]) -> int:
     if not known.keys() >= set(names):
         parser.error(f"targets are {', '.join(known)}")
     if options.some is not None:
+        if options.some < 1:
+            parser.error("--some: at least 1")
         seed = options.seed if options.seed is not None else secrets.randbits(32)
         names = random.Random(seed).sample(names, min(options.some, len(names)))
-        print(f"{' and '.join(names)}, drawn with --seed {seed}", flush=True)
+        print(f"{', '.join(names)}: drawn with --seed {seed}", flush=True)
     if options.input is not None:
         is_piped = options.input == "-"
         data = sys.stdin.buffer.read() if is_piped else Path(options.input).read_bytes()

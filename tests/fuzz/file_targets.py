@@ -18,6 +18,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from flinknet.capture import recording
 from flinknet.capture.pcap import importing
 from flinknet.capture.rest.jobs import read_jobs, read_settings, read_task_managers
@@ -38,14 +40,23 @@ from flinknet.options.files import CONFIG_NAME, LEGACY_NAME, read_flink_conf
 from flinknet.options.network import network_config
 from flinknet.replay.read import open_runs
 from flinknet.runtime import tls
-from flinknet.trace import TraceRecorder, blocks, describe, format, reader, verify
+from flinknet.trace import (
+    ProcessInfo,
+    TraceRecorder,
+    TraceWriter,
+    blocks,
+    describe,
+    format,
+    reader,
+    verify,
+)
 from flinknet.trace.metrics import METRICS_NAME, describe_metrics, read_series
 from flinknet.trace.run import Run, open_with_faults, refuse
 from tests.capture.pcap.test_importing import write_capture
 from tests.capture.rest import saved
 from tests.fuzz.memory_file import MemoryFile, MemoryPath, is_on_disk, replaced
 from tests.fuzz.target import Target
-from tests.synthetic_trace import START_NS, manifest, write_run
+from tests.synthetic_trace import START_NS, interleaved, manifest, write_run
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.serialization import KeySerializationEncryption
@@ -139,6 +150,10 @@ def trace(data: bytes) -> None:
 
 def trace_seeds() -> Iterator[bytes]:
     run = write_run(place() / "seed", channels=2, data_buffers=3)
+    with TraceWriter(run / "gap.fnt", ProcessInfo("tm-0", "gap.fnt", 1)) as writer:
+        for rows in np.array_split(interleaved(1, 4)[0], 2):
+            writer.drop(5)
+            writer.write_events(rows)
     for path in (*run.glob("*.fnt"), *TRACES.glob("*/*/*.fnt"), *TRACES.glob("*/*.fnt")):
         if path.stat().st_size < 16_000:
             yield path.read_bytes()

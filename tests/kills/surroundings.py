@@ -50,7 +50,7 @@ LEAVES_S = 5.0
 
 MARK = "clock-was-set"
 SET_AFTER_NS = 700_000_000
-"""How long a run has recorded when its clock is set."""
+"""How long a run has been measured when its clock is set."""
 
 SET_CLOCK = r"""
 #define _GNU_SOURCE
@@ -132,7 +132,7 @@ def _measured(done: Done) -> Iterator[str]:
 
 
 def _set_clock(place: Path, seconds: int, *, monotonic_s: int = 0) -> dict[str, str]:
-    """Environment of a command whose clocks are set when its run has been recorded for a while."""
+    """Environment of a command whose clocks are set while its run is measured."""
     if shutil.which("cc") is None:
         raise SkippedError("no C compiler")
     source, library = place / "clock.c", place / "clock.so"
@@ -151,18 +151,33 @@ def _set_clock(place: Path, seconds: int, *, monotonic_s: int = 0) -> dict[str, 
 
 
 def _set_in_mid_run(out: Path, at: Path) -> None:
-    """Say when clocks are to be set, once a run is recorded."""
+    """Say when clocks are to be set, once a run is being measured."""
     until_s = time.monotonic() + ENDS_S
-    while not any(out.rglob("tm-0.fnt")) and time.monotonic() < until_s:
+    while (since_ns := _measured_from_ns(out)) is None and time.monotonic() < until_s:
         time.sleep(0.01)
-    with at.open("r+b") as file:
-        file.write((time.monotonic_ns() + SET_AFTER_NS).to_bytes(8, sys.byteorder))
+    if since_ns is not None:
+        with at.open("r+b") as file:
+            file.write((since_ns + SET_AFTER_NS).to_bytes(8, sys.byteorder))
+
+
+def _measured_from_ns(out: Path) -> int | None:
+    """Since when a run is being measured; None before that."""
+    for path in out.rglob("manifest.json"):
+        with suppress(OSError, ValueError):
+            found: int | None = json.loads(path.read_text())["measured_from_ns"]
+            return found
+    return None
 
 
 def _was_set(place: Path) -> Iterator[str]:
-    """Whether a clock was set while the command ran."""
+    """What is wrong if the clocks were not set while the run was measured."""
+    set_at_ns = int.from_bytes((place / "set-at").read_bytes(), sys.byteorder)
+    for path in (place / "out").rglob("manifest.json"):
+        to_ns = json.loads(path.read_text())["measured_to_ns"]
+        if not set_at_ns or set_at_ns >= to_ns:
+            yield "no clock was set while it was measured"
     if not (place / MARK).exists():
-        yield "no clock was set while it ran"
+        yield "no clock was read after it was set"
 
 
 def clock_set_forward(place: Path) -> Iterator[str]:

@@ -17,7 +17,7 @@ from flinknet.errors import ConfigError
 from flinknet.replay import excerpt
 from flinknet.replay.watch import RESTARTS_MAX, WORKER_LATE, Following, Watch
 from flinknet.results import WatchLook
-from flinknet.trace import RunManifest, TraceWriter, open_run
+from flinknet.trace import RunManifest, TraceReader, TraceWriter, open_run
 from flinknet.trace.run_directory import seal_run
 from tests.recorded_run import MS, START_NS
 
@@ -57,6 +57,27 @@ def test_runs_that_had_ended_are_left_out_while_others_go_on(
     assert {edge.run for edge in watch.look().edges} == {"c"}
     seal_run(tmp_path / "c")
     assert {edge.run for edge in watch.look().edges} == {"c"}
+
+
+def test_a_look_lacks_what_the_run_lacks(tmp_path: Path, make_run: Callable[..., Path]) -> None:
+    whole = open_run(make_run(tmp_path / "whole", period_ns=SECOND, block_events=8))
+    run = tmp_path / "run"
+    run.mkdir()
+    RunManifest.load(whole.path).save(run)
+    for reader in whole.readers():
+        with reader, TraceWriter(run / reader.path.name, reader.process) as writer:
+            data, blocks = reader.path.read_bytes(), reader.blocks()
+            for number, each in enumerate(blocks):
+                if number == len(blocks) - 2:
+                    writer.drop(each.count)
+                else:
+                    writer.copy_block(data[each.offset : each.offset + each.length_bytes])
+    look = excerpt.GrowingRun(run).excerpt(tmp_path / "look", 10 * SECOND)
+    for file, copied in zip(open_run(run).files, open_run(look.directory).files, strict=True):
+        with TraceReader(file) as of_run, TraceReader(copied) as of_look:
+            assert len(of_look.blocks()) < len(of_run.blocks())
+            assert [*of_look.gaps().values()] == [*of_run.gaps().values()] == [8]
+            assert of_look.dropped_events == 8
 
 
 def test_a_run_of_which_nothing_can_be_said_waits(

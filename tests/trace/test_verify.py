@@ -98,22 +98,24 @@ def test_a_channel_is_cancelled_again_by_who_has_forgotten_it(tmp_path: Path) ->
     assert [findings(received) for received in (2, 3, 4, 5)] == [[], [], [], [1]]
 
 
+def at_producer(kind: MessageKind, before: int, after: int, value: int = -1, **more: int):
+    """An event that changes the credit of a channel."""
+    point = TracePoint.SENT if kind == MessageKind.BUFFER_RESPONSE else TracePoint.RECEIVED
+    return event(
+        at_ns=1,
+        channel=4,
+        point=point,
+        kind=kind,
+        credit_before=before,
+        credit_after=after,
+        value=value,
+        **more,
+    )
+
+
 def test_credit_of_a_channel_without_initial_credit_starts_again_when_it_resumes(
     tmp_path: Path,
 ) -> None:
-    def at_producer(kind: MessageKind, before: int, after: int, value: int = -1, **more: int):
-        point = TracePoint.SENT if kind == MessageKind.BUFFER_RESPONSE else TracePoint.RECEIVED
-        return event(
-            at_ns=1,
-            channel=4,
-            point=point,
-            kind=kind,
-            credit_before=before,
-            credit_after=after,
-            value=value,
-            **more,
-        )
-
     data = {"data_type": DataType.DATA_BUFFER}
     barrier = {"data_type": DataType.ALIGNED_CHECKPOINT_BARRIER}
     events = [
@@ -334,7 +336,66 @@ def test_events_that_are_missing_are_no_error_of_the_protocol(
     assert found["dropped"].startswith(f"{len(parts[2])} events could not be written")
 
 
-def test_a_damaged_block_is_no_error_of_the_protocol(tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [-1, 0, True, "3", 3.0, None, 10**30, [3]], ids=repr)
+def test_a_number_of_missing_events_that_cannot_be_is_not_believed(
+    tmp_path: Path, count: object
+) -> None:
+    producer, _ = interleaved(channels=1, data_buffers=20)
+    producer = np.delete(producer, len(producer) // 2)
+    with TraceWriter(tmp_path / "tm-0.fnt", PRODUCER) as writer:
+        writer.write_events(producer[: len(producer) // 2])
+        writer.write_meta({"dropped_events": count})
+        writer.write_events(producer[len(producer) // 2 :])
+    assert not {each.rule for each in verified(tmp_path / "tm-0.fnt").findings} & {"dropped"}
+    assert not verified(tmp_path / "tm-0.fnt").is_ok
+
+
+def test_a_description_is_not_read_for_gaps(tmp_path: Path) -> None:
+    producer, _ = interleaved(channels=1, data_buffers=20)
+    with TraceWriter(tmp_path / "tm-0.fnt", PRODUCER) as writer:
+        writer.write_meta({"dropped_events": 3, "about": "x" * 100})
+        writer.write_events(producer)
+    assert verified(tmp_path / "tm-0.fnt").is_ok
+
+
+def test_what_is_wrong_behind_a_gap_is_found(tmp_path: Path) -> None:
+    producer, _ = interleaved(channels=1, data_buffers=60)
+    parts = np.array_split(producer, 8)
+    for part in parts[6:]:  # right only within each block
+        part["sequence_number"][part["kind"] == MessageKind.BUFFER_RESPONSE] += 1
+    path = tmp_path / "tm-0.fnt"
+    with TraceWriter(path, PRODUCER) as writer:
+        for number, part in enumerate(parts):
+            if number == 2:
+                writer.drop(len(part))
+            else:
+                writer.write_events(part)
+    assert {each.rule for each in verified(path).findings} == {"dropped", "sequence"}
+
+
+def test_a_channel_whose_request_is_missing_may_be_without_initial_credit(tmp_path: Path) -> None:
+    def resumed(gap: int) -> Verification:
+        path = tmp_path / f"{gap}.fnt"
+        with TraceWriter(path, PRODUCER) as writer:
+            writer.write_events(rows([at_producer(MessageKind.PARTITION_REQUEST, 0, 2, 2)]))
+            writer.drop(gap)
+            writer.write_events(
+                rows(
+                    [
+                        at_producer(MessageKind.ADD_CREDIT, 0, 3, 3),
+                        at_producer(MessageKind.RESUME_CONSUMPTION, -1, -1),
+                        at_producer(MessageKind.ADD_CREDIT, 0, 1, 1),
+                    ]
+                )
+            )
+        return verified(path)
+
+    assert {each.rule for each in resumed(gap=5).findings} == {"dropped"}
+    assert {each.rule for each in resumed(gap=0).findings} == {"credit"}
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_a_damaged_block_is_no_error_of_the_protocol(tmp_path: Path, is_cut: bool) -> None:
     producer, _ = interleaved(channels=2, data_buffers=60)
     path = tmp_path / "tm-0.fnt"
     with TraceWriter(path, PRODUCER) as writer:
@@ -344,8 +405,9 @@ def test_a_damaged_block_is_no_error_of_the_protocol(tmp_path: Path) -> None:
         block = reader.blocks()[2]
     damaged = bytearray(path.read_bytes())
     damaged[block.offset + block.length_bytes - 3] ^= 0x10
-    path.write_bytes(damaged)
-    assert {finding.rule for finding in verified(path).findings} == {"checksum"}
+    path.write_bytes(damaged[:-5] if is_cut else damaged)
+    rules = {finding.rule for finding in verified(path).findings}
+    assert rules == ({"file", "checksum"} if is_cut else {"checksum"})
 
 
 def test_a_file_of_another_process_is_found(tmp_path: Path) -> None:
