@@ -58,7 +58,7 @@ _GAP_BYTES_MAX = 64
 """Longest directory of such a block."""
 
 _DROPPED_EVENTS_MAX = (1 << 48) - 1
-"""Most events that one says are missing; a larger number is not believed."""
+"""Most events that one, or a trailer, says are missing; a larger number is not believed."""
 
 MAX_BLOCK_EVENTS = 1 << 20
 """Most rows in one block; more are rejected."""
@@ -329,6 +329,8 @@ def decode_trailer(header: BlockHeader, directory: bytes) -> Trailer:
     events, dropped_events = _TOTALS.unpack_from(directory)
     entries = np.frombuffer(directory, TRAILER_ENTRY, header.count, _TOTALS.size)
     channels = np.frombuffer(directory, CHANNEL_ENTRY, offset=_TOTALS.size + entries.nbytes)
+    if dropped_events > _DROPPED_EVENTS_MAX:
+        raise TraceFormatError(f"its trailer says that {dropped_events} events are missing")
     if int(entries["channels"].sum()) != len(channels) or int(entries["count"].sum()) != events:
         raise TraceFormatError("the index in its trailer contradicts its totals")
     ends = np.cumsum(entries["channels"], dtype=np.int64).tolist()

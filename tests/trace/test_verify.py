@@ -350,6 +350,18 @@ def test_a_number_of_missing_events_that_cannot_be_is_not_believed(
     assert not verified(tmp_path / "tm-0.fnt").is_ok
 
 
+def test_a_trailer_with_a_number_of_missing_events_that_cannot_be_is_not_believed(
+    tmp_path: Path,
+) -> None:
+    producer, _ = interleaved(channels=1, data_buffers=5)
+    with TraceWriter(tmp_path / "tm-0.fnt", PRODUCER) as writer:
+        writer.write_events(producer)
+        writer.close(dropped_events=(1 << 64) - 1)
+    (finding,) = verified(tmp_path / "tm-0.fnt").findings
+    assert finding.rule == "file"
+    assert "no trailer" in finding.text
+
+
 def test_a_description_is_not_read_for_gaps(tmp_path: Path) -> None:
     producer, _ = interleaved(channels=1, data_buffers=20)
     with TraceWriter(tmp_path / "tm-0.fnt", PRODUCER) as writer:
