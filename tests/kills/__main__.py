@@ -32,6 +32,7 @@ from flinknet.errors import FlinknetError
 from flinknet.trace.run import open_with_faults
 from flinknet.trace.verify import verify_run
 from tests import tally
+from tests.kills.command import manifests
 from tests.kills.subjects import CODES, INT, KILL, STOP, SUBJECTS, Running, Subject, used_s
 
 STOPPED_S = 2.0
@@ -195,7 +196,7 @@ def _left(run: Running) -> Iterator[str]:
 
 def _trace_faults(out: Path, *, may_be_cut: bool) -> Iterator[str]:
     """What is wrong with the traces."""
-    for manifest in [*out.glob("manifest.json"), *out.glob("*/manifest.json")]:
+    for manifest in manifests(out):
         try:
             verification = verify_run(*open_with_faults(manifest.parent))
         except FlinknetError as error:

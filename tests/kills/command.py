@@ -102,12 +102,17 @@ def ended_well(done: Done) -> Iterator[str]:
         yield f"it ended with {done.code}: {done.last_line}"
 
 
+def manifests(out: Path) -> list[Path]:
+    """The manifests of the runs in a directory, or of the run that it is."""
+    return [*out.glob("manifest.json"), *out.glob("*/manifest.json")]
+
+
 def recorded(done: Done, expected: tuple[str, ...] = ()) -> Iterator[str]:
     """What is wrong with what a run has recorded, but for findings with such words."""
-    manifests = [*done.out.glob("manifest.json"), *done.out.glob("*/manifest.json")]
-    if not manifests:
+    found = manifests(done.out)
+    if not found:
         yield "there is no trace"
-    for manifest in manifests:
+    for manifest in found:
         try:
             for finding in verify_run(*open_with_faults(manifest.parent)).findings:
                 if not any(words in finding.text for words in expected):

@@ -27,7 +27,16 @@ from pathlib import Path
 
 import psutil
 
-from tests.kills.command import ENDS_S, Done, SkippedError, bench_words, ended_well, recorded, run
+from tests.kills.command import (
+    ENDS_S,
+    Done,
+    SkippedError,
+    bench_words,
+    ended_well,
+    manifests,
+    recorded,
+    run,
+)
 from tests.kills.shortages import (
     another_host_name_bench,
     another_host_name_rest,
@@ -162,7 +171,7 @@ def _set_in_mid_run(out: Path, at: Path) -> None:
 
 def _measured_from_ns(out: Path) -> int | None:
     """Since when a run is being measured; None before that."""
-    for path in out.rglob("manifest.json"):
+    for path in manifests(out):
         with suppress(OSError, ValueError):
             found: int | None = json.loads(path.read_text())["measured_from_ns"]
             return found
@@ -172,9 +181,9 @@ def _measured_from_ns(out: Path) -> int | None:
 def _was_set(place: Path) -> Iterator[str]:
     """What is wrong if the clocks were not set while the run was measured."""
     set_at_ns = int.from_bytes((place / "set-at").read_bytes(), sys.byteorder)
-    for path in (place / "out").rglob("manifest.json"):
+    for path in manifests(place / "out"):
         to_ns = json.loads(path.read_text())["measured_to_ns"]
-        if not set_at_ns or set_at_ns >= to_ns:
+        if not set_at_ns or (to_ns is not None and set_at_ns >= to_ns):  # None: it ended early
             yield "no clock was set while it was measured"
     if not (place / MARK).exists():
         yield "no clock was read after it was set"

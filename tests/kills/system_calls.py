@@ -22,6 +22,7 @@ from pathlib import Path
 from flinknet.errors import FlinknetError
 from flinknet.trace.run import open_with_faults
 from flinknet.trace.verify import verify_run
+from tests.kills.command import manifests
 from tests.kills.subjects import FLINKNET
 
 FILES = {
@@ -110,7 +111,7 @@ def _faults(done: subprocess.CompletedProcess[str], out: Path, error: str) -> It
 
 
 def _trace_faults(out: Path) -> Iterator[str]:
-    for manifest in [*out.glob("manifest.json"), *out.glob("*/manifest.json")]:
+    for manifest in manifests(out):
         try:
             for finding in verify_run(*open_with_faults(manifest.parent)).findings:
                 yield finding.text
