@@ -211,16 +211,18 @@ def test_flink_conf_is_read(tmp_path: Path, text: str, settings: dict[str, str])
     assert options.read_flink_conf(path) == (settings, ())
 
 
-def test_flink_conf_leaves_out_other_subjects_but_no_mistakes(tmp_path: Path) -> None:
+def test_what_flink_conf_leaves_out_is_named(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text("jobmanager:\n  rpc:\n    address: localhost\n    port: 6123\n")
     settings, warnings = options.read_flink_conf(path)
     assert settings == {}
     assert [warning.code for warning in warnings] == ["keys-left-out"]
     assert "jobmanager.rpc.address, jobmanager.rpc.port" in warnings[0].text
-    path.write_text("taskmanager.memory.segmentsize: 4kb\n")
-    with pytest.raises(ConfigError, match=r"did you mean taskmanager\.memory\.segment-size"):
-        options.read_flink_conf(path)
+    path.write_text("taskmanager.memory.segmentsize: 4kb\ntaskmanager.memory.preallocate: true\n")
+    settings, (warning,) = options.read_flink_conf(path)
+    assert settings == {}
+    named = "taskmanager.memory.segmentsize (did you mean taskmanager.memory.segment-size?)"
+    assert warning.text.endswith(f"no such key: {named}, taskmanager.memory.preallocate")
 
 
 @pytest.mark.parametrize("content", ["- a\n- b\n", "a: [1\n", "just words\n"])

@@ -98,8 +98,10 @@ def _config(
     from flinknet.capture.rest.settings import network_memory_keys
     from flinknet.graph.job_config import job_config
 
-    known = flink.network_settings(of_cluster)
-    merged = {key: value for key, value in known.items() if key not in given} | dict(given)
+    known, warnings = flink.network_settings(of_cluster, of_running=True)
+    for warning in warnings:
+        click.echo(f"flinknet: {warning.text}", err=True)
+    merged = flink.canonical(known) | dict(given)
     memory = network_memory_keys(managers)
     if memory and not any(key.startswith("taskmanager.memory.") for key in given):
         merged = {k: v for k, v in merged.items() if not k.startswith("taskmanager.memory.")}

@@ -53,6 +53,9 @@ ALL, ANY = "ALL", "ANY"
 INPUT_DEPENDENCY_CONSTRAINTS = (ALL, ANY)
 """Whether a task waits for all of its blocking inputs, or for any one."""
 
+NONE, FIXED_DELAY, EXPONENTIAL_DELAY = "none", "fixed-delay", "exponential-delay"
+"""Restart strategies of a job."""
+
 START_CONDITION = "flinknet.start-condition"
 """flinknet's own key for the constraint. Flink has no key; until 1.12 a program could set it."""
 
@@ -67,9 +70,8 @@ class JobConfig:
         has_unaligned_checkpoints: whether barriers may overtake records.
         forces_unaligned_checkpoints: even where records in flight cannot be redistributed.
         releases_partitions: whether results without readers are released before the job ends.
-        restart_strategy: "none" or "fixed-delay"; None: without checkpoints none, with checkpoints
-            without limit, after a delay that grows from a second to a minute, as in Flink's
-            exponential-delay.
+        restart_strategy: NONE, FIXED_DELAY or EXPONENTIAL_DELAY (without limit, after a delay that
+            grows from a second to a minute); None: with checkpoints EXPONENTIAL_DELAY, else NONE.
         heartbeat_interval_ns: interval of heartbeats; a TaskManager that has not answered for
             `heartbeat_timeout_ns` is lost.
         slot_request_timeout_ns: how long a job waits for slots.
@@ -142,8 +144,9 @@ def job_config(settings: Mapping[str, str]) -> tuple[JobConfig, tuple[RunWarning
             values[name] = parse_value(find_option(key), settings[key])
     if values.get("max_parallelism") == -1:
         values["max_parallelism"] = None
+    others: tuple[RunWarning, ...] = ()
     if "restart_strategy" in values:
-        values["restart_strategy"] = _restart_strategy(values["restart_strategy"])
+        values["restart_strategy"], others = _restart_strategy(values["restart_strategy"])
     _check(values)
     acted_on = tuple(f"{key}:" for key in ACTED_ON_KEYS)
     doubts = tuple(
@@ -151,7 +154,7 @@ def job_config(settings: Mapping[str, str]) -> tuple[JobConfig, tuple[RunWarning
         for each in warnings
         if not (each.code == "option-not-acted-on" and each.text.startswith(acted_on))
     )
-    return JobConfig(**values), doubts
+    return JobConfig(**values), (*doubts, *others)
 
 
 def input_dependency_constraint(text: str) -> str:
@@ -162,16 +165,14 @@ def input_dependency_constraint(text: str) -> str:
     return text.upper()
 
 
-def _restart_strategy(text: str) -> str:
-    """Parse a restart strategy. Raises: ConfigError for Flink's strategies not supported here."""
-    if text in ("none", "off", "disable"):
-        return "none"
-    if text in ("fixed-delay", "fixeddelay"):
-        return "fixed-delay"
-    raise ConfigError(
-        f"restart-strategy.type: {text} is a strategy of Flink that flinknet does not support; use"
-        " fixed-delay or none"
-    )
+def _restart_strategy(word: str) -> tuple[str, tuple[RunWarning, ...]]:
+    """A restart strategy under its only name, and a warning if Flink's is another."""
+    name = {"off": NONE, "disable": NONE, "fixeddelay": FIXED_DELAY}.get(word, word)
+    if name in (NONE, FIXED_DELAY):
+        return name, ()
+    text = f"restart-strategy.type: flinknet restarts as with {EXPONENTIAL_DELAY}, not {word}"
+    warning = RunWarning("option-not-acted-on", text)
+    return EXPONENTIAL_DELAY, (warning,) if word.startswith("failure") else ()
 
 
 def _check(values: Mapping[str, Any]) -> None:

@@ -5,8 +5,9 @@ config.yaml, then `-D key=value`, then named options); `merge` puts a later laye
 one, `check_agreement` rejects contradictions within one command line, `expand` makes a setting for
 each combination of the values in comma-separated lists, `network_config` interprets them.
 
-A key that Flink has and flinknet ignores is accepted with a warning; a key that Flink does not have
-is an error that names the nearest one. Keys that are fixed numbers in Flink 2.x still work here,
+A key that Flink has and flinknet ignores is accepted with a warning. A key that Flink does not have
+is an error on the command line that names the nearest one, and a warning in a file or a running
+cluster, where Flink ignores it. Keys that are fixed numbers in Flink 2.x still work here,
 with a warning; deprecated keys work, with a warning that names their replacement.
 
     table      the keys of Flink 1.20 and 2.3, as text
@@ -20,7 +21,7 @@ with a warning; deprecated keys work, with a warning that names their replacemen
 """
 
 from .effective import EffectiveKey, effective_keys
-from .files import flatten, network_settings, read_flink_conf
+from .files import flatten, read_flink_conf
 from .keys import (
     BIND_PORT,
     BUFFER_TIMEOUT,
@@ -44,6 +45,7 @@ from .layers import (
     deprecated_keys,
     expand,
     merge,
+    network_settings,
     origins_of,
     parse_assignment,
     swept_keys,

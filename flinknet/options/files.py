@@ -13,8 +13,8 @@ from typing import Any
 from flinknet.errors import ConfigError
 from flinknet.results import RunWarning
 
-from .keys import FAMILIES, PROCESS_SIZE, current_keys
-from .layers import canonical, deprecated_keys
+from .keys import PROCESS_SIZE, is_of_network
+from .layers import canonical, deprecated_keys, left_out, network_settings
 
 NODES_MAX = 20_000
 """The most values in a configuration; Flink has about 700 keys."""
@@ -51,25 +51,16 @@ def read_flink_conf(path: Path) -> tuple[dict[str, str], tuple[RunWarning, ...]]
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: cannot be read as Flink's config.yaml: {error}") from None
     read, unknown_lines = _read(path, text, path.name)
-    known = network_settings(read)
-    try:
-        settings, deprecated = canonical(known), deprecated_keys(known)
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from None
-    unknown_keys = [key for key in read if key not in known]
-    return settings, (
-        *_ignored(f"{path}: ignored by flinknet, not of the form `key: value`", unknown_lines),
-        *_ignored(f"{path}: ignored by flinknet, not network keys", unknown_keys),
+    known, ignored = network_settings(read)
+    others = [key for key in read if key not in known and not is_of_network(key)]
+    return canonical(known), (
+        *left_out(f"{path}: ignored by flinknet, not of the form `key: value`", unknown_lines),
+        *left_out(f"{path}: ignored by flinknet, not network keys", others),
         *(
             RunWarning(each.code, f"{path}: {each.text}", f"{path}: {each.line}")
-            for each in deprecated
+            for each in (*ignored, *deprecated_keys(known))
         ),
     )
-
-
-def network_settings(read: Mapping[str, str]) -> dict[str, str]:
-    """Only the keys of the network stack."""
-    return {key: v for key, v in read.items() if key in current_keys() or key.startswith(FAMILIES)}
 
 
 def flatten(node: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
@@ -218,10 +209,3 @@ def _read_lines(text: str) -> tuple[dict[str, str], list[str]]:
         elif content:
             other_lines.append(f"line {number}")
     return read, other_lines
-
-
-def _ignored(text: str, names: list[str]) -> tuple[RunWarning, ...]:
-    if not names:
-        return ()
-    named = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-    return (RunWarning("keys-left-out", f"{text}: {named}"),)

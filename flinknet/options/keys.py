@@ -61,7 +61,7 @@ FAMILIES = (
     *("taskmanager.network.", "taskmanager.memory.", "taskmanager.data.", "taskmanager.net."),
     *("execution.buffer-timeout", "security.ssl.internal."),
 )
-"""A config.yaml has keys for many parts of Flink; in these families an unknown key is an error."""
+"""A config.yaml has keys for many parts of Flink; in these families an unknown key is reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +164,20 @@ def find_option(key: str) -> Option:
     current = current_keys().get(key)
     if current is not None:
         return options()[current]
+    near = nearest_key(key, 0.5)
+    hint = f"did you mean {near}?" if near else "see Flink's configuration page for its keys"
+    raise ConfigError(f"{key}: Flink has no such key; {hint}")
+
+
+def nearest_key(key: str, cutoff: float) -> str | None:
+    """The current key that is most similar to an unknown one; None if none is similar enough."""
     import difflib
 
     near = [known for known in options() if known.endswith("." + key)]
-    near = near or difflib.get_close_matches(key, current_keys(), n=1, cutoff=0.5)
-    hint = "see Flink's configuration page for its keys"
-    if near:
-        hint = f"did you mean {current_keys()[near[0]]}?"
-    raise ConfigError(f"{key}: Flink has no such key; {hint}")
+    near = near or difflib.get_close_matches(key, current_keys(), n=1, cutoff=cutoff)
+    return current_keys()[near[0]] if near else None
+
+
+def is_of_network(key: str) -> bool:
+    """Whether a key belongs to a family of the network stack, even if Flink does not have it."""
+    return key.startswith(FAMILIES)

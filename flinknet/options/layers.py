@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from flinknet.config import BUFFER_TIMEOUT_NEVER_NS
 from flinknet.errors import ConfigError
 from flinknet.results import RunWarning
 
-from .keys import BUFFER_TIMEOUT, BUFFER_TIMEOUT_ENABLED, find_option
+from .keys import (
+    BUFFER_TIMEOUT,
+    BUFFER_TIMEOUT_ENABLED,
+    current_keys,
+    find_option,
+    is_of_network,
+    nearest_key,
+)
 from .values import parse_value
 
 _NEVER: set[object] = {BUFFER_TIMEOUT_NEVER_NS}
@@ -21,6 +28,45 @@ def parse_assignment(text: str) -> tuple[str, str]:
     if not equals or not key.strip():
         raise ConfigError(f"-D {text}: not of the form key=value")
     return key.strip(), value.strip()
+
+
+def network_settings(
+    read: Mapping[str, str], *, of_running: bool = False
+) -> tuple[dict[str, str], tuple[RunWarning, ...]]:
+    """Keys of the network stack in a file, and a warning that names those which Flink does not
+    have: it ignores them, as it does a mistyped key.
+
+    Args:
+        of_running: they come from a running cluster, so a value that flinknet cannot read is left
+            out with a warning.
+    """
+    known = {key: text for key, text in read.items() if key in current_keys()}
+    strange = []
+    for key in read:
+        if key not in known and is_of_network(key):
+            near = nearest_key(key, 0.85)
+            strange.append(f"{key} (did you mean {near}?)" if near else key)
+    unreadable = [key for key, text in known.items() if of_running and not _is_readable(key, text)]
+    return {key: text for key, text in known.items() if key not in unreadable}, (
+        *left_out("ignored, Flink has no such key", strange),
+        *left_out("ignored by flinknet, values that it cannot read", unreadable),
+    )
+
+
+def _is_readable(key: str, text: str) -> bool:
+    try:
+        parse_value(find_option(key), text)
+    except ConfigError:
+        return False
+    return True
+
+
+def left_out(why: str, names: Sequence[str]) -> tuple[RunWarning, ...]:
+    """A warning that names what is ignored, and why; none if nothing is."""
+    if not names:
+        return ()
+    named = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return (RunWarning("keys-left-out", f"{why}: {named}"),)
 
 
 def canonical(settings: Mapping[str, str]) -> dict[str, str]:

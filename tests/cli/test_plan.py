@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
@@ -282,6 +283,26 @@ def test_a_running_job_and_what_it_would_need_at_another_parallelism(flinknet: F
     assert [each["parallelism"] for each in planned["vertices"]] == [2, 8]
     assert planned["channels"] == 16
     assert planned["would_start"] is True
+
+
+def test_keys_that_a_cluster_ignores_do_not_refuse_it(flinknet: Flinknet, tmp_path: Path) -> None:
+    saved = tmp_path / "saved"
+    shutil.copytree(SAVED, saved)
+    place = saved / "jobmanager" / "config.json"
+    more = {
+        "taskmanager.memory.preallocate": "false",
+        "taskmanager.network.netty.transport": "kqueue",
+        "restart-strategy.type": "exponential-delay",
+    }
+    keys = [*json.loads(place.read_text()), *({"key": k, "value": v} for k, v in more.items())]
+    place.write_text(json.dumps(keys))
+    result = flinknet("plan", "--rest", saved)
+    assert result.exit_code == 0, result.output
+    assert result.stderr.splitlines() == [
+        "flinknet: ignored, Flink has no such key: taskmanager.memory.preallocate",
+        "flinknet: ignored by flinknet, values that it cannot read:"
+        " taskmanager.network.netty.transport",
+    ]
 
 
 def test_a_running_job_that_would_not_start_says_what_would_do(flinknet: Flinknet) -> None:

@@ -152,12 +152,14 @@ def test_a_deprecated_key_is_named_with_its_file_and_its_replacement(tmp_path: P
     ],
 )
 @pytest.mark.parametrize("name", ["config.yaml", "flink-conf.yaml"])
-def test_a_mistake_in_a_family_of_network_keys_names_the_nearest(
+def test_a_key_that_flink_does_not_have_is_ignored_and_named_with_the_nearest(
     tmp_path: Path, wrong: str, right: str, name: str
 ) -> None:
-    path = write(tmp_path, f"{wrong}: 1\n", name)
-    with pytest.raises(ConfigError, match=f"{path}: {wrong}: .*did you mean {right}"):
-        read_flink_conf(path)
+    path = write(tmp_path, f"{wrong}: 1\n{TIMEOUT}: 5 ms\n", name)
+    settings, (warning,) = read_flink_conf(path)
+    assert settings == {TIMEOUT: "5 ms"}
+    nearest = f"{wrong} (did you mean {right}?)"
+    assert warning.text == f"{path}: ignored, Flink has no such key: {nearest}"
 
 
 def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flinknet.graph.job_config import JobConfig
+from flinknet.graph.job_config import EXPONENTIAL_DELAY, FIXED_DELAY, NONE, JobConfig
 from flinknet.units import NS_PER_S
 
 INITIAL_NS = NS_PER_S
@@ -40,11 +40,14 @@ class RestartStrategy:
 
     def __init__(self, config: JobConfig) -> None:
         self._delay_ns = config.restart_delay_ns
-        self._growing = ExponentialDelay() if config.restart_strategy is None else None
+        strategy = config.restart_strategy
+        if strategy is None:
+            strategy = NONE if config.checkpoint_interval_ns is None else EXPONENTIAL_DELAY
+        self._growing = ExponentialDelay() if strategy == EXPONENTIAL_DELAY else None
         self._restarts_max: int | None = 0
-        if config.restart_strategy == "fixed-delay":
+        if strategy == FIXED_DELAY:
             self._restarts_max = config.restart_attempts
-        elif self._growing is not None and config.checkpoint_interval_ns is not None:
+        elif strategy == EXPONENTIAL_DELAY:
             self._restarts_max = None
 
     def may_restart(self, restarts: int) -> bool:

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from flinknet.runtime.cluster.restart_strategy import INITIAL_NS, MAX_NS, RESET_NS, ExponentialDelay
+import pytest
+
+from flinknet.graph.job_config import job_config
+from flinknet.runtime.cluster.restart_strategy import (
+    INITIAL_NS,
+    MAX_NS,
+    RESET_NS,
+    ExponentialDelay,
+    RestartStrategy,
+)
 
 S = 1_000_000_000
 
@@ -29,3 +38,13 @@ def test_after_an_hour_without_failure_it_begins_anew() -> None:
     again_ns = delay.restart_at_ns(now_ns=2 * S)
     late_ns = again_ns + RESET_NS + 3 * S // 2
     assert delay.restart_at_ns(now_ns=late_ns) == late_ns + INITIAL_NS
+
+
+@pytest.mark.parametrize(
+    ("name", "may_restart"),
+    [("off", False), ("exponential-delay", True), ("exponentialdelay", True), ("failurerate", True)],
+)
+def test_a_strategy_of_flink_has_the_nearest_of_flinknets(name: str, may_restart: bool) -> None:
+    config, warnings = job_config({"restart-strategy.type": name})
+    assert RestartStrategy(config).may_restart(1000) is may_restart
+    assert len(warnings) == (name == "failurerate")
