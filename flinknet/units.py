@@ -221,6 +221,13 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
+def ordinal(number: int) -> str:
+    """A number in a sequence: "1st", "12th", "1,003rd"."""
+    endings = {1: "st", 2: "nd", 3: "rd"}
+    is_teen = number // 10 % 10 == 1
+    return f"{number:,}{'th' if is_teen else endings.get(number % 10, 'th')}"
+
+
 def run_numbers(numbers: Iterable[int]) -> str:
     """Runs by their numbers: "run 3", "runs 1 to 4 and 7"."""
     ranges: list[list[int]] = []

@@ -12,6 +12,7 @@ import pytest
 
 from flinknet.cli import main
 from flinknet.graph import Output, OutputTag, StreamExecutionEnvironment
+from flinknet.graph.data_stream import DataStreamSink, DataStreamSource, KeyedStream
 from flinknet.options.keys import current_keys
 from tests.documented import ALL, PAGES, README, ROOT, below, commands_of
 
@@ -146,3 +147,12 @@ def test_the_job_of_the_page_builds_its_graph() -> None:
     program["main"](env, str(README))
     (job,) = env.executed
     assert job.job_name == "Words"
+
+
+def test_the_page_has_every_call_of_a_program() -> None:
+    text = (ROOT / "docs" / "jobs.md").read_text(encoding="utf-8")
+    classes = (StreamExecutionEnvironment, DataStreamSource, DataStreamSink, KeyedStream)
+    calls = {name for each in classes for name in dir(each) if not name.startswith("_")}
+    internal = {"from_source", "sink_to", "transform", "get_stream_graph", "register_cached_file"}
+    internal |= {"set_uid_hash", "output_type"}
+    assert not {name for name in calls - internal if f"`{name}(" not in text}

@@ -5,7 +5,9 @@
                                 vertex_row: a job of so many subtasks, without a file
     endpoints, operators        sources and sinks, and the operators between them;
                                 partitioners: which consumer gets a record; operator_output:
-                                outputs of an operator; type_information: types of records
+                                outputs of an operator; type_information: types of records;
+                                user_functions: functions of the program, copied for each
+                                subtask; absent: calls of Flink's API that there are not
     watermarks                  event time and watermarks
     stream_graph                the program: operators and streams;
                                 stream_graph_generator builds it

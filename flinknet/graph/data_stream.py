@@ -14,6 +14,7 @@ from flinknet.errors import ConfigError
 from flinknet.units import parse_duration_ns
 
 from . import partitioners
+from .absent import FlinkApi
 from .endpoints import DiscardSink, FileSink, FunctionSink, LatencySink, PrintSink, Sink
 from .operator_output import OutputTag
 from .operators import (
@@ -42,7 +43,15 @@ from .transformations import (
     TwoInputTransformation,
     UnionTransformation,
 )
-from .type_information import known_type, type_of_results
+from .type_information import (
+    are_alike,
+    check_can_be_key,
+    check_iterable,
+    known_type,
+    type_name,
+    type_of_results,
+)
+from .user_functions import check_function
 from .watermarks import WatermarkStrategy
 
 
@@ -51,7 +60,7 @@ def duration_ns(value: str | int, name: str) -> int:
     return parse_duration_ns(str(value), name, allow_never=True, bare_unit=None)
 
 
-class _Operator:
+class _Operator(FlinkApi):
     """Settings of an operator after its creation; each call returns it for the next."""
 
     transformation: PhysicalTransformation
@@ -117,7 +126,7 @@ class _Operator:
         return self
 
 
-class DataStream:
+class DataStream(FlinkApi):
     """A stream of records of one type (Flink: DataStream).
 
     Args:
@@ -141,6 +150,7 @@ class DataStream:
         self, function: Any, *, output_type: Any = None, batched: bool = False
     ) -> SingleOutputStreamOperator:
         """Turn each record into one other."""
+        check_function(function, "map")
         result = type_of_results(function, "Map", output_type, are_elements=batched)
         return self.transform("Map", factory(StreamMap, function, batched=batched), result)
 
@@ -148,11 +158,14 @@ class DataStream:
         self, function: Any, *, output_type: Any = None, batched: bool = False
     ) -> SingleOutputStreamOperator:
         """Turn each record into any number of others: the function returns an iterable."""
+        check_function(function, "flat_map")
+        check_iterable(function, "flat_map")
         result = type_of_results(function, "Flat Map", output_type, are_elements=True)
         return self.transform("Flat Map", factory(StreamFlatMap, function, batched=batched), result)
 
     def filter(self, function: Any, *, batched: bool = False) -> SingleOutputStreamOperator:
         """Keep the records for which the function returns true."""
+        check_function(function, "filter")
         made = factory(StreamFilter, function, batched=batched)
         return self.transform("Filter", made, self.output_type)
 
@@ -161,6 +174,7 @@ class DataStream:
         and the output, which has `collect` and `collect_side`. A third parameter is the context,
         which has `timestamp_ms` and `current_watermark_ms`.
         """
+        check_function(function, "process")
         return self.transform("Process", factory(ProcessOperator, function), output_type)
 
     def project(self, *fields: int) -> SingleOutputStreamOperator:
@@ -171,6 +185,9 @@ class DataStream:
         self, strategy: WatermarkStrategy
     ) -> SingleOutputStreamOperator:
         """Assign event time to the records, and emit watermarks."""
+        for each in (strategy.create, strategy.assigner):
+            if each is not None:
+                check_function(each, "assign_timestamps_and_watermarks")
         made = factory(TimestampsAndWatermarks, strategy)
         added = self.transform("Timestamps/Watermarks", made, self.output_type)
         added.transformation.assigns_time = True
@@ -195,11 +212,19 @@ class DataStream:
         return self._added(made)
 
     def union(self, *others: DataStream) -> DataStream:
-        """Merge this stream and others, in no particular order. Raises: ConfigError."""
+        """Merge this stream and others of the same type, in no particular order. Raises:
+        ConfigError.
+        """
         programs = {id(each._operators) for each in (self, *others)}
         if not others or len(programs) > 1:
             raise ConfigError("union: give one or more other streams of the same environment")
         inputs = [each.transformation for each in (self, *others)]
+        for each in inputs:
+            if not are_alike(each.output_type, self.output_type):
+                raise ConfigError(
+                    f"union: {type_name(self.output_type)} and {type_name(each.output_type)} are"
+                    " different types; map both to one, or connect the streams"
+                )
         return DataStream(self._operators, UnionTransformation(inputs))
 
     def connect(self, other: DataStream) -> ConnectedStreams:
@@ -238,6 +263,8 @@ class DataStream:
         self, function: Callable[[Any, int], int], key_selector: KeySelector
     ) -> DataStream:
         """Send each record to the channel that a function of key and number of channels returns."""
+        check_function(function, "partition_custom")
+        check_function(key_selector, "partition_custom")
         return self._partitioned(partitioners.custom(function, key_selector))
 
     def print(self) -> DataStreamSink:
@@ -260,6 +287,7 @@ class DataStream:
         """Call a function with each record; if it has two parameters, also with the context (see
         `process`).
         """
+        check_function(function, "add_sink")
         return self.sink_to(FunctionSink(function))
 
     def sink_to(self, sink: Sink) -> DataStreamSink:
@@ -347,6 +375,8 @@ class KeyedStream(DataStream):
         partition = PartitionTransformation(
             source.transformation, partitioners.hash_by(key_selector)
         )
+        check_function(key_selector, "key_by")
+        check_can_be_key(key_selector, "key_by")
         super().__init__(source._operators, partition)
         self.key_selector = key_selector
 
@@ -362,10 +392,13 @@ class KeyedStream(DataStream):
 
     def reduce(self, function: Callable[[Any, Any], Any]) -> SingleOutputStreamOperator:
         """Combine the records of each key: the function makes one of two."""
+        check_function(function, "reduce")
         return self._reduced("Keyed Reduce", function)
 
     def sum(self, field: int) -> SingleOutputStreamOperator:
         """Sum a field of the tuples of each key."""
+        if not isinstance(field, int) or field < 0:
+            raise ConfigError(f"sum: {field!r} is not the number of a field; the first is 0")
 
         def add(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
             return (*one[:field], one[field] + other[field], *one[field + 1 :])
@@ -379,7 +412,7 @@ class KeyedStream(DataStream):
         return self._added(made)
 
 
-class ConnectedStreams:
+class ConnectedStreams(FlinkApi):
     """Two streams connected for one operator (Flink: ConnectedStreams)."""
 
     def __init__(self, first: DataStream, second: DataStream) -> None:
@@ -390,6 +423,8 @@ class ConnectedStreams:
     ) -> SingleOutputStreamOperator:
         """Turn each record into one other, with the function of its stream."""
         inputs = [self.first, self.second]
+        check_function(first, "map")
+        check_function(second, "map")
         for each in inputs:
             each._need_type()
         made = TwoInputTransformation(

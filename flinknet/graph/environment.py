@@ -10,6 +10,7 @@ from flinknet.errors import ConfigError
 from flinknet.results import RunWarning
 from flinknet.units import parse_rate_per_s, parse_size_bytes
 
+from .absent import FlinkApi
 from .data_stream import (
     DataStream,
     DataStreamSource,
@@ -41,9 +42,10 @@ from .transformations import (
     PhysicalTransformation,
     SourceTransformation,
 )
+from .user_functions import check_function
 
 
-class StreamExecutionEnvironment:
+class StreamExecutionEnvironment(FlinkApi):
     """The entry point of a program (Flink: StreamExecutionEnvironment).
 
     Nothing runs here: `execute` only registers the job; the loader of the program decides what to
@@ -206,6 +208,7 @@ class StreamExecutionEnvironment:
         Args:
             chains_sources: whether to chain sources among the inputs into the operator's task.
         """
+        check_function(function, "multiple_inputs")
         plain = factory(MultipleInputOperator, function, len(streams))
         strategy = ChainingStrategy.HEAD_WITH_SOURCES if chains_sources else plain.chaining_strategy
         made = MultipleInputTransformation(

@@ -27,8 +27,10 @@ from typing import Any
 
 import numpy as np
 
+from .absent import FlinkApi
 from .endpoints import Sink, Source
 from .operator_output import Output, TaskEvent
+from .user_functions import WrongResultError
 from .watermarks import MIN_WATERMARK_MS, CombinedWatermark, WatermarkStrategy
 
 
@@ -115,7 +117,7 @@ class StreamOperator:
         output.emit_watermark(timestamp_ms)
 
 
-class RecordContext:
+class RecordContext(FlinkApi):
     """Context of the current record, for functions (Flink: ProcessFunction.Context,
     SinkFunction.Context).
 
@@ -224,7 +226,12 @@ class StreamFlatMap(UserFunctionOperator):
     """Turns each record into any number of others (Flink: StreamFlatMap)."""
 
     def _process_one(self, value: Any, output: Output) -> None:
-        for result in self.function(value):
+        results = self.function(value)
+        try:
+            results = iter(results)
+        except TypeError:
+            raise WrongResultError(self.function, results, "not an iterable of records") from None
+        for result in results:
             output.collect(result)
 
 
@@ -268,7 +275,11 @@ class StreamGroupedReduce(UserFunctionOperator):
 
     def _reduced(self, value: Any) -> Any:
         key = self.key_selector(value)
-        known = key in self.results
+        try:
+            known = key in self.results
+        except TypeError:
+            why = "which cannot be a key, because it can change; return a tuple"
+            raise WrongResultError(self.key_selector, key, why) from None
         self.results[key] = self.function(self.results[key], value) if known else value
         return self.results[key]
 

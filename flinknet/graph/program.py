@@ -20,8 +20,7 @@ from flinknet.units import counted
 
 from .environment import StreamExecutionEnvironment
 from .stream_graph import StreamGraph
-
-MODULE_NAME = "flinknet_job"
+from .user_functions import MODULE_NAME
 
 _last_imported: list[str] = []
 """Modules that the last program imported from its folder. Another program may have modules of the

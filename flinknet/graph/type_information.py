@@ -6,12 +6,15 @@ which needs it, raises the error.
 
 from __future__ import annotations
 
+import types
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from flinknet.errors import ConfigError
+
+from .user_functions import function_name
 
 UserFunction = Callable[..., Any]
 
@@ -42,7 +45,7 @@ def type_of_results(
     if isinstance(function, type) and not are_elements:
         return function
     hint = _return_hint(function)
-    name = getattr(function, "__name__", type(function).__name__)
+    name = function_name(function)
     if hint is None:
         return MissingType(operator, f"{name} has no return annotation")
     if not are_elements:
@@ -51,6 +54,46 @@ def type_of_results(
     if not arguments:
         return MissingType(operator, f"{name} does not say of what its results are")
     return arguments[0]
+
+
+def check_iterable(function: UserFunction, method: str) -> None:
+    """Check that a function returns an iterable, if it is annotated. Raises: ConfigError."""
+    hint = _return_hint(function)
+    if isinstance(kind := typing.get_origin(hint) or hint, type) and not hasattr(kind, "__iter__"):
+        raise ConfigError(
+            f"{method}: {function_name(function)} returns {type_name(hint)}, not an iterable of"
+            f" records such as list[{type_name(hint)}]"
+        )
+
+
+def check_can_be_key(key_selector: UserFunction, method: str) -> None:
+    """Check that a function returns values that can be keys, if it is annotated.
+
+    Raises: ConfigError.
+    """
+    hint = _return_hint(key_selector)
+    if isinstance(kind := typing.get_origin(hint) or hint, type) and kind.__hash__ is None:
+        raise ConfigError(
+            f"{method}: {function_name(key_selector)} returns {type_name(hint)}, which cannot be a"
+            " key, because it can change; return a tuple"
+        )
+
+
+def are_alike(one: Any, other: Any) -> bool:
+    """Whether one stream can have records of both types: they are equal, as far as they are
+    specified.
+    """
+    if one == other or {object, Any} & {one, other}:
+        return True
+    kinds = [typing.get_origin(each) or each for each in (one, other)]
+    arguments = [typing.get_args(each) for each in (one, other)]
+    if types.UnionType in kinds or typing.Union in kinds:
+        return any(are_alike(each, other) for each in arguments[0]) or any(
+            are_alike(one, each) for each in arguments[1]
+        )
+    if kinds[0] != kinds[1] or len({len(each) for each in arguments if each}) > 1:
+        return False
+    return all(map(are_alike, *arguments)) if all(arguments) else True
 
 
 def known_type(output_type: Any) -> Any:

@@ -17,6 +17,7 @@
     serializers     values as bytes, as Flink writes them; basic_serializers: single values
     elements        records with their timestamps
     keys            Java's hashes of keys                    sources, sinks, task_operators, io
+    failures        of the program's functions, in words
     event_time      timestamps, watermarks, timers           watermark_valve  joins watermarks
     latency_stats   histograms of latency markers
     latency_meter   age of records at the sinks              context  the current record

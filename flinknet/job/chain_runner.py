@@ -8,7 +8,6 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from flinknet.core.wire.records import (
@@ -21,12 +20,14 @@ from flinknet.errors import FlinknetError, TaskFailedError
 from flinknet.graph.operator_chain import OperatorChain
 from flinknet.graph.operator_output import TaskEvent
 from flinknet.graph.operators import StreamOperator, as_list
+from flinknet.graph.user_functions import shown
 from flinknet.graph.watermarks import MAX_WATERMARK_MS, MIN_WATERMARK_MS
 
 from .channel_input import ElementBatch, RecordBatch
 from .context import ProcessingContext
 from .elements import NO_TIMESTAMP
 from .event_time import Timer
+from .failures import record_text, task_failed
 from .latency_meter import LatencyMeter
 from .latency_stats import LatencyStats
 from .sinks import LatencyOperator
@@ -237,24 +238,28 @@ class ChainRunner(TaskChain):
         except (FlinknetError, SystemExit, KeyboardInterrupt):
             raise
         except BaseException as error:  # asyncio's CancelledError, too, ends only the task
-            where = self._place(error, call == self._process_batch, *arguments)
-            raise TaskFailedError(f"{where}: {type(error).__name__}: {error}") from error
+            is_batch = call == self._process_batch
+            raise self._failure(error, is_batch, *arguments) from error
 
-    def _place(self, error: BaseException, is_batch: bool, *arguments: Any) -> str:
-        """Name the operator that raised, the task's record, and the line of the program."""
-        operator = None
+    def _failure(self, error: BaseException, is_batch: bool, *arguments: Any) -> TaskFailedError:
+        """The error for an exception of an operator, with the task's record and, if the operator
+        received another value, that one.
+        """
+        name, value, record = self._chain.config.operator_name, None, None
         for frame, _ in traceback.walk_tb(error.__traceback__):
             found = frame.f_locals.get("self")
             if isinstance(found, StreamOperator) and id(found) in self._names:
-                operator = self._names[id(found)]
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        text = f"{self._task}: {operator or self._chain.config.operator_name} failed"
+                name, value = self._names[id(found)], frame.f_locals.get("value")
+        text = f"{self._task}: {name} failed"
         taken = arguments[0] if arguments else None
         if isinstance(taken, TaskEvent):
             text += f" at the event {taken.class_name}"
-        elif taken is not None and is_batch:
-            first = self.processed_records + 1
+        elif isinstance(taken, RecordBatch) and is_batch:
+            first, record = self.processed_records + 1, taken.values
             text += f" at records {first} to {first + len(taken.instants) - 1}"
         elif isinstance(taken, RecordBatch):
-            text += f" at record {self.processed_records}"
-        return f"{text} ({Path(last.filename).name}:{last.lineno})"
+            record = taken.values[taken.position - 1]
+            text += f" at its {record_text(self.processed_records, record)}"
+            if value is not None and value is not record:
+                text += f", which reached {name} as {shown(value)}"
+        return task_failed(text, error, record if value is None else value)

@@ -25,6 +25,7 @@ from flinknet.core.wire.records import (
     decode_element,
 )
 from flinknet.errors import FrameCorruptedError
+from flinknet.graph.user_functions import shown
 
 from .basic_serializers import TypeSerializer
 
@@ -107,7 +108,7 @@ class StreamElementSerializer:
                 write(value, out)
             except _WRONG_VALUE as error:
                 raise WrongValueError(
-                    f"{_shortened(value)} cannot be written as {self.serializer.name}: {error}",
+                    f"{shown(value)} cannot be written as {self.serializer.name}: {error}",
                     len(ends),
                 ) from error
             end = len(out)
@@ -243,8 +244,3 @@ class StreamElementSerializer:
 
 def _are_alike(ends: list[int]) -> bool:
     return all(end == ends[0] * number for number, end in enumerate(ends, start=1))
-
-
-def _shortened(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."

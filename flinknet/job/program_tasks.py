@@ -26,8 +26,10 @@ from flinknet.core.wire.records import LatencyMarker
 from flinknet.errors import ConfigError, TaskFailedError
 from flinknet.graph.job_graph import JobGraph
 from flinknet.graph.operator_chain import OperatorChain
+from flinknet.graph.partitioners import StreamPartitioner
 from flinknet.graph.stream_config import NetworkInput, StreamConfig
 from flinknet.graph.stream_graph import StreamEdge
+from flinknet.graph.user_functions import copied
 
 from .barriers import CheckpointResponder, ignore
 from .chain_runner import ChainRunner
@@ -236,9 +238,10 @@ class _ProgramTask:
             each for each in self._config.outputs if each.data_set_id == str(described.data_set_id)
         )
         edge = self._edge_of[leaving.edge_id]
+        partitioner = copied(edge.partitioner)
         writer = RecordWriter(
             partition,
-            self._selector(described, edge),
+            self._selector(described, partitioner),
             buffer_timeout_ns=described.buffer_timeout_ns,
         )
         return RecordOutput(
@@ -249,9 +252,7 @@ class _ProgramTask:
             OutputFlusher(described.buffer_timeout_ns, start_ns=start_ns),
             self._frame.context,
             described.channels,
-            key_selector=(
-                edge.partitioner.key_selector if described.partitioner in _KEYED else None
-            ),
+            key_selector=partitioner.key_selector if described.partitioner in _KEYED else None,
             hashes_keys=described.partitioner == "hash",
             has_event_time=edge.source.has_event_time,
             draw=self._drawn(f"latency markers of edge {described.edge}"),
@@ -307,14 +308,14 @@ class _ProgramTask:
         return writers
 
     def _selector(
-        self, described: ResultPartitionDeploymentDescriptor, edge: StreamEdge
+        self, described: ResultPartitionDeploymentDescriptor, partitioner: StreamPartitioner
     ) -> ChannelSelector:
         channels = described.subpartitions
         if described.partitioner == "hash":
             return KeyGroupSelector(channels, described.target_key_groups)
         if described.partitioner == "custom":
-            assert edge.partitioner.function is not None
-            return CustomSelector(channels, edge.partitioner.function)
+            assert partitioner.function is not None
+            return CustomSelector(channels, partitioner.function)
         seed = self._drawn_seed(f"edge {described.edge}")
         return create_selector(described.partitioner, channels, seed)
 

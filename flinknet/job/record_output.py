@@ -29,9 +29,11 @@ from flinknet.core.wire.records import (
 )
 from flinknet.errors import FlinknetError, TaskFailedError
 from flinknet.graph.operators import as_list
+from flinknet.units import ordinal
 
 from .context import ProcessingContext
 from .elements import NO_TIMESTAMP, Instants, StreamElementSerializer, Values, WrongValueError
+from .failures import record_text, task_failed
 from .keys import java_hashes
 from .task_output import TaskOutput
 
@@ -226,7 +228,7 @@ class RecordOutput(TaskOutput):
                 except WrongValueError as error:
                     number = self._distributed + int(np.arange(count)[picked][error.position]) + 1
                     raise TaskFailedError(
-                        f"{self._operator_name}: output record {number}: {error}"
+                        f"{self._operator_name}: its output's {ordinal(number)} record: {error}"
                     ) from error
                 yield channel, records, len(share)
             self._distributed += count
@@ -266,11 +268,11 @@ class RecordOutput(TaskOutput):
         except FlinknetError:
             raise
         except Exception as error:
-            number = self._distributed + min(len(keys), len(values) - 1) + 1
-            raise TaskFailedError(
-                f"{self._operator_name}: output record {number} has no key:"
-                f" {type(error).__name__}: {error}"
-            ) from error
+            position = min(len(keys), len(values) - 1)
+            value = as_list(values)[position]
+            text = f"{self._operator_name}: no key for its output's "
+            text += record_text(self._distributed + position + 1, value)
+            raise task_failed(text, error, value) from error
         return np.fromiter(keys, object, len(keys))
 
 

@@ -20,6 +20,7 @@ from flinknet.graph.operators import (
     UserFunctionOperator,
 )
 from flinknet.graph.stream_config import StreamConfig
+from flinknet.graph.user_functions import copied
 
 from .context import ProcessingContext
 from .event_time import TimestampsAndWatermarksOperator
@@ -132,6 +133,8 @@ class TaskOperators:
     def _factory(self, made: OperatorFactory, config: StreamConfig) -> OperatorFactory:
         def create() -> StreamOperator:
             operator = made.create()
+            if source_of(operator) is None:
+                operator = copied(operator)
             if isinstance(operator, StreamSink):
                 operator = sink_operator(operator, *self._sink)
             if isinstance(operator, TimestampsAndWatermarks):

@@ -4,7 +4,7 @@ the channels, what sinks measure.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -62,12 +62,14 @@ def key_of(pair: Any) -> int:
 def test_the_watermark_of_a_task_is_the_least_of_two_sources() -> None:
     env = environment()
     ahead = KEEP.with_timestamp_assigner(lambda value, due_ms: due_ms + 1000)
-    seen: dict[str, list[tuple[int, int]]] = {"ahead": [], "behind": []}
+
+    class Seen:
+        times: ClassVar[dict[str, list[tuple[int, int]]]] = {"ahead": [], "behind": []}
 
     def see(value: Any, output: Any, context: Any) -> None:
         is_ahead = context.timestamp_ms >= START_NS // MS + 1000
         name = "ahead" if is_ahead else "behind"
-        seen[name].append((context.timestamp_ms, context.current_watermark_ms))
+        Seen.times[name].append((context.timestamp_ms, context.current_watermark_ms))
 
     one = env.generate(rate="2k/s", records=200).map(key_of, output_type=int)
     other = env.generate(rate="1k/s", records=200).map(key_of, output_type=int)
@@ -76,6 +78,7 @@ def test_the_watermark_of_a_task_is_the_least_of_two_sources() -> None:
     ).process(see, output_type=int).set_parallelism(1).add_sink(print)
     job = WatchedJob(env.execute(), slots=4)
     job.run()
+    seen = Seen.times
     assert {name: len(each) for name, each in seen.items()} == {"ahead": 200, "behind": 200}
     behind_ms = 0
     for timestamp_ms, watermark_ms in seen["behind"]:

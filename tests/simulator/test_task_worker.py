@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -106,8 +106,10 @@ def test_what_is_put_out_is_the_same_and_in_the_same_order() -> None:
 class Opened:
     """Takes its time to open, for each record, and to close."""
 
+    calls: ClassVar[list[str]] = []  # those of all its copies
+
     def __init__(self) -> None:
-        self.calls: list[str] = []
+        self.calls.clear()
 
     def open(self) -> None:
         spend(S)
@@ -184,7 +186,9 @@ def test_what_is_no_exception_fails_the_task_and_names_the_record_too() -> None:
 
     env = StreamExecutionEnvironment({})
     env.from_sequence(1, 9).rebalance().map(fail, output_type=int).name("Fails").print()
-    with pytest.raises(TaskFailedError, match=r"Fails failed at record 1 .*CancelledError: given"):
+    with pytest.raises(
+        TaskFailedError, match=r"Fails failed at its 1st record, .*CancelledError: given"
+    ):
         WorkedJob(env.execute("Fails"), task_managers=1).run()
 
 
@@ -197,7 +201,9 @@ def test_a_function_that_fails_names_the_record() -> None:
 
     env = StreamExecutionEnvironment({})
     env.from_sequence(1, 9).rebalance().map(fail, output_type=int).name("Fails").print()
-    with pytest.raises(TaskFailedError, match=r"Fails failed at record 7 .*ValueError: no sevens"):
+    with pytest.raises(
+        TaskFailedError, match=r"Fails failed at its 7th record, value 7 .*ValueError: no sevens"
+    ):
         WorkedJob(env.execute("Fails"), task_managers=1).run()
 
 

@@ -326,12 +326,17 @@ class Attempts:
             self._keep_blocking(running)
             self._send_state(attempt_id, ExecutionState.FINISHED)
         else:
+            error = running.error
+            if running.details:
+                error += self._job_of(attempt_id).log(
+                    f"{running.task.name}: {error}", running.details
+                )
             self._end(
                 running,
                 messages.TaskStateChanged(
                     attempt_id,
                     ExecutionState.FAILED,
-                    running.error,
+                    error,
                     running.is_consequence,
                     running.kind,
                 ),

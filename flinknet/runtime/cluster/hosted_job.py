@@ -13,6 +13,7 @@ from flinknet.errors import TraceError
 from flinknet.job.gates import blocking_storage
 from flinknet.results import Strangers
 
+from ..clock import wall_clock_iso
 from ..shuffle_environment import ShuffleEnvironment
 from ..spill_file import create_spill_file
 from . import control_messages as messages
@@ -53,6 +54,8 @@ class HostedJob:
         self._spill_dir = None if message.spill_dir is None else Path(message.spill_dir)
         self.storage = blocking_storage(self.network, partial(create_spill_file, self._spill_dir))
         self._out: IO[str] | None = None
+        run_dir = getattr(message.submission, "run_dir", "")
+        self._log = Path(run_dir) / f"tm-{index}.log" if run_dir else None
         if message.out_dir is not None:
             with suppress(OSError):  # then lines go to standard output
                 path = Path(message.out_dir) / f"tm-{index}.out"
@@ -67,6 +70,17 @@ class HostedJob:
     def owns(self, attempt_id: ExecutionAttemptID) -> bool:
         """Whether an attempt is one of the job's."""
         return attempt_id.execution_graph_id == self.id
+
+    def log(self, text: str, details: str) -> str:
+        """Log a failure in the run directory. Returns: where, to be added to its line."""
+        if self._log is None:
+            return ""
+        try:
+            with open(self._log, "a", encoding="utf-8", errors="replace") as file:
+                file.write(f"{wall_clock_iso()} {text}\n{details}")
+        except OSError as error:
+            return f" (its traceback cannot be saved: {error})"
+        return f" (traceback: {self._log})"
 
     def report(self) -> Report:
         """Close the trace and return the final report."""

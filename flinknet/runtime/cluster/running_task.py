@@ -17,6 +17,7 @@ from flinknet.errors import (
 )
 from flinknet.job.debloating import BufferDebloating
 from flinknet.job.descriptor import TaskDeploymentDescriptor
+from flinknet.job.failures import details_of
 from flinknet.job.stream_task import StreamTask
 from flinknet.job.task_metrics import Metrics, TaskMetrics
 from flinknet.job.times import TaskTimes
@@ -37,8 +38,9 @@ class RunningTask:
         waits_for_readers: the attempt ends only when its pipelined partitions have been read.
 
     Attributes:
-        error: why it failed, or None; `kind`: the class name of that error, empty if it is not
-            one of flinknet's; `is_consequence`: whether another task failed first.
+        error: why it failed, or None; `details`: traceback and record, if a function of the
+            program failed; `kind`: the class name of that error, empty if it is not one of
+            flinknet's; `is_consequence`: whether another task failed first.
         is_reported_running: whether the JobManager knows that its operators are open.
     """
 
@@ -59,6 +61,7 @@ class RunningTask:
         self.attempt_id = descriptor.attempt_id
         self.partitions = tuple(partitions)
         self.error: str | None = None
+        self.details = ""
         self.kind = ""
         self.is_consequence = False
         self.debloating = debloating
@@ -139,6 +142,7 @@ class RunningTask:
         """End the attempt with an error of its own or of its input."""
         self.is_consequence = isinstance(error, _CONSEQUENCES)
         self.kind = type(error).__name__ if isinstance(error, FlinknetError) else ""
+        self.details = details_of(error)
         self.error = error_text(error).removeprefix(f"{self.task.name}: ")  # reports add the name
 
     def check_channels(self) -> None:

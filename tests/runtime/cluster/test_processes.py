@@ -318,15 +318,21 @@ def test_a_region_that_fails_does_not_disturb_its_neighbour_on_the_same_connecti
     assert verify_run(open_run(job.run_dir)).is_ok
 
 
-def test_a_task_that_fails_for_good_tells_where_in_the_program(
+def test_a_task_that_fails_for_good_leaves_record_line_and_traceback(
     start: Start, tmp_path: Path
 ) -> None:
     job = start(FAILS_ONCE, tmp_path / "mark")
     ended = job.ended()
     assert ended.state == "FAILED"
-    assert "ValueError: this once" in ended.reason
-    assert "program.py:13" in ended.reason
-    assert "attempt 0" in ended.reason
+    found = re.search(
+        r"failed in attempt 0: Fails failed at its \d+th record, value 900 \(program\.py:13\):"
+        r" ValueError: this once \(traceback: (.*)\)",
+        ended.reason,
+    )
+    assert found is not None
+    log = Path(found[1]).read_text()
+    assert 'raise ValueError("this once")' in log
+    assert log.endswith("ValueError: this once\nrecord: 900\n")
 
 
 def test_task_managers_end_with_their_job_manager_also_stopped_ones(start: Start) -> None:
