@@ -45,6 +45,7 @@ class ObservedChannel:
             certain, which it is from a PartitionRequest on, as long as no byte is missed.
         backlog_buffers: as the producer said last; None before it did.
         next_sequence_number: None before the first buffer.
+        may_lack_messages: bytes of the producer are missing since the last buffer or event.
         is_blocked: since an event of a blocking type, until ResumeConsumption.
         starved_ns, blocked_ns: how long data waited without credit, and how long the channel was
             blocked; what goes on now is not in it (`starved_until`, `blocked_until`).
@@ -83,6 +84,7 @@ class ObservedChannel:
         "is_inside_unknown",
         "largest_buffer_bytes",
         "last_ns",
+        "may_lack_messages",
         "next_sequence_number",
         "other_elements",
         "partition_id",
@@ -107,6 +109,7 @@ class ObservedChannel:
         self.credits_granted = 0
         self.backlog_buffers: int | None = None
         self.next_sequence_number: int | None = None
+        self.may_lack_messages = False
         self.is_blocked = False
         self.starved_ns = self.blocked_ns = self.exhausted_ns = 0
         self.starved_since_ns = self.blocked_since_ns = self.exhausted_since_ns = -1
@@ -235,11 +238,6 @@ class ObservedChannel:
         """What has passed ends with a record: the next data of the subpartition starts with one."""
         self.counter_of(subpartition).restart()
 
-    def lose_messages(self) -> None:
-        """Messages of the producer may have been missed: nothing that is counted up is certain."""
-        self.next_sequence_number = None
-        self.lose_records()
-
     def resume(self, at_ns: int) -> tuple[int, int]:
         """ResumeConsumption: credit given before it is void where there was none at the start
         (Flink: CreditBasedSequenceNumberingViewReader.resumeConsumption).
@@ -276,7 +274,7 @@ class ChannelTable:
     def __init__(self) -> None:
         self.channels: list[ObservedChannel] = []
         self.refused_channels = 0
-        self._edges: dict[tuple[str, str], int] = {}
+        self._edges: dict[tuple[str, ...], int] = {}
 
     def __len__(self) -> int:
         return len(self.channels)
@@ -313,11 +311,13 @@ class ChannelTable:
     def _info(self, channel: ObservedChannel) -> ChannelInfo:
         partition = channel.partition_id
         subpartition = channel.subpartitions[0] if channel.subpartitions else -1
-        edge = 0
+        data_set: tuple[str, ...] = ()  # that of all whose request was missed
         if partition is not None:
-            execution = str(partition.producer_id.execution_graph_id)
-            data_set = str(partition.partition_id.intermediate_data_set_id)
-            edge = self._edges.setdefault((execution, data_set), len(self._edges))
+            data_set = (
+                str(partition.producer_id.execution_graph_id),
+                str(partition.partition_id.intermediate_data_set_id),
+            )
+        edge = self._edges.setdefault(data_set, len(self._edges))
         return ChannelInfo(
             index=channel.index,
             receiver_id=channel.receiver_id.hex(),

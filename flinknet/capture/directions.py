@@ -83,10 +83,9 @@ class FromServer(FrameSink):
             self._end_pieces(at_ns)
 
     def missing_payload(self, lost_bytes: int, at_ns: int) -> None:
-        connection, channel = self._connection, self._channel
-        connection.add_note(f"{lost_bytes} bytes of a payload are missing")
-        if channel is not None:
-            channel.lose_records()
+        self._connection.add_note(f"{lost_bytes} bytes of a payload are missing")
+        if self._counter is not None:
+            self._counter.skip(lost_bytes)
         while lost_bytes:
             count = min(lost_bytes, self._left)
             self._left -= count
@@ -118,7 +117,7 @@ class FromServer(FrameSink):
         self._body.clear()
         self._connection.lose_all(what)
         for channel in self._connection.channels.values():
-            channel.lose_messages()
+            channel.may_lack_messages = True
 
     @property
     def _is_event(self) -> bool:

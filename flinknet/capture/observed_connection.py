@@ -18,6 +18,7 @@ from flinknet.core.wire.header import (
     DATA_TYPE,
     FRAME_HEADER_BYTES,
     IS_COMPRESSED,
+    SEQUENCE_NUMBER,
     SUBPARTITION,
     Header,
 )
@@ -145,11 +146,13 @@ class ObservedConnection:
     ) -> None:
         """A data buffer has passed, or a partial buffer; the last one of a message is paid for."""
         before = after = index = -1
-        ends_inside = False
+        reason = _FLUSH
         if counter is not None:
-            ends_inside = counter.is_inside_record
+            if counter.is_inside_record:
+                reason = _FULL
             if counter.is_lost:
-                records = -1
+                records, reason = -1, _NONE
+                counter.end_buffer()
             if counter.others and channel is not None:
                 channel.other_elements += counter.others
                 counter.others = 0
@@ -179,7 +182,8 @@ class ObservedConnection:
             channel.last_ns = at_ns
             if channel.credits_available == 0:
                 channel.exhaust(at_ns)
-        reason = _FULL if ends_inside or size == self._segment_size_bytes else _FLUSH
+        if size == self._segment_size_bytes:
+            reason = _FULL
         # not `note`: 0.3 µs a buffer more, as this is interpreted
         self._probe_record(
             at_ns, index, _SENT, _BUFFER_RESPONSE, header[DATA_TYPE],
@@ -268,14 +272,14 @@ class ObservedConnection:
 
     def counter_of(self, channel: ObservedChannel | None, header: Header) -> RecordCounter | None:
         """The counter of the records of a message; None if they are not counted."""
-        if (
-            channel is None
-            or header[IS_COMPRESSED]
-            or not self._counts_records
-            or header[DATA_TYPE] not in IS_BUFFER
-        ):
+        if channel is None or not self._counts_records or header[DATA_TYPE] not in IS_BUFFER:
             return None
-        return channel.counter_of(header[SUBPARTITION])
+        self._expect(channel, header[SEQUENCE_NUMBER])
+        counter = channel.counter_of(header[SUBPARTITION])
+        if header[IS_COMPRESSED]:
+            counter.lose()
+            return None
+        return counter
 
     def decode(self, message_id: int, frame: memoryview) -> Message | None:
         """A whole frame that is no BufferResponse; None if it cannot be decoded."""
@@ -286,12 +290,21 @@ class ObservedConnection:
             self.undecodable(f"{MESSAGE_CLASSES[message_id].__name__}: {error}"[:TEXT_MAX])
             return None
 
-    def _follow(self, channel: ObservedChannel, number: int, backlog: int) -> None:
-        """Sequence number and backlog of a buffer or event."""
+    def _expect(self, channel: ObservedChannel, number: int) -> None:
+        """A buffer or event comes: if others are missing before it, so are bytes of records."""
         expected = channel.next_sequence_number
         if expected is not None and expected != number:
-            self.sequence_gaps += 1
-            self.add_note(f"sequence number {number} where {expected} was to come")
+            channel.lose_records()
+            if not channel.may_lack_messages:
+                self.sequence_gaps += 1
+                self.add_note(f"sequence number {number} where {expected} was to come")
+        channel.next_sequence_number = number
+        channel.may_lack_messages = False
+
+    def _follow(self, channel: ObservedChannel, number: int, backlog: int) -> None:
+        """Sequence number and backlog of a buffer or event."""
+        if channel.next_sequence_number != number:
+            self._expect(channel, number)
         channel.next_sequence_number = next_sequence_number(number)
         if backlog >= 0:
             channel.backlog_buffers = backlog

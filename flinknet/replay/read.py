@@ -17,7 +17,7 @@ from flinknet.trace import RunManifest, TraceFile
 from flinknet.trace.manifest import RESULT_NAME
 from flinknet.trace.plain_text import read_document
 from flinknet.trace.recordings import Recording, RunPlace
-from flinknet.units import human_duration
+from flinknet.units import counted, human_duration
 
 from .executions import Execution, executions_of
 from .joining import Part, Together, described_recordings, groups_of, join, run_of, without_idle
@@ -184,6 +184,13 @@ def _recorded_run(
     assert run.manifest is not None, "a trace file alone is refused"
     part = measured_part(run, is_cut_used=on_damage is OnDamage.SKIP)
     named = [loss for each in group for loss in named_losses(each, part.dropped_events)]
+    unknown = sum(not each.partition for each in run.manifest.channels)
+    notes = part.notes
+    if unknown and run.manifest.is_from_between:
+        notes += (
+            f"{counted(unknown, 'channel')} had been opened before the recording began: which tasks"
+            " they connect is unknown, and predictions have a producer and a consumer for each",
+        )
     return RecordedRun(
         number,
         run.path,
@@ -192,7 +199,7 @@ def _recorded_run(
         part.from_ns,
         part.to_ns,
         until_ns=part.until_ns,
-        notes=part.notes,
+        notes=notes,
         recordings=tuple(recordings) or (group[0].recording,),
         described=described_recordings(members, part.from_ns),
         losses=(*losses, *named),

@@ -25,9 +25,11 @@ def print_import(imported: Plain, console: Console | None = None) -> None:
     console = console or console_for(sys.stdout)
     packets = imported["packets"]
     connections = imported["connections"]
+    copies = packets["duplicates"]
+    copied = f" and {counted(copies, 'copy', 'copies')}, left out" if copies else ""
     console.print(
-        f"{counted(packets['tcp_segments'], 'TCP segment')}; Flink's are {len(connections)} of"
-        f" {counted(imported['tcp_connections'], 'connection')}",
+        f"{counted(packets['tcp_segments'], 'TCP segment')}{copied}; Flink's are"
+        f" {len(connections)} of {counted(imported['tcp_connections'], 'connection')}",
         soft_wrap=True,
     )
     print_table(console, _table(connections[:_CONNECTIONS_SHOWN]))

@@ -148,6 +148,25 @@ class RunManifest:
         channels = tuple(channel for channel in self.channels if channel.edge == edge)
         return replace(self, channels=channels)
 
+    def with_stand_ins(self) -> RunManifest:
+        """The manifest with numbers for the tasks that it does not know: a channel whose request
+        was not recorded has a producer and a consumer of its own, behind those of its edge."""
+        if all(each.producer >= 0 and each.consumer >= 0 for each in self.channels):
+            return self
+        ends: dict[int, list[int]] = {}  # of each edge: producers, consumers
+        for each in self.channels:
+            own = ends.setdefault(each.edge, [0, 0])
+            own[:] = max(own[0], each.producer + 1), max(own[1], each.consumer + 1)
+        channels = []
+        for each in self.channels:
+            own = ends[each.edge]
+            if each.producer < 0:
+                each, own[0] = replace(each, producer=own[0]), own[0] + 1
+            if each.consumer < 0:
+                each, own[1] = replace(each, consumer=own[1]), own[1] + 1
+            channels.append(each)
+        return replace(self, channels=tuple(channels))
+
     def to_dict(self) -> dict[str, Any]:
         """The manifest as JSON-ready plain data; omits the edge if it is 0, and the origin if it is
         the run itself.

@@ -103,7 +103,7 @@ RunPlace = AnyPath | list[Recording] | tuple[Recording, ...]
 
 
 def open_recordings(place: RunPlace) -> Run:
-    """Open the run at a location.
+    """Open the run at a location; tasks that its manifest does not know have stand-ins.
 
     Raises: TraceFormatError for a location that is not a run, or files that contradict its
     manifest.
@@ -179,9 +179,10 @@ def _opened(recordings: tuple[Recording, ...], _stamps: tuple[Stamp | None, ...]
     """Cache opened runs: a process opens the same run repeatedly, and each time reads all
     manifests.
     """
-    if len(recordings) == 1 and not recordings[0].channels:
-        return recordings[0].open()
-    return joined(recordings, [each.open() for each in recordings])
+    runs = [each.open() for each in recordings]
+    is_one = len(recordings) == 1 and not recordings[0].channels
+    run = runs[0] if is_one else joined(recordings, runs)
+    return run if run.manifest is None else replace(run, manifest=run.manifest.with_stand_ins())
 
 
 def _stamp_of(recording: Recording) -> Stamp | None:

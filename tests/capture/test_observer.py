@@ -612,3 +612,43 @@ def test_each_execution_of_a_job_has_edges_of_its_own() -> None:
         assert channel is not None
         channel.open(replace(request(), partition_id=each))
     assert [each.edge for each in table.infos()] == [0, 1, 0]
+
+
+def test_behind_a_gap_records_count_again_and_at_once_where_no_buffer_is_missing() -> None:
+    observed = Observed().show([(CLIENT, request().encode() + request(OTHER_RECEIVER).encode())])
+    records = [elements([50, 60])] * 12
+    frames = [
+        buffer(number, payload, receiver=receiver).encode()
+        for number, payload in enumerate(records)
+        for receiver in (RECEIVER, OTHER_RECEIVER)
+    ]
+    lost = 6  # the fourth buffer of the first receiver, and with it what the next frame is
+    observed.show([(SERVER, each) for each in frames[:lost]])
+    observed.observer.missing_from_server(len(frames[lost]), 8)
+    observed.show([(SERVER, each) for each in frames[lost + 1 :]])
+    rows = observed.rows.values("channel", "sequence_number", "records")[2:]
+    counted = {number: found for channel, number, found in rows if channel == 0}
+    assert [counted.get(number) for number in range(12)] == [2, 2, 2, None, -1, -1, *[2] * 6]
+    assert [found for channel, _, found in rows if channel == 1] == [2] * 12
+    assert observed.observer.summary().sequence_gaps == 0
+
+
+def test_bytes_that_are_missing_within_a_record_cost_no_count() -> None:
+    observed = Observed().show([(CLIENT, request().encode())])
+    frame = buffer(0, elements([50, 500, 60])).encode()
+    observed.show([(SERVER, frame[:200])])
+    observed.observer.missing_from_server(100, 8)
+    observed.show([(SERVER, frame[300:] + buffer(1, elements([70])).encode())])
+    assert observed.rows.values("records")[1:] == [(3,), (1,)]
+
+
+@pytest.mark.parametrize("is_compressed", [False, True])
+def test_a_compressed_buffer_is_unknown_and_so_is_where_records_go_on(is_compressed: bool) -> None:
+    observed = Observed().show([(CLIENT, request().encode())])
+    payloads = [elements([50])[:30], elements([50])[30:] + elements([60])[:10], elements([60])[10:]]
+    for number, payload in enumerate(payloads):
+        is_one = is_compressed and number == 1
+        observed.show([(SERVER, buffer(number, payload, is_compressed=is_one).encode())])
+    assert observed.rows.values("records")[1:] == (
+        [(0,), (-1,), (-1,)] if is_compressed else [(0,), (1,), (1,)]
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -160,3 +161,11 @@ def test_a_missing_trace_file_is_named(tmp_path: Path) -> None:
     (run / "tm-1.fnt").unlink()
     with pytest.raises(TraceFormatError, match=r"names tm-1\.fnt, which is not there"):
         open_run(run)
+
+
+def test_tasks_that_nobody_named_have_numbers_of_their_own_behind_those_of_their_edge() -> None:
+    recorded = manifest(channels=1)
+    (known,) = recorded.channels
+    unknown = replace(known, producer=-1, consumer=-1)
+    channels = replace(recorded, channels=(known, unknown, unknown)).with_stand_ins().channels
+    assert [(each.producer, each.consumer) for each in channels] == [(0, 0), (1, 1), (2, 2)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
 from ipaddress import ip_address
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from dpkt import UnpackError, ethernet, loopback, sll, sll2
 from dpkt.ip import IP
@@ -22,11 +22,20 @@ _LINK_NULL, _LINK_ETHERNET, _LINK_LOOP, _LINK_SLL, _LINK_SLL2 = 0, 1, 108, 113, 
 _LINK_RAW = (12, 14, 101, 228, 229)
 _LINKS = {_LINK_NULL, _LINK_ETHERNET, _LINK_LOOP, _LINK_SLL, _LINK_SLL2, *_LINK_RAW}
 
-_FROM_US, _LOOPBACK_HARDWARE = 4, 772
-"""In cooked captures: the direction of a packet that leaves, and the hardware type of loopback."""
+COPY_WITHIN_NS: Final = 100_000_000
+"""Between two copies of one packet, at most. A sender that hears nothing waits longer."""
+
+UNNUMBERED_WITHIN_NS: Final = 5_000_000
+"""The same of packets without a number or a time of their sender; TCP repeats nothing so soon."""
+
+PACKETS_KEPT: Final = 1 << 15
+"""Packets of which copies are known."""
 
 _BY_ETHER_TYPE = {b"\x08\x00": IP, b"\x86\xdd": IP6}
 """What most Ethernet frames hold; dpkt reads the others, such as those of VLANs."""
+
+_TIMESTAMPS: Final = b"\x08\x0a"
+"""Kind and length of TCP's option with the time of the sender."""
 
 _FIN, _SYN, _RST, _ACK = 0x01, 0x02, 0x04, 0x10
 
@@ -70,8 +79,8 @@ class PacketCounts:
     """What the packets of a capture were.
 
     Attributes:
-        duplicates: packets over loopback that a capture of all interfaces has as leaving and as
-            coming; the first is left out.
+        duplicates: copies of packets, as a capture of several interfaces or of a mirror port has
+            them; they are left out.
         others: not TCP, or damaged.
     """
 
@@ -99,13 +108,14 @@ def tcp_segments(
     as a gap in its stream.
     """
     counts = counts if counts is not None else PacketCounts()
+    copies = _Copies()
     for packet in packets:
         if packet.link_type not in _LINKS:
             counts.unknown_link_types.add(packet.link_type)
             counts.others += 1
             continue
         try:
-            segment = _segment(packet)
+            segment = _segment(packet, copies)
         except (UnpackError, IndexError, ValueError):
             segment = _Left.OTHER
         if segment is _Left.DUPLICATE:
@@ -119,7 +129,31 @@ def tcp_segments(
             yield segment
 
 
-def _segment(packet: CapturedPacket) -> TcpSegment | _Left:
+class _Copies:
+    """Which packets were captured before: a copy has everything of its sender in common with the
+    first one, while what is sent again has another number of IP or another time."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[Any, ...], int] = {}  # when, by what the sender wrote
+
+    def has(self, at_ns: int, datagram: IP | IP6, tcp: TCP) -> bool:
+        """Whether a packet is a copy of one before; else its own copies are known from here on."""
+        number = getattr(datagram, "id", 0)
+        key = (
+            *(datagram.src, datagram.dst, number, tcp.sport, tcp.dport, tcp.seq, tcp.ack),
+            *(tcp.flags, tcp.win, bytes(tcp.opts), len(tcp.data)),
+        )
+        is_numbered = number or _TIMESTAMPS in tcp.opts
+        within_ns = COPY_WITHIN_NS if is_numbered else UNNUMBERED_WITHIN_NS
+        if abs(at_ns - self._seen.get(key, -within_ns - 1)) <= within_ns:
+            return True
+        self._seen[key] = at_ns
+        if len(self._seen) > PACKETS_KEPT:
+            del self._seen[next(iter(self._seen))]
+        return False
+
+
+def _segment(packet: CapturedPacket, copies: _Copies) -> TcpSegment | _Left:
     try:
         datagram = _datagram(packet)
     except AttributeError:  # dpkt expects no other header behind that of a fragment
@@ -138,6 +172,8 @@ def _segment(packet: CapturedPacket) -> TcpSegment | _Left:
     tcp = datagram.data
     if not isinstance(tcp, TCP):
         return _Left.OTHER
+    if copies.has(packet.at_ns, datagram, tcp):
+        return _Left.DUPLICATE
     cut_bytes = packet.cut_bytes
     if total_bytes:  # 0 where the kernel handed over more than the field holds
         cut_bytes = total_bytes - headers_bytes - tcp.off * 4 - len(tcp.data)
@@ -164,10 +200,7 @@ def _datagram(packet: CapturedPacket) -> Any:
         read = _BY_ETHER_TYPE.get(frame[12:14])
         return ethernet.Ethernet(frame).data if read is None else read(frame[14:])
     if link_type in (_LINK_SLL, _LINK_SLL2):
-        cooked = (sll.SLL if link_type == _LINK_SLL else sll2.SLL2)(frame)
-        if cooked.hrd == _LOOPBACK_HARDWARE and cooked.type == _FROM_US:
-            return _Left.DUPLICATE
-        return cooked.data
+        return (sll.SLL if link_type == _LINK_SLL else sll2.SLL2)(frame).data
     if link_type in (_LINK_NULL, _LINK_LOOP):
         return loopback.Loopback(frame).data
     return IP6(frame) if frame[0] >> 4 == 6 else IP(frame)

@@ -1,7 +1,8 @@
 """RecordCounter: counts the records that end in the bytes of one subpartition, without storing any.
 
 Reads the length prefixes of `records` and skips the rest. Adjacent elements of equal length, the
-usual case, are checked all at once with numpy.
+usual case, are checked all at once with numpy. After a gap `record_search` looks for the next
+boundary.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from .record_search import RecordSearch
 from .records import (
     LENGTH_PREFIX_BYTES,
     RECORD_BYTES_MAX,
@@ -35,12 +37,12 @@ class RecordCounter:
     An element without bytes counts as a record.
 
     Attributes:
-        is_lost: whether the stream is unusable, after an impossible length or missing bytes.
-            Nothing is counted until `restart`.
+        is_lost: whether the start of records is unknown, after an impossible length or missing
+            bytes. Nothing is counted until `restart`, or until `end_buffer` has found a boundary.
         others: number of ended elements other than records.
     """
 
-    __slots__ = ("_is_record", "_left", "_prefix", "is_lost", "others")
+    __slots__ = ("_is_record", "_left", "_prefix", "_search", "is_lost", "others")
 
     def __init__(self, *, is_lost: bool = False) -> None:
         self.is_lost = is_lost
@@ -48,6 +50,7 @@ class RecordCounter:
         self._prefix = b""  # part of a split length and tag
         self._left = 0  # missing bytes of the current element
         self._is_record = True
+        self._search = RecordSearch() if is_lost else None
 
     @property
     def is_inside_record(self) -> bool:
@@ -56,17 +59,32 @@ class RecordCounter:
 
     def restart(self) -> None:
         """Start again at a length prefix."""
-        self.is_lost = False
+        self.is_lost, self._search = False, None
         self._prefix, self._left = b"", 0
 
     def lose(self) -> None:
         """Stop counting: bytes are missing."""
-        self.is_lost = True
+        self.is_lost, self._search = True, RecordSearch()
         self._prefix, self._left = b"", 0
+
+    def skip(self, missing_bytes: int) -> None:
+        """Bytes are missing, in one element if they are fewer than it has left."""
+        if missing_bytes < self._left:
+            self._left -= missing_bytes
+        else:
+            self.lose()
+
+    def end_buffer(self) -> None:
+        """A buffer has ended: where records start may be certain again."""
+        found = self._search.end_buffer() if self._search is not None else None
+        if found is not None:
+            self.restart()
+            self._left, self._prefix, self._is_record = found
 
     def feed(self, payload: memoryview) -> int:
         """Take the next bytes. Returns: number of records that end in them, 0 if unknown."""
-        if self.is_lost:
+        if self._search is not None:
+            self._search.feed(payload)
             return 0
         position, end = self._left, len(payload)
         if position > end:

@@ -21,10 +21,15 @@ STEPS = first_conversation()
 
 
 def write_capture(
-    path: Path, *, version: int = 4, lost: frozenset[int] = frozenset(), has_start: bool = True
+    path: Path,
+    *,
+    version: int = 4,
+    lost: frozenset[int] = frozenset(),
+    has_start: bool = True,
+    copies: int = 0,
 ) -> Path:
     """A capture of the first golden conversation in packets of up to 300 bytes, without those whose
-    numbers are lost.
+    numbers are lost, and with copies of all others.
     """
     ends = {SERVER: ("10.0.0.1", 6121), CLIENT: ("10.0.0.2", 50_000)}
     numbers = {SERVER: 100, CLIENT: 200}
@@ -55,7 +60,8 @@ def write_capture(
         writer = pcap.Writer(file, nano=True)
         for number, packet in enumerate(packets):
             if number not in lost:
-                writer.writepkt_time(packet, 1_000 + number)
+                for copy in range(1 + copies):
+                    writer.writepkt_time(packet, 1_000 + number + copy * 1e-5)
     return path
 
 
@@ -85,6 +91,21 @@ def test_a_capture_becomes_the_rows_of_its_messages(tmp_path: Path, version: int
     expected = [(row[0], row[1], row[2], row[5], row[15]) for row in direct_rows(STEPS)]
     assert sorted(rows_of(tmp_path / "flink")) == sorted(expected)
     assert verify_run(open_run(tmp_path / "flink")).is_ok
+
+
+@pytest.mark.parametrize("version", [4, 6])
+@pytest.mark.parametrize("copies", [1, 2])
+def test_packets_that_were_captured_several_times_count_once(
+    tmp_path: Path, version: int, copies: int
+) -> None:
+    once = write_capture(tmp_path / "once.pcap", version=version)
+    run(once)
+    result = run(write_capture(tmp_path / "often.pcap", version=version, copies=copies), "--json")
+    imported = json.loads(result.output)
+    assert imported["packets"]["duplicates"] == copies * imported["packets"]["tcp_segments"]
+    (connection,) = imported["connections"]
+    assert all(each["retransmitted_segments"] == 0 for each in connection["tcp"].values())
+    assert rows_of(tmp_path / "often") == rows_of(tmp_path / "once")
 
 
 def test_the_manifest_says_where_it_comes_from(tmp_path: Path) -> None:

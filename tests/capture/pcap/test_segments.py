@@ -72,10 +72,23 @@ def test_a_packet_longer_than_its_length_field_holds() -> None:
 
 
 @pytest.mark.parametrize("link", ["sll", "sll2"])
-def test_loopback_packets_are_taken_once_in_a_capture_of_all_interfaces(link: str) -> None:
-    segments, counts = read(tcp_packet(b"data", link=link, from_us=True), link)
-    assert segments == []
-    assert counts == PacketCounts(duplicates=1)
+@pytest.mark.parametrize("version", [4, 6])
+def test_a_packet_that_was_captured_several_times_is_taken_once(link: str, version: int) -> None:
+    frames = [tcp_packet(b"data", link=link, version=version, from_us=each) for each in (1, 0, 0)]
+    counts = PacketCounts()
+    packets = [CapturedPacket(7 + at, LINKS[link], frame, 0) for at, frame in enumerate(frames)]
+    assert len(list(tcp_segments(packets, counts))) == 1
+    assert counts == PacketCounts(tcp_segments=1, duplicates=2)
+
+
+def test_what_is_sent_again_is_no_copy() -> None:
+    times = [bytes.fromhex(f"0101080a{at:08x}00000001") for at in (5, 5, 6)]
+    frames = [tcp_packet(b"data", version=6, options=each) for each in times]
+    frames += [tcp_packet(b"more", version=6)] * 2
+    at_ns = [0, 90_000_000, 91_000_000, 100_000_000, 110_000_000]
+    packets = [CapturedPacket(at, 1, frame, 0) for at, frame in zip(at_ns, frames, strict=True)]
+    found = [segment.at_ns for segment in tcp_segments(packets)]
+    assert found == [0, 91_000_000, 100_000_000, 110_000_000]
 
 
 def test_fragments_are_counted() -> None:

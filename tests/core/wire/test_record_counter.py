@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from itertools import accumulate
+from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flinknet.core.wire.record_counter import RUN_MIN, RecordCounter
@@ -69,3 +70,42 @@ def test_a_record_may_span_many_payloads() -> None:
     counter = RecordCounter()
     counts = [counter.feed(memoryview(stream[at : at + 100])) for at in range(0, len(stream), 100)]
     assert counts == [0] * 10 + [2]
+
+
+@settings(max_examples=40)
+@given(
+    st.integers(64, 2000),
+    st.booleans(),
+    st.integers(0, 5000),
+    st.integers(1, 3000),
+    st.integers(0, 1 << 32).map(Random),
+)
+def test_behind_missing_bytes_the_count_is_right_or_unknown_until_a_boundary_is_found(
+    buffer_bytes: int, is_flushed: bool, missing_from: int, missing_bytes: int, random: Random
+) -> None:
+    elements = [(random.randrange(9, 300), random.randrange(2)) for _ in range(200)]
+    stream = b"".join(
+        length.to_bytes(4) + bytes([tag]) + random.randbytes(length - 1) for length, tag in elements
+    )
+    ends = list(accumulate(4 + length for length, _ in elements))
+    cuts = [*range(buffer_bytes, len(stream), buffer_bytes), len(stream)]
+    if is_flushed:  # a buffer that was not full ends with an element
+        cuts = sorted({min(end for end in ends if end >= cut) for cut in cuts})
+    counter, missing_to = RecordCounter(), missing_from + missing_bytes
+    counted, unknown = [], 0
+    for start, stop in zip([0, *cuts], cuts, strict=False):
+        lost = range(max(start, missing_from), min(stop, missing_to))
+        if not lost:
+            records = counter.feed(memoryview(stream[start:stop]))
+        else:
+            records = counter.feed(memoryview(stream[start : lost.start]))
+            counter.skip(len(lost))
+            records += counter.feed(memoryview(stream[lost.stop : stop]))
+        if counter.is_lost:
+            counter.end_buffer()
+            unknown += start >= missing_to
+        else:
+            counted.append((records, sum(start < end <= stop for end in ends)))
+    assert all(found == expected for found, expected in counted)
+    if is_flushed:
+        assert unknown <= 3 + 3 * 304 // buffer_bytes
