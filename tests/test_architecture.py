@@ -193,7 +193,12 @@ ONLY_IN = {
         *("predict.fit.arrivals", "predict.fit.unseen"),  # draws of what was not seen, seeded
     },
     "numpy": {
-        *("core.wire.records", "core.wire.record_counter", "core.consumer.record_reader"),
+        *(
+            "core.wire.records",
+            "core.wire.record_counter",
+            "core.wire.record_search",
+            "core.consumer.record_reader",
+        ),
         *("core.producer.serialized_records", "core.producer.channel_selector"),
         *("core.producer.key_groups", "graph.operators"),
         *(

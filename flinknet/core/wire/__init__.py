@@ -8,7 +8,7 @@ encodes the frequent ones without objects.
 the consumer's hot path, `layout_detection` for a producer of unknown release. `peek`: inspects
 frames as a third party.
 - `events` (with `checkpoint_barrier`), `records`: contents of payloads. `record_counter`: the
-number of records that end in a payload.
+number of records that end in a payload; behind a gap `record_search` finds where one begins.
 - `stored_buffers`: buffers in a file. `modified_utf8`: Java's string encoding.
 - `compression` (with `lzo`): compressed payloads.
 
