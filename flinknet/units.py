@@ -20,7 +20,7 @@ NS_PER_S = 1_000_000_000
 MISSING = "–"
 """Shown in tables for an absent sample."""
 
-_DURATION_UNITS_NS: Mapping[str, int] = {
+DURATION_UNITS_NS: Mapping[str, int] = {
     label: ns
     for ns, labels in (
         (1, "ns nano nanos nanosecond nanoseconds"),
@@ -90,7 +90,7 @@ def parse_duration_ns(
         raise ConfigError(
             f"{name}: {text!r} has no unit; write {text.strip()}{first} or {text.strip()}{other}"
         )
-    unit_ns = _DURATION_UNITS_NS.get(label or bare_unit or "ns")
+    unit_ns = DURATION_UNITS_NS.get(label or bare_unit or "ns")
     if unit_ns is None:
         raise ConfigError(
             f"{name}: {label!r} is not a unit of time; use ns, us, ms, s, min, h or d"

@@ -198,7 +198,7 @@ def test_effective_keys_read_back_to_the_same_network(network: NetworkConfig) ->
             {TIMEOUT: "5 ms", SEGMENT: "4kb"},
         ),
         (
-            "execution.buffer-timeout.enabled: false\nparallelism.default:\n",
+            "execution.buffer-timeout.enabled: false\ntaskmanager.host: ''\n",
             {options.BUFFER_TIMEOUT_ENABLED: "false"},
         ),
         ("# nothing\n", {}),

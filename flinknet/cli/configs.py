@@ -17,7 +17,7 @@ from flinknet.results.comparison import SettingChange
 from flinknet.units import human_bytes
 
 from .option_tables import WORKLOAD_OPTIONS
-from .options import Settings, scenario_of, settings_from
+from .options import Settings, scenario_of, settings_from, total_warning
 from .run_settings import readable
 from .sweep import Plan
 
@@ -203,7 +203,7 @@ def read_config(text: str) -> tuple[str, Settings]:
         network, warnings = flink.read_flink_conf(path)
         if not network and not warnings:
             raise ConfigError(f"{path}: has no keys; to compare default settings, write base")
-        return text, Settings(network, {}, warnings)
+        return text, Settings(network, {}, (*warnings, *total_warning(path, network)))
     if not colon or "=" in name:
         name, assignments = text, text
     if "=" not in assignments:

@@ -100,12 +100,24 @@ def collect(values: Mapping[str, Any]) -> Settings:
     flink.check_agreement(defined, options)
     layers = [(str(values["flink_conf"]), conf), ("-D", defined)]
     layers += [(option, {key: text}) for option, (key, text) in options.items()]
+    merged = flink.merge(conf, defined, dict(options.values()))
+    if values["flink_conf"] is not None:
+        warnings += total_warning(values["flink_conf"], merged)
     return Settings(
-        flink.merge(conf, defined, dict(options.values())),
+        merged,
         workload,
         (*warnings, *flink.deprecated_keys(defined)),
         flink.origins_of(layers),
     )
+
+
+def total_warning(file: object, settings: Mapping[str, str]) -> tuple[RunWarning, ...]:
+    """A warning if Flink does not start with a file: a run needs no total size of memory."""
+    try:
+        flink.check_total(settings)
+    except ConfigError as error:
+        return (RunWarning("no-total-size", f"{file} {error}"),)
+    return ()
 
 
 def check_single_values(settings: Settings) -> None:

@@ -173,7 +173,7 @@ def plan(
     from flinknet.graph.job_config import START_CONDITION
     from flinknet.graph.tree import CHANNELS_MAX
 
-    settings = dict(_settings(define, flink_conf))
+    settings = _settings(define, flink_conf)
     if rest is not None:
         if job is not None or vertices is not None or layer is not None:
             raise ConfigError("--rest takes no JOB, no --vertices and no --layer; leave that out")
@@ -217,6 +217,8 @@ def plan(
         warn_of_idle_parallelism(stream_graph, settings)
     has_all = job is not None and form in ("tree", "json")
     wanted = (layer,) if layer else LAYERS if has_all else ("physical",)
+    if flink_conf is not None and "physical" in wanted:
+        check_total(flink_conf, settings)
     layers: dict[str, Layer] = {"stream": stream_graph}
     if set(wanted) - {"stream"}:
         job_graph = layers["job"] = job_graph_of(stream_graph)
@@ -304,6 +306,14 @@ def _settings(define: tuple[str, ...], flink_conf: str | None) -> dict[str, str]
     if swept := flink.swept_keys(settings):
         raise ConfigError(f"{swept[0]} has several values; a plan has one of each")
     return settings
+
+
+def check_total(flink_conf: str, settings: Mapping[str, str]) -> None:
+    """Raises: ConfigError if Flink does not start with a file and what was given besides."""
+    try:
+        flink.check_total(settings)
+    except ConfigError as error:
+        raise ConfigError(f"{flink_conf} {error}") from None
 
 
 def _rendered(layers: Mapping[str, Layer], form: str, channels_max: int) -> str:

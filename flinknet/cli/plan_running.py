@@ -98,10 +98,10 @@ def _config(
     from flinknet.capture.rest.settings import network_memory_keys
     from flinknet.graph.job_config import job_config
 
-    known, warnings = flink.network_settings(of_cluster, of_running=True)
+    known, warnings = flink.network_settings(of_cluster)
     for warning in warnings:
         click.echo(f"flinknet: {warning.text}", err=True)
-    merged = flink.canonical(known) | dict(given)
+    merged = known | dict(given)
     memory = network_memory_keys(managers)
     if memory and not any(key.startswith("taskmanager.memory.") for key in given):
         merged = {k: v for k, v in merged.items() if not k.startswith("taskmanager.memory.")}

@@ -362,6 +362,8 @@ def _stated(flink_conf: str | None) -> tuple[Layer, ...]:
     from flinknet import options as flink
     from flinknet.capture.stated import Layer
 
-    settings, _ = flink.read_flink_conf(Path(flink_conf))
+    settings, warnings = flink.read_flink_conf(Path(flink_conf))
+    for warning in warnings:
+        click.echo(f"flinknet: {warning.text}", err=True)
     flink.network_config(settings)  # refuses what Flink would refuse
     return (Layer(Path(flink_conf).name, settings),)

@@ -56,6 +56,12 @@ INPUT_DEPENDENCY_CONSTRAINTS = (ALL, ANY)
 NONE, FIXED_DELAY, EXPONENTIAL_DELAY = "none", "fixed-delay", "exponential-delay"
 """Restart strategies of a job."""
 
+_RESTART_STRATEGIES = {
+    **dict.fromkeys(("none", "off", "disable"), NONE),
+    **dict.fromkeys(("fixed-delay", "fixeddelay"), FIXED_DELAY),
+    **dict.fromkeys(("exponential-delay", "exponentialdelay"), EXPONENTIAL_DELAY),
+}
+
 START_CONDITION = "flinknet.start-condition"
 """flinknet's own key for the constraint. Flink has no key; until 1.12 a program could set it."""
 
@@ -167,12 +173,10 @@ def input_dependency_constraint(text: str) -> str:
 
 def _restart_strategy(word: str) -> tuple[str, tuple[RunWarning, ...]]:
     """A restart strategy under its only name, and a warning if Flink's is another."""
-    name = {"off": NONE, "disable": NONE, "fixeddelay": FIXED_DELAY}.get(word, word)
-    if name in (NONE, FIXED_DELAY):
+    if name := _RESTART_STRATEGIES.get(word.lower()):
         return name, ()
     text = f"restart-strategy.type: flinknet restarts as with {EXPONENTIAL_DELAY}, not {word}"
-    warning = RunWarning("option-not-acted-on", text)
-    return EXPONENTIAL_DELAY, (warning,) if word.startswith("failure") else ()
+    return EXPONENTIAL_DELAY, (RunWarning("option-not-acted-on", text),)
 
 
 def _check(values: Mapping[str, Any]) -> None:

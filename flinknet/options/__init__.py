@@ -50,6 +50,7 @@ from .layers import (
     parse_assignment,
     swept_keys,
 )
+from .memory import check_total
 from .network import effective_flink_keys, flow_control_of, network_config
 
 __all__ = [
@@ -69,6 +70,7 @@ __all__ = [
     "Option",
     "canonical",
     "check_agreement",
+    "check_total",
     "deprecated_keys",
     "effective_flink_keys",
     "effective_keys",

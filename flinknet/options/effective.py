@@ -14,10 +14,11 @@ from .keys import (
     BUFFER_TIMEOUT_ENABLED,
     NETWORK_MAX,
     NETWORK_MIN,
+    NUMBER_OF_BUFFERS,
     Option,
     options,
 )
-from .memory import Derived, inert_sizes, network_memory
+from .memory import Derived, inert_sizes, network_memory, shadowed_sizes
 from .values import TYPE_NAMES, format_value, parse_value
 
 UNSET = "unset"
@@ -57,13 +58,17 @@ def effective_keys(
 
     Raises: ConfigError for a value that Flink would reject.
     """
-    inert = inert_sizes(settings)
+    inert, shadowed = inert_sizes(settings), shadowed_sizes(settings)
     keys = dict(_defaults(inert))
     derived = _derived(settings)
     for key, text in settings.items():
         if key not in derived:
             option = options()[key]
-            value = HIDDEN if option.is_secret else format_value(option, parse_value(option, text))
+            value = text
+            if option.is_secret:
+                value = HIDDEN
+            elif key not in shadowed:
+                value = format_value(option, parse_value(option, text))
             keys[key] = _effective(option, value, origins[key], "", inert)
     for key, (value, how) in derived.items():
         keys[key] = _effective(options()[key], value, "derived", how, inert)
@@ -88,6 +93,7 @@ def _effective(
 @cache
 def _defaults(inert: frozenset[str]) -> Mapping[str, EffectiveKey]:
     """Every key as it is where nothing is set, in the table's order."""
+    inert |= {NUMBER_OF_BUFFERS}  # counts only where it is set
     return {
         key: _effective(option, *_default(option), "", inert) for key, option in options().items()
     }

@@ -6,15 +6,16 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from flinknet.errors import ConfigError
 from flinknet.results import RunWarning
 
-from .keys import PROCESS_SIZE, is_of_network
-from .layers import canonical, deprecated_keys, left_out, network_settings
+from .keys import FLINK_1, FLINK_2, PROCESS_SIZE, current_keys, is_of_network
+from .layers import left_out, network_settings
 
 NODES_MAX = 20_000
 """The most values in a configuration; Flink has about 700 keys."""
@@ -23,10 +24,36 @@ CONFIG_NAME = "config.yaml"
 LEGACY_NAME = "flink-conf.yaml"
 """A file with this name is read line by line, as in Flink."""
 
+BYTES_MAX = 1 << 20
+"""The largest file that is read; Kubernetes holds no larger ones."""
+
+DEPTH_MAX = 100
+"""The most levels of a document."""
+
+MERGE_KEY = "<<"
+
+_FLINK_KEY = re.compile(
+    r"(<<\.)?(akka|blob|classloader|cluster|env\.(java|log|hadoop)|execution|fs|heartbeat|io|"
+    r"high-availability|historyserver|jobmanager|jobstore|kubernetes|metrics|parallelism|pekko|"
+    r"pipeline|process|queryable-state|resourcemanager|rest|restart-strategy|s3|security|slot|"
+    r"slotmanager|state|table|task|taskmanager|web|yarn|zookeeper)[.-]"
+)
+"""How keys of Flink, its connectors and its file systems begin."""
+
 _ADVICE = "give the path of Flink's config.yaml"
 
 _QUANTITY = re.compile(r"(?<=\d)([KMGT])i$")
-"""The unit of a Kubernetes quantity, 2Gi, which Flink spells 2gib."""
+"""The unit of a Kubernetes quantity, 2Gi, which Flink spells 2gb."""
+
+_NULLS = frozenset(("", "~", "null", "Null", "NULL"))
+_INTEGER = re.compile(r"[+-]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
+"""Scalars of YAML's core schema."""
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_BLANKS = "".join(map(chr, range(33)))
+"""What Java's trim removes."""
+
+_BYTE_ORDER_MARK = "\ufeff"
 
 CONFIG_MAP = "ConfigMap"
 
@@ -34,13 +61,52 @@ RESOURCES = ("FlinkDeployment", "FlinkSessionJob")
 """Kinds of the Flink Kubernetes operator, whose settings are below `spec.flinkConfiguration`."""
 
 
-def read_flink_conf(path: Path) -> tuple[dict[str, str], tuple[RunWarning, ...]]:
-    """Read a configuration file of Flink as one layer of settings.
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """Keys and texts of a file, the release whose rules hold for it, and other lines of it."""
+
+    settings: dict[str, str]
+    release: str = FLINK_2
+    other_lines: Sequence[str] = ()
+
+
+def read_flink_conf(
+    path: Path, release: str | None = None
+) -> tuple[dict[str, str], tuple[RunWarning, ...]]:
+    """Read a configuration file of Flink as one layer of settings, as strictly as Flink.
 
     Keys of other parts (JobManager, state, metrics …) are ignored, and a warning names them.
+
+    Args:
+        release: of Flink; None: 1.20 for a flink-conf.yaml, which no later release reads, else 2.3.
+
+    Raises: ConfigError for a file that cannot be read, or that Flink refuses.
     """
+    read = _read(path, _text_of(path), path.name)
+    _check_is_of_flink(path, read.settings)
     try:
-        text = path.read_text(encoding="utf-8")
+        layer, warnings = network_settings(read.settings, release or read.release)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    others = [key for key in read.settings if key not in current_keys() and not is_of_network(key)]
+    merged = [key for key in others if MERGE_KEY in key.split(".")]
+    others = [key for key in others if key not in merged]
+    return layer, (
+        *left_out(f"{path}: ignored, not of the form `key: value`", read.other_lines),
+        *left_out(f"{path}: ignored, Flink merges nothing with {MERGE_KEY}", merged),
+        *left_out(f"{path}: ignored by flinknet, not network keys", others),
+        *(
+            RunWarning(each.code, f"{path}: {each.text}", f"{path}: {each.line}")
+            for each in warnings
+        ),
+    )
+
+
+def _text_of(path: Path) -> str:
+    """The text of a file, of at most BYTES_MAX: a device has no end."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(BYTES_MAX + 1)
     except FileNotFoundError:
         beside = [each.name for each in path.parent.glob("*.y*ml")]
         near = difflib.get_close_matches(path.name, beside, n=1, cutoff=0.8)
@@ -48,19 +114,19 @@ def read_flink_conf(path: Path) -> tuple[dict[str, str], tuple[RunWarning, ...]]
         raise ConfigError(f"{path}: no such file; {advice}") from None
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
+    if len(content) > BYTES_MAX:
+        raise ConfigError(f"{path}: larger than 1 MiB, so not a configuration of Flink; {_ADVICE}")
+    try:
+        return content.decode("utf-8", errors="replace" if path.name == LEGACY_NAME else "strict")
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: cannot be read as Flink's config.yaml: {error}") from None
-    read, unknown_lines = _read(path, text, path.name)
-    known, ignored = network_settings(read)
-    others = [key for key in read if key not in known and not is_of_network(key)]
-    return canonical(known), (
-        *left_out(f"{path}: ignored by flinknet, not of the form `key: value`", unknown_lines),
-        *left_out(f"{path}: ignored by flinknet, not network keys", others),
-        *(
-            RunWarning(each.code, f"{path}: {each.text}", f"{path}: {each.line}")
-            for each in (*ignored, *deprecated_keys(known))
-        ),
-    )
+
+
+def _check_is_of_flink(path: Path, settings: Mapping[str, str]) -> None:
+    """Raises: ConfigError for a file that has keys, but none that Flink could have."""
+    if settings and not any(key in current_keys() or _FLINK_KEY.match(key) for key in settings):
+        first = ", ".join(list(settings)[:3])
+        raise ConfigError(f"{path}: not a configuration of Flink ({first} …); {_ADVICE}")
 
 
 def flatten(node: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
@@ -73,7 +139,7 @@ def flatten(node: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, st
             yield key, ";".join(str(item) for item in value)
         elif isinstance(value, bool):
             yield key, str(value).lower()
-        elif value is not None and value != "":
+        elif value is not None:
             yield key, str(value)
 
 
@@ -85,25 +151,23 @@ def _problem(error: Exception) -> str:
     return f"line {mark.line + 1}, column {mark.column + 1}: {problem}"
 
 
-def _read(
-    path: Path, text: str, name: str, *, is_of_map: bool = False
-) -> tuple[dict[str, str], list[str]]:
-    """Keys and texts of a file of this name, and lines that are of no form."""
+def _read(path: Path, text: str, name: str, *, is_of_map: bool = False) -> _Read:
+    """What a file of this name holds."""
     if name == LEGACY_NAME:
         return _read_lines(text)
     return _read_yaml(path, text, is_of_map=is_of_map)
 
 
-def _read_yaml(path: Path, text: str, *, is_of_map: bool) -> tuple[dict[str, str], list[str]]:
-    """Keys and texts of a YAML document, or of what a ConfigMap holds, which is no resource; its
-    scalars stay as written.
+def _read_yaml(path: Path, text: str, *, is_of_map: bool) -> _Read:
+    """What a YAML document, or a ConfigMap's, which is no resource, holds; its scalars are those of
+    YAML 1.2's core schema, as texts.
     """
     import yaml
 
     try:
-        loader = yaml.BaseLoader(text)
+        loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)(text)
         root = loader.get_single_node()
-        _check_keys(root)
+        unset = _check_nodes(root)
         document = None if root is None else loader.construct_document(root)
         _check_size(document)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
@@ -111,24 +175,29 @@ def _read_yaml(path: Path, text: str, *, is_of_map: bool) -> tuple[dict[str, str
             f"{path}: cannot be read as Flink's config.yaml: {_problem(error)}"
         ) from None
     if document is None:
-        return {}, []
+        return _Read({})
     if not isinstance(document, dict):
         raise ConfigError(f"{path}: holds no keys; lines of the form `key: value` are expected")
     kind = document.get("kind")
     if kind == CONFIG_MAP and not is_of_map:
         return _read_config_map(path, document)
     if kind in RESOURCES and not is_of_map:
-        return _read_resource(path, document), []
+        return _Read(_read_resource(path, document))
     if kind is not None:
         known = ", ".join((*RESOURCES, CONFIG_MAP))
         raise ConfigError(
             f"{path}: a resource of kind {kind} has no configuration of Flink; these are read:"
             f" {known}, or a config.yaml itself"
         )
-    return dict(flatten(document)), []
+    if unset is not None:
+        raise ConfigError(
+            f"{path}: line {unset.line + 1}: a key without a value, which Flink refuses; give it"
+            " one, or leave the key out"
+        )
+    return _Read(dict(flatten(document)))
 
 
-def _read_config_map(path: Path, resource: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
+def _read_config_map(path: Path, resource: Mapping[str, Any]) -> _Read:
     """Keys and texts of the configuration file in a ConfigMap."""
     data = resource.get("data")
     for name in (CONFIG_NAME, LEGACY_NAME):
@@ -153,18 +222,25 @@ def _read_resource(path: Path, resource: Mapping[str, Any]) -> dict[str, str]:
     for name in ("taskManager", "resource", "memory"):
         node = node.get(name) if isinstance(node, dict) else None
     if isinstance(node, str) and node:
-        read[PROCESS_SIZE] = _QUANTITY.sub(r"\1ib", node)
+        read[PROCESS_SIZE] = _QUANTITY.sub(r"\1b", node)
     return read
 
 
-def _check_keys(root: Any) -> None:
-    """Raises: MarkedYAMLError for a key that a mapping has twice, which Flink refuses, too."""
+def _check_nodes(root: Any) -> Any:
+    """Write numbers of plain scalars as Flink does. Returns: the mark of a value that is null.
+
+    Raises: MarkedYAMLError for a key that a mapping has twice, which Flink refuses, too.
+    """
     import yaml
 
-    waiting, known = [root], {id(root)}
+    unset = None
+    waiting, known = [(root, 0)], {id(root)}
     while waiting:
-        node = waiting.pop()
+        node, depth = waiting.pop()
         inner = []
+        if depth > DEPTH_MAX:
+            problem = f"more than {DEPTH_MAX} levels"
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
         if isinstance(node, yaml.MappingNode):
             names = set()
             for key, value in node.value:
@@ -175,8 +251,14 @@ def _check_keys(root: Any) -> None:
                 inner += [key, value]
         elif isinstance(node, yaml.SequenceNode):
             inner = node.value
-        waiting += [each for each in inner if id(each) not in known]
+        elif isinstance(node, yaml.ScalarNode) and not node.style:
+            if node.value in _NULLS:
+                unset = unset or node.start_mark
+            elif _INTEGER.fullmatch(node.value):
+                node.value = str(int(node.value, 0 if node.value[:2] in ("0o", "0x") else 10))
+        waiting += [(each, depth + 1) for each in inner if id(each) not in known]
         known.update(map(id, inner))
+    return unset
 
 
 def _check_size(document: Any) -> None:
@@ -195,17 +277,19 @@ def _check_size(document: Any) -> None:
             waiting += node
 
 
-def _read_lines(text: str) -> tuple[dict[str, str], list[str]]:
+def _read_lines(text: str) -> _Read:
     """Keys and texts of flat lines, and the lines that are not of that form (Flink:
-    GlobalConfiguration.loadLegacyYAMLResource).
+    GlobalConfiguration.loadLegacyYAMLResource). A byte order mark is part of the first key.
     """
     read: dict[str, str] = {}
     other_lines = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        content = line.partition("#")[0].strip()
-        key, colon, value = content.partition(": ")
-        if key.strip() and colon and value.strip():
-            read[key.strip()] = value.strip()
+    for number, line in enumerate(_LINE_END.split(text), start=1):
+        content = line.partition("#")[0].strip(_BLANKS)
+        key, colon, value = (part.strip(_BLANKS) for part in content.partition(": "))
+        if key.startswith(_BYTE_ORDER_MARK):
+            other_lines.append(f"line {number}, which begins with a byte order mark")
+        elif key and colon and value:
+            read[key] = value
         elif content:
             other_lines.append(f"line {number}")
-    return read, other_lines
+    return _Read(read, FLINK_1, other_lines)

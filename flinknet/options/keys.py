@@ -11,6 +11,9 @@ from flinknet.errors import ConfigError
 
 from .table import TABLE
 
+FLINK_1, FLINK_2 = "1.20", "2.3"
+"""Releases of Flink whose keys and values files have."""
+
 BUFFER_TIMEOUT = "execution.buffer-timeout.interval"
 BUFFER_TIMEOUT_ENABLED = "execution.buffer-timeout.enabled"
 CREDIT_MODEL = "taskmanager.network.credit-model.enabled"
@@ -19,6 +22,7 @@ BATCH_SHUFFLE_MODE = "execution.batch-shuffle-mode"
 BATCH_SHUFFLE_READ_SIZE = "taskmanager.memory.framework.off-heap.batch-shuffle.size"
 COMPRESSION_CODEC = "taskmanager.network.compression.codec"
 BATCH_SHUFFLE_COMPRESSION = "taskmanager.network.batch-shuffle.compression.enabled"
+DATA_PORT = "taskmanager.data.port"
 BIND_PORT = "taskmanager.data.bind-port"
 EXCLUSIVE_BUFFERS = "taskmanager.network.memory.buffers-per-channel"
 FLOATING_BUFFERS = "taskmanager.network.memory.floating-buffers-per-gate"
@@ -30,6 +34,9 @@ CHECKPOINT_INTERVAL = "execution.checkpointing.interval"
 NETWORK_FRACTION = "taskmanager.memory.network.fraction"
 NETWORK_MIN = "taskmanager.memory.network.min"
 NETWORK_MAX = "taskmanager.memory.network.max"
+NUMBER_OF_BUFFERS = "taskmanager.network.numberOfBuffers"
+HEAP_SIZE = "taskmanager.heap.size"
+HEAP_MB = "taskmanager.heap.mb"
 FLINK_SIZE = "taskmanager.memory.flink.size"
 PROCESS_SIZE = "taskmanager.memory.process.size"
 TASK_HEAP = "taskmanager.memory.task.heap.size"
@@ -54,6 +61,7 @@ _ACTED_ON_WITHOUT_FIELD = frozenset(
     (
         *(BUFFER_TIMEOUT_ENABLED, CREDIT_MODEL, RUNTIME_MODE),
         *(BATCH_SHUFFLE_MODE, BATCH_SHUFFLE_COMPRESSION, *MEMORY_SIZES),
+        *(NUMBER_OF_BUFFERS, HEAP_SIZE, HEAP_MB),
     )
 )
 
@@ -62,6 +70,10 @@ FAMILIES = (
     *("execution.buffer-timeout", "security.ssl.internal."),
 )
 """A config.yaml has keys for many parts of Flink; in these families an unknown key is reported."""
+
+
+_ONLY_IN_1_X = frozenset(("security.ssl.enabled",))
+"""Spellings that Flink 2.x no longer has, of options that it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +121,16 @@ class Option:
         """The number at which Flink 2.x fixed this option, None if it is still an option."""
         prefix, _, number = self.default_2_3.partition("fixed ")
         return number if not prefix and number else None
+
+    def is_in(self, release: str, spelling: str) -> bool:
+        """Whether a release of Flink has this option under this spelling."""
+        if release.startswith("1."):
+            return self.default_1_20 != "-"
+        return self.default_2_3 != "-" and spelling not in _ONLY_IN_1_X
+
+    def is_read_in(self, release: str) -> bool:
+        """Whether a release reads the option; 2.x has fixed some, whatever a file says."""
+        return release.startswith("1.") or self.fixed_in_2_x is None
 
     @property
     def default(self) -> str | None:

@@ -12,12 +12,15 @@ from flinknet.results import RunWarning
 from .keys import (
     BUFFER_TIMEOUT,
     BUFFER_TIMEOUT_ENABLED,
+    FLINK_2,
     current_keys,
     find_option,
     is_of_network,
     nearest_key,
+    options,
 )
-from .values import parse_value
+from .memory import shadowed_sizes
+from .values import flink_text, parse_value
 
 _NEVER: set[object] = {BUFFER_TIMEOUT_NEVER_NS}
 
@@ -31,34 +34,61 @@ def parse_assignment(text: str) -> tuple[str, str]:
 
 
 def network_settings(
-    read: Mapping[str, str], *, of_running: bool = False
+    read: Mapping[str, str], release: str | None = None
 ) -> tuple[dict[str, str], tuple[RunWarning, ...]]:
-    """Keys of the network stack in a file, and a warning that names those which Flink does not
-    have: it ignores them, as it does a mistyped key.
+    """The layer of a file or of a running cluster: its keys of the network stack, and warnings
+    about those that are deprecated or ignored. Flink ignores keys that it does not have, as it does
+    a mistyped key.
 
     Args:
-        of_running: they come from a running cluster, so a value that flinknet cannot read is left
-            out with a warning.
+        release: of Flink, whose keys and values a file has; None for a running cluster, where a
+            value that flinknet cannot read is ignored.
+
+    Raises: ConfigError for a value in a file that Flink refuses.
     """
     known = {key: text for key, text in read.items() if key in current_keys()}
-    strange = []
-    for key in read:
-        if key not in known and is_of_network(key):
-            near = nearest_key(key, 0.85)
-            strange.append(f"{key} (did you mean {near}?)" if near else key)
-    unreadable = [key for key, text in known.items() if of_running and not _is_readable(key, text)]
-    return {key: text for key, text in known.items() if key not in unreadable}, (
-        *left_out("ignored, Flink has no such key", strange),
+    strange = [key for key in read if key not in known and is_of_network(key)]
+    gone = [
+        key for key in known if release is not None and not find_option(key).is_in(release, key)
+    ]
+    layer = canonical({key: text for key, text in known.items() if key not in gone})
+    layer = {key: text for key, text in layer.items() if text or options()[key].kind != "S"}
+    unread = shadowed_sizes(layer)
+    unreadable, doubts = [], []
+    for key, text in layer.items():
+        option = options()[key]
+        try:
+            if key not in unread:
+                layer[key], doubt = flink_text(option, text, release or FLINK_2)
+                doubts += [] if doubt is None else [RunWarning("value-rounded", doubt)]
+        except ConfigError:
+            if release is not None and option.is_read_in(release):
+                raise
+            unreadable.append(key)
+    layer = {key: text for key, text in layer.items() if key not in unreadable}
+    warnings = (
+        *left_out("ignored, Flink has no such key", [_with_nearest(key) for key in strange]),
         *left_out("ignored by flinknet, values that it cannot read", unreadable),
+    )
+    if release is None:
+        return layer, warnings
+    which = f"Flink {release.partition('.')[0]}.x"
+    return layer, (
+        *warnings,
+        *left_out(f"ignored, {which} has no such key", [_with_replacement(key) for key in gone]),
+        *doubts,
+        *deprecated_keys({key: text for key, text in known.items() if key not in gone}),
     )
 
 
-def _is_readable(key: str, text: str) -> bool:
-    try:
-        parse_value(find_option(key), text)
-    except ConfigError:
-        return False
-    return True
+def _with_nearest(key: str) -> str:
+    near = nearest_key(key, 0.85)
+    return f"{key} (did you mean {near}?)" if near else key
+
+
+def _with_replacement(key: str) -> str:
+    replacement = find_option(key).replacement
+    return f"{key} (in its place: {replacement})" if replacement else key
 
 
 def left_out(why: str, names: Sequence[str]) -> tuple[RunWarning, ...]:

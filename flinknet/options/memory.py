@@ -4,8 +4,10 @@ TaskExecutorProcessUtils, TaskExecutorFlinkMemoryUtils, ProcessMemoryUtils).
     process = flink + metaspace + JVM overhead
     flink   = framework heap + task heap + managed + framework off-heap + task off-heap + network
 
-The given sizes determine which are derived. Without any of them, when Flink would not start,
-network memory is NETWORK_MIN.
+The given sizes determine which are derived. Two keys of Flink 1.x count as well: its heap size is
+total Flink memory where that is not set (MemoryBackwardsCompatibilityUtils), and its number of
+buffers is network memory where none of that has a key. Without a total, Flink does not start
+(`check_total`); flinknet then takes NETWORK_MIN.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ from .keys import (
     FLINK_SIZE,
     FRAMEWORK_HEAP,
     FRAMEWORK_OFF_HEAP,
+    HEAP_MB,
+    HEAP_SIZE,
     MANAGED_FRACTION,
     MANAGED_SIZE,
     MEMORY_SIZES,
@@ -30,10 +34,12 @@ from .keys import (
     NETWORK_FRACTION,
     NETWORK_MAX,
     NETWORK_MIN,
+    NUMBER_OF_BUFFERS,
     OVERHEAD_FRACTION,
     OVERHEAD_MAX,
     OVERHEAD_MIN,
     PROCESS_SIZE,
+    SEGMENT_SIZE,
     TASK_HEAP,
     TASK_OFF_HEAP,
     options,
@@ -41,6 +47,11 @@ from .keys import (
 from .values import parse_value
 
 _PARTS_OF_A_TOTAL = frozenset(MEMORY_SIZES) - {NETWORK_MAX}
+_OF_NETWORK = (NETWORK_FRACTION, NETWORK_MIN, NETWORK_MAX)
+
+_MB = 1 << 20
+_TOTAL_MAX_MB = 1 << 22
+"""Largest total that is suggested, in mb."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +65,37 @@ class Derived:
 def is_total_given(settings: Mapping[str, str]) -> bool:
     """Whether settings contain the total that network memory is a part of."""
     is_fine_grained = TASK_HEAP in settings and MANAGED_SIZE in settings
-    return is_fine_grained or FLINK_SIZE in settings or PROCESS_SIZE in settings
+    totals = (FLINK_SIZE, PROCESS_SIZE, HEAP_SIZE, HEAP_MB)
+    return is_fine_grained or any(key in settings for key in totals)
+
+
+def check_total(settings: Mapping[str, str]) -> None:
+    """Raises: ConfigError for settings without a total size, with which Flink does not start."""
+    if not is_total_given(settings):
+        raise ConfigError(
+            f"has no total size of memory, so Flink does not start; set {PROCESS_SIZE} or"
+            f" {FLINK_SIZE}, there or with -D"
+        )
 
 
 def inert_sizes(settings: Mapping[str, str]) -> frozenset[str]:
     """The sizes without effect in these settings; network.min and .max always have one."""
     if is_total_given(settings):
-        return frozenset()
+        return frozenset(shadowed_sizes(settings))
     return _PARTS_OF_A_TOTAL
+
+
+def shadowed_sizes(settings: Mapping[str, str]) -> dict[str, str]:
+    """The keys that Flink does not read, each with the key that it reads instead."""
+    shadows = {
+        **{MANAGED_FRACTION: (MANAGED_SIZE,), NUMBER_OF_BUFFERS: _OF_NETWORK},
+        **{HEAP_SIZE: (FLINK_SIZE,), HEAP_MB: (FLINK_SIZE, HEAP_SIZE)},
+    }
+    return {
+        key: next(other for other in others if other in settings)
+        for key, others in shadows.items()
+        if key in settings and any(other in settings for other in others)
+    }
 
 
 def network_memory(settings: Mapping[str, str]) -> dict[str, Derived]:
@@ -71,12 +105,61 @@ def network_memory(settings: Mapping[str, str]) -> dict[str, Derived]:
 
     Raises: ConfigError if the sizes contradict each other.
     """
+    try:
+        return _derived(settings)
+    except _TooSmallError as error:
+        raise ConfigError(f"{error}; {_remedy(settings, error)}") from None
+
+
+class _TooSmallError(ConfigError):
+    """A total that does not hold its parts; carries its key and the largest part that is set."""
+
+    def __init__(self, text: str, total: str, culprit: str | None) -> None:
+        super().__init__(text)
+        self.total = total
+        self.culprit = culprit
+
+
+def _remedy(settings: Mapping[str, str], error: _TooSmallError) -> str:
+    """The smallest total that would do, found by trying, and the part that can be lowered."""
+
+    def is_enough(total_mb: int) -> bool:
+        size = total_mb if error.total == HEAP_MB else f"{total_mb} mb"
+        try:
+            _derived({**settings, error.total: str(size)})
+        except ConfigError:
+            return False
+        return True
+
+    advice = []
+    enough_mb = 1
+    while enough_mb < _TOTAL_MAX_MB and not is_enough(enough_mb):
+        enough_mb *= 2
+    if enough_mb < _TOTAL_MAX_MB:
+        too_little_mb = enough_mb // 2
+        while enough_mb - too_little_mb > 1:
+            middle_mb = (enough_mb + too_little_mb) // 2
+            if is_enough(middle_mb):
+                enough_mb = middle_mb
+            else:
+                too_little_mb = middle_mb
+        unit = "" if error.total == HEAP_MB else "m"
+        advice.append(f"set {error.total} to {enough_mb}{unit}")
+    if error.culprit is not None:
+        advice.append(f"lower {error.culprit}")
+    return ", or ".join(advice) or f"lower the parts of {error.total}"
+
+
+def _derived(settings: Mapping[str, str]) -> dict[str, Derived]:
     sizes = _Sizes(settings)
+    settings = sizes.settings
     _check_range(sizes, NETWORK_MIN, NETWORK_MAX)
     if not is_total_given(settings):
-        return {}
+        return {NETWORK_MIN: _legacy_network(sizes)} if sizes.is_legacy_network else {}
     _check_range(sizes, OVERHEAD_MIN, OVERHEAD_MAX)
     derived: dict[str, Derived] = {}
+    if sizes.heap_key is not None:
+        derived[FLINK_SIZE] = Derived(sizes.of(FLINK_SIZE), sizes.text(FLINK_SIZE))
     if FLINK_SIZE in settings:
         flink_bytes: int | None = sizes.of(FLINK_SIZE)
     elif TASK_HEAP in settings and MANAGED_SIZE in settings:
@@ -87,18 +170,36 @@ def network_memory(settings: Mapping[str, str]) -> dict[str, Derived]:
     if flink_bytes is None:
         derived[NETWORK_MIN] = _inverse_network(sizes)
         flink_bytes = _fixed_bytes(sizes) + derived[NETWORK_MIN].size_bytes
+        is_process_total = False
     else:
+        is_process_total = FLINK_SIZE not in settings
         derived |= _parts_of(sizes, settings, flink_bytes)
-    if PROCESS_SIZE in settings and FLINK_SIZE not in derived:
+    if PROCESS_SIZE in settings and not is_process_total:
         _check_overhead(sizes, flink_bytes)
     return derived
 
 
 class _Sizes:
-    """Sizes and fractions of the settings, or their defaults."""
+    """Sizes and fractions of the settings, or their defaults.
+
+    Attributes:
+        settings: with the heap size of Flink 1.x as total Flink memory.
+        heap_key: the key of that heap size; None if total Flink memory has its own.
+    """
 
     def __init__(self, settings: Mapping[str, str]) -> None:
-        self._settings = settings
+        self.settings = settings
+        self.heap_key: str | None = None
+        if FLINK_SIZE not in settings and (HEAP_SIZE in settings or HEAP_MB in settings):
+            self.heap_key = HEAP_SIZE if HEAP_SIZE in settings else HEAP_MB
+            unit = "" if self.heap_key == HEAP_SIZE else " mb"
+            self.settings = {**settings, FLINK_SIZE: settings[self.heap_key] + unit}
+
+    @property
+    def is_legacy_network(self) -> bool:
+        """Whether the number of buffers sets network memory, as in Flink 1.x."""
+        given = self.settings
+        return NUMBER_OF_BUFFERS in given and not any(key in given for key in _OF_NETWORK)
 
     def of(self, key: str) -> int:
         """A size in bytes."""
@@ -115,12 +216,16 @@ class _Sizes:
         """A key with its fraction as written, for a message."""
         return f"{key} ({self._value(key)})"
 
+    def name(self, key: str) -> str:
+        """A key as the settings have it."""
+        return self.heap_key if key == FLINK_SIZE and self.heap_key is not None else key
+
     def text(self, *keys: str) -> str:
         """Keys with their sizes, for a message."""
-        return ", ".join(f"{key} ({format_size_bytes(self.of(key))})" for key in keys)
+        return ", ".join(f"{self.name(key)} ({_size(self.of(key))})" for key in keys)
 
     def _value(self, key: str) -> float:
-        text = self._settings.get(key)
+        text = self.settings.get(key)
         if text is None:
             return _default_value(key)
         value: float = parse_value(options()[key], text)
@@ -138,30 +243,34 @@ def _default_value(key: str) -> float:
 
 def _parts_of(sizes: _Sizes, settings: Mapping[str, str], flink_bytes: int) -> dict[str, Derived]:
     """The parts of total Flink memory."""
-    total = f"{FLINK_SIZE} ({format_size_bytes(flink_bytes)})"
+    total = f"{sizes.name(FLINK_SIZE)} ({format_size_bytes(flink_bytes)})"
     derived: dict[str, Derived] = {}
+    parts = {key: sizes.of(key) for key in (FRAMEWORK_HEAP, FRAMEWORK_OFF_HEAP, TASK_OFF_HEAP)}
     if MANAGED_SIZE in settings:
-        managed_bytes = sizes.of(MANAGED_SIZE)
+        parts[MANAGED_SIZE] = sizes.of(MANAGED_SIZE)
     else:
         managed_bytes = _share(flink_bytes, sizes.fraction(MANAGED_FRACTION))
+        parts[MANAGED_FRACTION] = managed_bytes
         derived[MANAGED_SIZE] = Derived(
             managed_bytes, f"{sizes.fraction_text(MANAGED_FRACTION)} of {total}"
         )
-    others = (FRAMEWORK_HEAP, FRAMEWORK_OFF_HEAP, TASK_OFF_HEAP)
-    taken_bytes = managed_bytes + sum(sizes.of(key) for key in others)
     if TASK_HEAP in settings:
-        taken_bytes += sizes.of(TASK_HEAP)
-        _check_sum(sizes, total, flink_bytes, taken_bytes, (*others, TASK_HEAP))
-        network = Derived(flink_bytes - taken_bytes, f"what other parts leave of {total}")
+        parts[TASK_HEAP] = sizes.of(TASK_HEAP)
+        _check_sum(sizes, flink_bytes, parts)
+        network = Derived(flink_bytes - sum(parts.values()), f"what other parts leave of {total}")
         _check_left(sizes, network.size_bytes)
         return derived | {NETWORK_MIN: network}
-    share_bytes = _share(flink_bytes, sizes.fraction(NETWORK_FRACTION))
-    network = _clamped_network(
-        sizes, share_bytes, f"{sizes.fraction_text(NETWORK_FRACTION)} of {total}"
-    )
-    taken_bytes += network.size_bytes
-    _check_sum(sizes, total, flink_bytes, taken_bytes, others)
-    heap = Derived(flink_bytes - taken_bytes, f"what other parts leave of {total}")
+    if sizes.is_legacy_network:
+        network = _legacy_network(sizes)
+        parts[NUMBER_OF_BUFFERS] = network.size_bytes
+    else:
+        share_bytes = _share(flink_bytes, sizes.fraction(NETWORK_FRACTION))
+        how = f"{sizes.fraction_text(NETWORK_FRACTION)} of {total}"
+        network = _clamped_network(sizes, share_bytes, how)
+        is_least = network.size_bytes > share_bytes
+        parts[NETWORK_MIN if is_least else NETWORK_FRACTION] = network.size_bytes
+    _check_sum(sizes, flink_bytes, parts)
+    heap = Derived(flink_bytes - sum(parts.values()), f"what other parts leave of {total}")
     return derived | {NETWORK_MIN: network, TASK_HEAP: heap}
 
 
@@ -175,10 +284,11 @@ def _flink_size(sizes: _Sizes) -> Derived:
     )
     size_bytes = process_bytes - sizes.of(METASPACE) - overhead_bytes
     if size_bytes < 0:
-        raise ConfigError(
-            f"{PROCESS_SIZE}: {format_size_bytes(process_bytes)} does not hold"
-            f" {sizes.text(METASPACE)} and a JVM overhead of {format_size_bytes(overhead_bytes)};"
-            " raise it"
+        raise _TooSmallError(
+            f"{sizes.text(PROCESS_SIZE)} does not hold {sizes.text(METASPACE)} and a JVM overhead"
+            f" of {_size(overhead_bytes)}",
+            PROCESS_SIZE,
+            METASPACE if METASPACE in sizes.settings else None,
         )
     how = (
         f"{sizes.text(PROCESS_SIZE)} less {sizes.text(METASPACE)} and"
@@ -187,8 +297,17 @@ def _flink_size(sizes: _Sizes) -> Derived:
     return Derived(size_bytes, how)
 
 
+def _legacy_network(sizes: _Sizes) -> Derived:
+    """Network memory as a number of buffers."""
+    buffers = sizes.of(NUMBER_OF_BUFFERS)
+    how = f"{NUMBER_OF_BUFFERS} ({buffers}) of {sizes.text(SEGMENT_SIZE)}"
+    return Derived(buffers * sizes.of(SEGMENT_SIZE), how)
+
+
 def _inverse_network(sizes: _Sizes) -> Derived:
     """Network memory if all other parts are given: the fraction is one of the total."""
+    if sizes.is_legacy_network:
+        return _legacy_network(sizes)
     rest_bytes = _fixed_bytes(sizes)
     fraction = sizes.fraction(NETWORK_FRACTION)
     text = sizes.fraction_text(NETWORK_FRACTION)
@@ -220,37 +339,68 @@ def _clamp(size_bytes: int, least_bytes: int, most_bytes: int) -> int:
     return max(least_bytes, min(size_bytes, most_bytes))
 
 
+def _size(size_bytes: int) -> str:
+    """A size in Flink's units, rounded to a tenth of an mb where it has one."""
+    if size_bytes < _MB or size_bytes % _MB == 0:
+        return format_size_bytes(size_bytes)
+    return f"{size_bytes / _MB:.1f}mb"
+
+
 def _check_range(sizes: _Sizes, least: str, most: str) -> None:
     if sizes.of(most) < sizes.of(least):
         raise ConfigError(
-            f"{most}: {format_size_bytes(sizes.of(most))} is less than {sizes.text(least)};"
+            f"{most}: {_size(sizes.of(most))} is less than {sizes.text(least)};"
             " raise it or lower the other"
         )
 
 
-def _check_sum(
-    sizes: _Sizes, total: str, flink_bytes: int, taken_bytes: int, parts: tuple[str, ...]
-) -> None:
-    if taken_bytes > flink_bytes:
-        raise ConfigError(
-            f"{total} does not hold its parts, {format_size_bytes(taken_bytes)} with managed and"
-            f" network memory: {sizes.text(*parts)}; raise it, or lower a part"
-        )
+def _check_sum(sizes: _Sizes, flink_bytes: int, parts: Mapping[str, int]) -> None:
+    """Check that total Flink memory holds its parts, sizes by the key that sets them."""
+    taken_bytes = sum(parts.values())
+    if taken_bytes <= flink_bytes:
+        return
+    settings = sizes.settings
+    largest = sorted(parts, key=lambda key: (key not in settings, -parts[key]))
+    named = [
+        f"{key} ({f'{sizes.fraction(key):.4g}: ' if key.endswith('fraction') else ''}"
+        f"{_size(parts[key])})"
+        for key in largest
+        if key in settings
+    ]
+    if others_bytes := sum(parts[key] for key in largest if key not in settings):
+        named.append(f"{_size(others_bytes)} of parts at their defaults")
+    total = sizes.text(FLINK_SIZE) if FLINK_SIZE in settings else sizes.text(PROCESS_SIZE)
+    leaves = "" if FLINK_SIZE in settings else f", which leaves {_size(flink_bytes)} to Flink"
+    raise _TooSmallError(
+        f"{' + '.join(named)} exceed {total}{leaves}",
+        sizes.name(FLINK_SIZE) if FLINK_SIZE in settings else PROCESS_SIZE,
+        largest[0] if largest[0] in settings else None,
+    )
 
 
 def _check_left(sizes: _Sizes, network_bytes: int) -> None:
-    if not sizes.of(NETWORK_MIN) <= network_bytes <= sizes.of(NETWORK_MAX):
+    total = sizes.name(FLINK_SIZE) if FLINK_SIZE in sizes.settings else PROCESS_SIZE
+    if sizes.is_legacy_network:
+        buffers = _legacy_network(sizes)
+        if network_bytes != buffers.size_bytes:
+            raise ConfigError(
+                f"{_size(network_bytes)} are left for network memory, but {NUMBER_OF_BUFFERS} is"
+                f" {_size(buffers.size_bytes)}; leave it out, or change {total} or {TASK_HEAP}"
+            )
+    elif not sizes.of(NETWORK_MIN) <= network_bytes <= sizes.of(NETWORK_MAX):
         raise ConfigError(
-            f"{format_size_bytes(network_bytes)} are left for network memory, outside"
-            f" {sizes.text(NETWORK_MIN)} to {NETWORK_MAX}; change {FLINK_SIZE} or {TASK_HEAP}"
+            f"{_size(network_bytes)} are left for network memory, outside"
+            f" {sizes.text(NETWORK_MIN)} to {sizes.text(NETWORK_MAX)}; change {total} or"
+            f" {TASK_HEAP}"
         )
 
 
 def _check_overhead(sizes: _Sizes, flink_bytes: int) -> None:
     overhead_bytes = sizes.of(PROCESS_SIZE) - flink_bytes - sizes.of(METASPACE)
     if not sizes.of(OVERHEAD_MIN) <= overhead_bytes <= sizes.of(OVERHEAD_MAX):
+        left = _size(overhead_bytes) if overhead_bytes >= 0 else f"-{_size(-overhead_bytes)}"
         raise ConfigError(
-            f"{PROCESS_SIZE}: {format_size_bytes(sizes.of(PROCESS_SIZE))} leaves"
-            f" {overhead_bytes} bytes of JVM overhead next to {format_size_bytes(flink_bytes)} of"
-            f" Flink memory, outside {sizes.text(OVERHEAD_MIN, OVERHEAD_MAX)}; give one total only"
+            f"{sizes.text(PROCESS_SIZE)} leaves {left} of JVM overhead next to"
+            f" {_size(flink_bytes)} of Flink memory and {sizes.text(METASPACE)}, outside"
+            f" {sizes.text(OVERHEAD_MIN)} to {sizes.text(OVERHEAD_MAX)}; give one total only"
         )

@@ -26,7 +26,7 @@ from .keys import (
     find_option,
     options,
 )
-from .memory import inert_sizes, network_memory
+from .memory import inert_sizes, network_memory, shadowed_sizes
 from .values import format_value, parse_value
 
 
@@ -37,9 +37,13 @@ def network_config(settings: Mapping[str, str]) -> tuple[NetworkConfig, tuple[Ru
     """
     numbers: dict[str, Any] = {}
     warnings: list[RunWarning] = []
-    inert = inert_sizes(settings)
+    inert, shadowed = inert_sizes(settings), shadowed_sizes(settings)
     for key, text in settings.items():
         option = find_option(key)
+        if key in shadowed:
+            text = f"{key}: ignored by Flink, which takes {shadowed[key]}"
+            warnings.append(RunWarning("option-not-acted-on", text))
+            continue
         value = parse_value(option, text)
         if option.field is not None:
             numbers[option.field] = value
@@ -92,6 +96,12 @@ def check_rules(network: NetworkConfig) -> None:
             f"{SEGMENT_SIZE}: {format_size_bytes(size)} must be a power of two and at least 4096"
             " bytes; write 4kb, 8kb, 16kb, 32kb, …"
         )
+    if size > 1 << 30 or network.network_memory_bytes // size >= 1 << 31:
+        raise ConfigError(
+            f"{SEGMENT_SIZE}: {format_size_bytes(network.network_memory_bytes)} of network memory"
+            f" in segments of {format_size_bytes(size)} are more than Flink can count; give"
+            " segments of 1gb or less, and fewer than 2147483648"
+        )
     if network.network_memory_bytes < size:
         raise ConfigError(
             f"{NETWORK_MIN}: {format_size_bytes(network.network_memory_bytes)} does not hold one"
@@ -121,6 +131,22 @@ def check_rules(network: NetworkConfig) -> None:
         )
     if network.debloating_enabled:
         _check_debloating(network)
+    if network.is_tls:
+        _check_ciphers(network)
+
+
+def _check_ciphers(network: NetworkConfig) -> None:
+    """Check that a cipher fits a protocol: with none, every handshake of Flink fails."""
+    for protocol in (each.strip() for each in network.ssl_protocol.split(",")):
+        is_1_3 = protocol == "TLSv1.3"
+        # Names of TLS 1.3 say nothing of the key exchange, which those before it name.
+        if any(("_WITH_" in name) != is_1_3 for name in network.ssl_algorithms.split(",")):
+            return
+    fitting = "TLS_AES_128_GCM_SHA256" if is_1_3 else NetworkConfig().ssl_algorithms
+    raise ConfigError(
+        f"security.ssl.algorithms: no cipher of {network.ssl_protocol}; with it set"
+        f" security.ssl.algorithms: {fitting}"
+    )
 
 
 def _check_debloating(network: NetworkConfig) -> None:

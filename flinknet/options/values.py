@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from decimal import Decimal
 from math import inf
 from typing import Any
 
 from flinknet.errors import ConfigError
 from flinknet.units import (
+    DURATION_UNITS_NS,
+    NS_PER_MS,
     NS_PER_S,
     format_duration_ns,
     format_size_bytes,
@@ -14,7 +18,7 @@ from flinknet.units import (
     parse_size_bytes,
 )
 
-from .keys import BUFFER_TIMEOUT, Option
+from .keys import BUFFER_TIMEOUT, BUFFER_TIMEOUT_ENABLED, DATA_PORT, Option
 
 UNLIMITED = "unlimited"
 """An unlimited memory size, as Flink's documentation writes its MemorySize.MAX_VALUE."""
@@ -32,6 +36,24 @@ _EXPECTED = {
     **{"I": "an integer", "L": "an integer", "F": "a number"},
     **{"T": "a number of seconds", "N": "a number of milliseconds"},
 }
+
+
+_WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_QUANTITY = re.compile(r"(\d+)\s*(\D*)", re.ASCII)
+_SIZE_LABEL = re.compile(r"|b|bytes|[kmgt]b?|(kibi|mebi|gibi|tebi)bytes")
+_DURATION_LABEL = re.compile(r"(?!us$|μs$).*")
+"""The units of flinknet that Flink reads, too."""
+
+_DURATION_MAX_NS = ((1 << 63) - 1) // NS_PER_MS * NS_PER_MS
+"""Longest duration, in place of those of more than 292 years that Flink reads."""
+
+_ISO_DURATION = re.compile(
+    r"P(?=[+-]?\d|T)(?:([+-]?\d+)D)?(?:T(?=[+-]?\d)(?:([+-]?\d+)H)?(?:([+-]?\d+)M)?"
+    r"(?:([+-]?\d+(?:[.,]\d{0,9})?)S)?)?",
+    re.ASCII | re.IGNORECASE,
+)
+_ISO_UNITS_S = (86_400, 3_600, 60, 1)
 
 
 def parse_value(option: Option, text: str) -> Any:
@@ -58,6 +80,70 @@ def parse_value(option: Option, text: str) -> Any:
     return _number(option, text)
 
 
+def flink_text(option: Option, text: str, release: str) -> tuple[str, str | None]:
+    """A value in a file, as a text that `parse_value` reads as Flink reads the file's, and what
+    Flink makes of it if that is not what it says.
+
+    A file is read as strictly as by Flink (TimeUtils, MemorySize, Java's own parsers); the command
+    line of flinknet also takes fractions, `us`, and -1 as a buffer timeout.
+
+    Raises: ConfigError that names the key, for a value that Flink refuses.
+    """
+    if option.kind in "DM":
+        return _flink_quantity(option, text, release)
+    if option.key == DATA_PORT and not _WHOLE.fullmatch(text):
+        raise ConfigError(f"{option.key}: {text!r} is not a port; write one of 0 to 65535")
+    if option.kind == "F":
+        text = text.strip().rstrip("fFdD")
+    value = parse_value(option, text)
+    if option.kind in "INT" and not -(1 << 31) <= int(text) < 1 << 31:
+        raise ConfigError(f"{option.key}: {text} does not fit 32 bits, as Flink reads it")
+    return str(value) if option.kind == "F" else text, None
+
+
+def _flink_quantity(option: Option, text: str, release: str) -> tuple[str, str | None]:
+    """A duration or size, of a whole number (see `flink_text`)."""
+    key, is_size = option.key, option.kind == "M"
+    quantity = _QUANTITY.fullmatch(text.strip())
+    is_iso = not is_size and _ISO_DURATION.fullmatch(text.strip()) is not None
+    if is_iso and not release.startswith("1."):
+        value = _iso_duration_ns(key, text)
+    elif quantity is None or not (_SIZE_LABEL if is_size else _DURATION_LABEL).fullmatch(
+        label := quantity[2].lower()
+    ):
+        units = "b, kb, mb, gb or tb" if is_size else "ns, µs, ms, s, min, h or d"
+        advice = f"write a whole number and {units}"
+        if key == BUFFER_TIMEOUT and text.strip().startswith("-"):
+            advice = f"for never write {BUFFER_TIMEOUT_ENABLED}: false"
+        which = "Flink 1.x" if is_iso else "Flink"
+        raise ConfigError(
+            f"{key}: {which} does not read {text!r} in a file; {advice} (the command line of"
+            " flinknet takes more)"
+        )
+    elif is_size or (unit_ns := DURATION_UNITS_NS.get(label or "ms")) is None:
+        parse_value(option, text)
+        return text, None
+    else:
+        value = int(quantity[1]) * unit_ns
+    whole_ms = min(value, _DURATION_MAX_NS) // NS_PER_MS
+    shown = f"{whole_ms} ms"
+    if value % NS_PER_MS == 0:
+        return (shown if is_iso or value > _DURATION_MAX_NS else text), None
+    effect = ": every record is flushed" if key == BUFFER_TIMEOUT and not whole_ms else ""
+    return shown, f"{key}: {text} is {shown} to Flink, which counts whole milliseconds{effect}"
+
+
+def _iso_duration_ns(key: str, text: str) -> int:
+    """An ISO 8601 duration, as Java's Duration.parse reads it."""
+    parts = _ISO_DURATION.fullmatch(text.strip())
+    assert parts is not None
+    amounts = (Decimal((part or "0").replace(",", ".")) for part in parts.groups())
+    seconds = sum(each * unit_s for each, unit_s in zip(amounts, _ISO_UNITS_S, strict=True))
+    if seconds < 0:
+        raise ConfigError(f"{key}: {text!r} is negative; give 0 or more")
+    return int(seconds * NS_PER_S)
+
+
 def format_value(option: Option, value: Any) -> str:
     """Format a NetworkConfig value in Flink's spelling."""
     if option.kind == "M":
@@ -73,10 +159,9 @@ def format_value(option: Option, value: Any) -> str:
 
 def _number(option: Option, text: str) -> float:
     key = option.key
-    try:
-        number = float(text) if option.kind == "F" else int(text)
-    except ValueError:
-        raise ConfigError(f"{key}: {text!r} is not {_EXPECTED[option.kind]}") from None
+    if not (_NUMBER if option.kind == "F" else _WHOLE).fullmatch(text.strip()):
+        raise ConfigError(f"{key}: {text!r} is not {_EXPECTED[option.kind]}")
+    number = float(text) if option.kind == "F" else int(text)
     is_fraction = "<1" in option.limits
     if option.kind == "F" and not 0 <= number < (1 if is_fraction else inf):
         what = "fraction" if is_fraction else "amount"

@@ -11,6 +11,9 @@ from flinknet.options import read_flink_conf
 
 TIMEOUT = "execution.buffer-timeout.interval"
 SEGMENT = "taskmanager.memory.segment-size"
+HOST = "taskmanager.host"
+FRACTION = "taskmanager.memory.network.fraction"
+DEBLOATING = "taskmanager.network.memory.buffer-debloat"
 
 
 def write(tmp_path: Path, text: str, name: str = "config.yaml") -> Path:
@@ -25,15 +28,142 @@ def write(tmp_path: Path, text: str, name: str = "config.yaml") -> Path:
         ("false", "false"),
         ("1_000", "1_000"),
         ("1:30", "1:30"),
-        ("0.10", "0.10"),
         ("off", "off"),
+        ("0o10", "8"),
+        ("'0o10'", "0o10"),
+        ("0x1F", "31"),
+        ("+5", "5"),
+        ("010", "10"),
         ("'5 ms'", "5 ms"),
         ("[a, b]", "a;b"),
+        ("!!str 1.0", "1.0"),
     ],
 )
-def test_scalars_stay_as_they_are_written(tmp_path: Path, written: str, read: str) -> None:
-    path = write(tmp_path, f"{SEGMENT}: {written}\n")
-    assert read_flink_conf(path)[0] == {SEGMENT: read}
+def test_scalars_are_those_of_yaml_1_2(tmp_path: Path, written: str, read: str) -> None:
+    path = write(tmp_path, f"{HOST}: {written}\n")
+    assert read_flink_conf(path)[0] == {HOST: read}
+
+
+@pytest.mark.parametrize(
+    ("key", "written", "read"),
+    [
+        (TIMEOUT, "500 µs", "0 ms"),
+        (TIMEOUT, "1500 micros", "1 ms"),
+        (TIMEOUT, "PT0.005S", "5 ms"),
+        (TIMEOUT, "99999999999 h", "9223372036854 ms"),
+        (TIMEOUT, "5", "5"),
+        (FRACTION, "0.1f", "0.1"),
+        (FRACTION, ".5", "0.5"),
+        ("taskmanager.memory.network.min", "8 mebibytes", "8 mebibytes"),
+        ("taskmanager.network.retries", "0o10", "8"),
+    ],
+)
+def test_values_are_those_that_flink_reads(
+    tmp_path: Path, key: str, written: str, read: str
+) -> None:
+    assert read_flink_conf(write(tmp_path, f"{key}: {written}\n"))[0] == {key: read}
+
+
+def test_a_timeout_that_flink_rounds_to_nothing_is_reported(tmp_path: Path) -> None:
+    path = write(tmp_path, f"{TIMEOUT}: 500 µs\n")
+    (warning,) = read_flink_conf(path)[1]
+    assert warning.text == (
+        f"{path}: {TIMEOUT}: 500 µs is 0 ms to Flink, which counts whole milliseconds: every record"
+        " is flushed"
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "written", "words"),
+    [
+        (TIMEOUT, "-1", r"for never write execution\.buffer-timeout\.enabled: false"),
+        (TIMEOUT, "0.5 ms", "write a whole number and ns, µs, ms, .* command line of flinknet"),
+        (TIMEOUT, "500 us", "Flink does not read '500 us'"),
+        (TIMEOUT, "PT-1S", "is negative"),
+        (TIMEOUT, "5 weeks", "'weeks' is not a unit of time"),
+        (SEGMENT, "4.5g", "write a whole number and b, kb, mb, gb or tb"),
+        (SEGMENT, "32kib", "does not read '32kib'"),
+        (SEGMENT, "1_0", "does not read '1_0'"),
+        (SEGMENT, "''", "does not read ''"),
+        ("taskmanager.memory.network.max", "unlimited", "does not read 'unlimited'"),
+        (FRACTION, "0_1.5", "'0_1.5' is not a number"),
+        ("taskmanager.network.retries", "1_0", "'1_0' is not an integer"),
+        ("taskmanager.network.retries", "4294967296", "does not fit 32 bits"),
+        (f"{DEBLOATING}.threshold-percentages", "50,100", "'50,100' is not an integer"),
+        ("taskmanager.data.port", "50100-50200", "is not a port"),
+        ("security.ssl.internal.enabled", "yes", "is not a boolean"),
+    ],
+)
+def test_values_that_flink_refuses_in_a_file_are_refused(
+    tmp_path: Path, key: str, written: str, words: str
+) -> None:
+    path = write(tmp_path, f"{key}: {written}\n")
+    with pytest.raises(ConfigError, match=f"^{path}: {key}: .*{words}"):
+        read_flink_conf(path)
+
+
+def test_durations_of_iso_8601_are_refused_by_flink_1(tmp_path: Path) -> None:
+    path = write(tmp_path, f"{TIMEOUT}: PT0.005S\n", "flink-conf.yaml")
+    with pytest.raises(ConfigError, match=r"Flink 1\.x does not read 'PT0\.005S'"):
+        read_flink_conf(path)
+
+
+@pytest.mark.parametrize("value", ["", " ~", " null", " {b: }"])
+def test_a_key_without_a_value_is_refused(tmp_path: Path, value: str) -> None:
+    path = write(tmp_path, f"{TIMEOUT}: 5 ms\nenv.java.opts.all:{value}\n")
+    with pytest.raises(ConfigError, match=f"{path}: line 2: a key without a value"):
+        read_flink_conf(path)
+
+
+def test_keys_belong_to_the_release_of_their_file(tmp_path: Path) -> None:
+    text = "taskmanager.heap.size: 4g\ntaskmanager.memory.starting-segment-size: 2kb\n"
+    text += "security.ssl.enabled: true\n"
+    settings, warnings = read_flink_conf(write(tmp_path, text, "flink-conf.yaml"))
+    assert settings == {"taskmanager.heap.size": "4g", "security.ssl.internal.enabled": "true"}
+    assert warnings[0].text.endswith(
+        "ignored, Flink 1.x has no such key: taskmanager.memory.starting-segment-size"
+    )
+    settings, (warning,) = read_flink_conf(write(tmp_path, text))
+    assert settings == {"taskmanager.memory.starting-segment-size": "2kb"}
+    assert warning.text.endswith(
+        "ignored, Flink 2.x has no such key: taskmanager.heap.size (in its place:"
+        " taskmanager.memory.flink.size), security.ssl.enabled"
+    )
+
+
+def test_a_byte_order_mark_is_part_of_the_first_key_of_flink_1(tmp_path: Path) -> None:
+    text = f"\ufeff{SEGMENT}: 4kb\n{TIMEOUT}: 5 ms\n"
+    settings, (warning,) = read_flink_conf(write(tmp_path, text, "flink-conf.yaml"))
+    assert settings == {TIMEOUT: "5 ms"}
+    assert warning.text.endswith("`key: value`: line 1, which begins with a byte order mark")
+    assert read_flink_conf(write(tmp_path, text))[0] == {SEGMENT: "4kb", TIMEOUT: "5 ms"}
+
+
+def test_merge_keys_merge_nothing(tmp_path: Path) -> None:
+    text = f"a: &a {{{SEGMENT}: 4kb}}\n<<: *a\n{TIMEOUT}: 5 ms\n"
+    settings, (warning, _) = read_flink_conf(write(tmp_path, text))
+    assert settings == {TIMEOUT: "5 ms"}
+    assert warning.text.endswith(f"ignored, Flink merges nothing with <<: <<.{SEGMENT}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "image: {repository: flink, tag: '2.3'}\nreplicaCount: 2\n",
+        "apiVersion: kustomize.config.k8s.io/v1beta1\nresources: [a.yaml]\n",
+        "services:\n  jobmanager: {image: flink}\n",
+    ],
+    ids=["values.yaml", "kustomization.yaml", "compose.yaml"],
+)
+def test_yaml_that_is_no_configuration_of_flink_is_refused(tmp_path: Path, text: str) -> None:
+    path = write(tmp_path, text, "other.yaml")
+    with pytest.raises(ConfigError, match=f"{path}: not a configuration of Flink"):
+        read_flink_conf(path)
+
+
+def test_a_file_without_end_is_refused() -> None:
+    with pytest.raises(ConfigError, match="/dev/zero: larger than 1 MiB"):
+        read_flink_conf(Path("/dev/zero"))
 
 
 def test_lines_of_flink_1_are_read_one_by_one(tmp_path: Path) -> None:
@@ -52,7 +182,7 @@ def test_lines_of_flink_1_are_read_one_by_one(tmp_path: Path) -> None:
         "keys-left-out",
         "deprecated-key",
     ]
-    assert "ignored by flinknet, not of the form `key: value`: line 5, line 6" in warnings[0].text
+    assert "ignored, not of the form `key: value`: line 5, line 6" in warnings[0].text
     assert "ignored by flinknet, not network keys: env.java.opts" in warnings[1].text
 
 
@@ -81,7 +211,7 @@ def test_a_resource_of_the_operator_has_its_settings_below_its_spec(
 
 
 @pytest.mark.parametrize(
-    ("memory", "size"), [("4096m", "4096m"), ("2Gi", "2Gib"), ('"1073741824"', "1073741824")]
+    ("memory", "size"), [("4096m", "4096m"), ("2Gi", "2Gb"), ('"1073741824"', "1073741824")]
 )
 def test_the_memory_of_a_resource_is_the_size_of_the_process(
     tmp_path: Path, memory: str, size: str

@@ -62,7 +62,7 @@ def test_a_key_that_is_gone_in_flink_2_says_what_is_there_instead() -> None:
         ("taskmanager.network.adaptive-partitioner.max-traverse-size", "1", "give 2 or more"),
         ("taskmanager.memory.network.fraction", "1", "less than 1"),
         ("taskmanager.memory.network.fraction", "-0.1", "0 or more"),
-        ("taskmanager.memory.network.fraction", "nan", "not a fraction"),
+        ("taskmanager.memory.network.fraction", "nan", "not a number"),
         ("taskmanager.network.retries", "-1", "give 0 or more"),
         ("taskmanager.network.memory.buffer-debloat.samples", "0", "give 1 or more"),
         ("taskmanager.memory.network.max", "lots", "not a size"),

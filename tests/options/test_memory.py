@@ -6,7 +6,7 @@ import pytest
 
 from flinknet.errors import ConfigError
 from flinknet.options import effective_flink_keys, network_config
-from flinknet.options.memory import network_memory
+from flinknet.options.memory import check_total, network_memory
 
 FLINK = "taskmanager.memory.flink.size"
 PROCESS = "taskmanager.memory.process.size"
@@ -100,13 +100,32 @@ def test_what_is_derived_is_reported_key_by_key() -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({FLINK: "512m"}, r"flink\.size \(512mb\) does not hold its parts"),
+        (
+            {FLINK: "512m"},
+            r"^524.8mb of parts at their defaults exceed taskmanager\.memory\.flink\.size"
+            r" \(512mb\); set taskmanager\.memory\.flink\.size to 534m$",
+        ),
+        (
+            {PROCESS: "2200m", MANAGED: "800m", FRACTION: "0.99", MAX: "2200mb"},
+            r"^taskmanager\.memory\.network\.fraction \(0\.99: 1706\.8mb\) \+"
+            r" taskmanager\.memory\.managed\.size \(800mb\) \+ 256mb of parts at their defaults"
+            r" exceed taskmanager\.memory\.process\.size \(2200mb\), which leaves 1724\.0mb to"
+            r" Flink; set taskmanager\.memory\.process\.size to 3903m, or lower"
+            r" taskmanager\.memory\.network\.fraction$",
+        ),
+        (
+            {"taskmanager.heap.mb": "300"},
+            r"exceed taskmanager\.heap\.mb \(300mb\); set taskmanager\.heap\.mb to 534$",
+        ),
         ({PROCESS: "400m"}, "does not hold taskmanager.memory.jvm-metaspace.size"),
-        ({FLINK: "1g", HEAP: "700mb", MANAGED: "100mb"}, "does not hold its parts"),
+        (
+            {FLINK: "1g", HEAP: "700mb", MANAGED: "100mb"},
+            r"size \(700mb\) \+ .* exceed taskmanager.memory.fl",
+        ),
         ({FLINK: "1g", HEAP: "700mb", MANAGED: "10mb"}, "outside taskmanager.memory.network.min"),
         ({FLINK: "1g", HEAP: "9mb", MANAGED: "9mb", MAX: "64mb"}, "are left for network memory"),
-        ({FLINK: "1g", PROCESS: "8g"}, "bytes of JVM overhead .* give one total only"),
-        ({FLINK: "4g", PROCESS: "1g"}, "-3489660928 bytes of JVM overhead"),
+        ({FLINK: "1g", PROCESS: "8g"}, r"leaves 6912mb of JVM overhead .* give one total only"),
+        ({FLINK: "4g", PROCESS: "1g"}, "-3328mb of JVM overhead"),
         ({MIN: "1gb", MAX: "1mb"}, r"network\.max: 1mb is less than .*network\.min \(1gb\)"),
         ({FLINK: "1g", FRACTION: "1.5"}, "is not a fraction"),
         (
@@ -123,6 +142,57 @@ def test_sizes_that_contradict_each_other_are_refused(settings: dict[str, str], 
 
 def test_a_process_of_both_totals_leaves_the_overhead() -> None:
     assert network_bytes({FLINK: "1280m", PROCESS: "1728m"}) == 134_217_730
+
+
+HEAP_1_X = "taskmanager.heap.size"
+BUFFERS = "taskmanager.network.numberOfBuffers"
+
+
+@pytest.mark.parametrize(
+    ("settings", "segments"),
+    [
+        ({HEAP_1_X: "4096m"}, 13_107),
+        ({"taskmanager.heap.mb": "4096"}, 13_107),
+        ({HEAP_1_X: "2g", "taskmanager.heap.mb": "no number"}, 6553),
+        ({HEAP_1_X: "no size", FLINK: "4g"}, 13_107),
+        ({HEAP_1_X: "3g", PROCESS: "4g"}, 9830),
+        ({PROCESS: "4g", BUFFERS: "8192"}, 8192),
+        ({PROCESS: "4g", BUFFERS: "8192", FRACTION: "0.2"}, 21_954),
+        ({HEAP: "1g", MANAGED: "1g", BUFFERS: "8000"}, 8000),
+        ({BUFFERS: "100"}, 100),
+    ],
+    ids=str,
+)
+def test_sizes_of_flink_1(settings: dict[str, str], segments: int) -> None:
+    assert network_bytes(settings) // SEGMENT_BYTES == segments
+
+
+def test_a_size_that_flink_does_not_read_is_reported() -> None:
+    settings = {
+        FLINK: "1g",
+        HEAP_1_X: "5g",
+        MANAGED: "8m",
+        "taskmanager.memory.managed.fraction": "2",
+    }
+    assert [warning.text for warning in network_config(settings)[1]] == [
+        f"{HEAP_1_X}: ignored by Flink, which takes {FLINK}",
+        f"taskmanager.memory.managed.fraction: ignored by Flink, which takes {MANAGED}",
+    ]
+
+
+def test_a_number_of_buffers_that_is_not_what_is_left_is_refused() -> None:
+    sizes = {FLINK: "4g", HEAP: "1g", MANAGED: "1g", BUFFERS: "8192"}
+    with pytest.raises(ConfigError, match=r"1792mb are left .*numberOfBuffers is 256mb; leave it"):
+        network_config(sizes)
+
+
+def test_a_total_is_what_flink_needs_to_start() -> None:
+    for settings in ({FLINK: "1g"}, {PROCESS: "1g"}, {HEAP: "1g", MANAGED: "1g"}, {HEAP_1_X: "1g"}):
+        check_total(settings)
+    with pytest.raises(
+        ConfigError, match=r"Flink does not start; set taskmanager\.memory\.process"
+    ):
+        check_total({HEAP: "1g", MIN: "64mb"})
 
 
 def test_a_size_that_says_nothing_alone_is_reported() -> None:

@@ -112,7 +112,7 @@ def _in_effect(configured: Mapping[str, str], release: str | None) -> dict[str, 
     """The network keys that a release of Flink acts on, but for secrets and memory, which
     TaskManagers report."""
     found: dict[str, str] = {}
-    for key, text in options.network_settings(configured, of_running=True)[0].items():
+    for key, text in options.network_settings(configured)[0].items():
         try:
             option = options.find_option(key)
             options.network_config({option.key: text})
@@ -124,7 +124,7 @@ def _in_effect(configured: Mapping[str, str], release: str | None) -> dict[str, 
         )
         if option.is_acted_on and not (option.is_secret or is_fixed or is_memory):
             found[key] = text
-    return options.canonical(found)
+    return found
 
 
 def _release(answers: RestAnswers) -> str | None:

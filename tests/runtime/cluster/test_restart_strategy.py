@@ -42,7 +42,12 @@ def test_after_an_hour_without_failure_it_begins_anew() -> None:
 
 @pytest.mark.parametrize(
     ("name", "may_restart"),
-    [("off", False), ("exponential-delay", True), ("exponentialdelay", True), ("failurerate", True)],
+    [
+        ("off", False),
+        ("exponential-delay", True),
+        ("exponentialdelay", True),
+        ("failurerate", True),
+    ],
 )
 def test_a_strategy_of_flink_has_the_nearest_of_flinknets(name: str, may_restart: bool) -> None:
     config, warnings = job_config({"restart-strategy.type": name})
