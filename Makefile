@@ -25,7 +25,7 @@ INTERPRETED_TESTS := tests/core tests/job tests/fuzz/test_snapshot.py
 WORKERS := 2
 
 .PHONY: help venv compiled light wheel demo test check suite interpreted commands search campaign mutants fuzz kills soak damage tally \
-    exchanges lint docs bench rows flink spark older-spark interop clean
+    exchanges same lint docs bench rows flink spark older-spark interop clean
 
 help:
 	@echo "make venv   flinknet in $(VENV): . $(BIN)/activate"
@@ -37,6 +37,7 @@ help:
 	@echo "make check  the tests alone"
 	@echo "make commands  every command of README, docs/ and the helps, with its processes and Spark; minutes"
 	@echo "make search  property tests with new examples, ROUNDS=$(ROUNDS) times or until one fails"
+	@echo "make same   answers about committed recordings, and traces of simulated runs, against stored ones; ACCEPT=1 stores new ones"
 	@echo "make exchanges  the compiled model against the simulator, on COUNT=$(COUNT) random exchanges and a fifth as many jobs, SEED=$(SEED)"
 	@echo "make fuzz   everything that reads bytes from elsewhere, SECONDS=$(SECONDS) each, guided by coverage (Atheris)"
 	@echo "make kills  each kind of process killed at random instants, TIMES=$(TIMES), SEED=$(SEED)"
@@ -133,6 +134,10 @@ exchanges: $(TESTED) compiled
 	$(BIN)/pytest -n 0 --quiet -rP --timeout=0 --hypothesis-profile=search --hypothesis-seed=$(SEED) \
 	    tests/predict/test_fast_path.py::test_the_kernel_gives_the_numbers_of_the_real_core \
 	    tests/predict/test_job_pressure.py::test_jobs_that_wait_for_buffers_have_the_figures_of_the_real_core
+
+# Whoever changes an answer on purpose stores the new one in the same commit: `make same ACCEPT=1`.
+same: $(TESTED) compiled
+	$(BIN)/python -m tests.same $(if $(ACCEPT),--accept)
 
 fuzz: $(TESTED)
 	$(BIN)/python -c 'import atheris' || $(PIP) 'atheris>=3'

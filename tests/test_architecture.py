@@ -138,8 +138,9 @@ MAY_IMPORT = {
     "replay.advise": {
         *("trace", "predict", "core.probe", "core.buffers.data_type"),
         *("graph.lineage", "replay.executions"),  # who feeds whom shows in ids of the wire alone
-        *("replay.read", "replay.observe"),
+        *("replay.read", "replay.observe", "replay.ledger", "replay.verdict"),
     },
+    "replay.verdict": {"replay.ledger"},
     "export": {"trace", "core.probe"},
     "report": {"report.demos"},
     "report.demos": {"report"},

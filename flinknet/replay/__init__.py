@@ -8,6 +8,7 @@ of each), `predicted` compares, `price` says what it costs, `trade_off` advises 
 `answer` puts it together; `job_rows` and `job_answers` do the same for jobs of several exchanges.
 `opening` opens what is usable of recordings and says what they lost; `joining` finds out which of
 them are one run, and `clocks` how their clocks are related (`recording_sets`, for `trace info`).
+`ledger` has where the time of each task went; `verdict` judges by it what holds a job up.
 `watch` observes what is still being written (`excerpt`: its newest part, as a run), `convert` makes
 a table of all events, `rerun` prepares a recorded run to be sent again. `spark` has the session and
 the ways into a trace; `daemon` is the process that its workers are forked from.

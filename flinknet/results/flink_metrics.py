@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class TaskMetrics:
     """One subtask, over the part of the trace that is used; None where nothing was reported.
 
-    `busy`, `idle` and `back_pressured` are shares of the time. Pool usages are means of what was
-    reported.
+    `busy`, `idle` and `back_pressured` are shares of the time. Pool usages and the length of the
+    input queues are means of what was reported.
     """
 
     name: str
@@ -22,6 +22,7 @@ class TaskMetrics:
     records_out_per_s: float | None
     in_pool_usage: float | None
     out_pool_usage: float | None
+    input_queue_buffers: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

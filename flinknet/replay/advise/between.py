@@ -9,19 +9,19 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from flinknet.results import Bottleneck, Cause, Remedy, TaskMetrics, Verdict, VertexMetrics
+from flinknet.results import Bottleneck, Cause, Remedy, TaskMetrics, Verdict
 
+from ..ledger import Ledger
 from ..observe.flink_metrics import flink_metrics
 from ..observe.observed_run import ObservedRun
 from ..observe.unanswered import LONG_NS
+from ..verdict.saturated import IDLE_BELOW, healthy, saturated, starved_of_buffers
 from .channel_times import channel_ends, times_between
 from .diagnose import (
-    ASK_WHETHER_BUSY,
     SKEWED_FROM,
     ChannelTimes,
     diagnose_captured,
     in_groups,
-    named,
 )
 from .edges import PRESSED, Pressure, ends_of, pressure_between, task_of
 from .order import EdgeOrder, produced_edge
@@ -40,11 +40,10 @@ class CapturedEdge:
         is_bottleneck: it holds the job up; None where that is unknown.
         records: of each consumer.
         process_of: each consumer.
-        tasks: what Flink reported of the consumers, by subtask; empty where it was not recorded.
+        tasks: names of the consumers and TaskManagers by subtask; empty where they are not known.
         unanswered: of each consumer, the share of the time in which buffers waited long for any
             credit; of its channels the one with least.
         starved: share of the time in which data waited for credit, of the channel that waited most.
-        producers: what Flink reported of the producers together; None if it did not.
     """
 
     name: str
@@ -55,10 +54,9 @@ class CapturedEdge:
     tasks: Sequence[TaskMetrics] = ()
     unanswered: Mapping[int, float] = field(default_factory=dict)
     starved: float = 0.0
-    producers: VertexMetrics | None = None
 
     def task(self, consumer: int) -> TaskMetrics | None:
-        """What Flink reported of a consumer; None if it did not."""
+        """The name and place of a consumer, and its time; None where they are not known."""
         return self.tasks[consumer] if 0 <= consumer < len(self.tasks) else None
 
     def task_name(self, consumer: int) -> str:
@@ -68,11 +66,16 @@ class CapturedEdge:
         task, count = self.task(consumer), max(max(self.records) + 1, len(self.records))
         return task_of("consumers", consumer, count) if task is None else task.name
 
+    def place_name(self, consumer: int) -> str:
+        """The TaskManager of a consumer: its name, else its address."""
+        task = self.task(consumer)
+        place = None if task is None else task.task_manager
+        return place or self.process_of[consumer]
+
     def busy(self, consumers: Sequence[int]) -> float | None:
         """Share of the time in which the busiest of some was busy; None if that is unknown."""
         found = [task.busy for each in consumers if (task := self.task(each)) is not None]
-        known = [each for each in found if each is not None]
-        return max(known) if known else None
+        return max((each for each in found if each is not None), default=None)
 
     @property
     def waits(self) -> float:
@@ -84,19 +87,6 @@ _KINDS = PRESSED | {"alignment"}
 
 STANDS_STILL_FROM = 0.03
 """A TaskManager that answers nothing for so much of the time, in long stretches, stands still."""
-
-PRESSED_FROM = 0.5
-"""Producers that Flink reports back-pressured for so much of the time wait for something, although
-no channel of theirs alone waits for credit for long."""
-
-LOADED_FROM = 0.85
-"""A task that is busy for so much of its time has next to none left."""
-
-OF_THE_SLOWEST = 0.5
-"""Its like that are busy for this much of that are slow as well."""
-
-IDLE_BELOW = 0.4
-"""A task that is busy for less of its time than this is not what its producers wait for."""
 
 
 def judge_between(edges: Sequence[ObservedRun]) -> list[CapturedEdge]:
@@ -133,7 +123,6 @@ def judge_between(edges: Sequence[ObservedRun]) -> list[CapturedEdge]:
                 () if metrics is None else metrics.vertices[1].tasks,
                 _unanswered(edges[place]),
                 _starved(times[place]),
-                None if metrics is None else metrics.vertices[0],
             )
         )
     return judged
@@ -152,88 +141,62 @@ def _unanswered(edge: ObservedRun) -> dict[int, float]:
     return dict(zip(consumers, least.tolist(), strict=True))
 
 
-def bottleneck_between(edges: Sequence[CapturedEdge]) -> Bottleneck | None:
-    """What holds a captured job up; None where several edges may."""
-    unsure = [each for each in edges if each.is_bottleneck is None]
-    if any(each.busy(list(each.records)) is None for each in unsure):
+def bottleneck_between(
+    edges: Sequence[CapturedEdge], ledger: Ledger | None = None
+) -> Bottleneck | None:
+    """The verdict on a captured job; None where several edges may hold it up.
+
+    Args:
+        ledger: of the whole job; None where Flink's metrics were not recorded, so that messages
+            are the only evidence.
+    """
+    if ledger is None:
+        return _by_messages(edges)
+    return (
+        saturated(ledger)
+        or _standing_still(edges)
+        or starved_of_buffers(ledger)
+        or _aligning(edges)
+        or healthy(ledger)
+    )
+
+
+def _by_messages(edges: Sequence[CapturedEdge]) -> Bottleneck | None:
+    if any(each.is_bottleneck is None for each in edges):
         return None
     pressed = [each for each in edges if each.is_bottleneck and each.waits]
-    if unsure:  # of two tasks that are pressed the one behind is busier
-        pressed.append(max(unsure, key=lambda each: each.busy(list(each.records)) or 0.0))
-    blocked = [each for each in edges if any(own.kind == "alignment" for own in each.verdicts)]
-    if not pressed and not blocked:
-        return (
-            _standing_still(edges)
-            or _pressed_by_nobody(edges)
-            or _busy_beside(edges, 0.0)
-            or _nothing_shows(edges)
-        )
     if not pressed:
-        busy_task = _busy_beside(edges, max(each.waits for each in blocked))
-        if busy_task is not None:
-            return busy_task
-    edge = max(pressed or blocked, key=lambda each: each.waits)
+        return _aligning(edges) or _standing_still(edges) or _nothing_shows(edges)
+    edge = max(pressed, key=lambda each: each.waits)
     verdict = next(each for each in edge.verdicts if each.kind in _KINDS | {"pressed"})
+    return _verdict_on(edge, verdict, edges)
+
+
+def _aligning(edges: Sequence[CapturedEdge]) -> Bottleneck | None:
+    """The verdict on barriers that block channels; None where they do not for long."""
+    found = [
+        (verdict.share, place, verdict)
+        for place, edge in enumerate(edges)
+        for verdict in edge.verdicts
+        if verdict.kind == "alignment"
+    ]
+    if not found:
+        return None
+    _, place, verdict = max(found, key=lambda each: each[0])
+    return _verdict_on(edges[place], verdict, edges)
+
+
+def _verdict_on(edge: CapturedEdge, verdict: Verdict, edges: Sequence[CapturedEdge]) -> Bottleneck:
     slow = verdict.consumers or tuple(sorted(edge.records))
     tasks = tuple(edge.task_name(each) for each in slow)
     cause, place, text, helps = _cause(edge, verdict, slow, edges)
     said = f"{text}on {edge.name}: {verdict.text}"
-    busy = edge.busy(slow)
-    if busy is not None:
-        said = said.removesuffix(ASK_WHETHER_BUSY)
-        said += f"; Flink reported {named(tasks)} busy {busy:.0%} of the time"
-        if busy < IDLE_BELOW and cause is not Cause.ALIGNMENT:
-            said += ", so more buffers or a shorter round trip help"
-            cause, place, helps = Cause.FEW_BUFFERS, None, (Remedy.BUFFERS, Remedy.NETWORK)
-        elif busy >= LOADED_FROM and cause is Cause.SLOW_TASKS:
-            said += (
-                ", so a higher parallelism or less work for each record helps, more buffers do not"
-            )
-            helps = (Remedy.PARALLELISM,)
     return Bottleneck(cause, tasks, verdict.share, said, edge.name, place, helps)
 
 
 def _nothing_shows(edges: Sequence[CapturedEdge]) -> Bottleneck:
-    text = _NOTHING_SHOWS.format(max((each.starved for each in edges), default=0.0))
-    busy = {
-        edge.task_name(each): share
-        for edge in edges
-        for each in edge.records
-        if (share := edge.busy([each])) is not None
-    }
-    if busy:
-        most = max(busy, key=lambda each: busy[each])
-        text += f"; the busiest task, {most}, is busy {busy[most]:.0%} of the time"
-    return Bottleneck(Cause.NONE, (), None, text)
-
-
-def _busy_beside(edges: Sequence[CapturedEdge], blocked: float) -> Bottleneck | None:
-    """The verdict on the busiest task, if it has next to no time left: what queues before it holds
-    up barriers, too.
-
-    Args:
-        blocked: share of the time in which barriers blocked a channel.
-    """
-    busy = {
-        (place, each): edge.busy([each]) or 0.0
-        for place, edge in enumerate(edges)
-        for each in edge.records
-    }
-    place, _ = max(busy, key=lambda each: busy[each])
-    edge, share = edges[place], max(busy.values())
-    if share < LOADED_FROM or share <= blocked:
-        return None
-    own = {each: busy[place, each] for each in edge.records}
-    slow = sorted(each for each in own if own[each] >= OF_THE_SLOWEST * share)
-    tasks = tuple(edge.task_name(each) for each in slow)
-    text = f"Flink reported {named(tasks)} busy {share:.0%} of the time"
-    if blocked:
-        text += f"; barriers, which queue before it, blocked a channel {blocked:.0%} of the time"
-    else:
-        text += ", though no data waits long for credit"
-    verdict = Verdict(edge.name, "busy", share, text, () if len(slow) == len(own) else tuple(slow))
-    cause, where, lead, helps = _cause(edge, verdict, slow, edges)
-    return Bottleneck(cause, tasks, share, f"{lead}on {edge.name}: {text}", edge.name, where, helps)
+    most = max((each.starved for each in edges), default=0.0)
+    return Bottleneck(Cause.NONE, (), None, _NOTHING_SHOWS.format(most))
 
 
 def _standing_still(edges: Sequence[CapturedEdge]) -> Bottleneck | None:
@@ -255,8 +218,9 @@ def _standing_still(edges: Sequence[CapturedEdge]) -> Bottleneck | None:
         if max(busy, default=0.0) >= IDLE_BELOW:
             continue
         edge, there = max(at, key=lambda each: len(each[1]))
+        place = edge.place_name(there[0])
         text = (
-            f"{process} stops at times: {min(own):.0%} of the time no credit comes from it for over"
+            f"{place} stops at times: {min(own):.0%} of the time no credit comes from it for over"
             f" {LONG_NS // 1_000_000} ms, on any channel; check its CPU, its garbage collection and"
             " what runs next to it"
         )
@@ -266,35 +230,10 @@ def _standing_still(edges: Sequence[CapturedEdge]) -> Bottleneck | None:
             min(own),
             text,
             edge.name,
-            process,
+            place,
             (Remedy.HOST,),
         )
     return None
-
-
-def _pressed_by_nobody(edges: Sequence[CapturedEdge]) -> Bottleneck | None:
-    """The verdict on producers that wait for their output while every task behind them has little
-    to do: with few buffers they wait for one channel after the other, for a short time each."""
-    pressed = [
-        (each, each.producers.name, share)
-        for each in edges
-        if each.producers is not None
-        and (share := each.producers.back_pressured or 0.0) >= PRESSED_FROM
-    ]
-    busy = [each.busy(list(each.records)) for each in edges]
-    if not pressed or any(each is None or each >= IDLE_BELOW for each in busy):
-        return None
-    edge, producers, share = max(pressed, key=lambda found: found[0].starved)
-    most = max(each or 0.0 for each in busy)
-    text = (
-        f"few buffers between {edge.name}: Flink reported {producers} back-pressured {share:.0%} of"
-        f" the time, while no task behind is busy for more than {most:.0%}; on the"
-        f" channel that waits most, data waits for credit {edge.starved:.0%} of the time, and a"
-        " producer waits for one channel after the other; more buffers or a shorter round trip help"
-    )
-    tasks = tuple(edge.task_name(each) for each in sorted(edge.records))
-    helps = (Remedy.BUFFERS, Remedy.NETWORK)
-    return Bottleneck(Cause.FEW_BUFFERS, tasks, share, text, edge.name, None, helps)
 
 
 def _cause(

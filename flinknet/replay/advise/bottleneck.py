@@ -10,7 +10,7 @@ from statistics import fmean, median
 
 from flinknet.results import Bottleneck, Cause, Remedy
 
-from .diagnose import named
+from ..ledger import named
 from .task_use import EdgeUse, JobUse, Pair
 
 PRESSED_FROM = 0.1

@@ -15,6 +15,8 @@ import numpy.typing as npt
 from flinknet.arrays import FloatArray, IntArray
 from flinknet.results import Verdict
 
+from ..ledger import named
+
 MAIN_SHARE = 0.4
 """A regime that takes this share of the time of an edge's channels, or of one consumer's, is what
 holds it up."""
@@ -30,8 +32,6 @@ SKEWED_FROM = 1.5
 
 WITHOUT_CREDIT_SHARE = 0.5
 """A consumer whose producers have no credit for so much of the time does not keep up."""
-
-CONSUMERS_NAMED = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -201,14 +201,6 @@ def _sums(values: IntArray, place: IntArray, groups: int) -> IntArray:
     found = np.zeros(groups, np.int64)
     np.add.at(found, place, values)
     return found
-
-
-def named(names: Sequence[str]) -> str:
-    """Some names in a row, not all of many."""
-    shown = list(names[:CONSUMERS_NAMED])
-    if len(names) > CONSUMERS_NAMED:
-        shown.append(f"{len(names) - CONSUMERS_NAMED} more")
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
 ASK_WHETHER_BUSY = "; more buffers help only if the task is idle meanwhile, which --rest shows"

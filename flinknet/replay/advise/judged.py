@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from flinknet.predict.exchange import is_blocking
 from flinknet.results import Bottleneck, Cause, Verdict
 
+from ..ledger import flink_ledger
 from ..observe.observed_run import ObservedRun
 from .between import bottleneck_between, judge_between
 from .bottleneck import bottleneck_of
@@ -61,7 +62,7 @@ def judged(edges: Sequence[ObservedRun]) -> list[JudgedEdge]:
 def _judged_between(edges: Sequence[ObservedRun]) -> list[JudgedEdge]:
     """The same of a job that was recorded between processes."""
     found = judge_between(edges)
-    bottleneck = bottleneck_between(found)
+    bottleneck = bottleneck_between(found, flink_ledger(edges[0].run))
     return [JudgedEdge(tuple(each.verdicts), each.is_bottleneck, bottleneck) for each in found]
 
 

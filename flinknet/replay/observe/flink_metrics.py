@@ -23,6 +23,8 @@ from ..read import RecordedRun
 _BUSY, _IDLE = "accumulateBusyTimeMs", "accumulateIdleTimeMs"
 _PRESSED = "accumulateBackPressuredTimeMs"
 
+_LEVELS = ("inPoolUsage", "outPoolUsage", "inputQueueLength")
+
 BROADCAST = "broadcast"
 
 
@@ -41,7 +43,7 @@ def flink_metrics(run: RecordedRun, measured: Measured) -> FlinkMetrics | None:
     series = series_of(run)
     vertices: Sequence[Mapping[str, Any]] = run.manifest.scenario["job"]["vertices"]
     of_index = {each["index"]: each for each in vertices}
-    source, target = (_vertex(of_index[each], series) for each in (edge.source, edge.target))
+    source, target = (vertex_metrics(of_index[each], series) for each in (edge.source, edge.target))
     records_per_s = _records_per_s(run.manifest, edge, edges.values(), source, target)
     recorded = measured.throughput_records_per_s
     share = EdgeShare(
@@ -63,7 +65,12 @@ def series_of(run: RecordedRun) -> list[Series]:
     return series_within(run.place, run.from_ns, run.to_ns)
 
 
-def _vertex(vertex: Mapping[str, Any], series: Iterable[Series]) -> VertexMetrics:
+def vertex_metrics(vertex: Mapping[str, Any], series: Iterable[Series]) -> VertexMetrics:
+    """What Flink reported of a vertex.
+
+    Args:
+        vertex: as the manifest describes it.
+    """
     own = {each.task: each for each in _tasks_of(vertex, series)}
     tasks = tuple(
         TaskMetrics(
@@ -71,7 +78,7 @@ def _vertex(vertex: Mapping[str, Any], series: Iterable[Series]) -> VertexMetric
             place,
             *(_share(own.get(name), each) for each in (_BUSY, _IDLE, _PRESSED)),
             *(_rate(own.get(name), each) for each in ("numRecordsIn", "numRecordsOut")),
-            *(_mean(own.get(name), each) for each in ("inPoolUsage", "outPoolUsage")),
+            *(_mean(own.get(name), each) for each in _LEVELS),
         )
         for name, place in zip(vertex["tasks"], vertex["task_managers"], strict=False)
     )

@@ -10,15 +10,16 @@ import pytest
 
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.replay.advise.between import CapturedEdge, bottleneck_between, judge_between
-from flinknet.replay.advise.diagnose import ASK_WHETHER_BUSY, ChannelTimes, diagnose_captured
+from flinknet.replay.advise.diagnose import ChannelTimes, diagnose_captured
 from flinknet.replay.advise.edges import ends_of
 from flinknet.replay.observe.observed import observe_here
 from flinknet.replay.read import AskedPart, open_runs
-from flinknet.results import Bottleneck, Cause, Remedy, TaskMetrics, Verdict, VertexMetrics
+from flinknet.results import Bottleneck, Cause, TaskMetrics, Verdict
 from flinknet.trace import ProcessInfo, RunManifest, TraceReader, TraceWriter
 from flinknet.trace.format import MAX_BLOCK_EVENTS
 from flinknet.trace.schema import COLUMN_NAMES, ROW_DTYPE
 from tests.replay.advise.test_bottleneck import CASES
+from tests.replay.verdict.test_saturated import ledger, source, vertex
 
 _FROM_CONSUMERS = (MessageKind.ADD_CREDIT, MessageKind.RESUME_CONSUMPTION)
 
@@ -96,81 +97,25 @@ def test_verdicts_between(name: str, cause: Cause, edge: int | None, tmp_path: P
     assert found.edge == (None if edge is None else names[edge])
 
 
-def edge_of(name: str, is_bottleneck: bool | None, share: float, busy: float) -> CapturedEdge:
-    """Two consumers that data waits for, and what Flink reported of them."""
+def edge_of(name: str, is_bottleneck: bool | None, share: float) -> CapturedEdge:
+    """Two consumers that data waits for."""
     kind = "pressed" if is_bottleneck is None else "credit-starved"
-    tasks = [
-        TaskMetrics(f"{name} ({number}/2)", None, busy, 1 - busy, 0.0, None, None, None, None)
-        for number in (1, 2)
-    ]
     verdict = Verdict(name, kind, share, "data waits")
-    return CapturedEdge(name, is_bottleneck, [verdict], {0: 5, 1: 5}, {0: "a", 1: "b"}, tasks)
-
-
-def test_of_edges_whose_order_is_unknown_the_one_with_busy_consumers_is_named() -> None:
-    found = bottleneck_between([edge_of("A", None, 0.9, 0.1), edge_of("B", None, 0.7, 0.97)])
-    assert found is not None
-    assert (found.cause, found.tasks) == (Cause.SLOW_TASKS, ("B (1/2)", "B (2/2)"))
-    assert "Flink reported B (1/2) and B (2/2) busy 97% of the time" in found.text
-
-
-def test_buffers_are_no_advice_where_flink_reports_the_consumers_busy() -> None:
-    edge = edge_of("A", True, 0.9, 0.97)
-    verdict = replace(edge.verdicts[0], text="data waits" + ASK_WHETHER_BUSY)
-    found = bottleneck_between([replace(edge, verdicts=[verdict])])
-    assert found is not None
-    assert found.helps == (Remedy.PARALLELISM,)
-    assert "--rest" not in found.text
-    assert "more buffers do not" in found.text
+    return CapturedEdge(name, is_bottleneck, [verdict], {0: 5, 1: 5}, {0: "a:1", 1: "b:1"})
 
 
 def test_where_nothing_was_reported_an_unknown_order_names_nobody() -> None:
-    edges = [replace(edge_of(name, None, 0.9, 0.9), tasks=()) for name in "AB"]
-    assert bottleneck_between(edges) is None
-
-
-def test_data_that_waits_for_idle_consumers_wants_buffers() -> None:
-    found = bottleneck_between([edge_of("A", True, 0.9, 0.1)])
-    assert found is not None
-    assert (found.cause, found.helps[0]) == (Cause.FEW_BUFFERS, Remedy.BUFFERS)
-
-
-def idle_behind(back_pressured: float, *, busy: float = 0.1) -> Bottleneck:
-    """What is found where Flink reports back pressure, and no channel waits for long."""
-    edges = [
-        replace(
-            edge_of(name, False, 0.0, busy if name == "B" else 0.1),
-            verdicts=[Verdict(name, "balanced", starved, "")],
-            starved=starved,
-            producers=VertexMetrics(
-                f"before {name}", 2, None, None, back_pressured, None, None, ()
-            ),
-        )
-        for name, starved in (("A", 0.02), ("B", 0.14))
-    ]
-    found = bottleneck_between(edges)
-    assert found is not None
-    return found
-
-
-def test_back_pressure_with_nobody_at_work_behind_it_wants_buffers() -> None:
-    found = idle_behind(0.99)
-    assert (found.cause, found.edge, found.tasks) == (
-        Cause.FEW_BUFFERS,
-        "B",
-        ("B (1/2)", "B (2/2)"),
-    )
-    assert found.helps[0] is Remedy.BUFFERS
-    assert "Flink reported before B back-pressured 99% of the time" in found.text
-    assert idle_behind(0.3).cause is Cause.NONE
-    assert idle_behind(0.99, busy=0.6).cause is Cause.NONE
-    assert idle_behind(0.99, busy=0.9).cause is Cause.SLOW_TASKS
+    assert bottleneck_between([edge_of(name, None, 0.9) for name in "AB"]) is None
 
 
 def silent(a: float, b: float, *, busy: float = 0.1) -> Bottleneck:
-    """What is found where nobody is pressed, and buffers to each TaskManager wait so long."""
+    """The verdict where nobody is pressed, and buffers to the TaskManagers wait so long."""
+    tasks = [
+        TaskMetrics(f"A ({n}/2)", f"tm{n}", busy, 1 - busy, 0.0, None, None, None, None)
+        for n in (1, 2)
+    ]
     balanced = [Verdict("A", "balanced", 0.0, "")]
-    edge = replace(edge_of("A", True, 0.0, busy), verdicts=balanced, unanswered={0: a, 1: b})
+    edge = replace(edge_of("A", True, 0.0), verdicts=balanced, unanswered={0: a, 1: b}, tasks=tasks)
     found = bottleneck_between([edge])
     assert found is not None
     return found
@@ -178,9 +123,9 @@ def silent(a: float, b: float, *, busy: float = 0.1) -> Bottleneck:
 
 def test_a_task_manager_that_answers_nobody_at_times_stands_still() -> None:
     found = silent(0.2, 0.01)
-    assert (found.cause, found.place, found.tasks) == (Cause.SLOW_HOST, "a", ("A (1/2)",))
-    assert "a stops at times: 20% of the time no credit comes from it" in found.text
-    assert silent(0.01, 0.2).place == "b"
+    assert (found.cause, found.place, found.tasks) == (Cause.SLOW_HOST, "tm1", ("A (1/2)",))
+    assert "tm1 stops at times: 20% of the time no credit comes from it" in found.text
+    assert silent(0.01, 0.2).place == "tm2"
 
 
 def test_where_all_are_silent_or_the_tasks_are_busy_no_task_manager_is_named() -> None:
@@ -189,38 +134,17 @@ def test_where_all_are_silent_or_the_tasks_are_busy_no_task_manager_is_named() -
     assert silent(0.01, 0.0).cause is Cause.NONE
 
 
-def aligning(busy: float, *, share: float = 0.2) -> Bottleneck:
-    """What is found where barriers block a channel to A, and a task of B is busy for so long."""
-    blocked = Verdict("A", "alignment", share, "alignment: barriers block")
-    edges = [
-        replace(edge_of("A", False, 0.0, 0.1), verdicts=[blocked]),
-        replace(edge_of("B", False, 0.0, busy), verdicts=[Verdict("B", "balanced", 0.0, "")]),
-    ]
-    found = bottleneck_between(edges)
-    assert found is not None
-    return found
-
-
-def test_a_task_with_no_time_left_is_named_before_the_barriers_that_queue_for_it() -> None:
-    found = aligning(0.9)
-    assert (found.cause, found.edge) == (Cause.SLOW_TASKS, "B")
-    assert found.tasks == ("B (1/2)", "B (2/2)")
-    assert "busy 90% of the time; barriers, which queue before it, blocked" in found.text
-    assert aligning(0.75).cause is Cause.ALIGNMENT
-    assert aligning(0.9, share=0.95).cause is Cause.ALIGNMENT
-
-
-def test_one_busy_subtask_is_named_alone() -> None:
-    tasks = [
-        TaskMetrics(f"B ({number}/2)", None, busy, 1 - busy, 0.0, None, None, None, None)
-        for number, busy in ((1, 0.95), (2, 0.2))
-    ]
-    edge = replace(edge_of("B", False, 0.0, 0.1), tasks=tasks)
-    edge = replace(edge, verdicts=[Verdict("B", "balanced", 0.0, "")])
-    for records, cause in (({0: 5, 1: 5}, Cause.SLOW_SUBTASK), ({0: 50, 1: 5}, Cause.SKEW)):
-        found = bottleneck_between([replace(edge, records=records)])
+def test_metrics_of_tasks_speak_before_the_barriers_that_queue_for_them() -> None:
+    blocked = Verdict("A", "alignment", 0.9, "alignment: barriers block")
+    edge = replace(edge_of("A", False, 0.0), verdicts=[blocked])
+    for busy, cause in ((0.97, Cause.SLOW_TASKS), (0.3, Cause.ALIGNMENT)):
+        job = ledger(source(), vertex("B", [busy, busy]))
+        found = bottleneck_between([edge], job)
         assert found is not None
-        assert (found.cause, found.tasks) == (cause, ("B (1/2)",))
+        assert found.cause is cause
+    found = bottleneck_between([replace(edge, verdicts=[])], job)
+    assert found is not None
+    assert found.text.startswith("nothing holds the job up")
 
 
 def between(without_credit: list[float], starved: list[int]) -> list[Verdict]:

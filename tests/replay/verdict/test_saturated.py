@@ -1,0 +1,193 @@
+"""Verdicts that follow from the time of tasks: which task, and why it in particular."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import pytest
+
+from flinknet.replay.ledger import CheckpointCounts, Ledger, Link
+from flinknet.replay.verdict.saturated import healthy, saturated, starved_of_buffers
+from flinknet.results import Bottleneck, Cause, Remedy, TaskMetrics, VertexMetrics
+
+S = 1_000_000_000
+
+
+def vertex(
+    name: str,
+    busy: Sequence[float | None],
+    *,
+    waits: float = 0.0,
+    records: Sequence[float | None] | None = None,
+    places: Sequence[str | None] | None = None,
+    queued: float | None = None,
+) -> VertexMetrics:
+    """Subtasks that are busy for these shares of the time and wait for their output for `waits`."""
+    count = len(busy)
+    tasks = tuple(
+        TaskMetrics(
+            f"{name} ({subtask + 1}/{count})",
+            place,
+            share,
+            None if share is None else 1 - share - waits,
+            waits,
+            taken,
+            None,
+            None,
+            None,
+            queued,
+        )
+        for subtask, (share, taken, place) in enumerate(
+            zip(
+                busy,
+                records or [100.0] * count,
+                places or [f"tm{n}" for n in range(count)],
+                strict=True,
+            )
+        )
+    )
+    return VertexMetrics(name, count, None, None, None, None, None, tasks)
+
+
+def ledger(*vertices: VertexMetrics, checkpoints: CheckpointCounts | None = None) -> Ledger:
+    """Vertices in a row."""
+    links = [
+        Link(number, number + 1, f"{one.name} → {other.name}")
+        for number, (one, other) in enumerate(pairwise(vertices))
+    ]
+    return Ledger(dict(enumerate(vertices)), links, checkpoints or CheckpointCounts())
+
+
+def source(waits: float = 0.0) -> VertexMetrics:
+    """Flink reports no busy time of sources."""
+    return vertex("Source", [None, None], waits=waits)
+
+
+def of(*vertices: VertexMetrics, **more: CheckpointCounts) -> Bottleneck:
+    found = saturated(ledger(*vertices, **more))
+    assert found is not None
+    return found
+
+
+SLOW: Mapping[str, tuple[Bottleneck, Cause, tuple[str, ...], str]] = {
+    "one of several, others idle": (
+        of(source(1.0), vertex("Map", [0.1, 0.1], waits=0.9), vertex("Sink", [1.0, 0.0, 0.0])),
+        Cause.SLOW_SUBTASK,
+        ("Sink (1/3)",),
+        "Sink (1/3) is busy 100% of the time, its siblings 0%, with about as many records",
+    ),
+    "all alike": (
+        of(source(0.9), vertex("Map", [0.99, 0.93])),
+        Cause.SLOW_TASKS,
+        ("Map (1/2)", "Map (2/2)"),
+        "all 2 subtasks of Map are busy 99% of the time",
+    ),
+    "all of three, none of them left out": (
+        of(source(0.9), vertex("Map", [0.97, 0.95, 0.96])),
+        Cause.SLOW_TASKS,
+        ("Map (1/3)", "Map (3/3)", "Map (2/3)"),
+        "all 3 subtasks of Map",
+    ),
+    "one subtask alone": (
+        of(source(0.9), vertex("Map", [0.99])),
+        Cause.SLOW_TASKS,
+        ("Map (1/1)",),
+        "Map (1/1) is busy 99% of the time",
+    ),
+    "more records": (
+        of(source(0.9), vertex("Sink", [0.97, 0.3, 0.3], records=[300.0, 100.0, 100.0])),
+        Cause.SKEW,
+        ("Sink (1/3)",),
+        "with 60% of the records of Sink",
+    ),
+    "more time for each record": (
+        of(source(0.9), vertex("Sink", [0.96, 0.24], records=[110.0, 100.0])),
+        Cause.SLOW_SUBTASK,
+        ("Sink (1/2)",),
+        "each of which takes 3.6 times as long",
+    ),
+    "records unknown": (
+        of(source(0.9), vertex("Sink", [0.96, 0.24], records=[None, None])),
+        Cause.SLOW_SUBTASK,
+        ("Sink (1/2)",),
+        "its sibling 24%",
+    ),
+    "a TaskManager at once": (
+        of(source(0.9), vertex("Map", [0.6, 0.3], waits=0.2), vertex("Sink", [0.99, 0.4])),
+        Cause.SLOW_HOST,
+        ("Sink (1/2)",),
+        "TaskManager tm0 is slow",
+    ),
+    "busy behind a busy one": (
+        of(source(0.9), vertex("Map", [0.9, 0.9], waits=0.09), vertex("Sink", [0.99, 0.99])),
+        Cause.SLOW_TASKS,
+        ("Sink (1/2)", "Sink (2/2)"),
+        "Back-pressured before it: Source 90%",
+    ),
+    "a busy one before one that is not": (
+        of(source(0.9), vertex("Map", [0.97, 0.97]), vertex("Sink", [0.8, 0.8])),
+        Cause.SLOW_TASKS,
+        ("Map (1/2)", "Map (2/2)"),
+        "Back-pressured before it: Source 90%",
+    ),
+    "its queue does not reach its producers yet": (
+        of(source(), vertex("Map", [0.97, 0.96])),
+        Cause.SLOW_TASKS,
+        ("Map (1/2)", "Map (2/2)"),
+        "network settings do not help",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SLOW)
+def test_the_last_task_without_time_left_is_named_with_its_cause(case: str) -> None:
+    found, cause, tasks, text = SLOW[case]
+    assert (found.cause, found.tasks) == (cause, tasks), found.text
+    assert text in found.text
+
+
+def test_what_waits_for_others_is_not_the_cause() -> None:
+    pressed = vertex("Map", [0.1, 0.1], waits=0.9)
+    assert saturated(ledger(source(1.0), pressed, vertex("Sink", [0.5, 0.5]))) is None
+    nearly = vertex("Map", [0.86, 0.86])
+    assert saturated(ledger(source(0.05), nearly)) is None  # the next to saturate
+    assert saturated(ledger(source(0.2), nearly)) is not None
+
+
+def test_checkpoints_that_expire_stand_under_their_cause() -> None:
+    counts = CheckpointCounts(completed=2, expired=12, timeout_ns=5 * S)
+    found = of(source(1.0), vertex("Sink", [1.0, 0.0], queued=9.0), checkpoints=counts)
+    assert found.cause is Cause.SLOW_SUBTASK
+    assert found.text.endswith(
+        "12 of 14 checkpoints expired after 5.00 s: their barriers wait behind 9 buffers in its"
+        " input queues"
+    )
+
+
+def test_a_task_that_waits_while_nobody_behind_it_works_lacks_buffers() -> None:
+    found = starved_of_buffers(ledger(source(0.99), vertex("Sink", [0.1, 0.1])))
+    assert found is not None
+    assert (found.cause, found.edge) == (Cause.FEW_BUFFERS, "Source → Sink")
+    assert found.helps[0] is Remedy.BUFFERS
+    assert "Source: it is back-pressured 99% of the time, while Sink is busy 10%" in found.text
+    for busy, waits in ((0.1, 0.3), (0.6, 0.99)):
+        assert starved_of_buffers(ledger(source(waits), vertex("Sink", [busy, busy]))) is None
+
+
+def test_where_several_wait_the_last_one_lacks_buffers() -> None:
+    middle = vertex("Map", [0.1, 0.1], waits=0.6)
+    found = starved_of_buffers(ledger(source(0.99), middle, vertex("Sink", [0.1, 0.1])))
+    assert found is not None
+    assert found.edge == "Map → Sink"
+
+
+def test_a_healthy_job_says_what_would_saturate_next() -> None:
+    found = healthy(ledger(source(0.02), vertex("Map", [0.86, 0.5]), vertex("Sink", [0.1, 0.1])))
+    assert (found.cause, found.helps) == (Cause.NONE, ())
+    assert found.text == (
+        "nothing holds the job up: no task is saturated and none waits for its output; the busiest,"
+        " Map (1/2), is busy 86% of the time and would be saturated at 1.2 times the rate"
+    )
+    pressed = healthy(ledger(source(0.3), vertex("Map", [0.2, 0.2])))
+    assert "Source waits for its output 30% of the time" in pressed.text
