@@ -16,6 +16,7 @@ from bench.flink.cluster import FlinkError
 from bench.flink.distribution import VERSION
 from bench.flink.exchange import Exchange, build
 from bench.flink.generated import described, generated
+from bench.flink.incidents import incidents
 from bench.flink.job_table import (
     Cell,
     MeasuredJob,
@@ -65,6 +66,8 @@ examples:
       replay the recordings of an earlier table again, and compare with what was measured then
   python bench/flink/jobs.py --slow --release 2.3.0,1.20.5
       the verdicts; with --again WORK, on recordings that are there
+  python bench/flink/jobs.py --slow --drawn 40 --seed 7 --release 2.3.0,1.20.5
+      verdicts on incidents and healthy jobs that the seed draws
   python bench/flink/jobs.py --list --jobs 20 --seed 3
       what the seed makes, without running anything
 
@@ -102,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             recorded = (
                 earlier_cases(work)
                 if options.again
-                else slow(homes, work, base, with_rest=with_rest)
+                else slow(homes, work, base, with_rest=with_rest, drawn=options.drawn)
             )
             verdicts = judge(recorded, work)
             document, show = {"cases": cases_json(verdicts)}, lambda: print_verdicts(verdicts)
@@ -135,6 +138,7 @@ def arguments_parser() -> argparse.ArgumentParser:
     add("--timeouts", default="1ms,10ms,100ms", metavar="LIST", help="[default: 1ms,10ms,100ms]")
     options_of.add_length(parser, duration="12s", warmup="3s", before="of each job, before it")
     add("--slow", action="store_true", help="jobs with a bottleneck, and the verdicts on them")
+    add("--drawn", type=int, default=0, metavar="N", help="with --slow: N cases drawn from --seed")
     add("--without-rest", action="store_true", help="the tap does not ask Flink's REST API")
     add("--again", metavar="WORK", help="only replay what is recorded in this directory")
     options_of.add_output(parser)
@@ -335,21 +339,31 @@ def replay(runs: Sequence[str], work: Path, *more: str) -> dict[str, Replayed]:
 
 
 def slow(
-    homes: Mapping[str, Path], work: Path, base: Exchange, *, with_rest: bool
+    homes: Mapping[str, Path],
+    work: Path,
+    base: Exchange,
+    *,
+    with_rest: bool,
+    drawn: int = 0,
 ) -> list[RecordedCase]:
     """Record every case once, with two subtasks on the first release, three on the second, and so
-    on. What is recorded is kept in `work` after each case.
+    on; or drawn ones, on the releases in turn. What is recorded is kept in `work` after each case.
+
+    Args:
+        drawn: number of cases that are drawn from the seed of `base`; 0: the fixed ones.
 
     Raises:
         FlinkError: a job failed.
     """
     found: list[RecordedCase] = []
-    for parallelism, (release, home) in enumerate(homes.items(), 2):
+    incident = incidents(base.seed, drawn, base)
+    for turn, (release, home) in enumerate(homes.items()):
         place = work / release
         place.mkdir()
         jar = build(home, place)
-        own = replace(base, producers=parallelism, consumers=parallelism)
-        possible = [each for each in cases(own) if release.startswith(each.only)]
+        own = replace(base, producers=turn + 2, consumers=turn + 2)
+        asked = incident[turn :: len(homes)] if drawn else cases(own)
+        possible = [each for each in asked if release.startswith(each.only)]
         for number, keys in enumerate(unique(each.keys for each in possible)):
             tell(f"Flink {release}: starting a cluster and warming it {keys or ''}")
             here = place / f"cluster-{number}"
@@ -358,7 +372,7 @@ def slow(
                     tell(f"{case.name}: {described(case.exchange)}")
                     recording, uses = record_case(cluster, case)
                     job = measured_job(recording, case.exchange, {}, len(found) + 1, release)
-                    found.append(RecordedCase(case.name, job, tuple(uses)))
+                    found.append(RecordedCase(case.name, job, tuple(uses), case.causes, case.task))
                     keep_cases(found, work)
     return found
 

@@ -257,17 +257,24 @@ def consumer(answer: Mapping[str, Any], job: MeasuredJob) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RecordedCase:
-    """A case that was recorded, with Flink's own times."""
+    """A case that was recorded, with Flink's own times.
+
+    Args:
+        causes, task: what is right, as in its Case.
+    """
 
     name: str
     job: MeasuredJob
     uses: tuple[TaskUse, ...]
+    causes: tuple[str, ...]
+    task: str | None
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> RecordedCase:
         """What `asdict` and JSON made of one."""
         uses = tuple(TaskUse(**each) for each in document["uses"])
-        return cls(document["name"], MeasuredJob.from_json(document["job"]), uses)
+        job = MeasuredJob.from_json(document["job"])
+        return cls(document["name"], job, uses, tuple(document["causes"]), document["task"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +289,7 @@ class Judged:
     """
 
     release: str
-    case: Case
+    case: RecordedCase
     verdict: Verdict
     uses: tuple[TaskUse, ...]
     flinks: str | None
@@ -294,10 +301,11 @@ class Judged:
 
 def judged(recorded: RecordedCase, answers: Sequence[Mapping[str, Any]]) -> Judged:
     """Compare what replay says with what was done to the job, and with Flink's metrics."""
-    job, uses = recorded.job, recorded.uses
-    case = next(each for each in cases(Exchange()) if each.name == recorded.name)
+    case, job, uses = recorded, recorded.job, recorded.uses
     verdict = verdict_of(answers, job)
-    is_named = None if case.task is None else any(case.task in each for each in verdict.tasks)
+    is_named = None
+    if case.task is not None:
+        is_named = bool(verdict.tasks) and all(case.task in each for each in verdict.tasks)
     flinks = flinks_bottleneck(uses)
     return Judged(
         release=job.release,

@@ -57,11 +57,13 @@ class Ledger:
 
     Attributes:
         vertices: by their numbers in the job, with the time of each subtask.
+        stopped: TaskManagers that stand still at times.
     """
 
     vertices: Mapping[int, VertexMetrics]
     links: Sequence[Link]
     checkpoints: CheckpointCounts = CheckpointCounts()
+    stopped: frozenset[str] = frozenset()
 
     def before(self, vertex: int) -> list[int]:
         """The vertices whose records come to this one, the nearest first."""

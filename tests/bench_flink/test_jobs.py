@@ -13,6 +13,7 @@ from bench.flink import jobs
 from bench.flink.cluster import FlinkError
 from bench.flink.exchange import Exchange, Outcome, Stage
 from bench.flink.generated import MOST_RECORDS_PER_S, MOST_STAGES, described, generated
+from bench.flink.incidents import incidents
 from bench.flink.job_table import (
     Figure,
     MeasuredJob,
@@ -199,7 +200,7 @@ def test_what_was_measured_is_read_again(tmp_path: Path) -> None:
     jobs.keep([kept], tmp_path)
     assert json.loads((tmp_path / jobs.MEASURED_FILE).read_text())[0]["run"] == "2.3.0/tap"
     assert jobs.earlier(tmp_path) == [kept]
-    case = RecordedCase("last stage", kept, (use("sink", 990, 0),))
+    case = RecordedCase("last stage", kept, (use("sink", 990, 0),), ("slow-tasks",), "sink")
     jobs.keep_cases([case], tmp_path)
     assert jobs.earlier_cases(tmp_path) == [case]
     with pytest.raises(FlinkError, match="nothing was measured"):
@@ -230,7 +231,8 @@ def test_a_verdict_is_right_if_it_names_the_cause_and_the_task(
     assert verdict_of(old, job()).tasks == ("sink",)
     cause = {"cause": "slow-tasks", "tasks": ["sink (1/2)", "sink (2/2)"], "text": "sink is slow"}
     new = [edge(SOURCE, bottleneck=cause), edge(RELAY, bottleneck=cause)]
-    slow_last = RecordedCase("last stage", job(), (use("stage-1", 10, 900), use("sink", 990, 0)))
+    uses = use("stage-1", 10, 900), use("sink", 990, 0)
+    slow_last = RecordedCase("last stage", job(), uses, ("slow-tasks",), "sink")
     found = [judged(slow_last, answers) for answers in (old, new)]
     assert [each.is_right for each in found] == [False, True]
     assert all(each.is_flink_agreed for each in found)
@@ -244,6 +246,9 @@ def test_every_case_fits_the_cluster() -> None:
     for each in cases(Exchange(producers=3, consumers=3)):
         assert each.exchange.parallelisms == (3, 3, 3, 3), each.name
         assert each.exchange.stages[:-1] == each.exchange.relays
+    for each in incidents(7, 44, Exchange()):
+        assert max(each.exchange.parallelisms) <= SLOTS
+    assert incidents(7, 44, Exchange()) == incidents(7, 44, Exchange())
     assert Stage(2).argument() == "2:rebalance:0:-1:0.0"
 
 

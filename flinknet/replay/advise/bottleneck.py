@@ -4,13 +4,14 @@ the one that has work and does not wait for its own output, or to what lies betw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from statistics import fmean, median
 
-from flinknet.results import Bottleneck, Cause, Remedy
+from flinknet.results import Bottleneck, Cause, Remedy, TaskMetrics, VertexMetrics
 
-from ..ledger import named
+from ..ledger import Ledger, named
+from ..verdict.saturated import slow_tasks
 from .task_use import EdgeUse, JobUse, Pair
 
 PRESSED_FROM = 0.1
@@ -23,16 +24,6 @@ producers wait for, but what is behind it is."""
 
 OF_THE_SLOWEST = 0.5
 """Consumers that are at work for this much of what the slowest one is are slow as well."""
-
-MOST = 0.75
-"""If this many of the subtasks of a vertex are slow, the vertex is."""
-
-FURTHER = 1.25
-"""A ratio of records or of times below that is chance."""
-
-SLOWER_HOST_FROM = 2.5
-"""Another vertex whose tasks on a TaskManager need so many times as long for a record as its others
-shows that the TaskManager is slow, and not one task."""
 
 LATE_FROM = 0.5
 """A connection on which this many buffers are long on their way is slow itself; if fewer are, its
@@ -118,87 +109,36 @@ def _candidates(job: JobUse, edge: EdgeUse) -> Iterable[_Candidate]:
 
 def _slow_consumers(job: JobUse, edge: EdgeUse, so: str) -> Bottleneck:
     """The verdict on the consumers of an edge that are at work most."""
-    busy = {each: job.busy(edge.ends.target, each) for each in edge.working}
-    slow = _most_of(busy)
-    names = tuple(job.consumer_name(edge, each) for each in slow)
-    others = [each for each in busy if each not in slow]
-    share = busy[slow[0]]
+    found = slow_tasks(_ledger_of(job), edge.ends.target)
+    return replace(found, text=f"{found.text}. {_sentence(so)}", edge=edge.ends.name)
 
-    def verdict(
-        cause: Cause, text: str, helps: str, *remedies: Remedy, place: str | None = None
-    ) -> Bottleneck:
-        said = f"{text}, {so}; {helps}"
-        return Bottleneck(cause, names, share, said, edge.ends.name, place, remedies)
 
-    if not others or len(slow) > MOST * len(busy):
-        who = edge.ends.target_name if len(slow) == len(busy) else named(names)
-        return verdict(
-            Cause.SLOW_TASKS,
-            f"{who}: busy {share:.0%} of the time",
-            "more parallelism or faster functions help; network settings do not",
-            Remedy.PARALLELISM,
+def _ledger_of(job: JobUse) -> Ledger:
+    """The time of the tasks that read an edge, by the run's own events."""
+    processes = {info.consumer_process for edge in job.edges for info in edge.channels.values()}
+    stopped = frozenset(each for each in processes if _stands_still(job, each))
+    vertices = {each.ends.target: _vertex_of(job, each) for each in job.edges}
+    return Ledger(vertices, (), stopped=stopped)
+
+
+def _vertex_of(job: JobUse, edge: EdgeUse) -> VertexMetrics:
+    """The consumers of an edge; their records are counts, which compare as rates do."""
+    vertex, name = edge.ends.target, edge.ends.target_name
+    tasks = tuple(
+        TaskMetrics(
+            name=job.consumer_name(edge, each),
+            task_manager=edge.process_of(each),
+            busy=job.busy(vertex, each),
+            idle=None,
+            back_pressured=job.pressed(vertex, each),
+            records_in_per_s=float(edge.records.get(each, 0)),
+            records_out_per_s=None,
+            in_pool_usage=None,
+            out_pool_usage=None,
         )
-    text = f"{named(names)}: busy {share:.0%} of the time, the other subtasks"
-    text += f" {fmean(busy[each] for each in others):.0%}"
-    more_records = _ratio(slow, others, lambda each: edge.records[each])
-    longer = _ratio(slow, others, lambda each: busy[each]) / max(more_records, 1e-9)
-    if more_records >= FURTHER and more_records >= longer:
-        part = sum(edge.records[each] for each in slow) / (sum(edge.records.values()) or 1)
-        return verdict(
-            Cause.SKEW,
-            f"skew: {text}, with {part:.0%} of the records",
-            "other keys or a rebalance help; more parallelism does not",
-            Remedy.BALANCE,
-        )
-    text += f", with {longer:.1f} times as long for a record"
-    process = _slow_process(job, edge, slow)
-    if process is not None:
-        return verdict(
-            Cause.SLOW_HOST,
-            f"{process} is slow: {text}",
-            "check its CPU and what runs next to it",
-            Remedy.HOST,
-            place=process,
-        )
-    return verdict(
-        Cause.SLOW_SUBTASK,
-        text,
-        f"check what it does, and the CPU of {edge.process_of(slow[0])}",
-        Remedy.HOST,
-        place=edge.process_of(slow[0]),
+        for each in sorted(edge.working)
     )
-
-
-def _slow_process(job: JobUse, edge: EdgeUse, slow: Sequence[int]) -> str | None:
-    """The TaskManager on which the slow consumers are, if its other tasks are slow as well."""
-    processes = {edge.process_of(each) for each in slow}
-    if len(processes) > 1:
-        return None
-    (process,) = processes
-    own = [each for each in edge.working if edge.process_of(each) == process]
-    if len(own) > len(slow):
-        return None
-    if len(own) > 1 or _stands_still(job, process):
-        return process
-    ratios = [_slowness(job, other, process) for other in job.edges if other is not edge]
-    return (
-        process if any(each is not None and each >= SLOWER_HOST_FROM for each in ratios) else None
-    )
-
-
-def _slowness(job: JobUse, edge: EdgeUse, process: str) -> float | None:
-    """How many times as long the consumers on a TaskManager took for a record as the others; None
-    if all are there, or none."""
-    per_record = {
-        each: job.busy(edge.ends.target, each) / count
-        for each, count in edge.records.items()
-        if count
-    }
-    own = [ns for each, ns in per_record.items() if edge.process_of(each) == process]
-    others = [ns for each, ns in per_record.items() if edge.process_of(each) != process]
-    if not own or not any(others):
-        return None
-    return fmean(own) / fmean(others)
+    return VertexMetrics(name, len(tasks), None, None, None, None, None, tasks)
 
 
 # Between the tasks
@@ -284,15 +224,19 @@ def _standing_still(job: JobUse, edge: EdgeUse, process: str, so: str) -> Bottle
     own = [each for each in edge.working if edge.process_of(each) == process]
     names = tuple(job.consumer_name(edge, each) for each in own)
     late = _late_at(edge, process)
-    waiting = "No task waits for its output" if so == UNPRESSED else so.removeprefix("and ")
     text = (
         f"{process} stops at times: {late:.0%} of the buffers for its tasks wait there for over"
-        f" 2 ms. {waiting}; check its CPU and what runs next to it"
+        f" 2 ms. {_sentence(so)}; check its CPU and what runs next to it"
     )
     in_socket = max(share for (_, each), share in edge.in_socket.items() if each in own)
     return Bottleneck(
         Cause.SLOW_HOST, names, in_socket, text, edge.ends.name, process, (Remedy.HOST,)
     )
+
+
+def _sentence(so: str) -> str:
+    """Who waits, as a sentence of its own."""
+    return "No task waits for its output" if so == UNPRESSED else so.removeprefix("and ")
 
 
 def _few_buffers(job: JobUse, edge: EdgeUse, so: str) -> Bottleneck:
@@ -397,8 +341,3 @@ def _most_of(shares: Mapping[int, float]) -> list[int]:
 
 def _largest(shares: Mapping[Pair, float]) -> Pair:
     return max(shares, key=lambda each: shares[each])
-
-
-def _ratio(slow: Sequence[int], others: Sequence[int], value: Callable[[int], float]) -> float:
-    """The mean of some relative to that of the others."""
-    return fmean(value(each) for each in slow) / max(fmean(value(each) for each in others), 1e-9)

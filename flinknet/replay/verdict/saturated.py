@@ -64,6 +64,11 @@ def saturated(ledger: Ledger) -> Bottleneck | None:
     before = {behind for each in found for behind in ledger.before(each)}
     last = [each for each in found if each not in before] or found
     vertex = max(last, key=lambda each: max(map(working, ledger.vertices[each].tasks)))
+    return slow_tasks(ledger, vertex)
+
+
+def slow_tasks(ledger: Ledger, vertex: int) -> Bottleneck:
+    """The verdict on the busiest subtasks of a vertex, which holds the job up."""
     tasks = ledger.vertices[vertex].tasks
     most = max(map(working, tasks))
     slow = [place for place, each in enumerate(tasks) if working(each) >= ALIKE_FROM * most]
@@ -229,7 +234,7 @@ def _why(
         if FURTHER <= longer <= LONGER_MAX:
             text += f", each of which takes {longer:.1f} times as long"
     place = ledger.place_of(vertex, slow)
-    if place is not None and _is_slow_host(ledger, vertex, place):
+    if place is not None and (place in ledger.stopped or _is_slow_host(ledger, vertex, place)):
         return (
             Cause.SLOW_HOST,
             place,
