@@ -16,15 +16,13 @@ from flinknet.results import TraceLoss
 from flinknet.storage import AnyPath, all_at, matching, path_of
 from flinknet.trace import RunManifest, TraceFile, TraceReader, find_runs
 from flinknet.trace.index import read_indexes, stamp_of
-from flinknet.trace.manifest import CAPTURE, MANIFEST_NAME, RESULT_NAME
+from flinknet.trace.manifest import CAPTURE, CAPTURE_NAME, MANIFEST_NAME, RESULT_NAME
 from flinknet.trace.plain_text import read_document
 from flinknet.trace.recordings import DamagedFile, Recording
 from flinknet.trace.run import TRACE_SUFFIX, fault_of_file, open_with_faults
 from flinknet.units import counted
 
 from .joining import Part
-
-CAPTURE_NAME = "capture.json"
 
 LEFT_OUT_KIND = "left_out"
 """Of a loss: a recording that is not used at all."""
@@ -36,6 +34,7 @@ NAMED_LOSSES: Mapping[str, str] = {
     "sequence_gaps": "gaps in sequence numbers",
     "observer_failures": "connections that were not observed to their end",
     "channels_refused": "channels more than it has room for",
+    "unread_blocks": "blocks of the capture of unknown kinds, with what packets they held",
 }
 """What a tap, or the import of a capture, says that it missed."""
 
@@ -180,8 +179,9 @@ def _stated(part: Part) -> Mapping[str, Any]:
     """What the recording of messages between processes ended with."""
     if part.manifest.origin != CAPTURE:
         return read_document(part.run.path / RESULT_NAME)
-    connections = read_document(part.run.path / CAPTURE_NAME).get("connections")
-    sums: dict[str, int] = {}
+    document = read_document(part.run.path / CAPTURE_NAME)
+    connections, packets = document.get("connections"), document.get("packets")
+    sums: dict[str, int] = dict(packets) if isinstance(packets, dict) else {}
     for each in connections if isinstance(connections, list) else []:
         for name in NAMED_LOSSES:
             count = each.get(name) if isinstance(each, dict) else None
@@ -206,7 +206,14 @@ def opened_part(recording: Recording) -> Part:
     fault = fault_of_file(run.path, run.manifest, RESULT_NAME)
     if fault is not None and RESULT_NAME not in ignored and (run.path / RESULT_NAME).exists():
         raise TraceFormatError(f"{run.path / RESULT_NAME}: {fault}")
-    return Part(recording, run)
+    part = Part(recording, run)
+    if run.manifest.origin == CAPTURE and _stated(part).get("timeless_packets"):
+        raise TraceFormatError(
+            f"{run.path}: packets of the capture state no instant (Simple Packet Blocks), so rates"
+            " and times are unknown; `flinknet trace info` shows what was sent; capture again with"
+            " tcpdump or dumpcap"
+        )
+    return part
 
 
 def _usable(path: AnyPath) -> Recording:

@@ -40,7 +40,8 @@ def print_import(imported: Plain, console: Console | None = None) -> None:
         console.print(f"[yellow]![/yellow] {escape(line)}", soft_wrap=True)
     run = imported["run"]
     console.print(f"trace: {escape(run)}", soft_wrap=True)
-    console.print(f"next:  flinknet trace replay {escape(run)}", soft_wrap=True)
+    if not packets["timeless_packets"]:
+        console.print(f"next:  flinknet trace replay {escape(run)}", soft_wrap=True)
 
 
 def _table(connections: list[Plain]) -> Table:
@@ -66,11 +67,18 @@ def _table(connections: list[Plain]) -> Table:
 
 def _warnings(imported: Plain) -> list[str]:
     lines = []
-    if imported["is_truncated"]:
-        lines.append("the file ends in the middle of a packet; all before it was read")
+    for name in imported["truncated_files"]:
+        lines.append(f"{name}: the file ends in the middle of a packet; all before it was read")
     packets = imported["packets"]
     if packets["fragments"]:
         lines.append(f"{packets['fragments']:,} fragments of IP packets were ignored")
+    if count := packets["unread_blocks"]:
+        lines.append(f"{counted(count, 'block')} of unknown kinds: packets in them are missing")
+    if count := packets["timeless_packets"]:
+        lines.append(
+            f"{counted(count, 'packet')} state no instant (Simple Packet Blocks): what was sent is"
+            " known, when it was is not, so there can be no replay"
+        )
     if packets["unknown_link_types"]:
         kinds = ", ".join(map(str, packets["unknown_link_types"]))
         lines.append(f"packets of the unknown link type {kinds} were ignored")

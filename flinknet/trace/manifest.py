@@ -29,6 +29,7 @@ SCHEMA_VERSION = 2
 
 MANIFEST_NAME = "manifest.json"
 RESULT_NAME = "result.json"
+CAPTURE_NAME = "capture.json"
 
 NAME_BYTES_MAX = 255
 """Longest file name that every file system accepts."""

@@ -23,6 +23,8 @@ from .checks import (
 )
 from .columns import IntArray
 from .delivery import DeliveryCheck
+from .manifest import CAPTURE, CAPTURE_NAME
+from .plain_text import read_document
 from .reader import EventColumns, TraceReader
 from .run import Fault, Run, fault_of_file
 
@@ -33,7 +35,7 @@ class Finding:
 
     file: str | None  # None: found only between files
     channel: int | None
-    rule: str  # file, checksum, dropped, manifest, sequence, credit, buffers, delivery
+    rule: str  # file, checksum, dropped, manifest, capture, sequence, credit, buffers, delivery
     text: str  # description with location, for display
 
 
@@ -118,6 +120,12 @@ def _findings_of_other_files(run: Run) -> Iterator[Finding]:
     """Errors in files other than traces."""
     if run.manifest is None:
         return
+    if run.manifest.origin == CAPTURE:
+        packets = read_document(run.path / CAPTURE_NAME).get("packets")
+        count = packets.get("unread_blocks") if isinstance(packets, dict) else None
+        if count:
+            text = f"{count} blocks of the capture could not be read: packets in them are missing"
+            yield Finding(CAPTURE_NAME, None, "capture", text)
     traces = {process.file for process in run.manifest.processes}
     for name in sorted(run.manifest.files.keys() - traces):
         fault = fault_of_file(run.path, run.manifest, name)

@@ -241,12 +241,12 @@ def capture(data: bytes) -> None:
             replaced(importing, "CaptureRecording", _Unwritten),
             replaced(importing, "json", _IN_ONE_LINE),
         ):
-            importing.import_capture(there, there, versions={})
+            importing.import_capture([there], there, versions={})
         return
     path, out = written("a.pcap", data), place() / "imported"
     shutil.rmtree(out, ignore_errors=True)
     with suppress(TraceError), replaced(recording, "TraceRecorder", _RECORDER_OF_LITTLE):
-        importing.import_capture(path, out, versions={})
+        importing.import_capture([path], out, versions={})
         look_into(out)
 
 

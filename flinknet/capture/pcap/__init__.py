@@ -2,7 +2,9 @@
 
 file ─► packets ─► TCP segments ─► connections, streams ─► ConnectionObserver ─► trace
 
+    sources         bytes of a file or a pipe, decompressed
     files           packets with exact instants
+    series          packets of several files, which one capture was split into
     segments        TCP out of packets
     connections     segments by connection; who of the two ends is the producer
     streams         the bytes of one direction, in order

@@ -9,17 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple
+from typing import BinaryIO, Final, Literal, NamedTuple
 
 from dpkt import UnpackError, pcap, pcapng
 
 from flinknet.errors import ConfigError, TraceFormatError
+
+from .sources import STANDARD_INPUT, DecompressionError, open_capture
 
 LONGEST_BLOCK_BYTES = 1 << 26
 """Whatever claims to be longer is taken for damage."""
 
 LATEST_NS = 1 << 62
 """In the year 2116; an instant beyond it is taken for damage."""
+
+TIMELESS_PACKETS_MAX: Final = 10_000
+"""That wait for the first packet with an instant."""
+
+_INTERFACE_BYTES: Final = {pcapng.PCAPNG_BT_EPB: 4, pcapng.PCAPNG_BT_PB: 2}
+"""Of the number of the interface, by the kind of a block with one packet and its instant; they have
+all else in common."""
+
+_WITHOUT_PACKETS: Final = {4, 5, 9, 10, 0xBAD, 0x4000_0BAD}
+"""Blocks of names, statistics, journals and keys, and those that programs add for themselves."""
 
 _SECTION_HEADER = b"\x0a\x0d\x0d\x0a"  # reads the same in both byte orders
 _LITTLE_ENDIAN = b"\x4d\x3c\x2b\x1a"
@@ -45,37 +57,59 @@ class CapturedPacket(NamedTuple):
 
 class _Interface(NamedTuple):
     link_type: int
+    longest_bytes: int  # that are captured of a packet; 0 for all
     ticks_per_s: int
     offset_s: int
 
 
 class CaptureFile:
-    """A pcap or pcapng file; iterating it gives its packets.
+    """A pcap or pcapng file, compressed or not, or a pipe; iterating it gives its packets.
 
-    After that `is_truncated` says whether it ended in the middle of a packet, as it does when the
-    capture was killed; the packets before are given.
+    Attributes:
+        path: STANDARD_INPUT for standard input.
+        packets: that were given.
+        is_truncated: it ended in the middle of a packet, as it does when the capture was killed.
+        unread_blocks: of pcapng, of unknown kinds, which may have held packets.
+        timeless_packets: those of Simple Packet Blocks, which state no instant; they have that of
+            the packet before, the first ones that of the first packet with one, 0 where none has.
 
-    Raises: TraceFormatError, when opened or iterated, for what is no capture or is damaged; it
+    Raises: ConfigError or TraceFormatError, when iterated, for what is no capture or is damaged; it
         names the last good packet.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.is_truncated = False
+        self.name = "standard input" if path == STANDARD_INPUT else str(path)
         self.packets = 0
+        self.is_truncated = False
+        self.unread_blocks = 0
+        self.timeless_packets = 0
 
     def __iter__(self) -> Iterator[CapturedPacket]:
+        self.packets = self.unread_blocks = self.timeless_packets = 0
         try:
-            with self.path.open("rb") as file:
-                is_pcapng = file.read(4) == _SECTION_HEADER
-                file.seek(0)
+            with open_capture(self.path) as file:
+                is_pcapng = file.peek(4).startswith(_SECTION_HEADER)
                 for packet in self._pcapng(file) if is_pcapng else self._pcap(file):
                     self.packets += 1
                     yield packet
+        except EOFError:
+            self.is_truncated = True
         except IsADirectoryError:
-            raise ConfigError(f"{self.path}: is a directory; give a pcap or pcapng file") from None
+            raise ConfigError(f"{self.name}: is a directory; give a pcap or pcapng file") from None
+        except DecompressionError as error:
+            raise self._damaged(f"cannot be decompressed ({error})") from error
         except OSError as error:
-            raise TraceFormatError(f"{self.path}: cannot read it ({error.strerror})") from error
+            raise TraceFormatError(f"{self.name}: cannot read it ({error.strerror})") from error
+
+    def first_ns(self) -> int:
+        """The instant of its first packet; 0 for a pipe, which can be read only once, or for none.
+
+        Raises: as when it is iterated.
+        """
+        if not self.path.is_file():
+            return 0
+        return next((each.at_ns for each in CaptureFile(self.path)), 0)
 
     def _pcap(self, file: BinaryIO) -> Iterator[CapturedPacket]:
         head = file.read(pcap.FileHdr.__hdr_len__)
@@ -110,6 +144,8 @@ class CaptureFile:
     def _pcapng(self, file: BinaryIO) -> Iterator[CapturedPacket]:
         interfaces: list[_Interface] = []
         order: _ByteOrder = "little"
+        now_ns: int | None = None
+        waiting: list[CapturedPacket] = []  # before the first one that states its instant
         while head := file.read(12):
             if head.startswith(_SECTION_HEADER):
                 order = "little" if head[8:] == _LITTLE_ENDIAN else "big"
@@ -120,24 +156,37 @@ class CaptureFile:
             block = head + file.read(max(0, length - 12))
             if len(head) < 12 or len(block) < length:
                 self.is_truncated = True
-                return
+                break
             try:
-                if kind == pcapng.PCAPNG_BT_IDB:
+                if kind in _INTERFACE_BYTES:
+                    packet = _packet(kind, block, order, interfaces)
+                    now_ns = packet.at_ns
+                    yield from (each._replace(at_ns=now_ns) for each in waiting)
+                    waiting.clear()
+                    yield packet
+                elif kind == pcapng.PCAPNG_BT_SPB:
+                    waiting.append(_simple_packet(block, order, interfaces[0], now_ns or 0))
+                    self.timeless_packets += 1
+                    if now_ns is not None or len(waiting) > TIMELESS_PACKETS_MAX:
+                        yield from waiting
+                        waiting.clear()
+                elif kind == pcapng.PCAPNG_BT_IDB:
                     interfaces.append(_interface(block, order))
-                elif kind == pcapng.PCAPNG_BT_EPB:
-                    yield _enhanced_packet(block, order, interfaces)
+                elif kind not in _WITHOUT_PACKETS and head[:4] != _SECTION_HEADER:
+                    self.unread_blocks += 1
             except (UnpackError, IndexError, ValueError) as error:
                 raise self._damaged(f"cannot be read ({error})") from error
+        yield from waiting
 
     def _foreign(self) -> TraceFormatError:
         return TraceFormatError(
-            f"{self.path}: neither a pcap nor a pcapng file; give what `tcpdump -w` or Wireshark"
+            f"{self.name}: neither a pcap nor a pcapng file; give what `tcpdump -w` or Wireshark"
             " wrote"
         )
 
     def _damaged(self, what: str) -> TraceFormatError:
         return TraceFormatError(
-            f"{self.path}: damaged: what follows packet {self.packets} {what}; cut the file there,"
+            f"{self.name}: damaged: what follows packet {self.packets} {what}; cut the file there,"
             " or capture again"
         )
 
@@ -153,18 +202,30 @@ def _interface(block: bytes, order: _ByteOrder) -> _Interface:
             ticks_per_s = 2**exponent if option.data[0] & 0x80 else 10**exponent
         elif option.code == pcapng.PCAPNG_OPT_IF_TSOFFSET:
             offset_s = int.from_bytes(option.data[:8], order, signed=True)
-    return _Interface(description.linktype, ticks_per_s, offset_s)
+    return _Interface(description.linktype, description.snaplen, ticks_per_s, offset_s)
 
 
-def _enhanced_packet(
-    block: bytes, order: _ByteOrder, interfaces: list[_Interface]
+def _packet(
+    kind: int, block: bytes, order: _ByteOrder, interfaces: list[_Interface]
 ) -> CapturedPacket:
-    little = order == "little"
-    packet: Any = (pcapng.EnhancedPacketBlockLE if little else pcapng.EnhancedPacketBlock)(block)
-    of = interfaces[packet.iface_id]
-    ticks = (packet.ts_high << 32) | packet.ts_low
-    at_ns = of.offset_s * 1_000_000_000 + ticks * 1_000_000_000 // of.ticks_per_s
+    """The packet of an Enhanced Packet Block, or of a Packet Block as before 2009."""
+    of = interfaces[int.from_bytes(block[8 : 8 + _INTERFACE_BYTES[kind]], order)]
+    high, low, captured_bytes, sent_bytes = (
+        int.from_bytes(block[at : at + 4], order) for at in (12, 16, 20, 24)
+    )
+    at_ns = of.offset_s * 1_000_000_000 + ((high << 32) | low) * 1_000_000_000 // of.ticks_per_s
     if not 0 <= at_ns < LATEST_NS:
         raise ValueError(f"its instant is {at_ns} ns after 1970")
-    cut_bytes = max(0, packet.pkt_len - packet.caplen)
-    return CapturedPacket(at_ns, of.link_type, bytes(packet.pkt_data), cut_bytes)
+    frame = block[28:-4][:captured_bytes]
+    if len(frame) < captured_bytes:
+        raise ValueError(f"its packet claims {captured_bytes} bytes")
+    return CapturedPacket(at_ns, of.link_type, frame, max(0, sent_bytes - captured_bytes))
+
+
+def _simple_packet(
+    block: bytes, order: _ByteOrder, interface: _Interface, at_ns: int
+) -> CapturedPacket:
+    """The packet of a Simple Packet Block: it has no instant, and is of the first interface."""
+    sent_bytes = int.from_bytes(block[8:12], order)
+    frame = block[12:-4][: min(sent_bytes, interface.longest_bytes or sent_bytes)]
+    return CapturedPacket(at_ns, interface.link_type, frame, max(0, sent_bytes - len(frame)))

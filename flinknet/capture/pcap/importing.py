@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,16 +12,14 @@ from typing import Any, Final
 
 from flinknet.errors import TraceError, TraceFormatError
 from flinknet.trace import ClockInfo
+from flinknet.trace.manifest import CAPTURE_NAME
 
 from ..channels import ChannelTable
 from ..observer import ConnectionObserver, Ends
 from ..recording import About, CaptureRecording
 from .connections import CapturedConnection, CapturedConnections
-from .files import CaptureFile
 from .segments import Endpoint, PacketCounts, tcp_segments
-
-CAPTURE_NAME: Final = "capture.json"
-"""What TCP did, in the run directory; see `ImportedCapture.to_dict`."""
+from .series import CaptureFiles
 
 PROGRESS_PACKETS: Final = 20_000
 
@@ -36,14 +34,14 @@ class ImportedCapture:
     Attributes:
         directory: the run directory.
         tcp_connections: all there were; `connections` are those of Flink.
-        is_truncated: the file ended in the middle of a packet.
+        file: all files of it, as far as they were read.
     """
 
     directory: Path
     packets: PacketCounts
     tcp_connections: int
     connections: tuple[dict[str, Any], ...]
-    is_truncated: bool
+    file: CaptureFiles
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON-ready plain data.
@@ -56,18 +54,21 @@ class ImportedCapture:
         """
         packets = {name: getattr(self.packets, name) for name in self.packets.__slots__}
         packets["unknown_link_types"] = sorted(self.packets.unknown_link_types)
+        for name in ("unread_blocks", "timeless_packets"):
+            packets[name] = getattr(self.file, name)
         return {
             "schema_version": 1,
             "run": str(self.directory),
             "packets": packets,
-            "is_truncated": self.is_truncated,
+            "is_truncated": bool(self.file.truncated),
+            "truncated_files": self.file.truncated,
             "tcp_connections": self.tcp_connections,
             "connections": list(self.connections),
         }
 
 
 def import_capture(
-    path: Path,
+    paths: Sequence[Path],
     directory: Path,
     *,
     layout: str | None = None,
@@ -75,7 +76,7 @@ def import_capture(
     versions: Mapping[str, str],
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> ImportedCapture:
-    """Read a capture file into a new run directory.
+    """Read the files of a capture into a new run directory.
 
     Args:
         layout: of BufferResponses; None to detect it.
@@ -84,8 +85,8 @@ def import_capture(
     Raises: TraceFormatError for what is no capture or holds no connection of Flink; ConfigError or
         TraceError if the directory cannot be written to.
     """
-    reading = _Import(path, directory, layout, counts_records, versions)
-    file, counts = CaptureFile(path), PacketCounts()
+    file, counts = CaptureFiles(paths), PacketCounts()
+    reading = _Import(file, directory, layout, counts_records, versions)
     try:
         for number, segment in enumerate(tcp_segments(file, counts), start=1):
             reading.now_ns = max(reading.now_ns, segment.at_ns)
@@ -93,7 +94,7 @@ def import_capture(
             if number % PROGRESS_PACKETS == 0:
                 reading.tick()
                 on_progress(file.packets)
-        return reading.finish(file, counts)
+        return reading.finish(counts)
     except BaseException:
         reading.abandon()
         raise
@@ -104,7 +105,7 @@ class _Import:
 
     def __init__(
         self,
-        path: Path,
+        file: CaptureFiles,
         directory: Path,
         layout: str | None,
         counts_records: bool,
@@ -112,7 +113,7 @@ class _Import:
     ) -> None:
         self.now_ns = 0
         self.connections = CapturedConnections(self._create_observer)
-        self._path = path
+        self._file = file
         self._directory = directory
         self._layout = layout
         self._counts_records = counts_records
@@ -131,11 +132,11 @@ class _Import:
             with suppress(TraceError):
                 self._recording.close(self.now_ns)
 
-    def finish(self, file: CaptureFile, counts: PacketCounts) -> ImportedCapture:
+    def finish(self, counts: PacketCounts) -> ImportedCapture:
         """The file has come to its end."""
         self.connections.finish()
         if self._recording is None:
-            raise TraceFormatError(self._nothing_found(file, counts))
+            raise TraceFormatError(self._nothing_found(counts))
         self._recording.tick(self.now_ns)
         self._recording.close(self.now_ns)
         imported = ImportedCapture(
@@ -143,7 +144,7 @@ class _Import:
             counts,
             len(self.connections.all),
             tuple(_describe(each) for each in self.connections.of_flink),
-            file.is_truncated,
+            self._file,
         )
         text = json.dumps(imported.to_dict(), indent=1) + "\n"
         (self._directory / CAPTURE_NAME).write_text(text, encoding="utf-8")
@@ -158,7 +159,7 @@ class _Import:
                 name="capture",
                 pid=0,
                 started_at=datetime.fromtimestamp(self.now_ns / 1e9, UTC).isoformat(),
-                host={"capture": self._path.name},
+                host={"capture": self._file.short_names},
                 versions=self._versions,
                 clock=ClockInfo(CLOCK),
             )
@@ -172,18 +173,18 @@ class _Import:
             counts_records=self._counts_records,
         )
 
-    def _nothing_found(self, file: CaptureFile, counts: PacketCounts) -> str:
+    def _nothing_found(self, counts: PacketCounts) -> str:
+        name, connections = self._file.name, len(self.connections.all)
         if counts.unknown_link_types:
             kinds = ", ".join(map(str, sorted(counts.unknown_link_types)))
             return (
-                f"{self._path}: link type {kinds} is not known; capture on Ethernet, loopback or"
-                " `-i any`"
+                f"{name}: link type {kinds} is not known; capture on Ethernet, loopback or `-i any`"
             )
         if not counts.tcp_segments:
-            return f"{self._path}: no TCP in {file.packets:,} packets; capture the data ports"
+            return f"{name}: no TCP in {self._file.packets:,} packets; capture the data ports"
         return (
-            f"{self._path}: none of its {len(self.connections.all)} TCP connections speaks Flink's"
-            " data-port protocol; were the data ports captured, with whole packets (`-s 0`), and is"
+            f"{name}: none of its {connections} TCP connections speaks Flink's data-port protocol;"
+            " were the data ports captured, with whole packets (`-s 0`), and is"
             " security.ssl.internal.enabled off?"
         )
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
 from pathlib import Path
+from random import randbytes
 from typing import Literal
 
+import lz4.frame
 import pytest
+import zstandard
 
+from flinknet.capture.pcap import files
 from flinknet.capture.pcap.files import CapturedPacket, CaptureFile
 from flinknet.errors import TraceFormatError
 
@@ -71,6 +78,19 @@ def packet(index: int, ticks: int, frame: bytes, order: Order, length: int | Non
     return block(6, head + frame, order)
 
 
+def old_packet(
+    index: int, ticks: int, frame: bytes, order: Order, length: int | None = None
+) -> bytes:
+    """A Packet Block: its interface has half as many bits, and a count of drops behind it."""
+    head = index.to_bytes(2, order) + (7).to_bytes(2, order)
+    return block(2, head + packet(0, ticks, frame, order, length)[12:-4], order)
+
+
+def simple_packet(frame: bytes, order: Order) -> bytes:
+    """A Simple Packet Block, which states no instant."""
+    return block(3, len(frame).to_bytes(4, order) + frame, order)
+
+
 def read(tmp_path: Path, content: bytes) -> tuple[CaptureFile, list[CapturedPacket]]:
     path = tmp_path / "capture"
     path.write_bytes(content)
@@ -101,6 +121,93 @@ def test_pcapng_interfaces_have_their_own_link_type_and_clock(tmp_path: Path, or
         CapturedPacket(AT_NS, 276, b"abc", 0),
         CapturedPacket(AT_NS // 1000 * 1000, 1, b"defg", 0),
     ]
+
+
+@pytest.mark.parametrize("order", ["little", "big"])
+def test_packet_blocks_of_every_age_are_read(tmp_path: Path, order: Order) -> None:
+    content = section(order) + interface(1, order, 9) + interface(276, order)
+    content += old_packet(0, AT_NS, b"abc", order) + old_packet(1, 1, b"defgh", order, 9)
+    content += packet(1, 2, b"i", order)
+    file, packets = read(tmp_path, content)
+    assert packets == [
+        CapturedPacket(AT_NS, 1, b"abc", 0),
+        CapturedPacket(1000, 276, b"defgh", 4),
+        CapturedPacket(2000, 276, b"i", 0),
+    ]
+    assert file.unread_blocks == file.timeless_packets == 0
+
+
+@pytest.mark.parametrize("order", ["little", "big"])
+def test_packets_without_an_instant_have_that_of_the_packet_before_and_are_counted(
+    tmp_path: Path, order: Order
+) -> None:
+    content = section(order) + interface(1, order)
+    content += simple_packet(b"a", order) + packet(0, 2, b"bc", order) + simple_packet(b"d", order)
+    file, packets = read(tmp_path, content)
+    assert packets == [CapturedPacket(2000, 1, frame, 0) for frame in (b"a", b"bc", b"d")]
+    assert (file.packets, file.timeless_packets) == (3, 2)
+    file, packets = read(
+        tmp_path, section(order) + interface(1, order) + simple_packet(b"a", order)
+    )
+    assert (packets, file.timeless_packets) == ([CapturedPacket(0, 1, b"a", 0)], 1)
+
+
+def test_packets_without_an_instant_wait_for_one_in_bounded_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "TIMELESS_PACKETS_MAX", 2)
+    content = section("little") + interface(1, "little") + 4 * simple_packet(b"a", "little")
+    _, packets = read(tmp_path, content + packet(0, 1, b"b", "little"))
+    assert [each.at_ns for each in packets] == [0, 0, 0, 1000, 1000]
+
+
+def test_the_snap_length_of_the_interface_cuts_packets_that_state_none(tmp_path: Path) -> None:
+    cut = block(1, bytes.fromhex("0100000003000000"), "little")
+    long = block(3, (9).to_bytes(4, "little") + b"abc", "little")
+    assert read(tmp_path, section("little") + cut + long)[1] == [CapturedPacket(0, 1, b"abc", 6)]
+
+
+def test_blocks_of_unknown_kinds_are_counted_and_those_without_packets_are_not(
+    tmp_path: Path,
+) -> None:
+    content = section("little") + interface(1, "little") + packet(0, 1, b"a", "little")
+    known = (4, 5, 9, 10, 0xBAD)
+    content += b"".join(block(kind, bytes(8), "little") for kind in (*known, 0x777, 0x80000001))
+    file, packets = read(tmp_path, content)
+    assert (len(packets), file.unread_blocks) == (1, 2)
+
+
+COMPRESSED = {
+    "gzip": gzip.compress,
+    "zstd": zstandard.ZstdCompressor().compress,
+    "xz": lzma.compress,
+    "bzip2": bz2.compress,
+    "lz4": lz4.frame.compress,
+}
+
+
+@pytest.mark.parametrize("way", COMPRESSED)
+def test_compressed_files_are_read_frame_by_frame_as_far_as_they_go(
+    tmp_path: Path, way: str
+) -> None:
+    compress = COMPRESSED[way]
+    frames = [(number, randbytes(3_000)) for number in range(100)]
+    content = pcap(frames)
+    file, packets = read(tmp_path, compress(content[:500]) + compress(content[500:]) + bytes(512))
+    assert [each.frame for each in packets] == [frame for _, frame in frames]
+    assert not file.is_truncated
+    file, packets = read(tmp_path, compress(content)[:200_000])
+    assert file.is_truncated
+    assert [each.frame for each in packets] == [frame for _, frame in frames[: len(packets)]]
+    assert (way == "bzip2") == (len(packets) == 0)  # its only block is cut
+    with pytest.raises(TraceFormatError, match=rf"what follows packet 100 .*{way}"):
+        read(tmp_path, compress(content) + b"no frame" * 9)
+
+
+def test_decompression_has_a_limit_of_memory(tmp_path: Path) -> None:
+    window_of_a_gigabyte = zstandard.FRAME_HEADER + b"\0\xa0"
+    with pytest.raises(TraceFormatError, match=r"zstd: .*memory"):
+        read(tmp_path, window_of_a_gigabyte + bytes(99))
 
 
 def test_pcapng_resolution_in_powers_of_two(tmp_path: Path) -> None:

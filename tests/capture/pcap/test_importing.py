@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
+from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from click.testing import CliRunner, Result
@@ -11,11 +16,15 @@ from dpkt import pcap, tcp
 
 from flinknet.cli import main
 from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.errors import TraceFormatError
+from flinknet.replay.opening import named_losses, opened_part
 from flinknet.trace import open_run
+from flinknet.trace.recordings import Recording
 from flinknet.trace.run_directory import RunDirectory
 from flinknet.trace.verify import verify_run
 from tests.capture.pcap.packets import tcp_packet
 from tests.capture.pcap.test_connections import CLIENT, SERVER, direct_rows, first_conversation
+from tests.capture.pcap.test_files import block, interface, packet, section, simple_packet
 
 STEPS = first_conversation()
 
@@ -146,6 +155,130 @@ def test_a_file_that_was_cut_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
     result = run(capture)
     assert result.exit_code == 0, result.output
     assert "the file ends in the middle of a packet" in result.output
+
+
+def in_parts(path: Path, names: Sequence[str]) -> list[Path]:
+    """The packets of a pcap file in several, as tcpdump splits it."""
+    packets = list(pcap.Reader(BytesIO(path.read_bytes())))
+    parts = []
+    for number, name in enumerate(names):
+        parts.append(path.with_name(name))
+        with parts[-1].open("wb") as file:
+            writer = pcap.Writer(file, nano=True)
+            for at, packet in packets[number * len(packets) // len(names) :][
+                : len(packets) // len(names) + 1
+            ]:
+                writer.writepkt_time(packet, float(at))
+    return parts
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("rot.pcap", "rot.pcap1", "rot.pcap2"),
+        ("rot.pcap2", "rot.pcap0", "rot.pcap1"),  # the oldest file was written over
+        ("rot_00001_20260102030405.pcap", "rot_00002_20260102030406.pcap"),
+    ],
+)
+def test_files_that_one_capture_was_split_into_are_one_recording(
+    tmp_path: Path, names: tuple[str, ...]
+) -> None:
+    whole = write_capture(tmp_path / "whole.pcap")
+    parts = in_parts(whole, names)
+    assert run(whole).exit_code == 0
+    result = run(*sorted(parts))
+    assert result.exit_code == 0, result.output
+    assert rows_of(tmp_path / "rot") == rows_of(tmp_path / "whole")
+    manifest = open_run(tmp_path / "rot").manifest
+    assert manifest is not None
+    assert manifest.host == {"capture": ", ".join(sorted(names))}
+
+
+def test_captures_of_the_same_time_are_merged_by_their_instants(tmp_path: Path) -> None:
+    whole = write_capture(tmp_path / "whole.pcap")
+    packets = list(pcap.Reader(BytesIO(whole.read_bytes())))
+    sides = [tmp_path / "eth0.pcap", tmp_path / "eth1.pcap"]
+    for number, side in enumerate(sides):
+        with side.open("wb") as file:
+            writer = pcap.Writer(file, nano=True)
+            for at, packet in packets[number::2]:
+                writer.writepkt_time(packet, float(at))
+    assert run(whole).exit_code == 0
+    assert run(*reversed(sides), "--out", tmp_path / "both").exit_code == 0
+    assert rows_of(tmp_path / "both") == rows_of(tmp_path / "whole")
+
+
+def test_one_file_of_a_split_capture_has_its_own_name_and_tells_of_the_others(
+    tmp_path: Path,
+) -> None:
+    first, second, _ = in_parts(
+        write_capture(tmp_path / "whole.pcap"), ("rot.pcap0", "rot.pcap1", "rot.pcap2")
+    )
+    for part, directory in ((first, "rot-0"), (second, "rot-1")):
+        result = run(part)
+        assert result.exit_code == 0, result.output
+        assert "and 1 more are of the same capture" in result.output
+        assert open_run(tmp_path / directory).manifest is not None
+
+
+def test_a_capture_without_an_extension_is_not_taken_for_its_directory(tmp_path: Path) -> None:
+    assert run(write_capture(tmp_path / "flink")).exit_code == 0
+    assert open_run(tmp_path / "flink-trace").manifest is not None
+
+
+def test_a_capture_is_read_from_a_pipe_and_from_standard_input(tmp_path: Path) -> None:
+    content = gzip.compress(write_capture(tmp_path / "whole.pcap").read_bytes())
+    result = CliRunner().invoke(
+        main, ["trace", "import", "-", "--out", str(tmp_path / "in")], input=content
+    )
+    assert result.exit_code == 0, result.output
+    os.mkfifo(tmp_path / "pipe")
+    writer = Thread(target=(tmp_path / "pipe").write_bytes, args=(content,), daemon=True)
+    writer.start()
+    result = run(tmp_path / "pipe", "--out", tmp_path / "out")
+    writer.join()
+    assert result.exit_code == 0, result.output
+    assert rows_of(tmp_path / "in") == rows_of(tmp_path / "out") != []
+
+
+def test_standard_input_needs_the_name_of_a_directory() -> None:
+    result = CliRunner().invoke(main, ["trace", "import", "-"], input=b"")
+    assert result.exit_code == 2
+    assert "--out: give the run directory to make" in result.output
+
+
+def write_pcapng(path: Path, kinds: Sequence[int]) -> Path:
+    """The packets of `write_capture` in blocks of these kinds, one after another."""
+    packets = list(pcap.Reader(BytesIO(write_capture(path).read_bytes())))
+    content = section("little") + interface(1, "little", 9)
+    for number, (at, frame) in enumerate(packets):
+        kind = kinds[number % len(kinds)]
+        whole = packet(0, int(at * 10**9), frame, "little")
+        content += (
+            simple_packet(frame, "little") if kind == 3 else block(kind, whole[8:-4], "little")
+        )
+    path.write_bytes(content)
+    return path
+
+
+def test_a_block_that_was_not_read_is_never_nothing_missing(tmp_path: Path) -> None:
+    result = run(write_pcapng(tmp_path / "odd.pcapng", (6, 6, 0x777)))
+    assert result.exit_code == 0, result.output
+    assert "blocks of unknown kinds: packets in them are missing" in result.output
+    found = verify_run(open_run(tmp_path / "odd")).findings
+    assert [each.rule for each in found if each.file == "capture.json"] == ["capture"]
+    named = named_losses(opened_part(Recording(str(tmp_path / "odd"))), {})
+    assert "unread_blocks" in [each.kind for each in named]
+
+
+def test_packets_without_instants_are_imported_and_refused_by_replay(tmp_path: Path) -> None:
+    result = run(write_pcapng(tmp_path / "odd.pcapng", (6, 3)))
+    assert result.exit_code == 0, result.output
+    assert "state no instant" in result.output
+    assert "flinknet trace replay" not in result.output
+    assert verify_run(open_run(tmp_path / "odd")).is_ok
+    with pytest.raises(TraceFormatError, match="rates and times are unknown"):
+        opened_part(Recording(str(tmp_path / "odd")))
 
 
 def test_directories_are_never_overwritten(tmp_path: Path) -> None:

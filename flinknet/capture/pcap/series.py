@@ -1,0 +1,104 @@
+"""Files of one capture, as `tcpdump -C` and `dumpcap -b` split it, or of several at once: their
+names, and their packets in order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from heapq import heapify, heappop, heapreplace
+from itertools import chain
+from pathlib import Path
+from typing import Final
+
+from .files import CapturedPacket, CaptureFile
+
+_COMPRESSED: Final = re.compile(r"\.(?:gz|zst|xz|bz2|lz4)$", re.IGNORECASE)
+_SPLIT: Final = re.compile(
+    r"(.+?)(?:_(\d{5}_\d{14}))?\.(?:pcap|pcapng|cap|dmp)(\d*)", re.IGNORECASE
+)
+"""rot.pcap12 of tcpdump -C, rot_00012_20260102030405.pcapng of dumpcap -b."""
+
+
+def series_of(name: str) -> tuple[str, str | None]:
+    """The name of a capture, and what tells its file from others of it: ("rot", "1") for
+    rot.pcap1.gz, ("rot", "") for rot.pcap, None where the name is not that of a capture.
+    """
+    name = _COMPRESSED.sub("", name)
+    found = _SPLIT.fullmatch(name)
+    return (found[1], found[2] or found[3]) if found else (Path(name).stem, None)
+
+
+class CaptureFiles:
+    """Several capture files; iterating them gives the packets of all, as if it were one file.
+
+    Files of one capture follow each other, in the order of their first packets; packets of
+    different captures are merged by their instants.
+
+    Raises: as a CaptureFile.
+    """
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self.files = [CaptureFile(path) for path in paths]
+
+    @property
+    def name(self) -> str:
+        """The names of the files."""
+        more = len(self.files) - 1
+        return self.files[0].name + (f" and {more} more" if more else "")
+
+    @property
+    def short_names(self) -> str:
+        """The names of all files, without their directories."""
+        return ", ".join(Path(each.name).name for each in self.files)
+
+    @property
+    def packets(self) -> int:
+        """Packets that were given."""
+        return sum(each.packets for each in self.files)
+
+    @property
+    def truncated(self) -> list[str]:
+        """Names of the files that ended in the middle of a packet."""
+        return [each.name for each in self.files if each.is_truncated]
+
+    @property
+    def unread_blocks(self) -> int:
+        """Blocks of unknown kinds, which may have held packets."""
+        return sum(each.unread_blocks for each in self.files)
+
+    @property
+    def timeless_packets(self) -> int:
+        """Packets that state no instant."""
+        return sum(each.timeless_packets for each in self.files)
+
+    def __iter__(self) -> Iterator[CapturedPacket]:
+        if len(self.files) == 1:
+            return iter(self.files[0])
+        return self._merged()
+
+    def _merged(self) -> Iterator[CapturedPacket]:
+        captures: dict[tuple[object, ...], list[tuple[int, int]]] = {}
+        for index, file in enumerate(self.files):
+            name, number = series_of(file.path.name)
+            key = (index,) if number is None else (file.path.parent, name)
+            captures.setdefault(key, []).append((file.first_ns(), index))
+        # A capture has its first instant here until that is reached: no more files are open than
+        # captures overlap.
+        waiting: list[tuple[int, int, CapturedPacket | None]] = []
+        packets: dict[int, Iterator[CapturedPacket]] = {}
+        for starts in captures.values():
+            starts.sort()
+            at_ns, first = starts[0]
+            packets[first] = chain.from_iterable(self.files[index] for _, index in starts)
+            waiting.append((at_ns, first, None))
+        heapify(waiting)
+        while waiting:
+            _, index, packet = waiting[0]
+            if packet is not None:
+                yield packet
+            packet = next(packets[index], None)
+            if packet is None:
+                heappop(waiting)
+            else:
+                heapreplace(waiting, (packet.at_ns, index, packet))

@@ -1,0 +1,136 @@
+"""Bytes of a capture: from a file, a pipe or standard input, decompressed where they need to be."""
+
+from __future__ import annotations
+
+import bz2
+import lzma
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from io import BufferedReader, RawIOBase
+from pathlib import Path
+from typing import Any, BinaryIO, Final, NamedTuple
+
+import lz4.frame
+import zstandard
+
+STANDARD_INPUT: Final = Path("-")
+
+MEMORY_BYTES_MAX: Final = 1 << 28
+"""Memory of a decompressor; `zstd --long=31` and the like ask for more."""
+
+_PIECE_BYTES: Final = 1 << 16
+
+
+class DecompressionError(Exception):
+    """Compressed data cannot be read; says why, and names the tool that made it."""
+
+
+class _Compression(NamedTuple):
+    """A way to compress files.
+
+    Attributes:
+        tool: name of the command that decompresses it.
+        magic: first bytes of such a file.
+        create: makes a decompressor of one frame.
+        step_bytes: compressed bytes that are taken at a time: few where few can become many.
+    """
+
+    tool: str
+    magic: bytes
+    create: Callable[[], Any]
+    step_bytes: int
+
+
+_COMPRESSIONS: Final = (
+    _Compression("gzip", b"\x1f\x8b", lambda: zlib.decompressobj(31), 1 << 14),
+    _Compression(
+        "zstd",
+        b"\x28\xb5\x2f\xfd",
+        lambda: zstandard.ZstdDecompressor(max_window_size=MEMORY_BYTES_MAX).decompressobj(),
+        1 << 10,
+    ),
+    _Compression(
+        "xz",
+        b"\xfd7zXZ\0",
+        lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MEMORY_BYTES_MAX),
+        1 << 10,
+    ),
+    _Compression("bzip2", b"BZh", bz2.BZ2Decompressor, 1 << 6),
+    _Compression("lz4", b"\x04\x22\x4d\x18", lz4.frame.LZ4FrameDecompressor, 1 << 16),
+)
+
+_MAGIC_BYTES: Final = max(len(each.magic) for each in _COMPRESSIONS)
+
+
+def open_capture(path: Path) -> BufferedReader:
+    """The decompressed bytes of a file that is read once, from its beginning to its end.
+
+    Args:
+        path: of a file or a pipe; STANDARD_INPUT for standard input.
+
+    Reading raises: EOFError where compressed data ends early, after all bytes before; and
+        DecompressionError.
+    Raises: OSError.
+    """
+    file: Any = sys.stdin.buffer if path == STANDARD_INPUT else path.open("rb")
+    return BufferedReader(_Pieces(file), _PIECE_BYTES)
+
+
+class _Pieces(RawIOBase):
+    """A file whose bytes come in pieces."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._pieces = _pieces(file)
+        self._left = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._left:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return 0
+            self._left = memoryview(piece)
+        taken = self._left[: len(buffer)]
+        buffer[: len(taken)] = taken
+        self._left = self._left[len(taken) :]
+        return len(taken)
+
+    def close(self) -> None:
+        if not self.closed and self._file is not sys.stdin.buffer:
+            self._file.close()
+        super().close()
+
+
+def _pieces(file: BinaryIO) -> Iterator[bytes]:
+    head = file.read(_MAGIC_BYTES)
+    for each in _COMPRESSIONS:
+        if head.startswith(each.magic):
+            yield from _decompressed(file, head, each)
+            return
+    while head:
+        yield head
+        head = file.read(_PIECE_BYTES)
+
+
+def _decompressed(file: BinaryIO, data: bytes, compression: _Compression) -> Iterator[bytes]:
+    frame: Any = None
+    while data := data or file.read(compression.step_bytes):
+        if frame is None:  # zeros behind a frame fill up a block of a tape or disk
+            data = data.lstrip(b"\0")
+            frame = compression.create() if data else None
+            continue
+        try:
+            piece = frame.decompress(data)
+        except (zlib.error, lzma.LZMAError, zstandard.ZstdError, OSError, RuntimeError) as error:
+            raise DecompressionError(f"{compression.tool}: {error}") from error
+        data = b""
+        if frame.eof:
+            data, frame = frame.unused_data, None
+        if piece:
+            yield piece
+    if frame is not None:
+        raise EOFError
