@@ -22,6 +22,9 @@ from .segments import Endpoint, PacketCounts, tcp_segments
 from .series import CaptureFiles
 
 PROGRESS_PACKETS: Final = 20_000
+KINDS_LISTED_MAX: Final = 16
+
+_ENCRYPTED: Final = {"IPsec", "WireGuard"}
 
 CLOCK: Final = "CLOCK_REALTIME"
 """Captures have wall-clock instants."""
@@ -54,6 +57,7 @@ class ImportedCapture:
         """
         packets = {name: getattr(self.packets, name) for name in self.packets.__slots__}
         packets["unknown_link_types"] = sorted(self.packets.unknown_link_types)
+        packets["kinds"] = dict(self.packets.kinds.most_common(KINDS_LISTED_MAX))
         for name in ("unread_blocks", "timeless_packets"):
             packets[name] = getattr(self.file, name)
         return {
@@ -180,11 +184,19 @@ class _Import:
             return (
                 f"{name}: link type {kinds} is not known; capture on Ethernet, loopback or `-i any`"
             )
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in counts.kinds.most_common(3))
+        others = f" ({kinds})" if kinds else ""
+        if counts.kinds.keys() & _ENCRYPTED:
+            others += (
+                "; what a tunnel encrypts can be captured before it, on the interface of a pod"
+            )
         if not counts.tcp_segments:
-            return f"{name}: no TCP in {self._file.packets:,} packets; capture the data ports"
+            return (
+                f"{name}: no TCP in {self._file.packets:,} packets{others}; capture the data ports"
+            )
         return (
-            f"{name}: none of its {connections} TCP connections speaks Flink's data-port protocol;"
-            " were the data ports captured, with whole packets (`-s 0`), and is"
+            f"{name}: none of its {connections} TCP connections speaks Flink's data-port protocol"
+            f"{others}; were the data ports captured, with whole packets (`-s 0`), and is"
             " security.ssl.internal.enabled off?"
         )
 

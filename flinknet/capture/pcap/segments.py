@@ -1,7 +1,10 @@
-"""TCP segments out of captured packets: link layer, IPv4 or IPv6, TCP, decoded by dpkt."""
+"""TCP segments out of captured packets: link layer, IPv4 or IPv6, TCP, decoded by dpkt, however
+deep they are inside tunnels. VXLAN and Geneve are known by their headers; ports mean nothing.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
@@ -10,9 +13,15 @@ from ipaddress import ip_address
 from typing import Any, Final, NamedTuple
 
 from dpkt import UnpackError, ethernet, loopback, sll, sll2
-from dpkt.ip import IP
+from dpkt.ah import AH
+from dpkt.gre import GRE, GRE_SP
+from dpkt.ip import IP, IP_PROTO_TCP, get_ip_proto_name
 from dpkt.ip6 import IP6
+from dpkt.llc import LLC
+from dpkt.ppp import PPP
+from dpkt.pppoe import PPPoE
 from dpkt.tcp import TCP
+from dpkt.udp import UDP
 
 from flinknet.units import format_address
 
@@ -20,6 +29,8 @@ from .files import CapturedPacket
 
 _LINK_NULL, _LINK_ETHERNET, _LINK_LOOP, _LINK_SLL, _LINK_SLL2 = 0, 1, 108, 113, 276
 _LINK_RAW = (12, 14, 101, 228, 229)
+_LINK_PKTAP = (149, 258)
+"""macOS: a header with the link type behind it. Its own number and the registered one."""
 _LINKS = {_LINK_NULL, _LINK_ETHERNET, _LINK_LOOP, _LINK_SLL, _LINK_SLL2, *_LINK_RAW}
 
 COPY_WITHIN_NS: Final = 100_000_000
@@ -36,6 +47,25 @@ _BY_ETHER_TYPE = {b"\x08\x00": IP, b"\x86\xdd": IP6}
 
 _TIMESTAMPS: Final = b"\x08\x0a"
 """Kind and length of TCP's option with the time of the sender."""
+
+_ETHERNET = b"\x65\x58"
+"""As an EtherType: an Ethernet frame in a tunnel."""
+
+_ETHER_TYPES_OF_VXLAN = {1: b"\x08\x00", 2: b"\x86\xdd", 3: _ETHERNET}
+"""By the next protocol of VXLAN-GPE; plain VXLAN has Ethernet."""
+
+_ENVELOPES = (ethernet.Ethernet, LLC, PPPoE, PPP, AH)
+"""What dpkt takes apart itself. It does so with IP in IP, too."""
+
+_ERSPAN, _ERSPAN_3 = 0x88BE, 0x22EB
+"""In GRE: frames that a switch mirrors, behind a header of its own."""
+
+_ESP = 50
+
+_LAYERS_MAX = 16
+
+_UNREADABLE = (UnpackError, IndexError, ValueError, RecursionError)
+"""What dpkt raises for packets that are cut or damaged."""
 
 _FIN, _SYN, _RST, _ACK = 0x01, 0x02, 0x04, 0x10
 
@@ -81,7 +111,7 @@ class PacketCounts:
     Attributes:
         duplicates: copies of packets, as a capture of several interfaces or of a mirror port has
             them; they are left out.
-        others: not TCP, or damaged.
+        others: not TCP, or damaged; `kinds` are what they were.
     """
 
     tcp_segments: int = 0
@@ -89,6 +119,7 @@ class PacketCounts:
     fragments: int = 0
     others: int = 0
     unknown_link_types: set[int] = field(default_factory=set)
+    kinds: Counter[str] = field(default_factory=Counter)
 
 
 class _Left(Enum):
@@ -96,7 +127,6 @@ class _Left(Enum):
 
     DUPLICATE = 1
     FRAGMENT = 2
-    OTHER = 3
 
 
 def tcp_segments(
@@ -110,20 +140,24 @@ def tcp_segments(
     counts = counts if counts is not None else PacketCounts()
     copies = _Copies()
     for packet in packets:
+        packet = _inside_pktap(packet)
         if packet.link_type not in _LINKS:
             counts.unknown_link_types.add(packet.link_type)
             counts.others += 1
             continue
         try:
             segment = _segment(packet, copies)
-        except (UnpackError, IndexError, ValueError):
-            segment = _Left.OTHER
+        except AttributeError:  # dpkt expects no other header behind that of a fragment
+            segment = _Left.FRAGMENT
+        except _UNREADABLE:
+            segment = "damaged"
         if segment is _Left.DUPLICATE:
             counts.duplicates += 1
         elif segment is _Left.FRAGMENT:
             counts.fragments += 1
-        elif segment is _Left.OTHER:
+        elif isinstance(segment, str):
             counts.others += 1
+            counts.kinds[segment] += 1
         else:
             counts.tcp_segments += 1
             yield segment
@@ -153,30 +187,51 @@ class _Copies:
         return False
 
 
-def _segment(packet: CapturedPacket, copies: _Copies) -> TcpSegment | _Left:
-    try:
-        datagram = _datagram(packet)
-    except AttributeError:  # dpkt expects no other header behind that of a fragment
-        return _Left.FRAGMENT
-    if isinstance(datagram, IP):
-        headers_bytes, total_bytes = datagram.hl * 4, datagram.len
-        is_fragment = bool(datagram.mf or datagram.offset)
-    elif isinstance(datagram, IP6):
-        headers_bytes = sum(len(each) for each in datagram.all_extension_headers)
-        total_bytes = datagram.plen
-        is_fragment = 44 in datagram.extension_hdrs
-    else:
-        return datagram if isinstance(datagram, _Left) else _Left.OTHER
-    if is_fragment:
-        return _Left.FRAGMENT
+def _inside_pktap(packet: CapturedPacket) -> CapturedPacket:
+    if packet.link_type in _LINK_PKTAP:
+        length, link_type = (int.from_bytes(packet.frame[at : at + 4], "little") for at in (0, 8))
+        if link_type in _LINKS and 12 <= length <= len(packet.frame):
+            return packet._replace(link_type=link_type, frame=packet.frame[length:])
+    return packet
+
+
+def _segment(packet: CapturedPacket, copies: _Copies) -> TcpSegment | _Left | str:
+    """The segment in a packet; else why there is none, or what there is instead."""
+    layer = _datagram(packet)
+    what = f"EtherType 0x{packet.frame[12:14].hex()}" if isinstance(layer, bytes) else ""
+    for _ in range(_LAYERS_MAX):
+        if isinstance(layer, IP):
+            headers_bytes, total_bytes = layer.hl * 4, layer.len
+            is_fragment = bool(layer.mf or layer.offset)
+        elif isinstance(layer, IP6):
+            headers_bytes = sum(len(each) for each in layer.all_extension_headers)
+            total_bytes = layer.plen
+            is_fragment = 44 in layer.extension_hdrs
+        elif isinstance(layer, _ENVELOPES):
+            layer = layer.data
+            continue
+        else:
+            return what or type(layer).__name__
+        if is_fragment:
+            return _Left.FRAGMENT
+        if isinstance(layer.data, TCP):
+            if copies.has(packet.at_ns, layer, layer.data):
+                return _Left.DUPLICATE
+            return _tcp_segment(packet, layer, total_bytes - headers_bytes if total_bytes else None)
+        what, layer = _kind(layer), _carried(layer.data)
+    return what
+
+
+def _tcp_segment(packet: CapturedPacket, datagram: IP | IP6, tcp_bytes: int | None) -> TcpSegment:
+    """The segment in an IP packet.
+
+    Args:
+        tcp_bytes: None where the kernel handed over more than the length of the packet can say.
+    """
     tcp = datagram.data
-    if not isinstance(tcp, TCP):
-        return _Left.OTHER
-    if copies.has(packet.at_ns, datagram, tcp):
-        return _Left.DUPLICATE
     cut_bytes = packet.cut_bytes
-    if total_bytes:  # 0 where the kernel handed over more than the field holds
-        cut_bytes = total_bytes - headers_bytes - tcp.off * 4 - len(tcp.data)
+    if tcp_bytes is not None:
+        cut_bytes = tcp_bytes - tcp.off * 4 - len(tcp.data)
     flags = tcp.flags
     return TcpSegment(
         packet.at_ns,
@@ -191,6 +246,46 @@ def _segment(packet: CapturedPacket, copies: _Copies) -> TcpSegment | _Left:
         bytes(tcp.data),
         max(0, cut_bytes),
     )
+
+
+def _kind(datagram: IP | IP6) -> str:
+    """What an IP packet carries that is not TCP."""
+    inside, protocol = datagram.data, datagram.p
+    if isinstance(inside, UDP):
+        is_wire_guard = inside.data[:4] in (b"\1\0\0\0", b"\2\0\0\0", b"\4\0\0\0")
+        if 4500 in (inside.sport, inside.dport):
+            return "IPsec"
+        return "WireGuard" if is_wire_guard else f"UDP port {min(inside.sport, inside.dport)}"
+    if protocol == IP_PROTO_TCP:
+        return "TCP without its whole header"
+    return "IPsec" if protocol == _ESP else str(get_ip_proto_name(protocol))
+
+
+def _carried(inside: Any) -> Any:
+    """The next layer of a tunnel, or whatever else is inside an IP packet."""
+    if isinstance(inside, UDP) and len(data := inside.data) > 8 and not data[7]:
+        if (
+            data[0] < 64 and not data[1] & 63 and data[2:4] in (_ETHERNET, *_BY_ETHER_TYPE)
+        ):  # Geneve
+            return _frame(data[2:4], data[8 + data[0] * 4 :])
+        if data[0] & 8:  # VXLAN
+            kind = _ETHER_TYPES_OF_VXLAN.get(data[3], b"") if data[0] & 4 else _ETHERNET
+            return _frame(kind, data[8:])
+    if isinstance(inside, GRE):
+        if inside.p == _ERSPAN_3:
+            return _frame(_ETHERNET, inside.data[20 if inside.data[11] & 1 else 12 :])
+        if inside.p == _ERSPAN:
+            return _frame(_ETHERNET, inside.data[8 if inside.flags & GRE_SP else 0 :])
+        return inside.data
+    return inside
+
+
+def _frame(ether_type: bytes, data: bytes) -> Any:
+    """What an EtherType says that some bytes are; the bytes where it says nothing known."""
+    if ether_type == _ETHERNET:
+        return ethernet.Ethernet(data)
+    read = _BY_ETHER_TYPE.get(ether_type)
+    return data if read is None else read(data)
 
 
 def _datagram(packet: CapturedPacket) -> Any:

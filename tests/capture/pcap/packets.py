@@ -5,8 +5,13 @@ from __future__ import annotations
 from ipaddress import ip_address
 from typing import Any
 
-from dpkt import ethernet, ip, ip6, sll, sll2, tcp
+from dpkt import ethernet, ip, ip6, sll, sll2, tcp, udp
 
+TUNNELS = (
+    *("VXLAN", "VXLAN with a policy", "VXLAN-GPE", "Geneve", "Geneve with options", "Geneve of IP"),
+    *("GRE", "GRE with checksum, key and number", "GRE of Ethernet", "IP in IP"),
+    *("ERSPAN", "ERSPAN without a header", "ERSPAN III", "ERSPAN III with more"),
+)
 LINKS = {"null": 0, "ethernet": 1, "raw": 101, "sll": 113, "sll2": 276}
 
 
@@ -51,6 +56,46 @@ def tcp_packet(
         datagram = ip6.IP6(nxt=ip.IP_PROTO_TCP, plen=len(segment), data=segment, **addresses)
         datagram.extension_hdrs = {}
     return framed(bytes(datagram), link=link, version=version, vlan=vlan, from_us=from_us)
+
+
+def tunnelled(frame: bytes, way: str, *, version: int = 4) -> bytes:
+    """An Ethernet frame in one of these tunnels between two hosts, over this version of IP."""
+    inner, kind = frame[14:], frame[12:14]
+    protocol, payload = {
+        "VXLAN": (17, bytes.fromhex("0800000000002a00") + frame),
+        "VXLAN with a policy": (17, bytes.fromhex("8800123400002a00") + frame),
+        "VXLAN-GPE": (17, bytes.fromhex("0c00000300002a00") + frame),
+        "Geneve": (17, bytes.fromhex("0000655800002a00") + frame),
+        "Geneve with options": (17, bytes.fromhex("0240655800002a000102030112345678") + frame),
+        "Geneve of IP": (17, b"\0\0" + kind + bytes.fromhex("00002a00") + inner),
+        "GRE": (47, b"\0\0" + kind + inner),
+        "GRE with checksum, key and number": (47, b"\xb0\0" + kind + bytes(12) + inner),
+        "GRE of Ethernet": (47, bytes.fromhex("2000655800002a00") + frame),
+        "ERSPAN": (47, bytes.fromhex("100088be") + bytes(4 + 8) + frame),
+        "ERSPAN without a header": (47, bytes.fromhex("000088be") + frame),
+        "ERSPAN III": (47, bytes.fromhex("100022eb") + bytes(4 + 12) + frame),
+        "ERSPAN III with more": (
+            47,
+            bytes.fromhex("100022eb") + bytes(4 + 11) + b"\1" + bytes(8) + frame,
+        ),
+        "IP in IP": ({b"\x08\x00": 4, b"\x86\xdd": 41}[kind], inner),
+    }[way]
+    if protocol == 17:
+        payload = bytes(udp.UDP(sport=49_999, dport=8472, ulen=8 + len(payload), data=payload))
+    return _ip_packet(protocol, payload, version)
+
+
+def _ip_packet(protocol: int, payload: bytes, version: int) -> bytes:
+    datagram: Any
+    if version == 4:
+        datagram = ip.IP(p=protocol, src=b"\xc0\xa8\0\1", dst=b"\xc0\xa8\0\2", data=payload)
+        datagram.len = len(datagram)
+    else:
+        datagram = ip6.IP6(
+            nxt=protocol, plen=len(payload), src=bytes(16), dst=bytes(16), data=payload
+        )
+        datagram.extension_hdrs = {}
+    return framed(bytes(datagram), link="ethernet", version=version)
 
 
 def framed(

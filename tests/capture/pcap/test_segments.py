@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from flinknet.capture.pcap.files import CapturedPacket
 from flinknet.capture.pcap.segments import Endpoint, PacketCounts, TcpSegment, tcp_segments
-from tests.capture.pcap.packets import LINKS, framed, tcp_packet
+from tests.capture.pcap.packets import LINKS, TUNNELS, framed, tcp_packet, tunnelled
 
 
 def read(
@@ -32,6 +32,63 @@ def test_link_layers_and_both_versions_of_ip(link: str, version: int) -> None:
     assert (segment.at_ns, segment.sequence_number, segment.acknowledged) == (7, 2**32 - 1, 9)
     assert (segment.window, segment.data, segment.cut_bytes) == (0, b"data", 0)
     assert counts == PacketCounts(tcp_segments=1)
+
+
+@pytest.mark.parametrize("outer", [4, 6])
+@pytest.mark.parametrize("version", [4, 6])
+@pytest.mark.parametrize("tunnel", TUNNELS)
+def test_segments_are_found_in_tunnels(tunnel: str, version: int, outer: int) -> None:
+    bare = tcp_packet(b"data", version=version)
+    expected = read(bare)
+    assert read(tunnelled(bare, tunnel, version=outer)) == expected
+    twice = tunnelled(tunnelled(bare, tunnel), "Geneve", version=outer)
+    (segment,), _ = read(twice)
+    assert segment.data == b"data"
+    (segment,), _ = read(tunnelled(tcp_packet(bytes(50), version=version), tunnel)[:-20])
+    assert (len(segment.data), segment.cut_bytes) == (30, 20)
+
+
+def test_frames_of_macos_state_the_link_type_behind_their_header() -> None:
+    header = (108).to_bytes(4, "little") + (1).to_bytes(4, "little")
+    for link, number in (("null", 0), ("ethernet", 1), ("raw", 12)):
+        frame = header + number.to_bytes(4, "little") + bytes(96) + tcp_packet(b"data", link=link)
+        for link_type in (149, 258):
+            (segment,) = tcp_segments([CapturedPacket(7, link_type, frame, 0)])
+            assert segment.data == b"data"
+    counts = PacketCounts()
+    for frame in (b"", header, header + b"\xff\0\0\0" + bytes(200)):
+        assert list(tcp_segments([CapturedPacket(7, 258, frame, 0)], counts)) == []
+    assert counts == PacketCounts(others=3, unknown_link_types={258})
+
+
+@pytest.mark.parametrize(
+    ("protocol", "payload", "kind"),
+    [
+        (50, bytes(60), "IPsec"),
+        (17, bytes.fromhex("1194119400480000") + b"\x12\x34\x56\x78" + bytes(60), "IPsec"),
+        (17, bytes.fromhex("ca6cca6c00480000") + b"\4\0\0\0" + bytes(60), "WireGuard"),
+        (17, bytes.fromhex("ffff003500480000") + bytes(64), "UDP port 53"),
+        (6, bytes(19), "TCP without its whole header"),
+        (1, bytes(8), "ICMP"),
+        (47, bytes.fromhex("3000080000"), "GRE"),
+    ],
+)
+def test_packets_without_tcp_are_named(protocol: int, payload: bytes, kind: str) -> None:
+    whole = ip.IP(p=protocol, data=payload)
+    whole.len = len(whole)
+    segments, counts = read(framed(bytes(whole), link="ethernet"))
+    assert segments == []
+    assert (counts.others, counts.kinds) == (1, {kind: 1})
+
+
+def test_tunnels_in_tunnels_come_to_an_end() -> None:
+    frame = tcp_packet(b"data", link="raw")
+    for _ in range(3_000):
+        frame = bytes.fromhex("45000000000000004004000000000000") + bytes(4) + frame
+    for bare in (frame, b"\0" * 12 + b"\x88\x47" + b"\0\0\1\0" * 20_000):
+        segments, counts = read(framed(bare, link="ethernet"))
+        assert segments == []
+        assert counts.others == 1
 
 
 def test_endpoints_print_as_addresses_are_written() -> None:
@@ -133,7 +190,7 @@ def test_other_packets_are_left_out() -> None:
     for frame in (framed(bytes(udp), link="ethernet"), arp, b"", tcp_packet(b"")[:40]):
         segments, counts = read(frame)
         assert segments == []
-        assert counts == PacketCounts(others=1)
+        assert counts == PacketCounts(others=1, kinds=counts.kinds)
 
 
 def test_link_types_that_are_not_known_are_named() -> None:
