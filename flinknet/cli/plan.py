@@ -171,6 +171,7 @@ def plan(
         physical_plan_of,
     )
     from flinknet.graph.job_config import START_CONDITION
+    from flinknet.graph.placements import placement_bounds, shortage_in
     from flinknet.graph.tree import CHANNELS_MAX
 
     settings = _settings(define, flink_conf)
@@ -231,7 +232,7 @@ def plan(
     shown = {name: layers[name] for name in wanted}
     click.echo(_rendered(shown, form, CHANNELS_MAX if channels is None else channels))
     physical = layers.get("physical")
-    if isinstance(physical, PhysicalPlan) and physical.shortage():
+    if isinstance(physical, PhysicalPlan) and shortage_in(physical, placement_bounds(physical)):
         return EXIT_WOULD_NOT_START
     return 0
 

@@ -169,7 +169,7 @@ def _lines(
             f"{'unknown' if used is None else f'{used:,}':>9}"
             + "".join(f"{getattr(buffers, each):>16,}" for each in _BUFFERS)
         )
-    lines.append(f"  {now.buffers_in_words()}")
+    lines.append(f"  {buffers_in_words(now, placement_bounds(now))}")
     if planned is not None:
         lines += [
             "",

@@ -14,6 +14,7 @@ from typing import Any
 from .execution_graph import ExecutionGraph
 from .job_graph import JobGraph
 from .physical_plan import PhysicalPlan
+from .placements import PlacementBounds, placement_bounds, shortage_in, verdict
 from .stream_graph import StreamGraph
 from .type_information import type_name
 
@@ -149,7 +150,8 @@ def execution_document(graph: ExecutionGraph) -> dict[str, Any]:
 
 def physical_document(plan: PhysicalPlan) -> dict[str, Any]:
     """Tasks with partitions and gates, channels by TaskManager, connections, buffers."""
-    shortage = plan.shortage()
+    bounds = placement_bounds(plan)
+    shortage = shortage_in(plan, bounds)
     local, connections = plan.local_channels, plan.connections_total
     return {
         "job_name": plan.graph.job.name,
@@ -251,9 +253,20 @@ def physical_document(plan: PhysicalPlan) -> dict[str, Any]:
             }
             for each in plan.buffers()
         ],
+        "placements": placements_document(bounds),
         "would_start": shortage is None,
         "shortage": shortage,
-        "verdict": plan.verdict(),
+        "verdict": verdict(plan, bounds),
+    }
+
+
+def placements_document(bounds: PlacementBounds) -> dict[str, int]:
+    """Buffers of the most demanding TaskManager over the placements that Flink may choose."""
+    return {
+        "worst_needed_buffers": bounds.worst.needed_buffers,
+        "best_needed_buffers": bounds.best_buffers,
+        "wanted_buffers": bounds.fastest.wanted_buffers,
+        "most_buffers": bounds.most_buffers,
     }
 
 

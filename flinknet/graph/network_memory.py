@@ -27,6 +27,7 @@ class TaskManagerBuffers:
     """Network buffers of a TaskManager while a stage runs.
 
     Attributes:
+        task_manager: its number; -1 for any.
         total_buffers: available buffers.
         exclusive_buffers: reserved by remote channels at setup.
         required_buffers: guaranteed to the pools of partitions and gates.
@@ -41,6 +42,11 @@ class TaskManagerBuffers:
     required_buffers: int
     optional_buffers: int
     overdraft_buffers: int
+
+    @property
+    def name(self) -> str:
+        """The TaskManager, in a sentence."""
+        return "a TaskManager" if self.task_manager < 0 else f"TaskManager {self.task_manager}"
 
     @property
     def needed_buffers(self) -> int:
@@ -122,7 +128,7 @@ def shortage(buffers: Sequence[TaskManagerBuffers], network: NetworkConfig) -> s
     if worst.spare_buffers >= 0:
         return None
     return (
-        f"insufficient number of network buffers: TaskManager {worst.task_manager} requires"
+        f"insufficient number of network buffers: {worst.name} requires"
         f" {worst.needed_buffers} ({worst.exclusive_buffers} exclusive ones of channels and"
         f" {worst.required_buffers} of pools), but has {worst.total_buffers} of"
         f" {format_size_bytes(network.segment_size_bytes)};"
@@ -140,7 +146,7 @@ def below_full_speed(buffers: Sequence[TaskManagerBuffers], network: NetworkConf
     if worst.wanted_buffers <= worst.total_buffers:
         return None
     return (
-        f"TaskManager {worst.task_manager} has {worst.total_buffers} buffers of"
+        f"{worst.name} has {worst.total_buffers} buffers of"
         f" {format_size_bytes(network.segment_size_bytes)}, and its pools would use"
         f" {worst.wanted_buffers} at full speed; {_more_memory(worst.wanted_buffers, network)}"
     )

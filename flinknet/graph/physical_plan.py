@@ -25,12 +25,10 @@ from flinknet.core.wire.ids import (
     IntermediateDataSetID,
     ResultPartitionID,
 )
-from flinknet.units import human_bytes
 
 from .execution_graph import ConnectedEdge, ExecutionGraph, ExecutionJobVertex
 from .network_memory import (
     TaskManagerBuffers,
-    below_full_speed,
     buffers_by_task_manager,
     shortage,
     task_buffers,
@@ -308,25 +306,6 @@ class PhysicalPlan:
     def shortage(self) -> str | None:
         """Why the job would not start with the given memory, and the remedy; None if it would."""
         return shortage(self.buffers(), self.network)
-
-    def verdict(self) -> str:
-        """Whether the job would start with the given memory, and run at full speed."""
-        if why := self.shortage():
-            return f"the job would not start: {why}"
-        why = below_full_speed(self.buffers(), self.network)
-        return f"the job would start, but below full speed: {why}" if why else "the job would start"
-
-    def buffers_in_words(self) -> str:
-        """A sentence about the buffers of the most demanding TaskManager."""
-        each_manager = self.buffers()
-        least = max(each.needed_buffers for each in each_manager)
-        most = max(each.most_buffers for each in each_manager)
-        return (
-            f"a TaskManager needs at least {least} buffers"
-            f" ({human_bytes(least * self.network.segment_size_bytes)}),"
-            f" {max(each.wanted_buffers for each in each_manager)} for full speed, {most} with"
-            f" overdraft; {each_manager[0].total_buffers} are configured"
-        )
 
     def partition_pool(self, kind: ResultPartitionType, subpartitions: int) -> PoolSize:
         """Pool size of a partition. Blocking partitions are sorted in memory, as in Flink, unless

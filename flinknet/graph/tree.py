@@ -10,6 +10,7 @@ from flinknet.units import counted, format_duration_ns, format_size_bytes
 from .execution_graph import ConnectedEdge, ExecutionGraph
 from .job_graph import JobGraph
 from .physical_plan import PhysicalPlan
+from .placements import buffers_in_words, placement_bounds, verdict
 from .resources import UNKNOWN
 from .stream_graph import StreamEdge, StreamGraph
 
@@ -125,12 +126,12 @@ def physical_tree(plan: PhysicalPlan, channels_max: int = CHANNELS_MAX) -> str:
         "  ",
         "connections",
     ) or ["  none: every channel is local"]
-    size = format_size_bytes(plan.network.segment_size_bytes)
+    size, bounds = format_size_bytes(plan.network.segment_size_bytes), placement_bounds(plan)
     buffers = _table(_BUFFER_COLUMNS, _buffer_rows(plan))
     lines += ["", f"buffers of {size}", buffers[0]]
     lines += _shortened(buffers[1:], plan.task_managers, "  ", "TaskManagers")
-    lines += [f"  {line}" for line in (plan.buffers_in_words(), *_BUFFER_LEGEND)]
-    lines += ["", plan.verdict()]
+    lines += [f"  {line}" for line in (buffers_in_words(plan, bounds), *_BUFFER_LEGEND)]
+    lines += ["", verdict(plan, bounds)]
     return "\n".join(lines)
 
 
