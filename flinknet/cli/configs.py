@@ -190,7 +190,7 @@ def read_config(text: str) -> tuple[str, Settings]:
     """The name and settings of one configuration argument."""
     if text == "base":
         return text, Settings()
-    path = Path(text)
+    path = Path(text if Path(text).exists() else text.partition("#")[0])
     name, colon, assignments = text.partition(":")
     if colon and path.suffix in _SUFFIXES and "=" not in text and not path.exists():
         return name.strip(), read_config(assignments)[1]
@@ -200,7 +200,7 @@ def read_config(text: str) -> tuple[str, Settings]:
     if path.suffix == ".toml":
         return text, _read_toml(path)
     if path.suffix in _SUFFIXES:
-        network, warnings = flink.read_flink_conf(path)
+        network, warnings = flink.read_flink_conf(Path(text))
         if not network and not warnings:
             raise ConfigError(f"{path}: has no keys; to compare default settings, write base")
         return text, Settings(network, {}, (*warnings, *total_warning(path, network)))

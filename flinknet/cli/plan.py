@@ -69,8 +69,7 @@ _SECTIONS = {
     "--task-managers",
     type=WholeNumber(1),
     metavar="N",
-    help="Number of TaskManagers; with --rest, only together with --parallelism. [default: as many"
-    " as the job needs]",
+    help="Number of TaskManagers. [default: as many as the job needs]",
 )
 @click.option(
     "--slots",
@@ -105,9 +104,10 @@ _SECTIONS = {
 )
 @click.option(
     "--rest",
-    metavar="URL|DIR",
+    metavar="URL|DIR|FILE",
     help="Instead of JOB: the job that runs on a cluster, as Flink's REST API describes it, and the"
-    " network memory that it takes.",
+    " network memory that it takes. FILE: an answer to /jobs/ID, or a plan of Flink's web page or"
+    " `flink info`.",
 )
 @click.option("--rest-token-file", metavar="FILE", help=TOKEN_HELP)
 @click.option(
@@ -119,8 +119,9 @@ _SECTIONS = {
 @click.option(
     "--parallelism",
     metavar="N|VERTEX=N,…",
-    help="With --rest: the network memory at another parallelism; N applies to the vertices with"
-    " the most subtasks. TaskManagers are added or left out as the job then needs.",
+    help="With --rest: the network memory at another parallelism; N applies to all vertices but"
+    " those with one subtask and those that cannot have as many. A part of a vertex's name is"
+    " enough. TaskManagers are added or left out as the job then needs.",
 )
 def plan(
     job: Path | None,
@@ -175,6 +176,8 @@ def plan(
     from flinknet.graph.tree import CHANNELS_MAX
 
     settings = _settings(define, flink_conf)
+    if rest is None and job is not None and job.suffix == ".json":
+        rest, job = str(job), None
     if rest is not None:
         if job is not None or vertices is not None or layer is not None:
             raise ConfigError("--rest takes no JOB, no --vertices and no --layer; leave that out")

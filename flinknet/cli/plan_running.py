@@ -4,15 +4,17 @@ parallelism."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from flinknet.errors import ConfigError
-from flinknet.units import human_bytes
+from flinknet.units import counted, human_bytes
 
 if TYPE_CHECKING:
+    from flinknet.capture.rest.answers import RestAnswers
     from flinknet.core.wire.ids import JobVertexID
     from flinknet.graph import PhysicalPlan
     from flinknet.graph.job_config import JobConfig
@@ -45,34 +47,46 @@ def show_running_plan(
     Raises: ConfigError for a job or vertex that is not there; RemoteTransportError.
     """
     from flinknet.capture.rest import jobs as ask
+    from flinknet.capture.rest.answers import SavedJob
+    from flinknet.capture.rest.plans import PLAN
     from flinknet.graph.running_plan import other_plan, running_plan
 
     from .rest_options import answers_of
 
-    wanted_of = _wanted(parallelism)
-    if wanted_of is None and (task_managers is not None or slots is not None):
-        raise ConfigError("with --rest, --task-managers and --slots need --parallelism")
-    answers = answers_of(rest, token_file, None if save_to is None else Path(save_to))
-    chosen = _chosen(ask.read_jobs(answers), job)
-    managers = ask.read_task_managers(answers, with_memory=True)
-    config = _config(managers, ask.read_settings(answers), settings)
-    now = running_plan(chosen, config, managers)
-    planned = None
-    if wanted_of is not None:
-        wanted = chosen.with_parallelism(_parallelism(chosen, wanted_of))
+    answers: RestAnswers
+    if Path(rest).is_file():
+        answers = SavedJob(Path(rest))
+    else:
+        answers = answers_of(rest, token_file, None if save_to is None else Path(save_to))
+    chosen = _chosen(ask.read_jobs(answers, ask.read_job_as_placed), job)
+    managers = (
+        ask.read_task_managers(answers, with_memory=True) if answers.has("/taskmanagers") else ()
+    )
+    of_cluster = ask.read_settings(answers) if answers.has("/jobmanager/config") else {}
+    config = _config(managers, of_cluster, settings)
+    wanted, notes = _scaled(chosen, _wanted(parallelism))
+    now, planned = None, None
+    try:
+        now = running_plan(chosen, config, managers)
+    except ConfigError as error:
+        why = f"{error} (the job is {chosen.state})"
+        if not any(each.subtasks for each in chosen.vertices):
+            why = "no answer says where its tasks are"
+        if chosen.state != PLAN:
+            notes.insert(0, f"placed anew, not as it runs: {why}")
+    if now is None or parallelism is not None or task_managers or slots:
+        slots_now = max((each.slots for each in managers), default=config.task_slots)
         planned = other_plan(
-            wanted,
-            config,
-            task_managers=task_managers,
-            slots_per_task_manager=slots or now.slots_per_task_manager,
+            wanted, config, task_managers=task_managers, slots_per_task_manager=slots or slots_now
         )
+    shown = _Shown(chosen, managers, now, planned, tuple(notes))
     if as_json:
         from flinknet.report.export import dump
 
-        click.echo(dump(_document(chosen, managers, now, planned)), nl=False)
+        click.echo(dump(shown.document()), nl=False)
     else:
-        click.echo("\n".join(_lines(chosen, managers, now, planned)))
-    return planned is None or planned.shortage() is None
+        click.echo("\n".join(shown.lines()))
+    return shown.would_start
 
 
 def _chosen(jobs: Sequence[RunningJob], wanted: str | None) -> RunningJob:
@@ -125,61 +139,144 @@ def _wanted(text: str | None) -> list[tuple[str | None, int]] | None:
     return found
 
 
-def _parallelism(
-    job: RunningJob, wanted: Sequence[tuple[str | None, int]]
-) -> dict[JobVertexID, int]:
-    """New parallelism by vertex, where it changes."""
+def _scaled(
+    job: RunningJob, wanted: Sequence[tuple[str | None, int]] | None
+) -> tuple[RunningJob, list[str]]:
+    """The job at another parallelism, and what to know of it: which vertices stay, and why; which
+    exchanges change.
+
+    Raises: ConfigError for a name without a vertex, and more subtasks than a vertex may have.
+    """
+    from flinknet.core.producer.key_groups import default_max_parallelism
+
     highest = max(each.parallelism for each in job.vertices)
+    named = [name for name, _ in wanted or () if name is not None]
     found: dict[JobVertexID, int] = {}
-    for name, number in wanted:
-        if name is not None:
-            vertices = _named(job, name)
-        else:
-            vertices = [each for each in job.vertices if each.parallelism == highest]
-        found |= {each.id: number for each in vertices}
-    return found
+    notes = []
+    for name, number in wanted or ():
+        for each in job.vertices if name is None else _named(job, name):
+            is_given = 0 < each.max_parallelism != default_max_parallelism(each.parallelism)
+            if is_given and number > each.max_parallelism:
+                why = f"its maximum parallelism is {each.max_parallelism}"
+                if name is not None:
+                    raise ConfigError(f"--parallelism: {each.name} cannot have {number}: {why}")
+            elif name is None and each.parallelism == 1 < highest:
+                why = (
+                    f"it has one subtask; --parallelism '{number},{each.name}={number}' changes it"
+                )
+            else:
+                found[each.id] = number
+                continue
+            if not any(each in _named(job, other) for other in named):
+                notes.append(f"{each.name} stays at {each.parallelism}: {why}")
+    scaled = job.with_parallelism(found)
+    for (source, target, before), (_, _, after) in zip(job.edges(), scaled.edges(), strict=True):
+        if before != after:
+            notes.append(
+                f"{source.name} -> {target.name} becomes a rebalance: a forward exchange needs"
+                " equal parallelisms"
+            )
+    return scaled, notes
 
 
 def _named(job: RunningJob, name: str) -> list[RunningVertex]:
+    """The vertices of a name or an id, else the one with this part in its name."""
     found = [each for each in job.vertices if name in (each.name, str(each.id))]
     if not found:
-        names = ", ".join(each.name for each in job.vertices)
-        raise ConfigError(f"--parallelism: the job has no vertex {name!r}; it has {names}")
+        part = name.lower()
+        found = [each for each in job.vertices if part in each.name.lower()]
+        starts = [each for each in found if each.name.lower().startswith(part)]
+        found = starts if len(starts) == 1 else found
+        if len(found) != 1:
+            names = ", ".join(each.name for each in job.vertices)
+            what = (
+                f"several vertices match {name!r}" if found else f"the job has no vertex {name!r}"
+            )
+            raise ConfigError(f"--parallelism: {what}; it has {names}")
     return found
 
 
-def _lines(
-    job: RunningJob,
-    managers: Sequence[RunningTaskManager],
-    now: PhysicalPlan,
-    planned: PhysicalPlan | None,
-) -> list[str]:
-    size = now.network.segment_size_bytes
-    lines = [
-        f"{job.name} ({job.state}, {job.id[:8]}): {_vertices(job)}; {_channels(now)}",
-        "",
-        f"network buffers of {human_bytes(size)} as it runs",
-        f"  {'TaskManager':<24}{'in all':>9}{'in use':>9}"
-        + "".join(f"{each:>16}" for each in _BUFFERS.values()),
-    ]
-    for manager, buffers in zip(managers, now.buffers(), strict=True):
-        used = manager.network_segments_used
-        lines.append(
-            f"  {manager.id:<24}{buffers.total_buffers:>9,}"
-            f"{'unknown' if used is None else f'{used:,}':>9}"
-            + "".join(f"{getattr(buffers, each):>16,}" for each in _BUFFERS)
-        )
-    lines.append(f"  {buffers_in_words(now, placement_bounds(now))}")
-    if planned is not None:
-        lines += [
-            "",
-            f"planned: {_vertices(planned)} on {planned.task_managers} TaskManagers with"
-            f" {planned.slots_per_task_manager} slots each; {_channels(planned)}",
-            f"  {planned.buffers_in_words()}",
-            f"  {planned.verdict()}",
-        ]
-    lines.append("in use: by all jobs, while they run; a pool takes its buffers when it needs them")
-    return lines
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A job as it runs and as planned, each if it is known; and notes on the plan."""
+
+    job: RunningJob
+    managers: Sequence[RunningTaskManager]
+    now: PhysicalPlan | None
+    planned: PhysicalPlan | None
+    notes: tuple[str, ...]
+
+    @property
+    def would_start(self) -> bool:
+        """Whether the job would start as planned, else where it runs."""
+        from flinknet.graph.placements import placement_bounds, shortage_in
+
+        plan = self.planned or self.now
+        return plan is None or shortage_in(plan, placement_bounds(plan)) is None
+
+    def lines(self) -> list[str]:
+        """The text."""
+        from flinknet.capture.rest.plans import PLAN
+        from flinknet.graph.placements import buffers_in_words, placement_bounds, verdict
+
+        job, lines = self.job, []
+        of_cluster = "" if job.state == PLAN else f" ({job.state}, {job.id[:8]})"
+        head = f"{job.name}{of_cluster}: {_vertices(job)}"
+        if self.now is not None:
+            size, bounds = self.now.network.segment_size_bytes, placement_bounds(self.now)
+            lines += [
+                f"{head}; {_channels(self.now)}",
+                "",
+                f"network buffers of {human_bytes(size)} as it runs",
+                f"  {'TaskManager':<24}{'in all':>9}{'in use':>9}"
+                + "".join(f"{each:>16}" for each in _BUFFERS.values()),
+            ]
+            for manager, buffers in zip(self.managers, self.now.buffers(), strict=True):
+                used = manager.network_segments_used
+                lines.append(
+                    f"  {manager.id:<24}{buffers.total_buffers:>9,}"
+                    f"{'unknown' if used is None else f'{used:,}':>9}"
+                    + "".join(f"{getattr(buffers, each):>16,}" for each in _BUFFERS)
+                )
+            lines.append(f"  {buffers_in_words(self.now, bounds)}")
+            if bounds.worst.spare_buffers < 0:
+                lines.append(f"  started again, {verdict(self.now, bounds)}")
+        else:
+            lines.append(head)
+        if self.planned is not None:
+            bounds = placement_bounds(self.planned)
+            lines += [
+                "",
+                f"planned: {_vertices(self.planned)} on"
+                f" {counted(self.planned.task_managers, 'TaskManager')} with"
+                f" {counted(self.planned.slots_per_task_manager, 'slot')} each;"
+                f" {_channels(self.planned)}",
+                *(f"  {each}" for each in self.notes),
+                f"  {buffers_in_words(self.planned, bounds)}",
+                f"  {verdict(self.planned, bounds)}",
+            ]
+        if self.now is not None:
+            lines.append(
+                "in use: by all jobs, while they run; a pool takes its buffers when it needs them"
+            )
+        return lines
+
+    def document(self) -> dict[str, Any]:
+        """The JSON."""
+        running = None if self.now is None else _plan_document(self.now)
+        if running is not None:
+            running["task_managers"] = [
+                {"name": each.id, "used_buffers": each.network_segments_used, **buffers}
+                for each, buffers in zip(self.managers, running["task_managers"], strict=True)
+            ]
+        job = self.job
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "job": {"id": job.id, "name": job.name, "state": job.state},
+            "running": running,
+            "planned": None if self.planned is None else _plan_document(self.planned),
+            "notes": list(self.notes),
+        }
 
 
 def _vertices(of: RunningJob | PhysicalPlan) -> str:
@@ -187,36 +284,14 @@ def _vertices(of: RunningJob | PhysicalPlan) -> str:
 
 
 def _channels(plan: PhysicalPlan) -> str:
-    return f"{plan.channels_total:,} channels, {plan.local_channels:,} of them local"
-
-
-def _document(
-    job: RunningJob,
-    managers: Sequence[RunningTaskManager],
-    now: PhysicalPlan,
-    planned: PhysicalPlan | None,
-) -> dict[str, Any]:
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "job": {
-            "id": job.id,
-            "name": job.name,
-            "state": job.state,
-        },
-        "running": _plan_document(now)
-        | {
-            "task_managers": [
-                {"name": each.id, "used_buffers": each.network_segments_used, **buffers}
-                for each, buffers in zip(
-                    managers, _plan_document(now)["task_managers"], strict=True
-                )
-            ]
-        },
-        "planned": None if planned is None else _plan_document(planned),
-    }
+    return f"{counted(plan.channels_total, 'channel')}, {plan.local_channels:,} of them local"
 
 
 def _plan_document(plan: PhysicalPlan) -> dict[str, Any]:
+    from flinknet.graph.documents import placements_document
+    from flinknet.graph.placements import placement_bounds, shortage_in, verdict
+
+    bounds = placement_bounds(plan)
     return {
         "segment_size_bytes": plan.network.segment_size_bytes,
         "vertices": [
@@ -225,8 +300,9 @@ def _plan_document(plan: PhysicalPlan) -> dict[str, Any]:
         "channels": plan.channels_total,
         "local_channels": plan.local_channels,
         "slots_per_task_manager": plan.slots_per_task_manager,
-        "would_start": plan.shortage() is None,
-        "verdict": plan.verdict(),
+        "placements": placements_document(bounds),
+        "would_start": shortage_in(plan, bounds) is None,
+        "verdict": verdict(plan, bounds),
         "task_managers": [
             {"total_buffers": each.total_buffers} | {name: getattr(each, name) for name in _BUFFERS}
             for each in plan.buffers()

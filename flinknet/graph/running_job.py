@@ -5,6 +5,7 @@ Plain values: `capture.rest` creates them from the JobManager's answers, the pla
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from flinknet.core.wire.ids import JobVertexID
@@ -32,7 +33,7 @@ class RunningInput:
     Attributes:
         source: the producing vertex.
         ship_strategy: name of the partitioner, such as REBALANCE.
-        exchange: name of the partition type, such as pipelined_bounded.
+        exchange: name of the partition type, such as pipelined_bounded; empty if not reported.
     """
 
     source: JobVertexID
@@ -107,14 +108,26 @@ class RunningJob:
                     found.append((source, target, each))
         return found
 
-    def with_parallelism(self, parallelism: dict[JobVertexID, int]) -> RunningJob:
-        """The same job with other parallelisms; changed vertices are not placed."""
+    def with_parallelism(self, parallelism: Mapping[JobVertexID, int]) -> RunningJob:
+        """The same job with other parallelisms; changed vertices are not placed. As in Flink, a
+        forward exchange between unequal parallelisms is a rebalance.
+        """
+        changed = {each.id: parallelism.get(each.id, each.parallelism) for each in self.vertices}
         return replace(
             self,
             vertices=tuple(
-                replace(each, parallelism=parallelism[each.id], subtasks=())
-                if each.id in parallelism
-                else each
+                replace(
+                    each,
+                    parallelism=changed[each.id],
+                    subtasks=() if each.id in parallelism else each.subtasks,
+                    inputs=tuple(
+                        replace(one, ship_strategy="REBALANCE")
+                        if one.ship_strategy.upper() == "FORWARD"
+                        and changed.get(one.source) != changed[each.id]
+                        else one
+                        for one in each.inputs
+                    ),
+                )
                 for each in self.vertices
             ),
         )

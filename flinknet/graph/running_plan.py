@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from flinknet.core.producer.partition_type import ResultPartitionType
+from flinknet.core.producer.partition_type import ResultPartitionType, refusal_of
 from flinknet.core.wire.ids import ExecutionVertexID, IntermediateDataSetID, JobVertexID
 from flinknet.errors import ConfigError
 
@@ -18,7 +18,7 @@ from .job_config import JobConfig
 from .job_graph import JobGraph, JobVertex, SlotSharingGroup
 from .physical_plan import PhysicalPlan
 from .planning import physical_plan_of, placed_plan_of, stages_of
-from .running_job import RunningJob, RunningTaskManager
+from .running_job import RunningInput, RunningJob, RunningTaskManager
 from .slots import PlacedSlot, SharedSlot
 
 UNKNOWN_INVOKABLE = "unknown"
@@ -56,7 +56,7 @@ def job_graph_of_running(job: RunningJob, config: JobConfig) -> JobGraph:
                 made[each.source],
                 _data_set_id(vertex.id, number),
                 each.pattern,
-                _partition_type(each.exchange),
+                _partition_type(each, config, is_batch=job.is_batch),
                 each.ship_strategy,
                 is_broadcast=strategy == "BROADCAST",
                 is_forward=strategy == "FORWARD",
@@ -69,7 +69,7 @@ def running_plan(
 ) -> PhysicalPlan:
     """The plan of a job as it is placed; TaskManagers are numbered in the given order.
 
-    Raises: ConfigError while a task is not placed.
+    Raises: ConfigError while a task is not placed on one of them.
     """
     graph = job_graph_of_running(job, config)
     stage_of = stages_of(graph)
@@ -78,9 +78,8 @@ def running_plan(
     for vertex in job.vertices:
         for subtask, place in enumerate(vertex.task_managers):
             if place not in number_of:
-                raise ConfigError(
-                    f"{vertex.task_name(subtask)} has no place yet; ask again when the job runs"
-                )
+                where = f"was on {place}, which is lost" if place else "has no TaskManager"
+                raise ConfigError(f"{vertex.task_name(subtask)} {where}")
             group = vertex.slot_sharing_group
             own = slots.setdefault((number_of[place], group, stage_of[vertex.id]), [])
             slot = next((each for each in own if vertex.id not in each.subtasks), None)
@@ -123,8 +122,23 @@ def _data_set_id(vertex: JobVertexID, number: int) -> IntermediateDataSetID:
     return IntermediateDataSetID(hashlib.sha256(f"{vertex} {number}".encode()).digest()[:16])
 
 
-def _partition_type(exchange: str) -> ResultPartitionType:
+def _partition_type(
+    read: RunningInput, config: JobConfig, *, is_batch: bool
+) -> ResultPartitionType:
+    """The type of an exchange; one that is not reported is Flink's default.
+
+    Raises: ConfigError for a type that Flink or flinknet does not have.
+    """
+    name = read.exchange or ResultPartitionType.PIPELINED_BOUNDED.name
+    is_batch = is_batch or config.runtime_mode == "BATCH"
+    if not read.exchange and is_batch and not read.ship_strategy.upper().startswith("FORWARD"):
+        name = config.batch_shuffle_mode.removeprefix("ALL_EXCHANGES_").replace(
+            "PIPELINED", "PIPELINED_BOUNDED"
+        )
     try:
-        return ResultPartitionType[exchange.upper()]
+        kind = ResultPartitionType[name.upper()]
     except KeyError:
-        raise ConfigError(f"exchange {exchange!r} is not one of Flink's partition types") from None
+        raise ConfigError(f"exchange {name!r} is not one of Flink's partition types") from None
+    if kind in (ResultPartitionType.HYBRID_FULL, ResultPartitionType.HYBRID_SELECTIVE):
+        raise ConfigError(f"hybrid shuffle: {refusal_of(kind)}")
+    return kind

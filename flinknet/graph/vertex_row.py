@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from flinknet.options.keys import RUNTIME_MODE
+
 from .data_stream import DataStream
 from .environment import StreamExecutionEnvironment
 from .program import Program
@@ -15,7 +17,10 @@ def vertex_row(parallelism: Sequence[int], settings: Mapping[str, str]) -> Progr
     """The job with a vertex of each parallelism, from its source to its last vertex."""
     environment = StreamExecutionEnvironment(settings)
     first, *others = parallelism
-    stream: DataStream = environment.generate().set_parallelism(first).name("vertex 1")
+    records = 1 if settings.get(RUNTIME_MODE, "").upper() == "BATCH" else None  # it has to end
+    stream: DataStream = (
+        environment.generate(records=records).set_parallelism(first).name("vertex 1")
+    )
     for number, subtasks in enumerate(others, start=2):
         kept = stream.rebalance().filter(_keep)
         stream = kept.set_parallelism(subtasks).name(f"vertex {number}")

@@ -14,6 +14,7 @@ with a warning; deprecated keys work, with a warning that names their replacemen
     keys       Option, and finding one by any of its spellings
     values     one value: parsed by type and limits, and formatted
     files      config.yaml and flink-conf.yaml
+    resources  documents of Kubernetes with settings of Flink
     layers     settings from several places, sweeps
     memory     network memory from total sizes, as a TaskManager derives it
     network    from settings to NetworkConfig and back

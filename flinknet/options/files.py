@@ -14,8 +14,9 @@ from typing import Any
 from flinknet.errors import ConfigError
 from flinknet.results import RunWarning
 
-from .keys import FLINK_1, FLINK_2, PROCESS_SIZE, current_keys, is_of_network
+from .keys import FLINK_1, FLINK_2, current_keys, is_of_network
 from .layers import left_out, network_settings
+from .resources import CONFIG_MAP, chosen_resource, settings_of
 
 NODES_MAX = 20_000
 """The most values in a configuration; Flink has about 700 keys."""
@@ -42,8 +43,8 @@ _FLINK_KEY = re.compile(
 
 _ADVICE = "give the path of Flink's config.yaml"
 
-_QUANTITY = re.compile(r"(?<=\d)([KMGT])i$")
-"""The unit of a Kubernetes quantity, 2Gi, which Flink spells 2gb."""
+_TEMPLATE = re.compile(r"\{\{|\{%")
+"""Begins an expression of a template, as of Helm or Jinja."""
 
 _NULLS = frozenset(("", "~", "null", "Null", "NULL"))
 _INTEGER = re.compile(r"[+-]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
@@ -54,11 +55,6 @@ _BLANKS = "".join(map(chr, range(33)))
 """What Java's trim removes."""
 
 _BYTE_ORDER_MARK = "\ufeff"
-
-CONFIG_MAP = "ConfigMap"
-
-RESOURCES = ("FlinkDeployment", "FlinkSessionJob")
-"""Kinds of the Flink Kubernetes operator, whose settings are below `spec.flinkConfiguration`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +74,24 @@ def read_flink_conf(
     Keys of other parts (JobManager, state, metrics …) are ignored, and a warning names them.
 
     Args:
-        release: of Flink; None: 1.20 for a flink-conf.yaml, which no later release reads, else 2.3.
+        path: of the file; with `#NAME`, the resource of this name in a file of several.
+        release: of Flink; None: 1.20 for a flink-conf.yaml, which no later release reads, and for
+            a resource whose flinkVersion is 1.x, else 2.3.
 
     Raises: ConfigError for a file that cannot be read, or that Flink refuses.
     """
-    read = _read(path, _text_of(path), path.name)
+    file, _, resource = str(path).partition("#")
+    path = path if path.exists() else Path(file)
+    read = _read(path, _text_of(path), resource or None)
+    known = {key for key in read.settings if key in current_keys() or is_of_network(key)}
+    if any(_TEMPLATE.search(read.settings[key]) for key in known):
+        raise _template(path)
     _check_is_of_flink(path, read.settings)
     try:
         layer, warnings = network_settings(read.settings, release or read.release)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
-    others = [key for key in read.settings if key not in current_keys() and not is_of_network(key)]
+    others = [key for key in read.settings if key not in known]
     merged = [key for key in others if MERGE_KEY in key.split(".")]
     others = [key for key in others if key not in merged]
     return layer, (
@@ -151,44 +154,68 @@ def _problem(error: Exception) -> str:
     return f"line {mark.line + 1}, column {mark.column + 1}: {problem}"
 
 
-def _read(path: Path, text: str, name: str, *, is_of_map: bool = False) -> _Read:
-    """What a file of this name holds."""
-    if name == LEGACY_NAME:
+def _read(path: Path, text: str, resource: str | None) -> _Read:
+    """What a file holds.
+
+    Args:
+        resource: name of the resource to read, in a file of several.
+    """
+    if path.name == LEGACY_NAME:
         return _read_lines(text)
-    return _read_yaml(path, text, is_of_map=is_of_map)
+    documents = _documents(path, text)
+    chosen = chosen_resource(str(path), [each for each, _ in documents], resource)
+    if chosen is None:
+        return _configuration(path, documents)
+    if chosen["kind"] != CONFIG_MAP:
+        settings, version = settings_of(str(path), chosen)
+        is_flink_1 = version is not None and version.startswith("1.")
+        return _Read(dict(flatten(settings)), FLINK_1 if is_flink_1 else FLINK_2)
+    data = chosen.get("data")
+    for name in (CONFIG_NAME, LEGACY_NAME):
+        if isinstance(data, dict) and isinstance(held := data.get(name), str):
+            if name == LEGACY_NAME:
+                return _read_lines(held)
+            return _configuration(path, _documents(path, held))
+    raise ConfigError(f"{path}: a {CONFIG_MAP} without data.{CONFIG_NAME} or data.{LEGACY_NAME}")
 
 
-def _read_yaml(path: Path, text: str, *, is_of_map: bool) -> _Read:
-    """What a YAML document, or a ConfigMap's, which is no resource, holds; its scalars are those of
-    YAML 1.2's core schema, as texts.
+def _documents(path: Path, text: str) -> list[tuple[Any, Any]]:
+    """The documents of a YAML file but empty ones, each with the mark of a value that is null;
+    their scalars are those of YAML 1.2's core schema, as texts.
     """
     import yaml
 
+    documents = []
     try:
         loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)(text)
-        root = loader.get_single_node()
-        unset = _check_nodes(root)
-        document = None if root is None else loader.construct_document(root)
-        _check_size(document)
+        while loader.check_node():
+            root = loader.get_node()
+            unset = _check_nodes(root)
+            documents.append((loader.construct_document(root), unset))
+            _check_size([each for each, _ in documents])
     except (yaml.YAMLError, RecursionError, ValueError) as error:
+        if _TEMPLATE.search(text):
+            raise _template(path) from None
         raise ConfigError(
             f"{path}: cannot be read as Flink's config.yaml: {_problem(error)}"
         ) from None
-    if document is None:
+    return [each for each in documents if each[0] not in (None, "")]
+
+
+def _configuration(path: Path, documents: Sequence[tuple[Any, Any]]) -> _Read:
+    """What a config.yaml holds, which has one document. Raises: ConfigError for another."""
+    if not documents:
         return _Read({})
+    if len(documents) > 1:
+        raise ConfigError(
+            f"{path}: has {len(documents)} documents, and Flink reads a config.yaml of one; remove"
+            " the others"
+        )
+    document, unset = documents[0]
     if not isinstance(document, dict):
         raise ConfigError(f"{path}: holds no keys; lines of the form `key: value` are expected")
-    kind = document.get("kind")
-    if kind == CONFIG_MAP and not is_of_map:
-        return _read_config_map(path, document)
-    if kind in RESOURCES and not is_of_map:
-        return _Read(_read_resource(path, document))
-    if kind is not None:
-        known = ", ".join((*RESOURCES, CONFIG_MAP))
-        raise ConfigError(
-            f"{path}: a resource of kind {kind} has no configuration of Flink; these are read:"
-            f" {known}, or a config.yaml itself"
-        )
+    if kind := document.get("kind"):
+        raise ConfigError(f"{path}: a resource of kind {kind} is not a configuration of Flink")
     if unset is not None:
         raise ConfigError(
             f"{path}: line {unset.line + 1}: a key without a value, which Flink refuses; give it"
@@ -197,33 +224,11 @@ def _read_yaml(path: Path, text: str, *, is_of_map: bool) -> _Read:
     return _Read(dict(flatten(document)))
 
 
-def _read_config_map(path: Path, resource: Mapping[str, Any]) -> _Read:
-    """Keys and texts of the configuration file in a ConfigMap."""
-    data = resource.get("data")
-    for name in (CONFIG_NAME, LEGACY_NAME):
-        if isinstance(data, dict) and isinstance(text := data.get(name), str):
-            return _read(path, text, name, is_of_map=True)
-    raise ConfigError(f"{path}: a {CONFIG_MAP} without data.{CONFIG_NAME} or data.{LEGACY_NAME}")
-
-
-def _read_resource(path: Path, resource: Mapping[str, Any]) -> dict[str, str]:
-    """Flink's settings in a resource of the operator, which takes the size of a TaskManager's
-    process from the pod (FlinkConfigBuilder.setResource).
-    """
-    spec = resource.get("spec")
-    found = spec.get("flinkConfiguration") if isinstance(spec, dict) else None
-    if not isinstance(found, dict):
-        raise ConfigError(
-            f"{path}: a {resource['kind']} without settings: spec.flinkConfiguration must have"
-            " lines of the form `key: value`"
-        )
-    read = dict(flatten(found))
-    node: Any = spec
-    for name in ("taskManager", "resource", "memory"):
-        node = node.get(name) if isinstance(node, dict) else None
-    if isinstance(node, str) and node:
-        read[PROCESS_SIZE] = _QUANTITY.sub(r"\1b", node)
-    return read
+def _template(path: Path) -> ConfigError:
+    return ConfigError(
+        f"{path}: a template; render it first, for example with `helm template`, and give the"
+        " result"
+    )
 
 
 def _check_nodes(root: Any) -> Any:

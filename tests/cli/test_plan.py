@@ -305,6 +305,79 @@ def test_keys_that_a_cluster_ignores_do_not_refuse_it(flinknet: Flinknet, tmp_pa
     ]
 
 
+REST = Path(__file__).parents[1] / "capture" / "rest" / "plans"
+
+
+def planned(result: Result) -> dict[str, int]:
+    """Parallelism of each vertex, as planned."""
+    assert result.exit_code == 0, result.output
+    vertices = json.loads(result.stdout)["planned"]["vertices"]
+    return {each["name"]: each["parallelism"] for each in vertices}
+
+
+@pytest.mark.parametrize(
+    ("name", "parallelism", "expected"),
+    [
+        ("restarting", None, {"A": 2, "B": 2}),
+        ("restarting", "16", {"A": 16, "B": 16}),
+        ("curl-only", "16", {"A": 16, "B": 16}),
+        ("curl-only/jobs/9dd4e461268c8034f5c8564e155c67a6.json", "b=3", {"A": 2, "B": 3}),
+        ("plan.json", "16", {"Source: numbers": 16, "Sum": 16}),
+        ("info.txt", "num=8", {"Source: numbers -> Map": 8, "Sum": 16, "Sink: out": 1}),
+        ("info.txt", "8", {"Source: numbers -> Map": 8, "Sum": 8, "Sink: out": 1}),
+        ("page.json", "sum=2", {"Source: numbers": 4, "Sum -> Map": 2}),
+    ],
+)
+def test_a_job_is_planned_without_its_places(
+    flinknet: Flinknet, name: str, parallelism: str | None, expected: dict[str, int]
+) -> None:
+    wanted = () if parallelism is None else ("--parallelism", parallelism)
+    result = flinknet("plan", "--rest", REST / name, *wanted, "--slots", 4, "--format", "json")
+    assert planned(result) == expected
+    assert json.loads(result.stdout)["running"] is None
+
+
+def test_a_plan_in_place_of_a_program_is_planned(flinknet: Flinknet) -> None:
+    result = flinknet("plan", REST / "plan.json", "--slots", 16)
+    assert (result.exit_code, result.stdout.splitlines()[0]) == (
+        0,
+        "plan: Source: numbers x 4, Sum x 16",
+    )
+    batch = flinknet("plan", REST / "plan.json", "-D", "execution.runtime-mode=BATCH")
+    assert "a TaskManager needs at least 512 buffers (16.0 MiB), " in batch.stdout
+
+
+def test_what_stays_at_another_parallelism_is_said(flinknet: Flinknet) -> None:
+    lines = flinknet("plan", "--rest", REST / "info.txt", "--parallelism", "8").stdout
+    assert (
+        "Sink: out stays at 1: it has one subtask; --parallelism '8,Sink: out=8' changes" in lines
+    )
+    lines = flinknet("plan", "--rest", REST / "page.json", "--parallelism", "sum=2").stdout
+    assert "Source: numbers -> Sum -> Map becomes a rebalance: a forward exchange needs" in lines
+    lines = flinknet("plan", "--rest", REST / "restarting", "--parallelism", "A=4").stdout
+    assert (
+        "placed anew, not as it runs: A (1/2) has no TaskManager (the job is RESTARTING)" in lines
+    )
+
+
+def test_a_vertex_has_no_more_subtasks_than_its_maximum(flinknet: Flinknet) -> None:
+    answer = json.loads(next((REST / "curl-only" / "jobs").glob("[0-9a-f]*.json")).read_text())
+    answer["vertices"][0]["maxParallelism"] = 4
+    Path("job.json").write_text(json.dumps(answer))
+    result = flinknet("plan", "job.json", "--parallelism", "16")
+    assert "  A stays at 2: its maximum parallelism is 4\n" in result.stdout
+    refused = flinknet("plan", "job.json", "--parallelism", "16,A=16")
+    assert (refused.exit_code, "A cannot have 16: its maximum" in refused.stderr) == (2, True)
+
+
+def test_a_job_without_a_program_is_planned_as_batch(flinknet: Flinknet) -> None:
+    batch = ("-D", "execution.runtime-mode=BATCH")
+    result = flinknet("plan", "--vertices", "64,64", *batch)
+    assert (result.exit_code, "2 stages" in result.stdout) == (0, True)
+    result = flinknet("plan", "--rest", REST / "restarting", "--parallelism", "16", *batch)
+    assert result.exit_code == 0
+
+
 def test_a_running_job_that_would_not_start_says_what_would_do(flinknet: Flinknet) -> None:
     memory = "taskmanager.memory.network"
     sizes = ("-D", f"{memory}.min=1mb", "-D", f"{memory}.max=1mb")
@@ -329,6 +402,9 @@ def test_a_running_job_that_would_not_start_says_what_would_do(flinknet: Flinkne
         (("--rest", JOBS), "holds no saved answers"),
         (("--rest", SAVED, "--job-name", "other"), "there are: exchange"),
         (("--rest", SAVED, "--parallelism", "map=2"), "it has Source: source, sink"),
+        (("--rest", SAVED, "--parallelism", "s=2"), "several vertices match 's'"),
+        (("--rest", JOBS / "shuffle.py"), "neither an answer of Flink's REST API about a job nor"),
+        (("--rest", REST / "hybrid.json"), "hybrid shuffle: flinknet makes no partitions of type"),
         (("--rest", SAVED, "--parallelism", "0"), "is not a number of subtasks"),
         (("--rest", SAVED, "--layer", "job"), "takes no JOB, no --vertices and no --layer"),
         (

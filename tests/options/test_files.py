@@ -8,6 +8,7 @@ import pytest
 
 from flinknet.errors import ConfigError
 from flinknet.options import read_flink_conf
+from flinknet.units import parse_size_bytes
 
 TIMEOUT = "execution.buffer-timeout.interval"
 SEGMENT = "taskmanager.memory.segment-size"
@@ -210,20 +211,108 @@ def test_a_resource_of_the_operator_has_its_settings_below_its_spec(
     assert warning.text == f"{path}: ignored by flinknet, not network keys: rest.port"
 
 
+DEPLOYMENT = "kind: FlinkDeployment\nmetadata: {name: orders}\n"
+PROCESS = "taskmanager.memory.process.size"
+
+
 @pytest.mark.parametrize(
-    ("memory", "size"), [("4096m", "4096m"), ("2Gi", "2Gb"), ('"1073741824"', "1073741824")]
+    ("pod", "size"),
+    [
+        ("resource: {memory: 4096m, cpu: 1}", "4096m"),
+        ("resource: {memory: 2Gi}", "2 gb"),
+        ('resource: {memory: "1073741824"}', "1073741824"),
+        ("resource: {memory: 2G}", "2G"),  # Flink's unit, 2 GiB
+        ("resource: {memory: 0.5 Gi}", "512 mb"),
+        ("resource: {memory: 4e9}", "4 gb"),
+        ("resource: {memory: 1Ti}", "1 tb"),
+        ("resources: {requests: {memory: 4Gi}, limits: {memory: 6Gi}}", "4 gb"),
+        ("resources: {limits: {memory: 6Gi}}", "6 gb"),
+        ("resources: {requests: {memory: 2048m}}", "2048m"),
+        ("resource: {memory: 1g}\n    resources: {limits: {memory: 6Gi}}", "6 gb"),
+        ("resource: {memory: 1g}\n    resources: {requests: {}}", "1g"),
+        ("resource: {memory: 3g}\n    resources: {requests: {cpu: 1}}", "1g"),
+    ],
 )
-def test_the_memory_of_a_resource_is_the_size_of_the_process(
-    tmp_path: Path, memory: str, size: str
+def test_the_memory_of_a_pod_is_the_size_of_the_process(
+    tmp_path: Path, pod: str, size: str
 ) -> None:
     text = (
-        "kind: FlinkDeployment\nspec:\n"
-        "  flinkConfiguration: {taskmanager.memory.process.size: 1g}\n"
-        f"  taskManager:\n    resource: {{memory: {memory}, cpu: 1}}\n"
+        f"{DEPLOYMENT}spec:\n  flinkConfiguration: {{{PROCESS}: 1g}}\n  taskManager:\n    {pod}\n"
     )
     settings, warnings = read_flink_conf(write(tmp_path, text))
-    assert settings == {"taskmanager.memory.process.size": size}
-    assert warnings == ()
+    assert (parse_size_bytes(settings[PROCESS], ""), warnings) == (
+        parse_size_bytes(size, "") if "4e9" not in pod else 4_000_000_000,
+        (),
+    )
+
+
+@pytest.mark.parametrize(("version", "counts"), [("v1_20", True), ("v2_2", False)])
+def test_the_release_of_a_resource_says_whose_rules_hold(
+    tmp_path: Path, version: str, counts: bool
+) -> None:
+    keys = "{taskmanager.network.numberOfBuffers: 8192}"
+    text = f"{DEPLOYMENT}spec: {{flinkVersion: {version}, flinkConfiguration: {keys}}}\n"
+    settings, _ = read_flink_conf(write(tmp_path, text))
+    assert bool(settings) is counts
+
+
+def test_the_memory_of_a_pod_that_is_no_size_is_refused(tmp_path: Path) -> None:
+    text = f"{DEPLOYMENT}spec: {{taskManager: {{resource: {{memory: plenty}}}}}}\n"
+    with pytest.raises(ConfigError, match="'plenty' is not a size; write 4096m or 4Gi"):
+        read_flink_conf(write(tmp_path, text))
+
+
+SPEC = f"{{flinkConfiguration: {{{TIMEOUT}: 5 ms}}}}"
+SERVICE = "kind: Service\nspec: {ports: [{port: 8081}]}\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{DEPLOYMENT}spec: {SPEC}\n---\n{SERVICE}---\n",
+        f"---\n{SERVICE}---\n{DEPLOYMENT}spec: {SPEC}\n",
+        f"{DEPLOYMENT}spec: {SPEC}\n---\nkind: FlinkSessionJob\nspec: {SPEC}\n",
+        f"kind: ConfigMap\ndata: {{config.yaml: 'a: b'}}\n---\n{DEPLOYMENT}spec: {SPEC}\n",
+        f"kind: FlinkBlueGreenDeployment\nspec: {{template: {{spec: {SPEC}}}}}\n",
+        f"kind: List\nitems: [{{kind: FlinkDeployment, spec: {SPEC}}}, {{kind: Service}}]\n",
+        f"kind: FlinkDeploymentList\nitems: [{{kind: FlinkDeployment, spec: {SPEC}}}]\n",
+    ],
+)
+def test_the_resource_with_settings_is_found_among_others(tmp_path: Path, text: str) -> None:
+    assert read_flink_conf(write(tmp_path, text))[0] == {TIMEOUT: "5 ms"}
+
+
+def test_of_several_resources_one_is_chosen_by_its_name(tmp_path: Path) -> None:
+    other = f"kind: FlinkDeployment\nmetadata: {{name: payments}}\nspec: {SPEC}\n"
+    path = write(tmp_path, f"{DEPLOYMENT}spec: {SPEC.replace('5', '7')}\n---\n{other}")
+    with pytest.raises(ConfigError) as raised:
+        read_flink_conf(path)
+    assert str(raised.value) == (
+        f"{path}: several resources with settings of Flink: FlinkDeployment orders, FlinkDeployment"
+        f" payments; choose one by its name: {path}#orders"
+    )
+    assert read_flink_conf(Path(f"{path}#payments"))[0] == {TIMEOUT: "5 ms"}
+    with pytest.raises(ConfigError, match="no sales among its resources with settings of Flink"):
+        read_flink_conf(Path(f"{path}#sales"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{DEPLOYMENT}spec:\n  taskManager:\n    resource: {{memory: {{{{ .Values.memory }}}}}}\n",
+        f"{TIMEOUT}: {{{{ timeout }}}}\n",
+        f'{TIMEOUT}: "{{{{ timeout }}}}"\n',
+        "{{- if .Values.flink }}\na: b\n{{- end }}\n",
+    ],
+)
+def test_a_template_is_to_be_rendered_first(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ConfigError, match="a template; render it first"):
+        read_flink_conf(write(tmp_path, text))
+
+
+def test_a_configuration_of_two_documents_is_refused_as_by_flink(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="has 2 documents, and Flink reads"):
+        read_flink_conf(write(tmp_path, f"{TIMEOUT}: 5 ms\n---\na: b\n"))
 
 
 @pytest.mark.parametrize(

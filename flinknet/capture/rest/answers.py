@@ -17,12 +17,17 @@ from urllib.request import HTTPRedirectHandler, OpenerDirector, Request, build_o
 
 from flinknet.errors import ConfigError, RemoteTransportError
 
+from .plans import job_answer
+
 TIMEOUT_S = 10.0
 
 ANSWER_BYTES_MAX = 64 << 20
 """No answer about a job is longer."""
 
 OVERVIEW = "/jobs/overview"
+
+NOT_AS_FLINK = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
+"""What comes of reading an answer that is described otherwise than Flink does."""
 
 _SAFE = "/?&=,:.-_~"
 """Stand in a path as they are."""
@@ -69,6 +74,10 @@ class HttpAnswers:
     def name(self) -> str:
         """The URL."""
         return self._url
+
+    def has(self, path: str) -> bool:
+        """Whether there may be an answer to a path."""
+        return True
 
     def get(self, path: str) -> Any:
         """The answer to a path, decoded.
@@ -119,6 +128,10 @@ class SavedAnswers:
         """Its path."""
         return str(self._directory)
 
+    def has(self, path: str) -> bool:
+        """Whether the answer to a path was saved."""
+        return _file_of(self._directory, path).is_file()
+
     def get(self, path: str) -> Any:
         """The answer to a path, decoded; see `HttpAnswers.get`."""
         file = _file_of(self._directory, path.partition("?")[0])
@@ -131,7 +144,37 @@ class SavedAnswers:
         return _decoded(body, f"{file} is not JSON; save the answers again with {_SAVE}")
 
 
-RestAnswers = HttpAnswers | SavedAnswers
+class SavedJob:
+    """One answer about a job: a saved one to /jobs/ID, or a plan of a job (see `plans`).
+
+    Raises: ConfigError if the file is neither.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self.name = str(file)
+        try:
+            job = job_answer(file.read_text(encoding="utf-8"), file.stem)
+        except OSError as error:
+            raise ConfigError(f"--rest: {file}: cannot be read ({error.strerror})") from None
+        except (*NOT_AS_FLINK, RecursionError):
+            raise ConfigError(
+                f"--rest: {file} is neither an answer of Flink's REST API about a job nor a plan of"
+                " one; save it with `curl URL/jobs/ID > job.json`, or give what `flink info` prints"
+            ) from None
+        self._answers: dict[str, Any] = {OVERVIEW: {"jobs": [job]}, f"/jobs/{job['jid']}": job}
+
+    def has(self, path: str) -> bool:
+        """Whether it is the answer to a path."""
+        return path in self._answers
+
+    def get(self, path: str) -> Any:
+        """The answer to a path. Raises: RemoteTransportError for any other."""
+        if not self.has(path):
+            raise RemoteTransportError(f"--rest: {self.name} has no answer to {path}")
+        return self._answers[path]
+
+
+RestAnswers = HttpAnswers | SavedAnswers | SavedJob
 """Where answers come from."""
 
 

@@ -7,7 +7,7 @@ look like Flink's answer is refused, for it comes from outside.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from flinknet.graph.running_job import (
     RunningVertex,
 )
 
-from .answers import OVERVIEW, RestAnswers
+from .answers import NOT_AS_FLINK, OVERVIEW, RestAnswers
 
 ENDED = frozenset({"FINISHED", "FAILED", "CANCELED", "SUSPENDED"})
 """States of a job that runs no longer."""
@@ -35,9 +35,6 @@ NAME_CHARACTERS_MAX = 80
 _HEX_ID = re.compile(r"[0-9a-f]{32}")
 
 Answer = Mapping[str, Any]
-
-NOT_AS_FLINK = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
-"""What comes of reading an answer that is described otherwise than Flink does."""
 
 
 def job_overviews(answers: RestAnswers) -> list[Answer]:
@@ -69,7 +66,11 @@ def read_job(answers: RestAnswers, job_id: str) -> RunningJob:
 
 def vertex_details(answers: RestAnswers, job_id: str, vertex: RunningVertex) -> list[Answer]:
     """What the JobManager says of each subtask of a vertex."""
-    return _objects(answers, f"/jobs/{job_id}/vertices/{vertex.id}", "subtasks")
+    return _objects(answers, _details_of(job_id, vertex), "subtasks")
+
+
+def _details_of(job_id: str, vertex: RunningVertex) -> str:
+    return f"/jobs/{job_id}/vertices/{vertex.id}"
 
 
 def placed(vertex: RunningVertex, details: Sequence[Answer]) -> RunningVertex:
@@ -105,11 +106,31 @@ def read_placed_job(answers: RestAnswers, job_id: str) -> RunningJob:
     )
 
 
-def read_jobs(answers: RestAnswers) -> tuple[RunningJob, ...]:
-    """The jobs that run, with their places; those that ended last if none does."""
+def read_job_as_placed(answers: RestAnswers, job_id: str) -> RunningJob:
+    """A job with the places of its subtasks as far as there are answers about them."""
+    job = read_job(answers, job_id)
+    return replace(
+        job,
+        vertices=tuple(
+            placed(each, vertex_details(answers, job.id, each))
+            if answers.has(_details_of(job.id, each))
+            else each
+            for each in job.vertices
+        ),
+    )
+
+
+def read_jobs(
+    answers: RestAnswers, read: Callable[[RestAnswers, str], RunningJob] = read_placed_job
+) -> tuple[RunningJob, ...]:
+    """The jobs that run, with their places; those that ended last if none does.
+
+    Args:
+        read: reads one of them, by its id.
+    """
     known = job_overviews(answers)
     wanted = [each for each in known if str(each.get("state")) not in ENDED] or known
-    return tuple(read_placed_job(answers, hex_id(each.get("jid"))) for each in wanted)
+    return tuple(read(answers, hex_id(each.get("jid"))) for each in wanted)
 
 
 def read_task_managers(
@@ -150,7 +171,10 @@ def read_settings(answers: RestAnswers) -> dict[str, str]:
 
 
 def _with_memory(answers: RestAnswers, of: RunningTaskManager) -> RunningTaskManager:
-    found = answers.get(f"/taskmanagers/{of.id}")
+    path = f"/taskmanagers/{of.id}"
+    if not answers.has(path):
+        return of
+    found = answers.get(path)
     memory, metrics = (_part(found, name) for name in ("memoryConfiguration", "metrics"))
     return replace(
         of,
@@ -197,7 +221,7 @@ def _vertex(answer: Answer, nodes: Mapping[str, Answer]) -> RunningVertex:
             RunningInput(
                 _vertex_id(each["id"]),
                 printable(str(each.get("ship_strategy", ""))),
-                str(each.get("exchange", "pipelined_bounded")).lower(),
+                str(each.get("exchange", "")).lower(),
             )
             for each in sorted(node.get("inputs") or (), key=lambda each: int(each["num"]))
         ),

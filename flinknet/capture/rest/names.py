@@ -205,7 +205,7 @@ def _edge(index: int, source: int, target: int, edge: Edge | None, recorded: int
         "source": source,
         "target": target,
         "partitioner": "unknown" if edge is None else edge[2].ship_strategy.lower(),
-        "partition_type": "unknown" if edge is None else edge[2].exchange,
+        "partition_type": "unknown" if edge is None else edge[2].exchange or "pipelined_bounded",
         "channels": channels,
         "local_channels": local,
     }

@@ -16,8 +16,8 @@ from flinknet.graph.running_job import RunningTaskManager
 from flinknet.trace.manifest import JOB_MANAGER
 
 from ..stated import Layer, Stated, is_sound
-from .answers import RestAnswers
-from .jobs import NOT_AS_FLINK, read_settings, read_task_managers
+from .answers import NOT_AS_FLINK, RestAnswers
+from .jobs import read_settings, read_task_managers
 
 TASK_MANAGERS: Final = "TaskManagers"
 """Who reported a setting, besides JOB_MANAGER and JOB."""
