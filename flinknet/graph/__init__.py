@@ -21,7 +21,8 @@
                                 attempts and states; failover: what restarts together;
                                 wiring: which subpartition each consumer reads
     physical_plan               slots, local and remote channels, TCP connections, buffers;
-                                planning builds it, with slots and network_memory
+                                planning builds it, with slots and network_memory;
+                                placements: buffers over all placements that Flink may choose
     running_job, running_plan   a job of a real Flink, and its plan; traffic: channels between
                                 TaskManagers; lineage: inputs of vertices, from ids alone
     tree, documents             each layer as text, and as JSON; picture: as boxes and arrows,

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 from flinknet.errors import ConfigError
@@ -36,7 +35,7 @@ _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(?:([KMGTP])(I?)|E(\d+))?B?")
 
 
 def chosen_resource(
-    path: Path, documents: Sequence[Any], name: str | None
+    path: str, documents: Sequence[Any], name: str | None
 ) -> Mapping[str, Any] | None:
     """The document with settings of Flink; None if there are no resources.
 
@@ -68,7 +67,7 @@ def chosen_resource(
     )
 
 
-def settings_of(path: Path, resource: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
+def settings_of(path: str, resource: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
     """Flink's settings in a resource of the operator, and its release, such as 2.2.
 
     The operator takes the size of a TaskManager's process from the pod, whatever the settings say
@@ -122,7 +121,7 @@ def _memory(task_manager: Any) -> str | None:
     return next((each for each in found if isinstance(each, str) and each), None)
 
 
-def _size(path: Path, text: str) -> str:
+def _size(path: str, text: str) -> str:
     """A size in Flink's spelling: read by Flink, where 2G is 2 GiB, else as a quantity of
     Kubernetes (ResourceConfigUtils.parseResourceMemoryString)."""
     if _FLINK_SIZE.fullmatch(text):

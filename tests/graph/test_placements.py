@@ -76,13 +76,13 @@ def test_the_bounds_are_those_of_all_placements(seed: int, mode: str) -> None:
 def exchange(size: str) -> PhysicalPlan:
     """Sources x 2, maps x 2, sinks x 3 on two TaskManagers with two slots and this memory each."""
     ids = [JobVertexID(bytes([each]) * 16) for each in (1, 2, 3)]
-    inputs = [(), (ids[0], "HASH"), (ids[1], "REBALANCE")]
+    inputs: list[tuple[RunningInput, ...]] = [
+        (),
+        (RunningInput(ids[0], "HASH", "pipelined_bounded"),),
+        (RunningInput(ids[1], "REBALANCE", "pipelined_bounded"),),
+    ]
     vertices = tuple(
-        RunningVertex(
-            *(own, str(own), parallelism, 128),
-            (RunningInput(*read, "pipelined_bounded"),) if read else (),
-            (),
-        )
+        RunningVertex(own, str(own), parallelism, 128, read, ())
         for own, read, parallelism in zip(ids, inputs, (2, 2, 3), strict=True)
     )
     job = RunningJob("00", "exchange", "RUNNING", False, 0, vertices)

@@ -60,7 +60,7 @@ def _chained(operators: Mapping[int, Mapping[str, Any]]) -> list[dict[str, Any]]
     head_of: dict[int, int] = {}
     for number in sorted(operators):
         operator = operators[number]
-        inputs = operator.get("predecessors") or ()
+        inputs: Sequence[Mapping[str, Any]] = operator.get("predecessors") or ()
         before = int(inputs[0]["id"]) if inputs else number
         if (
             len(inputs) == 1

@@ -17,10 +17,9 @@ from typing import Any
 from flinknet.errors import RemoteTransportError
 from flinknet.graph.running_job import RunningJob, RunningTaskManager, RunningVertex
 
-from .answers import RestAnswers
+from .answers import NOT_AS_FLINK, RestAnswers
 from .jobs import (
     ENDED,
-    NOT_AS_FLINK,
     hex_id,
     job_overviews,
     path_segment,
