@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 from collections.abc import Iterator
-from contextlib import suppress
+from dataclasses import dataclass
 
 from flinknet.errors import LocalTransportError
 
@@ -14,11 +14,24 @@ _OF_THE_PORT = (errno.EADDRINUSE, errno.EACCES)
 
 _REQUEST_BYTES_MAX = 16 * 1024
 _CONNECTIONS_MAX = 32
-_PATIENCE = 50
-"""Calls of `poll` before a connection without a request is closed."""
+_WAITING_MAX = 128
+"""Connections accepted in one call of `poll`, and waiting in the kernel."""
 
-_SEND_BYTES = 1 << 20
-"""Size of the send buffer, so that a response is sent at once; the kernel may allow less."""
+_PATIENCE = 50
+"""Calls of `poll` before a connection without a request, or that takes no byte of the response, is
+closed.
+"""
+
+
+@dataclass(slots=True)
+class _Client:
+    """A connection: the request so far, what is left of the response, and the calls of `poll` since
+    it was accepted or last took bytes.
+    """
+
+    request: bytes = b""
+    unsent: memoryview | None = None
+    idle_calls: int = 0
 
 
 class MetricsEndpoint:
@@ -34,7 +47,7 @@ class MetricsEndpoint:
         try:
             self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self._sock.bind((host, port))
-            self._sock.listen(_CONNECTIONS_MAX)
+            self._sock.listen(_WAITING_MAX)
             self._sock.setblocking(False)
         except (OSError, OverflowError) as error:
             self._sock.close()
@@ -46,7 +59,7 @@ class MetricsEndpoint:
             ) from error
         self.address: tuple[str, int] = self._sock.getsockname()[:2]
         self._text = ""
-        self._connections: dict[socket.socket, tuple[bytes, int]] = {}
+        self._clients: dict[socket.socket, _Client] = {}
 
     def publish(self, text: str) -> None:
         """Set the text of responses, and answer waiting requests."""
@@ -54,20 +67,23 @@ class MetricsEndpoint:
         self.poll()
 
     def poll(self) -> None:
-        """Answer waiting requests."""
+        """Answer waiting requests, and go on with long responses."""
+        for sock in list(self._clients):
+            self._serve(sock)
         for sock in self._accepted():
-            self._connections[sock] = b"", 0
-        for sock, (known, calls) in list(self._connections.items()):
-            self._serve(sock, known, calls)
+            self._clients[sock] = _Client()
+            self._serve(sock)
+            if len(self._clients) > _CONNECTIONS_MAX:
+                self._close(max(self._clients, key=lambda each: self._clients[each].idle_calls))
 
     def close(self) -> None:
         """Stop listening."""
-        for sock in [*self._connections, self._sock]:
-            sock.close()
-        self._connections.clear()
+        for sock in list(self._clients):
+            self._close(sock)
+        self._sock.close()
 
     def _accepted(self) -> Iterator[socket.socket]:
-        while len(self._connections) < _CONNECTIONS_MAX:
+        for _ in range(_WAITING_MAX):
             try:
                 sock, _ = self._sock.accept()
             except OSError:
@@ -75,25 +91,33 @@ class MetricsEndpoint:
             sock.setblocking(False)
             yield sock
 
-    def _serve(self, sock: socket.socket, known: bytes, calls: int) -> None:
+    def _serve(self, sock: socket.socket) -> None:
+        """Receive the request, then send what the socket takes of the response."""
+        client = self._clients[sock]
+        client.idle_calls += 1
         try:
-            received = sock.recv(_REQUEST_BYTES_MAX)
+            if client.unsent is None:
+                received = sock.recv(_REQUEST_BYTES_MAX)
+                client.request += received
+                if b"\r\n\r\n" in client.request or b"\n\n" in client.request:
+                    client.unsent = memoryview(response_to(client.request, self._text))
+                elif not received or len(client.request) > _REQUEST_BYTES_MAX:
+                    self._close(sock)
+                    return
+            while client.unsent:
+                client.unsent = client.unsent[sock.send(client.unsent) :]
+                client.idle_calls = 0
+            is_over = client.unsent is not None
         except BlockingIOError:
-            received = None
+            is_over = False
         except OSError:
-            received = b""
-        known += received or b""
-        is_asked = b"\r\n\r\n" in known or b"\n\n" in known
-        if is_asked:
-            with suppress(OSError):
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)
-                sock.send(response_to(known, self._text))
-        is_over = received == b"" or calls > _PATIENCE or len(known) > _REQUEST_BYTES_MAX
-        if is_asked or is_over:
-            sock.close()
-            del self._connections[sock]
-        else:
-            self._connections[sock] = known, calls + 1
+            is_over = True
+        if is_over or client.idle_calls > _PATIENCE:
+            self._close(sock)
+
+    def _close(self, sock: socket.socket) -> None:
+        sock.close()
+        del self._clients[sock]
 
 
 def response_to(request: bytes, text: str) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from collections.abc import Iterator
 
@@ -36,6 +37,36 @@ def test_who_asks_nothing_is_let_go(endpoint: MetricsEndpoint) -> None:
         for _ in range(60):
             endpoint.poll()
         assert silent.recv(1) == b""
+
+
+def test_a_response_larger_than_the_socket_takes_at_once_arrives_whole(
+    endpoint: MetricsEndpoint,
+) -> None:
+    endpoint.publish("a_metric 1\n" * 1_000_000)
+    with socket.create_connection(endpoint.address, timeout=5) as asking:
+        asking.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+        asking.setblocking(False)
+        received, is_ended = bytearray(), False
+        for _ in range(20_000):
+            endpoint.poll()
+            with contextlib.suppress(BlockingIOError):
+                piece = asking.recv(1 << 20)
+                received += piece
+                is_ended = not piece
+            if is_ended:
+                break
+    assert received.partition(b"\r\n\r\n")[2] == b"a_metric 1\n" * 1_000_000
+
+
+def test_silent_connections_do_not_keep_a_request_waiting(endpoint: MetricsEndpoint) -> None:
+    with contextlib.ExitStack() as stack:
+        for _ in range(100):
+            stack.enter_context(socket.create_connection(endpoint.address, timeout=5))
+        endpoint.poll()
+        asking = stack.enter_context(socket.create_connection(endpoint.address, timeout=5))
+        asking.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+        endpoint.publish("a 1\n")
+        assert asking.recv(1 << 16).endswith(b"\r\n\r\na 1\n")
 
 
 @pytest.mark.parametrize(
