@@ -104,11 +104,19 @@ MAY_IMPORT = {
     "trace": {"core.probe", "core.buffers.data_type"},
     "capture": {"core.wire", "core.probe", "core.buffers.data_type", "trace"},
     "capture.rest": {
-        *("capture.stated", "trace", "core.wire.ids", "graph.running_job", "graph.traffic"),
+        *(
+            "capture.stated",
+            "capture.pem",
+            "trace",
+            "core.wire.ids",
+            "graph.running_job",
+            "graph.traffic",
+        ),
         *("runtime.clock", "runtime.metrics_log", "runtime.signals"),
     },
     "capture.tap": {
-        *("capture", "capture.rest.names", "graph.running_job", "trace"),
+        *("capture", "capture.rest.names", "capture.rest.http_client"),
+        *("graph.running_job", "trace"),
         *("runtime.clock", "runtime.host", "runtime.listener", "runtime.tls"),
     },
     "capture.pcap": {"capture", "core.wire", "trace"},
@@ -231,12 +239,16 @@ ONLY_IN = {
             "replay.spark.class_archive",
         ),  # the age of what was left behind
     },
-    "ssl": {"runtime.tls", "runtime.pinned_certificates", "capture.tap"},
+    "ssl": {
+        *("runtime.tls", "runtime.pinned_certificates", "capture.tap", "capture.pem"),
+        "capture.rest.http_client",
+    },
     "cryptography": {"certificates"},
     "dpkt": {"capture.pcap"},
     "os": {
         *("runtime", "capture.tap", "certificates", "trace", "storage", "whole_files", "replay"),
         *("report.console", "graph.program", "cli", "compiled_core", "starting"),
+        "capture.rest.http_client",  # the environment names certificates, and proxies
     },
     "pathlib": {
         *("runtime", "capture", "certificates", "trace", "export", "replay", "cli"),
@@ -631,7 +643,7 @@ def test_the_docstring_of_a_room_names_each_of_its_files_and_no_others(face: Pat
         ("simulator/x.py", "from numpy.random import default_rng", "numpy.random may be"),
         ("simulator/x.py", "import numpy as np\nnp.random.default_rng(1)", "numpy.random may be"),
         ("trace/x.py", "import pickle", "in: graph.user_functions"),
-        ("runtime/x.py", "import ssl", "ssl may be imported in: capture.tap"),
+        ("runtime/x.py", "import ssl", "ssl may be imported in: capture"),
         ("runtime/x.py", "def f():\n    import cryptography", "cryptography may be imported in"),
         ("certificates/x.py", "import cryptography", "inside functions only"),
         ("certificates/x.py", "from flinknet.runtime import tls", "may not import"),

@@ -11,6 +11,7 @@
     dissector               the same names for Wireshark
     tap, pcap               a proxy between TaskManagers, and packet captures, feed the observer
     rest                    what Flink's JobManager says of the job
+    pem                     certificates in PEM files, for tap and rest
 
 The observer follows one connection without being a peer of it: it is sans-IO, believes no length,
 holds no payload and never raises for what it reads. Nothing here sends a message of its own, but

@@ -16,7 +16,7 @@ from flinknet.errors import ConfigError
 
 from .commands import SectionedCommand
 from .plan_running import show_running_plan
-from .rest_options import TOKEN_HELP
+from .rest_options import REST_FILES, RestFiles, rest_files_options
 from .wrong_calls import WholeNumber
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ _SECTIONS = {
     "What to show": ("layer", "form", "channels"),
     "What to plan": ("vertices",),
     "Where it would run": (*("task-managers", "slots", "define", "start-condition", "flink-conf"),),
-    "A job that runs": ("rest", "rest-token-file", "rest-save", "job-name", "parallelism"),
+    "A job that runs": ("rest", *REST_FILES, "rest-save", "job-name", "parallelism"),
 }
 
 
@@ -109,7 +109,7 @@ _SECTIONS = {
     " network memory that it takes. FILE: an answer to /jobs/ID, or a plan of Flink's web page or"
     " `flink info`.",
 )
-@click.option("--rest-token-file", metavar="FILE", help=TOKEN_HELP)
+@rest_files_options
 @click.option(
     "--rest-save",
     metavar="DIR",
@@ -136,7 +136,7 @@ def plan(
     start_condition: str | None,
     flink_conf: str | None,
     rest: str | None,
-    rest_token_file: str | None,
+    rest_files: RestFiles,
     rest_save: str | None,
     job_name: str | None,
     parallelism: str | None,
@@ -185,7 +185,7 @@ def plan(
             raise ConfigError("--rest prints text or JSON: give --format tree or json")
         would_start = show_running_plan(
             rest,
-            rest_token_file,
+            rest_files,
             rest_save,
             job=job_name,
             parallelism=parallelism,
@@ -200,8 +200,8 @@ def plan(
             "give the file of a JOB, --vertices N,N for a job without one, or --rest URL for a"
             " running job"
         )
+    rest_files.place(rest)
     for option, value in (
-        ("--rest-token-file", rest_token_file),
         ("--rest-save", rest_save),
         ("--job-name", job_name),
         ("--parallelism", parallelism),

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from flinknet.graph.job_config import JobConfig
     from flinknet.graph.running_job import RunningJob, RunningTaskManager, RunningVertex
 
+    from .rest_options import RestFiles
+
 SCHEMA_VERSION = 1
 
 _BUFFERS = {
@@ -32,7 +34,7 @@ _BUFFERS = {
 
 def show_running_plan(
     rest: str,
-    token_file: str | None,
+    files: RestFiles,
     save_to: str | None,
     *,
     job: str | None,
@@ -57,7 +59,7 @@ def show_running_plan(
     if Path(rest).is_file():
         answers = SavedJob(Path(rest))
     else:
-        answers = answers_of(rest, token_file, None if save_to is None else Path(save_to))
+        answers = answers_of(rest, files, None if save_to is None else Path(save_to))
     chosen = _chosen(ask.read_jobs(answers, ask.read_job_as_placed), job)
     managers = (
         ask.read_task_managers(answers, with_memory=True) if answers.has("/taskmanagers") else ()

@@ -29,7 +29,7 @@ from .replay_values import (
     setting_warnings,
 )
 from .report_options import ReportFiles, plot_option, say_nothing_to_draw
-from .rest_options import TOKEN_HELP, naming
+from .rest_options import REST_FILES, RestFiles, naming, rest_files_options
 from .result_files import csv_option
 from .spark_options import loading_spark, prepare_faster_starts, spark_options
 
@@ -56,7 +56,7 @@ _SECTIONS = {
         "plot",
         "out",
         "rest",
-        "rest-token-file",
+        *REST_FILES,
     ),
     **SPARK_SECTION,
     "Large runs": ("split", "checkpoint"),
@@ -153,7 +153,7 @@ def _grid_options(command: Any) -> Any:
     " the JobManager while the job runs, or a directory that `flinknet plan --rest URL --rest-save"
     " DIR` has made. [default: the names in the trace]",
 )
-@click.option("--rest-token-file", metavar="FILE", help=TOKEN_HELP)
+@rest_files_options
 @json_option
 @csv_option
 @click.option(
@@ -184,7 +184,7 @@ def replay(
     recordings: str,
     on_damage: str,
     rest: str | None,
-    rest_token_file: str | None,
+    rest_files: RestFiles,
     json: str | None,
     csv: str | None,
     report: str | None,
@@ -292,7 +292,7 @@ def replay(
         runs = open_runs(
             list(traces),
             AskedPart(*offsets),
-            naming(rest, rest_token_file),
+            naming(rest, rest_files),
             together=Together(recordings),
             on_damage=OnDamage(on_damage),
             reads=FileReads(partial(read_indexes, spark), find_damage),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +16,14 @@ from flinknet.units import format_address, parse_duration_ns, parse_size_bytes
 from .commands import SectionedCommand
 from .json_files import STDOUT, json_option, put_json, target_of
 from .paths import check_new_directory
-from .rest_options import TOKEN_HELP, read_token
+from .rest_options import REST_FILES, RestFiles, rest_files_options
 from .result_files import metrics_endpoint, metrics_port_option
 
 if TYPE_CHECKING:
     from flinknet.capture.recording import Rotation
+    from flinknet.capture.rest.http_client import RestPlace
     from flinknet.capture.stated import Layer
     from flinknet.capture.tap import TlsContexts
-    from flinknet.capture.tap.rest_watch import RestPlace
 
 _ROTATE_BYTES_MIN = 64 << 10
 """Of a trace file: each has a header, an index and a name of its own."""
@@ -63,7 +64,7 @@ second, on the worst channel:
 _SECTIONS = {
     "Where": ("listen", "upstream", "out"),
     "How long": ("duration", "rotate", "ring", "trigger"),
-    "Flink": ("flink-version", "flink-conf", "rest", "rest-token-file", "records"),
+    "Flink": ("flink-version", "flink-conf", "rest", *REST_FILES, "records"),
     "TLS": ("tls-cert", "tls-key", "tls-ca", "tls-password-file"),
     "Output": ("metrics-port", "json"),
 }
@@ -135,7 +136,7 @@ _SECTIONS = {
     " tasks, the settings of the cluster and its jobs, and Flink's own metrics, once a second, go"
     " into the trace.",
 )
-@click.option("--rest-token-file", metavar="FILE", help=TOKEN_HELP)
+@rest_files_options
 @metrics_port_option
 @json_option
 def tap(
@@ -154,7 +155,7 @@ def tap(
     tls_password_file: str | None,
     flink_conf: str | None,
     rest: str | None,
-    rest_token_file: str | None,
+    rest_files: RestFiles,
     metrics_port: str | None,
     json: str | None,
 ) -> None:
@@ -205,7 +206,7 @@ def tap(
         duration_ns=None if duration is None else _positive_duration(duration, "--duration"),
         tls=_tls(tls_cert, tls_key, tls_ca, tls_password_file),
         stated=_stated(flink_conf),
-        rest=_rest(rest, rest_token_file),
+        rest=_rest(rest, rest_files),
     )
     talk = console_for(sys.stderr)
     endpoint = None if metrics_port is None else metrics_endpoint(metrics_port, talk)
@@ -345,14 +346,13 @@ def _tls(
     return create_contexts(Path(certificate), Path(key), Path(authority), password)
 
 
-def _rest(place: str | None, token_file: str | None) -> RestPlace | None:
-    token = read_token(token_file, place)
+def _rest(rest: str | None, files: RestFiles) -> RestPlace | None:
+    place = files.place(rest)
     if place is None:
         return None
-    from flinknet.capture.rest.answers import base_url
-    from flinknet.capture.tap.rest_watch import RestPlace
+    from flinknet.capture.rest.http_client import RestClient
 
-    return RestPlace(base_url(place), token)
+    return replace(place, place=RestClient(place).url)
 
 
 def _stated(flink_conf: str | None) -> tuple[Layer, ...]:

@@ -134,13 +134,14 @@ class TapView:
             self._live.stop()
 
     def update(self, look: Plain) -> None:
-        """Show where the tap stands; off a terminal an error of REST as soon as it comes."""
+        """Show where the tap stands; off a terminal an error of REST when it comes and goes."""
         if self._live is not None:
             self._live.update(panel(look))
             return
         before, self._rest_error = self._rest_error, look.get("rest_error")
-        if self._rest_error not in (None, before):
-            line = f"tap, {look['elapsed_ns'] / 1e9:,.0f} s: {self._rest_error}"
+        if self._rest_error != before:
+            news = self._rest_error or "--rest: the JobManager answers"
+            line = f"tap, {look['elapsed_ns'] / 1e9:,.0f} s: {news}"
             self._console.print(Text(line), soft_wrap=True)
         has_changed = self._has_connections != bool(look["connections"])
         if has_changed or look["elapsed_ns"] >= self._next_line_ns:
@@ -152,9 +153,8 @@ class TapView:
 def progress_line(look: Plain, listening: Sequence[str]) -> str:
     """Where the tap stands, in one line."""
     begin = f"tap, {look['elapsed_ns'] / 1e9:,.0f} s: "
-    rest_error = f"; {look['rest_error']}" if look.get("rest_error") else ""
     if not look["accepted"]:
-        return f"{begin}no consumer has connected to {', '.join(listening)}{rest_error}"
+        return f"{begin}no consumer has connected to {', '.join(listening)}"
     line = (
         f"{begin}{counted(look['connections'], 'connection')} open ({look['accepted']} in all),"
         f" {counted(look['channels_open'], 'channel')},"
@@ -164,7 +164,7 @@ def progress_line(look: Plain, listening: Sequence[str]) -> str:
     )
     if look["incidents"]:
         line += f", {counted(look['incidents'], 'incident')}, last: {look['last_incident']}"
-    return line + rest_error
+    return line
 
 
 def panel(look: Plain) -> RenderableType:

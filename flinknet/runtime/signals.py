@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from weakref import ref
 
@@ -12,6 +14,7 @@ from flinknet.errors import Terminated
 
 _TERMINATIONS = (signal.SIGTERM, signal.SIGHUP)
 _END_SIGNALS = (signal.SIGINT, *_TERMINATIONS)
+_PR_SET_PDEATHSIG = 1
 
 
 @contextmanager
@@ -44,6 +47,21 @@ def ignore_end_signals() -> None:
     """Ignore these signals in a process that its parent ends, even if a signal goes to both."""
     for each in _END_SIGNALS:
         signal.signal(each, signal.SIG_IGN)
+
+
+def end_with_parent(grace_s: int) -> None:
+    """Make this process end with its parent: SIGALRM kills it, even if it was stopped, once it has
+    not ended by itself for so long. Only Linux sends a signal for it.
+    """
+    parent = os.getppid()
+
+    def check(number: int, frame: FrameType | None) -> None:
+        if os.getppid() != parent:
+            signal.alarm(grace_s)
+
+    signal.signal(signal.SIGCONT, check)
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGCONT)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ import pytest
 
 from flinknet.capture import ChannelTable, ConnectionObserver
 from flinknet.capture.channels import Ends
+from flinknet.capture.rest.http_client import RestPlace
 from flinknet.capture.stated import Layer
 from flinknet.capture.tap import Tap, TapConfig, TlsContexts, create_contexts
 from flinknet.capture.tap.proxy import CONNECT_TIMEOUT_NS, Proxy
@@ -25,7 +26,6 @@ from flinknet.capture.tap.redirected import (
     redirected_upstream,
 )
 from flinknet.capture.tap.relay import CHUNK_BYTES, Relay
-from flinknet.capture.tap.rest_watch import RestPlace
 from flinknet.certificates.generate import AUTHORITY_PEM, NODE_PEM, generate
 from flinknet.core.wire.messages import AddCredit
 from flinknet.errors import ConfigError, LocalTransportError

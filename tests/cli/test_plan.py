@@ -393,7 +393,7 @@ def test_a_running_job_that_would_not_start_says_what_would_do(flinknet: Flinkne
     [
         ((), "--vertices N,N for a job without one, or --rest URL"),
         (("--rest", "ftp://host"), "is not a URL"),
-        (("--rest", "http://name:word@host"), "no user or password in the URL"),
+        (("--rest", "http://name:word@host"), "no password in the URL"),
         (("--rest", "nowhere"), "neither a URL"),
         (
             ("--rest", "localhost:8081"),

@@ -164,16 +164,17 @@ def test_a_tap_says_where_it_records_and_what_it_keeps(
     )
 
 
-def test_a_dead_rest_api_is_named_at_once_and_on_every_line() -> None:
+def test_a_rest_api_that_is_waited_for_has_one_line_and_one_when_it_answers() -> None:
     file = io.StringIO()
     with TapView(Console(file=file), ["127.0.0.1:7001"]) as view:
         for second in range(12):
-            error = "--rest: http://x does not answer" if second >= 2 else None
+            error = "--rest: http://x does not answer" if 2 <= second < 11 else None
             nobody = {"accepted": 0, "connections": 0}
             view.update(look(elapsed_ns=second * 10**9, rest_error=error, **nobody))
     assert file.getvalue().splitlines() == [
         "tap, 2 s: --rest: http://x does not answer",
-        "tap, 10 s: no consumer has connected to 127.0.0.1:7001; --rest: http://x does not answer",
+        "tap, 10 s: no consumer has connected to 127.0.0.1:7001",
+        "tap, 11 s: --rest: the JobManager answers",
     ]
 
 

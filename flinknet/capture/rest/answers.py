@@ -8,29 +8,21 @@ from __future__ import annotations
 
 import json
 import re
-from http.client import HTTPException
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError, URLError
-from urllib.parse import quote, urlsplit
-from urllib.request import HTTPRedirectHandler, OpenerDirector, Request, build_opener
 
 from flinknet.errors import ConfigError, RemoteTransportError
 
+from .http_client import ANSWER_BYTES_MAX, TIMEOUT_S, RestClient, RestPlace
 from .plans import job_answer
 
-TIMEOUT_S = 10.0
-
-ANSWER_BYTES_MAX = 64 << 20
-"""No answer about a job is longer."""
+VALUES_MAX = 512 << 10
+"""Objects and lists of an answer: decoded, an empty one takes 20 times the memory of its text."""
 
 OVERVIEW = "/jobs/overview"
 
 NOT_AS_FLINK = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 """What comes of reading an answer that is described otherwise than Flink does."""
-
-_SAFE = "/?&=,:.-_~"
-"""Stand in a path as they are."""
 
 _SAVE = "`flinknet plan --rest URL --rest-save DIR`"
 """Makes a directory of saved answers."""
@@ -38,42 +30,26 @@ _SAVE = "`flinknet plan --rest URL --rest-save DIR`"
 _HOST_AND_PORT = re.compile(r"[\w.-]+:\d+")
 
 
-class _NoRedirects(HTTPRedirectHandler):
-    """A token must not go to another host, and Flink's API sends nobody elsewhere."""
-
-    def redirect_request(self, *_: Any, **__: Any) -> None:
-        return None
-
-
 class HttpAnswers:
     """The API of a running JobManager.
 
     Args:
-        url: http or https, such as http://localhost:8081; that of the web interface does.
-        token: sent as `Authorization: Bearer`, for a gateway in front of the API.
         save_to: directory in which answers are saved, too.
+        timeout_s: for a whole answer.
 
-    Raises: ConfigError for what is no such URL.
+    Raises: ConfigError as `RestClient`.
     """
 
     def __init__(
-        self,
-        url: str,
-        *,
-        token: str | None = None,
-        save_to: Path | None = None,
-        timeout_s: float = TIMEOUT_S,
+        self, rest: RestPlace, *, save_to: Path | None = None, timeout_s: float = TIMEOUT_S
     ) -> None:
-        self._url = base_url(url)
-        self._token = token
+        self._client = RestClient(rest, timeout_s)
         self._save_to = save_to
-        self.timeout_s = timeout_s
-        self._opener: OpenerDirector = build_opener(_NoRedirects)
 
     @property
     def name(self) -> str:
         """The URL."""
-        return self._url
+        return self._client.url
 
     def has(self, path: str) -> bool:
         """Whether there may be an answer to a path."""
@@ -82,26 +58,14 @@ class HttpAnswers:
     def get(self, path: str) -> Any:
         """The answer to a path, decoded.
 
-        Raises: RemoteTransportError without an answer, or for one that is not Flink's.
+        Raises: RemoteTransportError without an answer, or for one that is not Flink's;
+            NotUpYetError as `RestClient.get`.
         """
-        headers = {"Accept": "application/json"}
-        if self._token is not None:
-            headers["Authorization"] = f"Bearer {self._token}"
-        request = Request(self._url + quote(path, safe=_SAFE), headers=headers)
-        try:
-            with self._opener.open(request, timeout=self.timeout_s) as response:
-                body: bytes = response.read(ANSWER_BYTES_MAX + 1)
-        except HTTPError as error:
-            raise RemoteTransportError(f"--rest: {self._url}{path}: {_declined(error)}") from None
-        except (OSError, ValueError, HTTPException) as error:
-            raise RemoteTransportError(
-                f"--rest: {self._url} does not answer ({_reason(error)}); give the address of the"
-                " JobManager's REST API, such as http://localhost:8081"
-            ) from None
-        if len(body) > ANSWER_BYTES_MAX:
-            raise RemoteTransportError(f"--rest: {self._url}{path}: the answer is too long")
+        body = self._client.get(path)
         value = _decoded(
-            body, f"{self._url}{path}: the answer is not JSON, so this is not Flink's REST API"
+            body,
+            f"{self.name}{path}",
+            ": the answer is not JSON, so this is not Flink's REST API",
         )
         if self._save_to is not None and "?" not in path:
             _save(self._save_to, path, body)
@@ -136,12 +100,13 @@ class SavedAnswers:
         """The answer to a path, decoded; see `HttpAnswers.get`."""
         file = _file_of(self._directory, path.partition("?")[0])
         try:
-            body = file.read_bytes()
+            with file.open("rb") as opened:
+                body = opened.read(ANSWER_BYTES_MAX + 1)
         except OSError as error:
             raise RemoteTransportError(
                 f"--rest: {file}: no saved answer ({error.strerror})"
             ) from None
-        return _decoded(body, f"{file} is not JSON; save the answers again with {_SAVE}")
+        return _decoded(body, str(file), f" is not JSON; save the answers again with {_SAVE}")
 
 
 class SavedJob:
@@ -178,13 +143,16 @@ RestAnswers = HttpAnswers | SavedAnswers | SavedJob
 """Where answers come from."""
 
 
-def answers_at(place: str, *, token: str | None = None, save_to: Path | None = None) -> RestAnswers:
+def answers_at(
+    rest: RestPlace, *, save_to: Path | None = None, timeout_s: float = TIMEOUT_S
+) -> RestAnswers:
     """The answers at a URL or in a directory.
 
     Raises: ConfigError if it is neither.
     """
+    place = rest.place
     if "://" in place:
-        return HttpAnswers(place, token=token, save_to=save_to)
+        return HttpAnswers(rest, save_to=save_to, timeout_s=timeout_s)
     if Path(place).is_file():
         raise ConfigError(f"--rest: {place} is a file; give the directory made with {_SAVE}")
     if not Path(place).is_dir():
@@ -195,24 +163,6 @@ def answers_at(place: str, *, token: str | None = None, save_to: Path | None = N
             " with saved answers"
         )
     return SavedAnswers(Path(place))
-
-
-def base_url(text: str) -> str:
-    """The address of an API without anything behind it.
-
-    Raises: ConfigError.
-    """
-    try:
-        parts = urlsplit(text.strip())
-        port = parts.port
-    except ValueError:
-        parts, port = urlsplit(""), None
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(f"--rest: {text!r} is not a URL; write http://HOST:PORT or https://HOST")
-    if parts.username is not None or parts.password is not None:
-        raise ConfigError("--rest: no user or password in the URL; give --rest-token-file")
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    return f"{parts.scheme}://{host}{f':{port}' if port else ''}{parts.path.rstrip('/')}"
 
 
 def _file_of(directory: Path, path: str) -> Path:
@@ -229,23 +179,11 @@ def _save(directory: Path, path: str, body: bytes) -> None:
         raise ConfigError(f"--rest-save: {file}: cannot be written ({error.strerror})") from None
 
 
-def _decoded(body: bytes, otherwise: str) -> Any:
+def _decoded(body: bytes, place: str, otherwise: str) -> Any:
+    """The value of an answer. Raises: RemoteTransportError with `otherwise` for what is no JSON."""
+    if len(body) > ANSWER_BYTES_MAX or body.count(b"{") + body.count(b"[") > VALUES_MAX:
+        raise RemoteTransportError(f"--rest: {place}: larger than any answer of Flink's REST API")
     try:
         return json.loads(body)
     except (ValueError, RecursionError):
-        raise RemoteTransportError(f"--rest: {otherwise}") from None
-
-
-def _declined(error: HTTPError) -> str:
-    if error.code in (401, 403):
-        return f"access denied ({error.code}); give --rest-token-file"
-    if 300 <= error.code < 400:
-        return f"redirected to {error.headers.get('Location', 'another address')}; give that"
-    return f"HTTP status {error.code}"
-
-
-def _reason(error: Exception) -> str:
-    cause = error.reason if isinstance(error, URLError) else error
-    if isinstance(cause, TimeoutError):
-        return "timed out"
-    return str(getattr(cause, "strerror", None) or cause or type(cause).__name__)
+        raise RemoteTransportError(f"--rest: {place}{otherwise}") from None

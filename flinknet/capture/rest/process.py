@@ -4,7 +4,8 @@ what went wrong.
 
 It takes its order as a line of JSON on standard input, for a token must not be seen in a list of
 processes. Each further line asks it to keep what is around now, where old lines are dropped. It
-ends when that input ends; signals are for the tap alone.
+ends when that input ends, after a last look, and soon after its parent does; signals are for the
+tap alone.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from typing import Any
 
 from flinknet.errors import FlinknetError
 from flinknet.graph.running_job import RunningJob
-from flinknet.plain_values import to_plain
+from flinknet.plain_values import from_plain, to_plain
 from flinknet.runtime.clock import monotonic_ns
 from flinknet.runtime.metrics_log import MetricsLog
-from flinknet.runtime.signals import ignore_end_signals
+from flinknet.runtime.signals import end_with_parent, ignore_end_signals
 
-from .answers import HttpAnswers, answers_at
+from .answers import answers_at
+from .http_client import NotUpYetError, RestPlace
 from .sampler import Sampler
 from .settings import ReportedSettings
 
@@ -38,11 +40,10 @@ TIMEOUT_S = 5.0
 def main() -> None:
     """Look once a second until standard input ends, and once more then."""
     ignore_end_signals()
+    end_with_parent(grace_s=1)
     orders = _Orders()
     order = json.loads(orders.first())
-    answers = answers_at(order["place"], token=order["token"])
-    if isinstance(answers, HttpAnswers):
-        answers.timeout_s = TIMEOUT_S
+    answers = answers_at(from_plain(RestPlace, order["rest"]), timeout_s=TIMEOUT_S)
     sampler, settings = Sampler(answers, monotonic_ns), ReportedSettings(answers)
     log = MetricsLog(Path(order["directory"]), keep_ns=order["keep_ns"])
     jobs: tuple[RunningJob, ...] = ()
@@ -56,6 +57,8 @@ def main() -> None:
         before, error = error, None
         try:
             log.write(sampler.look())
+        except NotUpYetError as caught:  # for one wait, one line
+            error = before or f"{caught}; asked again until it answers"
         except FlinknetError as caught:
             error = str(caught)
         log.drop_old(monotonic_ns())

@@ -12,8 +12,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from flinknet.errors import ConfigError, TlsError
+from flinknet.errors import TlsError
 from flinknet.runtime.tls import reason_of
+
+from ..pem import load_authority, load_certificate
 
 
 class PlainEnd:
@@ -148,32 +150,7 @@ def create_contexts(
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.check_hostname = False
         context.verify_mode = ssl.CERT_REQUIRED
-        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-        for path, option in (
-            (certificate, "--tls-cert"),
-            (key, "--tls-key"),
-            (authority, "--tls-ca"),
-        ):
-            if not path.is_file():
-                raise ConfigError(f"{option}: {path}: there is no such file")
-        try:
-            context.load_cert_chain(certificate, key, password=password)
-        except (ssl.SSLError, OSError, ValueError) as error:
-            raise ConfigError(
-                f"--tls-cert, --tls-key: {certificate} and {key} are not a certificate"
-                " in PEM with its"
-                f" key ({_reason(error)}); if the key is encrypted give --tls-password-file; of a"
-                " PKCS12 store: openssl pkcs12 -in FILE -nodes"
-            ) from None
-        try:
-            context.load_verify_locations(cafile=authority)
-        except (ssl.SSLError, OSError) as error:
-            raise ConfigError(
-                f"--tls-ca: {authority} holds no certificate in PEM ({_reason(error)})"
-            ) from None
+        load_certificate(context, certificate, key, password, prefix="--tls")
+        load_authority(context, authority, prefix="--tls")
         contexts.append(context)
     return TlsContexts(*contexts)
-
-
-def _reason(error: Exception) -> str:
-    return reason_of(error) if isinstance(error, ssl.SSLError) else str(error)

@@ -11,28 +11,20 @@ import os
 import subprocess
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from flinknet.errors import FlinknetError
 from flinknet.graph.running_job import RunningJob
-from flinknet.plain_values import from_plain
+from flinknet.plain_values import from_plain, to_plain
 
+from ..rest.http_client import RestPlace
 from ..stated import Stated
 
 ENDS_WITHIN_S: Final = 15.0
 """For the requests that are under way, and the last look."""
 
 _PIPE_BYTES: Final = 1 << 16
-
-
-@dataclass(frozen=True, slots=True)
-class RestPlace:
-    """Where Flink's REST API answers: a URL, or a directory of saved answers."""
-
-    place: str
-    token: str | None = None
 
 
 class RestWatch:
@@ -64,8 +56,7 @@ class RestWatch:
             process_group=0,
         )
         order = {
-            "place": rest.place,
-            "token": rest.token,
+            "rest": to_plain(rest),
             "directory": str(directory),
             "keep_ns": keep_ns,
         }
@@ -73,6 +64,15 @@ class RestWatch:
         self._tell(json.dumps(order))
         self._out = self._process.stdout.fileno()
         os.set_blocking(self._out, False)
+
+    @property
+    def pid(self) -> int:
+        """The process."""
+        return self._process.pid
+
+    def fileno(self) -> int:
+        """Readable when `tick` has something to take."""
+        return self._out
 
     def tick(self) -> bool:
         """Take what it has said, without waiting. Returns: whether jobs or settings are

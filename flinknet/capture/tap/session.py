@@ -25,6 +25,7 @@ from flinknet.units import format_address
 from ..channels import ChannelTable, Ends
 from ..observer import ConnectionObserver
 from ..recording import About, CaptureRecording, Rotation
+from ..rest.http_client import RestPlace
 from ..rest.names import channels_of, named
 from ..stated import Layer, Stated
 from ..trigger import Trigger
@@ -32,7 +33,7 @@ from .ends import TlsContexts
 from .proxy import Proxy
 from .redirected import REDIRECTED, Address
 from .relay import Relay
-from .rest_watch import RestPlace, RestWatch
+from .rest_watch import RestWatch
 from .view import Meter, channel_rows
 
 TICK_NS: Final = 250_000_000

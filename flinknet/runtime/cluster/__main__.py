@@ -5,7 +5,8 @@ from __future__ import annotations
 import signal
 import sys
 
-from .child import JOB_MANAGER, end_with_parent, read_spec
+from ..signals import end_with_parent
+from .child import GRACE_S, JOB_MANAGER, read_spec
 
 
 def main(role: str) -> None:
@@ -17,7 +18,7 @@ def main(role: str) -> None:
 
         run_job_manager(spec)
     else:
-        end_with_parent()
+        end_with_parent(GRACE_S)
         from .task_manager import run_task_manager
 
         run_task_manager(spec)

@@ -7,17 +7,13 @@ kernel then sends SIGCONT, and SIGALRM kills a process that has not ended within
 
 from __future__ import annotations
 
-import ctypes
 import json
-import os
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import IO, Any
 
 from flinknet.config import NetworkConfig
@@ -25,7 +21,6 @@ from flinknet.plain_values import from_plain, to_plain
 
 GRACE_S = 5
 JOB_MANAGER, TASK_MANAGER = "jobmanager", "taskmanager"
-_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,19 +101,6 @@ def start_child(
     with suppress(BrokenPipeError), process.stdin as pipe:
         pipe.write(json.dumps(to_plain(spec)).encode())
     return process
-
-
-def end_with_parent() -> None:
-    """Make this process end with its parent."""
-    parent = os.getppid()
-
-    def check(number: int, frame: FrameType | None) -> None:
-        if os.getppid() != parent:
-            signal.alarm(GRACE_S)
-
-    signal.signal(signal.SIGCONT, check)
-    with suppress(OSError, AttributeError):  # Linux has it
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGCONT)
 
 
 def read_spec(role: str, stdin: IO[bytes]) -> Any:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from flinknet.capture.rest.answers import HttpAnswers, SavedAnswers
+from flinknet.capture.rest.http_client import RestPlace
 from flinknet.core.wire.ids import (
     ExecutionAttemptID,
     ExecutionGraphID,
@@ -38,7 +39,7 @@ class MadeAnswers(HttpAnswers):
     """Answers from a dict; for other paths there is none, as of a JobManager that has gone."""
 
     def __init__(self, answers: dict[str, Any]) -> None:
-        super().__init__("http://made")
+        super().__init__(RestPlace("http://made"))
         self.answers = answers
         self.asked: list[str] = []
 

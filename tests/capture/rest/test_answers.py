@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
+import ssl
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
-from flinknet.capture.rest.answers import HttpAnswers, SavedAnswers, answers_at, base_url
+from flinknet.capture.rest.answers import HttpAnswers, SavedAnswers, answers_at
+from flinknet.capture.rest.http_client import NotUpYetError, RestClient, RestPlace, base_url
+from flinknet.certificates.generate import AUTHORITY_PEM, NODE_PEM, generate
 from flinknet.errors import ConfigError, RemoteTransportError
 
 Serve = Callable[..., str]
+
+PASSWORD = "of the key"
 
 
 @pytest.fixture
@@ -22,7 +35,11 @@ def serve() -> Iterator[Serve]:
     servers: list[HTTPServer] = []
 
     def start(
-        body: bytes, status: int = 200, asked: list[Any] | None = None, **headers: str
+        body: bytes,
+        status: int = 200,
+        asked: list[Any] | None = None,
+        tls: ssl.SSLContext | None = None,
+        **headers: str,
     ) -> str:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
@@ -30,7 +47,7 @@ def serve() -> Iterator[Serve]:
                     asked.append((self.path, self.headers.get("Authorization")))
                 self.send_response(status)
                 for name, value in headers.items():
-                    self.send_header(name, value)
+                    self.send_header(name.replace("_", "-"), value)
                 self.end_headers()
                 self.wfile.write(body)
 
@@ -38,9 +55,11 @@ def serve() -> Iterator[Serve]:
                 pass
 
         server = HTTPServer(("127.0.0.1", 0), Handler)
+        if tls is not None:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
         servers.append(server)
         Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        return f"http://127.0.0.1:{server.server_port}"
+        return f"http{'' if tls is None else 's'}://127.0.0.1:{server.server_port}"
 
     yield start
     for each in servers:
@@ -74,7 +93,7 @@ def test_what_is_no_address_of_an_api_is_refused(text: str) -> None:
 def test_answers_come_with_the_token_and_can_be_saved(serve: Serve, tmp_path: Path) -> None:
     asked: list[Any] = []
     url = serve(b'{"jobs": []}', asked=asked)
-    answers = HttpAnswers(url, token="secret", save_to=tmp_path)
+    answers = HttpAnswers(RestPlace(url, "secret"), save_to=tmp_path)
     assert answers.get("/jobs/overview") == {"jobs": []}
     assert answers.get("/taskmanagers/a b/metrics?get=x,y") == {"jobs": []}
     assert asked == [
@@ -90,18 +109,162 @@ def test_answers_come_with_the_token_and_can_be_saved(serve: Serve, tmp_path: Pa
 
 
 @pytest.mark.socket
-def test_what_is_not_flinks_api_is_said_in_one_line(serve: Serve) -> None:
-    for url, text in (
-        (serve(b"<html>"), "the answer is not JSON, so this is not Flink's REST API"),
-        (serve(b"", 401), "access denied (401); give --rest-token-file"),
-        (serve(b"", 302, Location="http://elsewhere/"), "redirected to http://elsewhere/"),
-        (serve(b"", 503), "HTTP status 503"),
-        ("http://127.0.0.1:9", "does not answer (Connection refused)"),
+@pytest.mark.parametrize(
+    ("body", "status", "headers", "credentials", "text"),
+    [
+        (b"<html>", 200, {}, None, "the answer is not JSON, so this is not Flink's REST API"),
+        (b"[]", 401, {}, None, "access denied (401); give --rest-token-file FILE, a file with a"),
+        (b"", 403, {}, "a-token", "access denied (403); the token of --rest-token-file was"),
+        (b"", 401, {"WWW_Authenticate": 'Basic realm="ops"'}, None,
+         '; WWW-Authenticate: Basic realm="ops"; give --rest-token-file FILE, a file with user:'),
+        (b"", 401, {"WWW_Authenticate": "Basic"}, "me:wrong", "; user:password of --rest-token"),
+        (b"", 401, {"WWW_Authenticate": "Negotiate"}, None, "; only Basic and Bearer are"),
+        (b"", 302, {"Location": "http://elsewhere/"}, None, "redirected to http://elsewhere/;"),
+        (b"", 503, {}, None, "HTTP status 503"),
+        (b"sent to an HTTPS port", 400, {}, None, "it answers with TLS; give https://127.0.0.1:"),
+        (b'[{"a":{}},' + b'{"a":{}},' * 300_000 + b"0]", 200, {}, None, "larger than any answer"),
+        (b" " * (33 << 20), 200, {}, None, "the answer is longer than 32 MiB"),
+    ],
+)  # fmt: skip
+def test_what_is_not_flinks_api_is_said_in_one_line(
+    serve: Serve,
+    body: bytes,
+    status: int,
+    headers: dict[str, str],
+    credentials: str | None,
+    text: str,
+) -> None:
+    url = serve(body, status, **headers)
+    with pytest.raises(RemoteTransportError) as caught:
+        HttpAnswers(RestPlace(url, credentials)).get("/jobs/overview")
+    assert text in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert isinstance(caught.value, NotUpYetError) == (status == 503)
+
+
+def test_nobody_at_an_address_may_answer_later() -> None:
+    with pytest.raises(NotUpYetError, match=r"does not answer \(Connection refused\)"):
+        RestClient(RestPlace("http://127.0.0.1:9")).get("/")
+
+
+@pytest.mark.socket
+def test_user_and_password_are_sent_as_basic_authentication(serve: Serve) -> None:
+    asked: list[Any] = []
+    HttpAnswers(RestPlace(serve(b"[]", asked=asked), "me:pass wörd")).get("/x")
+    assert asked == [("/x", "Basic bWU6cGFzcyB3w7ZyZA==")]
+
+
+@pytest.mark.socket
+@pytest.mark.parametrize("dripped", [b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\n\r\n[]"])
+def test_an_answer_that_comes_byte_by_byte_is_given_up_as_a_whole(dripped: bytes) -> None:
+    listening = socket.create_server(("127.0.0.1", 0))
+    is_over = Event()
+
+    def drip() -> None:
+        sock, _ = listening.accept()
+        with contextlib.suppress(OSError):
+            sock.sendall(dripped)
+            while not is_over.wait(0.01):
+                sock.sendall(b" ")
+        sock.close()
+
+    Thread(target=drip, daemon=True).start()
+    url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    with pytest.raises(NotUpYetError, match="no whole answer in time"):
+        RestClient(RestPlace(url), timeout_s=0.2).get("/jobs/overview")
+    is_over.set()
+    listening.close()
+
+
+@pytest.fixture(scope="module")
+def pem(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate of flink.test and 127.0.0.1, its authority, the key without its password."""
+    directory = tmp_path_factory.mktemp("tls")
+    generate(directory, PASSWORD, hosts=("flink.test",))
+    key = load_pem_private_key((directory / NODE_PEM).read_bytes(), PASSWORD.encode())
+    plain = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    certificates = (directory / NODE_PEM).read_bytes().partition(b"-----BEGIN CERTIFICATE")
+    (directory / "plain.pem").write_bytes(plain + b"".join(certificates[1:]))
+    return directory
+
+
+def tls_server(pem: Path, *, asks_for_certificate: bool) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pem / "plain.pem")
+    context.load_verify_locations(pem / AUTHORITY_PEM)
+    context.verify_mode = ssl.CERT_REQUIRED if asks_for_certificate else ssl.CERT_NONE
+    return context
+
+
+@pytest.mark.socket
+def test_https_with_an_authority_and_a_client_certificate(
+    serve: Serve, pem: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority, plain = str(pem / AUTHORITY_PEM), str(pem / "plain.pem")
+    url = serve(b"[]", tls=tls_server(pem, asks_for_certificate=True))
+    shown = RestPlace(url, authority=authority, certificate=plain, key=plain)
+    assert HttpAnswers(shown).get("/x") == []
+    with pytest.raises(RemoteTransportError, match="give --rest-cert and --rest-key"):
+        HttpAnswers(RestPlace(url, authority=authority)).get("/x")
+    with pytest.raises(
+        RemoteTransportError, match=r"not trusted .* with --rest-ca or in SSL_CERT_"
     ):
-        with pytest.raises(RemoteTransportError) as caught:
-            HttpAnswers(url, timeout_s=5).get("/jobs/overview")
-        assert text in str(caught.value)
-        assert "\n" not in str(caught.value)
+        HttpAnswers(RestPlace(url)).get("/x")
+    here = url.replace("127.0.0.1", "localhost")
+    with pytest.raises(RemoteTransportError, match=r"for another host .*give a name that it has"):
+        HttpAnswers(RestPlace(here, authority=authority)).get("/x")
+    with pytest.raises(RemoteTransportError, match=r"give https://127"):
+        HttpAnswers(RestPlace(url.replace("https", "http"))).get("/x")
+    with pytest.raises(RemoteTransportError, match=r"without TLS; give http://127"):
+        HttpAnswers(RestPlace(serve(b"").replace("http", "https"))).get("/x")
+    monkeypatch.setenv("SSL_CERT_FILE", authority)
+    assert HttpAnswers(RestPlace(url, certificate=plain)).get("/x") == []
+
+
+@pytest.mark.socket
+def test_a_proxy_is_used_and_named_but_not_for_this_machine(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+    here = serve(b"[1]")
+    proxy = serve(b"[2]", asked=asked)
+    monkeypatch.setenv("http_proxy", proxy)
+    assert HttpAnswers(RestPlace(here)).get("/x") == [1]
+    assert HttpAnswers(RestPlace("http://flink.test:8081")).get("/x") == [2]
+    assert asked == [("http://flink.test:8081/x", None)]
+    monkeypatch.setenv("no_proxy", "flink.test")
+    assert RestClient(RestPlace("http://flink.test:8081"))._proxy is None
+    monkeypatch.setenv("https_proxy", "http://me:secret@127.0.0.1:9")
+    with pytest.raises(NotUpYetError) as caught:
+        HttpAnswers(RestPlace("https://flink.example")).get("/x")
+    assert "through the proxy http://127.0.0.1:9 (https_proxy) (Connection" in str(caught.value)
+    assert "set no_proxy=flink.example" in str(caught.value)
+    monkeypatch.setenv("https_proxy", "socks5://127.0.0.1:9")
+    with pytest.raises(ConfigError, match="https_proxy is socks5://127"):
+        RestClient(RestPlace("https://flink.example"))
+
+
+@pytest.mark.parametrize(
+    ("url", "files", "text"),
+    [
+        ("http://h", {"authority": "ca.pem"}, "give https://h"),
+        ("https://h", {"authority": "absent.pem"}, "--rest-ca: absent.pem: there is no such file"),
+        ("https://h", {"authority": __file__}, "holds no certificate in PEM"),
+        ("https://h", {"certificate": __file__}, "--rest-cert, --rest-key: .* openssl pkey"),
+        ("https://h", {"certificate": __file__, "key": "absent.pem"}, "--rest-key: absent.pem"),
+    ],
+)
+def test_files_that_are_no_certificates_are_named(
+    url: str, files: dict[str, str], text: str
+) -> None:
+    with pytest.raises(ConfigError, match=text):
+        RestClient(RestPlace(url, **files))
+
+
+def test_a_missing_file_of_ssl_cert_file_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", "absent.pem")
+    with pytest.raises(ConfigError, match=r"SSL_CERT_FILE: absent\.pem: .*see --rest-ca"):
+        RestClient(RestPlace("https://h"))
 
 
 def test_a_file_in_place_of_a_directory_and_broken_files_say_what_to_give(tmp_path: Path) -> None:
@@ -109,6 +272,6 @@ def test_a_file_in_place_of_a_directory_and_broken_files_say_what_to_give(tmp_pa
     overview.parent.mkdir()
     overview.write_text("{")
     with pytest.raises(ConfigError, match="is a file; give the directory made with"):
-        answers_at(str(overview))
+        answers_at(RestPlace(str(overview)))
     with pytest.raises(RemoteTransportError, match=r"overview\.json is not JSON; save the answers"):
-        answers_at(str(tmp_path)).get("/jobs/overview")
+        answers_at(RestPlace(str(tmp_path))).get("/jobs/overview")

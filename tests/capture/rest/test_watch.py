@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from flinknet.capture.tap.rest_watch import RestPlace, RestWatch
+from flinknet.capture.rest.http_client import RestPlace
+from flinknet.capture.tap.rest_watch import RestWatch
 from flinknet.trace.metrics import METRICS_NAME, describe_metrics
 from tests.capture.rest.saved import directory
 
@@ -39,3 +46,58 @@ def test_without_an_answer_the_reason_is_known(tmp_path: Path) -> None:
     assert watch.jobs == ()
     assert watch.error is not None
     assert "does not answer" in watch.error
+
+
+@pytest.mark.socket
+def test_a_job_manager_that_is_not_up_yet_is_waited_for(tmp_path: Path) -> None:
+    taken = socket.create_server(("127.0.0.1", 0))
+    address = taken.getsockname()
+    taken.close()
+    watch = RestWatch(RestPlace(f"http://127.0.0.1:{address[1]}"), tmp_path)
+    _until_heard(watch)
+    assert watch.error is not None
+    assert watch.error.endswith("asked again until it answers")
+    with socket.create_server(address) as listening:
+        while watch.error is not None:
+            if select.select([listening, watch], [], [], 20)[0] == [listening]:
+                sock, _ = listening.accept()
+                sock.recv(1 << 16)
+                sock.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n{"jobs":[]}')
+                sock.close()
+            watch.tick()
+    watch.close()
+    assert watch.has_answered
+
+
+@pytest.mark.socket
+def test_the_process_ends_with_its_parent_even_if_it_was_stopped(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        code = (
+            "import sys; from pathlib import Path\n"
+            "from flinknet.capture.rest.http_client import RestPlace\n"
+            "from flinknet.capture.tap.rest_watch import RestWatch\n"
+            "watch = RestWatch(RestPlace(sys.argv[1]), Path(sys.argv[2]))\n"
+            "print(watch.pid, flush=True); input()"
+        )
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        parent = subprocess.Popen(
+            [sys.executable, "-c", code, url, tmp_path],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        asking, _ = listening.accept()
+        asking.settimeout(20)
+        assert asking.recv(1 << 16).startswith(b"GET /")
+        os.kill(child, signal.SIGSTOP)
+        parent.kill()
+        parent.communicate()
+        assert asking.recv(1) == b""
+        asking.close()
+
+
+def _until_heard(watch: RestWatch) -> None:
+    while watch.error is None:
+        assert select.select([watch], [], [], 20)[0]
+        watch.tick()

@@ -1,0 +1,350 @@
+"""RestClient: bodies of Flink's REST API over HTTP or HTTPS, each within a time and a size."""
+
+from __future__ import annotations
+
+import io
+import ssl
+from base64 import b64encode
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from http.client import (
+    BadStatusLine,
+    HTTPConnection,
+    HTTPException,
+    HTTPResponse,
+    HTTPSConnection,
+)
+from os import environ
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import SplitResult, quote, unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from flinknet.errors import ConfigError, RemoteTransportError
+from flinknet.runtime.clock import monotonic_ns
+
+from ..pem import load_authority, load_certificate
+
+TIMEOUT_S: Final = 10.0
+"""For a whole answer, from the first packet to the last byte."""
+
+ANSWER_BYTES_MAX: Final = 32 << 20
+"""An answer about a vertex has some 1 KB for each of at most 32,768 subtasks."""
+
+_NOT_UP_YET: Final = (502, 503, 504)
+"""Statuses of a JobManager that is starting, and of a gateway in front of one that is not there."""
+
+_NOT_TLS: Final = (
+    "WRONG_VERSION_NUMBER",
+    "HTTP_REQUEST",
+    "UNKNOWN_PROTOCOL",
+    "RECORD_LAYER_FAILURE",
+)
+"""OpenSSL's reasons for an answer that is not TLS."""
+
+_TLS_ALERT: Final = "\x15\x03"
+"""How TLS begins to answer plain HTTP."""
+
+_SAFE: Final = "/?&=,:.-_~"
+"""Characters that stay as they are in a path."""
+
+
+class NotUpYetError(RemoteTransportError):
+    """No JobManager answers, but one may later."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestPlace:
+    """Where Flink's REST API is, and what it asks for.
+
+    Attributes:
+        place: a URL, or a directory of saved answers.
+        credentials: a bearer token, or user:password for basic authentication.
+        authority: PEM file of the authority that signed the server's certificate; None: those of
+            the system, or of SSL_CERT_FILE.
+        certificate, key: PEM files of a client certificate.
+    """
+
+    place: str
+    credentials: str | None = field(default=None, repr=False)
+    authority: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+
+
+class RestClient:
+    """Asks the API of a JobManager; redirects are not followed, since credentials must not go to
+    another host.
+
+    Raises: ConfigError for a URL, a certificate or a proxy that cannot be used.
+    """
+
+    def __init__(self, rest: RestPlace, timeout_s: float = TIMEOUT_S) -> None:
+        self.url = base_url(rest.place)
+        self._rest = rest
+        self._timeout_s = timeout_s
+        self._headers = {"Accept": "application/json", "Connection": "close"}
+        if rest.credentials is not None:
+            self._headers["Authorization"] = _authorization(rest.credentials)
+        self._context = _context(self.url, rest)
+        self._proxy, self._via = _proxy_of(self.url)
+        if self._proxy is not None and self._context is None:
+            self._headers |= _proxy_headers(self._proxy)
+
+    def get(self, path: str) -> bytes:
+        """The body of the answer to a path.
+
+        Raises: RemoteTransportError without one, in time and of a size that Flink's answers have;
+            NotUpYetError if that may change.
+        """
+        until_ns = monotonic_ns() + int(self._timeout_s * 1e9)
+        connection = self._connection()
+        connection.response_class = partial(_TimedResponse, until_ns)  # type: ignore[assignment]
+        try:
+            target = urlsplit(self.url).path + quote(path, safe=_SAFE)
+            if self._proxy is not None and self._context is None:
+                target = self.url + quote(path, safe=_SAFE)
+            connection.request("GET", target, headers=self._headers)
+            with connection.getresponse() as response:
+                body = response.read(ANSWER_BYTES_MAX + 1)
+        except (OSError, ValueError, HTTPException) as error:
+            raise self._unanswered(error) from None
+        finally:
+            connection.close()
+        if response.status != 200:
+            text = f"--rest: {self.url}{path}{self._via}: {self._declined(response, body)}"
+            kind = NotUpYetError if response.status in _NOT_UP_YET else RemoteTransportError
+            raise kind(text)
+        if len(body) > ANSWER_BYTES_MAX:
+            raise RemoteTransportError(
+                f"--rest: {self.url}{path}: the answer is longer than {ANSWER_BYTES_MAX >> 20} MiB"
+            )
+        return body
+
+    def _connection(self) -> HTTPConnection:
+        own, proxy = urlsplit(self.url), self._proxy
+        host, port = own.hostname or "", own.port or (80 if self._context is None else 443)
+        where = (host, port) if proxy is None else (proxy.hostname or "", proxy.port or 80)
+        if self._context is None:
+            return HTTPConnection(*where, timeout=self._timeout_s)
+        connection = HTTPSConnection(*where, timeout=self._timeout_s, context=self._context)
+        if proxy is not None:
+            connection.set_tunnel(host, port, _proxy_headers(proxy))
+        return connection
+
+    def _unanswered(self, error: Exception) -> RemoteTransportError:
+        swapped = _swapped(self.url)
+        begin = f"--rest: {self.url}"
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return RemoteTransportError(f"{begin}: {self._distrust(error)}")
+        if isinstance(error, ssl.SSLError) and error.reason in _NOT_TLS:
+            return RemoteTransportError(f"{begin} answers without TLS; give {swapped}")
+        if isinstance(error, BadStatusLine) and str(error).startswith(_TLS_ALERT):
+            return RemoteTransportError(f"{begin} answers with TLS; give {swapped}")
+        reason = _reason(error)
+        is_ended = isinstance(error, ssl.SSLError | ConnectionResetError | BrokenPipeError)
+        if self._context is not None and is_ended:
+            return RemoteTransportError(
+                f"{begin} refuses the connection{self._via} ({reason}){self._hint()}"
+            )
+        if isinstance(error, ConnectionResetError):
+            return NotUpYetError(
+                f"{begin} closes the connection{self._via} without an answer; if it uses TLS, give"
+                f" {swapped}"
+            )
+        if isinstance(error, HTTPException):
+            return RemoteTransportError(f"{begin} does not answer in HTTP{self._via} ({reason})")
+        advice = (
+            "; give the address of the JobManager's REST API, such as http://localhost:8081"
+            if self._proxy is None
+            else f"; set no_proxy={urlsplit(self.url).hostname} if no proxy is needed"
+        )
+        return NotUpYetError(f"{begin} does not answer{self._via} ({reason}){advice}")
+
+    def _hint(self) -> str:
+        if self._rest.certificate is not None:
+            return "; does it trust the certificate in --rest-cert?"
+        return "; if it asks for client certificates, give --rest-cert and --rest-key"
+
+    def _distrust(self, error: ssl.SSLCertVerificationError) -> str:
+        why = error.verify_message
+        if "mismatch" in why or "not valid for" in why:
+            return f"its certificate is for another host ({why}); give a name that it has"
+        if "expired" in why or "not yet valid" in why:
+            return f"its certificate is out of date ({why})"
+        trusted = "the system's authorities are"
+        if self._rest.authority is not None:
+            trusted = f"--rest-ca {self._rest.authority} is"
+        elif "SSL_CERT_FILE" in environ:
+            trusted = f"SSL_CERT_FILE={environ['SSL_CERT_FILE']} is"
+        return (
+            f"its certificate is not trusted ({why}), {trusted}; give the authority that signed it,"
+            " a PEM file, with --rest-ca or in SSL_CERT_FILE"
+        )
+
+    def _declined(self, response: HTTPResponse, body: bytes) -> str:
+        status = response.status
+        if status in (401, 403):
+            return f"access denied ({status}){self._wanted(response)}"
+        if status == 407:
+            return "the proxy asks for a user; write http://USER:PASSWORD@HOST:PORT"
+        if 300 <= status < 400:
+            target = _one_line(response.getheader("Location") or "another address")
+            return f"redirected to {target}; give that"
+        if status == 400 and b"https" in body.lower() and self._context is None:
+            return f"HTTP status 400: it answers with TLS; give {_swapped(self.url)}"
+        return f"HTTP status {status}"
+
+    def _wanted(self, response: HTTPResponse) -> str:
+        """The credentials that were refused, or are missing."""
+        challenge = _one_line(response.getheader("WWW-Authenticate") or "")
+        asked = f"; WWW-Authenticate: {challenge}" if challenge else ""
+        file = "--rest-token-file FILE, a file with"
+        basic, token = f"{file} user:password", f"{file} a bearer token"
+        scheme = challenge.partition(" ")[0].lower()
+        if scheme not in ("", "basic", "bearer"):
+            return f"{asked}; only Basic and Bearer are supported"
+        if self._rest.credentials is not None:
+            sent = "user:password" if ":" in self._rest.credentials else "the token"
+            return f"{asked}; {sent} of --rest-token-file was refused"
+        if not scheme:
+            return f"; give {token} or user:password"
+        return f"{asked}; give {basic if scheme == 'basic' else token}"
+
+
+class _TimedResponse(HTTPResponse):
+    """A response that must be complete at an instant."""
+
+    def __init__(self, until_ns: int, sock: Any, **options: Any) -> None:
+        super().__init__(sock, **options)
+        self.fp.close()
+        self.fp = io.BufferedReader(_TimedBytes(sock, until_ns))
+
+
+class _TimedBytes(io.RawIOBase):
+    """Bytes of a socket until an instant; TimeoutError from then on."""
+
+    def __init__(self, sock: Any, until_ns: int) -> None:
+        self._sock, self._until_ns = sock, until_ns
+        self._bytes: Any = sock.makefile("rb", buffering=0)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int | None:
+        left_ns = self._until_ns - monotonic_ns()
+        if left_ns <= 0:
+            raise TimeoutError
+        self._sock.settimeout(left_ns / 1e9)
+        count: int | None = self._bytes.readinto(buffer)
+        return count
+
+    def close(self) -> None:
+        self._bytes.close()
+        super().close()
+
+
+def base_url(text: str) -> str:
+    """The address of an API without anything behind it.
+
+    Raises: ConfigError.
+    """
+    try:
+        parts = urlsplit(text.strip())
+    except ValueError:
+        parts = urlsplit("")
+    host = _host_of(parts)
+    if parts.scheme not in ("http", "https") or not host:
+        raise ConfigError(f"--rest: {text!r} is not a URL; write http://HOST:PORT or https://HOST")
+    if parts.username is not None or parts.password is not None:
+        raise ConfigError(
+            "--rest: no password in the URL, where other users of this machine can see it; write"
+            " user:password into a file and give --rest-token-file FILE"
+        )
+    host = f"[{host}]" if ":" in host else host
+    return (
+        f"{parts.scheme}://{host}{f':{parts.port}' if parts.port else ''}{parts.path.rstrip('/')}"
+    )
+
+
+def _authorization(credentials: str) -> str:
+    if ":" in credentials:  # which no token has
+        return f"Basic {b64encode(credentials.encode()).decode()}"
+    return f"Bearer {credentials}"
+
+
+def _context(url: str, rest: RestPlace) -> ssl.SSLContext | None:
+    """TLS for https; None for http."""
+    if not url.startswith("https:"):
+        if rest.authority is not None or rest.certificate is not None:
+            raise ConfigError(
+                f"--rest-ca, --rest-cert: {url} is not an https:// URL; give {_swapped(url)}"
+            )
+        return None
+    if rest.authority is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        load_authority(context, Path(rest.authority), prefix="--rest")
+    else:
+        named = environ.get("SSL_CERT_FILE")
+        if named and not Path(named).is_file():
+            raise ConfigError(f"SSL_CERT_FILE: {named}: there is no such file; see --rest-ca")
+        context = ssl.create_default_context()
+    if rest.certificate is not None:
+        key = Path(rest.key or rest.certificate)
+        load_certificate(context, Path(rest.certificate), key, None, prefix="--rest")
+    return context
+
+
+def _proxy_of(url: str) -> tuple[SplitResult | None, str]:
+    """The proxy that the environment names for a URL, split, and how errors name it; None and ""
+    without one, and for this machine."""
+    own = urlsplit(url)
+    host = own.hostname or ""
+    is_here = host in ("localhost", "::1") or host.startswith("127.")
+    named = None if is_here or proxy_bypass(host) else getproxies().get(own.scheme)
+    if not named:
+        return None, ""
+    scheme, _, address = named.rpartition("://")
+    proxy = urlsplit(f"http://{address}")
+    shown = f"{scheme or 'http'}://{_one_line(address.rpartition('@')[2])}"
+    if scheme not in ("", "http") or not _host_of(proxy):
+        raise ConfigError(
+            f"--rest: {own.scheme}_proxy is {shown}: not a proxy http://HOST:PORT; set"
+            f" no_proxy={host} if none is needed"
+        )
+    return proxy, f" through the proxy {shown} ({own.scheme}_proxy)"
+
+
+def _host_of(parts: SplitResult) -> str | None:
+    """The host of an address with a valid port, if it has one."""
+    with suppress(ValueError):
+        return parts.hostname if parts.port != 0 else None
+    return None
+
+
+def _proxy_headers(proxy: SplitResult) -> dict[str, str]:
+    if proxy.username is None:
+        return {}
+    credentials = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
+    return {"Proxy-Authorization": _authorization(credentials)}
+
+
+def _swapped(url: str) -> str:
+    """The URL with the other scheme."""
+    scheme, _, rest = url.partition("://")
+    return f"{'http' if scheme == 'https' else 'https'}://{rest}"
+
+
+def _one_line(text: str) -> str:
+    """A header of an answer, safe to print."""
+    return "".join(each if each.isprintable() else " " for each in text)[:200].strip()
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "no whole answer in time"
+    if isinstance(error, ssl.SSLError):
+        return (error.reason or "connection closed").replace("_", " ").lower()
+    found = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return _one_line(str(found))
