@@ -31,6 +31,12 @@ PARTIAL_BUFFERS_MAX: Final = 1 << 18
 CONFIRM_BYTES_MAX: Final = 256 << 10
 """How far behind a frame that was found the next one is looked for."""
 
+TLS_NOTE: Final = "this is TLS"
+"""What is noted of a stream that begins with a TLS handshake."""
+
+_TLS_HANDSHAKE: Final = b"\x16\x03"
+"""Type of the record and major version; a frame of that length would have 369 MB."""
+
 _HEADER_BYTES_MAX = max(each.header_bytes for each in LAYOUTS.values())
 
 
@@ -173,7 +179,9 @@ class FrameStream:
         rest = self._rest
         frame = peek_frame(rest, 0, self.direction)
         if frame is None:
-            self._lose_sync(f"{rest[:FRAME_HEADER_BYTES].hex()} where a frame should start", at_ns)
+            is_tls = rest.startswith(_TLS_HANDSHAKE)
+            what = f"{rest[:FRAME_HEADER_BYTES].hex()} where a frame should start"
+            self._lose_sync(TLS_NOTE if is_tls else what, at_ns)
             return
         length, message_id, is_known = frame
         if is_known and message_id == BUFFER_RESPONSE_ID:

@@ -17,7 +17,7 @@ from flinknet.errors import ConfigError
 
 from .channels import ChannelTable, Ends
 from .directions import FromClient, FromServer
-from .frame_stream import FrameStream
+from .frame_stream import TLS_NOTE, FrameStream
 from .observed_connection import ObservedConnection
 
 __all__ = ["ConnectionObserver", "ConnectionSummary", "Ends", "layout_of_release"]
@@ -135,6 +135,16 @@ class ConnectionObserver:
     def layout(self) -> str | None:
         """The layout of its BufferResponses; None until the first one shows it."""
         return self._server.layout.name if self._server.layout else None
+
+    @property
+    def has_messages(self) -> bool:
+        """Whether a message has passed."""
+        return bool(self._connection.messages)
+
+    @property
+    def is_tls(self) -> bool:
+        """Whether the connection uses TLS, so that nothing of it can be read."""
+        return TLS_NOTE in self._connection.notes
 
     def from_server(self, data: bytes | memoryview, at_ns: int) -> None:
         """Bytes of the producing TaskManager, which passed at an instant; they may be reused."""

@@ -136,11 +136,14 @@ def verify(paths: tuple[str, ...], json: str | None) -> None:
     \b
     flinknet trace verify RUN
 
+    A run that is still being written is checked as far as it is complete.
+
     Exits with 1 if anything is wrong, with 2 or 4 if a RUN is missing or is not a run; the others
     are still checked.
     """
     from flinknet.report.trace_console import print_verification
     from flinknet.trace.run import open_with_faults
+    from flinknet.trace.run_directory import is_being_written
     from flinknet.trace.verify import verify_run
 
     target = target_of(json)
@@ -148,7 +151,8 @@ def verify(paths: tuple[str, ...], json: str | None) -> None:
     for given in paths:
         try:
             for path in _run_paths([path_of_runs(given)]):
-                result = verify_run(*open_with_faults(path))
+                is_growing = is_being_written(path)
+                result = verify_run(*open_with_faults(path), is_being_written=is_growing)
                 runs.append({"path": str(path), "is_ok": result.is_ok, **result.to_dict()})
                 exit_code = max(exit_code, int(not result.is_ok))
                 if target != STDOUT:

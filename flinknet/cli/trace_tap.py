@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flinknet.errors import ConfigError, TraceError
+from flinknet.errors import ConfigError, FlinknetError, TraceError
 from flinknet.units import format_address, parse_duration_ns, parse_size_bytes
 
 from .commands import SectionedCommand
@@ -88,7 +89,12 @@ _SECTIONS = {
     help="Where the TaskManager listens: its taskmanager.data.bind-port, or a range of as many"
     " ports. redirected: wherever a connection was going when iptables redirected it to the tap.",
 )
-@click.option("--out", metavar="DIR", required=True, help="New run directory for the trace.")
+@click.option(
+    "--out",
+    metavar="DIR",
+    required=True,
+    help="New run directory for the trace. If it holds a trace already: DIR-2, DIR-3 and so on.",
+)
 @click.option(
     "--flink-version",
     metavar="VERSION",
@@ -195,10 +201,10 @@ def tap(
     if trigger is not None and ring is None:
         raise ConfigError("--trigger: chooses what a ring keeps; give --ring, such as 60s, too")
     json_target = target_of(json)
-    check_new_directory(Path(out))
+    directory = _beside_others(Path(out))
     config = TapConfig(
         pairs=pairs_of(listen, upstream),
-        out=Path(out),
+        out=directory,
         layout=layout_of_release(flink_version),
         counts_records=records,
         rotation=_rotation(rotate, ring),
@@ -224,25 +230,45 @@ def tap(
         for line in setting_lines(list(zip(session.addresses, upstreams, strict=True))):
             talk.print(line, soft_wrap=True, highlight=False)
         line = recording_line(
-            out,
+            str(directory),
             duration_ns=config.duration_ns,
             ring_ns=config.rotation.ring_ns,
             trigger="" if config.trigger is None else config.trigger.text,
         )
-        talk.print(line, soft_wrap=True, highlight=False)
+        earlier = "" if directory == Path(out) else f"{out} holds a trace already: "
+        talk.print(earlier + line, soft_wrap=True, highlight=False)
 
     with view:
         result = session.run(show_settings)
     if endpoint is not None:
         endpoint.close()
-    write_json(config.out / RESULT_NAME, result)
-    seal_result(config.out)
+    try:
+        write_json(directory / RESULT_NAME, result)
+        seal_result(directory)
+    except (OSError, FlinknetError) as error:  # the summary is still printed
+        result["recording_error"] = result["recording_error"] or str(error)
     if json_target is not None:
         put_json(json_target, result)
     if json_target != STDOUT:
-        print_tap(result, out, console_for(sys.stdout))
+        print_tap(result, str(directory), console_for(sys.stdout))
     if result["recording_error"] is not None:
         raise TraceError(f"all was forwarded, but {result['recording_error']}")
+
+
+def _beside_others(out: Path) -> Path:
+    """The directory to record into: the one given or, if a tap has recorded there before, the first
+    of NAME-2, NAME-3 and so on that is free. A file system of its own has them inside.
+    """
+    out = out.absolute() if not out.name else out
+    is_inside = os.path.ismount(out) or not os.access(out.absolute().parent, os.W_OK)
+    from flinknet.trace.run import TRACE_SUFFIX
+
+    path, number = out, 1
+    while any(path.glob(f"*{TRACE_SUFFIX}")):
+        number += 1
+        path = out / str(number) if is_inside else out.with_name(f"{out.name}-{number}")
+    check_new_directory(path)
+    return path
 
 
 def pairs_of(
@@ -268,9 +294,6 @@ def pairs_of(
                 f" {len(targets)}: each port to listen on needs its upstream"
             )
         pairs += zip(own, targets, strict=True)
-    for address, target in pairs:
-        if target is not None and address == target:
-            raise ConfigError(f"--upstream: {target[0]}:{target[1]} is the tap's own address")
     return tuple(pairs)
 
 

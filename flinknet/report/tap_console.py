@@ -118,6 +118,7 @@ class TapView:
         self._next_line_ns = FIRST_LINE_NS
         self._has_connections = False
         self._rest_error: str | None = None
+        self._warned: set[str] = set()
         self._live = (
             Live(console=console, transient=True, refresh_per_second=4)
             if console.is_terminal
@@ -134,14 +135,18 @@ class TapView:
             self._live.stop()
 
     def update(self, look: Plain) -> None:
-        """Show where the tap stands; off a terminal an error of REST when it comes and goes."""
+        """Show where the tap stands; off a terminal a warning when it comes, and an error of REST
+        when it comes and goes."""
         if self._live is not None:
             self._live.update(panel(look))
             return
         before, self._rest_error = self._rest_error, look.get("rest_error")
+        news = [each for each in look.get("warnings", ()) if each not in self._warned]
+        self._warned.update(news)
         if self._rest_error != before:
-            news = self._rest_error or "--rest: the JobManager answers"
-            line = f"tap, {look['elapsed_ns'] / 1e9:,.0f} s: {news}"
+            news.append(self._rest_error or "--rest: the JobManager answers")
+        for each in news:
+            line = f"tap, {look['elapsed_ns'] / 1e9:,.0f} s: {each}"
             self._console.print(Text(line), soft_wrap=True)
         has_changed = self._has_connections != bool(look["connections"])
         if has_changed or look["elapsed_ns"] >= self._next_line_ns:
@@ -203,6 +208,7 @@ def panel(look: Plain) -> RenderableType:
         parts.append(Text(f"  {look['incidents']} incidents, last: {look['last_incident']}"))
     if look.get("rest_error"):
         parts.append(Text(f"  {look['rest_error']}"))
+    parts += [Text(f"  {each}", style="yellow") for each in look.get("warnings", ())]
     if look["triggers"]:
         parts.append(Text(f"  the trigger has fired {counted(look['triggers'], 'time')}"))
     return Group(*parts)
@@ -290,6 +296,8 @@ def what_to_check(result: Plain) -> str:
             " job more subtasks than a TaskManager has slots, or spread it over TaskManagers"
             " (taskmanager.load-balance.mode: SLOTS)."
         )
+    if result.get("tls_connections"):
+        return "No message of Flink could be read."
     if result["connections"]:
         return (
             f"No message of Flink passed. Check that --upstream is where the TaskManager listens"
@@ -305,13 +313,15 @@ def what_to_check(result: Plain) -> str:
 
 def doubts(result: Plain) -> list[str]:
     """What is not whole, in sentences."""
-    lines = []
+    lines = list(result.get("warnings", ()))
     if result["credit_unknown_channels"]:
         lines.append(
             f"credit unknown of {counted(result['credit_unknown_channels'], 'channel')}: opened"
             " before the tap began, or it missed bytes; all else is known from the next message on"
         )
-    if result["skipped_bytes"] or result["losses"]:
+    if result.get("tls_connections"):
+        lines.append(f"{counted(result['tls_connections'], 'connection')} used TLS")
+    elif result["skipped_bytes"] or result["losses"]:
         lines.append(
             f"{result['skipped_bytes']:,} bytes could not be read as messages, in"
             f" {counted(result['losses'], 'place')}; all bytes were forwarded"
@@ -331,7 +341,7 @@ def doubts(result: Plain) -> list[str]:
     if result["channels_refused"]:
         lines.append("there were too many channels to list each of them")
     if result["recording_error"] is not None:
-        lines.append(f"{result['recording_error']}")
+        lines.append(result["recording_error"])
     rest = result.get("rest")
     if rest is not None and not rest["jobs"]:
         why = rest["error"] or "the cluster ran no job"
@@ -357,7 +367,8 @@ def _print_channels(channels: Sequence[Plain], console: Console) -> None:
         *("channel", "buffers", "bytes", "records", "events", "fill"),
         *("no credit", "starved", "blocked"),
     )
-    for each in channels[:CHANNELS_SHOWN]:
+    last = [each for each in channels if not each.get("later_attempts")]
+    for each in last[:CHANNELS_SHOWN]:
         table.add_row(
             each.get("name") or str(each["channel"]),
             f"{each['buffers']:,}",
@@ -370,9 +381,11 @@ def _print_channels(channels: Sequence[Plain], console: Console) -> None:
             human_duration(each["blocked_ns"]),
         )
     print_table(console, table)
-    hidden = len(channels) - CHANNELS_SHOWN
-    if hidden > 0:
-        console.print(f"… and {hidden:,} more channels (result.json has all)")
+    hidden, earlier = len(last[CHANNELS_SHOWN:]), len(channels) - len(last)
+    more = [f"{hidden:,} more channels"] if hidden else []
+    more += [f"{counted(earlier, 'channel')} of earlier attempts"] if earlier else []
+    if more:
+        console.print(f"… and {' and '.join(more)} (result.json has all)")
 
 
 def _kinds(messages: Mapping[str, int]) -> str:

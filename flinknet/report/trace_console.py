@@ -60,12 +60,21 @@ def print_description(description: Plain, console: Console | None = None) -> Non
 def print_verification(path: str, verification: Plain, console: Console | None = None) -> None:
     """Print OK with the counts, or every finding in a sentence."""
     console = console or console_for(sys.stdout)
+    sent, received = verification["messages_sent"], verification["messages_received"]
+    messages = f"{counted(sent, 'message')} sent, {received:,} received"
+    if verification["is_from_between"]:
+        messages = (
+            f"{counted(sent, 'message')} from producers, {received:,} from consumers, each recorded"
+            " once, where it passed"
+        )
+    elif verification["messages_in_flight"]:
+        messages += f"; {verification['messages_in_flight']:,} were under way at the end"
+    if verification["is_being_written"]:
+        messages += "; still being written, checked up to here"
     counts = (
         f"{counted(verification['files'], 'file')}, {counted(verification['blocks'], 'block')},"
         f" {counted(verification['events'], 'event')} on"
-        f" {counted(verification['channels'], 'channel')},"
-        f" {counted(verification['messages_sent'], 'message')} sent,"
-        f" {verification['messages_received']:,} received"
+        f" {counted(verification['channels'], 'channel')}, {messages}"
     )
     findings: Sequence[Plain] = verification["findings"]
     mark = "[red]DAMAGED[/red]" if findings else "[green]OK[/green]"

@@ -66,6 +66,15 @@ class DeliveryCheck:
                 received += sum(map(len, parts))
         return sent, received
 
+    def in_flight(self) -> int:
+        """Messages that were sent and not received, on channels whose two ends were recorded."""
+        count = 0
+        for (channel, kind, point), sent in self._messages.items():
+            received = self._messages.get((channel, kind, TracePoint.RECEIVED))
+            if point == TracePoint.SENT and received is not None:
+                count += max(0, sum(map(len, sent)) - sum(map(len, received)))
+        return count
+
     def compare(self, *, is_sent_complete: bool) -> Iterator[Violation]:
         """Compare both sides of every channel for which both were recorded.
 

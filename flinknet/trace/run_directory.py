@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Self
 
 from flinknet.errors import ConfigError, TraceError, TraceFormatError
+from flinknet.storage import AnyPath
 
 from .manifest import MANIFEST_NAME, RESULT_NAME, RunManifest
 from .metrics import METRICS_NAME
@@ -80,6 +81,25 @@ class RunDirectory:
             raise ConfigError(
                 f"--out: {self.path} holds a run already; give another directory or remove it"
             )
+
+
+def is_being_written(path: AnyPath) -> bool:
+    """Whether a run writes to a directory now. Without directory locks, as in a store, False."""
+    if not isinstance(path, Path):
+        return False
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def seal_run(directory: Path) -> None:

@@ -50,6 +50,9 @@ class Verification:
     channels: int
     messages_sent: int
     messages_received: int
+    messages_in_flight: int  # of channels whose two ends were recorded: sent, not received
+    is_from_between: bool  # recorded where messages passed, each of them once
+    is_being_written: bool
     findings: tuple[Finding, ...]
 
     @property
@@ -62,11 +65,14 @@ class Verification:
         return asdict(self)
 
 
-def verify_run(run: Run, faults: Sequence[Fault] = ()) -> Verification:
+def verify_run(
+    run: Run, faults: Sequence[Fault] = (), *, is_being_written: bool = False
+) -> Verification:
     """Check all checksums and rules of a run.
 
     Args:
         faults: contradictions to its manifest, found when it was opened.
+        is_being_written: its files have no end yet, and its manifest may lag behind them.
 
     Raises: TraceError if it is a single trace file that cannot be opened.
     """
@@ -87,7 +93,7 @@ def verify_run(run: Run, faults: Sequence[Fault] = ()) -> Verification:
                 findings.append(Finding(file.name, None, "file", text))
                 is_sent_complete = False
                 continue
-            of_file = list(_file_findings(reader, run))
+            of_file = list(_file_findings(reader, run, is_being_written=is_being_written))
             held = _channels_of(reader)
             violations = Violations()
             for block in _checked_blocks(reader, held, violations, of_file):
@@ -112,6 +118,9 @@ def verify_run(run: Run, faults: Sequence[Fault] = ()) -> Verification:
         len(channels - {-1}),
         sent,
         received,
+        delivery.in_flight(),
+        run.manifest is not None and run.manifest.is_from_between,
+        is_being_written,
         tuple(findings),
     )
 
@@ -133,11 +142,11 @@ def _findings_of_other_files(run: Run) -> Iterator[Finding]:
             yield Finding(name, None, "checksum", fault)
 
 
-def _file_findings(reader: TraceReader, run: Run) -> Iterator[Finding]:
+def _file_findings(reader: TraceReader, run: Run, *, is_being_written: bool) -> Iterator[Finding]:
     """Errors of a file as a whole."""
     name = reader.path.name
     cut = reader.truncation
-    if cut is not None:
+    if cut is not None and (cut.gap_bytes or not is_being_written):
         text = (
             "there is no trailer, so its process did not end cleanly or the file was cut:"
             f" {cut.whole_blocks} whole blocks are readable, {cut.lost_bytes} bytes are lost"
@@ -155,7 +164,7 @@ def _file_findings(reader: TraceReader, run: Run) -> Iterator[Finding]:
     except TraceFormatError as error:
         text = str(error).removeprefix(f"{reader.path}: ")
         yield Finding(name, None, "checksum", text)
-    if run.manifest is not None:
+    if run.manifest is not None and not is_being_written:
         known = {channel.index for channel in run.manifest.channels} | {-1}
         for channel in _channels_of(reader).tolist():
             if channel not in known:

@@ -68,6 +68,7 @@ def test_everything_is_kept_and_verifies(tmp_path: Path) -> None:
     verification = verify_run(run)
     assert verification.is_ok
     assert (verification.messages_sent, verification.messages_received) == (50, 51)
+    assert verification.is_from_between
     assert run.manifest is not None
     assert run.manifest.origin == "tap"
     assert run.manifest.is_from_between

@@ -8,6 +8,7 @@ import resource
 import socket
 import ssl
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,15 +18,16 @@ from flinknet.capture.channels import Ends
 from flinknet.capture.rest.http_client import RestPlace
 from flinknet.capture.stated import Layer
 from flinknet.capture.tap import Tap, TapConfig, TlsContexts, create_contexts
-from flinknet.capture.tap.proxy import CONNECT_TIMEOUT_NS, Proxy
+from flinknet.capture.tap.proxy import CONNECT_TIMEOUT_NS, SILENCE_NS, SILENT_MAX, Proxy
 from flinknet.capture.tap.redirected import (
     Address,
     NotRedirectedError,
     address_of,
+    check_not_own,
     plain,
-    redirected_upstream,
 )
 from flinknet.capture.tap.relay import CHUNK_BYTES, Relay
+from flinknet.capture.tap.view import channel_rows
 from flinknet.certificates.generate import AUTHORITY_PEM, NODE_PEM, generate
 from flinknet.core.wire.messages import AddCredit
 from flinknet.errors import ConfigError, LocalTransportError
@@ -34,7 +36,7 @@ from flinknet.trace import RunManifest, open_run
 from flinknet.trace.verify import verify_run
 from tests.capture.conversations import Rows, buffer, elements, request, stream
 from tests.capture.rest.saved import directory
-from tests.pair import RECEIVER
+from tests.pair import RECEIVER, partition_id
 
 HOST = "127.0.0.1"
 MS = 1_000_000
@@ -290,6 +292,92 @@ def test_200_connections_at_once_that_come_and_go(bench: Tapped) -> None:
     assert len(bench.ended) == 200
 
 
+def test_silent_connections_beyond_a_limit_are_closed_and_others_stay(bench: Tapped) -> None:
+    client, server = bench.connect()
+    silent = [bench.connect() for _ in range(SILENT_MAX + 3)]
+    assert bench.pass_on(client, server, stream(request()))
+    answering, answered = silent.pop()
+    assert bench.pass_on(answered, answering, b"not of Flink") == b"not of Flink"
+    bench.proxy.tick(monotonic_ns())
+    assert len(bench.proxy.relays) == SILENT_MAX + 4
+    bench.proxy.tick(monotonic_ns() + SILENCE_NS)
+    assert len(bench.proxy.relays) == SILENT_MAX + 2
+    assert silent[0][0].recv(1) == silent[1][0].recv(1) == b""
+    text = f"{SILENT_MAX + 1} of {SILENT_MAX + 3} connections have sent no message"
+    assert bench.proxy.incidents[-1].text == f"closed: it sent no message, as {text}"
+    assert bench.pass_on(client, server, stream(AddCredit(1, RECEIVER)))
+
+
+def test_the_limit_of_open_files_is_raised() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft - 1, hard))
+    bench = Tapped()
+    assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > soft - 1
+    bench.close()
+
+
+def test_an_upstream_without_a_descriptor_is_not_blamed(bench: Tapped) -> None:
+    waiting = socket.create_connection(bench.proxy.addresses[0])
+    bench.sockets.append(waiting)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    spare = [os.dup(0)]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (spare[0] + 1, hard))
+    try:
+        with contextlib.suppress(OSError):
+            while True:
+                spare.append(os.dup(0))
+        os.close(spare.pop())  # for the client, but not for the upstream
+        bench.until(lambda: bench.proxy.refused)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for descriptor in spare:
+            os.close(descriptor)
+    assert "too many open files; raise the limit (ulimit -n); 0 of 0 connections have" in (
+        bench.proxy.incidents[-1].text
+    )
+    assert "upstream" not in bench.proxy.incidents[-1].text
+
+
+def test_tls_without_certificates_is_named_and_forwarded(
+    bench: Tapped, pem: tuple[Path, Path, Path]
+) -> None:
+    raw, accepted = bench.connect()
+    contexts = create_contexts(*pem, PASSWORD)
+    hello, unsent = ssl.MemoryBIO(), ssl.MemoryBIO()
+    with pytest.raises(ssl.SSLWantReadError):
+        contexts.client.wrap_bio(hello, unsent).do_handshake()
+    first, answer = unsent.read(), b"\x16\x03\x03\0\0 and so on"
+    assert bench.pass_on(raw, accepted, first) == first
+    assert bench.pass_on(accepted, raw, answer) == answer
+    bench.proxy.tick(monotonic_ns())
+    assert bench.proxy.tls_connections == 1
+    (warning,) = bench.proxy.warnings
+    assert "use TLS" in warning
+    assert "--tls-cert, --tls-key and --tls-ca" in warning
+
+
+@pytest.mark.parametrize("own", ["0.0.0.0", "::"])
+@pytest.mark.parametrize("upstream", [HOST, "localhost"])
+def test_a_tap_in_front_of_itself_is_refused(bench: Tapped, own: str, upstream: str) -> None:
+    family = socket.AF_INET6 if ":" in own else socket.AF_INET
+    with socket.create_server((own, 0), family=family) as taken:
+        port = taken.getsockname()[1]
+    with pytest.raises(ConfigError, match=f"--upstream: {upstream}:{port} is the tap's own"):
+        Proxy([((own, port), (upstream, port))], bench.observer, bench.ended.append)
+
+
+def test_channels_know_how_often_their_producer_was_started_again(bench: Tapped) -> None:
+    client, server = bench.connect()
+    first = partition_id()
+    for number in range(3):
+        producer = replace(first.producer_id, attempt_number=number)
+        later = replace(first, producer_id=producer)
+        asked = stream(replace(request(bytes([number]) * 16), partition_id=later))
+        assert bench.pass_on(client, server, asked) == asked
+    rows = channel_rows(bench.table.channels, 1)
+    assert [each["later_attempts"] for each in rows] == [2, 1, 0]
+
+
 def test_without_descriptors_the_listener_rests_until_the_next_tick(bench: Tapped) -> None:
     waiting = socket.create_connection(bench.proxy.addresses[0])
     bench.sockets.append(waiting)
@@ -307,7 +395,7 @@ def test_without_descriptors_the_listener_rests_until_the_next_tick(bench: Tappe
         for descriptor in spare:
             os.close(descriptor)
     assert bench.proxy.incident_count == 1
-    assert "raise the limit (ulimit -n)" in bench.proxy.incidents[-1].text
+    assert "raise the limit (ulimit -n); 0 of 0 connections" in bench.proxy.incidents[-1].text
     assert bench.proxy.accepted == 0
     bench.proxy.tick(monotonic_ns())
     bench.until(lambda: bench.proxy.accepted == 1)
@@ -427,7 +515,7 @@ def test_a_redirected_connection_goes_where_it_was_going(bench: Tapped) -> None:
     destination[0] = proxy.addresses[0]  # the tap's own connection is redirected, too
     bench.sockets.append(socket.create_connection(proxy.addresses[0]))
     bench.until(lambda: proxy.refused)
-    assert "the tap's own connection was redirected" in proxy.incidents[-1].text
+    assert "the tap's own connection came back" in proxy.incidents[-1].text
     assert proxy.accepted == 3
 
 
@@ -443,8 +531,8 @@ def test_a_connection_that_was_not_redirected_has_no_upstream(bench: Tapped) -> 
 def test_a_peer_with_ipv4_is_known_behind_a_listener_of_ipv6() -> None:
     assert plain(("::ffff:10.0.0.7", 1)) == ("10.0.0.7", 1)
     assert plain(("fe80::7", 1)) == ("fe80::7", 1)
-    with socket.socket() as sock, pytest.raises(NotRedirectedError, match="own connection"):
-        redirected_upstream(sock, ("::ffff:10.0.0.7", 1), lambda: [("10.0.0.7", 1)])
+    with pytest.raises(NotRedirectedError, match="own connection"):
+        check_not_own(("::ffff:10.0.0.7", 1), [("10.0.0.7", 1)])
 
 
 def test_addresses_of_the_kernel() -> None:

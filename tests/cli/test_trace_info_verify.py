@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
+import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +13,12 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from rich.console import Console
 
 from flinknet.cli import main
+from flinknet.report.trace_console import print_verification
+from flinknet.trace import open_run
+from flinknet.trace.verify import verify_run
 from tests.edited_manifest import edit_manifest
 from tests.synthetic_trace import write_run
 
@@ -107,6 +114,38 @@ def test_verify_says_ok_with_the_counts(run: Path) -> None:
     assert result.output == (
         f"OK {run}: 2 files, 3 blocks, 88 events on 2 channels, 34 messages sent, 34 received\n"
     )
+
+
+def test_a_run_that_is_being_written_is_not_called_damaged(run: Path) -> None:
+    file = run / "tm-0.fnt"
+    file.write_bytes(file.read_bytes()[:-100])
+    directory = os.open(run, os.O_RDONLY)
+    fcntl.flock(directory, fcntl.LOCK_EX)
+    try:
+        result = run_cli("verify", run)
+    finally:
+        os.close(directory)
+    assert result.exit_code == 0
+    assert result.output.startswith(f"OK {run}: 2 files, ")
+    assert result.output.endswith("; still being written, checked up to here\n")
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"messages_in_flight": 2}, "9 messages sent, 7 received; 2 were under way at the end\n"),
+        ({"is_from_between": True}, "9 messages from producers, 7 from consumers, each recorded"),
+    ],
+)
+def test_verify_says_why_numbers_that_differ_are_whole(
+    run: Path, changes: dict[str, Any], text: str
+) -> None:
+    console = Console(file=io.StringIO(), width=200)
+    found = verify_run(open_run(run))
+    counts = {"messages_sent": 9, "messages_received": 7}
+    print_verification("x", found.to_dict() | counts | changes, console)
+    assert isinstance(console.file, io.StringIO)
+    assert text in console.file.getvalue()
 
 
 def test_verify_of_a_damaged_run_exits_with_1_and_a_sentence(run: Path) -> None:

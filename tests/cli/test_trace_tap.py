@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -201,6 +202,35 @@ def test_a_tap_ends_by_itself_and_says_what_it_saw(tmp_path: Path) -> None:
     refused = CliRunner().invoke(main, log)
     assert refused.exit_code == 2
     assert "does not show latencies" in refused.stderr
+
+
+@pytest.mark.socket
+def test_a_full_disk_is_named_at_once_and_stops_neither_the_job_nor_the_summary(
+    tmp_path: Path,
+) -> None:
+    first_port = free_ports(4)
+    with tap(tmp_path / "tapped", first_port) as process:
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (1500, resource.RLIM_INFINITY))
+        bench(tmp_path / "own", first_port, "--rate", "5k/s", "--duration", "2s")
+        assert process.stderr is not None
+        assert any("recording stopped: " in line for line in iter(process.stderr.readline, ""))
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 4
+    assert "all was forwarded, but " in err
+    assert "! recording stopped: " in out
+    assert "BUFFER_RESPONSE" in out
+
+
+def test_a_tap_that_starts_again_records_next_to_what_is_there(tmp_path: Path) -> None:
+    pair = ("--listen", f"{HOST}:{free_ports(1)}", "--upstream", f"{HOST}:1")
+    arguments = ["trace", "tap", *pair, "--out", str(tmp_path / "tapped"), "--duration", "1ms"]
+    for name in ("tapped", "tapped-2", "tapped-3"):
+        ended = CliRunner().invoke(main, arguments)
+        assert ended.exit_code == 0
+        assert (tmp_path / name / "result.json").is_file()
+    assert "tapped holds a trace already: recording into" in ended.stderr
+    assert len(list(tmp_path.iterdir())) == 3
 
 
 def test_a_range_of_ports_stands_for_the_task_managers_of_a_host() -> None:

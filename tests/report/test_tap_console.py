@@ -287,3 +287,37 @@ def test_names_and_local_channels_are_shown_where_the_job_manager_answered() -> 
         ("edge", "B → C: local channels: unknown"),
     ]
     assert rest_rows(None) == []
+
+
+def test_a_warning_is_printed_once_when_it_comes_and_again_in_the_summary() -> None:
+    file = io.StringIO()
+    with TapView(Console(file=file), ["127.0.0.1:7001"]) as view:
+        for second in range(5, 9):
+            warnings = ["recording stopped: no space"] if second > 6 else []
+            nobody = {"accepted": 0, "connections": 0}
+            view.update(look(elapsed_ns=second * 10**9, warnings=warnings, **nobody))
+    assert file.getvalue() == "tap, 7 s: recording stopped: no space\n"
+    assert "recording stopped: no space" in shown(panel(look(warnings=warnings)))
+    assert doubts(result(warnings=warnings)) == warnings
+
+
+def test_a_tap_of_tls_says_so_instead_of_unreadable_bytes() -> None:
+    tls = result(messages={}, tls_connections=2, skipped_bytes=999, losses=4)
+    assert doubts(tls) == ["2 connections used TLS"]
+    assert what_to_check(tls) == "No message of Flink could be read."
+
+
+def test_the_last_attempt_comes_first_in_the_summary() -> None:
+    channels = [
+        {**result()["channels"][0], "channel": number, "later_attempts": int(number < 30)}
+        for number in range(50)
+    ]
+    console = Console(file=io.StringIO(), width=120)
+    print_tap(result(channels=channels), "tapped", console)
+    assert isinstance(console.file, io.StringIO)
+    lines = console.file.getvalue().splitlines()
+    first = next(at for at, line in enumerate(lines) if line.startswith("channel"))
+    assert lines[first + 1].split()[0] == "30"
+    assert (
+        "… and 4 more channels and 30 channels of earlier attempts (result.json has all)" in lines
+    )

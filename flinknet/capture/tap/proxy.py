@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import selectors
 import socket
 from collections import deque
@@ -12,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from flinknet.errors import LocalTransportError, TlsError
+from flinknet.errors import ConfigError, LocalTransportError, TlsError
 from flinknet.runtime.clock import monotonic_ns
 from flinknet.runtime.listener import Listener
 from flinknet.units import format_address
@@ -21,11 +22,27 @@ from ..channels import Ends
 from ..observer import ConnectionObserver
 from .delays import AddedDelay
 from .ends import End, PlainEnd, TlsContexts, TlsEnd
-from .redirected import Address, original_destination, redirected_upstream
+from .redirected import Address, NotRedirectedError, check_not_own, original_destination, plain
 from .relay import CHUNK_BYTES, Relay, Turn
 
 CONNECT_TIMEOUT_NS: Final = 10_000_000_000
 """For the upstream to answer, and for both handshakes."""
+
+SILENCE_NS: Final = 10_000_000_000
+"""After which a connection without a message may be closed; a consumer requests at once."""
+
+SILENT_MAX: Final = 128
+"""Silent connections that stay; fewer if the limit of open files is low."""
+
+TLS_WARNING: Final = (
+    "the TaskManagers use TLS, which is forwarded unread; end the tap and give it --tls-cert,"
+    " --tls-key and --tls-ca"
+)
+
+_OUT_OF_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE)
+
+_OPEN_FILES_MAX: Final = 1 << 20
+"""Where the system sets no limit."""
 
 INCIDENTS_KEPT: Final = 100
 
@@ -50,8 +67,10 @@ class Proxy:
         relays: that are open. `accepted`: how many there were in all.
         ended: called with each relay that has ended.
         incidents: the last ones; `incident_count` all of them.
+        warnings: what somebody should do something about, each once, in the order in which it came.
 
-    Raises: LocalTransportError if an address cannot be listened on.
+    Raises: LocalTransportError if an address cannot be listened on; ConfigError if it is an
+        upstream, too.
     """
 
     def __init__(
@@ -75,10 +94,16 @@ class Proxy:
         self.incidents: deque[Incident] = deque(maxlen=INCIDENTS_KEPT)
         self.incident_count = 0
         self.observer_failures = 0
+        self.tls_connections = 0
+        self.warnings: dict[str, None] = {}
         self.addresses: list[Address] = []
+        raise_open_files_limit()
         try:
             for address, upstream in pairs:
                 self._listen(address, upstream)
+            for _, upstream in pairs:
+                if upstream is not None:
+                    self._check_upstream(upstream)
         except BaseException:
             self.close()
             raise
@@ -113,11 +138,14 @@ class Proxy:
         """To be called some times a second: time-outs, and listeners that had to rest."""
         self.delay.fold()
         for relay in [each for each in self.relays if not each.is_established]:
-            if now_ns >= relay.connect_by_ns:
+            if now_ns >= relay.opened_ns + CONNECT_TIMEOUT_NS:
                 what = "handshake" if relay.is_connected else "upstream"
                 self._break(
                     relay, f"no answer of the {what} within {CONNECT_TIMEOUT_NS // 10**9} s"
                 )
+        for relay in self.relays:
+            self._follow(relay)
+        self._close_silent(now_ns)
         for listener in self._listeners:
             listener.wake()
 
@@ -157,26 +185,49 @@ class Proxy:
         self._listeners.append(listener)
         self.addresses.append(sock.getsockname()[:2])
 
+    def _check_upstream(self, upstream: Address) -> None:
+        """Refuse an upstream at which the tap itself listens: each connection would make another
+        one. A name that cannot be resolved now may be later.
+        """
+        with suppress(OSError):
+            for family, kind, _, _, found in socket.getaddrinfo(*upstream, type=socket.SOCK_STREAM):
+                host, port = plain((str(found[0]), int(found[1])))
+                for own in map(plain, self.addresses):
+                    is_all = own[0] == "::" or (own[0] == "0.0.0.0" and ":" not in host)
+                    if own == (host, port) or (
+                        is_all and own[1] == port and _is_of_this_machine(family, kind, host)
+                    ):
+                        raise ConfigError(
+                            f"--upstream: {_text(upstream)} is the tap's own address, as it listens"
+                            f" at {_text(own)}; give the TaskManager another port"
+                            " (taskmanager.data.bind-port)"
+                        )
+
     def _accept(self, listener: Listener, upstream: Address | None) -> None:
         taken = listener.accept(socket.socket.accept)
         if taken is None:
             if listener.refusal is not None:  # it rests until the next tick
-                self._note("", listener.refusal)
+                self._note("", f"{listener.refusal}; {self._silent_in_words()}")
+                self.warnings[f"{listener.refusal}; connections wait"] = None
             return
         sock, peer = taken
         self.accepted += 1
         name = f"{_text(peer)} through {_text(listener.sock.getsockname())}"
         target = upstream
         try:
+            check_not_own(peer[:2], self._own_addresses())
             if target is None:
-                target = redirected_upstream(
-                    sock, peer[:2], self._own_addresses, self._destination_of
-                )
+                target = self._destination_of(sock)
             self._open(sock, peer, target, name)
         except OSError as error:
             self.refused += 1
-            if target is None:
-                sock.close()
+            sock.close()
+            if error.errno in _OUT_OF_DESCRIPTORS:
+                text = (
+                    f"too many open files; raise the limit (ulimit -n); {self._silent_in_words()}"
+                )
+                self._note(name, text)
+            elif target is None or isinstance(error, NotRedirectedError):
                 self._note(name, str(error.strerror))
             else:
                 text = f"upstream {_text(target)}: {error.strerror}; is its TaskManager up?"
@@ -209,7 +260,7 @@ class Proxy:
             server,
             self._observer_for(ends),
             is_tls=self._tls is not None,
-            connect_by_ns=monotonic_ns() + CONNECT_TIMEOUT_NS,
+            opened_ns=monotonic_ns(),
         )
         self.relays.append(relay)
         self._watch(relay)
@@ -259,6 +310,29 @@ class Proxy:
             relay.is_connected = True
         relay.shake()
 
+    def _follow(self, relay: Relay) -> None:
+        """Find out whether a connection has carried something, and whether that is TLS."""
+        if relay.is_silent:
+            relay.is_silent = not relay.observer.has_messages and not relay.from_server.bytes
+            if not relay.is_silent and relay.observer.is_tls:
+                self.tls_connections += 1
+                self.warnings[TLS_WARNING] = None
+
+    def _close_silent(self, now_ns: int) -> None:
+        """Close the connections that have been silent for longest; all of them if descriptors are
+        needed.
+        """
+        silent = [each for each in self.relays if each.is_silent]
+        is_short = any(each.is_paused for each in self._listeners)
+        spare = 0 if is_short else min(SILENT_MAX, raise_open_files_limit() // 8)
+        for relay in silent[: max(0, len(silent) - spare)]:
+            if now_ns >= relay.opened_ns + SILENCE_NS:
+                self._break(relay, f"closed: it sent no message, as {self._silent_in_words()}")
+
+    def _silent_in_words(self) -> str:
+        silent = sum(each.is_silent for each in self.relays)
+        return f"{silent} of {len(self.relays)} connections have sent no message"
+
     def _note_unobserved(self, relay: Relay) -> None:
         if relay.failure is None:
             relay.failure = f"not observed any more: {relay.observer_failure}"
@@ -274,6 +348,7 @@ class Proxy:
         if relay.is_closed:
             return
         relay.is_closed = True
+        self._follow(relay)
         for end in list(relay.watched):
             with suppress(KeyError, ValueError):
                 self._selector.unregister(end.sock)
@@ -306,6 +381,25 @@ class Proxy:
     def _note(self, connection: str, text: str) -> None:
         self.incident_count += 1
         self.incidents.append(Incident(monotonic_ns(), connection, text))
+
+
+def raise_open_files_limit() -> int:
+    """Raise the limit of open files of this process as far as it may be. Returns: the limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _OPEN_FILES_MAX if hard == resource.RLIM_INFINITY else hard
+    if soft < most:
+        with suppress(ValueError, OSError):  # the system allows less than it says
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+            return most
+    return soft
+
+
+def _is_of_this_machine(family: int, kind: int, host: str) -> bool:
+    """Whether an address is one of this machine's."""
+    with socket.socket(family, kind) as sock, suppress(OSError):
+        sock.bind((host, 0))
+        return True
+    return False
 
 
 def _text(address: Address) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import socket
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Final
 
 Address = tuple[str, int]
@@ -65,27 +65,20 @@ def address_of(sockaddr: bytes) -> Address:
     return socket.inet_ntop(socket.AF_INET6, sockaddr[8:24]), port
 
 
-def redirected_upstream(
-    sock: socket.socket,
-    peer: Address,
-    own: Callable[[], Collection[Address]],
-    destination_of: Callable[[socket.socket], Address] = original_destination,
-) -> Address:
-    """The upstream of a connection that was accepted.
+def check_not_own(peer: Address, own: Collection[Address]) -> None:
+    """Refuse a connection that the tap itself made: it would come back to it for ever.
 
     Args:
-        own: from where the tap has connections of its own: one of them that is redirected, too,
-            would come back to it for ever.
+        own: from where the tap has connections to upstreams.
 
     Raises: NotRedirectedError.
     """
-    if plain(peer) in map(plain, own()):
+    if plain(peer) in map(plain, own):
         raise NotRedirectedError(
             errno.ELOOP,
-            "the tap's own connection was redirected to it: run the tap as another user, and"
-            " redirect only what Flink's user sends (--uid-owner)",
+            "the tap's own connection came back to it: if connections are redirected, run the tap"
+            " as another user, and redirect only what Flink's user sends (--uid-owner)",
         )
-    return destination_of(sock)
 
 
 def _not_redirected() -> NotRedirectedError:

@@ -117,6 +117,7 @@ class Relay:
         client: the consuming TaskManager's end; `server` the producing one's.
         failure: why it ended, if one side broke it off.
         observer_failure: why it is not observed any more.
+        is_silent: no message has passed, and nothing that the server sent.
     """
 
     def __init__(
@@ -127,7 +128,7 @@ class Relay:
         observer: ConnectionObserver,
         *,
         is_tls: bool,
-        connect_by_ns: int,
+        opened_ns: int,
     ) -> None:
         self.name = name
         self.client = client
@@ -138,7 +139,8 @@ class Relay:
         self.is_connected = False
         self.is_established = False
         self.is_closed = False
-        self.connect_by_ns = connect_by_ns
+        self.opened_ns = opened_ns
+        self.is_silent = True
         self.watched: dict[End, int] = {}
         self.from_client = RelayDirection(client, server, self._guarded(observer.from_client))
         self.from_server = RelayDirection(server, client, self._guarded(observer.from_server))

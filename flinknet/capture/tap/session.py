@@ -95,6 +95,7 @@ class Tap:
         self._layouts: set[str] = set()
         self._relayed_bytes = [0, 0]
         self._recording_error: str | None = None
+        self._has_warned = False
         self._stopped_by: str | None = None
         self._begun_ns = monotonic_ns()
         self._proxy = Proxy(config.pairs, self._observer_for, self._relay_ended, config.tls)
@@ -155,6 +156,7 @@ class Tap:
                     proxy.tick(now_ns)
                     self._guard(self._take_names)
                     self._guard(recording.tick, now_ns)
+                    self._warn_of_losses()
                     self._guard(self._on_tick)
                     next_tick_ns = now_ns + TICK_NS
                 if now_ns >= next_look_ns:
@@ -232,7 +234,15 @@ class Tap:
         look["elapsed_ns"] = now_ns - self._begun_ns
         look["trace_bytes"] = recording.files.size_bytes
         look["triggers"] = len(recording.triggers)
+        look["warnings"] = list(self._proxy.warnings)
         self._on_look(look)
+
+    def _warn_of_losses(self) -> None:
+        """Say at once that the trace cannot be written; the connections go on."""
+        why = self._recording.recorder.error or self._recording_error
+        if why is not None and not self._has_warned:
+            self._has_warned = True
+            self._proxy.warnings[f"recording stopped: {why}; everything is still forwarded"] = None
 
     def _guard(self, step: Callable[..., None], *arguments: Any) -> None:
         """A trace that cannot be written, and whatever goes wrong with looking, must not stop the
@@ -295,6 +305,8 @@ class Tap:
             **{name: self._totals[name] for name in _TOTALS},
             "channels_refused": self._table.refused_channels,
             "observer_failures": proxy.observer_failures,
+            "tls_connections": proxy.tls_connections,
+            "warnings": list(proxy.warnings),
             "incidents": [asdict(each) for each in proxy.incidents],
             "incident_count": proxy.incident_count,
             "triggers": [{"at_ns": at_ns, "why": why} for at_ns, why in self._recording.triggers],

@@ -59,7 +59,8 @@ def test_a_job_manager_that_is_not_up_yet_is_waited_for(tmp_path: Path) -> None:
     assert watch.error.endswith("asked again until it answers")
     with socket.create_server(address) as listening:
         while watch.error is not None:
-            if select.select([listening, watch], [], [], 20)[0] == [listening]:
+            ready, _, _ = select.select([listening.fileno(), watch.fileno()], [], [], 20)
+            if ready == [listening.fileno()]:
                 sock, _ = listening.accept()
                 sock.recv(1 << 16)
                 sock.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n{"jobs":[]}')
