@@ -25,6 +25,7 @@ README_LINES_MAX = 180
 NOT_OURS = {
     *("metrics.jsonl", "metrics.fetcher.update-interval"),
     *("metrics.internal.query-service.port", "taskmanager.rpc.port"),
+    "security.ssl.rest.authentication-enabled",
 }
 """What looks like one of flinknet's keys: a file, keys that only Flink's own processes read."""
 FAMILIES = r"(?:taskmanager|jobmanager|execution|security|pipeline|metrics|heartbeat|slot|task)"

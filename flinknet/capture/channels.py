@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from flinknet.core.wire.ids import ResultPartitionID
+from flinknet.core.wire.ids import ExecutionAttemptID, ExecutionVertexID, ResultPartitionID
 from flinknet.core.wire.messages import PartitionRequest
 from flinknet.core.wire.record_counter import RecordCounter
 from flinknet.trace import ChannelInfo
@@ -331,3 +332,17 @@ class ChannelTable:
             is_local=False,
             edge=edge,
         )
+
+
+def later_attempts(channels: Sequence[ObservedChannel]) -> list[int]:
+    """For each channel, how many attempts of its producer were observed after its own."""
+    attempts: dict[ExecutionVertexID, dict[ExecutionAttemptID, int]] = {}
+    numbers: list[tuple[dict[ExecutionAttemptID, int], int]] = []
+    for each in channels:
+        if each.partition_id is None:
+            numbers.append(({}, 0))
+            continue
+        producer = each.partition_id.producer_id
+        known = attempts.setdefault(producer.execution_vertex_id, {})
+        numbers.append((known, known.setdefault(producer, len(known) + 1)))
+    return [len(known) - number for known, number in numbers]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flinknet.core.wire.ids import ExecutionAttemptID, ExecutionVertexID
-
-from ..channels import ChannelTable, ObservedChannel
+from ..channels import ChannelTable, ObservedChannel, later_attempts
 from .proxy import Proxy
 
 CHANNELS_SHOWN = 64
@@ -114,16 +112,10 @@ def _pressure(row: dict[str, Any]) -> tuple[float, float, int]:
 
 def channel_rows(channels: Sequence[ObservedChannel], largest_bytes: int) -> list[dict[str, Any]]:
     """What the result says of each channel."""
-    attempts: dict[ExecutionVertexID, dict[ExecutionAttemptID, int]] = {}
-    for each in channels:
-        if each.partition_id is not None:
-            producer = each.partition_id.producer_id
-            known = attempts.setdefault(producer.execution_vertex_id, {})
-            known.setdefault(producer, len(known) + 1)
     return [
         {
             "channel": each.index,
-            "later_attempts": _later_attempts(each, attempts),
+            "later_attempts": later,
             "connection": each.ends.connection,
             "receiver_id": each.receiver_id.hex(),
             "partition": None if each.partition_id is None else str(each.partition_id),
@@ -147,17 +139,5 @@ def channel_rows(channels: Sequence[ObservedChannel], largest_bytes: int) -> lis
             "no_credit_ns": each.exhausted_ns,
             "blocked_ns": each.blocked_ns,
         }
-        for each in channels
+        for each, later in zip(channels, later_attempts(channels), strict=True)
     ]
-
-
-def _later_attempts(
-    channel: ObservedChannel,
-    attempts: Mapping[ExecutionVertexID, Mapping[ExecutionAttemptID, int]],
-) -> int:
-    """How many attempts of its producer were observed after that of the channel."""
-    if channel.partition_id is None:
-        return 0
-    producer = channel.partition_id.producer_id
-    known = attempts[producer.execution_vertex_id]
-    return len(known) - known[producer]
