@@ -129,8 +129,7 @@ def check_rules(network: NetworkConfig) -> None:
             f"{FLOATING_BUFFERS}: with no exclusive buffers ({EXCLUSIVE_BUFFERS}=0) a gate needs at"
             " least 1 floating buffer"
         )
-    if network.debloating_enabled:
-        _check_debloating(network)
+    _check_debloating(network)
     if network.is_tls:
         _check_ciphers(network)
 
@@ -150,10 +149,12 @@ def _check_ciphers(network: NetworkConfig) -> None:
 
 
 def _check_debloating(network: NetworkConfig) -> None:
-    """Check the rules of Flink's BufferDebloatConfiguration and BufferDebloater."""
+    """Check the rules of Flink's BufferDebloatConfiguration, which hold even without debloating,
+    and of its BufferDebloater.
+    """
     for name in ("target", "period"):
         value_ns = getattr(network, f"debloating_{name}_ns")
-        if value_ns < 1_000_000:
+        if value_ns < 1_000_000 and (name == "target" or network.debloating_enabled):
             raise ConfigError(
                 f"{DEBLOATING}.{name}: {format_duration_ns(value_ns)} is too short; give 1ms or"
                 " more"
@@ -164,7 +165,9 @@ def _check_debloating(network: NetworkConfig) -> None:
         SEGMENT_SIZE: network.segment_size_bytes,
     }
     smallest, starting, largest = sizes.values()
-    if not 0 < smallest <= starting <= largest:
+    # Flink 1.20 has no starting size: without debloating, the order of both is left open.
+    least = smallest if network.debloating_enabled else min(smallest, starting)
+    if not 0 < smallest <= largest or not least <= starting <= largest:
         given = ", ".join(f"{key}={format_size_bytes(size)}" for key, size in sizes.items())
         raise ConfigError(
             f"{MIN_SEGMENT_SIZE}: buffers are debloated between the smallest and the largest size,"

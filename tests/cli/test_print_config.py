@@ -73,7 +73,7 @@ def test_types_limits_and_effect_are_reported(flinknet: Flinknet) -> None:
     assert runtime_mode["limits"] == ["STREAMING", "BATCH", "AUTOMATIC"]
     assert keys[SEGMENT]["is_acted_on"]
     for key, option in options().items():
-        if key not in MEMORY_SIZES:
+        if key not in (*MEMORY_SIZES, "taskmanager.network.numberOfBuffers"):
             assert keys[key]["is_acted_on"] == option.is_acted_on
     assert not keys[FLINK_SIZE]["is_acted_on"]  # no total is given
 

@@ -76,9 +76,10 @@ public final class FlinkConfigurations {
         String dynamic = (String) ((List<?>) run.invoke(null, command, place)).get(1);
         Configuration configuration = FlinkConfigLoader.loadConfiguration(place);
         List<String> answer = new ArrayList<>();
-        for (String key : new TreeMap<>(configuration.toMap()).keySet()) {
-            if (options.containsKey(key)) {
-                answer.add(key + "=" + text(configuration.get(options.get(key))));
+        for (ConfigOption<?> option : options.values()) {
+            boolean isLegacySize = option.key().matches("taskmanager.(heap.*|.*numberOfBuffers)");
+            if (!isLegacySize && configuration.contains(option)) { // those are not always read
+                answer.add(option.key() + "=" + text(configuration.get(option)));
             }
         }
         String[] words = dynamic.split("\\s+");
@@ -125,7 +126,7 @@ public final class FlinkConfigurations {
         };
     }
 
-    /** Of several with a key, one that is not deprecated. */
+    /** By key, without those whose key is another's deprecated one. */
     private static Map<String, ConfigOption<?>> options(String jar) throws Exception {
         Map<String, ConfigOption<?>> found = new TreeMap<>();
         try (JarFile file = new JarFile(jar)) {
@@ -133,6 +134,13 @@ public final class FlinkConfigurations {
                 String name = entry.nextElement().getName();
                 if (name.matches("org/apache/flink/(?!.*shaded)[^$]*Options[^/$]*\\.class")) {
                     add(found, name.replace('/', '.').substring(0, name.length() - 6));
+                }
+            }
+        }
+        for (ConfigOption<?> option : new ArrayList<>(found.values())) {
+            for (FallbackKey key : option.fallbackKeys()) {
+                if (!key.getKey().equals(option.key())) {
+                    found.remove(key.getKey());
                 }
             }
         }
