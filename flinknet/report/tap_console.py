@@ -319,9 +319,8 @@ def doubts(result: Plain) -> list[str]:
             f"credit unknown of {counted(result['credit_unknown_channels'], 'channel')}: opened"
             " before the tap began, or it missed bytes; all else is known from the next message on"
         )
-    if result.get("tls_connections"):
-        lines.append(f"{counted(result['tls_connections'], 'connection')} used TLS")
-    elif result["skipped_bytes"] or result["losses"]:
+    is_tls = bool(result.get("tls_connections"))  # which has its warning
+    if not is_tls and (result["skipped_bytes"] or result["losses"]):
         lines.append(
             f"{result['skipped_bytes']:,} bytes could not be read as messages, in"
             f" {counted(result['losses'], 'place')}; all bytes were forwarded"

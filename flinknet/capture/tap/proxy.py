@@ -35,8 +35,13 @@ SILENT_MAX: Final = 128
 """Silent connections that stay; fewer if the limit of open files is low."""
 
 TLS_WARNING: Final = (
-    "the TaskManagers use TLS, which is forwarded unread; end the tap and give it --tls-cert,"
+    "this is TLS, which is forwarded unread; to record it, end the tap and give it --tls-cert,"
     " --tls-key and --tls-ca"
+)
+
+SILENT_WARNING: Final = (
+    f"connections without a message use up open files; more than {SILENT_MAX} of them are closed"
+    f" after {SILENCE_NS // 10**9} s"
 )
 
 _OUT_OF_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE)
@@ -325,9 +330,18 @@ class Proxy:
         silent = [each for each in self.relays if each.is_silent]
         is_short = any(each.is_paused for each in self._listeners)
         spare = 0 if is_short else min(SILENT_MAX, raise_open_files_limit() // 8)
-        for relay in silent[: max(0, len(silent) - spare)]:
-            if now_ns >= relay.opened_ns + SILENCE_NS:
-                self._break(relay, f"closed: it sent no message, as {self._silent_in_words()}")
+        closed = [
+            each
+            for each in silent[: max(0, len(silent) - spare)]
+            if now_ns >= each.opened_ns + SILENCE_NS
+        ]
+        if closed:
+            text = f"{self._silent_in_words()}; the {len(closed)} oldest of them were closed"
+            self._note("", text)
+            self.warnings[SILENT_WARNING] = None
+        for relay in closed:
+            relay.failure = "it sent no message"
+            self._close(relay)
 
     def _silent_in_words(self) -> str:
         silent = sum(each.is_silent for each in self.relays)
