@@ -148,6 +148,6 @@ def cancel(directory: Path) -> None:
             f" it with: flinknet job cluster stop {directory}"
         )
     with client_of(contact) as client:
-        ended = client.cancel()
+        ended = client.cancel(lambda text: click.echo(f"flinknet: the job {text}", err=True))
     click.echo(f"job {contact.job_id} ({contact.name}) ended: {ended.state.lower()}")
     click.echo(f"results: {directory / 'result.json'}", err=True)

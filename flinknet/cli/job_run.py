@@ -243,9 +243,15 @@ def _stay(
     from flinknet.runtime.cluster.client import run_attached, run_joined
 
     submission = _submission(call, out, is_attached=True)
+    again = "leaves it" if call.cluster is not None else "ends it now"
+
+    def waits(text: str) -> None:
+        click.echo(f"flinknet: the canceled job {text}; Ctrl-C again {again}", err=True)
+
     if call.cluster is not None:
-        return run_joined(call.cluster, submission, accepted=accepted, watch=watch)
-    return run_attached(_spec(call, out), submission, accepted=accepted, watch=watch)
+        return run_joined(call.cluster, submission, accepted=accepted, watch=watch, waits=waits)
+    spec = _spec(call, out)
+    return run_attached(spec, submission, accepted=accepted, watch=watch, waits=waits)
 
 
 def _attend(

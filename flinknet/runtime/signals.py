@@ -146,13 +146,17 @@ def first_interrupt(say: Callable[[], None]) -> Iterator[None]:
 
 
 @contextmanager
-def interrupts_noted() -> Iterator[list[int]]:
+def interrupts_noted(*, and_terminations: bool = True) -> Iterator[list[int]]:
     """Let Ctrl-C, SIGTERM and SIGHUP end the block when it suits: their numbers are added to a
     list, which the code inside checks between two steps.
+
+    Args:
+        and_terminations: SIGTERM and SIGHUP, too.
     """
     noted: list[int] = []
     taken = [signal.SIGINT]
-    taken += [each for each in _TERMINATIONS if signal.getsignal(each) is not signal.SIG_IGN]
+    if and_terminations:
+        taken += [each for each in _TERMINATIONS if signal.getsignal(each) is not signal.SIG_IGN]
     before = {each: signal.signal(each, lambda number, _: noted.append(number)) for each in taken}
     try:
         yield noted

@@ -25,7 +25,7 @@ from flinknet.starting import EXIT_INTERRUPTED
 
 from ..clock import monotonic_ns
 from ..event_loop import EventLoop
-from ..signals import raise_dropped_termination, terminations_unwind
+from ..signals import interrupts_noted, raise_dropped_termination, terminations_unwind
 from . import control_messages as messages
 from .child import GRACE_S, JOB_MANAGER, JobManagerSpec, start_child
 from .control_connection import ControlConnection
@@ -38,12 +38,16 @@ POLL_S = 0.02
 END_WAIT_S = 10.0
 """How long a JobManager may take to end its job before all its processes are killed."""
 
+CANCELING_SAID_NS = 1_000_000_000
+"""How long a cancelled job may take before its client says what it waits for."""
+
 DEATH_WAIT_S = 1.0
 """How long to wait for the end of a process after its connection broke."""
 
-
-_End = TypeVar("_End", messages.JobEnded, messages.ClusterStopped)
 _Answer = TypeVar("_Answer", JobStatus, JobDump, ClusterStatus)
+
+Accepted = Callable[[messages.JobAccepted], None]
+Watch = Callable[[JobStatus], None]
 
 
 class JobClient:
@@ -127,21 +131,48 @@ class JobClient:
                 return message
         raise self._lost(f"has not answered within {ANSWER_WAIT_NS / 1e9:g} s")
 
-    def cancel(self) -> messages.JobEnded:
-        """Cancel the job and wait for its end. Raises: TransportError."""
-        return self._end(messages.CancelJob(self._job_id), messages.JobEnded, "the job")
+    def cancel(
+        self, waits: Callable[[str], None] | None = None, *, is_own: bool = False
+    ) -> messages.JobEnded:
+        """Cancel the job and wait for its end.
+
+        Args:
+            waits: called once if the job does not end soon, with what it waits for.
+            is_own: a Ctrl-C meanwhile ends the job without waiting for functions to return.
+
+        Raises: TransportError; KeyboardInterrupt of a further Ctrl-C.
+        """
+        self.send(messages.CancelJob(self._job_id))
+        heard_ns = next_ns = monotonic_ns()
+        said_ns, patience_ns = heard_ns + CANCELING_SAID_NS, round(END_WAIT_S * 2e9)
+        with interrupts_noted(and_terminations=False) as interrupts:
+            while (now_ns := monotonic_ns()) - heard_ns < patience_ns:
+                if now_ns >= next_ns:
+                    self.send(messages.RequestStatus(self._job_id))
+                    next_ns = now_ns + STATUS_INTERVAL_NS
+                message = self.receive(until_ns=next_ns)
+                if isinstance(message, messages.JobEnded):
+                    return message
+                heard_ns = heard_ns if message is None else monotonic_ns()
+                if isinstance(message, JobStatus) and waits is not None and heard_ns > said_ns:
+                    waits(message.reason)
+                    waits = None
+                if interrupts:
+                    if not is_own:
+                        raise KeyboardInterrupt
+                    self.send(messages.CancelJob(self._job_id, is_urgent=True))
+                    interrupts.clear()
+                    is_own = False
+        raise self._lost(f"has not ended the job within {END_WAIT_S * 2:g} s")
 
     def stop_cluster(self) -> messages.ClusterStopped:
         """Stop a session with its jobs and wait for the end. Raises: TransportError."""
-        return self._end(messages.StopCluster(), messages.ClusterStopped, "the cluster")
-
-    def _end(self, order: object, kind: type[_End], what: str) -> _End:
-        self.send(order)
         until_ns = monotonic_ns() + round(END_WAIT_S * 2e9)
+        self.send(messages.StopCluster())
         while (message := self.receive(until_ns=until_ns)) is not None:
-            if isinstance(message, kind):
+            if isinstance(message, messages.ClusterStopped):
                 return message
-        raise self._lost(f"has not ended {what} within {END_WAIT_S * 2:g} s")
+        raise self._lost(f"has not ended the cluster within {END_WAIT_S * 2:g} s")
 
     def _lost(self, what: str) -> TransportError:
         """The error for a missing answer: the process has died, or it runs and `what` happened."""
@@ -177,16 +208,21 @@ def run_attached(
     spec: JobManagerSpec,
     submission: messages.SubmitJob,
     *,
-    accepted: Callable[[messages.JobAccepted], None],
-    watch: Callable[[JobStatus], None],
+    accepted: Accepted,
+    watch: Watch,
+    waits: Callable[[str], None],
 ) -> messages.JobEnded:
     """Submit a job to a cluster of its own, and wait for its end.
 
     If this process receives a request to end, it ends the job; if it is killed, the JobManager
-    notices. A Ctrl-C cancels the job; its end is returned as after any other end.
+    notices. A Ctrl-C cancels the job, and a second one ends functions that do not return; its end
+    is returned as after any other end.
+
+    Args:
+        waits: called once if a cancelled job does not end soon, with what it waits for.
 
     Raises: TransportError if it could not start; RunFailedError if its JobManager has died;
-        KeyboardInterrupt (of a second Ctrl-C) and SystemExit when every process has ended.
+        KeyboardInterrupt (of a third Ctrl-C) and SystemExit when every process has ended.
     """
     with (
         terminations_unwind(),
@@ -194,24 +230,25 @@ def run_attached(
         JobClient("127.0.0.1", port, spec.token, process.pid) as client,
     ):
         client.send(submission)
-        return _follow_to_end(client, accepted, watch)
+        return _follow_to_end(client, accepted, watch, waits, is_own=True)
 
 
 def run_joined(
     contact: Contact,
     submission: messages.SubmitJob,
     *,
-    accepted: Callable[[messages.JobAccepted], None],
-    watch: Callable[[JobStatus], None],
+    accepted: Accepted,
+    watch: Watch,
+    waits: Callable[[str], None],
 ) -> messages.JobEnded:
     """Submit a job to a running cluster, and wait for its end: as `run_attached`, but the cluster
-    stays up.
+    stays up, and a second Ctrl-C only leaves the job.
 
     Raises: as `run_attached`.
     """
     with terminations_unwind(), client_of_cluster(contact) as client:
         client.send(submission)
-        return _follow_to_end(client, accepted, watch)
+        return _follow_to_end(client, accepted, watch, waits, is_own=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,8 +317,11 @@ class JobRefusedError(RunFailedError):
 
 def _follow_to_end(
     client: JobClient,
-    accepted: Callable[[messages.JobAccepted], None],
-    watch: Callable[[JobStatus], None],
+    accepted: Accepted,
+    watch: Watch,
+    waits: Callable[[str], None],
+    *,
+    is_own: bool,
 ) -> messages.JobEnded:
     """Wait for the end of a submitted job; a Ctrl-C cancels it."""
     try:
@@ -289,7 +329,7 @@ def _follow_to_end(
     except TransportError as error:
         raise RunFailedError(str(error)) from error
     except KeyboardInterrupt:
-        return replace(client.cancel(), exit_code=EXIT_INTERRUPTED)
+        return replace(client.cancel(waits, is_own=is_own), exit_code=EXIT_INTERRUPTED)
 
 
 def _detach(client: JobClient, submission: messages.SubmitJob) -> messages.JobAccepted:
@@ -308,11 +348,7 @@ def new_token() -> str:
     return secrets.token_hex(32)
 
 
-def _follow(
-    client: JobClient,
-    accepted: Callable[[messages.JobAccepted], None],
-    watch: Callable[[JobStatus], None],
-) -> messages.JobEnded:
+def _follow(client: JobClient, accepted: Accepted, watch: Watch) -> messages.JobEnded:
     next_ns = 0
     while True:
         now_ns = monotonic_ns()

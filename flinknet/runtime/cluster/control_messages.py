@@ -118,9 +118,15 @@ class RequestDump:
 
 @dataclass(frozen=True, slots=True)
 class CancelJob:
-    """Client: cancel a job; the answer is JobEnded. Without an id: as in RequestStatus."""
+    """Client: cancel a job; the answer is JobEnded. Without an id: as in RequestStatus.
+
+    Attributes:
+        is_urgent: end TaskManagers whose functions do not return, if the cluster is the job's own,
+            instead of waiting for task.cancellation.timeout.
+    """
 
     job_id: str = ""
+    is_urgent: bool = False
 
 
 @dataclass(frozen=True, slots=True)

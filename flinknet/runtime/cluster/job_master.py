@@ -35,6 +35,7 @@ from .slot_pool import ClusterSlots
 
 _S = ExecutionState
 
+NEVER_NS = 1 << 62
 START_WAIT_NS = 60_000_000_000
 """How long TaskManagers may take to start."""
 
@@ -59,6 +60,7 @@ class JobMaster:
         to_send: messages with the index of their TaskManager, consumed by the driver.
         to_end: TaskManagers whose tasks do not end, with the reason, consumed by the driver.
         deployments: rounds of deployment, consumed by the driver.
+        canceling_since_ns: cancelled attempts that still run; `cancellation_timeout_ns`: how long.
     """
 
     def __init__(
@@ -94,14 +96,10 @@ class JobMaster:
         self._waits_for_slots_since_ns: int | None = now_ns
         self._restart_at_ns: int | None = None
         self._to_restart: dict[ExecutionVertex, None] = {}
-        self._canceling_since_ns: dict[ExecutionAttemptID, int] = {}
+        self.canceling_since_ns: dict[ExecutionAttemptID, int] = {}
+        self.cancellation_timeout_ns = config.cancellation_timeout_ns
         self._is_consequence = False
         self._restart_strategy = RestartStrategy(config)
-
-    @property
-    def slots_needed(self) -> int:
-        """Number of slots that the job needs at once."""
-        return self._pool.needed
 
     @property
     def is_waiting_for_slots(self) -> bool:
@@ -217,8 +215,9 @@ class JobMaster:
             return PartitionState(attempt_id, partition_id, None, str(error))
         return PartitionState(attempt_id, partition_id, state)
 
-    def cancel(self, reason: str, *, now_ns: int) -> None:
-        """Cancel the job."""
+    def cancel(self, reason: str, *, now_ns: int, within_ns: int = NEVER_NS) -> None:
+        """Cancel the job; tasks may take `within_ns` at most, if their timeout is longer."""
+        self.cancellation_timeout_ns = min(self.cancellation_timeout_ns, within_ns)
         if not self.state.is_terminal and not self.state.is_ending:
             self._end(JobState.CANCELLING, reason, now_ns)
 
@@ -229,8 +228,7 @@ class JobMaster:
 
     def next_deadline_ns(self) -> int | None:
         """When to call `handle_deadline`, None for never."""
-        timeout_ns = self._config.cancellation_timeout_ns
-        due = [each + timeout_ns for each in self._canceling_since_ns.values()]
+        due = [each + self.cancellation_timeout_ns for each in self.canceling_since_ns.values()]
         if self._waits_for_slots_since_ns is not None:
             due.append(self._waits_for_slots_since_ns + self._slots_wait_ns)
         if self._restart_at_ns is not None and self._has_ended(self._to_restart):
@@ -375,13 +373,13 @@ class JobMaster:
             if current.state.is_terminal or current.state is _S.CANCELING:
                 continue
             current.switch_to(_S.CANCELING)
-            self._canceling_since_ns[current.attempt_id] = now_ns
+            self.canceling_since_ns[current.attempt_id] = now_ns
             self._send(current.task_manager, messages.CancelTask(current.attempt_id))
 
     def _ended(self, subtask: ExecutionVertex, now_ns: int) -> None:
         """React to the end of an attempt, whatever its final state."""
         self._inputs.end(subtask)
-        self._canceling_since_ns.pop(subtask.current.attempt_id, None)
+        self.canceling_since_ns.pop(subtask.current.attempt_id, None)
         if subtask.state is _S.FINISHED:
             self._release()
         if self.state.is_ending:
@@ -438,10 +436,10 @@ class JobMaster:
         return all(each.state.is_terminal or each.state is _S.CREATED for each in subtasks)
 
     def _check_cancellations(self, now_ns: int) -> None:
-        timeout_ns = self._config.cancellation_timeout_ns
-        for attempt_id, since_ns in list(self._canceling_since_ns.items()):
+        timeout_ns = self.cancellation_timeout_ns
+        for attempt_id, since_ns in list(self.canceling_since_ns.items()):
             if now_ns - since_ns >= timeout_ns:
-                del self._canceling_since_ns[attempt_id]
+                del self.canceling_since_ns[attempt_id]
                 subtask = self.graph.subtask(attempt_id.execution_vertex_id)
                 reason = f"{subtask.name} did not end within {format_duration_ns(timeout_ns)}"
                 assert subtask.current.task_manager is not None

@@ -31,12 +31,18 @@ from .control_server import LOOPBACK
 from .dumps import DumpRound
 from .job_files import CONTACT_NAME, Contact
 from .job_manager import JobManager, log, take_all
+from .job_master import NEVER_NS
 from .job_settings import joined_settings
 from .resource_manager import ClusterSpec
 from .submitted_job import Submission, SubmittedJob, remove_empty
 
 CLIENT_WAIT_NS = 60_000_000_000
 """How long a JobManager without a session waits for a job before it gives up."""
+
+
+CANCEL_WAIT_NS = 3_000_000_000
+"""How long functions may take to return when the cluster ends, or the client of its only job has
+gone; then their TaskManagers are ended."""
 
 
 class JobManagerProcess:
@@ -159,7 +165,7 @@ class JobManagerProcess:
             self._manager.clients.remove(connection)
             for job in self._jobs.values():
                 if connection is job.submitter and job.is_attached:
-                    job.cancel("its client has gone", now_ns=now_ns)
+                    self._cancel(job, "its client has gone", CANCEL_WAIT_NS, now_ns)
                 if connection in job.watchers:
                     job.watchers.remove(connection)
 
@@ -194,7 +200,8 @@ class JobManagerProcess:
             dump = DumpRound(connection, self._task_managers, job.led.id)
             self._dumps.append((dump, job))
         else:
-            job.cancel("it was canceled", now_ns=now_ns)
+            within_ns = 0 if message.is_urgent else NEVER_NS
+            self._cancel(job, "it was canceled", within_ns, now_ns)
 
     def _job_of(self, connection: ControlConnection, job_id: str) -> SubmittedJob | None:
         if job_id:
@@ -259,9 +266,14 @@ class JobManagerProcess:
         self._stoppers.append(connection)
         self._cancel_all("its cluster was stopped", now_ns)
 
+    def _cancel(self, job: SubmittedJob, reason: str, within_ns: int, now_ns: int) -> None:
+        """Cancel a job, in a shorter time if no other job needs its TaskManagers."""
+        is_alone = len(self._jobs) == 1 and not self._spec.is_session
+        job.cancel(reason, now_ns=now_ns, within_ns=within_ns if is_alone else NEVER_NS)
+
     def _cancel_all(self, reason: str, now_ns: int) -> None:
         for job in self._jobs.values():
-            job.cancel(reason, now_ns=now_ns)
+            job.cancel(reason, now_ns=now_ns, within_ns=CANCEL_WAIT_NS)
 
     def _lose(
         self, task_manager: TaskManagerProcess, reason: str, log_name: str, now_ns: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flinknet.graph.physical_plan import PhysicalPlan
 from flinknet.results import JobStatus, PriorAttempt, TaskManagerStatus, VertexStatus
+from flinknet.units import counted, format_duration_ns
 
 from .job_master import JobMaster
 from .job_measurements import Measurements, prior_attempts
@@ -38,7 +39,7 @@ def status_of(
         run,
         master.graph.job.name,
         master.state.name,
-        master.shortage() or master.reason,
+        master.shortage() or _canceling(master) or master.reason,
         master.restarts,
         elapsed_ns,
         checkpoints,
@@ -48,6 +49,17 @@ def status_of(
         p99,
         _failed_attempts(master),
     )
+
+
+def _canceling(master: JobMaster) -> str:
+    """The tasks that a cancelled job waits for, and how long, in words; empty if there are none."""
+    attempts = list(master.canceling_since_ns)
+    if not attempts:
+        return ""
+    first = master.graph.subtask(attempts[0].execution_vertex_id).name
+    more = f" and {counted(len(attempts) - 1, 'other task')}" if len(attempts) > 1 else ""
+    waits = format_duration_ns(master.cancellation_timeout_ns)
+    return f"waits up to {waits} (task.cancellation.timeout) for {first}{more} to return"
 
 
 def _failed_attempts(master: JobMaster) -> tuple[PriorAttempt, ...]:

@@ -36,7 +36,7 @@ from .job_files import (
     spill_directory,
 )
 from .job_manager import JobManager, take_all
-from .job_master import JobMaster
+from .job_master import NEVER_NS, JobMaster
 from .job_measurements import Measurements
 from .job_state import JobState
 from .job_status import status_of
@@ -174,9 +174,9 @@ class SubmittedJob:
         """Note jobs that run on the same TaskManagers."""
         self._others.update(dict.fromkeys(names))
 
-    def cancel(self, reason: str, *, now_ns: int) -> None:
-        """Cancel the job."""
-        self.led.master.cancel(reason, now_ns=now_ns)
+    def cancel(self, reason: str, *, now_ns: int, within_ns: int = NEVER_NS) -> None:
+        """Cancel the job; see JobMaster."""
+        self.led.master.cancel(reason, now_ns=now_ns, within_ns=within_ns)
 
     def turn(self, *, now_ns: int) -> None:
         """Handle the messages of TaskManagers, and do what is due."""

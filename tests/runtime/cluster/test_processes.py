@@ -411,6 +411,30 @@ def test_an_attached_job_ends_with_its_client(
     assert gone(processes)
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_function_that_does_not_return_does_not_keep_an_attached_job(
+    tmp_path: Path, start_process: Callable[..., subprocess.Popen[str]], number: signal.Signals
+) -> None:
+    (tmp_path / "program.py").write_text(HANGS)
+    mark = tmp_path / "mark"
+    call = [*COMMAND, "job", "run", tmp_path / "program.py", "--out", tmp_path / "run", "--", mark]
+    client = start_process(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert client.stderr is not None
+    while "running" not in client.stderr.readline():
+        assert client.poll() is None
+    processes = psutil.Process(client.pid).children(recursive=True)
+    client.send_signal(number)
+    if number is signal.SIGINT:
+        line = client.stderr.readline()
+        assert "waits up to 3min (task.cancellation.timeout) for Source: Sequence Source" in line
+        assert line.endswith("to return; Ctrl-C again ends it now\n")
+        client.send_signal(number)
+        stdout, _ = client.communicate()
+        assert client.returncode == 130
+        assert "Hangs: canceled" in stdout
+    assert gone(processes)
+
+
 def test_who_has_not_the_secret_is_sent_away(start: Start) -> None:
     job = start(PIPELINE)
     with (

@@ -91,7 +91,8 @@ def test_without_reuse_a_later_job_of_a_session_has_a_connection_of_its_own(
     pids = [contact.pid, *(each.pid for each in started.task_managers)]
     processes = [psutil.Process(each) for each in pids]
     try:
-        run_joined(contact, submission(tmp_path, "one", "max", "1000"), accepted=print, watch=print)
+        follow = {"accepted": print, "watch": print, "waits": print}
+        run_joined(contact, submission(tmp_path, "one", "max", "1000"), **follow)
         submit_joined(contact, submission(tmp_path, "two", "1k/s"))
         two = Contact.load(tmp_path / "two")
         assert two is not None
