@@ -19,7 +19,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -27,6 +27,7 @@ from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
+from uuid import uuid4
 
 from .errors import ConfigError, StorageError
 
@@ -198,6 +199,14 @@ class StoragePath:
                 filesystem, path = self.located()
                 with filesystem.open_output_stream(path) as stream:
                     shutil.copyfileobj(file, stream, 1 << 20)
+
+    def check_writable(self) -> None:
+        """Write an empty file next to this one, and delete it. Raises: StorageError."""
+        probe = replace(self, key=f"{self.key}.{uuid4().hex}")
+        probe.write_text("")
+        with suppress(OSError, ValueError, NotImplementedError):  # as in storage_errors
+            filesystem, path = probe.located()
+            filesystem.delete_file(path)
 
     def located(self) -> tuple[FileSystem, str]:
         """The Arrow file system that has it, and its path there. Raises Arrow's errors."""

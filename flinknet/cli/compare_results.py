@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import itertools
-import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from flinknet.errors import ConfigError
+from flinknet.errors import ConfigError, FlinknetError
 from flinknet.results.comparison import (
     Candidate,
     Comparison,
@@ -30,7 +31,8 @@ from flinknet.storage import AnyPath, path_of
 
 from .compare_runs import Measurement, read_earlier
 from .configs import setting_changes, unlike_options
-from .json_files import STDOUT, target_of
+from .json_files import STDOUT, put_text, target_of
+from .paths import check_writable_file
 from .report_options import ReportFiles
 from .sweep import by_plan
 
@@ -89,11 +91,13 @@ class Outputs:
         trends: Sequence[Trend],
         out: Path | None,
     ) -> None:
-        """Write every file, and print what goes to stdout."""
+        """Print what goes to stdout, and write every file. A file that cannot be written is a line
+        on stderr: the verdict holds without it.
+        """
         from flinknet.report.comparison_junit import comparison_junit
         from flinknet.report.comparison_markdown import comparison_markdown
         from flinknet.report.comparison_page import comparison_page
-        from flinknet.report.export import comparison_document, dump, write_text
+        from flinknet.report.export import comparison_document, dump
         from flinknet.report.runs_csv import runs_csv
 
         document = dump(
@@ -105,17 +109,17 @@ class Outputs:
             "junit": lambda: comparison_junit(comparison),
             "csv": lambda: runs_csv(_csv_runs(measurement)),
         }
-        for name, path in self.files.items():
-            write_text(path, texts[name]())
-        if out is not None:
-            write_text(out / "compare.json", document)
-        if self.history is not None:
-            write_text(_new_file(self.history, comparison), document)
-        self.reports.write(lambda: comparison_page(comparison, trends))
         if self.on_stdout is None:
             _print(measurement, comparison, trends, is_explained=self.is_explained)
         else:
             click.echo(texts[self.on_stdout](), nl=False)
+        for name, path in self.files.items():
+            _try(f"--{name}", partial(put_text, path, texts[name]()))
+        if out is not None:
+            _try("--out", partial(put_text, out / "compare.json", document))
+        if (history := self.history) is not None:
+            _try("--history", lambda: put_text(_new_file(history, comparison), document))
+        _try("--report", lambda: self.reports.write(lambda: comparison_page(comparison, trends)))
 
     def write_not_started(self, name: str, why: str) -> None:
         """Say that a candidate cannot start, where people and CI servers read it: the other files
@@ -124,15 +128,22 @@ class Outputs:
         from flinknet.report.comparison_junit import not_started_junit
         from flinknet.report.comparison_markdown import not_started_markdown
         from flinknet.report.comparison_texts import not_started_line
-        from flinknet.report.export import write_text
 
         texts = {"markdown": not_started_markdown, "junit": not_started_junit}
         for each, text_of in texts.items():
             if each in self.files:
-                write_text(self.files[each], text_of(name, why))
+                _try(f"--{each}", partial(put_text, self.files[each], text_of(name, why)))
         if self.on_stdout in texts:
             click.echo(texts[self.on_stdout](name, why), nl=False)
         click.echo(f"flinknet: {not_started_line(name)} {name}: {why}", err=True)
+
+
+def _try(option: str, write: Callable[[], None]) -> None:
+    """Write a file; if that fails, say so and go on."""
+    try:
+        write()
+    except (FlinknetError, OSError) as error:
+        click.echo(f"flinknet: {option} was not written: {error}", err=True)
 
 
 def history_in(directory: str | None) -> list[EarlierResult] | None:
@@ -146,9 +157,17 @@ def history_in(directory: str | None) -> list[EarlierResult] | None:
     if path.exists() and not path.is_dir():
         raise ConfigError(f"--history: {path} is not a directory")
     if isinstance(path, Path):
-        path.mkdir(parents=True, exist_ok=True)
-        if not os.access(path, os.W_OK | os.X_OK):
-            raise ConfigError(f"--history: {path} cannot be written to; choose another directory")
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            with TemporaryFile(dir=path):
+                pass
+        except OSError as error:
+            raise ConfigError(
+                f"--history: {path} cannot be written to ({error.strerror}); choose another"
+                " directory"
+            ) from None
+    else:
+        check_writable_file(path / "result.json", "--history")
     found = []
     files: list[AnyPath] = sorted(path.glob("*.json"), key=str)
     for file in files:

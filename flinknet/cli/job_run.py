@@ -281,11 +281,11 @@ def _attend(
         result = json.loads((out / "result.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         raise RunFailedError(f"the job has no result: {ended.reason}") from None
-    reports.write(lambda: job_page(result))
-    if json_target is not None:
-        put_json(json_target, result)
     if json_target != STDOUT:
         print_job(console_for(sys.stdout), result)
+    if json_target is not None:
+        put_json(json_target, result)
+    reports.write(lambda: job_page(result))
     click.echo(f"results: {out}/result.json", err=True)
     if call.records_trace and result["vertices"]:
         click.echo(f"trace:   {out}; next: flinknet trace info {out}", err=True)

@@ -69,6 +69,7 @@ def check_writable_file(path: AnyPath, option: str) -> None:
     if isinstance(path, StoragePath):
         if not path.key or path.is_dir() or not path.bucket.exists():
             raise ConfigError(f"{option}: {path} is not the name of a file in an existing bucket")
+        path.check_writable()
         return
     if str(path) == "-":
         raise ConfigError(f"{option}: - does not mean stdout here; give the name of a file")

@@ -133,6 +133,7 @@ def test_a_bench_is_a_baseline_too_and_results_of_later_versions_can_be_read(
         (["base", "--baseline", "two.json"], "has 2 candidates (a, b); give the CONFIG"),
         (["base", "x:producers=2", "--json", "-", "--csv", "-"], "--json and --csv cannot both"),
         (["base", "x:producers=2", "--history", "text.json"], "is not a directory"),
+        (["base", "x:producers=2", "--history", "text.json/h"], "--history: text.json/h cannot be"),
     ],
 )
 def test_bad_input_is_one_line(
@@ -259,6 +260,31 @@ def test_a_valid_try_counts_instead_of_an_invalid_one(
     document = json.loads(Path("result.json").read_text())
     assert document["disturbed"] == {"repeated": 2, "still": 1}
     assert document["invalid"] == {"still": 0}
+
+
+def test_a_file_that_cannot_be_written_any_more_costs_neither_verdict_nor_the_other_files(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    targets = {"--history": "h", "--csv": "runs.csv", "--report": "page.html"}
+
+    def run_while_places_change(*arguments: Any, **options: Any) -> Any:
+        if Path("h").is_dir():
+            Path("h").rmdir()
+            Path("h").touch()
+            Path("runs.csv").mkdir()
+            Path("page.html").mkdir()
+        return run(*arguments, **options)
+
+    arguments = ["base", "x:buffer-timeout=250ms", "--runs", "2", "--fail-if", "p99>+10%"]
+    arguments += [word for each in targets.items() for word in each] + ["--markdown", "c.md"]
+    executor = Executor(run_while_places_change, lambda: HERE)
+    result = CliRunner().invoke(main, ["compare-configs", *arguments], obj=executor)
+    assert result.exit_code == 1, result.output
+    assert result.stdout.splitlines()[-1].startswith("Failed: the limit is broken.")
+    assert Path("c.md").read_text().startswith("### flinknet compare-configs: ✗ Failed")
+    for option in targets:
+        assert f"flinknet: {option} was not written: " in result.stderr
 
 
 def test_every_output_shows_invalid_runs_first(gate: Callable[..., Result], run: Any) -> None:

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from flinknet.cli import main
+from flinknet.storage import StoragePath, path_of
 from tests.object_store import BUCKET, ObjectStore
 from tests.recorded_run import write_run
 
@@ -76,3 +77,15 @@ def test_a_path_that_cannot_be_is_one_line(
     found = call("trace", *(each.format(there=there) for each in arguments))
     assert says in found.stderr
     assert (found.exit_code, len(found.stderr.splitlines())) == (code, 1)
+
+
+@pytest.mark.parametrize("option", ["--history", "--json"])
+def test_a_store_is_written_to_before_the_first_run(store: ObjectStore, option: str) -> None:
+    arguments = ("compare-configs", "base", "producers=2", "--rate", "1k/s", option)
+    missing = call(*arguments, "s3://no-such-bucket/results")
+    assert (missing.exit_code, missing.stdout) == (2, "")
+    assert "in an existing bucket" in missing.stderr
+    path = path_of(f"s3://{BUCKET}/checked/results.json")
+    assert isinstance(path, StoragePath)
+    path.check_writable()
+    assert list(path.parent.iterdir()) == []
