@@ -34,6 +34,7 @@ NAMED_LOSSES: Mapping[str, str] = {
     "sequence_gaps": "gaps in sequence numbers",
     "observer_failures": "connections that were not observed to their end",
     "channels_refused": "channels more than it has room for",
+    "one_way": "connections with one direction in the capture; what the other end sent is unknown",
     "unread_blocks": "blocks of the capture of unknown kinds, with what packets they held",
 }
 """What a tap, or the import of a capture, says that it missed."""
@@ -181,8 +182,12 @@ def _stated(part: Part) -> Mapping[str, Any]:
         return read_document(part.run.path / RESULT_NAME)
     document = read_document(part.run.path / CAPTURE_NAME)
     connections, packets = document.get("connections"), document.get("packets")
-    sums: dict[str, int] = dict(packets) if isinstance(packets, dict) else {}
+    counts = packets.items() if isinstance(packets, dict) else ()
+    sums: dict[str, int] = {name: count for name, count in counts if isinstance(count, int)}
     for each in connections if isinstance(connections, list) else []:
+        missing = each.get("missing_direction") if isinstance(each, dict) else None
+        sums["one_way"] = sums.get("one_way", 0) + (missing is not None)
+        sums["connections"] = sums.get("connections", 0) + 1
         for name in NAMED_LOSSES:
             count = each.get(name) if isinstance(each, dict) else None
             if isinstance(count, int):
@@ -207,13 +212,27 @@ def opened_part(recording: Recording) -> Part:
     if fault is not None and RESULT_NAME not in ignored and (run.path / RESULT_NAME).exists():
         raise TraceFormatError(f"{run.path / RESULT_NAME}: {fault}")
     part = Part(recording, run)
-    if run.manifest.origin == CAPTURE and _stated(part).get("timeless_packets"):
+    if run.manifest.origin == CAPTURE and (why := _unusable_capture(_stated(part))):
         raise TraceFormatError(
-            f"{run.path}: packets of the capture state no instant (Simple Packet Blocks), so rates"
-            " and times are unknown; `flinknet trace info` shows what was sent; capture again with"
-            " tcpdump or dumpcap"
+            f"{run.path}: {why}; `flinknet trace info` shows what was sent, a replay needs another"
+            " capture"
         )
     return part
+
+
+def _unusable_capture(stated: Mapping[str, Any]) -> str | None:
+    """Why the figures of a capture would be wrong; None: they are not."""
+    if stated.get("timeless_packets"):
+        return (
+            "packets of the capture state no instant (pcapng's Simple Packet Blocks), so rates and"
+            " times are unknown"
+        )
+    if stated.get("one_way", 0) >= stated.get("connections", 1):
+        return (
+            "the capture has one direction of its connections, so what waited for credit, and for"
+            " whom, is unknown"
+        )
+    return None
 
 
 def _usable(path: AnyPath) -> Recording:

@@ -17,6 +17,12 @@ from .number_table import print_table
 
 _CONNECTIONS_SHOWN = 32
 
+_MISSING_DIRECTIONS = {
+    "data": "nothing that the producer sent is in the capture: buffers and records are unknown",
+    "credit": "nothing that the consumer sent is in the capture: its requests and credit are"
+    " unknown, and so what waited for credit",
+}
+
 Plain = Mapping[str, Any]
 
 
@@ -40,7 +46,8 @@ def print_import(imported: Plain, console: Console | None = None) -> None:
         console.print(f"[yellow]![/yellow] {escape(line)}", soft_wrap=True)
     run = imported["run"]
     console.print(f"trace: {escape(run)}", soft_wrap=True)
-    if not packets["timeless_packets"]:
+    is_two_way = any(each["missing_direction"] is None for each in connections)
+    if is_two_way and not packets["timeless_packets"]:
         console.print(f"next:  flinknet trace replay {escape(run)}", soft_wrap=True)
 
 
@@ -91,7 +98,9 @@ def _warnings(imported: Plain) -> list[str]:
                     f"{name}: {human_bytes(tcp['missing_bytes'])} of {carried} are not in the"
                     f" capture, in {counted(tcp['gaps'], 'gap')}"
                 )
-        if unknown := each["credit_unknown_channels"]:
+        if missing := each["missing_direction"]:
+            lines.append(f"{name}: {_MISSING_DIRECTIONS[missing]}; capture both directions")
+        elif unknown := each["credit_unknown_channels"]:
             lines.append(
                 f"{name}: the credit of {counted(unknown, 'channel')} is unknown: the capture began"
                 " after it was opened, or bytes are missing"

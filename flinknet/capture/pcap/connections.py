@@ -91,6 +91,15 @@ class CapturedConnection:
         """What the consumer sent."""
         return self.streams[1 - self._server]
 
+    @property
+    def missing_direction(self) -> str | None:
+        """What the capture has not one packet of: "data" from the producer, "credit" from the
+        consumer; None where it has both directions.
+        """
+        if all(self._has_begun):
+            return None
+        return "credit" if self._has_begun[self._server] else "data"
+
     def opens_another(self, segment: TcpSegment) -> bool:
         """Whether a segment opens another connection between the same ends."""
         side = self.ends.index(segment.source)

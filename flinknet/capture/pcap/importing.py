@@ -50,7 +50,8 @@ class ImportedCapture:
         """As JSON-ready plain data.
 
         Each connection has what an observer says of it and, under `tcp`, what TCP itself did, by
-        direction: `data` are buffers, from the producer, `credit` what the consumer sent. The
+        direction: `data` are buffers, from the producer, `credit` what the consumer sent;
+        `missing_direction` is the one that the capture has nothing of, if there is one. The
         stalls for lack of credit are in the trace; `zero_windows` are the times
         [from_ns, to_ns] of its clock in which the consumer's kernel (`data`) or the producer's
         (`credit`) had no room.
@@ -206,6 +207,7 @@ def _describe(connection: CapturedConnection) -> dict[str, Any]:
     data, credit = connection.server_stream, connection.client_stream
     return {
         **connection.observer.summary().to_dict(),
+        "missing_direction": connection.missing_direction,
         "tcp": {
             name: {
                 "bytes": stream.bytes,

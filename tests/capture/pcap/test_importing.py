@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 from dpkt import pcap, tcp
 
+from flinknet.capture.pcap.segments import Endpoint
 from flinknet.cli import main
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.errors import TraceFormatError
@@ -36,16 +37,18 @@ def write_capture(
     lost: frozenset[int] = frozenset(),
     has_start: bool = True,
     copies: int = 0,
+    only: Endpoint | None = None,
 ) -> Path:
     """A capture of the first golden conversation in packets of up to 300 bytes, without those whose
-    numbers are lost, and with copies of all others.
+    numbers are lost, and with copies of all others; of both ends or one only.
     """
     ends = {SERVER: ("10.0.0.1", 6121), CLIENT: ("10.0.0.2", 50_000)}
     numbers = {SERVER: 100, CLIENT: 200}
-    packets = []
+    packets, senders = [], []
 
     def send(source: object, data: bytes, flags: int) -> None:
         own, other = (SERVER, CLIENT) if source == SERVER else (CLIENT, SERVER)
+        senders.append(own)
         packets.append(
             tcp_packet(
                 data,
@@ -68,7 +71,7 @@ def write_capture(
     with path.open("wb") as file:
         writer = pcap.Writer(file, nano=True)
         for number, packet in enumerate(packets):
-            if number not in lost:
+            if number not in lost and only in (None, senders[number]):
                 for copy in range(1 + copies):
                     writer.writepkt_time(packet, 1_000 + number + copy * 1e-5)
     return path
@@ -279,6 +282,29 @@ def test_packets_without_instants_are_imported_and_refused_by_replay(tmp_path: P
     assert verify_run(open_run(tmp_path / "odd")).is_ok
     with pytest.raises(TraceFormatError, match="rates and times are unknown"):
         opened_part(Recording(str(tmp_path / "odd")))
+
+
+@pytest.mark.parametrize(
+    ("seen", "missing", "named"),
+    [
+        (SERVER, "credit", "nothing that the consumer sent is in the capture"),
+        (CLIENT, "data", "nothing that the producer sent is in the capture"),
+    ],
+)
+def test_a_capture_of_one_direction_says_so_and_is_not_replayed(
+    tmp_path: Path, seen: Endpoint, missing: str, named: str
+) -> None:
+    capture = write_capture(tmp_path / "flink.pcap", only=seen)
+    result = run(capture, "--json", tmp_path / "imported.json")
+    assert result.exit_code == 0, result.output
+    assert named in result.output
+    assert "flinknet trace replay" not in result.output
+    (connection,) = json.loads((tmp_path / "imported.json").read_text())["connections"]
+    assert connection["missing_direction"] == missing
+    with pytest.raises(TraceFormatError, match="one direction of its connections"):
+        opened_part(Recording(str(tmp_path / "flink")))
+    assert run(write_capture(tmp_path / "both.pcap"), "--json").exit_code == 0
+    opened_part(Recording(str(tmp_path / "both")))
 
 
 def test_directories_are_never_overwritten(tmp_path: Path) -> None:
