@@ -120,11 +120,20 @@ def test_values_reach_the_network_config() -> None:
     assert warnings == ()
 
 
+def test_partitioners_that_choose_idle_channels_are_said_not_to_be_followed() -> None:
+    key = "taskmanager.network.adaptive-partitioner.enabled"
+    (warning,) = options.network_config({key: "true"})[1]
+    assert warning.line.startswith(f"{key}: not followed by flinknet, whose rebalance and rescale")
+    assert options.network_config({key: "false"})[1] == ()
+
+
 def test_a_key_that_flink_2_fixed_works_and_says_so() -> None:
     network, warnings = options.network_config({EXCLUSIVE: "4"})
     assert network.exclusive_buffers == 4
     assert [warning.code for warning in warnings] == ["fixed-in-flink-2"]
-    assert "ignored by Flink 2.x, which always uses 2; this" in warnings[0].text
+    assert warnings[0].line.endswith(
+        "ignored by Flink 2.x, which always uses 2; this result holds for Flink 1.x only"
+    )
     assert options.network_config({EXCLUSIVE: "2"})[1] == ()
 
 

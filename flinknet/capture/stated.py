@@ -9,7 +9,7 @@ from typing import Final
 from flinknet import options
 from flinknet.errors import ConfigError
 from flinknet.trace import RunManifest
-from flinknet.trace.manifest import SETTINGS_FROM
+from flinknet.trace.manifest import IS_ADAPTIVE, SETTINGS_FROM
 
 JOB: Final = "job"
 """The origin of what a job itself is set to."""
@@ -81,4 +81,6 @@ def _with_layers(manifest: RunManifest, layers: Sequence[Layer]) -> RunManifest:
     effective = dict(options.effective_flink_keys(network))
     known = {key: origins[key] for key in sorted(keys) if key in effective}
     scenario = {**manifest.scenario, SETTINGS_FROM: known}
+    if keys.get(options.ADAPTIVE_PARTITIONER, "").lower() == "true":
+        scenario[IS_ADAPTIVE] = True
     return replace(manifest, flink_keys=effective, scenario=scenario)

@@ -17,7 +17,7 @@ from flinknet.results.comparison import SettingChange
 from flinknet.units import human_bytes
 
 from .option_tables import WORKLOAD_OPTIONS
-from .options import Settings, scenario_of, settings_from, total_warning
+from .options import Settings, read_cluster_conf, scenario_of, settings_from, total_warning
 from .run_settings import readable
 from .sweep import Plan
 
@@ -200,7 +200,7 @@ def read_config(text: str) -> tuple[str, Settings]:
     if path.suffix == ".toml":
         return text, _read_toml(path)
     if path.suffix in _SUFFIXES:
-        network, warnings = flink.read_flink_conf(Path(text))
+        network, warnings = read_cluster_conf(text)
         if not network and not warnings:
             raise ConfigError(f"{path}: has no keys; to compare default settings, write base")
         return text, Settings(network, {}, (*warnings, *total_warning(path, network)))

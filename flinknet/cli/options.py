@@ -87,7 +87,7 @@ def collect(values: Mapping[str, Any]) -> Settings:
     conf: dict[str, str] = {}
     warnings: tuple[RunWarning, ...] = ()
     if values["flink_conf"] is not None:
-        conf, warnings = flink.read_flink_conf(Path(values["flink_conf"]))
+        conf, warnings = read_cluster_conf(values["flink_conf"])
     defined = dict(flink.parse_assignment(text) for text in values["define"])
     options = network_options(values)
     workload = {}
@@ -109,6 +109,19 @@ def collect(values: Mapping[str, Any]) -> Settings:
         (*warnings, *flink.deprecated_keys(defined)),
         flink.origins_of(layers),
     )
+
+
+def read_cluster_conf(file: str) -> tuple[dict[str, str], tuple[RunWarning, ...]]:
+    """The settings of a cluster's file for TaskManagers on this machine, which take no ports or
+    address of the cluster's."""
+    settings, warnings = flink.read_flink_conf(Path(file))
+    of_cluster = [key for key in flink.ADDRESSES if settings.pop(key, None) is not None]
+    if of_cluster:
+        why = f"{file}: a cluster's addresses, not used here"
+        named = ", ".join(of_cluster)
+        text = f"{why}: {named}; set them with -D if the TaskManagers of this run need them"
+        warnings += (RunWarning("keys-left-out", text, f"{why}: {named}"),)
+    return settings, warnings
 
 
 def total_warning(file: object, settings: Mapping[str, str]) -> tuple[RunWarning, ...]:

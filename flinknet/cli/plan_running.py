@@ -122,7 +122,11 @@ def _config(
     if memory and not any(key.startswith("taskmanager.memory.") for key in given):
         merged = {k: v for k, v in merged.items() if not k.startswith("taskmanager.memory.")}
         merged |= memory
-    return job_config(merged)[0]
+    config, doubts = job_config(merged)
+    for doubt in doubts:
+        if doubt.text.startswith(flink.ADAPTIVE_PARTITIONER):
+            click.echo(f"flinknet: {doubt.text}", err=True)
+    return config
 
 
 def _wanted(text: str | None) -> list[tuple[str | None, int]] | None:

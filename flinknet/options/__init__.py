@@ -24,6 +24,8 @@ with a warning; deprecated keys work, with a warning that names their replacemen
 from .effective import EffectiveKey, effective_keys
 from .files import flatten, read_flink_conf
 from .keys import (
+    ADAPTIVE_PARTITIONER,
+    ADDRESSES,
     BIND_PORT,
     BUFFER_TIMEOUT,
     BUFFER_TIMEOUT_ENABLED,
@@ -57,6 +59,8 @@ from .memory import check_total
 from .network import effective_flink_keys, flow_control_of, network_config
 
 __all__ = [
+    "ADAPTIVE_PARTITIONER",
+    "ADDRESSES",
     "BIND_PORT",
     "BUFFER_TIMEOUT",
     "BUFFER_TIMEOUT_ENABLED",

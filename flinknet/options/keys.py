@@ -24,6 +24,10 @@ COMPRESSION_CODEC = "taskmanager.network.compression.codec"
 BATCH_SHUFFLE_COMPRESSION = "taskmanager.network.batch-shuffle.compression.enabled"
 DATA_PORT = "taskmanager.data.port"
 BIND_PORT = "taskmanager.data.bind-port"
+ADAPTIVE_PARTITIONER = "taskmanager.network.adaptive-partitioner.enabled"
+ADDRESSES = (DATA_PORT, BIND_PORT, "taskmanager.bind-host")
+"""Where a TaskManager listens, and what it advertises."""
+
 EXCLUSIVE_BUFFERS = "taskmanager.network.memory.buffers-per-channel"
 FLOATING_BUFFERS = "taskmanager.network.memory.floating-buffers-per-gate"
 SEGMENT_SIZE = "taskmanager.memory.segment-size"

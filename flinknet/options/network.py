@@ -12,6 +12,7 @@ from flinknet.results import RunWarning
 from flinknet.units import format_duration_ns, format_size_bytes
 
 from .keys import (
+    ADAPTIVE_PARTITIONER,
     BATCH_SHUFFLE_READ_SIZE,
     BUFFER_TIMEOUT_ENABLED,
     CREDIT_MODEL,
@@ -48,7 +49,7 @@ def network_config(settings: Mapping[str, str]) -> tuple[NetworkConfig, tuple[Ru
         if option.field is not None:
             numbers[option.field] = value
         if not option.is_acted_on:
-            warnings.append(_not_acted_on(option))
+            warnings += _not_acted_on(option, value)
         elif key in inert:
             warnings.append(_inert(key))
         elif option.fixed_in_2_x not in (None, format_value(option, value)):
@@ -175,9 +176,16 @@ def _check_debloating(network: NetworkConfig) -> None:
         )
 
 
-def _not_acted_on(option: Option) -> RunWarning:
+def _not_acted_on(option: Option, value: Any) -> tuple[RunWarning, ...]:
     text = f"{option.key}: ignored by flinknet"
-    return RunWarning("option-not-acted-on", text)
+    if option.key == ADAPTIVE_PARTITIONER:
+        if not value:
+            return ()
+        text = (
+            f"{option.key}: not followed by flinknet, whose rebalance and rescale take turns where"
+            " Flink's choose the idlest channel; the numbers of buffers are the same"
+        )
+    return (RunWarning("option-not-acted-on", text),)
 
 
 def _inert(key: str) -> RunWarning:
@@ -193,4 +201,4 @@ def _fixed(option: Option) -> RunWarning:
         f"{option.key}: ignored by Flink 2.x, which always uses {option.fixed_in_2_x}; this result"
         " holds for Flink 1.x only"
     )
-    return RunWarning("fixed-in-flink-2", text)
+    return RunWarning("fixed-in-flink-2", text, text)

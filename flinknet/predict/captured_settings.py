@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from flinknet.config import NetworkConfig
-from flinknet.options import effective_flink_keys
+from flinknet.options import ADAPTIVE_PARTITIONER, effective_flink_keys
 from flinknet.trace import RunManifest, TraceFile
-from flinknet.trace.manifest import JOB_MANAGER, SETTINGS_FROM
+from flinknet.trace.manifest import IS_ADAPTIVE, JOB_MANAGER, SETTINGS_FROM
 from flinknet.units import format_duration_ns
 
 from .captured_rows import CapturedRows, read_captured
@@ -75,6 +75,11 @@ def with_settings(
         notes.append(
             f"the job's code sets the buffer timeout, but to what does not show: buffers leave"
             f" sooner than {_TIMEOUT_KEY} lets them, {_in_words(manifest)}"
+        )
+    if manifest.scenario.get(IS_ADAPTIVE):
+        notes.append(
+            f"{ADAPTIVE_PARTITIONER} is true: rebalance and rescale chose idle channels; that is"
+            " not followed, in predictions each channel keeps its recorded records"
         )
     if _EXCLUSIVE_KEY not in keys and len(rows.initial_credit):
         keys[_EXCLUSIVE_KEY] = int(rows.initial_credit.min())

@@ -43,8 +43,11 @@ SYNTHETIC = "synthetic"
 SETTINGS_FROM = "settings_from"
 """Key in `scenario`: where each of the Flink keys that were set comes from; others are defaults."""
 
+IS_ADAPTIVE = "adaptive_partitioner"
+"""Key in `scenario`: whether the cluster's partitioners choose idle channels, as Flink 2.3 may."""
+
 JOB_MANAGER = "JobManager"
-"""Of these: its configuration, which a job may override."""
+"""An origin of settings: its configuration, which a job may override."""
 
 RUN, TAP, CAPTURE = "run", "tap", "capture"
 """Origin of the events: the processes of a run themselves, a tap between processes, or a packet

@@ -45,6 +45,19 @@ def test_every_option_reaches_the_scenario(flinknet: Flinknet, run: Any) -> None
     assert (network.segment_size_bytes, network.data_port) == (8192, "50100")
 
 
+def test_a_bench_takes_no_addresses_of_a_clusters_file(flinknet: Flinknet, run: Any) -> None:
+    keys = {"data.port": "7001", "data.bind-port": "7101", "bind-host": "0.0.0.0"}
+    Path("main.yaml").write_text("".join(f"taskmanager.{k}: {v}\n" for k, v in keys.items()))
+    result = flinknet("bench", "--flink-conf", "main.yaml", "-D", "taskmanager.data.port=50100")
+    network = run.scenarios[0].network
+    assert (network.bind_host, network.data_port, network.bind_port) == ("127.0.0.1", "50100", None)
+    named = ", ".join(f"taskmanager.{key}" for key in keys)
+    assert f"Note: main.yaml: a cluster's addresses, not used here: {named}" in result.stdout
+    result = flinknet("compare-configs", "base", "main.yaml", "--runs", "2")
+    assert (result.exit_code, named in result.stdout) == (0, True)
+    assert {each.network.data_port for each in run.scenarios[1:]} == {"0"}
+
+
 def test_irregular_loads_and_unequal_relays_reach_the_scenario(
     flinknet: Flinknet, run: Any
 ) -> None:

@@ -190,7 +190,7 @@ def test_deprecated_and_idle_keys_are_reported(flinknet: Flinknet) -> None:
         ("env.execute()", "job.py:2: the program is empty"),
         ("1 / 0", "job.py:2: ZeroDivisionError: division by zero"),
         ("env.from_sequence(1, 2).map(lambda x: x).print()", "job.py:2: Map: the type of its"),
-        ("env.frobnicate()", "job.py:2: AttributeError"),
+        ("env.frobnicate()", "job.py:2: StreamExecutionEnvironment has no f"),
         ("return (", "job.py:2: SyntaxError"),
         (
             "env.from_sequence(1, 2).set_parallelism(2).forward().print(); env.execute()",

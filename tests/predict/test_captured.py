@@ -29,7 +29,7 @@ from flinknet.predict.intervals import NOTHING, Intervals
 from flinknet.predict.what_if import simulate
 from flinknet.trace import RunManifest, open_run
 from flinknet.trace.event_block import EventColumns
-from flinknet.trace.manifest import JOB_MANAGER, SETTINGS_FROM
+from flinknet.trace.manifest import IS_ADAPTIVE, JOB_MANAGER, SETTINGS_FROM
 from tests.recorded_run import START_NS, event
 from tests.tapped_run import exchange_of, save_tapped, write_tapped_exchange
 
@@ -417,6 +417,14 @@ def test_settings_are_told_by_the_messages(tmp_path: Path) -> None:
     assert notes == (
         "assumed: execution.buffer-timeout.interval 10 ms, by the beat of the messages",
     )
+
+
+def test_partitioners_that_choose_idle_channels_are_said_not_to_be_followed(tmp_path: Path) -> None:
+    path = write_tapped(tmp_path / "run")
+    manifest = RunManifest.load(path)
+    manifest = replace(manifest, scenario={**manifest.scenario, IS_ADAPTIVE: True})
+    _, notes, _ = with_settings(manifest, open_run(path).files)
+    assert any("adaptive-partitioner.enabled is true: rebalance and resc" in each for each in notes)
 
 
 TIMEOUT = "execution.buffer-timeout.interval"

@@ -122,7 +122,8 @@ def _in_effect(configured: Mapping[str, str], release: str | None) -> dict[str, 
         is_memory = (
             option.key.startswith("taskmanager.memory.") and option.key not in _SEGMENT_SIZES
         )
-        if option.is_acted_on and not (option.is_secret or is_fixed or is_memory):
+        is_of_use = option.is_acted_on or option.key == options.ADAPTIVE_PARTITIONER
+        if is_of_use and not (option.is_secret or is_fixed or is_memory):
             found[key] = text
     return found
 

@@ -11,6 +11,7 @@ from flinknet.capture.rest.settings import ReportedSettings, checkpoint_settings
 from flinknet.capture.stated import Layer, Stated
 from flinknet.errors import ConfigError
 from flinknet.trace import RunManifest
+from flinknet.trace.manifest import IS_ADAPTIVE
 from tests.capture.rest.saved import MadeAnswers, saved, tapped
 
 TIMEOUT = "execution.buffer-timeout.interval"
@@ -138,6 +139,17 @@ def test_what_flinknet_cannot_take_together_is_not_stated() -> None:
     assert described(given, "a").settings_from == {TIMEOUT: "config.yaml"}
     with pytest.raises(ConfigError, match="do not go together"):
         Stated(given=(Layer("config.yaml", {**mode, **unaligned}),)).put_into(tapped())
+
+
+def test_partitioners_that_choose_idle_channels_are_known_of_a_trace() -> None:
+    key = "taskmanager.network.adaptive-partitioner.enabled"
+    for value, is_adaptive in (("true", True), ("false", None)):
+        answers = of_cluster()
+        answers["/jobmanager/config"].append({"key": key, "value": value})
+        found = described(ReportedSettings(MadeAnswers(answers)).of(()))
+        assert found.scenario.get(IS_ADAPTIVE) is is_adaptive
+        given = described(Stated(given=(Layer("config.yaml", {key: value}),)))
+        assert given.scenario.get(IS_ADAPTIVE) is is_adaptive
 
 
 def test_without_a_statement_the_messages_tell() -> None:
