@@ -176,6 +176,28 @@ def test_a_gate_needs_some_buffer() -> None:
         options.network_config({EXCLUSIVE: "0", options.FLOATING_BUFFERS: "0"})
 
 
+@pytest.mark.parametrize(
+    ("protocol", "ciphers", "fits"),
+    [
+        ("TLSv1.3", None, False),
+        ("TLSv1.3", "TLS_AES_128_GCM_SHA256", True),
+        ("TLSv1.2", "TLS_AES_128_GCM_SHA256", False),
+        ("TLSv1.2,TLSv1.3", None, True),
+        ("TLSv1.3", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384", True),
+    ],
+)
+def test_a_cipher_must_fit_a_protocol(protocol: str, ciphers: str | None, fits: bool) -> None:
+    settings = {"security.ssl.internal.enabled": "true", "security.ssl.protocol": protocol}
+    if ciphers is not None:
+        settings["security.ssl.algorithms"] = ciphers
+    if fits:
+        options.network_config(settings)
+    else:
+        with pytest.raises(ConfigError, match=rf"no cipher of {protocol}; with it set security"):
+            options.network_config(settings)
+    options.network_config(settings | {"security.ssl.internal.enabled": "false"})
+
+
 network_configs = st.builds(
     NetworkConfig,
     segment_size_bytes=st.sampled_from([4096, 32_768, 1 << 20]),

@@ -217,14 +217,12 @@ def read_config(text: str) -> tuple[str, Settings]:
 
 
 def _read_toml(path: Path) -> Settings:
+    advice = "it must be a TOML file with the tables [network] and [workload]"
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigError(
-            f"{path}: no such file; it must be a TOML file with the tables [network] and [workload]"
-        ) from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read as TOML: {error}") from None
+        document = tomllib.loads(flink.text_of(path, advice))
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        why = "nested too deeply" if isinstance(error, RecursionError) else error
+        raise ConfigError(f"{path}: cannot be read as TOML: {why}") from None
     strange = set(document) - {"network", "workload"}
     if strange or not all(isinstance(table, dict) for table in document.values()):
         named = ", ".join(sorted(strange or document))

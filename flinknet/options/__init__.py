@@ -22,7 +22,7 @@ with a warning; deprecated keys work, with a warning that names their replacemen
 """
 
 from .effective import EffectiveKey, effective_keys
-from .files import flatten, read_flink_conf
+from .files import flatten, read_flink_conf, text_of
 from .keys import (
     ADAPTIVE_PARTITIONER,
     ADDRESSES,
@@ -95,4 +95,5 @@ __all__ = [
     "parse_assignment",
     "read_flink_conf",
     "swept_keys",
+    "text_of",
 ]

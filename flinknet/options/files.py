@@ -82,7 +82,7 @@ def read_flink_conf(
     """
     file, _, resource = str(path).partition("#")
     path = path if path.exists() else Path(file)
-    read = _read(path, _text_of(path), resource or None)
+    read = _read(path, text_of(path), resource or None)
     known = {key for key in read.settings if key in current_keys() or is_of_network(key)}
     if any(_TEMPLATE.search(read.settings[key]) for key in known):
         raise _template(path)
@@ -105,24 +105,30 @@ def read_flink_conf(
     )
 
 
-def _text_of(path: Path) -> str:
-    """The text of a file, of at most BYTES_MAX: a device has no end."""
+def text_of(path: Path, advice: str = _ADVICE) -> str:
+    """The text of a configuration file, of at most BYTES_MAX: a device has no end.
+
+    Args:
+        advice: what to give instead of a file that is not there, or is none.
+
+    Raises: ConfigError.
+    """
     try:
         with path.open("rb") as file:
             content = file.read(BYTES_MAX + 1)
     except FileNotFoundError:
         beside = [each.name for each in path.parent.glob("*.y*ml")]
         near = difflib.get_close_matches(path.name, beside, n=1, cutoff=0.8)
-        advice = f"did you mean {path.with_name(near[0])}?" if near else _ADVICE
+        advice = f"did you mean {path.with_name(near[0])}?" if near else advice
         raise ConfigError(f"{path}: no such file; {advice}") from None
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
     if len(content) > BYTES_MAX:
-        raise ConfigError(f"{path}: larger than 1 MiB, so not a configuration of Flink; {_ADVICE}")
+        raise ConfigError(f"{path}: larger than 1 MiB, so not a configuration; {advice}")
     try:
         return content.decode("utf-8", errors="replace" if path.name == LEGACY_NAME else "strict")
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: cannot be read as Flink's config.yaml: {error}") from None
+        raise ConfigError(f"{path}: cannot be read: {error}; {advice}") from None
 
 
 def _check_is_of_flink(path: Path, settings: Mapping[str, str]) -> None:
@@ -163,7 +169,8 @@ def _read(path: Path, text: str, resource: str | None) -> _Read:
     if path.name == LEGACY_NAME:
         return _read_lines(text)
     documents = _documents(path, text)
-    chosen = chosen_resource(str(path), [each for each, _ in documents], resource)
+    filled = [each for each, _ in documents if each not in (None, "")]
+    chosen = chosen_resource(str(path), filled, resource)
     if chosen is None:
         return _configuration(path, documents)
     if chosen["kind"] != CONFIG_MAP:
@@ -180,8 +187,8 @@ def _read(path: Path, text: str, resource: str | None) -> _Read:
 
 
 def _documents(path: Path, text: str) -> list[tuple[Any, Any]]:
-    """The documents of a YAML file but empty ones, each with the mark of a value that is null;
-    their scalars are those of YAML 1.2's core schema, as texts.
+    """The documents of a YAML file, each with the mark of a value that is null; their scalars are
+    those of YAML 1.2's core schema, as texts.
     """
     import yaml
 
@@ -199,7 +206,7 @@ def _documents(path: Path, text: str) -> list[tuple[Any, Any]]:
         raise ConfigError(
             f"{path}: cannot be read as Flink's config.yaml: {_problem(error)}"
         ) from None
-    return [each for each in documents if each[0] not in (None, "")]
+    return documents
 
 
 def _configuration(path: Path, documents: Sequence[tuple[Any, Any]]) -> _Read:
@@ -212,6 +219,8 @@ def _configuration(path: Path, documents: Sequence[tuple[Any, Any]]) -> _Read:
             " the others"
         )
     document, unset = documents[0]
+    if document in (None, ""):
+        return _Read({})
     if not isinstance(document, dict):
         raise ConfigError(f"{path}: holds no keys; lines of the form `key: value` are expected")
     if kind := document.get("kind"):

@@ -218,6 +218,8 @@ def test_a_configuration_stands_on_the_options_of_the_call(flinknet: Flinknet, r
         (["base", "comment.toml"], "comment.toml: has no keys; to compare default settings, write"),
         (["base", "empty.toml"], "empty.toml: the file is empty; to compare default settings"),
         (["base", "broken.toml"], "cannot be read as TOML"),
+        (["base", "deep.toml"], "cannot be read as TOML: nested too deeply"),
+        (["base", "endless.toml"], "larger than 1 MiB"),
         (["base", "strange.toml"], "only the tables"),
         (["base", "buffer-timeot=5ms"], "did you mean buffer-timeout"),
         (["base", "x.y=1"], "Flink has no such key"),
@@ -231,6 +233,8 @@ def test_bad_input_is_one_line_and_exit_code_2(
 ) -> None:
     (tmp_path / "broken.toml").write_text("[network\n")
     (tmp_path / "strange.toml").write_text("[other]\n")
+    (tmp_path / "deep.toml").write_text("a = " + "[" * 5000)
+    (tmp_path / "endless.toml").symlink_to("/dev/zero")
     for ending in ("toml", "yaml"):
         (tmp_path / f"empty.{ending}").touch()
         (tmp_path / f"comment.{ending}").write_text("# the defaults\n")

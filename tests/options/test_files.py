@@ -384,7 +384,7 @@ def test_a_key_that_flink_does_not_have_is_ignored_and_named_with_the_nearest(
 def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_bytes(b"\xff\xfe")
-    with pytest.raises(ConfigError, match="cannot be read as Flink's"):
+    with pytest.raises(ConfigError, match=r"cannot be read: .*give the path of Flink's"):
         read_flink_conf(path)
 
 
@@ -397,13 +397,20 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
         + "".join(f"a{i + 1}: &a{i + 1} [{', '.join([f'*a{i}'] * 8)}]\n" for i in range(12)),
         "a: " + "[" * 3000 + "]" * 3000,
         "a: " + "{a: " * 3000 + "}" * 3000,
+        "a: " + "[" * 5000,
+        f"{SEGMENT}: 4kb\n---\n",
     ],
-    ids=["itself", "list of itself", "aliases of aliases", "nested lists", "nested mappings"],
+    ids=[
+        *("itself", "list of itself", "aliases of aliases", "nested lists", "nested mappings"),
+        *("open brackets", "a second document"),
+    ],
 )
-def test_a_file_that_has_no_end_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_file_that_has_no_end_or_two_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(text)
-    with pytest.raises(ConfigError, match=r"config\.yaml: cannot be read as Flink's") as raised:
+    with pytest.raises(
+        ConfigError, match=r"config\.yaml: (cannot be read as|has 2 documents)"
+    ) as raised:
         read_flink_conf(path)
     assert len(str(raised.value)) < 300
 
