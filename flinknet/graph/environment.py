@@ -42,7 +42,7 @@ from .transformations import (
     PhysicalTransformation,
     SourceTransformation,
 )
-from .user_functions import check_function
+from .user_functions import check_function, shown
 
 
 class StreamExecutionEnvironment(FlinkApi):
@@ -128,8 +128,15 @@ class StreamExecutionEnvironment(FlinkApi):
         """Given values; their type is that of the first. Raises: ConfigError."""
         if not values:
             raise ConfigError("from_collection: the collection is empty")
+        kind = type(values[0])
+        others = [each for each in values if not isinstance(each, kind)]
+        if others and output_type is None:
+            raise ConfigError(
+                f"from_collection: {shown(others[0])} is not of the first value's type,"
+                f" {kind.__name__}; give output_type=…"
+            )
         return self.from_source(
-            CollectionSource(tuple(values)), output_type or type(values[0]), is_parallel=False
+            CollectionSource(tuple(values)), output_type or kind, is_parallel=False
         )
 
     def generate(

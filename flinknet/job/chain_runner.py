@@ -17,6 +17,7 @@ from flinknet.core.wire.records import (
     WatermarkStatus,
 )
 from flinknet.errors import FlinknetError, TaskFailedError
+from flinknet.graph.absent import NoSuchCallError
 from flinknet.graph.operator_chain import OperatorChain
 from flinknet.graph.operator_output import TaskEvent
 from flinknet.graph.operators import StreamOperator, as_list
@@ -235,9 +236,11 @@ class ChainRunner(TaskChain):
         """Call into the operators."""
         try:
             call(*arguments)
-        except (FlinknetError, SystemExit, KeyboardInterrupt):
+        except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as error:  # asyncio's CancelledError, too, ends only the task
+            if isinstance(error, FlinknetError) and not isinstance(error, NoSuchCallError):
+                raise
             is_batch = call == self._process_batch
             raise self._failure(error, is_batch, *arguments) from error
 

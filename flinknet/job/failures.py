@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterable
 from itertools import dropwhile
 from pathlib import Path
 from typing import Any
 
 import flinknet
 from flinknet.errors import TaskFailedError
-from flinknet.graph.user_functions import WrongResultError, function_code, shown
+from flinknet.graph.absent import NoSuchCallError
+from flinknet.graph.user_functions import MODULE_NAME, WrongResultError, function_code, shown
 from flinknet.units import ordinal
 
 _OWN = (f"{Path(flinknet.__file__).parent}/", "flinknet/")
@@ -25,21 +25,33 @@ def record_text(number: int, value: Any) -> str:
 
 
 def place_of(error: BaseException) -> str:
-    """The line of the program where an exception arose, with " (" and ")": in the file of the
-    function that flinknet called. Empty if no function was called.
+    """The line of the program where an exception arose, with " (" and ")": the last one in its file
+    or, if that has none, in the module that flinknet called. Empty if no function was called.
     """
     if isinstance(error, WrongResultError):
-        code = function_code(error.function)
-        return "" if code is None else _place(code.co_filename, code.co_firstlineno)
-    frames: Iterable[traceback.FrameSummary] = traceback.extract_tb(error.__traceback__)
-    outer = list(dropwhile(lambda frame: frame.filename.startswith(_OWN), frames))
-    own = [frame for frame in outer if frame.filename == outer[0].filename]
-    return _place(own[-1].filename, own[-1].lineno or 0) if own else ""
+        return defined_at(error.function)
+    frames = [
+        (frame.f_globals.get("__name__"), frame.f_code.co_filename, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+    ]
+    outer = list(dropwhile(lambda frame: frame[1].startswith(_OWN), frames))
+    name = MODULE_NAME if any(each[0] == MODULE_NAME for each in outer) else outer and outer[0][0]
+    lines = [_place(path, line) for module, path, line in outer if module == name]
+    return lines[-1] if lines else ""
+
+
+def defined_at(function: Any) -> str:
+    """The line where the program defines a function, as in `place_of`; empty if it does not."""
+    code = function_code(function) if callable(function) else None
+    if code is None or code.co_filename.startswith(_OWN):
+        return ""
+    return _place(code.co_filename, code.co_firstlineno)
 
 
 def task_failed(text: str, error: BaseException, value: Any) -> TaskFailedError:
     """The error of a task whose function raised: a line, and the record as a note."""
-    kind = "" if isinstance(error, WrongResultError) else f"{type(error).__name__}: "
+    is_named = isinstance(error, WrongResultError | NoSuchCallError)
+    kind = "" if is_named else f"{type(error).__name__}: "
     failed = TaskFailedError(f"{text}{place_of(error)}: {kind}{error}")
     failed.add_note(f"record: {shown(value, _NOTED_CHARACTERS)}")
     return failed

@@ -41,6 +41,7 @@ from .descriptor import (
 )
 from .elements import StreamElementSerializer
 from .event_time import Timer, TimestampsAndWatermarksOperator
+from .failures import defined_at
 from .gates import input_of
 from .io import TaskIO
 from .latency_stats import LatencyStats
@@ -239,6 +240,7 @@ class _ProgramTask:
         )
         edge = self._edge_of[leaving.edge_id]
         partitioner = copied(edge.partitioner)
+        made = self._job.factories[leaving.operator_id]
         writer = RecordWriter(
             partition,
             self._selector(described, partitioner),
@@ -255,6 +257,7 @@ class _ProgramTask:
             key_selector=partitioner.key_selector if described.partitioner in _KEYED else None,
             hashes_keys=described.partitioner == "hash",
             has_event_time=edge.source.has_event_time,
+            place=defined_at(getattr(made.create(), "function", None)),
             draw=self._drawn(f"latency markers of edge {described.edge}"),
         )
 

@@ -66,6 +66,7 @@ class RecordOutput(TaskOutput):
         hashes_keys: whether the selector takes hashes of keys instead of keys.
         channels: indices of the channels in the job.
         has_event_time: whether records are written with event times instead of due instants.
+        place: where the program defines the operator's function, for error messages.
         draw: chooses the channel of a latency marker, given the number of channels.
     """
 
@@ -82,11 +83,13 @@ class RecordOutput(TaskOutput):
         key_selector: KeySelector | None = None,
         hashes_keys: bool = False,
         has_event_time: bool = False,
+        place: str = "",
         draw: Callable[[int], int] | None = None,
     ) -> None:
         super().__init__(edge, writer, flusher, channels)
         self.emit: Callable[[int, SerializedRecords], None] = writer.emit
         self._operator_name = operator_name
+        self._place = place
         self._elements = elements
         self._context = context
         self._key_selector = key_selector
@@ -228,7 +231,8 @@ class RecordOutput(TaskOutput):
                 except WrongValueError as error:
                     number = self._distributed + int(np.arange(count)[picked][error.position]) + 1
                     raise TaskFailedError(
-                        f"{self._operator_name}: its output's {ordinal(number)} record: {error}"
+                        f"{self._operator_name}: its output's {ordinal(number)} record"
+                        f"{self._place}: {error}"
                     ) from error
                 yield channel, records, len(share)
             self._distributed += count

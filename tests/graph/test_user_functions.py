@@ -134,6 +134,10 @@ def test_a_function_that_cannot_be_copied_is_refused_with_the_part(
         ("numbers.flat_map(same)", r"flat_map: same returns int, not an iterable .*list\[int\]"),
         ("numbers.union(numbers.map(str))", "union: int and str are different types"),
         ("numbers.union(numbers.project(0))", "union: int and tuple are different types"),
+        (
+            "env.from_collection([1, 'a'])",
+            "from_collection: 'a' is not of the first value's type, int",
+        ),
         ("numbers.key_by(same).sum('f1')", "sum: 'f1' is not the number of a field"),
         ("numbers.window(5)", "DataStreamSource has no window: .* no windows, timers, joins or"),
         ("numbers.key_by(same).countWindow(5)", "KeyedStream has no countWindow: .* no windows"),

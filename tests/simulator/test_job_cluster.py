@@ -626,7 +626,9 @@ def test_a_record_of_another_type_names_the_operator_that_made_it() -> None:
 
     env = environment(1)
     env.from_sequence(1, 20).map(wrong).name("Wrong").rebalance().print().disable_chaining()
-    with pytest.raises(TaskFailedError, match="Wrong: its output's 5th record: '5' cannot be"):
+    with pytest.raises(
+        TaskFailedError, match=r"Wrong: its output's 5th record \(test_job.*\): '5' cannot"
+    ):
         run_job(env.execute("Wrong"))
 
 
