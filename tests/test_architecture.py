@@ -23,7 +23,8 @@ FIRST = ("starting", "compiled_core")
 """What the package itself imports before anything else."""
 
 LEAVES = (
-    *(*FIRST, "errors", "units", "arrays", "storage", "whole_files", "plain_values"),
+    *(*FIRST, "errors", "units", "arrays", "storage", "whole_files", "loopback"),
+    "plain_values",
     *("config", "results", "histogram", "options"),
 )
 """Modules of the package itself, each of which may import those before it; no room imports less.
@@ -43,6 +44,7 @@ LEAVES_OF = {
     "capture": {"errors", "units", "histogram", "plain_values", "options", "results"},
     "runtime": {
         "starting",
+        "loopback",
         "whole_files",
         "plain_values",
         "errors",
@@ -66,7 +68,7 @@ LEAVES_OF = {
     },
     "replay": {
         *("arrays", "errors", "storage", "whole_files", "units", "config", "histogram"),
-        *("options", "results"),
+        *("loopback", "options", "results"),
     },
     "export": {"arrays", "whole_files", "storage", "errors", "units"},
     "report": {
@@ -74,7 +76,7 @@ LEAVES_OF = {
     },
     "cli": {
         *("starting", "whole_files", "errors", "storage", "units", "config", "options"),
-        "results",
+        *("loopback", "results"),
     },
     "notebook": {"errors", "storage", "units", "config", "results"},
 }
@@ -235,7 +237,7 @@ ONLY_IN = {
     "datetime": {
         *("certificates.generate", "capture.pcap.importing", "export.hdr"),
         *(
-            "replay.spark.checkpoint",
+            "whole_files",
             "replay.spark.class_archive",
         ),  # the age of what was left behind
     },
@@ -281,7 +283,13 @@ ONLY_IN = {
         "replay.spark.settings",
     },
     "logging": {"replay.spark.jvm"},
-    "socket": {"runtime", "capture.tap", "replay.spark.masters", "replay.spark.early_daemon"},
+    "socket": {
+        "loopback",
+        "runtime",
+        "capture.tap",
+        "replay.spark.masters",
+        "replay.spark.early_daemon",
+    },
     "selectors": {"runtime", "capture.tap"},
     "signal": {"starting", "runtime", "capture.tap", "replay.spark.jvm"},
     "multiprocessing": {"predict.synth.run"},

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import builtins
 import os
+import subprocess
+import sys
 from io import BufferedWriter, FileIO
 from pathlib import Path
 
@@ -13,7 +15,7 @@ import pytest
 from flinknet.errors import ConfigError, StorageError
 from flinknet.storage import StoragePath, matching, path_of
 from flinknet.trace import TraceReader, find_runs, open_run
-from flinknet.whole_files import whole_file
+from flinknet.whole_files import whole_file, work_directory
 from tests.object_store import BUCKET, ObjectStore
 from tests.recorded_run import write_run
 
@@ -148,6 +150,48 @@ def test_a_file_whose_closing_is_interrupted_is_whole(
     monkeypatch.undo()
     assert file.closed
     assert [each.read_bytes() for each in tmp_path.iterdir()] == [b"{}"]
+
+
+def test_writers_of_one_file_do_not_meet(tmp_path: Path) -> None:
+    path, elsewhere = tmp_path / "result.json", tmp_path / "elsewhere"
+    guessed = tmp_path / ".result.json.unfinished"
+    guessed.symlink_to(elsewhere)
+    with whole_file(path) as first, whole_file(path) as second:
+        first.write(b"first, longer")
+        second.write(b"second")
+    assert path.read_bytes() == b"first, longer"
+    assert not elsewhere.exists()
+    assert sorted(tmp_path.iterdir()) == [guessed, path]
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from flinknet.whole_files import whole_file, work_directory
+with whole_file(Path(sys.argv[1], "result.json")) as file, work_directory("test") as directory:
+    (directory / "part").mkdir()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environ = {**os.environ, "TMPDIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], env=environ, check=False)
+    directory, unfinished = sorted(tmp_path.iterdir(), key=lambda each: each.name, reverse=True)
+    assert (directory / "part").is_dir()
+    (tmp_path / "flinknet-runs").mkdir()  # of a user, who works there
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with work_directory("test") as first, work_directory("test") as second:
+        assert not directory.exists()
+        assert (first.is_dir(), second.is_dir()) == (True, True)
+    day_ago_s = unfinished.stat().st_mtime - 86_500
+    os.utime(unfinished, (day_ago_s, day_ago_s))
+    with whole_file(tmp_path / "result.json"):
+        pass
+    names = {each.name for each in tmp_path.iterdir()}
+    assert names == {"flinknet-runs", "result.json"}
 
 
 def test_a_whole_file_gets_its_name_also_if_that_is_interrupted(

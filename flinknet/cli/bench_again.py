@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from flinknet.errors import ConfigError
 from flinknet.results import LatencySummary, RunWarning
 from flinknet.storage import AnyPath
 from flinknet.units import human_duration
+from flinknet.whole_files import work_directory
 
 from . import value_parsers
 from .commands import SectionedCommand
@@ -148,11 +148,8 @@ def again(executor: Executor | None, /, **values: Any) -> None:
         return from_trace_page(document, settings, environment)
 
     try:
-        with (
-            tempfile.TemporaryDirectory(prefix="flinknet-arrivals-") as temporary,
-            view(talk) as watch,
-        ):
-            arrivals = save_records(sent, attempts[0].scenario, Path(temporary))
+        with work_directory("arrivals") as temporary, view(talk) as watch:
+            arrivals = save_records(sent, attempts[0].scenario, temporary)
             predictions = _predictions(run, attempts, sent.duration_ns, environment)
             for number, (attempt, predicted) in enumerate(
                 zip(attempts, predictions, strict=True), start=1

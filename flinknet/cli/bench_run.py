@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -173,4 +174,5 @@ def _check_measured(finished: Sequence[Finished]) -> None:
 def _print_places(out: Path, *, is_traced: bool) -> None:
     click.echo(f"results: {out}/bench.json, and result.json in each run directory", err=True)
     if is_traced:
-        click.echo(f"traces:  {out}/run-*; next: flinknet trace replay {out}/run-0001*", err=True)
+        replay = f"flinknet trace replay {quote(str(out))}/run-0001*"
+        click.echo(f"traces:  {out}/run-*; next: {replay}", err=True)

@@ -6,6 +6,7 @@ import json
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
+from shlex import quote
 
 import click
 
@@ -145,7 +146,7 @@ def cancel(directory: Path) -> None:
     if not contact.job_id:
         raise ConfigError(
             f"{directory}: that is a cluster; give the directory of one of its jobs, or end all of"
-            f" it with: flinknet job cluster stop {directory}"
+            f" it with: flinknet job cluster stop {quote(str(directory))}"
         )
     with client_of(contact) as client:
         ended = client.cancel(lambda text: click.echo(f"flinknet: the job {text}", err=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import click
@@ -79,9 +80,9 @@ def start(**values: Any) -> None:
         f"a cluster is running: {counted(task_managers, 'TaskManager')}, {counted(free, 'slot')}"
     )
     click.echo(f"directory: {out}")
-    click.echo(f"run a job on it: flinknet job run FILE --cluster {out}")
-    click.echo(f"look at it:      flinknet job status {out}")
-    click.echo(f"stop it:         flinknet job cluster stop {out}")
+    click.echo(f"run a job on it: flinknet job run FILE --cluster {quote(str(out))}")
+    click.echo(f"look at it:      flinknet job status {quote(str(out))}")
+    click.echo(f"stop it:         flinknet job cluster stop {quote(str(out))}")
 
 
 @cluster.command()

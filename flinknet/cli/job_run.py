@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -288,7 +289,7 @@ def _attend(
     reports.write(lambda: job_page(result))
     click.echo(f"results: {out}/result.json", err=True)
     if call.records_trace and result["vertices"]:
-        click.echo(f"trace:   {out}; next: flinknet trace info {out}", err=True)
+        click.echo(f"trace:   {out}; next: flinknet trace info {quote(str(out))}", err=True)
     if ended.exit_code == EXIT_INTERRUPTED:
         return EXIT_INTERRUPTED
     if ended.exit_code:
@@ -311,5 +312,5 @@ def _detach(call: JobCall, out: Path) -> None:
             f"job {job.job_id} ({job.name}) is running; JobManager pid {job.job_manager.pid}"
         )
     click.echo(f"directory: {out}")
-    click.echo(f"look at it: flinknet job status {out}")
-    click.echo(f"end it:     flinknet job cancel {out}")
+    click.echo(f"look at it: flinknet job status {quote(str(out))}")
+    click.echo(f"end it:     flinknet job cancel {quote(str(out))}")

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flinknet.errors import ConfigError
+from flinknet.loopback import loopback
 from flinknet.storage import AnyPath, path_of
+from flinknet.units import format_address
 
 from .json_files import STDOUT, growing_file, put_text, target_of
 from .paths import check_writable_file
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from flinknet.report.live import LineView
     from flinknet.runtime.metrics_endpoint import MetricsEndpoint
 
-LOOPBACK = "127.0.0.1"
 
 _HISTOGRAM_SUFFIXES = (".hlog", ".csv")
 
@@ -147,9 +148,9 @@ def metrics_endpoint(text: str, talk: Console) -> MetricsEndpoint:
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or int(port) > 65_535:
         raise ConfigError(f"--metrics-port: {text!r} is not a port; write 9249 or 0.0.0.0:9249")
-    endpoint = MetricsEndpoint(host.strip("[]") or LOOPBACK, int(port))
+    endpoint = MetricsEndpoint(host.strip("[]") or loopback(), int(port))
     talk.print(
-        f"metrics: http://{host or LOOPBACK}:{endpoint.address[1]}/metrics",
+        f"metrics: http://{format_address(*endpoint.address)}/metrics",
         soft_wrap=True,
         highlight=False,
         style="dim",

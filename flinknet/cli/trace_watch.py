@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from contextlib import nullcontext, suppress
 from json import dumps
 from pathlib import Path
@@ -14,6 +13,7 @@ import click
 
 from flinknet.errors import ConfigError
 from flinknet.units import NS_PER_S, parse_duration_ns
+from flinknet.whole_files import work_directory
 
 from .commands import SPARK_SECTION, SectionedCommand
 from .json_files import STDOUT, add_line, growing_file
@@ -110,8 +110,8 @@ def watch(
         table = str(Path(table).absolute())
     target = growing_file(json)
     looks: SimpleQueue[WatchLook] = SimpleQueue()
-    with tempfile.TemporaryDirectory(prefix="flinknet-watch-") as work_dir:
-        watching = Watch(path.absolute(), Path(work_dir), span_ns=span_ns)
+    with work_directory("watch") as work_dir:
+        watching = Watch(path.absolute(), work_dir, span_ns=span_ns)
         looks.put(first := watching.look())
         view = None if target == STDOUT else WatchView(console_for(sys.stdout), str(path))
         with view or nullcontext(), suppress(KeyboardInterrupt):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from shlex import quote
 from typing import Any
 
 from rich.console import Console
@@ -48,7 +49,7 @@ def print_import(imported: Plain, console: Console | None = None) -> None:
     console.print(f"trace: {escape(run)}", soft_wrap=True)
     is_two_way = any(each["missing_direction"] is None for each in connections)
     if is_two_way and not packets["timeless_packets"]:
-        console.print(f"next:  flinknet trace replay {escape(run)}", soft_wrap=True)
+        console.print(f"next:  flinknet trace replay {escape(quote(run))}", soft_wrap=True)
 
 
 def _table(connections: list[Plain]) -> Table:

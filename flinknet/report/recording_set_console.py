@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from shlex import quote
 
 from rich.console import Console
 from rich.markup import escape
@@ -33,7 +34,7 @@ def print_recording_set(found: RecordingSet, console: Console | None = None) -> 
     if hidden > 0:
         console.print(f"… and {hidden:,} more recordings (--json shows all)")
     one = found.recordings[0].path
-    console.print(f"flinknet trace info {escape(one)} shows one of them", soft_wrap=True)
+    console.print(f"flinknet trace info {escape(quote(one))} shows one of them", soft_wrap=True)
 
 
 def _table(found: RecordingSet) -> Table:

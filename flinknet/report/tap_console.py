@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from shlex import quote
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
@@ -257,7 +258,8 @@ def print_tap(result: Plain, out: str, console: Console) -> None:
         console.print(f"[yellow]![/yellow] {escape(line)}", soft_wrap=True)
     for trigger in result["triggers"][:INCIDENTS_SHOWN]:
         console.print(f"kept: {escape(trigger['why'])}", soft_wrap=True)
-    console.print(f"next: flinknet trace verify {out}; flinknet trace replay {out}", soft_wrap=True)
+    run = escape(quote(out))
+    console.print(f"next: flinknet trace verify {run}; flinknet trace replay {run}", soft_wrap=True)
 
 
 def rest_rows(rest: Plain | None) -> list[tuple[str, str]]:

@@ -1,4 +1,5 @@
-"""Whether this machine is ready: loopback and ports, the clock, cores, memory, open files.
+"""Whether this machine is ready: loopback and ports, temporary files, the user, the clock, cores,
+memory, open files.
 
 Each check tests the real thing (opens a connection, reads the clock) and takes milliseconds.
 """
@@ -8,12 +9,18 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import pwd
 import resource
 import socket
 import time
 from dataclasses import dataclass
 
 import psutil
+
+from flinknet.errors import FlinknetError
+from flinknet.loopback import LOOPBACK, family_of, loopback
+from flinknet.units import format_address
+from flinknet.whole_files import work_directory
 
 OK = "ok"
 WARNING = "warning"
@@ -36,16 +43,28 @@ class Check:
     advice: str = ""
 
 
-def check_machine(host: str = "127.0.0.1") -> list[Check]:
+def check_machine() -> list[Check]:
     """Run all checks of the machine; those of Java and Spark are elsewhere."""
-    return [check_loopback(host), check_clock(), check_cores(), check_memory(), check_open_files()]
+    return [
+        check_loopback(),
+        check_temporary_files(),
+        check_user(),
+        check_clock(),
+        check_cores(),
+        check_memory(),
+        check_open_files(),
+    ]
 
 
-def check_loopback(host: str) -> Check:
+def check_loopback() -> Check:
     """Bind a free port, connect to it, pass one byte."""
     try:
+        host = loopback()
+    except FlinknetError as error:
+        return Check("loopback", MISSING, str(error).partition(";")[0], "ip link set lo up")
+    try:
         with contextlib.ExitStack() as stack:
-            listener = stack.enter_context(socket.create_server((host, 0)))
+            listener = stack.enter_context(socket.create_server((host, 0), family=family_of(host)))
             port = listener.getsockname()[1]
             client = stack.enter_context(socket.create_connection((host, port), timeout=5))
             server = stack.enter_context(listener.accept()[0])
@@ -57,7 +76,31 @@ def check_loopback(host: str) -> Check:
         return Check("loopback", MISSING, f"no connection to {host}: {error}", advice)
     if passed != b"\1":
         return Check("loopback", MISSING, f"{host}:{port} closed at once", "look for a proxy")
-    return Check("loopback", OK, f"connected to {host}:{port}, a port the system chose")
+    found = f"connected to {format_address(host, port)}, a port the system chose"
+    if host != LOOPBACK:
+        found += f"; this host has no {LOOPBACK}"
+    return Check("loopback", OK, found)
+
+
+def check_temporary_files() -> Check:
+    """Make a directory for temporary files."""
+    try:
+        with work_directory("doctor") as directory:
+            return Check("temporary files", OK, f"in {directory.parent}")
+    except (FlinknetError, OSError) as error:
+        found, _, advice = str(error).partition("; ")
+        return Check("temporary files", MISSING, found, advice)
+
+
+def check_user() -> Check:
+    """Look for the user in /etc/passwd, as Java does; flinknet does without."""
+    number, home = os.geteuid(), os.path.expanduser("~")
+    try:
+        name = pwd.getpwuid(number).pw_name
+    except KeyError:
+        found = f"number {number} has no entry in /etc/passwd; Spark gets the name {number}"
+        return Check("user", OK, found)
+    return Check("user", OK, f"{name}, home directory {home}")
 
 
 def check_clock() -> Check:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import mmap
 import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from flinknet.errors import LocalTransportError
+from flinknet.whole_files import temporary_base
 
 SUFFIX = ".inputchannel"
 ATTEMPTS = 10
@@ -26,7 +26,7 @@ class RecordSpills:
     """
 
     def __init__(self, directories: Sequence[Path] = ()) -> None:
-        self._directories = list(directories) or [Path(tempfile.gettempdir())]
+        self._directories = list(directories) or [temporary_base()]
         self._next = 0
 
     def create(self) -> RecordFile:

@@ -14,6 +14,7 @@ import termios
 
 from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigError, LocalTransportError, RemoteTransportError, TransportError
+from flinknet.loopback import bound_host, family_of
 
 PORT_MAX = 65_535
 
@@ -31,10 +32,11 @@ def listen(network: NetworkConfig) -> socket.socket:
     """Listen on the first free port of `taskmanager.data.bind-port` (else `taskmanager.data.port`):
     a number, a range "50100-50200", or a list of both; 0 for any.
 
-    Raises: ConfigError for text that is not a port; LocalTransportError naming the range if no port
+    Raises: ConfigError for text that is not a port; FlinknetError if there is no loopback address;
+        LocalTransportError naming the range if no port
         is free, and at once for any other fault.
     """
-    host, ports = network.bind_host, network.bind_port or network.data_port
+    host, ports = bound_host(network.bind_host), network.bind_port or network.data_port
     key = "taskmanager.data.bind-port" if network.bind_port else "taskmanager.data.port"
     for port in listed_ports(ports, key):
         server = _open(host)
@@ -118,7 +120,7 @@ def loss_of(error: OSError) -> TransportError:
 
 def _open(host: str) -> socket.socket:
     try:
-        return socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+        return socket.socket(family_of(host))
     except OSError as error:
         raise connect_error(error.errno or 0) from error
 

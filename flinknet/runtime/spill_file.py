@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from flinknet.core.wire.ids import ResultPartitionID
 from flinknet.errors import LocalTransportError
@@ -103,19 +102,6 @@ def _drop(pieces: deque[memoryview], count: int) -> None:
         count -= len(pieces.popleft())
     if count:
         pieces[0] = pieces[0][count:]
-
-
-def create_spill_directory() -> TemporaryDirectory[str]:
-    """Create a directory for all spill files of a run, among the temporary files.
-
-    Raises: LocalTransportError.
-    """
-    try:
-        return TemporaryDirectory(prefix="flinknet-spill-")
-    except OSError as error:
-        raise LocalTransportError(
-            f"no directory for temporary files: {error.strerror or error}; set TMPDIR to one"
-        ) from error
 
 
 def create_spill_file(

@@ -21,6 +21,7 @@ from flinknet.certificates.stores import PKCS12, read_key_store, read_trust_stor
 from flinknet.config import NetworkConfig
 from flinknet.core.connection import SEND_BATCH_BYTES, Connection
 from flinknet.errors import ConfigError, RemoteProtocolError, TlsError, TransportError
+from flinknet.whole_files import temporary_base
 
 from .pinned_certificates import PinnedCertificates
 
@@ -414,7 +415,7 @@ def _load_key(context: ssl.SSLContext, network: NetworkConfig, key: bytes) -> No
     """Load the key. OpenSSL reads keys only from files: a private one, removed at once, with the
     key encrypted.
     """
-    descriptor, path = tempfile.mkstemp(suffix=".pem")
+    descriptor, path = tempfile.mkstemp(suffix=".pem", dir=temporary_base())
     try:
         with open(descriptor, "wb") as file:
             file.write(key)

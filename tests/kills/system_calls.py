@@ -11,6 +11,7 @@ read, and did not say so. EINTR must change nothing at all.
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import subprocess
 import sys
@@ -25,11 +26,18 @@ from flinknet.trace.verify import verify_run
 from tests.kills.command import manifests
 from tests.kills.subjects import FLINKNET
 
+OWN = "own"
+"""Part of the name of an unfinished file that nobody else knows; the same one each time here."""
+
+NAMES = f"""import uuid
+uuid.uuid4 = lambda: type("Own", (), {{"hex": "{OWN}"}})
+"""
+
 FILES = {
     "tm-0.fnt": ("tm-0.fnt",),
-    "manifest.json": ("manifest.json", ".manifest.json.unfinished"),
+    "manifest.json": ("manifest.json", f".manifest.json.{OWN}.unfinished"),
     "metrics.jsonl": ("metrics.jsonl",),
-    "result.json": ("result.json", ".result.json.unfinished"),
+    "result.json": ("result.json", f".result.json.{OWN}.unfinished"),
 }
 """Files of a run by what they are opened as."""
 
@@ -78,6 +86,9 @@ def _trial(file: str, call: str, error: str, number: int) -> list[str] | None:
     """A run whose call of this number fails; what is wrong, None if there is no such call."""
     with tempfile.TemporaryDirectory(prefix="calls-") as place:
         out, log = Path(place, "out"), Path(place, "log")
+        Path(place, "sitecustomize.py").write_text(NAMES)
+        paths_of_python = filter(None, (place, os.environ.get("PYTHONPATH")))
+        environ = {**os.environ, "PYTHONPATH": os.pathsep.join(paths_of_python)}
         run = out / "run-0001"
         paths = [part for name in FILES[file] for part in ("-P", str(run / name))]
         command = [
@@ -87,7 +98,9 @@ def _trial(file: str, call: str, error: str, number: int) -> list[str] | None:
             *(*FLINKNET, *BENCH, "--out", str(out), "--json", str(Path(place, "bench.json"))),
         ]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=ENDS_S)
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=ENDS_S, env=environ
+            )
         except subprocess.TimeoutExpired:
             return ["it hangs"]
         if "(INJECTED)" not in log.read_text():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flinknet.runtime.readiness import MISSING, OK, check_loopback, check_machine
+from flinknet.runtime.readiness import MISSING, OK, check_machine
 
 
 def test_this_machine_passes_every_check_that_a_run_needs() -> None:
@@ -10,10 +10,3 @@ def test_this_machine_passes_every_check_that_a_run_needs() -> None:
     assert len({check.name for check in checks}) == len(checks)
     assert all(check.status != MISSING for check in checks)
     assert all(check.advice for check in checks if check.status != OK)
-
-
-def test_a_host_that_is_not_this_machine_is_reported_with_advice() -> None:
-    check = check_loopback("192.0.2.1")
-    assert check.status == MISSING
-    assert "192.0.2.1" in check.found
-    assert check.advice

@@ -9,9 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -20,7 +18,7 @@ import pyarrow as pa
 from flinknet import __version__
 from flinknet.trace import TraceFile
 from flinknet.trace.index import stamps_of
-from flinknet.whole_files import UNFINISHED, whole_file
+from flinknet.whole_files import remove_unfinished, whole_file
 
 from .frames import rows_of, table_of
 
@@ -30,9 +28,6 @@ if TYPE_CHECKING:
 Row = TypeVar("Row", bound="DataclassInstance")
 
 SUFFIX = ".arrow"
-
-LEFT_FOR = timedelta(days=1)
-"""A unit takes seconds, so what has been unfinished that long is nobody's any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +44,7 @@ class Checkpoint:
     @classmethod
     def of(cls, directory: Path, files: Sequence[TraceFile]) -> Checkpoint:
         """For a replay of some files. What a killed executor left there a day ago is removed."""
-        oldest_s = (datetime.now(UTC) - LEFT_FOR).timestamp()
-        for left in directory.glob(f".*{SUFFIX}.*{UNFINISHED}"):
-            with suppress(OSError):  # another replay may do the same
-                if left.stat().st_mtime < oldest_s:
-                    left.unlink()
+        remove_unfinished(directory, f"*{SUFFIX}")
         stamps = zip(files, stamps_of(files), strict=True)
         read = sorted([file.absolute().path, *stamp] for file, stamp in stamps)
         return cls(str(directory.absolute()), digest([__version__, read]))
@@ -82,7 +73,7 @@ class Checkpoint:
         rows = make()
         table = table_of(kind, rows)
         with (  # a task may run twice at the same time: speculation, a lost executor
-            whole_file(path, has_other_writers=True) as file,
+            whole_file(path) as file,
             pa.ipc.new_stream(file, table.schema) as stream,
         ):
             stream.write_table(table)

@@ -11,13 +11,13 @@ these arguments and becomes the real one.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
 import shlex
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,12 +76,16 @@ def find_java(environ: Mapping[str, str] = os.environ) -> JavaRuntime:
     )
 
 
-def launcher_home(java: JavaRuntime, environ: Mapping[str, str] = os.environ) -> Path:
+def launcher_home(
+    java: JavaRuntime, environ: Mapping[str, str] = os.environ, fallback: Path | None = None
+) -> Path:
     """A directory to use as JAVA_HOME for Spark: everything of `java`, started through the
     launcher.
 
     It lies in the user's cache directory and is made once for each Java; where that cannot be
-    written to, in a directory for temporary files that only this user can enter.
+    written to, in a directory of the session.
+
+    Raises: OSError if the cache cannot be written to and there is no `fallback`.
     """
     script = _LAUNCHER.format(
         dropped=" | ".join(_DROPPED_ARGUMENTS), java=shlex.quote(str(java.executable))
@@ -90,7 +94,9 @@ def launcher_home(java: JavaRuntime, environ: Mapping[str, str] = os.environ) ->
     try:
         return _make_launcher(_cache_dir(environ) / name, java, script)
     except OSError:
-        return _make_launcher(Path(tempfile.mkdtemp(prefix="flinknet-java-")), java, script)
+        if fallback is None:
+            raise
+        return _make_launcher(fallback, java, script)
 
 
 def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
@@ -135,8 +141,11 @@ def _major(version: str) -> int:
 
 
 def _cache_dir(environ: Mapping[str, str]) -> Path:
-    cache = environ.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "flinknet"
+    """Raises: OSError if this user has no home directory."""
+    cache = Path(environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
+    if not cache.is_absolute():
+        raise FileNotFoundError(errno.ENOENT, "this user has no home directory")
+    return cache / "flinknet"
 
 
 def _make_launcher(home: Path, java: JavaRuntime, script: str) -> Path:

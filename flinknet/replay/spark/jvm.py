@@ -26,6 +26,9 @@ from types import FrameType
 from typing import Any
 
 from flinknet.errors import FlinknetError
+from flinknet.loopback import LOOPBACK_6
+
+from .settings import nameless_user
 
 _LOOK_S = 0.05
 _EXIT_WAIT_S = 10.0
@@ -78,15 +81,21 @@ def loading_jvm(environment: Mapping[str, str], log: Path) -> Iterator[Callable[
 def _context_of(jvm: _Jvm, stack: contextlib.ExitStack, ending: _Ending) -> Any:
     """A SparkContext that goes with the stack."""
     from py4j.protocol import Py4JError, Py4JJavaError
-    from pyspark import SparkConf, SparkContext
+    from pyspark import SparkConf, SparkContext, java_gateway
     from pyspark.errors import PySparkException
-    from pyspark.java_gateway import launch_gateway
 
     try:
         with _environment(jvm.connection()):
             ending.is_used = True
-            gateway = launch_gateway()  # type: ignore[no-untyped-call]
+            if jvm.is_on_ipv6:
+                parameters = vars(java_gateway)
+                made = partial(parameters["GatewayParameters"], address=LOOPBACK_6)
+                parameters["GatewayParameters"] = made
+            gateway = java_gateway.launch_gateway()  # type: ignore[no-untyped-call]
             stack.callback(_disconnect, gateway, SparkContext)
+            if (user := nameless_user()) is not None:  # Hadoop asks the system for it, and fails
+                users = gateway.jvm.org.apache.hadoop.security.UserGroupInformation
+                users.setLoginUser(users.createRemoteUser(str(user)))
             conf = SparkConf(loadDefaults=True, _jvm=gateway.jvm)  # as spark-submit has it there
             context = SparkContext(conf=conf, gateway=gateway)
     except Py4JJavaError as error:
@@ -112,6 +121,7 @@ class _Jvm:
         self._log = log
         self._address = log.with_name("gateway")
         self._is_connected = False
+        self.is_on_ipv6 = "SPARK_PREFER_IPV6" in environment
         home = environment["SPARK_HOME"]
         arguments = shlex.split(environment["PYSPARK_SUBMIT_ARGS"])
         with log.open("wb") as stderr:

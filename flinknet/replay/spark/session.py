@@ -10,9 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
@@ -21,6 +19,8 @@ from typing import TYPE_CHECKING
 
 import flinknet
 from flinknet.errors import FlinknetError
+from flinknet.loopback import LOOPBACK_6, loopback
+from flinknet.whole_files import work_directory
 
 from .class_archive import ClassArchive, start_unnoticed
 from .connect import connected_session, is_connected
@@ -104,8 +104,7 @@ def loading_session(
     if options.master is None and options.remote is None and os.environ.get("SPARK_REMOTE"):
         options = replace(options, remote=os.environ["SPARK_REMOTE"])
     options.check()
-    work_dir = Path(tempfile.mkdtemp(prefix="flinknet-spark-"))
-    try:
+    with work_directory("spark") as work_dir:
         if options.remote is not None:
             started = _connected_session(options.remote, options, work_dir)
         elif is_submitted():
@@ -114,8 +113,6 @@ def loading_session(
             started = _own_session(options, work_dir, record)
         with started as session:
             yield session
-    finally:
-        shutil.rmtree(work_dir, ignore_errors=True)
 
 
 @contextmanager
@@ -134,7 +131,7 @@ def _own_session(
     settings = settings_of(options, work_dir)
     is_alone = is_local(settings["spark.master"])
     has_daemon = is_alone and settings.setdefault(_DAEMON_MODULE, DAEMON) == DAEMON
-    _, archive = java_and_archive()
+    _, archive = java_and_archive(work_dir / "java")
     settings[_JAVA_OPTIONS] = " ".join(
         [settings[_JAVA_OPTIONS], *map(shlex.quote, archive.java_options(record))]
     )
@@ -173,13 +170,16 @@ def _with_code(session: SparkSession, options: SessionOptions, work_dir: Path) -
     return session
 
 
-def java_and_archive() -> tuple[JavaRuntime, ClassArchive]:
+def java_and_archive(fallback: Path | None = None) -> tuple[JavaRuntime, ClassArchive]:
     """The Java that a session of our own is started with, and the archive of Spark's classes.
 
-    Raises: FlinknetError if there is no Java.
+    Args:
+        fallback: directory to use if the cache cannot be written to.
+
+    Raises: FlinknetError if there is no Java, OSError without a cache and `fallback`.
     """
     java = find_java()
-    return java, ClassArchive.of(java, launcher_home(java), spark_home())
+    return java, ClassArchive.of(java, launcher_home(java, fallback=fallback), spark_home())
 
 
 def make_class_archive(options: SessionOptions | None = None) -> None:
@@ -188,8 +188,8 @@ def make_class_archive(options: SessionOptions | None = None) -> None:
     Raises: FlinknetError if Spark cannot be started or Java does not make it.
     """
     java, archive = java_and_archive()
-    with tempfile.TemporaryDirectory(prefix="flinknet-classes-") as directory:
-        record = Path(directory, "classes")
+    with work_directory("classes") as directory:
+        record = directory / "classes"
         with spark_session(options, record=record) as spark:
             count_to_ten(spark)
             jvm = spark.sparkContext._jvm
@@ -207,7 +207,10 @@ def make_class_archive_later(options: SessionOptions) -> bool:
     is_own = options.remote is None and not is_submitted() and conf_dir() is None
     if not is_own or not is_local(options.master or "local[*]"):
         return False
-    _, archive = java_and_archive()
+    try:
+        _, archive = java_and_archive()
+    except OSError:
+        return False
     if not archive.is_wanted():
         return False
     code = f"from {__name__} import make_class_archive as make; make()"
@@ -368,7 +371,10 @@ def _environment(settings: Mapping[str, str], work_dir: Path) -> dict[str, str]:
     if is_local(master):
         environment |= {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": _python_path()}
     if is_here(master):
-        environment["SPARK_LOCAL_IP"] = "127.0.0.1"
+        environment["SPARK_LOCAL_IP"] = loopback()
+        if loopback() == LOOPBACK_6:
+            # The gateway without pinned threads is the one that listens where Java prefers to.
+            environment |= {"SPARK_PREFER_IPV6": "true", "PYSPARK_PIN_THREAD": "false"}
     return environment
 
 

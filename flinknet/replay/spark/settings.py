@@ -8,7 +8,9 @@ The platform's directory of configuration is SPARK_CONF_DIR, or `conf` of SPARK_
 from __future__ import annotations
 
 import os
+import pwd
 import re
+import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from flinknet.errors import ConfigError, FlinknetError
+from flinknet.loopback import LOOPBACK_6, loopback
 from flinknet.storage import AnyPath
 
 from .masters import LOCAL_MASTER, check_master, check_remote, is_here, is_local
@@ -159,10 +162,16 @@ def settings_of(
     }
     master = settings.setdefault("spark.master", LOCAL_MASTER)
     is_bare = conf_dir(environ) is None
+    properties = {"java.io.tmpdir": str(work_dir), "derby.system.home": str(work_dir)}
+    if is_bare:
+        properties["log4j2.configurationFile"] = f"{work_dir}/{LOG_CONFIGURATION}"
+    if is_here(master) and loopback() == LOOPBACK_6:
+        properties["java.net.preferIPv6Addresses"] = "true"
+        settings.setdefault("spark.python.unix.domain.socket.enabled", "true")
+    if nameless_user() is not None:
+        properties |= {"user.name": str(nameless_user()), "user.home": str(work_dir)}
     java_options = [
-        f"-Djava.io.tmpdir={work_dir}",
-        f"-Dderby.system.home={work_dir}",
-        *([f"-Dlog4j2.configurationFile={work_dir}/{LOG_CONFIGURATION}"] if is_bare else []),
+        *(shlex.quote(f"-D{name}={value}") for name, value in properties.items()),
         "-XX:+UseParallelGC",
         "-XX:-UsePerfData",
         "-XX:MetaspaceSize=192m",  # Spark's classes; else they grow through several collections
@@ -171,8 +180,9 @@ def settings_of(
     ]
     settings["spark.driver.extraJavaOptions"] = " ".join(java_options).rstrip()
     if is_here(master):
-        settings.setdefault("spark.driver.host", "127.0.0.1")
-        settings.setdefault("spark.driver.bindAddress", "127.0.0.1")
+        own = loopback()
+        settings.setdefault("spark.driver.host", f"[{own}]" if own == LOOPBACK_6 else own)
+        settings.setdefault("spark.driver.bindAddress", own)
     return settings
 
 
@@ -207,6 +217,17 @@ def for_executors(
             if environ.get(name):
                 told[f"spark.executorEnv.{name}"] = environ[name]
     return told | dict(settings)
+
+
+def nameless_user() -> int | None:
+    """The number of this user if it has no entry in /etc/passwd, as in many containers: Java then
+    knows neither its name nor its home directory. None if it has one.
+    """
+    try:
+        pwd.getpwuid(os.geteuid())
+    except KeyError:
+        return os.geteuid()
+    return None
 
 
 def conf_dir(environ: Mapping[str, str] = os.environ) -> Path | None:

@@ -20,6 +20,7 @@ from typing import Any, Self, TypeVar
 import psutil
 
 from flinknet.errors import RunFailedError, TransportError
+from flinknet.loopback import loopback
 from flinknet.results import ClusterStatus, JobDump, JobStatus
 from flinknet.starting import EXIT_INTERRUPTED
 
@@ -227,7 +228,7 @@ def run_attached(
     with (
         terminations_unwind(),
         _job_manager(spec, is_kept=False) as (process, port),
-        JobClient("127.0.0.1", port, spec.token, process.pid) as client,
+        JobClient(loopback(), port, spec.token, process.pid) as client,
     ):
         client.send(submission)
         return _follow_to_end(client, accepted, watch, waits, is_own=True)
@@ -268,7 +269,7 @@ def submit_detached(spec: JobManagerSpec, submission: messages.SubmitJob) -> Det
     with (
         terminations_unwind(),
         _job_manager(spec, is_kept=True) as (process, port),
-        JobClient("127.0.0.1", port, spec.token, process.pid) as client,
+        JobClient(loopback(), port, spec.token, process.pid) as client,
     ):
         taken = _detach(client, submission)
         return DetachedJob(taken.job_id, taken.name, process)
@@ -290,7 +291,7 @@ def start_session(spec: JobManagerSpec) -> tuple[ClusterStatus, subprocess.Popen
     with (
         terminations_unwind(),
         _job_manager(spec, is_kept=True) as (process, port),
-        JobClient("127.0.0.1", port, spec.token, process.pid) as client,
+        JobClient(loopback(), port, spec.token, process.pid) as client,
     ):
         until_ns = monotonic_ns() + round(START_WAIT_S * 1e9)
         while True:

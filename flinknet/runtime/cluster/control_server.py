@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import socket
 
+from flinknet.loopback import family_of, loopback
+
 from ..clock import monotonic_ns
 from ..event_loop import EventLoop
 from ..listener import Listener
 from .control_connection import ControlConnection
 
-LOOPBACK = "127.0.0.1"
 UNKNOWN_MAX = 64
 """The most connections at once that have not authenticated. The oldest is closed for a new one: a
 process that has the secret sends it at once, and is never among the oldest.
@@ -33,7 +34,7 @@ class ControlServer:
     def __init__(self, loop: EventLoop, token: str) -> None:
         self._loop = loop
         self._token = token
-        sock = socket.create_server((LOOPBACK, 0))
+        sock = socket.create_server((loopback(), 0), family=family_of(loopback()))
         sock.setblocking(False)
         self._listener = Listener(
             sock,
@@ -68,7 +69,7 @@ class ControlServer:
                 else:
                     self._paused_until_ns = monotonic_ns() + ACCEPT_PAUSE_NS
             return
-        sock, (host, port) = taken
+        sock, (host, port, *_) = taken
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection = ControlConnection(self._token, peer=f"{host}:{port}")
         while len(self._unknown_since_ns) >= UNKNOWN_MAX:

@@ -15,6 +15,7 @@ from flinknet.graph.execution import ExecutionState
 from flinknet.job.checkpoint_coordinator import CheckpointCoordinator, Command
 from flinknet.job.producer_states import RequestPartitionState
 from flinknet.results import TaskManagerDump
+from flinknet.whole_files import temporary_base
 
 from ..clock import monotonic_ns, wall_clock_iso
 from ..event_loop import EventLoop
@@ -52,6 +53,8 @@ class JobManager:
     """
 
     def __init__(self, spec: ClusterSpec) -> None:
+        """Raises: FlinknetError without loopback, or without a directory for temporary files."""
+        temporary_base()  # TaskManagers spill long records there
         self._loop = EventLoop(may_spin=False)
         self._server = ControlServer(self._loop, spec.token)
         self.port = self._server.port

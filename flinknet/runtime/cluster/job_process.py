@@ -19,6 +19,7 @@ from typing import Any
 
 from flinknet.errors import FlinknetError
 from flinknet.graph.job_config import job_config
+from flinknet.loopback import loopback
 from flinknet.results import ClusterJob, ClusterStatus, TaskManagerStatus
 
 from ..clock import monotonic_ns
@@ -27,7 +28,6 @@ from .child import JobManagerSpec
 from .cluster_process import TaskManagerProcess
 from .connection_uses import ConnectionUses
 from .control_connection import ControlConnection
-from .control_server import LOOPBACK
 from .dumps import DumpRound
 from .job_files import CONTACT_NAME, Contact
 from .job_manager import JobManager, log, take_all
@@ -66,7 +66,7 @@ class JobManagerProcess:
         )
         self.port = self._manager.port
         self._contact = Contact(
-            LOOPBACK, self.port, os.getpid(), spec.token, "", "", str(self._run_dir)
+            loopback(), self.port, os.getpid(), spec.token, "", "", str(self._run_dir)
         )
         self._task_managers = self._manager.task_managers
         self._jobs: dict[str, SubmittedJob] = {}

@@ -18,6 +18,7 @@ from flinknet.job.scheduling import SchedulingType, scheduling_of
 from flinknet.results import Progress, RunResult, RunWarning, Taken
 from flinknet.trace.manifest import MANIFEST_NAME, ProcessInfo
 from flinknet.trace.run_directory import RunDirectory, seal_run
+from flinknet.whole_files import work_directory
 
 from ..clock import monotonic_ns, timestamp_epoch_ns, wall_clock_iso
 from ..fill_meter import FillTimeline
@@ -26,7 +27,6 @@ from ..manifest import manifest_of
 from ..metrics_log import MetricsLog
 from ..other_processes import OtherProcesses
 from ..signals import raise_dropped_termination, terminations_unwind
-from ..spill_file import create_spill_directory
 from . import control_messages as messages
 from .blocking_exchanges import with_stages
 from .cluster_process import TaskManagerProcess
@@ -156,7 +156,7 @@ class _Run:
                 assert self._metrics is not None
                 stack.callback(self._metrics.close)
             if self._scenario.workload.is_blocking:
-                self._spill_dir = stack.enter_context(create_spill_directory())
+                self._spill_dir = str(stack.enter_context(work_directory("spill")))
             self._manager = JobManager(
                 ClusterSpec(
                     secrets.token_hex(32),

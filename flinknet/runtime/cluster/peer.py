@@ -33,6 +33,7 @@ from flinknet.trace.manifest import ProcessInfo
 from flinknet.trace.message_counts import MessageCounts
 from flinknet.trace.run_directory import RunDirectory, seal_run
 from flinknet.trace.statistics import EventWriter
+from flinknet.whole_files import work_directory
 
 from ..clock import monotonic_ns, timestamp_epoch_ns, wall_clock_iso
 from ..connection_manager import ConnectionManager
@@ -40,7 +41,6 @@ from ..host import available_cores, environment
 from ..manifest import channel_infos, manifest_of
 from ..peer_protocol import PeerProtocol
 from ..shuffle_environment import ShuffleEnvironment
-from ..spill_file import create_spill_directory
 from . import control_messages as messages
 from .child import TaskManagerProcessSpec
 from .control_connection import ControlConnection
@@ -257,7 +257,7 @@ class Peer:
     def _initialization(self) -> messages.InitializeJob:
         scenario, spill_dir = self._load.scenario, None
         if scenario.workload.is_blocking and self.index == PRODUCERS:
-            spill_dir = self._stack.enter_context(create_spill_directory())
+            spill_dir = str(self._stack.enter_context(work_directory("spill")))
         return messages.InitializeJob(
             self._load.plan.graph.id,
             messages.SubmitLoad(scenario, self._records),

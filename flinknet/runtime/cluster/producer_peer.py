@@ -10,7 +10,8 @@ from flinknet.graph.execution import ExecutionState
 from flinknet.job.checkpoint_coordinator import TriggerCheckpoint
 from flinknet.job.load.peer_plans import CONSUMERS, PRODUCERS
 from flinknet.job.load.plan import LoadPlan
-from flinknet.units import NS_PER_MS
+from flinknet.loopback import bound_host
+from flinknet.units import NS_PER_MS, format_address
 
 from ..clock import timestamp_epoch_ns
 from . import control_messages as messages
@@ -62,7 +63,7 @@ class ProducerPeer(Peer):
     @property
     def peer(self) -> str:
         """The address for consumers."""
-        return f"{self._network.bind_host}:{self._port}"
+        return format_address(bound_host(self._network.bind_host), self._port)
 
     def _begin(self) -> None:
         readers = {x.receiver_id.hex(): (x.index, CONSUMERS) for x in self._load.channels}

@@ -19,6 +19,7 @@ from typing import Any
 from flinknet.core.wire.ids import ExecutionGraphID
 from flinknet.errors import FlinknetError
 from flinknet.job.producer_states import PartitionState
+from flinknet.loopback import bound_host, loopback
 
 from ..clock import monotonic_ns
 from ..shuffle_environment import ShuffleEnvironment
@@ -74,7 +75,7 @@ class TaskExecutor:
         port = self._connections.start()
         sock = connected(self._spec)
         self._loop.add_transport(sock, self._control)
-        spec, host = self._spec, self._spec.network.bind_host
+        spec, host = self._spec, bound_host(self._spec.network.bind_host)
         self._control.send(
             messages.RegisterTaskManager(spec.index, os.getpid(), spec.slots, host, port)
         )
@@ -273,6 +274,6 @@ def _environment_of(spec: TaskManagerProcessSpec) -> ShuffleEnvironment:
 
 def connected(spec: TaskManagerProcessSpec) -> socket.socket:
     """Connect to the control port."""
-    sock = socket.create_connection(("127.0.0.1", spec.control_port))
+    sock = socket.create_connection((loopback(), spec.control_port))
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return sock

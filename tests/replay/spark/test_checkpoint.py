@@ -54,9 +54,9 @@ def test_a_unit_that_runs_twice_at_the_same_time_is_kept_once(tmp_path: Path) ->
     def twin() -> list[Row]:
         return checkpoint.rows(Unit(1), "", Row, lambda: rows)
 
-    with whole_file(tmp_path / "a", has_other_writers=True) as first:
+    with whole_file(tmp_path / "a") as first:
         first.write(b"first")
-        with whole_file(tmp_path / "a", has_other_writers=True) as second:
+        with whole_file(tmp_path / "a") as second:
             second.write(b"second")
     assert (tmp_path / "a").read_bytes() == b"first"
     assert checkpoint.rows(Unit(1), "", Row, twin) == rows

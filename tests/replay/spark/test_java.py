@@ -100,13 +100,12 @@ def test_the_launcher_is_made_once_and_lies_in_the_cache(tmp_path: Path) -> None
     assert (first / "lib").resolve() == (java.home / "lib").resolve()
 
 
-def test_a_cache_that_cannot_be_written_to_is_replaced_by_a_temporary_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_cache_that_cannot_be_written_to_is_replaced_by_a_directory_of_the_session(
+    tmp_path: Path,
 ) -> None:
     (tmp_path / "cache").write_text("a file where a directory should be")
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    launcher = launcher_home(
-        find_java({"PATH": str(tmp_path)}), {"XDG_CACHE_HOME": str(tmp_path / "cache")}
-    )
-    assert launcher.parent == tmp_path
-    assert (launcher / "bin" / "java").exists()
+    java, environ = find_java({"PATH": str(tmp_path)}), {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    assert launcher_home(java, environ, tmp_path / "java") == tmp_path / "java"
+    assert (tmp_path / "java" / "bin" / "java").exists()
+    with pytest.raises(NotADirectoryError):
+        launcher_home(java, environ)
