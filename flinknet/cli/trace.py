@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable
 from importlib import import_module
 from keyword import iskeyword
+from typing import Any
 
 import click
 
@@ -105,11 +106,15 @@ def info(paths: tuple[AnyPath, ...], json: str | None, is_all: bool) -> None:
     from flinknet.trace.describe import describe_run
     from flinknet.trace.run import open_run
 
+    def described(path: AnyPath) -> dict[str, Any]:
+        opened = open_run(path)
+        return describe_run(opened).to_dict() | {"is_sealed": opened.is_sealed}
+
     target = target_of(json)
     found = _run_paths(paths)
     sets = sets_of([path for path in found if path.is_dir()])
     if target is not None:
-        descriptions = [describe_run(open_run(path)).to_dict() for path in found]
+        descriptions = [described(path) for path in found]
         document = {"schema_version": 1, "runs": descriptions}
         put_json(target, document | ({"sets": sets_document(sets)} if sets else {}))
     if target == STDOUT:
@@ -120,8 +125,7 @@ def info(paths: tuple[AnyPath, ...], json: str | None, is_all: bool) -> None:
     for path in found:
         if str(path) in in_sets:
             continue
-        description = describe_run(open_run(path)).to_dict()
-        shown, hidden = settings_to_show(description, is_all=is_all)
+        shown, hidden = settings_to_show(described(path), is_all=is_all)
         print_description(shown)
         if hidden:
             click.echo(f"and {hidden} settings at their defaults; --all shows them")
@@ -152,11 +156,13 @@ def verify(paths: tuple[str, ...], json: str | None) -> None:
         try:
             for path in _run_paths([path_of_runs(given)]):
                 is_growing = is_being_written(path)
-                result = verify_run(*open_with_faults(path), is_being_written=is_growing)
-                runs.append({"path": str(path), "is_ok": result.is_ok, **result.to_dict()})
+                opened, faults = open_with_faults(path)
+                result = verify_run(opened, faults, is_being_written=is_growing)
+                verification = result.to_dict() | {"is_sealed": opened.is_sealed}
+                runs.append({"path": str(path), "is_ok": result.is_ok, **verification})
                 exit_code = max(exit_code, int(not result.is_ok))
                 if target != STDOUT:
-                    print_verification(str(path), result.to_dict())
+                    print_verification(str(path), verification)
         except FlinknetError as error:
             exit_code = max(exit_code, error.exit_code)
             runs.append({"path": given, "is_ok": False, "error": str(error)})

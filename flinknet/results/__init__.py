@@ -68,7 +68,14 @@ from .measures import (
 )
 from .peer import PeerChannel, PeerResult
 from .prediction import ERROR_TO_BET_ON, MACHINE_DELAYED, CpuCost, ModelError, Price, TradeOffPoint
-from .processors import CORES_SHARED, DISTURBED, P99_DISTURBED, ProcessorUse, Taken
+from .processors import (
+    CORES_SHARED,
+    DISTURBED,
+    P99_DISTURBED,
+    STOOD_STILL,
+    ProcessorUse,
+    Taken,
+)
 from .progress import ChannelProgress, Progress, TaskProgress
 from .recordings import ClockRelation, RecordingSet, ReplayedRecording, TraceLoss
 from .replay import (
@@ -110,6 +117,7 @@ __all__ = [
     "MACHINE_DELAYED",
     "OF_SETTINGS",
     "P99_DISTURBED",
+    "STOOD_STILL",
     "STRANGERS",
     "TAKEN_ALONE",
     "Advice",

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .measures import RunWarning
-from .processors import DISTURBED, P99_DISTURBED
+from .processors import DISTURBED, P99_DISTURBED, STOOD_STILL
 from .strangers import DISTURBED_BY_STRANGERS
 
-_DISTURBANCES = frozenset((DISTURBED, P99_DISTURBED, DISTURBED_BY_STRANGERS))
+_DISTURBANCES = frozenset((DISTURBED, P99_DISTURBED, DISTURBED_BY_STRANGERS, STOOD_STILL))
 
 
 def is_disturbed(warnings: Iterable[RunWarning]) -> bool:
-    """Whether other processes, the host or strangers took so much that figures are doubtful."""
+    """Whether other processes, the host, strangers or a standstill make figures doubtful."""
     return any(each.code in _DISTURBANCES for each in warnings)

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 DISTURBED, P99_DISTURBED = "disturbed", "p99-disturbed"
 """Codes of the warnings that others had the processors."""
 
+STOOD_STILL = "stood-still"
+"""Code of the warning that TaskManagers were stopped for a while."""
+
 CORES_SHARED = "cores-shared"
 """Code of the warning that the TaskManagers of a run had too few cores."""
 
@@ -43,6 +46,7 @@ class ProcessorUse(Taken):
         busy_share: in which the event loop of a TaskManager did not wait.
         lacked_share: in which it was awake and had no core. A sleeper that is woken and does not
             get one at once counts as asleep.
+        stood_still_ns: time in which it neither ran nor waited for a core; those that did so only.
         cpu_cores: that the TaskManagers used in the measured part for work, together. A loop that
             polls for the next message before it sleeps uses more; that is left out.
         taken_share: the most that any TaskManager lost. What the host takes from one that is awake
@@ -51,6 +55,7 @@ class ProcessorUse(Taken):
 
     busy_share: dict[str, float]
     lacked_share: dict[str, float]
+    stood_still_ns: dict[str, int] = field(default_factory=dict)
     cpu_cores: float | None = None
     taken_share: float = field(init=False)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 
 from .measures import RunWarning
-from .processors import CORES_SHARED, DISTURBED, P99_DISTURBED
+from .processors import CORES_SHARED, DISTURBED, P99_DISTURBED, STOOD_STILL
 from .strangers import DISTURBED_BY_STRANGERS, STRANGERS
 
 
@@ -48,7 +48,7 @@ _NOTES = frozenset(
 _CAUSES = {
     SCHEDULE_MISSED: {
         *(GIVEN_UP, RATE_NOT_REACHED, CORES_SHARED, DISTURBED, P99_DISTURBED),
-        DISTURBED_BY_STRANGERS,
+        *(DISTURBED_BY_STRANGERS, STOOD_STILL),
     },
     RATE_NOT_REACHED: {GIVEN_UP},
     FEW_SAMPLES: {GIVEN_UP},

@@ -115,7 +115,11 @@ class ClockInfo:
 
 @dataclass(frozen=True, slots=True)
 class RunManifest:
-    """Everything about a run that is not in its events."""
+    """Everything about a run that is not in its events.
+
+    Attributes:
+        is_sealed: whether it was read with its seal, so that it is what its run left.
+    """
 
     scenario: dict[str, Any]
     flink_keys: dict[str, Any]  # the effective ones
@@ -131,6 +135,7 @@ class RunManifest:
     schema_version: int = SCHEMA_VERSION
     origin: str = RUN
     files: dict[str, str] = field(default_factory=dict)  # name -> checksum; empty until it ends
+    is_sealed: bool = field(default=True, compare=False)
 
     @property
     def is_from_between(self) -> bool:
@@ -176,6 +181,7 @@ class RunManifest:
         the run itself.
         """
         value = asdict(replace(self, channels=()))
+        del value["is_sealed"]
         if self.origin == RUN:
             del value["origin"]
         if not self.files:
@@ -252,11 +258,11 @@ class RunManifest:
         try:
             value = read_json_file(path, _EarlyChannels())
             if not isinstance(value, dict) or value.get("schema_version") == 1:
-                return cls.from_dict(value), None
+                return replace(cls.from_dict(value), is_sealed=False), None
             seal = value.pop("seal", "")
             manifest = cls.from_dict(value)
             if seal is None:
-                return replace(manifest, files={}), None
+                return replace(manifest, files={}, is_sealed=False), None
             is_whole = seal == checksum_of_document(value, _document_of)
         except OSError as error:
             raise TraceFormatError(f"{path}: cannot read it ({error.strerror})") from error
@@ -291,7 +297,7 @@ _MAY_BE_MISSING = frozenset({"edge", "epoch_ns", "files", "origin"})
 @cache
 def _declared(cls: type[Any]) -> dict[str, tuple[str, tuple[type, ...]]]:
     """The fields of a part of a manifest: the type of each in words, and what JSON may have."""
-    types = ((each.name, str(each.type)) for each in fields(cls))
+    types = ((each.name, str(each.type)) for each in fields(cls) if each.compare)
     return {name: (declared, _ACCEPTED.get(declared, (object,))) for name, declared in types}
 
 

@@ -217,6 +217,7 @@ def joined(recordings: Sequence[Recording], runs: Sequence[Run]) -> Run:
         processes=tuple(process for each in known for process in each.processes),
         channels=tuple(sorted(_channels(recordings, known), key=lambda each: each.index)),
         files={},
+        is_sealed=all(each.is_sealed for each in known),
     )
     path = runs[0].path if len(runs) == 1 else common_directory([each.path for each in runs])
     return Run(path, tuple(file for each in runs for file in each.files), manifest)

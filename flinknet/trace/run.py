@@ -35,6 +35,11 @@ class Run:
     files: tuple[TraceFile, ...]
     manifest: RunManifest | None
 
+    @property
+    def is_sealed(self) -> bool | None:
+        """Whether the manifest was read with its seal; None for a single trace file."""
+        return None if self.manifest is None else self.manifest.is_sealed
+
     def readers(self) -> tuple[TraceReader, ...]:
         """Open every file. Raises: TraceError if one cannot be read."""
         return tuple(TraceReader(file) for file in self.files)

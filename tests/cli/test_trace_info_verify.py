@@ -292,6 +292,30 @@ def test_verify_of_an_edited_manifest_exits_with_1_and_says_what_to_do(run: Path
     assert (refused.exit_code, refused.stderr.count("\n")) == (4, 1)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda manifest: manifest.update(seed=8),
+        lambda manifest: manifest.update(schema_version=1),
+    ],
+    ids=["the seal is null", "an older version is claimed"],
+)
+def test_a_manifest_without_its_seal_is_read_and_said_to_have_none(run: Path, change: Any) -> None:
+    for command in ("info", "verify"):
+        assert "not sealed" not in run_cli(command, run).output
+        assert json.loads(run_cli(command, run, "--json").output)["runs"][0]["is_sealed"] is True
+    edit_manifest(run, change)
+    manifest = json.loads((run / "manifest.json").read_text())
+    if manifest["schema_version"] == 1:
+        del manifest["seal"]
+        (run / "manifest.json").write_text(json.dumps(manifest))
+    for command in ("info", "verify"):
+        result = run_cli(command, run)
+        assert result.exit_code == 0
+        assert "not sealed: changes of manifest.json" in result.output
+        assert json.loads(run_cli(command, run, "--json").output)["runs"][0]["is_sealed"] is False
+
+
 def test_a_path_that_is_too_long_is_one_line() -> None:
     result = run_cli("info", "x" * 5000)
     assert result.exit_code == 4

@@ -31,6 +31,8 @@ RECORDED_NEARLY_ALL = 0.95
 """Share of an edge's records from which on none are missed: Flink's counters are not read at the
 same instants."""
 
+NOT_SEALED = "not sealed: changes of manifest.json, or files of another run, are not detected"
+
 PRODUCERS_NAMED = 8
 
 STARVED_EXPLAINED_FROM = 0.05
@@ -56,6 +58,7 @@ def caveats(observed: ObservedRun, share: EdgeShare | None = None) -> tuple[str,
     run, rows, measured = observed.run, observed.rows, observed.measured
     found = [
         *run.notes,
+        None if run.manifest.is_sealed else NOT_SEALED,
         _of_channels(run, share),
         _of_missing_producers(run),
         _of_barriers(run, rows),

@@ -13,6 +13,7 @@ from flinknet.results import (
     CORES_SHARED,
     DISTURBED,
     P99_DISTURBED,
+    STOOD_STILL,
     Measured,
     ProcessorUse,
     RunWarning,
@@ -60,6 +61,7 @@ class Pace:
         is_overloaded: the run itself delayed its sources, so that a lower rate helps; if not, the
             machine delayed them. All statements about the run share this one answer.
         waited: share in which a TaskManager waited for a CPU.
+        stood_still: which processes stood still and for how long, in words; empty for none.
     """
 
     upstream: float
@@ -68,6 +70,7 @@ class Pace:
     unread: float
     is_overloaded: bool
     waited: float = 0.0
+    stood_still: str = ""
 
     @property
     def busy(self) -> str:
@@ -80,6 +83,8 @@ class Pace:
     @property
     def advice(self) -> str:
         """Advice about late records."""
+        if self.stood_still:
+            return f"Run again: {self.stood_still}."
         if self.is_overloaded and self.waited > DISTURBED_SHARE:
             return (
                 f"A TaskManager waited for a CPU {self.waited:.0%} of the time: run again on a"
@@ -121,9 +126,13 @@ def pace_of(
         unread,
         is_overloaded=busiest >= SATURATED_SHARE
         # a consumer without a processor gives no credit either
-        or max(starved, unread) > max(STARVED_SHARE, processors.taken_share)
+        or (
+            not processors.stood_still_ns
+            and max(starved, unread) > max(STARVED_SHARE, processors.taken_share)
+        )
         or (not is_reached and (busiest >= IDLE_SHARE or bool(scenario.workload.slow_consumers))),
         waited=processors.taken_share,
+        stood_still=_stood_still(processors),
     )
 
 
@@ -175,6 +184,8 @@ def limited_by(
             " the time."
         )
     if not pace.is_overloaded:
+        if pace.stood_still:
+            return f"nothing in the run: {pace.stood_still}; {busy}."
         return _limited_from_outside(processors, busy)
     held_up = STARVED_SHARE if max(pace.upstream, pace.downstream) < IDLE_SHARE else 0.2
     if pace.starved > held_up:
@@ -210,6 +221,16 @@ def _limited_from_outside(processors: ProcessorUse, busy: str) -> str:
     )
 
 
+def _stood_still(processors: ProcessorUse) -> str:
+    """Which TaskManagers stood still and for how long; empty if none did."""
+    stood_ns = processors.stood_still_ns
+    if not stood_ns:
+        return ""
+    is_all = len(stood_ns) == len(processors.lacked_share)
+    which = "its processes" if is_all else " and ".join(stood_ns)
+    return f"{which} stood still for {human_duration(max(stood_ns.values()))}"
+
+
 def warnings_of(
     scenario: Scenario,
     measured: Measured,
@@ -230,6 +251,15 @@ def warnings_of(
                 " latency counts that wait, the uncorrected figure does not."
                 f" {pace.advice}",
                 f"a source was up to {human_duration(late_ns)} late with a record",
+            )
+        )
+    if pace.stood_still:
+        found.append(
+            RunWarning(
+                STOOD_STILL,
+                f"{pace.stood_still}: they were stopped (SIGSTOP, Ctrl-Z), frozen, or asleep with"
+                " the whole machine. Throughput is too low and latency too high; run again.",
+                f"{pace.stood_still}: stopped, frozen, or asleep with the machine",
             )
         )
     if (disturbed := _disturbed(processors, measured.latency_ns.p99)) is not None:

@@ -16,6 +16,7 @@ from flinknet.trace.statistics import EventStatistics
 from ..clock import monotonic_ns, process_time_ns
 from ..fill_meter import FillMeter
 from ..shuffle_environment import ShuffleEnvironment
+from ..standstill import Standstill
 from . import control_messages as messages
 from .reports import ConsumerChannelReport, Metrics, ProducerChannelReport, Report, StoredOutput
 from .running_task import RunningTask
@@ -95,6 +96,7 @@ class LoadRun:
         self._metrics: dict[str, Metrics] = {}
         self._memory: Metrics = {}
         self._stored: dict[int, StoredOutput] = {}
+        self._standstill = Standstill()
         self._begun = self._now()
         self._busy_share = self._stolen_share = 0.0
         self._measured = self._begun
@@ -170,6 +172,14 @@ class LoadRun:
         for sink in self._sinks:
             run_input_of(sink.task).unpause()
 
+    def note_standstill(self, *, within_ns: int) -> None:
+        """Note whether the process stood still. Called each time statistics are sent.
+
+        Args:
+            within_ns: time after which they were due.
+        """
+        self._standstill.look(within_ns=within_ns)
+
     def note_memory(self, memory: Metrics) -> None:
         """Keep the latest memory metrics of the measured part."""
         if memory and not self._is_over:
@@ -192,6 +202,7 @@ class LoadRun:
             max((each.late_ns_max for each in sources), default=0),
             self._busy_share,
             self._stolen_share,
+            self._standstill.stood_ns,
             trace_error,
             self._meter.bounds(),
             self._unread_share,
@@ -255,8 +266,12 @@ class LoadRun:
     def _note_shares(self) -> None:
         """Update the busy and stolen share of the process since the start."""
         spent = self._now().since(self._begun)
-        self._busy_share = 1 - spent.waited_ns / spent.clock_ns
-        self._stolen_share = max(0.0, (spent.awake_ns - spent.cpu_ns) / spent.clock_ns)
+        stolen_ns, stood_ns = max(0, spent.awake_ns - spent.cpu_ns), 0
+        queued_ns = self._standstill.queued_ns
+        if self._standstill.stood_ns and queued_ns is not None:
+            stood_ns = max(0, stolen_ns - queued_ns)
+        self._busy_share = max(0.0, 1 - (spent.waited_ns + stood_ns) / spent.clock_ns)
+        self._stolen_share = (stolen_ns - stood_ns) / spent.clock_ns
 
     def _note_cpu(self) -> None:
         """Update the CPU share of the process in the measured part, without polling."""

@@ -148,6 +148,7 @@ class Report:
         trace_error: why the trace is incomplete; None if it is complete.
         busy_share: share of time not spent waiting.
         stolen_share: share of time in which the process wanted a CPU and had none.
+        stood_still_ns: time in which the process neither ran nor waited for a CPU.
         unread_share: share of the measured part in which a socket was not read for want of a
             buffer, without credit-based flow control.
         tasks, memory: metrics at the end of the measured part.
@@ -166,6 +167,7 @@ class Report:
     late_ns_max: int = 0
     busy_share: float = 0.0
     stolen_share: float = 0.0
+    stood_still_ns: int = 0
     trace_error: str | None = None
     fill_bounds: FillLevels = _EMPTY
     unread_share: float = 0.0

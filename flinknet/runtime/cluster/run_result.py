@@ -128,6 +128,11 @@ def assemble(
     processors = ProcessorUse(
         busy_share={f"tm-{index}": report.busy_share for index, report in enumerate(reports)},
         lacked_share={f"tm-{index}": report.stolen_share for index, report in enumerate(reports)},
+        stood_still_ns={
+            f"tm-{index}": report.stood_still_ns
+            for index, report in enumerate(reports)
+            if report.stood_still_ns
+        },
         cpu_cores=_cpu_cores(reports),
         **(asdict(taken) if taken is not None else {}),
     )

@@ -67,7 +67,7 @@ class TaskExecutor:
         self._has_ended = False
         self._awaited_channels: messages.AwaitChannels | None = None
         self._last_message_ns = monotonic_ns()
-        self._next_statistics_ns = 0
+        self._next_statistics_ns = self._statistics_pause_ns = 0
         self._next_flush_ns = 0
 
     def run(self) -> None:
@@ -244,6 +244,7 @@ class TaskExecutor:
         for job in attempts.jobs.values():
             running, load = attempts.of_job(job), job.load
             if load is not None:
+                load.note_standstill(within_ns=self._statistics_pause_ns)
                 for each in running:  # channels can fail while they are not read
                     each.check_channels()
                 channels.check_readers()
@@ -258,6 +259,7 @@ class TaskExecutor:
                 self._control.send(statistics)
         took_ns = monotonic_ns() - began_ns
         pause_ns = max(self._spec.sample_interval_ns, STATISTICS_PAUSE * took_ns)
+        self._statistics_pause_ns = pause_ns
         self._next_statistics_ns = began_ns + pause_ns
 
 

@@ -79,6 +79,7 @@ def test_an_interrupted_run_is_answered_up_to_there(
     edit_manifest(run, lambda manifest: manifest.update(measured_to_ns=None))
     answer = answer_of(spark, run)
     assert "interrupted" in answer["remarks"][0]
+    assert answer["remarks"][1].startswith("not sealed: changes of manifest.json")
     assert answer["observed"]["throughput_records_per_s"] == pytest.approx(2_000, rel=0.05)
     assert answer["trade_offs"][0]["throughput_records_per_s"] == pytest.approx(2_000, rel=0.05)
 

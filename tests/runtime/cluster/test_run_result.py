@@ -310,6 +310,27 @@ def test_late_records_of_an_idle_run_are_the_machines_whether_the_rate_was_kept_
         assert any("the machine is the cause" in warning.text for warning in result.warnings)
 
 
+@pytest.mark.parametrize(
+    ("upstream_ns", "which"), [(2 * S, "its processes"), (0, "tm-1")], ids=["all", "one"]
+)
+def test_a_run_that_was_stopped_is_not_blamed_on_its_consumers_or_on_other_processes(
+    upstream_ns: int, which: str
+) -> None:
+    starved = (produced(starved_ns=9 * S),)
+    upstream = replace(UPSTREAM, producer_channels=starved, late_ns_max=2 * S, busy_share=0.1)
+    reports = [
+        replace(upstream, stood_still_ns=upstream_ns),
+        replace(taken(600, behind_ns=0), busy_share=0.1, stood_still_ns=2 * S),
+    ]
+    result = result_of(*reports, rate_per_s=800.0)
+    stood = f"{which} stood still for 2.00 s"
+    texts = {each.code: each.text for each in result.warnings}
+    assert result.limited_by.startswith(f"nothing in the run: {stood}; ")
+    assert texts["stood-still"].startswith(f"{stood}: they were stopped (SIGSTOP, Ctrl-Z)")
+    assert texts["rate-not-reached"].endswith(f"Run again: {stood}.")
+    assert "disturbed" not in texts
+
+
 def test_a_lower_rate_is_not_the_first_advice_where_a_task_manager_waited_for_a_cpu() -> None:
     upstream = replace(UPSTREAM, late_ns_max=20_000_000, busy_share=0.95, stolen_share=0.16)
     result = result_of(upstream, taken(600, behind_ns=0), rate_per_s=800.0)
