@@ -81,7 +81,7 @@ def print_verification(path: str, verification: Plain, console: Console | None =
     findings: Sequence[Plain] = verification["findings"]
     mark = "[red]DAMAGED[/red]" if findings else "[green]OK[/green]"
     console.print(f"{mark} {escape(path)}: {counts}", soft_wrap=True)
-    if verification["is_sealed"] is False:
+    if verification.get("is_sealed") is False:
         console.print(f"  [yellow]{NOT_SEALED}[/yellow]", soft_wrap=True)
     for finding in findings:
         console.print(f"  {escape(_place(finding) + finding['text'])}", soft_wrap=True)
@@ -104,7 +104,7 @@ def _print_head(description: Plain, console: Console) -> None:
         )
     console.print(size, soft_wrap=True)
     manifest = description["manifest"]
-    if description["is_sealed"] is False:
+    if description.get("is_sealed") is False:
         console.print(f"[yellow]![/yellow] {NOT_SEALED}", soft_wrap=True)
     if manifest is not None and "origin" in manifest:
         console.print(_ORIGINS.get(manifest["origin"], manifest["origin"]), soft_wrap=True)
