@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from flinknet.results import ReplayAnswer
     from flinknet.trace import TraceFile
 
-EXIT_UNMET = 1
+EXIT_UNMET, EXIT_UNKNOWN = 1, 3
 
 _SECTIONS = {
     "Settings to predict": (*GRID_OPTIONS, "edge-timeout", "target"),
@@ -234,7 +234,7 @@ def replay(
     abfss://, hdfs://.
 
     Exits with 1 if, at one of the given rates, consumer speeds, round trips and flow controls, no
-    setting meets a --target or none can be recommended.
+    setting meets a --target or none can be recommended, and with 3 if that is unknown.
 
     The JSON for one run is one object. For several runs, or for the edges of a job, it is
     {"schema_version": 1, "replays": [...]}, with "jobs" next to "replays" for jobs from end to end.
@@ -339,8 +339,8 @@ def replay(
             found.answers, channels=channels, diagnose=diagnose, edges=edges, jobs=found.jobs
         )
     prepare_faster_starts(session)
-    if targets and not all_meet(found.answers, found.jobs):
-        sys.exit(EXIT_UNMET)
+    if targets and (is_met := all_meet(found.answers, found.jobs)) is not True:
+        sys.exit(EXIT_UNKNOWN if is_met is None else EXIT_UNMET)
 
 
 def _draw(path: AnyPath, answer: ReplayAnswer) -> None:

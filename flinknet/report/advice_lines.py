@@ -68,6 +68,9 @@ class Recommendation:
     patch: str = ""
 
 
+UNKNOWN = "a figure is missing (–): too few records support it, or it was not predicted"
+
+
 def recommendations(answer: ReplayAnswer) -> list[Recommendation]:
     """The advice of one run, situation by situation; empty if there is none."""
     advice, points = answer.advice, answer.trade_offs
@@ -179,6 +182,9 @@ def _of_choice(
                 *_delays_of_machine(near),
             )
         head = f"no predicted setting meets {targets}{at}"
+        if choice.nearest is None or not choice.is_known:
+            head = f"unknown whether a setting meets {targets}{at}"
+            closest = (Remark(UNKNOWN), *closest)
         return Recommendation(head, "", is_none=True, remarks=closest)
     point = points[choice.point]
     remarks = _remarks_on_longer(choice, point)

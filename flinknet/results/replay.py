@@ -77,6 +77,8 @@ class Choice:
         next_longer_ns: the next longer timeout that was predicted; None without one.
         next_longer_margin: how far that one is from the limit, as `margin`; None where
             unknown, and where it was left only because all settings are alike.
+        is_known: False where no setting is known to meet the targets and a figure of some setting
+            is missing, as p99 is of too few records.
     """
 
     targets: tuple[str, ...]
@@ -87,6 +89,7 @@ class Choice:
     patch: str
     next_longer_ns: int | None = None
     next_longer_margin: float | None = None
+    is_known: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,24 +51,31 @@ def choose(
     situation = situation or situation_of(recorded)
     reserve = {each: each.reserve(error) for each in targets}
     scored: list[tuple[float, float, int]] = []  # margin, margin beyond the reserve
+    is_known = True
     for index, point in enumerate(points):
         margins = [each.margin(point) for each in targets]
         if situation_of(point) != situation or not _can_be_set(point, recorded):
             continue
         known = [each for each in margins if each is not None]
-        if len(known) < len(margins):
+        is_missed = any(each < 0 for each in known)  # whatever the figures that are missing
+        if len(known) < len(margins) and not is_missed:
+            is_known &= point.throughput_records_per_s is None
             continue
-        spare = [each - reserve[of] for of, each in zip(targets, known, strict=True)]
+        spare = [
+            each - reserve[of]
+            for of, each in zip(targets, margins, strict=True)
+            if each is not None
+        ]
         scored.append((min(known), min(spare), index))
     texts = tuple(each.text for each in targets)
     if not scored:
-        return Choice(texts, None, False, None, None, "")
+        return Choice(texts, None, False, None, None, "", is_known=is_known)
     holding = [each for each in scored if each[1] >= 0] or [each for each in scored if each[0] >= 0]
     if not holding:
         best_margin = max(scored)[0]
         near = [each for each in scored if each[0] >= best_margin - EQUAL]
         margin, _, nearest = min(near, key=lambda each: (*_expense(points[each[2]]), -each[0]))
-        return Choice(texts, None, False, margin, nearest, "")
+        return Choice(texts, None, False, margin, nearest, "", is_known=is_known)
     as_recorded = [each for each in holding if points[each[2]].config == recorded.config]
     if as_recorded and are_alike(
         [each for each in points if situation_of(each) == situation], error
@@ -188,35 +195,40 @@ def _why_no_knee(on_frontier: int, settable: int, *, is_alike: bool) -> str:
     return f"{number}{which} {verb} on the frontier, and a knee lies between others"
 
 
-def are_met(advice: Sequence[Advice]) -> bool:
+def are_met(advice: Sequence[Advice]) -> bool | None:
     """Whether the targets are met in every situation of every run of which something was
-    predicted.
+    predicted; None if that is unknown.
     """
-    found = []
+    found: list[bool | None] = []
     for each in advice:
         found += [False] if each.withheld else []
-        choices = [
-            situation.choice for situation in each.situations if situation.choice is not None
-        ]
-        found += [
-            choice.point is not None
-            for choice in choices
-            if choice.point is not None or choice.nearest is not None
-        ]
-    return bool(found) and all(found)
+        choices = (situation.choice for situation in each.situations)
+        found += [_is_met(choice) for choice in choices if choice and _is_of_predicted(choice)]
+    return _all_of(found)
 
 
-def all_meet(answers: Sequence[ReplayAnswer], jobs: Sequence[JobAnswer]) -> bool:
+def all_meet(answers: Sequence[ReplayAnswer], jobs: Sequence[JobAnswer]) -> bool | None:
     """Whether the targets are met: by each job as a whole, and by each run that is none, or whose
-    job is unknown."""
+    job is unknown. None if that is unknown."""
     choices = {each.path: each.choice for each in jobs if each.choice is not None}
-    whole = {
-        path: choice.point is not None
-        for path, choice in choices.items()
-        if choice.point is not None or choice.nearest is not None
-    }
+    whole = {path: _is_met(each) for path, each in choices.items() if _is_of_predicted(each)}
     alone = [each.advice for each in answers if each.trace.path not in whole]
-    return all(whole.values()) and (are_met(alone) if alone else bool(whole))
+    return _all_of([*whole.values(), *([are_met(alone)] if alone else [])])
+
+
+def _is_of_predicted(choice: Choice) -> bool:
+    """Whether anything was predicted to choose from."""
+    return choice.point is not None or choice.nearest is not None or not choice.is_known
+
+
+def _is_met(choice: Choice) -> bool | None:
+    return choice.point is not None or (False if choice.is_known else None)
+
+
+def _all_of(found: Collection[bool | None]) -> bool | None:
+    if False in found:
+        return False
+    return True if found and None not in found else None
 
 
 def timeout_of(point: TradeOffPoint) -> int:

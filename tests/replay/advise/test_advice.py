@@ -154,6 +154,19 @@ def test_a_target_that_nothing_holds_names_the_nearest() -> None:
     assert choice.margin == pytest.approx(-1.0)
 
 
+@pytest.mark.parametrize("targets", [["p99.9<=20ms"], ["p99.9<=20ms", "p99<=200ms"]])
+def test_a_target_that_cannot_be_judged_is_unknown(targets: list[str]) -> None:
+    found = choose(POINTS, [Target.parse(each) for each in targets], EXACT)
+    assert (found.point, found.is_known) == (None, False)
+    said = job_recommendation(replace(whole(), choice=found))
+    assert said is not None
+    assert said.head.startswith(f"unknown whether a setting meets {', '.join(targets)}")
+    assert said.is_none
+    missed = choose(POINTS, [Target.parse(each) for each in ("p99.9<=20ms", "p99<=1us")], EXACT)
+    assert missed.is_known
+    assert missed.nearest is not None
+
+
 def test_of_the_nearest_ones_the_one_with_the_least_memory_is_named() -> None:
     points = [point(0, 40.0, 100.0, floating=each, is_recorded=each == 8) for each in (8, 2, 4)]
     assert choose(points, [Target.parse("p99<=20ms")], EXACT).nearest == 1
@@ -257,7 +270,9 @@ def test_targets_are_met_when_each_situation_of_each_run_has_a_setting() -> None
     assert are_met([holds])
     assert are_met([holds, unknown])
     assert not are_met([holds, misses])
-    assert not are_met([unknown])
+    assert are_met([unknown]) is None
+    assert are_met([holds, answer("p99.9<=19ms", POINTS)]) is None
+    assert are_met([misses, answer("p99.9<=19ms", POINTS)]) is False
     assert not are_met([holds, answer("p99<=19ms", POINTS, "off")])
     assert not are_met([answer("p99<=17ms", [*POINTS, *FASTER])])
     assert are_met([answer("p99<=19ms", [*POINTS, *FASTER])])
