@@ -1,4 +1,5 @@
-"""What the light form of flinknet leaves out, and the line that says how to add it.
+"""Packages that may be missing, as in the light form of flinknet, and the line that says how to
+add them.
 
 `flinknet-light` is the same code without the packages below, for hosts that only measure and
 record. The extras of `pyproject.toml` add them to it.
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 from importlib import metadata
 from importlib.util import find_spec
+from shlex import quote
 
 LIGHT = "flinknet-light"
 
@@ -19,8 +21,9 @@ EXTRA_BY_PACKAGE = {
     "pandas": "replay",
     "pyarrow": "replay",
     "cryptography": "tls",
+    "matplotlib": "plot",
 }
-"""Import name of a package that the light form leaves out -> the extra that has it."""
+"""Import name of a package that is not always installed -> the extra that has it."""
 
 
 def is_light() -> bool:
@@ -30,8 +33,17 @@ def is_light() -> bool:
 
 
 def install_line(extra: str) -> str:
-    """The command that adds an extra to what is installed here."""
-    return f"pip install '{LIGHT if is_light() else 'flinknet'}[{extra}]'"
+    """The command that adds the packages of an extra, under their own names: flinknet itself is
+    installed from a checkout or a wheel, and no index has it.
+    """
+    wanted = [name for name, its in EXTRA_BY_PACKAGE.items() if its == extra]
+    try:
+        required = metadata.requires(LIGHT if is_light() else "flinknet") or []
+    except metadata.PackageNotFoundError:  # run from its sources
+        required = []
+    parts = (each.partition(";") for each in required)
+    known = [name.strip() for name, _, marker in parts if f"'{extra}'" in marker.replace('"', "'")]
+    return f"pip install {' '.join(map(quote, known or wanted))}"
 
 
 def check_installed(package: str) -> None:

@@ -12,6 +12,7 @@ import click
 from flinknet.errors import ConfigError
 from flinknet.storage import path_of
 
+from .missing_packages import install_line
 from .paths import check_writable_file
 
 if TYPE_CHECKING:
@@ -90,4 +91,4 @@ def _check_plot(path: AnyPath) -> None:
         endings = " or ".join(f".{each}" for each in FORMATS)
         raise ConfigError(f"--plot: {path} must end in {endings}")
     if find_spec("matplotlib") is None:
-        raise ConfigError("--plot: needs matplotlib; pip install 'flinknet[plot]'")
+        raise ConfigError(f"--plot: needs matplotlib; {install_line('plot')}")

@@ -65,6 +65,6 @@ def _session(remote: str) -> Any:
         return SparkSession.builder.remote(remote).getOrCreate()
     except ImportError as error:
         raise FlinknetError(
-            "Spark Connect needs more packages than are installed: pip install 'flinknet[connect]'"
+            "Spark Connect needs more packages than are installed: pip install 'pyspark[connect]'"
             f" ({str(error).splitlines()[0]})"
         ) from error

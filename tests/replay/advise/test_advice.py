@@ -158,7 +158,7 @@ def test_a_target_that_nothing_holds_names_the_nearest() -> None:
 def test_a_target_that_cannot_be_judged_is_unknown(targets: list[str]) -> None:
     found = choose(POINTS, [Target.parse(each) for each in targets], EXACT)
     assert (found.point, found.is_known) == (None, False)
-    said = job_recommendation(replace(whole(), choice=found))
+    said = job_recommendation(replace(whole(), choice=replace(found, nearest=None)))
     assert said is not None
     assert said.head.startswith(f"unknown whether a setting meets {', '.join(targets)}")
     assert said.is_none
