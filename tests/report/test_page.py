@@ -187,6 +187,23 @@ def test_names_of_marks_that_stand_close_do_not_run_together(show: Callable[...,
 
 
 @browser_test
+def test_the_error_of_the_model_is_green_only_where_it_is_small(
+    show: Callable[..., Chromium],
+) -> None:
+    small = {"throughput": 0.01, "p50": -0.09, "p99": 0.1}
+    tones = {
+        "banner": small,
+        "banner plain": small | {"p99": 0.2},
+        "banner plain ": small | {"p50": None, "p99": None, "buffers_per_s": 0.01},
+        "banner doubt": small | {"p99": -0.51},
+    }
+    for tone, error in tones.items():
+        browser = show(answer() | {"model_error": error})
+        found = browser.run("document.getElementById('model-error').className")
+        assert found == tone.strip()
+
+
+@browser_test
 def test_full_buffers_with_few_bytes_are_explained(show: Callable[..., Chromium]) -> None:
     why = "may still carry few bytes"
     assert why in text_of(show(answer()), "#fill")

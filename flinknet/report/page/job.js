@@ -65,7 +65,7 @@ function showJob(job) {
     h("h1", {"data-tip": job.path, tabindex: 0}, `The job from end to end: ${jobName(job)}`),
     job.bottleneck ? h("p", {class: "verdict"}, h("b", {}, "Bottleneck:"), ` ${job.bottleneck}`) : null,
     answerCard(job),
-    h("div", {class: `banner${job.lines.some((line) => line.startsWith("unknown")) ? " doubt" : ""}`, id: "job-lines"}, job.lines.map((line) => h("p", {class: "small"}, capital(line)))),
+    h("div", {class: bannerOf(job.model_error, job.lines.some((line) => /^(unknown|model error unknown|Do not rely)/.test(line))), id: "job-lines"}, job.lines.map((line) => h("p", {class: "small"}, capital(line)))),
     jobCurves(job), jobTables(job),
   ].filter(Boolean));
   document.title = `${jobName(job)} – flinknet replay`;

@@ -1,7 +1,16 @@
 // The sections of one run.
 
-function modelError({model_error_text: {figures, used, consequence, is_doubtful: isDoubtful}}) {
-  return h("div", {class: `banner${isDoubtful ? " doubt" : ""}`, id: "model-error"},
+// Share up to which the model's error is small.
+const ERROR_SMALL = 0.1;
+
+// The class of what says how far the model is off: green only where every figure was recorded and its error is small.
+function bannerOf({throughput, p50, p99, buffers_per_s: buffers}, isDoubtful) {
+  const isSmall = [throughput, p50, p99, buffers || 0].every((value) => value !== null && Math.abs(value) <= ERROR_SMALL);
+  return `banner${isDoubtful ? " doubt" : isSmall ? "" : " plain"}`;
+}
+
+function modelError({model_error: error, model_error_text: {figures, used, consequence, is_doubtful: isDoubtful}}) {
+  return h("div", {class: bannerOf(error, isDoubtful), id: "model-error"},
     h("strong", {}, term("Model error", "(predicted − observed) / observed, for the setting that was recorded: the one prediction that can be checked."),
       figures === null ? " unknown" : ` on the recorded setting: ${figures}`),
     h("p", {class: "small"}, `From ${used}. `, isDoubtful && figures !== null ? `Do not rely on the predictions below: ${consequence}.` : `${capital(consequence)}.`));
