@@ -61,6 +61,8 @@ def show_running_plan(
     else:
         answers = answers_of(rest, files, None if save_to is None else Path(save_to))
     chosen = _chosen(ask.read_jobs(answers, ask.read_job_as_placed), job)
+    if not chosen.vertices:
+        raise ConfigError(f"--rest: {chosen.name} has no tasks yet (it is {chosen.state})")
     managers = (
         ask.read_task_managers(answers, with_memory=True) if answers.has("/taskmanagers") else ()
     )
@@ -139,7 +141,8 @@ def _wanted(text: str | None) -> list[tuple[str | None, int]] | None:
         name, equals, number = part.rpartition("=")
         if not number.strip().isdecimal() or not int(number):
             raise ConfigError(
-                f"--parallelism: {part.strip()!r} is not a number of subtasks; write 8, or NAME=8"
+                f"--parallelism: {part.strip()!r} is not a number of subtasks; write 8, or NAME=8,"
+                " where NAME is a part of a vertex's name without commas"
             )
         found.append((name.strip() if equals else None, int(number)))
     return found
@@ -159,7 +162,7 @@ def _scaled(
     named = [name for name, _ in wanted or () if name is not None]
     found: dict[JobVertexID, int] = {}
     notes = []
-    for name, number in wanted or ():
+    for name, number in sorted(wanted or (), key=lambda each: each[0] is not None):
         for each in job.vertices if name is None else _named(job, name):
             is_given = 0 < each.max_parallelism != default_max_parallelism(each.parallelism)
             if is_given and number > each.max_parallelism:

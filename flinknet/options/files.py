@@ -16,14 +16,17 @@ from flinknet.results import RunWarning
 
 from .keys import FLINK_1, FLINK_2, current_keys, is_of_network
 from .layers import left_out, network_settings
-from .resources import CONFIG_MAP, chosen_resource, settings_of
+from .resources import (
+    CONFIG_MAP,
+    CONFIG_NAME,
+    CONFIG_NAMES,
+    LEGACY_NAME,
+    chosen_resource,
+    settings_of,
+)
 
 NODES_MAX = 20_000
 """The most values in a configuration; Flink has about 700 keys."""
-
-CONFIG_NAME = "config.yaml"
-LEGACY_NAME = "flink-conf.yaml"
-"""A file with this name is read line by line, as in Flink."""
 
 BYTES_MAX = 1 << 20
 """The largest file that is read; Kubernetes holds no larger ones."""
@@ -178,7 +181,7 @@ def _read(path: Path, text: str, resource: str | None) -> _Read:
         is_flink_1 = version is not None and version.startswith("1.")
         return _Read(dict(flatten(settings)), FLINK_1 if is_flink_1 else FLINK_2)
     data = chosen.get("data")
-    for name in (CONFIG_NAME, LEGACY_NAME):
+    for name in CONFIG_NAMES:
         if isinstance(data, dict) and isinstance(held := data.get(name), str):
             if name == LEGACY_NAME:
                 return _read_lines(held)

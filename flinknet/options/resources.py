@@ -17,6 +17,9 @@ from .keys import PROCESS_SIZE
 
 CONFIG_MAP = "ConfigMap"
 
+CONFIG_NAMES = CONFIG_NAME, LEGACY_NAME = "config.yaml", "flink-conf.yaml"
+"""Names of Flink's files; those of LEGACY_NAME are read line by line, as in Flink."""
+
 _SPECS: Mapping[str, tuple[str, ...]] = {
     "FlinkDeployment": ("spec",),
     "FlinkBlueGreenDeployment": ("spec", "template", "spec"),
@@ -47,18 +50,23 @@ def chosen_resource(
     found = [each for each in _listed(documents) if isinstance(each.get("kind"), str)]
     if not found:
         return None
-    for kinds in _PREFERRED:
-        fitting = [each for each in found if each["kind"] in kinds]
-        named = [each for each in fitting if name in (None, _name_of(each))]
-        if len(named) == 1:
-            return named[0]
-        if fitting:
-            names = ", ".join(f"{each['kind']} {_name_of(each)}" for each in fitting)
-            what = f"no {name} among its resources" if not named else "several resources"
-            raise ConfigError(
-                f"{path}: {what} with settings of Flink: {names}; choose one by its name:"
-                f" {path}#{_name_of(fitting[0])}"
-            )
+    by_kinds = [[each for each in found if each["kind"] in kinds] for kinds in _PREFERRED]
+    with_file = [each for each in by_kinds[-1] if {*CONFIG_NAMES} & {*(_at(each, "data") or ())}]
+    by_kinds[-1] = with_file or by_kinds[-1][:1]
+    if name is None:
+        fitting = next((each for each in by_kinds if each), [])
+    else:
+        fitting = [each for kind in by_kinds for each in kind]
+    named = [each for each in fitting if name in (None, _name_of(each))]
+    if len(named) == 1 or (named and name is not None):
+        return named[0]
+    if fitting:
+        names = ", ".join(f"{each['kind']} {_name_of(each)}" for each in fitting)
+        what = "several resources" if named else f"no {name} among its resources"
+        raise ConfigError(
+            f"{path}: {what} with settings of Flink: {names}; choose one by its name:"
+            f" {path}#{_name_of(fitting[0])}"
+        )
     known = ", ".join((*_SPECS, CONFIG_MAP))
     kinds_there = ", ".join(dict.fromkeys(each["kind"] for each in found))
     raise ConfigError(

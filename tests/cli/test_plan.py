@@ -366,8 +366,13 @@ def test_a_vertex_has_no_more_subtasks_than_its_maximum(flinknet: Flinknet) -> N
     Path("job.json").write_text(json.dumps(answer))
     result = flinknet("plan", "job.json", "--parallelism", "16")
     assert "  A stays at 2: its maximum parallelism is 4\n" in result.stdout
+    named = flinknet("plan", "job.json", "--parallelism", "B=5,3", "--format", "json")
+    assert planned(named) == {"A": 3, "B": 5}
     refused = flinknet("plan", "job.json", "--parallelism", "16,A=16")
     assert (refused.exit_code, "A cannot have 16: its maximum" in refused.stderr) == (2, True)
+    answer |= {"vertices": [], "state": "INITIALIZING"}
+    Path("job.json").write_text(json.dumps(answer))
+    assert "x has no tasks yet (it is INITIALIZING)" in flinknet("plan", "job.json").stderr
 
 
 def test_a_job_without_a_program_is_planned_as_batch(flinknet: Flinknet) -> None:

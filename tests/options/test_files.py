@@ -275,6 +275,8 @@ SERVICE = "kind: Service\nspec: {ports: [{port: 8081}]}\n"
         f"kind: ConfigMap\ndata: {{config.yaml: 'a: b'}}\n---\n{DEPLOYMENT}spec: {SPEC}\n",
         f"kind: FlinkBlueGreenDeployment\nspec: {{template: {{spec: {SPEC}}}}}\n",
         f"kind: List\nitems: [{{kind: FlinkDeployment, spec: {SPEC}}}, {{kind: Service}}]\n",
+        f"kind: ConfigMap\ndata: {{log4j.properties: x}}\n---\nkind: ConfigMap\n"
+        f"data: {{config.yaml: '{TIMEOUT}: 5 ms'}}\n",
         f"kind: FlinkDeploymentList\nitems: [{{kind: FlinkDeployment, spec: {SPEC}}}]\n",
     ],
 )
@@ -292,6 +294,9 @@ def test_of_several_resources_one_is_chosen_by_its_name(tmp_path: Path) -> None:
         f" payments; choose one by its name: {path}#orders"
     )
     assert read_flink_conf(Path(f"{path}#payments"))[0] == {TIMEOUT: "5 ms"}
+    job = f"kind: FlinkSessionJob\nmetadata: {{name: daily}}\nspec: {SPEC.replace('5', '9')}\n"
+    path.write_text(f"{path.read_text()}---\n{job}")
+    assert read_flink_conf(Path(f"{path}#daily"))[0] == {TIMEOUT: "9 ms"}
     with pytest.raises(ConfigError, match="no sales among its resources with settings of Flink"):
         read_flink_conf(Path(f"{path}#sales"))
 
