@@ -84,6 +84,7 @@ class FrameStream:
         certain_from_ns: instant since which every byte belongs to a frame; None while searching.
         skipped_bytes: that belonged to no frame.
         bytes: that came.
+        missing_bytes: that did not, as far as their number is known.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class FrameStream:
         self.layout = layout
         self.certain_from_ns: int | None = None
         self.skipped_bytes = 0
-        self.bytes = 0
+        self.bytes = self.missing_bytes = 0
         self._sink = sink
         self._is_synced = is_from_start
         self._rest = bytearray()  # the start of a frame
@@ -116,6 +117,7 @@ class FrameStream:
 
         A loss inside a payload costs its records and no more.
         """
+        self.missing_bytes += lost_bytes or 0
         if lost_bytes is not None and lost_bytes <= self._payload_left:
             self._payload_left -= lost_bytes
             self._sink.missing_payload(lost_bytes, at_ns)

@@ -52,6 +52,7 @@ class ConnectionSummary:
         certain_from_ns: since when every byte of both directions was followed; None: they are not.
         credit_unknown_channels: channels whose PartitionRequest was missed, or of which bytes are
             missing since; their credit is not known until they are requested again.
+        missing_bytes: of the producer's that passed unobserved, as far as their number is known.
         skipped_bytes: that belonged to no message.
         undecodable: messages that could not be read and were passed over.
         losses: how often the place of messages was lost.
@@ -62,6 +63,7 @@ class ConnectionSummary:
     layout: str | None
     bytes_from_server: int
     bytes_from_client: int
+    missing_bytes: int
     messages: dict[str, int]
     channels: int
     certain_from_ns: int | None
@@ -177,6 +179,7 @@ class ConnectionObserver:
             layout=self.layout,
             bytes_from_server=self._server.bytes,
             bytes_from_client=self._client.bytes,
+            missing_bytes=self._server.missing_bytes,
             messages={
                 MessageKind(kind).name: count for kind, count in sorted(observed.messages.items())
             },

@@ -176,7 +176,7 @@ def _instants(info: ChannelInfo, events: EventColumns, zero_ns: int) -> Iterator
             "tid": thread,
             "name": f"buffer {number}",
             "ts": _microseconds(max(at_ns - zero_ns, 0)),
-            "args": {"bytes": size, "records": records},
+            "args": {"bytes": size, "records": records if records >= 0 else None},
         }
 
 

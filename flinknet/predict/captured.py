@@ -10,12 +10,21 @@ a buffer took to its reader and through it, and the beat of the flusher. What th
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from flinknet.histogram import LogLinearHistogram
 from flinknet.trace.event_block import EventColumns
 from flinknet.trace.recordings import RunPlace, delay_of_tap_ns, open_recordings
+from flinknet.units import human_number
 
 from .captured_arrivals import FLUSHER_LATE_NS, seen_between, wait_max_ns_of
-from .captured_rows import passed_ns, read_captured, starved_share, wire_bytes
+from .captured_rows import (
+    passed_ns,
+    read_captured,
+    starved_share,
+    wire_bytes,
+    with_uncounted,
+)
 from .captured_settings import with_settings
 from .disturbed import disturbed_within
 from .exchange import recorded_channels, recorded_network, recorded_partitioner
@@ -71,6 +80,8 @@ def load_captured(
     network = recorded_network(manifest)
     rows_to_ns = to_ns + 2 * max(network.buffer_timeout_ns, 0)
     rows = read_captured(run.files, from_ns, rows_to_ns, channels=own)
+    sent, uncounted = with_uncounted(rows.sent)
+    rows = replace(rows, sent=sent)
     producers = 1 + max((each.producer for each in manifest.channels), default=0)
     consumers = 1 + max((each.consumer for each in manifest.channels), default=0)
     around = from_ns - METRICS_AROUND_NS, to_ns + METRICS_AROUND_NS
@@ -122,9 +133,11 @@ def load_captured(
             f"data waited for credit {share:.0%} of the channels' time; then the timeout has no"
             " effect, and the trace does not show when the records came"
         )
-    uncounted = int((rows.sent["records"] < 0).sum())
     if uncounted:
-        notes.append(f"{uncounted} buffers hold records that could not be counted")
+        notes.append(
+            f"assumed: the {human_number(100 * uncounted)}% of the bytes in which records could not"
+            " be counted hold as many as the rest"
+        )
     exchange = RecordedExchange(
         producers=producers,
         consumers=consumers,
@@ -184,6 +197,7 @@ def waits_at_most(
     manifest, _, is_timeout_known = with_settings(manifest, run.files, whole)
     network = recorded_network(manifest)
     rows = read_captured(run.files, from_ns, to_ns, channels=own)
+    rows = replace(rows, sent=with_uncounted(rows.sent)[0])
     histogram = LogLinearHistogram()
     for seen in seen_between(
         rows, from_ns, wait_max_ns_of(rows, network, is_timeout_known)

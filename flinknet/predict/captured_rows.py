@@ -90,6 +90,25 @@ def read_captured(
     )
 
 
+def with_uncounted(sent: EventColumns) -> tuple[EventColumns, float]:
+    """Data buffers with as many records in those that could not be counted as their bytes had in
+    the others: of their channel, or of all where a channel has no others. Buffers stay without
+    records if none are known. Second, the share of the bytes that this is about."""
+    is_unknown, size = sent["records"] < 0, sent["payload_bytes"].astype(np.int64)
+    unknown_bytes = int(size[is_unknown].sum())
+    if not unknown_bytes:
+        return sent, 0.0
+    records = np.where(is_unknown, 0, sent["records"]).astype(np.int64)
+    known = np.where(is_unknown, 0, size)
+    of_all = records.sum() / max(int(known.sum()), 1)
+    for own in places_by_channel(sent).values():
+        own_records = records[own].sum()
+        ratio = own_records / known[own].sum() if own_records else of_all
+        reached = np.rint(np.cumsum(size[own] * is_unknown[own]) * ratio).astype(np.int64)
+        records[own] += np.diff(reached, prepend=0)
+    return {**sent, "records": records}, unknown_bytes / int(size.sum())
+
+
 def passed_ns(files: Iterable[TraceFile], from_ns: int, to_ns: int) -> IntArray:
     """When the data buffers of all exchanges passed, ascending."""
     found = [_NONE]

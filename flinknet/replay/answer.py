@@ -10,6 +10,7 @@ from flinknet.results import (
     ReplayAnswer,
     RunDetails,
     TraceDescription,
+    TraceLoss,
     TracePart,
 )
 from flinknet.trace import file_index
@@ -28,6 +29,7 @@ from .observe.summaries import (
     regime_shares,
     replayed_channels,
 )
+from .observe.uncounted import uncounted_loss
 from .predicted import ComparedRun
 from .price import cpu_cost_of, priced
 from .read import RecordedRun
@@ -69,7 +71,7 @@ def _answer(
     if observed.run.manifest.is_from_between:
         points = since_trigger(points, observed.measured.checkpoints)
     return ReplayAnswer(
-        trace=_described(observed.run),
+        trace=_described(observed.run, uncounted_loss(observed)),
         observed=observed.measured,
         model_error=advised.error,
         trade_offs=priced(points, observed.measured, messages, cpu_cost),
@@ -89,7 +91,7 @@ def _answer(
     )
 
 
-def _described(run: RecordedRun) -> TraceDescription:
+def _described(run: RecordedRun, losses: tuple[TraceLoss, ...]) -> TraceDescription:
     damaged = []
     events = 0
     for file in run.files:
@@ -114,5 +116,5 @@ def _described(run: RecordedRun) -> TraceDescription:
             run.from_ns - whole_from_ns, run.to_ns - whole_from_ns, whole_to_ns - whole_from_ns
         ),
         recordings=run.described,
-        losses=run.losses,
+        losses=(*run.losses, *losses),
     )

@@ -20,7 +20,7 @@ from flinknet.trace.manifest import CAPTURE, CAPTURE_NAME, MANIFEST_NAME, RESULT
 from flinknet.trace.plain_text import read_document
 from flinknet.trace.recordings import DamagedFile, Recording
 from flinknet.trace.run import TRACE_SUFFIX, fault_of_file, open_with_faults
-from flinknet.units import counted
+from flinknet.units import counted, human_number
 
 from .joining import Part
 
@@ -28,10 +28,14 @@ LEFT_OUT_KIND = "left_out"
 """Of a loss: a recording that is not used at all."""
 
 NAMED_LOSSES: Mapping[str, str] = {
+    "missing_bytes": "bytes from producers missing in the capture",
     "losses": "places where the messages of a connection could not be followed",
     "skipped_bytes": "bytes that could not be read as messages",
     "undecodable": "messages that could not be decoded",
     "sequence_gaps": "gaps in sequence numbers",
+    "unpaid_buffers": "buffers without credit, as where messages are missing or out of order",
+    "credit_unknown_channels": "channels whose credit is unknown from some instant on, and with it"
+    " how long data waited for credit",
     "observer_failures": "connections that were not observed to their end",
     "channels_refused": "channels more than it has room for",
     "one_way": "connections with one direction in the capture; what the other end sent is unknown",
@@ -167,7 +171,12 @@ def named_losses(part: Part, dropped_events: Mapping[str, int]) -> Iterator[Trac
     for name, what in NAMED_LOSSES.items():
         count = stated.get(name)
         if isinstance(count, int) and count > 0:
-            yield TraceLoss(path, None, name, count, f"{count:,} {what}")
+            noun, rest = what.split(" ", 1)
+            text = f"{counted(count, noun.removesuffix('s'))} {rest}"
+            if name == "missing_bytes":
+                share = count / (count + stated.get("bytes_from_server", 0))
+                text += f" ({human_number(100 * share)}%)"
+            yield TraceLoss(path, None, name, count, text)
 
 
 def no_data(part: Part) -> TraceLoss:
@@ -188,7 +197,7 @@ def _stated(part: Part) -> Mapping[str, Any]:
         missing = each.get("missing_direction") if isinstance(each, dict) else None
         sums["one_way"] = sums.get("one_way", 0) + (missing is not None)
         sums["connections"] = sums.get("connections", 0) + 1
-        for name in NAMED_LOSSES:
+        for name in (*NAMED_LOSSES, "bytes_from_server"):
             count = each.get(name) if isinstance(each, dict) else None
             if isinstance(count, int):
                 sums[name] = sums.get(name, 0) + count

@@ -104,10 +104,12 @@ from .unanswered import (
     merge_unanswered,
     merge_without_credit,
 )
+from .uncounted import filled_channels, filled_windows
 from .windowed import (
     BACKLOG,
     MERGE_BACKLOG,
     MERGE_THROUGHPUT,
+    PASSED,
     THROUGHPUT,
     BacklogWindow,
     ThroughputWindow,
@@ -255,7 +257,7 @@ _SUMMARIES: Mapping[str, _Summarised] = {
     "messages": _Summarised(MessagesRow, Summary("messages", total_messages), True),
     "throughput": _Summarised(
         ThroughputWindow,
-        Summary("throughput", Sums(_WINDOW, ("buffers", "records", "payload_bytes"))),
+        Summary("throughput", Sums(_WINDOW, PASSED)),
         True,
     ),
     "backlog": _Summarised(BacklogWindow, Summary("backlog", Sums(_WINDOW, *_SAMPLES)), True),
@@ -267,7 +269,7 @@ _SUMMARIES: Mapping[str, _Summarised] = {
     ),
     "work": _Summarised(WorkRow, Summary("work", _as_it_is), True),
     "throughput_by_channel": _Summarised(
-        ChannelRecords, Summary("throughput", Sums(("run", "channel"), ("records",)), _as_it_is)
+        ChannelRecords, Summary("throughput", Sums(("run", "channel"), PASSED[1:]), _as_it_is)
     ),
     "consumed": _Summarised(
         ChannelConsumed, Summary("latency", partial(_only, kind=ChannelConsumed), _as_it_is)
@@ -380,6 +382,8 @@ def _observed(
         for name, each in _SUMMARIES.items():
             table = found[name][run.run]
             of_run[name] = rows_of(each.row, table) if each.is_list else Rows(each.row, table)
+        of_run["throughput"] = filled_windows(of_run["throughput"])
+        of_run["throughput_by_channel"] = filled_channels(of_run["throughput_by_channel"])
         totals = of_run.pop(_TOTAL_LATENCY)
         untold = 0
         if chosen is not None:

@@ -23,11 +23,13 @@ from .windowed import BacklogWindow, ThroughputWindow
 
 @dataclass(frozen=True, slots=True)
 class ChannelRecords:
-    """Records of a channel in all windows."""
+    """Records and bytes of a channel in all windows; see `ThroughputWindow`."""
 
     run: int
     channel: int
     records: int
+    payload_bytes: int
+    uncounted_bytes: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,11 +78,14 @@ def replayed_channels(observed: ObservedRun) -> tuple[ReplayedChannel, ...]:
     }
     if manifest.is_from_between:
         passed = {row.channel: row.records for row in rows.throughput_by_channel.among(told)}
+        has_records = observed.measured.records > 0
         channels = [
             replace(
                 each,
                 records=passed.get(each.channel, 0),
-                throughput_records_per_s=passed.get(each.channel, 0) * 1e9 / duration_ns,
+                throughput_records_per_s=passed.get(each.channel, 0) * 1e9 / duration_ns
+                if has_records
+                else None,
             )
             for each in channels
         ]

@@ -93,10 +93,10 @@ def _sum_windows(
         is_buffer: for each data type.
         times_ns: the first instant, the one after the last, and the width of a window.
 
-    Returns: rows of span, window, buffers, records, payload_bytes.
+    Returns: rows of span, window, buffers, records, payload_bytes, uncounted_bytes.
     """
     from_ns, to_ns, width_ns = times_ns
-    found = np.empty(((ends - starts).sum(), 5), np.int64)
+    found = np.empty(((ends - starts).sum(), 6), np.int64)
     last = -1
     for span in range(len(starts)):
         low_ns, high_ns = np.int64(1), np.int64(0)
@@ -109,8 +109,11 @@ def _sum_windows(
                 low_ns = from_ns + _open_window(found[last], span, at - from_ns, width_ns)
                 high_ns = low_ns + width_ns
             found[last, 2] += 1
-            found[last, 3] += max(records[row], 0)
             found[last, 4] += payload_bytes[row]
+            if records[row] >= 0:
+                found[last, 3] += records[row]
+            else:
+                found[last, 5] += payload_bytes[row]
     return found[: last + 1].copy()
 
 

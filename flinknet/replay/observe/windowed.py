@@ -25,7 +25,10 @@ _KEYS = ("run", "channel", "from_ns", "width_ns")
 
 @dataclass(frozen=True, slots=True)
 class ThroughputWindow:
-    """What passed in a window, which `from_ns` counts from the start of the measured part."""
+    """What passed in a window, which `from_ns` counts from the start of the measured part.
+
+    `uncounted_bytes` of payload_bytes are in buffers whose records could not be counted.
+    """
 
     run: int
     from_ns: int
@@ -33,6 +36,7 @@ class ThroughputWindow:
     buffers: int
     records: int
     payload_bytes: int
+    uncounted_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,7 @@ class ThroughputRow:
     buffers: int
     records: int
     payload_bytes: int
+    uncounted_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +78,9 @@ class BacklogRow:
     backlog_buffers_max: int
 
 
-MERGE_THROUGHPUT = Sums(_KEYS, ("buffers", "records", "payload_bytes"))
+PASSED = "buffers", "records", "payload_bytes", "uncounted_bytes"
+
+MERGE_THROUGHPUT = Sums(_KEYS, PASSED)
 MERGE_BACKLOG = Sums(_KEYS, ("buffers", "backlog_buffers_sum"), ("backlog_buffers_max",))
 
 WINDOWS_MAX = 60
@@ -138,7 +145,7 @@ def _sum_up(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
         unit.counted_at,
         sum_windows,
         ("records", "payload_bytes"),
-        ("buffers", "records", "payload_bytes"),
+        PASSED,
     )
 
 
