@@ -80,6 +80,7 @@ class TcpStream:
         self._held_bytes = 0
         self._acknowledged = 0  # position
         self._segments_since_ack = 0
+        self._last_ns = 0
 
     def is_start(self, sequence_number: int) -> bool:
         """Whether a SYN with this number opened this stream; it may come twice."""
@@ -87,7 +88,7 @@ class TcpStream:
 
     def add(self, segment: TcpSegment) -> list[StreamData | StreamGap]:
         """Take a segment of this direction. Returns: what can be read now, in order."""
-        first = segment.sequence_number
+        first, self._last_ns = segment.sequence_number, segment.at_ns
         if segment.is_syn:
             first += 1
             if self._next is None:
@@ -129,11 +130,15 @@ class TcpStream:
                 self._segments_since_ack = 0
 
     def finish(self) -> list[StreamData | StreamGap]:
-        """Nothing more comes. Returns: what was waiting, with the gaps before it."""
+        """Nothing more comes. Returns: what was waiting, with the gaps before it, and a last one up
+        to what was acknowledged."""
         items: list[StreamData | StreamGap] = []
         while self._held:
             items.append(self._skip_to(self._held[0].position, self._held[0].at_ns))
             items += self._read(0)
+        # The end of a stream is acknowledged as if it were a byte.
+        if self._next is not None and self._acknowledged > self._next + 1:
+            items.append(self._skip_to(self._acknowledged, self._last_ns))
         return items
 
     def _position(self, sequence_number: int) -> int:

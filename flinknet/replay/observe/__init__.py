@@ -6,8 +6,8 @@ Each question has a file of its own, with what it needs of a block and how its a
 and `summaries` makes the parts of an answer from their rows.
 
 - of channels: `arrivals`, `latency` (`latency_kernel`, `few_latencies`), `messages`, `credit`,
-  `regimes`, `windowed`, `checkpoints` (`reported_checkpoints`), `blocking`, `unanswered`; of tasks:
-  `task_times`, `flink_metrics`.
+  `regimes`, `windowed` (`uncounted`), `checkpoints` (`reported_checkpoints`), `blocking`,
+  `unanswered`; of tasks: `task_times`, `flink_metrics`.
 - `time_slices` are what the pass is cut into, by events; for regimes blocks are `set_aside`, with
   channels end to end (`channel_events`), and read beyond the slice where that is needed
   (`widening`); `sums` and `sums_kernel` add rows up.

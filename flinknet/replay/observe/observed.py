@@ -382,8 +382,9 @@ def _observed(
         for name, each in _SUMMARIES.items():
             table = found[name][run.run]
             of_run[name] = rows_of(each.row, table) if each.is_list else Rows(each.row, table)
-        of_run["throughput"] = filled_windows(of_run["throughput"])
-        of_run["throughput_by_channel"] = filled_channels(of_run["throughput_by_channel"])
+        channels = filled_channels(of_run["throughput_by_channel"])
+        of_run["throughput_by_channel"] = channels
+        of_run["throughput"] = filled_windows(of_run["throughput"], int(channels["records"].sum()))
         totals = of_run.pop(_TOTAL_LATENCY)
         untold = 0
         if chosen is not None:

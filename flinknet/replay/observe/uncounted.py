@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from flinknet.arrays import IntArray
@@ -24,21 +25,28 @@ UNCOUNTED = "uncounted_bytes"
 """The kind of the loss."""
 
 
-def filled_windows(rows: Sequence[ThroughputWindow]) -> list[ThroughputWindow]:
-    """The windows with the records of all their buffers."""
-    columns = [[each.records, each.payload_bytes, each.uncounted_bytes] for each in rows]
-    records = _filled(*np.array(columns, np.int64).reshape(-1, 3).T)
-    return [replace(row, records=count) for row, count in zip(rows, records.tolist(), strict=True)]
+def filled_windows(rows: Sequence[ThroughputWindow], records: int) -> list[ThroughputWindow]:
+    """The windows with the records of all their buffers, as many as all channels have."""
+    missing = sum(each.uncounted_bytes for each in rows)
+    if not missing:
+        return list(rows)
+    ratio = (records - sum(each.records for each in rows)) / missing
+    added = _added(np.array([each.uncounted_bytes for each in rows], np.int64) * ratio).tolist()
+    return [replace(row, records=row.records + more) for row, more in zip(rows, added, strict=True)]
 
 
 def filled_channels(rows: Rows[ChannelRecords]) -> Rows[ChannelRecords]:
     """The channels with the records of all their buffers."""
-    names = "records", "payload_bytes", UNCOUNTED
     if not rows[UNCOUNTED].any():
         return rows
-    records = _filled(*(rows[name] for name in names), is_each_its_own=True)
-    place = rows.table.schema.get_field_index(names[0])
-    return Rows(rows.kind, rows.table.set_column(place, names[0], pa.array(records)))
+    records, missing_bytes = rows["records"], rows[UNCOUNTED]
+    counted_bytes = rows["payload_bytes"] - missing_bytes
+    ratio = np.full(len(rows), records.sum() / max(int(counted_bytes.sum()), 1))
+    is_known = records > 0
+    ratio[is_known] = records[is_known] / counted_bytes[is_known]
+    place = rows.table.schema.get_field_index("records")
+    filled = pa.array(records + _added(missing_bytes * ratio))
+    return Rows(rows.kind, rows.table.set_column(place, "records", filled))
 
 
 def uncounted_loss(observed: ObservedRun) -> tuple[TraceLoss, ...]:
@@ -57,19 +65,7 @@ def uncounted_loss(observed: ObservedRun) -> tuple[TraceLoss, ...]:
     return (TraceLoss(str(observed.run.path), None, UNCOUNTED, missing, text),)
 
 
-def _filled(
-    records: IntArray,
-    payload_bytes: IntArray,
-    uncounted_bytes: IntArray,
-    *,
-    is_each_its_own: bool = False,
-) -> IntArray:
-    """The records with those in uncounted bytes, in whole numbers that add up."""
-    counted_bytes = payload_bytes - uncounted_bytes
-    ratio = np.full(len(records), records.sum() / max(int(counted_bytes.sum()), 1))
-    if is_each_its_own:
-        is_known = records > 0
-        ratio[is_known] = records[is_known] / counted_bytes[is_known]
-    reached = np.rint(np.cumsum(uncounted_bytes * ratio)).astype(np.int64)
-    filled: IntArray = records + np.diff(reached, prepend=0)
-    return filled
+def _added(records: npt.NDArray[np.float64]) -> IntArray:
+    """Whole numbers that add up as the records do."""
+    added: IntArray = np.diff(np.rint(np.cumsum(records)).astype(np.int64), prepend=0)
+    return added

@@ -29,6 +29,7 @@ def tcp_packet(
     vlan: bool = False,
     from_us: bool = False,
     options: bytes = b"",
+    identification: int = 0,
 ) -> bytes:
     """The frame of one TCP segment."""
     if version == 6:
@@ -50,7 +51,7 @@ def tcp_packet(
     addresses: Any = {"src": ip_address(source[0]).packed, "dst": ip_address(target[0]).packed}
     datagram: Any
     if version == 4:
-        datagram = ip.IP(p=ip.IP_PROTO_TCP, data=segment, **addresses)
+        datagram = ip.IP(p=ip.IP_PROTO_TCP, id=identification, data=segment, **addresses)
         datagram.len = len(datagram)
     else:
         datagram = ip6.IP6(nxt=ip.IP_PROTO_TCP, plen=len(segment), data=segment, **addresses)

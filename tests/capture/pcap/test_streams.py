@@ -139,3 +139,12 @@ def test_any_order_any_cut_any_repetition(
         items += stream.add(segment(start + at, data[at : at + length]))
     assert joined(items) == data
     assert stream.finish() == []
+
+
+def test_what_was_acknowledged_and_never_came_is_a_gap_at_the_end() -> None:
+    stream = TcpStream()
+    read(stream, segment(0, b"abc", at_ns=4))
+    stream.acknowledge(4)  # 4 would be the end of the stream itself
+    assert stream.finish() == []
+    stream.acknowledge(9)
+    assert stream.finish() == [StreamGap(4, 6)]
