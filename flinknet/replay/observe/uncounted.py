@@ -65,7 +65,7 @@ def uncounted_loss(observed: ObservedRun) -> tuple[TraceLoss, ...]:
     return (TraceLoss(str(observed.run.path), None, UNCOUNTED, missing, text),)
 
 
-def _added(records: npt.NDArray[np.float64]) -> IntArray:
+def _added(records: npt.NDArray[np.floating]) -> IntArray:
     """Whole numbers that add up as the records do."""
-    added: IntArray = np.diff(np.rint(np.cumsum(records)).astype(np.int64), prepend=0)
-    return added
+    reached = np.rint(np.cumsum(records)).astype(np.int64)
+    return reached - np.r_[0, reached[:-1]]
