@@ -24,6 +24,7 @@ from .resources import (
     chosen_resource,
     settings_of,
 )
+from .values import BLANKS
 
 NODES_MAX = 20_000
 """The most values in a configuration; Flink has about 700 keys."""
@@ -54,9 +55,6 @@ _INTEGER = re.compile(r"[+-]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 """Scalars of YAML's core schema."""
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
-_BLANKS = "".join(map(chr, range(33)))
-"""What Java's trim removes."""
-
 _BYTE_ORDER_MARK = "\ufeff"
 
 
@@ -148,7 +146,7 @@ def flatten(node: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, st
         if isinstance(value, Mapping):
             yield from flatten(value, key + ".")
         elif isinstance(value, list):
-            yield key, ";".join(str(item) for item in value)
+            yield key, f"[{', '.join(map(str, value))}]"
         elif isinstance(value, bool):
             yield key, str(value).lower()
         elif value is not None:
@@ -196,11 +194,12 @@ def _documents(path: Path, text: str) -> list[tuple[Any, Any]]:
     import yaml
 
     documents = []
+    text = text.removeprefix(_BYTE_ORDER_MARK)
     try:
         loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)(text)
         while loader.check_node():
             root = loader.get_node()
-            unset = _check_nodes(root)
+            unset = _check_nodes(root, text)
             documents.append((loader.construct_document(root), unset))
             _check_size([each for each, _ in documents])
     except (yaml.YAMLError, RecursionError, ValueError) as error:
@@ -243,10 +242,11 @@ def _template(path: Path) -> ConfigError:
     )
 
 
-def _check_nodes(root: Any) -> Any:
+def _check_nodes(root: Any, text: str) -> Any:
     """Write numbers of plain scalars as Flink does. Returns: the mark of a value that is null.
 
-    Raises: MarkedYAMLError for a key that a mapping has twice, which Flink refuses, too.
+    Raises: MarkedYAMLError for a key that a mapping has twice, and for a tab in front of a value,
+        which Flink refuses, too.
     """
     import yaml
 
@@ -263,6 +263,10 @@ def _check_nodes(root: Any) -> Any:
             for key, value in node.value:
                 if isinstance(key, yaml.ScalarNode) and key.value in names:
                     problem = f"the key {key.value} is there twice"
+                    raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
+                between = text[key.end_mark.index : value.start_mark.index].splitlines()
+                if between and "\t" in between[0].partition("#")[0]:
+                    problem = f"a tab in front of the value of {key.value}; write a space"
                     raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
                 names.add(key.value if isinstance(key, yaml.ScalarNode) else id(key))
                 inner += [key, value]
@@ -301,8 +305,8 @@ def _read_lines(text: str) -> _Read:
     read: dict[str, str] = {}
     other_lines = []
     for number, line in enumerate(_LINE_END.split(text), start=1):
-        content = line.partition("#")[0].strip(_BLANKS)
-        key, colon, value = (part.strip(_BLANKS) for part in content.partition(": "))
+        content = line.partition("#")[0].strip(BLANKS)
+        key, colon, value = (part.strip(BLANKS) for part in content.partition(": "))
         if key.startswith(_BYTE_ORDER_MARK):
             other_lines.append(f"line {number}, which begins with a byte order mark")
         elif key and colon and value:

@@ -38,6 +38,9 @@ _EXPECTED = {
 }
 
 
+BLANKS = "".join(map(chr, range(33)))
+"""What Java's trim removes."""
+
 _WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _QUANTITY = re.compile(r"(\d+)\s*(\D*)", re.ASCII)
@@ -94,7 +97,7 @@ def flink_text(option: Option, text: str, release: str) -> tuple[str, str | None
     if option.key == DATA_PORT and not _WHOLE.fullmatch(text):
         raise ConfigError(f"{option.key}: {text!r} is not a port; write one of 0 to 65535")
     if option.kind == "F":
-        text = text.strip().rstrip("fFdD")
+        text = text.strip(BLANKS).rstrip("fFdD")
     value = parse_value(option, text)
     if option.kind in "INT" and not -(1 << 31) <= int(text) < 1 << 31:
         raise ConfigError(f"{option.key}: {text} does not fit 32 bits, as Flink reads it")
@@ -104,8 +107,8 @@ def flink_text(option: Option, text: str, release: str) -> tuple[str, str | None
 def _flink_quantity(option: Option, text: str, release: str) -> tuple[str, str | None]:
     """A duration or size, of a whole number (see `flink_text`)."""
     key, is_size = option.key, option.kind == "M"
-    quantity = _QUANTITY.fullmatch(text.strip())
-    is_iso = not is_size and _ISO_DURATION.fullmatch(text.strip()) is not None
+    quantity = _QUANTITY.fullmatch(text.strip(BLANKS))
+    is_iso = not is_size and _ISO_DURATION.fullmatch(text.strip(BLANKS)) is not None
     if is_iso and not release.startswith("1."):
         value = _iso_duration_ns(key, text)
     elif quantity is None or not (_SIZE_LABEL if is_size else _DURATION_LABEL).fullmatch(
@@ -113,7 +116,7 @@ def _flink_quantity(option: Option, text: str, release: str) -> tuple[str, str |
     ):
         units = "b, kb, mb, gb or tb" if is_size else "ns, µs, ms, s, min, h or d"
         advice = f"write a whole number and {units}"
-        if key == BUFFER_TIMEOUT and text.strip().startswith("-"):
+        if key == BUFFER_TIMEOUT and text.strip(BLANKS).startswith("-"):
             advice = f"for never write {BUFFER_TIMEOUT_ENABLED}: false"
         which = "Flink 1.x" if is_iso else "Flink"
         raise ConfigError(
@@ -135,7 +138,7 @@ def _flink_quantity(option: Option, text: str, release: str) -> tuple[str, str |
 
 def _iso_duration_ns(key: str, text: str) -> int:
     """An ISO 8601 duration, as Java's Duration.parse reads it."""
-    parts = _ISO_DURATION.fullmatch(text.strip())
+    parts = _ISO_DURATION.fullmatch(text.strip(BLANKS))
     assert parts is not None
     amounts = (Decimal((part or "0").replace(",", ".")) for part in parts.groups())
     seconds = sum(each * unit_s for each, unit_s in zip(amounts, _ISO_UNITS_S, strict=True))

@@ -36,7 +36,7 @@ def write(tmp_path: Path, text: str, name: str = "config.yaml") -> Path:
         ("+5", "5"),
         ("010", "10"),
         ("'5 ms'", "5 ms"),
-        ("[a, b]", "a;b"),
+        ("[a, b]", "[a, b]"),
         ("!!str 1.0", "1.0"),
     ],
 )
@@ -86,6 +86,8 @@ def test_a_timeout_that_flink_rounds_to_nothing_is_reported(tmp_path: Path) -> N
         (SEGMENT, "32kib", "does not read '32kib'"),
         (SEGMENT, "1_0", "does not read '1_0'"),
         (SEGMENT, "''", "does not read ''"),
+        (SEGMENT, "[4kb]", r"does not read '\[4kb\]'"),
+        (SEGMENT, "4kb\u00a0", "does not read '4kb"),
         ("taskmanager.memory.network.max", "unlimited", "does not read 'unlimited'"),
         (FRACTION, "0_1.5", "'0_1.5' is not a number"),
         ("taskmanager.network.retries", "1_0", "'1_0' is not an integer"),
@@ -404,10 +406,11 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
         "a: " + "{a: " * 3000 + "}" * 3000,
         "a: " + "[" * 5000,
         f"{SEGMENT}: 4kb\n---\n",
+        f"{SEGMENT}:\t4kb\n",
     ],
     ids=[
         *("itself", "list of itself", "aliases of aliases", "nested lists", "nested mappings"),
-        *("open brackets", "a second document"),
+        *("open brackets", "a second document", "a tab"),
     ],
 )
 def test_a_file_that_has_no_end_or_two_is_refused(tmp_path: Path, text: str) -> None:
