@@ -190,7 +190,7 @@ def read_config(text: str) -> tuple[str, Settings]:
     """The name and settings of one configuration argument."""
     if text == "base":
         return text, Settings()
-    path = Path(text if Path(text).exists() else text.partition("#")[0])
+    path = Path(text if Path(text).exists() else text.rpartition("#")[0] or text)
     name, colon, assignments = text.partition(":")
     if colon and path.suffix in _SUFFIXES and "=" not in text and not path.exists():
         return name.strip(), read_config(assignments)[1]

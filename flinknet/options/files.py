@@ -81,9 +81,11 @@ def read_flink_conf(
 
     Raises: ConfigError for a file that cannot be read, or that Flink refuses.
     """
-    file, _, resource = str(path).partition("#")
-    path = path if path.exists() else Path(file)
-    read = _read(path, text_of(path), resource or None)
+    resource = None
+    if "#" in str(path) and not path.exists():
+        file, _, resource = str(path).rpartition("#")
+        path = Path(file)
+    read = _read(path, text_of(path), resource)
     known = {key for key in read.settings if key in current_keys() or is_of_network(key)}
     if any(_TEMPLATE.search(read.settings[key]) for key in known):
         raise _template(path)
