@@ -14,11 +14,13 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
+from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from dpkt import pcap, pcapng
 
 from flinknet.capture import recording
 from flinknet.capture.pcap import importing
@@ -53,6 +55,8 @@ from flinknet.trace import (
 )
 from flinknet.trace.metrics import METRICS_NAME, describe_metrics, read_series
 from flinknet.trace.run import Run, open_with_faults, refuse
+from tests.capture.pcap import test_files
+from tests.capture.pcap.packets import TUNNELS, tunnelled
 from tests.capture.pcap.test_importing import write_capture
 from tests.capture.rest import saved
 from tests.fuzz.memory_file import MemoryFile, MemoryPath, is_on_disk, replaced
@@ -257,18 +261,21 @@ def capture_seeds() -> Iterator[bytes]:
         whole = write_capture(path, version=version, lost=lost).read_bytes()
         yield whole[:8000]
         yield _pcapng(whole)[:8000]
+        packets = [(int(at * 10**9), frame) for at, frame in pcap.Reader(BytesIO(whole))][:8]
+        yield from (compress(whole[:2000]) for compress in test_files.COMPRESSED.values())
+        yield test_files.blocks_of(packets, (2, 3, 6, 0x777))
+        header = (108).to_bytes(4, "little") + bytes(4) + (1).to_bytes(4, "little") + bytes(96)
+        yield test_files.pcap([(at, header + each) for at, each in packets], link_type=258)
+        for way in TUNNELS:
+            inside = [(at, tunnelled(each, way)) for at, each in packets]
+            yield test_files.pcap(inside, is_nano=True)
 
 
-def _pcapng(pcap: bytes) -> bytes:
+def _pcapng(whole: bytes) -> bytes:
     """The packets of a pcap file of the writer's byte order in a pcapng file."""
-    from io import BytesIO
-
-    from dpkt import pcap as reading
-    from dpkt import pcapng
-
     out = BytesIO()
     writer = pcapng.Writer(out)
-    for at, packet in reading.Reader(BytesIO(pcap)):
+    for at, packet in pcap.Reader(BytesIO(whole)):
         writer.writepkt(packet, ts=float(at))
     return out.getvalue()
 

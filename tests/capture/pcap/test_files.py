@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+from collections.abc import Sequence
 from pathlib import Path
 from random import randbytes
 from typing import Literal
@@ -89,6 +90,20 @@ def old_packet(
 def simple_packet(frame: bytes, order: Order) -> bytes:
     """A Simple Packet Block, which states no instant."""
     return block(3, len(frame).to_bytes(4, order) + frame, order)
+
+
+def blocks_of(packets: Sequence[tuple[int, bytes]], kinds: Sequence[int]) -> bytes:
+    """A pcapng file with packets in blocks of these kinds, one after another; instants in ns."""
+    content = section("little") + interface(1, "little", 9)
+    for number, (at_ns, frame) in enumerate(packets):
+        kind = kinds[number % len(kinds)]
+        if kind == 2:
+            content += old_packet(0, at_ns, frame, "little")
+        elif kind == 3:
+            content += simple_packet(frame, "little")
+        else:
+            content += block(kind, packet(0, at_ns, frame, "little")[8:-4], "little")
+    return content
 
 
 def read(tmp_path: Path, content: bytes) -> tuple[CaptureFile, list[CapturedPacket]]:

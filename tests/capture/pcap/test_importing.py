@@ -25,7 +25,7 @@ from flinknet.trace.run_directory import RunDirectory
 from flinknet.trace.verify import verify_run
 from tests.capture.pcap.packets import tcp_packet
 from tests.capture.pcap.test_connections import CLIENT, SERVER, direct_rows, first_conversation
-from tests.capture.pcap.test_files import block, interface, packet, section, simple_packet
+from tests.capture.pcap.test_files import blocks_of
 
 STEPS = first_conversation()
 
@@ -252,15 +252,8 @@ def test_standard_input_needs_the_name_of_a_directory() -> None:
 
 def write_pcapng(path: Path, kinds: Sequence[int]) -> Path:
     """The packets of `write_capture` in blocks of these kinds, one after another."""
-    packets = list(pcap.Reader(BytesIO(write_capture(path).read_bytes())))
-    content = section("little") + interface(1, "little", 9)
-    for number, (at, frame) in enumerate(packets):
-        kind = kinds[number % len(kinds)]
-        whole = packet(0, int(at * 10**9), frame, "little")
-        content += (
-            simple_packet(frame, "little") if kind == 3 else block(kind, whole[8:-4], "little")
-        )
-    path.write_bytes(content)
+    packets = pcap.Reader(BytesIO(write_capture(path).read_bytes()))
+    path.write_bytes(blocks_of([(int(at * 10**9), frame) for at, frame in packets], kinds))
     return path
 
 
