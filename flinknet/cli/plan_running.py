@@ -55,6 +55,7 @@ def show_running_plan(
 
     from .rest_options import answers_of
 
+    asked = _wanted(parallelism)
     answers: RestAnswers
     if Path(rest).is_file():
         answers = SavedJob(Path(rest))
@@ -68,7 +69,7 @@ def show_running_plan(
     )
     of_cluster = ask.read_settings(answers) if answers.has("/jobmanager/config") else {}
     config = _config(managers, of_cluster, settings)
-    wanted, notes = _scaled(chosen, _wanted(parallelism))
+    wanted, notes = _scaled(chosen, asked)
     now, planned = None, None
     try:
         now = running_plan(chosen, config, managers)

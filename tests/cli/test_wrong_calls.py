@@ -203,7 +203,6 @@ WRONG = {
     "plan --rest nohost": "neither a URL, such as http://localhost:8081, nor a directory",
     "plan --rest empty": "make it with `flinknet plan --rest URL --rest-save DIR`",
     "plan --rest http://127.0.0.1:1 --parallelism x": "write 8, or NAME=8",
-    "plan --rest http://127.0.0.1:1 --slots 3": "--task-managers and --slots need --parallelism",
     "plan job.py --rest http://127.0.0.1:1": "--rest takes no JOB, no --vertices and no --layer",
     "plan job.py --parallelism 4": "--parallelism needs --rest; a JOB that takes its parallelism",
     "plan job.py --rest-save d": "--rest-save needs --rest",

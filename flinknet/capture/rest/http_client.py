@@ -302,7 +302,7 @@ def _proxy_of(url: str) -> tuple[SplitResult | None, str]:
     own = urlsplit(url)
     host = own.hostname or ""
     is_here = host in ("localhost", "::1") or host.startswith("127.")
-    named = None if is_here or proxy_bypass(host) else getproxies().get(own.scheme)
+    named = None if is_here or proxy_bypass(own.netloc) else getproxies().get(own.scheme)
     if not named:
         return None, ""
     scheme, _, address = named.rpartition("://")
