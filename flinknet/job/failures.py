@@ -53,6 +53,7 @@ def task_failed(text: str, error: BaseException, value: Any) -> TaskFailedError:
     is_named = isinstance(error, WrongResultError | NoSuchCallError)
     kind = "" if is_named else f"{type(error).__name__}: "
     failed = TaskFailedError(f"{text}{place_of(error)}: {kind}{error}")
+    failed.__cause__ = error  # compiled code raises without a cause
     failed.add_note(f"record: {shown(value, _NOTED_CHARACTERS)}")
     return failed
 
