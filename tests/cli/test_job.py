@@ -27,10 +27,6 @@ SHUFFLE = Path(__file__).parents[2] / "bench" / "jobs" / "shuffle.py"
         (("--job", SHUFFLE, "--detached", "--json", "-"), "a detached job has no result yet"),
         (("--job", SHUFFLE, "--", "4", "5"), "cannot be called with env and 2 arguments"),
         (
-            ("--job", SHUFFLE, "-D", "restart-strategy.type=failure-rate"),
-            "use fixed-delay or none",
-        ),
-        (
             ("--job", SHUFFLE, "-D", "heartbeat.interval=1min"),
             "heartbeat.interval: 1min is not above 0 and below heartbeat.timeout",
         ),
