@@ -130,16 +130,25 @@ def _findings_of_other_files(run: Run) -> Iterator[Finding]:
     if run.manifest is None:
         return
     if run.manifest.origin == CAPTURE:
-        packets = read_document(run.path / CAPTURE_NAME).get("packets")
-        count = packets.get("unread_blocks") if isinstance(packets, dict) else None
-        if count:
-            text = f"{count} blocks of the capture could not be read: packets in them are missing"
-            yield Finding(CAPTURE_NAME, None, "capture", text)
+        yield from _findings_of_capture(read_document(run.path / CAPTURE_NAME))
     traces = {process.file for process in run.manifest.processes}
     for name in sorted(run.manifest.files.keys() - traces):
         fault = fault_of_file(run.path, run.manifest, name)
         if fault is not None:
             yield Finding(name, None, "checksum", fault)
+
+
+def _findings_of_capture(capture: dict[str, Any]) -> Iterator[Finding]:
+    """What a capture says that it lacks and does not show in the messages."""
+    packets, connections = capture.get("packets"), capture.get("connections")
+    if count := packets.get("unread_blocks") if isinstance(packets, dict) else None:
+        text = f"{count} blocks of the capture could not be read: packets in them are missing"
+        yield Finding(CAPTURE_NAME, None, "capture", text)
+    for each in connections if isinstance(connections, list) else ():
+        if isinstance(each, dict) and each.get("missing_direction"):
+            end = "producer" if each["missing_direction"] == "data" else "consumer"
+            text = f"nothing that the {end} of {each.get('connection')} sent is in the capture"
+            yield Finding(CAPTURE_NAME, None, "capture", text)
 
 
 def _file_findings(reader: TraceReader, run: Run, *, is_being_written: bool) -> Iterator[Finding]:

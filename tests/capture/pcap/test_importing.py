@@ -294,6 +294,8 @@ def test_a_capture_of_one_direction_says_so_and_is_not_replayed(
     assert "flinknet trace replay" not in result.output
     (connection,) = json.loads((tmp_path / "imported.json").read_text())["connections"]
     assert connection["missing_direction"] == missing
+    findings = verify_run(open_run(tmp_path / "flink")).findings
+    assert [each.rule for each in findings if each.file == "capture.json"] == ["capture"]
     with pytest.raises(TraceFormatError, match="one direction of its connections"):
         opened_part(Recording(str(tmp_path / "flink")))
     assert run(write_capture(tmp_path / "both.pcap"), "--json").exit_code == 0
