@@ -124,6 +124,14 @@ class IntermediateResult:
         ]
         self.edges: list[ConnectedEdge] = []
 
+    @property
+    def buffer_timeout_ns(self) -> int:
+        """Longest time a record waits in a buffer of its partitions; -1: until it is full."""
+        config = self.producer.job_vertex.config
+        outputs = () if config is None else config.outputs
+        data_set_id = str(self.id)
+        return next(each.buffer_timeout_ns for each in outputs if each.data_set_id == data_set_id)
+
     def register_consumer(self, edge: ConnectedEdge) -> None:
         """Add a reader. Raises: ConfigError for a second reader of a pipelined result."""
         if self.edges and not self.partition_type.is_reconsumable:

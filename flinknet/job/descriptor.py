@@ -281,7 +281,6 @@ def _descriptor(
 ) -> TaskDeploymentDescriptor:
     vertex = plan.vertices[task.vertex]
     job_vertex = vertex.vertex.job_vertex
-    assert job_vertex.config is not None
     graph = plan.graph
     return TaskDeploymentDescriptor(
         hashlib.sha256(b"flinknet job " + graph.id.raw).hexdigest()[:32],
@@ -297,19 +296,14 @@ def _descriptor(
         task.slot,
         vertex.stage,
         config,
-        tuple(_outputs(plan, task, attempts, offsets, job_vertex.config)),
+        tuple(_outputs(plan, task, attempts, offsets)),
         tuple(_inputs(plan, task, attempts, offsets)),
     )
 
 
 def _outputs(
-    plan: PhysicalPlan,
-    task: PlannedTask,
-    attempts: _Attempts,
-    offsets: list[int],
-    config: StreamConfig,
+    plan: PhysicalPlan, task: PlannedTask, attempts: _Attempts, offsets: list[int]
 ) -> Iterable[ResultPartitionDeploymentDescriptor]:
-    timeouts = {each.data_set_id: each.buffer_timeout_ns for each in config.outputs}
     for result, planned in zip(
         plan.vertices[task.vertex].vertex.results, task.partitions, strict=True
     ):
@@ -330,7 +324,7 @@ def _outputs(
                     for consumer in edge.wiring.consumers_of(task.subtask)
                 )
             ),
-            timeouts[str(result.id)],
+            result.buffer_timeout_ns,
             planned.pool,
             planned.overdraft_buffers,
         )

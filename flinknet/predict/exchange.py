@@ -69,13 +69,31 @@ BEHIND_WORTH_NOTING_NS = 5_000_000
 
 
 def recorded_network(manifest: RunManifest) -> NetworkConfig:
-    """The network settings of a run."""
+    """The network settings of a run; of a single edge, with the buffer timeout of its operator if
+    the manifest has one."""
     stated: Any = manifest.scenario.get("network")
     if isinstance(stated, dict) and set(stated) == {each.name for each in fields(NetworkConfig)}:
-        return NetworkConfig(**stated)
-    return network_config(
-        canonical({key: str(value) for key, value in manifest.flink_keys.items()})
-    )[0]
+        network = NetworkConfig(**stated)
+    else:
+        network = network_config(
+            canonical({key: str(value) for key, value in manifest.flink_keys.items()})
+        )[0]
+    timeout_ns = _job_edge(manifest).get("buffer_timeout_ns")
+    return network if timeout_ns is None else replace(network, buffer_timeout_ns=timeout_ns)
+
+
+def has_own_timeout(manifest: RunManifest) -> bool:
+    """Whether the operator of a single edge has a buffer timeout other than that of its job."""
+    timeout_ns = recorded_network(manifest).buffer_timeout_ns
+    return timeout_ns != recorded_network(replace(manifest, channels=())).buffer_timeout_ns
+
+
+def _job_edge(manifest: RunManifest) -> Mapping[str, Any]:
+    """The description, in the job of a manifest, of the only edge that its channels belong to;
+    empty without one."""
+    numbers = {each.edge for each in manifest.channels}
+    job: Any = manifest.scenario.get("job") or {}
+    return next((each for each in job.get("edges", ()) if numbers == {each["index"]}), {})
 
 
 def recorded_setting(manifest: RunManifest) -> Setting:
@@ -166,11 +184,9 @@ def load_exchange(
 def recorded_partitioner(manifest: RunManifest) -> str:
     """The partitioner of the edge of a manifest; where it is not stated, that of Flink's between
     stages of unlike parallelism."""
-    numbers = {each.edge for each in manifest.channels}
-    job: Any = manifest.scenario.get("job") or {}
-    for edge in job.get("edges", ()):
-        if numbers == {edge["index"]} and "partitioner" in edge:
-            return str(edge["partitioner"]).lower()
+    partitioner = _job_edge(manifest).get("partitioner")
+    if partitioner is not None:
+        return str(partitioner).lower()
     workload: Any = manifest.scenario.get("workload") or {}
     stated = workload.get("partitioner")
     return str(stated) if stated and not workload.get("relays") else "rebalance"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from flinknet.predict.exchange import is_max_rate
+from flinknet.options import effective_flink_keys
+from flinknet.predict.exchange import has_own_timeout, is_max_rate, recorded_network
 from flinknet.results import (
     ReplayAnswer,
     RunDetails,
@@ -103,7 +104,9 @@ def _described(run: RecordedRun, losses: tuple[TraceLoss, ...]) -> TraceDescript
     return TraceDescription(
         path=str(run.path),
         started_at=run.manifest.started_at,
-        config=run.manifest.flink_keys,
+        config=effective_flink_keys(recorded_network(run.manifest))
+        if has_own_timeout(run.manifest)
+        else run.manifest.flink_keys,
         is_max_rate=is_max_rate(run.manifest),
         events=events,
         channels=len(run.manifest.channels),

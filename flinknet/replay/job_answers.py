@@ -9,9 +9,9 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from flinknet.errors import ConfigError
-from flinknet.options import effective_flink_keys
-from flinknet.predict.exchange import recorded_setting
-from flinknet.predict.grid import Grid
+from flinknet.options import BUFFER_TIMEOUT, BUFFER_TIMEOUT_ENABLED, effective_flink_keys
+from flinknet.predict.exchange import has_own_timeout, is_max_rate, recorded_setting
+from flinknet.predict.grid import Grid, ascending
 from flinknet.predict.recorded import Setting
 from flinknet.results import (
     TAKEN_ALONE,
@@ -26,8 +26,10 @@ from flinknet.results import (
     ReplayAnswer,
     TradeOffPoint,
 )
+from flinknet.units import format_duration_ns
 
 from .advise.advice import choose
+from .advise.caveats import SET_BY_OPERATOR
 from .advise.job_graph import (
     JoinedEdge,
     joined_edges,
@@ -38,7 +40,7 @@ from .advise.job_graph import (
     received_per_s,
 )
 from .advise.targets import Target, between
-from .candidates import grids_for, settings_of, window_for
+from .candidates import grids_for, window_for
 from .job_rows import WHOLE_JOB, JobCandidate, JobPlan, JobRow, predict_jobs, with_timeouts
 from .observe.observed_run import ObservedRun
 from .outcome import Window
@@ -140,10 +142,13 @@ def _plan(
     runs = [each.run for each in joined]
     run = runs[0]
     grids = grids_for(runs, observed, grid)
-    candidates = [
-        JobCandidate(settings) for settings in zip(*map(settings_of, runs, grids), strict=True)
-    ]
     recorded = [recorded_setting(each.manifest) for each in runs]
+    asked = [
+        sorted(each.asked(own, is_max_rate=is_max_rate(run.manifest)), key=ascending)
+        for own, each in zip(recorded, grids, strict=True)
+    ]
+    rows = {tuple(recorded), *zip(*asked, strict=True)}
+    candidates = [JobCandidate(row) for row in sorted(rows, key=lambda row: [*map(ascending, row)])]
     names = tuple(each.name for each in joined)
     for each in edge_timeouts:
         candidates.append(with_timeouts(recorded, each.on(names)))
@@ -195,7 +200,9 @@ def refined_plans(plans: Sequence[JobPlan], answers: Sequence[JobAnswer]) -> lis
         if choice is None or choice.point is None or choice.next_longer_ns is None:
             continue
         settings = plan.candidates[choice.point].settings
-        (timeout_ns,) = {*answer.points[choice.point].timeouts_ns}
+        timeout_ns, *others = {*answer.points[choice.point].timeouts_ns}
+        if others:
+            continue
         steps_ns = between(timeout_ns, choice.next_longer_ns)
         more = [with_timeouts(settings, [each] * len(settings)) for each in steps_ns]
         more = [each for each in more if each not in plan.candidates]
@@ -257,6 +264,10 @@ def _answer(
     seen = _observed(plan, observed)
     recorded = next(each for each in points if each.total.is_recorded)
     total = by_key[plan.recorded, WHOLE_JOB]
+    own = [
+        name for name, run in zip(names, plan.edges, strict=True) if has_own_timeout(run.manifest)
+    ]
+    notes = [SET_BY_OPERATOR.format(", ".join(own))] if own else []
     error = ModelError(
         throughput=_relative(
             recorded.total.throughput_records_per_s, seen.throughput_records_per_s
@@ -265,6 +276,7 @@ def _answer(
         p99=_relative(recorded.total.latency_ns.p99, seen.latency_ns.p99),
         buffers_per_s=_relative(recorded.total.buffers_per_s, seen.buffers_per_s),
     )
+    choice = chosen(points, targets, error)
     return JobAnswer(
         path=str(plan.edges[0].path),
         edges=names,
@@ -277,21 +289,44 @@ def _answer(
         points=points,
         simulated_ns=sum(each.to_ns - each.from_ns for each in plan.windows),
         is_whole=plan.is_whole,
-        notes=(*not_to_the_end(plan.edges), *total.notes),
-        choice=chosen(points, targets, error),
+        notes=(*not_to_the_end(plan.edges), *notes, *total.notes),
+        choice=_set_by_operators(choice, points, recorded) if own else choice,
     )
+
+
+def _set_by_operators(
+    choice: Choice | None, points: Sequence[JobPoint], recorded: JobPoint
+) -> Choice | None:
+    """A choice in a job whose code sets buffer timeouts, which no key changes."""
+    if choice is None or choice.point is None:
+        return choice
+    keys = [
+        each
+        for each in choice.patch.splitlines()
+        if not each.startswith((BUFFER_TIMEOUT, BUFFER_TIMEOUT_ENABLED))
+    ]
+    timeouts_ns = points[choice.point].timeouts_ns
+    if timeouts_ns != recorded.timeouts_ns:
+        timeout = format_duration_ns(timeouts_ns[0])
+        keys.insert(
+            0, f'# in the code of the job, for each operator: set_buffer_timeout("{timeout}")'
+        )
+    return replace(choice, patch="\n".join(keys))
 
 
 def chosen(
     points: Sequence[JobPoint], targets: Sequence[Target], error: ModelError
 ) -> Choice | None:
     """The setting of a job that meets the targets, as `advise.advice.choose`; of those with the
-    same timeout on all edges, which one key sets. None without targets, or where the recorded
-    timeouts differ."""
-    places = [number for number, each in enumerate(points) if len({*each.timeouts_ns}) == 1]
-    totals = [points[place].total for place in places]
-    if not targets or not any(each.is_recorded for each in totals):
+    same timeout on all edges, and the recorded one. None without targets."""
+    if not targets:
         return None
+    places = [
+        number
+        for number, each in enumerate(points)
+        if each.total.is_recorded or len({*each.timeouts_ns}) == 1
+    ]
+    totals = [points[place].total for place in places]
     choice = choose(totals, targets, error)
     point, nearest = (
         None if each is None else places[each] for each in (choice.point, choice.nearest)

@@ -387,6 +387,9 @@ def _check_scenario(scenario: dict[str, Any]) -> None:
         parts = scenario["job"].get(name)
         if not isinstance(parts, list) or not all(isinstance(each, dict) for each in parts):
             raise TraceFormatError(f"scenario.job.{name} is not a list of JSON objects")
+        for timeout_ns in (each.get("buffer_timeout_ns", 0) for each in parts):
+            if not isinstance(timeout_ns, int) or timeout_ns < -1:
+                raise TraceFormatError(f"scenario.job: no buffer timeout: {_shortened(timeout_ns)}")
 
 
 def _is_plain_name(name: str) -> bool:

@@ -7,15 +7,18 @@ from typing import Any
 
 import pytest
 
-from flinknet.graph import load_program
+from flinknet.graph import StreamExecutionEnvironment, load_program
+from flinknet.predict.exchange import recorded_setting
 from flinknet.predict.grid import Grid
+from flinknet.replay.advise.targets import Target
 from flinknet.replay.pipeline import replay_runs
 from flinknet.replay.read import open_runs
 from flinknet.runtime.cluster.control_messages import SubmitJob
 from flinknet.trace.run import open_run
 from flinknet.trace.verify import verify_run
+from tests.edited_manifest import edit_manifest
 from tests.replay_documents import documents
-from tests.simulated_job import S
+from tests.simulated_job import MS, S
 from tests.traced_run import trace_job
 
 PROGRAM = Path(__file__).parents[2] / "bench" / "jobs" / "slow_last_stage.py"
@@ -43,3 +46,43 @@ def test_the_slow_last_stage_is_what_holds_the_job_up(spark: Any, tmp_path: Path
     assert (first["is_bottleneck"], last["is_bottleneck"]) == (False, True)
     assert [each["kind"] for each in last["diagnosis"]] == ["bottleneck"]
     assert "alignment" not in {each["kind"] for each in first["diagnosis"]}
+
+
+def in_steps(env: StreamExecutionEnvironment) -> None:
+    """Two edges with buffer timeouts of their own, neither of them that of the job."""
+    env.set_parallelism(2)
+    made = env.generate(rate="1k/s").set_buffer_timeout("5ms").rebalance()
+    made.map(as_it_is).set_buffer_timeout("20ms").rebalance().measure_latency()
+    env.execute("In steps")
+
+
+def as_it_is(record: tuple[int, bytes]) -> tuple[int, bytes]:
+    return record
+
+
+def without_timeouts(manifest: dict[str, Any]) -> None:
+    """As earlier releases wrote it."""
+    for edge in manifest["scenario"]["job"]["edges"]:
+        del edge["buffer_timeout_ns"]
+
+
+@pytest.mark.spark
+def test_the_buffer_timeout_of_each_operator_is_recorded(spark: Any, tmp_path: Path) -> None:
+    env = StreamExecutionEnvironment()
+    in_steps(env)
+    run = trace_job(tmp_path, env.get_stream_graph(), end_ns=S)
+    grid, target = Grid(buffer_timeouts_ns=[5 * MS]), Target.parse("p99<=15ms")
+    replay = replay_runs(spark, open_runs([run]), grid, targets=[target])
+    (job,) = replay.jobs
+    assert [each.timeouts_ns for each in job.points] == [(5 * MS, 5 * MS), (5 * MS, 20 * MS)]
+    assert job.points[1].total.is_recorded
+    for error in (job.model_error, replay.answers[0].model_error):
+        assert error.p50 == pytest.approx(0, abs=0.1)
+        assert error.p99 == pytest.approx(0, abs=0.1)
+    assert "set_buffer_timeout" in job.notes[0]
+    assert job.choice is not None
+    assert job.choice.patch.endswith('set_buffer_timeout("5ms")')
+
+    edit_manifest(run, without_timeouts)
+    settings = [recorded_setting(each.manifest).network for each in open_runs([run])]
+    assert [each.buffer_timeout_ns for each in settings] == [100 * MS] * 2

@@ -7,7 +7,7 @@ import numpy as np
 
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import TracePoint
-from flinknet.predict.exchange import recorded_network
+from flinknet.predict.exchange import has_own_timeout, recorded_network
 from flinknet.results import EdgeShare, Measured
 from flinknet.units import human_count, human_duration
 
@@ -35,6 +35,11 @@ NOT_SEALED = "not sealed: changes of manifest.json, or files of another run, are
 
 PRODUCERS_NAMED = 8
 
+SET_BY_OPERATOR = (
+    "the job's code sets the buffer timeout of {}: change it there (set_buffer_timeout);"
+    " execution.buffer-timeout.interval does not act on it"
+)
+
 STARVED_EXPLAINED_FROM = 0.05
 """Share of the channels' time without credit that is worth an explanation."""
 
@@ -59,6 +64,7 @@ def caveats(observed: ObservedRun, share: EdgeShare | None = None) -> tuple[str,
     found = [
         *run.notes,
         None if run.manifest.is_sealed else NOT_SEALED,
+        SET_BY_OPERATOR.format("this edge") if has_own_timeout(run.manifest) else None,
         _of_channels(run, share),
         _of_missing_producers(run),
         _of_barriers(run, rows),

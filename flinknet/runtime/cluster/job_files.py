@@ -237,6 +237,7 @@ def _job_document(
             "target": edge.target,
             "partitioner": edge.partitioner,
             "partition_type": edge.partition_type.label,
+            "buffer_timeout_ns": edge.edge.result.buffer_timeout_ns,
         }
         for edge in plan.edges
     ]
