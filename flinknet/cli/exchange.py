@@ -27,6 +27,14 @@ from flinknet.results import RunWarning
 DEFAULT_BLOCKING_RECORDS = 1_000_000
 """Of each producer: a duration would say how much is written to disk by how fast it goes."""
 
+_OF_BLOCKING = {
+    COMPRESSION_CODEC: "compression_codec",
+    "taskmanager.network.sort-shuffle.min-buffers": "sort_shuffle_min_buffers",
+    "taskmanager.network.sort-shuffle.min-parallelism": "sort_shuffle_min_parallelism",
+}
+"""Keys that act in blocking exchanges only, and their settings, which are the defaults in others:
+two configurations that differ in these alone are the same."""
+
 _TYPES = {
     "ALL_EXCHANGES_BLOCKING": BLOCKING,
     "ALL_EXCHANGES_PIPELINED": PIPELINED_BOUNDED,
@@ -67,7 +75,8 @@ def with_exchange(
     if "partition-type" not in given:
         workload = replace(workload, partition_type=partition_type_of(settings))
     if not workload.is_blocking:
-        return network, workload, _never_compressed(workload, settings)
+        usual = {name: getattr(NetworkConfig(), name) for name in _OF_BLOCKING.values()}
+        return replace(network, **usual), workload, _ignored(workload, settings)
     if workload.slow_consumers and any(
         each.delay_ns_per_record < 0 for each in workload.slow_consumers
     ):
@@ -91,14 +100,12 @@ def with_exchange(
     return network, workload, ()
 
 
-def _never_compressed(
-    workload: WorkloadConfig, settings: Mapping[str, str]
-) -> tuple[RunWarning, ...]:
-    ignored = [key for key in (COMPRESSION_CODEC, BATCH_SHUFFLE_COMPRESSION) if key in settings]
+def _ignored(workload: WorkloadConfig, settings: Mapping[str, str]) -> tuple[RunWarning, ...]:
+    ignored = [key for key in (*_OF_BLOCKING, BATCH_SHUFFLE_COMPRESSION) if key in settings]
     if not ignored:
         return ()
     text = (
-        f"{ignored[0]}: ignored by Flink and flinknet in {workload.partition_type} exchanges; only"
-        " --partition-type blocking is compressed"
+        f"{', '.join(ignored)}: ignored by Flink and flinknet in {workload.partition_type}"
+        " exchanges; only --partition-type blocking uses it"
     )
-    return (RunWarning("never-compressed", text),)
+    return (RunWarning("acts-in-blocking-exchanges", text),)

@@ -171,13 +171,19 @@ def trade_lines(settings: Sequence[Setting]) -> list[str]:
         ),
         measured[0],
     )
-    others = [each for each in measured if each is not base]
+    others = [each for each in measured if not _is_equal(each, base)]
     if len(others) > TRADES_SHOWN:
         others = _best(others)
     lines = [_trade_line(each, base) for each in others]
     if any(" … " in line for line in lines):
         lines.append("In brackets: the smallest and the largest change in a round.")
     return lines
+
+
+def _is_equal(setting: Setting, base: Setting) -> bool:
+    """Whether two settings differ in nothing that acts: what they show is chance, not a price."""
+    own, other = setting.results[0], base.results[0]
+    return (own.config, own.workload) == (other.config, other.workload)
 
 
 def _trade_line(setting: Setting, base: Setting) -> str:

@@ -31,7 +31,7 @@ _INVALID = frozenset((GIVEN_UP, RATE_NOT_REACHED, "trace-incomplete"))
 OF_SETTINGS = frozenset(
     (
         *("option-not-acted-on", "fixed-in-flink-2", "deprecated-key", "keys-left-out"),
-        *("never-compressed", "value-rounded", "no-total-size"),
+        *("acts-in-blocking-exchanges", "value-rounded", "no-total-size"),
     )
 )
 """Codes of what is known of the given settings before anything runs."""

@@ -91,6 +91,14 @@ def test_who_asks_a_streaming_exchange_to_compress_is_reported(
     assert "pipelined-bounded exchanges" not in flinknet("bench", "--no-trace").stdout
 
 
+def test_what_a_streaming_exchange_ignores_has_no_price(flinknet: Flinknet, run: Any) -> None:
+    result = flinknet("bench", "--no-trace", "-D", f"{CODEC}=NONE,ZSTD")
+    assert run.scenarios[0] == run.scenarios[1]
+    assert "instead of" not in result.stdout
+    result = flinknet("bench", "--no-trace", "--buffer-timeout", "1ms,5ms")
+    assert "instead of" in result.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
