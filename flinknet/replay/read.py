@@ -95,8 +95,15 @@ class RecordedRun:
 
     @property
     def counted_at(self) -> TracePoint:
-        """The point at which records count: the last one that was recorded."""
-        return TracePoint.SENT if self.manifest.is_from_between else TracePoint.CONSUMED
+        """The point at which records count: the last one that was recorded. Between processes, and
+        in a producer whose consumers are those of another run or of a Flink, that is the sending.
+        """
+        processes = {each.name for each in self.manifest.processes}
+        consumers = {each.consumer_process for each in self.manifest.channels}
+        is_seen = not consumers or bool(consumers & processes)
+        if self.manifest.is_from_between or not is_seen:
+            return TracePoint.SENT
+        return TracePoint.CONSUMED
 
 
 def result_of(run: RecordedRun) -> dict[str, Any]:

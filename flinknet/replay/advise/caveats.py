@@ -35,6 +35,11 @@ NOT_SEALED = "not sealed: changes of manifest.json, or files of another run, are
 
 PRODUCERS_NAMED = 8
 
+CONSUMERS_UNSEEN = (
+    "its consumers were not recorded, because they ran elsewhere: latency was not observed, what"
+    " consumers take for a record is assumed, and predicted latencies are those until they read it"
+)
+
 SET_BY_OPERATOR = (
     "the job's code sets the buffer timeout of {}: change it there (set_buffer_timeout);"
     " execution.buffer-timeout.interval does not act on it"
@@ -65,6 +70,7 @@ def caveats(observed: ObservedRun, share: EdgeShare | None = None) -> tuple[str,
         *run.notes,
         None if run.manifest.is_sealed else NOT_SEALED,
         SET_BY_OPERATOR.format("this edge") if has_own_timeout(run.manifest) else None,
+        CONSUMERS_UNSEEN if _is_half(run) else None,
         _of_channels(run, share),
         _of_missing_producers(run),
         _of_barriers(run, rows),
@@ -72,6 +78,11 @@ def caveats(observed: ObservedRun, share: EdgeShare | None = None) -> tuple[str,
         _of_credit(run, rows, measured),
     ]
     return tuple(each for each in found if each)
+
+
+def _is_half(run: RecordedRun) -> bool:
+    """Whether a run recorded its producers only, as `bench produce` does."""
+    return run.counted_at == TracePoint.SENT and not run.manifest.is_from_between
 
 
 def _of_channels(run: RecordedRun, share: EdgeShare | None) -> str | None:

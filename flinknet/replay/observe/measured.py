@@ -36,14 +36,14 @@ def measured_of(run: RecordedRun, rows: ObservedRows) -> Measured:
     duration_ns = max(run.to_ns, total.consumed_to_ns if total else 0) - run.from_ns
     records = total.count if total else 0
     value_bytes = round(total.payload_bytes - OVERHEAD_BYTES * records) if total else 0
-    if run.manifest.is_from_between:
+    if run.counted_at == TracePoint.SENT:
         records = sum(row.records for row in rows.throughput)
         payload_bytes = sum(row.payload_bytes for row in rows.throughput)
         value_bytes = payload_bytes - OVERHEAD_BYTES * records
     sent = [row for row in rows.messages if row.point == TracePoint.SENT]
     responses = [row for row in sent if row.kind == MessageKind.BUFFER_RESPONSE]
     data = [row for row in responses if row.data_type in IS_BUFFER]
-    counted_at = TracePoint.RECEIVED if run.manifest.is_from_between else TracePoint.SENT
+    counted_at = TracePoint.RECEIVED if run.counted_at == TracePoint.SENT else TracePoint.SENT
     credit = [
         row
         for row in rows.messages
