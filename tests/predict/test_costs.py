@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from flinknet.predict.fit.costs import split_cost
+from flinknet.predict.fit.costs import fit_costs, split_cost
+from flinknet.predict.fit.window_rows import ExchangeRows
 
 
 def test_messages_of_many_sizes_tell_the_fixed_cost_from_that_of_a_record() -> None:
@@ -38,3 +39,30 @@ def test_messages_of_one_size_keep_the_assumed_fixed_cost_and_their_total() -> N
 def test_the_assumed_cost_is_never_more_than_the_whole() -> None:
     records = np.full(100, 300)
     assert split_cost(np.full(100, 4_000.0), records, 10_000.0)[:2] == (4_000, 0)
+
+
+def buffers(at_ns: np.ndarray, channel: np.ndarray) -> dict[str, np.ndarray]:
+    """Buffers of 100 records on two channels."""
+    number = np.arange(len(at_ns)) // 2
+    return {
+        "at_ns": at_ns,
+        "channel": channel,
+        "sequence_number": number,
+        "payload_bytes": np.full(len(at_ns), 1_000),
+        "records": np.full(len(at_ns), 100),
+    }
+
+
+def test_a_record_does_not_take_the_time_of_buffers_from_the_same_process() -> None:
+    """A consumer of two channels, one of them within its TaskManager, is busy all the time."""
+    count, buffer_ns = 200, 1_000_000
+    channel = np.arange(count) % 2
+    remote = channel == 1
+    consumed = buffers(np.arange(1, count + 1) * buffer_ns, channel)
+    sent = {name: values[remote] for name, values in consumed.items()}
+    sent["at_ns"] = np.zeros(remote.sum(), np.int64)
+    received = sent | {"at_ns": np.ones(remote.sum(), np.int64)}
+    none = {name: values[:0] for name, values in consumed.items()}
+    rows = ExchangeRows(sent, received, consumed, none, none, none)
+    (per_record_ns,) = fit_costs(rows, {0: 0, 1: 0}, 1, None).costs.consume_ns_per_record
+    assert per_record_ns == pytest.approx(buffer_ns / 100, rel=0.02)

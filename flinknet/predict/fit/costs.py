@@ -219,15 +219,15 @@ def _fit_consumers(
     records = rows.consumed["records"][consumed_at].astype(np.int64)
     channel = rows.consumed["channel"][consumed_at]
     consumer = np.array([consumer_of.get(each, -1) for each in channel.tolist()], dtype=np.int64)
+    done_before_ns = _done_before_ns(rows.consumed, consumer_of)[consumed_at]
     fixed: list[float] = []
     per_record = [ASSUMED_CONSUME_NS_PER_RECORD] * consumers
     for index in range(consumers):
         own = np.flatnonzero((consumer == index) & (records > 0))
         if len(own) < SAMPLES_MIN:
             continue
-        own = own[np.argsort(done_ns[own], kind="stable")]
-        before_ns = np.r_[np.iinfo(np.int64).min, done_ns[own][:-1]]
-        service_ns = (done_ns[own] - np.maximum(arrived_ns[own], before_ns)).astype(np.float64)
+        began_ns = np.maximum(arrived_ns[own], done_before_ns[own])
+        service_ns = (done_ns[own] - began_ns).astype(np.float64)
         message_ns, per_record[index], is_known = split_cost(
             service_ns, records[own], TYPICAL_COSTS.receive_ns_per_message
         )
@@ -241,6 +241,19 @@ def _fit_consumers(
     return float(np.median(fixed)) if fixed else TYPICAL_COSTS.receive_ns_per_message, tuple(
         per_record
     )
+
+
+def _done_before_ns(consumed: EventColumns, consumer_of: Mapping[int, int]) -> IntArray:
+    """When the consumer of each buffer was done with the one before it, on whichever of its
+    channels, within a process or not."""
+    channels = consumed["channel"].tolist()
+    consumer = np.array([consumer_of.get(each, -1) for each in channels], np.int64)
+    order = np.lexsort((consumed["at_ns"], consumer))
+    before_ns = np.r_[np.iinfo(np.int64).min, consumed["at_ns"][order][:-1]]
+    before_ns[1:][np.diff(consumer[order]) != 0] = np.iinfo(np.int64).min
+    found = np.empty(len(order), np.int64)
+    found[order] = before_ns[: len(order)]
+    return found
 
 
 def _median(values: npt.NDArray[np.int64], otherwise: float) -> float:
