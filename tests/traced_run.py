@@ -48,7 +48,7 @@ def trace_job(
     for index in range(task_managers):
         master.register(index, now_ns=0)
     (deployment,) = master.deployments
-    measurements = Measurements()
+    measurements = Measurements(deployed_ns=START_NS, measured_from_ns=START_NS)
     measurements.deploy(deployment.plan, deployment.tasks)
     processes, recorders = _recorders(directory, task_managers)
     cluster = JobCluster(deployment.plan, execution_graph.job, costs, probes=recorders, **options)
@@ -58,7 +58,7 @@ def trace_job(
         recorder.close()
     submission = submission or SubmitJob("", "", (), {}, True, None, 0, 1)
     ended_ns = cluster.now_ns if for_ns is None else START_NS + for_ns
-    instants = Instants("now", START_NS, START_NS, ended_ns)
+    instants = Instants("now", START_NS, ended_ns)
     save_manifest(directory, submission, master, measurements, [], instants)
     replace(RunManifest.load(directory), processes=processes).save(directory)
     return directory

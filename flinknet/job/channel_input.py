@@ -56,6 +56,10 @@ class ChannelInput:
     Attributes:
         edge: index of the edge.
         records: records read so far.
+        measured_records: of these, the records read in the measured part.
+        waiting_since_ns: when the first of them was due, if that was before the measured part, at
+            whose start it waited in a buffer; else the start of the measured part.
+        last_due_ns, last_read_ns: when the last record was due, and when it was read.
 
     Args:
         channel: number of the channel within the input.
@@ -63,6 +67,7 @@ class ChannelInput:
         has_event_time: timestamps of the records are event time in ms, not due instants.
         due_epoch_ns: instant that is event time 0, if event time is when a record was due; else
             None.
+        measured_from_ns: start of the measured part.
     """
 
     def __init__(
@@ -76,9 +81,14 @@ class ChannelInput:
         *,
         has_event_time: bool = False,
         due_epoch_ns: int | None = None,
+        measured_from_ns: int = 0,
     ) -> None:
         self.edge = edge
         self.records = 0
+        self.measured_records = 0
+        self.waiting_since_ns = measured_from_ns
+        self.last_due_ns = 0
+        self.last_read_ns = 0
         self.received_records = 0
         self.first_record_ns = -1
         self.last_record_ns = -1
@@ -88,6 +98,7 @@ class ChannelInput:
         self._source = valve, channel
         self._has_event_time = has_event_time
         self._due_epoch_ns = due_epoch_ns
+        self._measured_from_ns = measured_from_ns
 
     def receive(self, runs: Sequence[RecordRun], *, now_ns: int) -> int:
         """Split a buffer's elements into batches; their arrays may share its memory."""
@@ -107,7 +118,14 @@ class ChannelInput:
                 self.first_record_ns = _instant(instants[0])
             self.last_record_ns = _instant(instants[-1])
             self.received_records += len(instants)
-        self.records += self.received_records
+        if self.received_records:
+            self.records += self.received_records
+            self.last_due_ns = max(self.last_due_ns, self.last_record_ns)
+            self.last_read_ns = now_ns
+            if now_ns >= self._measured_from_ns:
+                self.measured_records += self.received_records
+                if 0 <= self.first_record_ns < self.waiting_since_ns:
+                    self.waiting_since_ns = self.first_record_ns
         return now_ns
 
     def _due(self, timestamps: Instants) -> Instants:

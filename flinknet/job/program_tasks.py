@@ -205,7 +205,7 @@ class _ProgramTask:
         }
         network_input = None
         if gates:
-            network_input = self._network_input(gates, spills, has_arrays)
+            network_input = self._network_input(gates, spills, has_arrays, measured[0])
         runner = ChainRunner(
             descriptor.name,
             chain,
@@ -337,6 +337,7 @@ class _ProgramTask:
         gates: Sequence[SingleInputGate],
         spills: SpillStore | None,
         has_arrays: bool,
+        measured_from_ns: int,
     ) -> ElementInput:
         gate = input_of(gates)
         receivers: list[ChannelInput] = []
@@ -344,7 +345,7 @@ class _ProgramTask:
         for target, count in self._channels_of_inputs().items():
             known[target] = StatusWatermarkValve(count), iter(range(count))
         for described in self._descriptor.inputs:
-            receivers += self._channel_inputs(described, known, has_arrays)
+            receivers += self._channel_inputs(described, known, has_arrays, measured_from_ns)
         return ElementInput(
             gate,
             tuple(receivers),
@@ -372,6 +373,7 @@ class _ProgramTask:
         described: InputGateDeploymentDescriptor,
         valves: Mapping[tuple[str, int], tuple[StatusWatermarkValve, Iterator[int]]],
         has_arrays: bool,
+        measured_from_ns: int,
     ) -> list[ChannelInput]:
         coming = self._coming(described)
         edge = self._edge_of[coming.edge_id]
@@ -383,6 +385,7 @@ class _ProgramTask:
                 *(next(numbers), valve),
                 has_event_time=edge.source.has_event_time,
                 due_epoch_ns=None if edge.source.has_own_time else self._epoch_ns,
+                measured_from_ns=measured_from_ns,
             )
             for _ in described.channels
         ]

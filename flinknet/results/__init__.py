@@ -21,7 +21,7 @@ JSON.
                 here imports
 """
 
-from .bottleneck import Bottleneck, Cause, Remedy
+from .bottleneck import NEAR_FROM, PRESSED_FROM, UNPRESSED, Bottleneck, Cause, Remedy
 from .buffering import (
     Buffering,
     ChannelLevels,
@@ -115,11 +115,14 @@ __all__ = [
     "DISTURBED_BY_STRANGERS",
     "ERROR_TO_BET_ON",
     "MACHINE_DELAYED",
+    "NEAR_FROM",
     "OF_SETTINGS",
     "P99_DISTURBED",
+    "PRESSED_FROM",
     "STOOD_STILL",
     "STRANGERS",
     "TAKEN_ALONE",
+    "UNPRESSED",
     "Advice",
     "BacklogSummary",
     "BlockingExchange",

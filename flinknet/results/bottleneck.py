@@ -5,6 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+PRESSED_FROM = 0.1
+"""A task that waits for its output for this share of its time is pressed; Flink's web page calls
+less than that no back pressure."""
+
+NEAR_FROM = 0.8
+"""A task that is busy for this share of its time is a verdict although no task waits for it yet."""
+
+UNPRESSED = "though no task waits for its output"
+
 
 class Cause(StrEnum):
     """Why a job goes no faster, or its records come late."""

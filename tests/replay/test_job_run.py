@@ -1,4 +1,4 @@
-"""A job from its program to the answer of a replay: the edge that holds it up is named."""
+"""From a run to its answer: the limit of a job, timeouts of operators, a run of producers alone."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from flinknet.config import Scenario, WorkloadConfig
 from flinknet.graph import StreamExecutionEnvironment, load_program
 from flinknet.predict.exchange import recorded_setting
 from flinknet.predict.grid import Grid
@@ -19,7 +20,7 @@ from flinknet.trace.verify import verify_run
 from tests.edited_manifest import edit_manifest
 from tests.replay_documents import documents
 from tests.simulated_job import MS, S
-from tests.traced_run import trace_job
+from tests.traced_run import trace_job, trace_load
 
 PROGRAM = Path(__file__).parents[2] / "bench" / "jobs" / "slow_last_stage.py"
 SETTINGS = {"taskmanager.memory.segment-size": "4kb"}
@@ -86,3 +87,24 @@ def test_the_buffer_timeout_of_each_operator_is_recorded(spark: Any, tmp_path: P
     edit_manifest(run, without_timeouts)
     settings = [recorded_setting(each.manifest).network for each in open_runs([run])]
     assert [each.buffer_timeout_ns for each in settings] == [100 * MS] * 2
+
+
+@pytest.mark.spark
+def test_a_run_that_recorded_its_producers_alone_is_observed_where_it_sent(
+    spark: Any, tmp_path: Path
+) -> None:
+    """As `bench produce` does: its consumers are those of another run, or of a Flink."""
+    workload = WorkloadConfig(records=1000, rate_per_s=1000, duration_ns=None, warmup_ns=0)
+    run = trace_load(tmp_path, Scenario(workload=workload))
+
+    def without_consumers(manifest: dict[str, Any]) -> None:
+        manifest["processes"] = [each for each in manifest["processes"] if each["name"] == "tm-0"]
+
+    edit_manifest(run, without_consumers)
+    (run / "tm-1.fnt").unlink()
+    (answer,) = replay_runs(spark, open_runs([run]), Grid(buffer_timeouts_ns=[MS])).answers
+    assert answer.observed.records == 1000
+    assert answer.observed.latency_ns.count == 0
+    assert answer.model_error.throughput == pytest.approx(0, abs=0.02)
+    assert answer.model_error.buffers_per_s == pytest.approx(0, abs=0.2)
+    assert answer.remarks[0].startswith("its consumers were not recorded")

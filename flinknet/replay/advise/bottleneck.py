@@ -8,15 +8,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from statistics import fmean, median
 
-from flinknet.results import Bottleneck, Cause, Remedy, TaskMetrics, VertexMetrics
+from flinknet.results import (
+    NEAR_FROM,
+    PRESSED_FROM,
+    UNPRESSED,
+    Bottleneck,
+    Cause,
+    Remedy,
+    TaskMetrics,
+    VertexMetrics,
+)
 
 from ..ledger import Ledger, named
 from ..verdict.saturated import slow_tasks
 from .task_use import EdgeUse, JobUse, Pair
-
-PRESSED_FROM = 0.1
-"""A task that waits for its output for so much of its time is pressed; below that Flink's own page
-calls its back pressure none."""
 
 PASSES_ON_FROM = 0.5
 """A task that waits for its output for this much of the time in which it has input is not what its
@@ -44,13 +49,8 @@ MAIN_SHARE = 0.4
 LOADED_FROM = 0.9
 """A task, or an event loop, that is busy for so much of its time has nothing left."""
 
-NEAR_FROM = 0.8
-"""A task that is busy for so much of its time is a verdict although nobody waits for it yet."""
-
 LACKED_FROM = 0.1
 """A TaskManager that wants a processor in vain for so much of its time reads late."""
-
-UNPRESSED = "though no task waits for its output"
 
 
 def bottleneck_of(job: JobUse) -> Bottleneck:

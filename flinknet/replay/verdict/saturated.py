@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
-from flinknet.results import Bottleneck, Cause, Remedy, TaskMetrics
+from flinknet.results import PRESSED_FROM, Bottleneck, Cause, Remedy, TaskMetrics
 from flinknet.units import human_duration
 
 from ..ledger import CheckpointCounts, Ledger, Link, named, working
@@ -23,9 +23,6 @@ queue in half-empty buffers, and the last of the buffers is filled much later.""
 
 LOADED_FROM = 0.85
 """Busy share from which a task is saturated if its producers wait for it."""
-
-PRESSED_FROM = 0.1
-"""Back-pressured share from which producers wait; below it Flink's web interface shows OK."""
 
 HELD_FROM = 0.5
 """Back-pressured share from which a task is held up although nothing behind it is busy."""

@@ -90,7 +90,6 @@ class Instants:
 
     started_at: str
     deployed_ns: int | None
-    measured_from_ns: int
     ended_ns: int | None
 
 
@@ -107,9 +106,7 @@ def save_manifest(
     Raises: TraceError.
     """
     config = master.graph.job.config
-    ended_ns, measured_from_ns = instants.ended_ns, instants.measured_from_ns
-    if ended_ns is not None and ended_ns <= measured_from_ns:  # within its warm-up: all of it
-        measured_from_ns = min(instants.deployed_ns or ended_ns, ended_ns)
+    from_ns, to_ns = measurements.measured_part(instants.ended_ns)
     manifest_of(
         {
             "network": Scenario(network=config.network).to_dict()["network"],  # without secrets
@@ -124,8 +121,8 @@ def save_manifest(
         seed=submission.seed,
         host=environment(),
         started_at=instants.started_at,
-        measured_from_ns=measured_from_ns,
-        measured_to_ns=None if ended_ns is None else max(ended_ns, measured_from_ns + 1),
+        measured_from_ns=from_ns,
+        measured_to_ns=None if to_ns is None else max(to_ns, from_ns + 1),
     ).save(run_dir)
 
 
@@ -147,7 +144,7 @@ def result_of(
     edges = () if plan is None else measurements.edges(plan)
     deployed_ns, ended_ns = instants.deployed_ns, instants.ended_ns
     has_run = deployed_ns is not None and ended_ns is not None
-    measured_ns = (ended_ns or 0) - instants.measured_from_ns
+    measured_ns = (ended_ns or 0) - measurements.measured_from_ns
     return JobResult(
         job_id=run,
         name=master.graph.job.name,
@@ -175,17 +172,20 @@ def result_of(
         checkpoints=checkpoints,
         latency_markers=None if plan is None else measurements.latency_markers(plan),
         limited_by=limited_by(vertices, edges) if measured_ns > 0 else "",
-        warnings=(*warnings, *_warnings(master.state, plan, measured_ns, has_run)),
+        warnings=(*warnings, *_warnings(master.state, measurements, ended_ns, has_run)),
         trace=trace,
     )
 
 
 def _warnings(
-    state: JobState, plan: PhysicalPlan | None, measured_ns: int, has_run: bool
+    state: JobState, measurements: Measurements, ended_ns: int | None, has_run: bool
 ) -> Iterator[RunWarning]:
     """Warnings about the result."""
-    if has_run and measured_ns <= 0 and state is not JobState.FAILED:
-        text = "the job ended during its warm-up, so rates include it; use a shorter --warmup"
+    plan = measurements.plan
+    if has_run and measurements.ended_in_warm_up(ended_ns) and state is not JobState.FAILED:
+        is_over = (ended_ns or 0) <= measurements.measured_from_ns
+        who = "the job" if is_over else "the job's sources"
+        text = f"{who} ended during its warm-up, so rates include it; use a shorter --warmup"
         yield RunWarning("no-measured-part", text)
     if plan is None:
         return

@@ -11,6 +11,9 @@ from flinknet.graph.physical_plan import PhysicalPlan
 from flinknet.histogram import LogLinearHistogram
 from flinknet.job import TaskDeploymentDescriptor
 from flinknet.results import (
+    NEAR_FROM,
+    PRESSED_FROM,
+    UNPRESSED,
     EdgeMeasured,
     LatencyMarkersMeasured,
     LatencySummary,
@@ -18,11 +21,12 @@ from flinknet.results import (
     TaskMeasured,
     VertexMeasured,
 )
+from flinknet.units import human_duration
 
 from .collected import Collected, backlog_of
 from .marked_latency import markers_measured
-from .reports import Statistics
-from .vertex_times import first_deployed_ns, times_of
+from .reports import ReadChannel, Statistics
+from .vertex_times import finished_ns, first_deployed_ns, times_of
 
 TIMES = ("accumulateBusyTimeMs", "accumulateIdleTimeMs", "accumulateBackPressuredTimeMs")
 SHARES_NOW = ("busyTimeMsPerSecond", "idleTimeMsPerSecond", "backPressuredTimeMsPerSecond")
@@ -30,8 +34,12 @@ SHARES_NOW = ("busyTimeMsPerSecond", "idleTimeMsPerSecond", "backPressuredTimeMs
 Shares = tuple[float | None, float | None, float | None]
 """Busy, idle, back-pressured."""
 
-PRESSED_SHARE = 0.1
-"""A vertex that is back-pressured for this share of its time is limited by those downstream."""
+OVERTIME_SHARE = 0.2
+"""A job that goes on for this share of its time after its sources have ended is not limited by
+them."""
+
+BUSY_SHARE = 0.5
+"""A task that is busy for a larger share of its time is what such a job waits for."""
 
 NEGLIGIBLE_SHARE = 0.01
 """A smaller back-pressured share of a vertex is not mentioned."""
@@ -43,41 +51,22 @@ UNKNOWN_SHARES: Shares = (None, None, None)
 
 
 @dataclass(slots=True)
-class _Flow:
-    """Records and bytes of an edge at the start and the end of the measured part."""
-
-    first: tuple[int, int, int] | None = None  # at_ns, records, bytes
-    last: tuple[int, int, int] | None = None
-
-    def add(self, at_ns: int, records: int, size_bytes: int) -> None:
-        if self.first is None:
-            self.first = (at_ns, records, size_bytes)
-        if self.last is None or records != self.last[1]:
-            self.last = (at_ns, records, size_bytes)
-
-    def per_s(self, at: int) -> float | None:
-        """Records (1) or bytes (2) per second."""
-        if self.first is None or self.last is None or self.last[0] <= self.first[0]:
-            return None
-        return (self.last[at] - self.first[at]) / (self.last[0] - self.first[0]) * 1e9
-
-
-@dataclass(slots=True)
 class Measurements(Collected):
     """Everything that has been measured of a job so far.
 
     Attributes:
-        deployed_ns: when the first tasks were deployed; `start_ns`: when generated records begin.
+        deployed_ns: when the first tasks were deployed; `start_ns`: when generated records begin;
+            `end_ns`: when they end, None if they do not.
         plan: the latest placement of all tasks.
     """
 
     deployed_ns: int = 0
     start_ns: int = 0
     measured_from_ns: int = 0
+    end_ns: int | None = None
     plan: PhysicalPlan | None = None
     _times_before: dict[ExecutionAttemptID, tuple[float, ...]] = field(default_factory=dict)
-    _flows: dict[int, _Flow] = field(default_factory=dict)
-    _whole: dict[int, _Flow] = field(default_factory=dict)
+    _early: set[int] = field(default_factory=set)  # edges with records before start_ns
     _edge_of: dict[int, int] = field(default_factory=dict)
 
     def deploy(self, plan: PhysicalPlan, tasks: Iterable[TaskDeploymentDescriptor]) -> None:
@@ -88,20 +77,45 @@ class Measurements(Collected):
     def add(self, task_manager: int, statistics: Statistics) -> None:
         """Add the statistics of a TaskManager."""
         Collected.add(self, task_manager, statistics)
-        edges = {self._edge_of[each.channel] for each in statistics.read}
-        for edge in edges:
+        if statistics.at_ns <= self.start_ns:
             # text and collections do not wait for the start of generated records
-            is_early = statistics.at_ns <= self.start_ns
-            began_ns = self.deployed_ns if is_early else self.start_ns
-            whole = self._whole.setdefault(edge, _Flow((began_ns, 0, 0)))
-            whole.add(statistics.at_ns, *self._totals(edge))
+            self._early.update(self._edge_of[each.channel] for each in statistics.read)
         if statistics.at_ns >= self.measured_from_ns:
             for each in statistics.tasks:
                 if each.metrics:
                     self._times_before.setdefault(each.attempt_id, _times(each.metrics))
-            for edge in edges:
-                flow = self._flows.setdefault(edge, _Flow())
-                flow.add(statistics.at_ns, *self._totals(edge))
+
+    def ended_in_warm_up(self, ended_ns: int | None) -> bool:
+        """Whether the job, or all of its sources, ended before the measured part began."""
+        made_ns = self._made_ns()
+        known = [each for each in (ended_ns, made_ns) if each is not None]
+        return bool(known) and min(known) <= self.measured_from_ns
+
+    def measured_part(self, ended_ns: int | None) -> tuple[int, int | None]:
+        """Start and end of the part of the job whose records count, by the instants at which they
+        were due: from the end of the warm-up to the end of generated records, or of the job if
+        there are later ones. All of the job if it, or its sources, ended in the warm-up.
+
+        Args:
+            ended_ns: None while the job runs.
+        """
+        from_ns, to_ns = self.measured_from_ns, ended_ns
+        if ended_ns is None:
+            return from_ns, None
+        if self.ended_in_warm_up(ended_ns):
+            return min(self.deployed_ns, ended_ns), ended_ns
+        last_due_ns = max((each.last_due_ns for each in self.read.values()), default=0)
+        if self.end_ns is not None and last_due_ns < self.end_ns:
+            to_ns = min(self.end_ns, ended_ns)
+        return from_ns, to_ns
+
+    def _made_ns(self) -> int | None:
+        """When the sources had finished; None while one of them runs."""
+        if self.plan is None:
+            return None
+        return finished_ns(
+            each.vertex for each in self.plan.vertices if not self.plan.inputs_of(each.index)
+        )
 
     def records_in(self, plan: PhysicalPlan, vertex: int) -> int:
         """Number of records that a vertex has read."""
@@ -109,8 +123,7 @@ class Measurements(Collected):
 
     def records_in_per_s(self, plan: PhysicalPlan, vertex: int) -> float:
         """Records per second that a vertex reads, over the measured part so far."""
-        flows = (self._flows.get(edge.index) for edge in plan.inputs_of(vertex))
-        return sum((flow.per_s(1) or 0.0) for flow in flows if flow is not None)
+        return sum(self._per_s(edge.index) or 0.0 for edge in plan.inputs_of(vertex))
 
     def records_out(self, plan: PhysicalPlan, vertex: int) -> int:
         """Number of records that all attempts of a vertex have emitted."""
@@ -206,9 +219,7 @@ class Measurements(Collected):
         edge = plan.edges[index]
         own = {channel for channel, at in self._edge_of.items() if at == index}
         records, size_bytes = self._totals(index)
-        flow = self._flows.get(index, _Flow())
-        if flow.per_s(1) is None:
-            flow = self._whole.get(index, flow)
+        per_s = self._per_s(index)
         reports = self.reports.values()
         sent = [each for report in reports for each in report.producer_channels]
         sent = [each for each in sent if each.channel in own]
@@ -222,16 +233,39 @@ class Measurements(Collected):
             plan.traffic(edge).local_channels,
             records,
             size_bytes,
-            flow.per_s(1),
-            flow.per_s(2),
+            per_s,
+            None if per_s is None else per_s * size_bytes / max(records, 1),
             sum(each.buffers for each in sent),
             backlog_of(sent),
             sum(each.starved_ns for each in written) if written else None,
         )
 
+    def _channels(self, edge: int) -> list[ReadChannel]:
+        return [each for channel, each in self.read.items() if self._edge_of[channel] == edge]
+
     def _totals(self, edge: int) -> tuple[int, int]:
-        own = [each for channel, each in self.read.items() if self._edge_of[channel] == edge]
+        own = self._channels(edge)
         return sum(each.records for each in own), sum(each.size_bytes for each in own)
+
+    def _per_s(self, edge: int) -> float | None:
+        """Records per second of an edge in the measured part, or in all of the job if none was read
+        in it. Records that waited in a buffer when it began were due earlier: each channel counts
+        from then on, to the end of generated records, or until the last was read if that takes
+        longer.
+        """
+        own = self._channels(edge)
+        last_ns = max((each.last_read_ns for each in own), default=0)
+        if not any(each.measured_records for each in own):
+            length_ns = last_ns - (self.deployed_ns if edge in self._early else self.start_ns)
+            return sum(each.records for each in own) / length_ns * 1e9 if length_ns > 0 else None
+        made_ns = self._made_ns() or last_ns
+        if self.end_ns is not None:
+            made_ns = min(made_ns, self.end_ns)
+        reading_ns = last_ns - self.measured_from_ns
+        return sum(
+            each.measured_records / max(made_ns - each.waiting_since_ns, reading_ns, 1) * 1e9
+            for each in own
+        )
 
 
 def prior_attempts(subtask: ExecutionVertex) -> tuple[PriorAttempt, ...]:
@@ -251,14 +285,13 @@ def prior_attempts(subtask: ExecutionVertex) -> tuple[PriorAttempt, ...]:
 def limited_by(vertices: Sequence[VertexMeasured], edges: Sequence[EdgeMeasured]) -> str:
     """What limited the job, by the times of its tasks: among the back-pressured vertices and all
     downstream of them, the one with the busiest task, not counting its own back-pressured time.
-    Empty if nothing is known.
+    Where none is back-pressured, the busiest of all if it has hardly any time left, or if the job
+    went on after its sources had ended; else the sources. Empty if nothing is known.
     """
-    pressed = {each.name for each in vertices if _most_pressed(each) >= PRESSED_SHARE}
-    if not pressed:
-        if all(each.busy is None for each in vertices):
-            return ""
-        return "its sources: no task waited for its output for a tenth of its time or more."
-    behind = _downstream(pressed, edges)
+    if all(each.busy is None for each in vertices):
+        return ""
+    pressed = {each.name for each in vertices if _most_pressed(each) >= PRESSED_FROM}
+    behind = _downstream(pressed, edges) if pressed else {each.name for each in vertices}
     slowest = max(
         (each for each in reversed(vertices) if each.name in behind),
         key=lambda each: max(_own_work(task) for task in _tasks_of(each)),
@@ -267,12 +300,31 @@ def limited_by(vertices: Sequence[VertexMeasured], edges: Sequence[EdgeMeasured]
     inputs = [each for each in edges if each.target == slowest.name]
     edge = max(inputs, key=lambda each: waits[each.source], default=None)
     said = _busy_text(slowest)
+    if not pressed:
+        share = max(_own_work(task) for task in _tasks_of(slowest))
+        overtime_ns = _overtime_ns(vertices, edges)
+        if share >= (BUSY_SHARE if overtime_ns else NEAR_FROM):
+            over = f", {human_duration(overtime_ns)} of it after the sources had ended"
+            return f"{said}{over if overtime_ns else ''}, {UNPRESSED}."
+        next_one = f"; the next limit is {said}" if share >= BUSY_SHARE else ""
+        return f"its sources: no task waited for its output for a tenth of its time{next_one}."
     if edge is None or waits[edge.source] < NEGLIGIBLE_SHARE:
         return f"{said}."
     return (
         f"{said}, and {edge.source} waits {waits[edge.source]:.0%} of the time for its output"
         f" (edge {edge.index})."
     )
+
+
+def _overtime_ns(vertices: Sequence[VertexMeasured], edges: Sequence[EdgeMeasured]) -> int:
+    """For how long the job went on after its sources had ended; 0 if that is not worth a word."""
+    targets = {each.target for each in edges}
+    known = [(each.name, each.times.finished_ns) for each in vertices if each.times is not None]
+    ends = {name: finished_ns for name, finished_ns in known if finished_ns is not None}
+    sources = [finished_ns for name, finished_ns in ends.items() if name not in targets]
+    last_ns = max(ends.values(), default=0)
+    overtime_ns = last_ns - max(sources, default=last_ns)
+    return overtime_ns if overtime_ns >= OVERTIME_SHARE * last_ns else 0
 
 
 def _tasks_of(vertex: VertexMeasured) -> Sequence[TaskMeasured | VertexMeasured]:

@@ -16,11 +16,17 @@ Metrics = dict[str, bool | int | float]
 
 @dataclass(frozen=True, slots=True)
 class ReadChannel:
-    """Totals of a channel at its consumer: records and bytes taken so far."""
+    """Totals of a channel at its consumer: records and bytes taken so far; the rest, of programs,
+    is that of `ChannelInput`.
+    """
 
     channel: int
     records: int
     size_bytes: int
+    measured_records: int = 0
+    waiting_since_ns: int = 0
+    last_due_ns: int = 0
+    last_read_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)

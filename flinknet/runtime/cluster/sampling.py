@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from flinknet.core.buffers import NetworkBufferPool
 from flinknet.histogram import LogLinearHistogram
+from flinknet.job.channel_input import ChannelInput
 from flinknet.job.metrics import memory_metrics
 from flinknet.results import FillSample, Strangers
 from flinknet.trace.statistics import EventStatistics
@@ -110,7 +112,16 @@ def _read(running: RunningTask) -> Iterable[ReadChannel]:
     sizes = network_input.checkpoints.read_bytes
     for channel, receiver in zip(gate.channels, running.task.receivers, strict=True):
         size_bytes = sizes[channel.index_in_input]
-        yield ReadChannel(channel.index, receiver.records, size_bytes)
+        found = ReadChannel(channel.index, receiver.records, size_bytes)
+        if isinstance(receiver, ChannelInput):
+            found = replace(
+                found,
+                measured_records=receiver.measured_records,
+                waiting_since_ns=receiver.waiting_since_ns,
+                last_due_ns=receiver.last_due_ns,
+                last_read_ns=receiver.last_read_ns,
+            )
+        yield found
 
 
 def report_of(statistics: EventStatistics, strangers: Strangers, trace_error: str | None) -> Report:

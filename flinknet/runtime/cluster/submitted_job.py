@@ -253,6 +253,7 @@ class SubmittedJob:
         self._measurements.deployed_ns = now_ns
         self._measurements.start_ns = start_ns
         self._measurements.measured_from_ns = measured_from_ns
+        self._measurements.end_ns = end_ns
         graph = self._submission.graph
         config = graph.job.config
         if config.checkpoint_interval_ns is not None and deployment.plan.stages == 1:
@@ -350,7 +351,6 @@ class SubmittedJob:
         return Instants(
             self._started_at,
             self._first_deployed_ns,
-            self._measurements.measured_from_ns,
             self._ended_ns,
         )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from flinknet.graph.execution import ExecutionState
 from flinknet.graph.execution_graph import ExecutionGraph, ExecutionJobVertex
 from flinknet.results import VertexTimes
@@ -18,16 +20,23 @@ def first_deployed_ns(graph: ExecutionGraph) -> int:
     return min((each for each in instants if each is not None), default=0)
 
 
+def finished_ns(vertices: Iterable[ExecutionJobVertex]) -> int | None:
+    """When the last task of some vertices finished; None while one of them has not."""
+    subtasks = [subtask for vertex in vertices for subtask in vertex.task_vertices]
+    ends = [each.current.timestamps_ns.get(ExecutionState.FINISHED) for each in subtasks]
+    known = [each for each in ends if each is not None]
+    return max(known) if known and len(known) == len(ends) else None
+
+
 def times_of(vertex: ExecutionJobVertex, since_ns: int) -> VertexTimes:
     """The times of a vertex, from its current attempts."""
     executions = [each.current for each in vertex.task_vertices]
     deployed = [each.timestamps_ns.get(ExecutionState.DEPLOYING) for each in executions]
-    finished = [each.timestamps_ns.get(ExecutionState.FINISHED) for each in executions]
     known = [each for each in deployed if each is not None]
     outputs = [each.first_output_ns for each in executions if each.first_output_ns is not None]
-    ends = [each for each in finished if each is not None]
+    ended_ns = finished_ns([vertex])
     return VertexTimes(
         min(known) - since_ns if known else None,
         min(outputs) - since_ns if outputs else None,
-        max(ends) - since_ns if len(ends) == len(executions) else None,
+        None if ended_ns is None else ended_ns - since_ns,
     )

@@ -41,7 +41,7 @@ def manifest_at(run_dir: Path, instants: Instants, settings: Mapping[str, str]) 
     master = JobMaster(graph, 2, 1, now_ns=0)
     master.register(0, now_ns=0)
     master.register(1, now_ns=0)
-    measurements = Measurements()
+    measurements = Measurements(deployed_ns=10, measured_from_ns=50)
     (deployment,) = master.deployments
     measurements.deploy(deployment.plan, deployment.tasks)
     submission = SubmitJob("/job.py", "", (), dict(settings), True, None, 0, 7)
@@ -55,7 +55,7 @@ def manifest_at(run_dir: Path, instants: Instants, settings: Mapping[str, str]) 
 def test_a_job_that_ended_within_its_warm_up_is_measured_as_a_whole(
     tmp_path: Path, ended_ns: int | None, measured: tuple[int, int | None]
 ) -> None:
-    manifest = manifest_at(tmp_path, Instants("now", 10, 50, ended_ns), {})
+    manifest = manifest_at(tmp_path, Instants("now", 10, ended_ns), {})
     assert (manifest.measured_from_ns, manifest.measured_to_ns) == measured
 
 
@@ -64,7 +64,7 @@ def test_the_manifest_names_tasks_edges_and_channels_and_no_password(tmp_path: P
         "security.ssl.internal.keystore-password": "very secret",
         "security.ssl.internal.truststore-password": "very secret",
     }
-    manifest = manifest_at(tmp_path, Instants("now", 1, 2, 3), settings)
+    manifest = manifest_at(tmp_path, Instants("now", 10, 60), settings)
     assert "very secret" not in (tmp_path / MANIFEST_NAME).read_text()
     job = manifest.scenario["job"]
     assert [each["tasks"] for each in job["vertices"]] == [
@@ -78,6 +78,7 @@ def test_the_manifest_names_tasks_edges_and_channels_and_no_password(tmp_path: P
             "target": 1,
             "partitioner": "shuffle",
             "partition_type": "pipelined-bounded",
+            "buffer_timeout_ns": 100_000_000,
         }
     ]
     assert [

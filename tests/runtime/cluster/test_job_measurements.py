@@ -8,8 +8,15 @@ import pytest
 
 from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.graph import execution_graph_of, job_graph_of
+from flinknet.graph.execution import ExecutionState
 from flinknet.histogram import LogLinearHistogram
-from flinknet.results import BacklogSummary, EdgeMeasured, TaskMeasured, VertexMeasured
+from flinknet.results import (
+    BacklogSummary,
+    EdgeMeasured,
+    TaskMeasured,
+    VertexMeasured,
+    VertexTimes,
+)
 from flinknet.runtime.cluster.job_master import JobMaster
 from flinknet.runtime.cluster.job_measurements import Measurements, limited_by
 from flinknet.runtime.cluster.reports import (
@@ -46,22 +53,71 @@ def times(busy: float, idle: float, waiting: float) -> dict[str, float]:
 
 
 def read(at_ns: int, *records: int) -> Statistics:
-    channels = tuple(ReadChannel(at, count, 8 * count) for at, count in enumerate(records))
+    """Nothing of it in the measured part."""
+    channels = tuple(
+        ReadChannel(at, count, 8 * count, last_read_ns=at_ns) for at, count in enumerate(records)
+    )
     return Statistics(at_ns, read=channels)
 
 
-def test_rates_are_of_the_measured_part_and_end_with_the_last_record() -> None:
+def measured(last_read_ns: int, *records: int, since_ns: int = S) -> Statistics:
+    """Records of each channel, as many as there were in the warm-up, 100."""
+    channels = (
+        ReadChannel(at, 100 + count, 800 + 8 * count, count, since_ns, 3 * S - 1, last_read_ns)
+        for at, count in enumerate(records)
+    )
+    return Statistics(9 * S, read=tuple(channels))
+
+
+@pytest.mark.parametrize(
+    ("since_ns", "last_read_ns", "per_s"),
+    [
+        (S, 3 * S, 200),
+        (S, 3 * S + S // 50, 400 / 2.02),  # without time left
+        (S - S // 10, 3 * S, 400 / 2.1),  # 0.1 s of records waited for the flusher
+        (S - S // 10, 5 * S, 100),  # more is due than can be read
+    ],
+)
+def test_records_that_waited_when_the_measured_part_began_count_from_when_they_were_due(
+    since_ns: int, last_read_ns: int, per_s: float
+) -> None:
     measurements, _ = deployed()
+    measurements.end_ns = 3 * S
     measurements.add(0, read(S // 2, 50, 50, 50, 50))
-    measurements.add(0, read(S, 100, 100, 100, 100))
-    measurements.add(0, read(3 * S, 300, 200, 100, 200))
-    measurements.add(0, read(9 * S, 300, 200, 100, 200))
+    measurements.add(0, measured(last_read_ns, 200, 100, 0, 100, since_ns=since_ns))
     assert measurements.plan is not None
     (edge,) = measurements.edges(measurements.plan)
     assert (edge.records, edge.bytes) == (800, 6400)
-    assert edge.throughput_records_per_s == pytest.approx(200)
-    assert edge.throughput_bytes_per_s == pytest.approx(1600)
+    assert edge.throughput_records_per_s == pytest.approx(per_s)
+    assert edge.throughput_bytes_per_s == pytest.approx(8 * per_s)
     assert (edge.channels, edge.local_channels) == (4, 2)
+
+
+@pytest.mark.parametrize(
+    ("end_ns", "ended_ns", "part"),
+    [
+        (3 * S, 4 * S, (S, 3 * S)),
+        (None, 4 * S, (S, 4 * S)),
+        (2 * S, 4 * S, (S, 4 * S)),  # a file is read for longer
+        (3 * S, S // 2, (0, S // 2)),
+        (3 * S, None, (S, None)),
+    ],
+)
+def test_the_measured_part_ends_with_generated_records(
+    end_ns: int | None, ended_ns: int | None, part: tuple[int, int | None]
+) -> None:
+    measurements, _ = deployed()
+    measurements.end_ns = end_ns
+    measurements.add(0, measured(3 * S, 200, 200, 200, 200))
+    assert measurements.measured_part(ended_ns) == part
+
+
+def test_all_of_a_job_counts_whose_sources_ended_in_the_warm_up() -> None:
+    measurements, _ = deployed()
+    assert measurements.plan is not None
+    for execution in measurements.plan.vertices[0].vertex.task_vertices:
+        execution.current.timestamps_ns[ExecutionState.FINISHED] = S // 2
+    assert measurements.measured_part(4 * S) == (0, 4 * S)
 
 
 def test_a_job_shorter_than_its_warm_up_has_the_rates_of_all_of_it() -> None:
@@ -141,9 +197,27 @@ def test_the_bottleneck_is_the_task_behind_the_last_that_waits() -> None:
     assert "edge 1" in found
 
 
-def test_where_nobody_waits_the_sources_are_the_limit() -> None:
-    vertices = [vertex("A", 0.5, 0.05), vertex("B", 0.2, 0.0)]
-    assert limited_by(vertices, [edge(0, "A", "B")]).startswith("its sources")
+@pytest.mark.parametrize(
+    ("busy", "finished_s", "said"),
+    [
+        ((0.3, 0.2), (3, 3), "its sources: no task waited for its output for a tenth of its time."),
+        ((0.3, 0.6), (3, 3), "the next limit is B: it is busy 60% of the time."),
+        ((0.3, 0.97), (3, 3), "B: it is busy 97% of the time, though no task waits"),
+        ((0.97, 0.3), (3, 3), "A: it is busy 97% of the time, though no task waits"),
+        ((0.3, 0.77), (1, 4), "B: it is busy 77% of the time, 3.00 s of it after the sources"),
+        ((0.3, 0.2), (1, 4), "its sources"),
+    ],
+)
+def test_where_nobody_waits_the_sources_are_the_limit_unless_a_task_is_busy(
+    busy: tuple[float, float], finished_s: tuple[int, int], said: str
+) -> None:
+    vertices = [
+        replace(vertex(name, share, 0.05), times=VertexTimes(0, None, second * S))
+        for name, share, second in zip("AB", busy, finished_s, strict=True)
+    ]
+    found = limited_by(vertices, [edge(0, "A", "B")])
+    assert said in found
+    assert found.startswith("its sources") == (max(busy) <= 0.6)
 
 
 @pytest.mark.parametrize(
