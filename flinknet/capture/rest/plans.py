@@ -15,7 +15,8 @@ from typing import Any
 PLAN = "PLAN"
 """State of a job that no JobManager knows."""
 
-_TAG = re.compile(r"<[^>]*>")
+_LINE = re.compile(r"\s*<[^>]*>[\s:+-]*")
+"""Between the operators of a vertex, in its description as a tree."""
 
 
 def job_answer(text: str, name: str) -> dict[str, Any]:
@@ -37,7 +38,7 @@ def job_answer(text: str, name: str) -> dict[str, Any]:
     vertices = [
         {
             "id": each["id"],
-            "name": html.unescape(_TAG.sub(" ", str(each.get("description") or each["id"]))),
+            "name": _name(str(each.get("description") or each["id"])),
             "parallelism": each["parallelism"],
         }
         for each in nodes
@@ -51,6 +52,10 @@ def job_answer(text: str, name: str) -> dict[str, Any]:
         **document,
         "plan": {**plan, "nodes": nodes},
     }
+
+
+def _name(description: str) -> str:
+    return " -> ".join(filter(None, _LINE.split(html.unescape(description).strip())))
 
 
 def _chained(operators: Mapping[int, Mapping[str, Any]]) -> list[dict[str, Any]]:
