@@ -45,13 +45,12 @@ from .transformations import (
 )
 from .type_information import (
     are_alike,
-    check_can_be_key,
-    check_iterable,
+    check_results,
     known_type,
     type_name,
     type_of_results,
 )
-from .user_functions import check_function
+from .user_functions import NO_KEY, NO_RECORDS, check_function
 from .watermarks import WatermarkStrategy
 
 
@@ -159,7 +158,7 @@ class DataStream(FlinkApi):
     ) -> SingleOutputStreamOperator:
         """Turn each record into any number of others: the function returns an iterable."""
         check_function(function, "flat_map")
-        check_iterable(function, "flat_map")
+        check_results(function, "flat_map", "__iter__", NO_RECORDS)
         result = type_of_results(function, "Flat Map", output_type, are_elements=True)
         return self.transform("Flat Map", factory(StreamFlatMap, function, batched=batched), result)
 
@@ -376,7 +375,7 @@ class KeyedStream(DataStream):
             source.transformation, partitioners.hash_by(key_selector)
         )
         check_function(key_selector, "key_by")
-        check_can_be_key(key_selector, "key_by")
+        check_results(key_selector, "key_by", "__hash__", NO_KEY)
         super().__init__(source._operators, partition)
         self.key_selector = key_selector
 

@@ -30,7 +30,7 @@ import numpy as np
 from .absent import FlinkApi
 from .endpoints import Sink, Source
 from .operator_output import Output, TaskEvent
-from .user_functions import WrongResultError
+from .user_functions import NO_KEY, NO_RECORDS, WrongResultError
 from .watermarks import MIN_WATERMARK_MS, CombinedWatermark, WatermarkStrategy
 
 
@@ -230,7 +230,7 @@ class StreamFlatMap(UserFunctionOperator):
         try:
             results = iter(results)
         except TypeError:
-            raise WrongResultError(self.function, results, "not an iterable of records") from None
+            raise WrongResultError(self.function, results, NO_RECORDS) from None
         for result in results:
             output.collect(result)
 
@@ -278,8 +278,7 @@ class StreamGroupedReduce(UserFunctionOperator):
         try:
             known = key in self.results
         except TypeError:
-            why = "which cannot be a key, because it can change; return a tuple"
-            raise WrongResultError(self.key_selector, key, why) from None
+            raise WrongResultError(self.key_selector, key, NO_KEY) from None
         self.results[key] = self.function(self.results[key], value) if known else value
         return self.results[key]
 

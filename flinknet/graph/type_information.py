@@ -56,26 +56,13 @@ def type_of_results(
     return arguments[0]
 
 
-def check_iterable(function: UserFunction, method: str) -> None:
-    """Check that a function returns an iterable, if it is annotated. Raises: ConfigError."""
+def check_results(function: UserFunction, method: str, needed: str, why_not: str) -> None:
+    """Check that the annotated results of a function have a method. Raises: ConfigError."""
     hint = _return_hint(function)
-    if isinstance(kind := typing.get_origin(hint) or hint, type) and not hasattr(kind, "__iter__"):
+    kind = typing.get_origin(hint) or hint
+    if isinstance(kind, type) and getattr(kind, needed, None) is None:
         raise ConfigError(
-            f"{method}: {function_name(function)} returns {type_name(hint)}, not an iterable of"
-            f" records such as list[{type_name(hint)}]"
-        )
-
-
-def check_can_be_key(key_selector: UserFunction, method: str) -> None:
-    """Check that a function returns values that can be keys, if it is annotated.
-
-    Raises: ConfigError.
-    """
-    hint = _return_hint(key_selector)
-    if isinstance(kind := typing.get_origin(hint) or hint, type) and kind.__hash__ is None:
-        raise ConfigError(
-            f"{method}: {function_name(key_selector)} returns {type_name(hint)}, which cannot be a"
-            " key, because it can change; return a tuple"
+            f"{method}: {function_name(function)} returns {type_name(hint)}, {why_not}"
         )
 
 

@@ -20,6 +20,9 @@ from flinknet.errors import ConfigError
 MODULE_NAME = "flinknet_job"
 """Module of the program's file, in every process that runs it."""
 
+NO_RECORDS = "not an iterable of records"
+NO_KEY = "which cannot be a key, because it can change; return a tuple"
+
 _SHARED = (type, ModuleType, type(cache(len)))
 """Types of values that are not copied."""
 
