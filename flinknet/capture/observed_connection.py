@@ -177,9 +177,12 @@ class ObservedConnection:
                     self.unpaid_buffers += 1
                     self.add_note(f"data without credit on channel {index}")
             self._follow(channel, number, backlog)
-            if channel.first_ns is None:
+            if channel.first_ns is None or channel.last_ns is None:
+                channel.first_ns = channel.last_ns = at_ns
+            elif at_ns > channel.last_ns:
+                channel.last_ns = at_ns
+            elif at_ns < channel.first_ns:
                 channel.first_ns = at_ns
-            channel.last_ns = at_ns
             if channel.credits_available == 0:
                 channel.exhaust(at_ns)
         if size == self._segment_size_bytes:

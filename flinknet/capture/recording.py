@@ -15,6 +15,7 @@ from typing import Any
 
 from flinknet.errors import TraceError
 from flinknet.trace import ClockInfo, RunManifest, TraceRecorder
+from flinknet.trace.manifest import IS_PART
 from flinknet.trace.run_directory import RunDirectory, seal_run
 
 from .channels import ChannelTable
@@ -83,6 +84,7 @@ class CaptureRecording:
         self.directory = directory
         self.channels = channels
         self.triggers: list[tuple[int, str]] = []
+        self.within: tuple[int, int] | None = None  # what may be measured, if that is not all
         self._about = about
         self._describe = describe
         self._ring_ns = rotation.ring_ns
@@ -170,6 +172,9 @@ class CaptureRecording:
         span = self.channels.data_span()
         if span is None:
             return None, None
+        if self.within is not None:
+            low_ns, high_ns = self.within
+            return max(span[0], low_ns), max(min(span[1], high_ns), span[0], low_ns)
         first = [each.first_ns for each in self.files.files if each.first_ns is not None]
         last = [each.last_ns for each in self.files.files if each.last_ns is not None]
         if not first or not last:
@@ -186,7 +191,7 @@ class CaptureRecording:
         about = self._about
         from_ns, to_ns = self._measured()
         found = RunManifest(
-            scenario=dict(about.scenario),
+            scenario=dict(about.scenario) | ({IS_PART: True} if self.within else {}),
             flink_keys={},
             host=dict(about.host),
             versions=dict(about.versions),

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from flinknet.histogram import LogLinearHistogram
 from flinknet.trace.event_block import EventColumns
+from flinknet.trace.manifest import IS_PART
 from flinknet.trace.recordings import RunPlace, delay_of_tap_ns, open_recordings
 from flinknet.units import human_number
 
@@ -79,6 +80,8 @@ def load_captured(
     manifest, assumed, is_timeout_known = with_settings(manifest, run.files, whole)
     network = recorded_network(manifest)
     rows_to_ns = to_ns + 2 * max(network.buffer_timeout_ns, 0)
+    if manifest.scenario.get(IS_PART):
+        rows_to_ns = to_ns
     rows = read_captured(run.files, from_ns, rows_to_ns, channels=own)
     sent, uncounted = with_uncounted(rows.sent)
     rows = replace(rows, sent=sent)

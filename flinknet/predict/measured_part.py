@@ -15,6 +15,7 @@ import numpy as np
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.errors import TraceFormatError
 from flinknet.trace import Run, TraceFile, TraceReader, file_index
+from flinknet.trace.manifest import IS_PART
 from flinknet.units import human_duration
 
 FOREVER_NS = np.iinfo(np.int64).max
@@ -76,6 +77,11 @@ def measured_part(run: Run, *, is_cut_used: bool = False) -> MeasuredPart:
             f"{run.path}: the run ended before its measured part; record it again"
         )
     from_ns, to_ns = manifest.measured_from_ns, manifest.measured_to_ns
+    if manifest.scenario.get(IS_PART) and from_ns == to_ns:
+        raise TraceFormatError(
+            f"{run.path}: the clock of the capture stood all the time: it shows what was sent and"
+            " not when, so there is nothing to replay; `flinknet trace export` has the messages"
+        )
     is_interrupted = to_ns is None
     spans = [_span(file, from_ns, is_interrupted=is_interrupted) for file in run.files]
     held = [span for span in spans if span.last_ns >= from_ns]
@@ -95,9 +101,12 @@ def measured_part(run: Run, *, is_cut_used: bool = False) -> MeasuredPart:
         for span in spans
         if (span.is_cut and not is_cut_used) or (is_interrupted and span in held)
     ]
+    until_ns = FOREVER_NS
+    if manifest.scenario.get(IS_PART) and to_ns is not None:
+        until_ns = to_ns
     if not ends:
         assert to_ns is not None, "an interrupted run has ends"
-        return MeasuredPart(from_ns, to_ns, dropped_events=dropped)
+        return MeasuredPart(from_ns, to_ns, until_ns, dropped_events=dropped)
     first = min(ends, key=lambda span: span.known_to_ns)
     if to_ns is not None and first.known_to_ns >= to_ns:
         return MeasuredPart(from_ns, to_ns, dropped_events=dropped)

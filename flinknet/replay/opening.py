@@ -177,6 +177,10 @@ def named_losses(part: Part, dropped_events: Mapping[str, int]) -> Iterator[Trac
                 share = count / (count + stated.get("bytes_from_server", 0))
                 text += f" ({human_number(100 * share)}%)"
             yield TraceLoss(path, None, name, count, text)
+    if part.manifest.origin == CAPTURE:
+        steps = read_document(part.run.path / CAPTURE_NAME).get("clock")
+        for step in steps if isinstance(steps, list) else []:
+            yield TraceLoss(path, None, "clock", None, str(step))
 
 
 def no_data(part: Part) -> TraceLoss:

@@ -77,6 +77,7 @@ def _warnings(imported: Plain) -> list[str]:
     lines = []
     for name in imported["truncated_files"]:
         lines.append(f"{name}: the file ends in the middle of a packet; all before it was read")
+    lines += imported["clock"]
     packets = imported["packets"]
     if packets["fragments"]:
         lines.append(f"{packets['fragments']:,} fragments of IP packets were ignored")

@@ -4,6 +4,7 @@ what was captured, or absent, or stands next to the share that is missing.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
@@ -11,6 +12,7 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+import pytest
 from dpkt import pcap, tcp
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,6 +20,7 @@ from hypothesis import strategies as st
 from flinknet.capture.pcap.importing import import_capture
 from flinknet.core.probe import MessageKind
 from flinknet.core.wire.messages import AddCredit
+from flinknet.errors import TraceFormatError
 from flinknet.predict.captured import load_captured
 from flinknet.replay.observe.observed import observe_here
 from flinknet.replay.observe.observed_run import ObservedRun
@@ -151,6 +154,46 @@ def rows_of(path: Path) -> dict[Key, tuple[int, int]]:
                         assert (names[channel], number) not in found
                         found[names[channel], number] = (row[0], row[1])
     return found
+
+
+def stepped(at_ns: int, by_ns: int) -> int:
+    """An instant by a clock that is set in the middle of the conversation."""
+    return at_ns + by_ns * (at_ns >= BUFFERS * 5_000_000)
+
+
+@pytest.mark.parametrize(
+    ("instant", "line"),
+    [
+        (lambda at_ns: stepped(at_ns, -200_000_000), "set back by at least 195 ms after 1.20 s"),
+        (lambda at_ns: stepped(at_ns, -3_000_000_000), "set back by at least 3.00 s after 1.20 s"),
+        (lambda at_ns: stepped(at_ns, 3_600_000_000_000), "for 3600 s, from 1.20 s on"),
+        (lambda at_ns: min(at_ns, 1_500_000_000), "stood at 1.50 s for "),
+    ],
+)
+def test_rates_are_those_of_a_clock_that_went_evenly(
+    tmp_path: Path, instant: Callable[[int], int], line: str
+) -> None:
+    whole = conversation()
+    packets = [Packet(10_000_000_000 + instant(at_ns), frame) for at_ns, frame in whole.packets]
+    (run,) = open_runs([imported(packets, tmp_path)], AskedPart(from_ns=0))
+    (observed,) = observe_here([run])
+    (loss,) = (each.text for each in run.losses if each.kind == "clock")
+    assert line in loss
+    expected = sum(whole.records.values()) / (2 * BUFFERS * 5e-3)
+    assert observed.measured.throughput_records_per_s == pytest.approx(expected, rel=0.05)
+
+
+def test_a_clock_that_was_set_forward_is_said_with_what_rates_would_be(tmp_path: Path) -> None:
+    packets = [Packet(stepped(at, 2_000_000_000), frame) for at, frame in conversation().packets]
+    (run,) = open_runs([imported(packets, tmp_path)], AskedPart(from_ns=0))
+    (loss,) = (each.text for each in run.losses if each.kind == "clock")
+    assert "or the clock of the capture was set forward, and then rates are 1.8" in loss
+
+
+def test_a_clock_that_stood_all_the_time_is_no_ground_for_a_rate(tmp_path: Path) -> None:
+    packets = [Packet(1_000_000_000, frame) for _, frame in conversation().packets]
+    with pytest.raises(TraceFormatError, match="the clock of the capture stood all the time"):
+        open_runs([imported(packets, tmp_path)])
 
 
 @settings(max_examples=20)

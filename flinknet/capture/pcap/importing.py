@@ -17,6 +17,7 @@ from flinknet.trace.manifest import CAPTURE_NAME
 from ..channels import ChannelTable
 from ..observer import ConnectionObserver, Ends
 from ..recording import About, CaptureRecording
+from .clock import CaptureClock
 from .connections import CapturedConnection, CapturedConnections
 from .segments import Endpoint, PacketCounts, tcp_segments
 from .series import CaptureFiles
@@ -38,6 +39,7 @@ class ImportedCapture:
         directory: the run directory.
         tcp_connections: all there were; `connections` are those of Flink.
         file: all files of it, as far as they were read.
+        clock: what its clock did, in words, if it did not go evenly.
     """
 
     directory: Path
@@ -45,6 +47,7 @@ class ImportedCapture:
     tcp_connections: int
     connections: tuple[dict[str, Any], ...]
     file: CaptureFiles
+    clock: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON-ready plain data.
@@ -68,6 +71,7 @@ class ImportedCapture:
             "is_truncated": bool(self.file.truncated),
             "truncated_files": self.file.truncated,
             "tcp_connections": self.tcp_connections,
+            "clock": list(self.clock),
             "connections": list(self.connections),
         }
 
@@ -93,7 +97,8 @@ def import_capture(
     file, counts = CaptureFiles(paths), PacketCounts()
     reading = _Import(file, directory, layout, counts_records, versions)
     try:
-        for number, segment in enumerate(tcp_segments(file, counts), start=1):
+        for number, captured in enumerate(tcp_segments(file, counts), start=1):
+            segment = reading.clock.follow(captured)
             reading.now_ns = max(reading.now_ns, segment.at_ns)
             reading.connections.add(segment)
             if number % PROGRESS_PACKETS == 0:
@@ -124,6 +129,7 @@ class _Import:
         self._counts_records = counts_records
         self._versions = versions
         self._channels = ChannelTable()
+        self.clock = CaptureClock(self._channels.lacks_credit)
         self._recording: CaptureRecording | None = None
 
     def tick(self) -> None:
@@ -142,6 +148,7 @@ class _Import:
         self.connections.finish()
         if self._recording is None:
             raise TraceFormatError(self._nothing_found(counts))
+        self._recording.within = self.clock.finish()
         self._recording.tick(self.now_ns)
         self._recording.close(self.now_ns)
         imported = ImportedCapture(
@@ -150,6 +157,7 @@ class _Import:
             len(self.connections.all),
             tuple(_describe(each) for each in self.connections.of_flink),
             self._file,
+            () if self._file.timeless_packets else tuple(self.clock.steps),
         )
         text = json.dumps(imported.to_dict(), indent=1) + "\n"
         (self._directory / CAPTURE_NAME).write_text(text, encoding="utf-8")

@@ -89,6 +89,7 @@ class TcpSegment(NamedTuple):
         window: as in the header, not scaled; 0 says "send no more" in any scale.
         data: payload, as far as it was captured.
         cut_bytes: payload that the snap length cut off its end.
+        sent_ms: the time that its sender put into it (TCP's timestamps), which most count in ms.
     """
 
     at_ns: int
@@ -102,6 +103,7 @@ class TcpSegment(NamedTuple):
     is_reset: bool
     data: bytes
     cut_bytes: int = 0
+    sent_ms: int | None = None
 
 
 @dataclass(slots=True)
@@ -232,7 +234,8 @@ def _tcp_segment(packet: CapturedPacket, datagram: IP | IP6, tcp_bytes: int | No
     cut_bytes = packet.cut_bytes
     if tcp_bytes is not None:
         cut_bytes = tcp_bytes - tcp.off * 4 - len(tcp.data)
-    flags = tcp.flags
+    flags, at = tcp.flags, tcp.opts.find(_TIMESTAMPS) + len(_TIMESTAMPS)
+    sent = tcp.opts[at : at + 4] if at >= len(_TIMESTAMPS) else b""
     return TcpSegment(
         packet.at_ns,
         Endpoint(_host(datagram.src), tcp.sport),
@@ -245,6 +248,7 @@ def _tcp_segment(packet: CapturedPacket, datagram: IP | IP6, tcp_bytes: int | No
         bool(flags & _RST),
         bytes(tcp.data),
         max(0, cut_bytes),
+        int.from_bytes(sent) if len(sent) == 4 else None,
     )
 
 

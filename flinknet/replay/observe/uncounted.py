@@ -68,4 +68,5 @@ def uncounted_loss(observed: ObservedRun) -> tuple[TraceLoss, ...]:
 def _added(records: npt.NDArray[np.floating]) -> IntArray:
     """Whole numbers that add up as the records do."""
     reached = np.rint(np.cumsum(records)).astype(np.int64)
-    return reached - np.r_[0, reached[:-1]]
+    added: IntArray = reached - np.r_[0, reached[:-1]]
+    return added

@@ -1,0 +1,196 @@
+"""CaptureClock: the instants of a capture whose clock was set back or forward, or stood.
+
+The order of packets, and the times that TCP's senders put into them, show what the clock did. A
+step is taken out of all later instants. Where only silence on all connections hints at one, it
+stays, and is reported.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from flinknet.units import counted, human_duration
+
+from .segments import Endpoint, TcpSegment
+
+BACK_NS: Final = 20_000_000
+"""A packet that goes on where its direction was and is so much older than the last PACKETS_BEFORE
+shows that the clock was set back. Others were captured out of order."""
+
+PACKETS_BEFORE: Final = 3
+
+SILENCE_NS: Final = 1_000_000_000
+"""The shortest silence that may be a clock that was set forward."""
+
+SILENCES_KEPT: Final = 32
+
+TIMES_OTHERS: Final = 8
+"""How much longer such a silence is than all usual ones."""
+
+STANDS_PACKETS, STANDS_TURNS = 100, 25
+"""Packets with one instant, and changes of direction among them, for which a clock must stand."""
+
+MS: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Silence:
+    """From the last packet before to the first one after; by the capture's instants."""
+
+    from_ns: int
+    to_ns: int
+
+    @property
+    def length_ns(self) -> int:
+        return self.to_ns - self.from_ns
+
+
+class CaptureClock:
+    """Follows the packets of a capture.
+
+    Args:
+        is_explained: whether something else than the clock keeps all connections silent now, such
+            as a channel without credit.
+
+    Attributes:
+        steps: what the clock did, in words.
+    """
+
+    def __init__(self, is_explained: Callable[[], bool] = lambda: False) -> None:
+        self.steps: list[str] = []
+        self._is_explained = is_explained
+        self._offset_ns = 0
+        self._from_ns: int | None = None
+        self._latest_ns = 0
+        self._before: deque[int] = deque(maxlen=PACKETS_BEFORE)
+        self._reached: dict[tuple[Endpoint, Endpoint], tuple[int, int]] = {}
+        self._sent: dict[Endpoint, tuple[int, int]] = {}  # its time in ms, and when it was captured
+        self._silences: list[_Silence] = []
+        self._instant = (0, 0, 0)  # instant, packets with it, changes of direction among them
+        self._source: Endpoint | None = None
+        self._stands: list[_Silence] = []  # from one to the next other instant
+
+    def follow(self, segment: TcpSegment) -> TcpSegment:
+        """The segment, with its instant by a clock without steps."""
+        at_ns = segment.at_ns + self._offset_ns
+        if self._from_ns is None:
+            self._from_ns = self._latest_ns = at_ns
+        elapsed_ns = self._elapsed_ns(segment)
+        if self._is_newer(segment) and self._before and at_ns < min(self._before) - BACK_NS:
+            self._step(at_ns - self._latest_ns, elapsed_ns)
+        elif at_ns > self._latest_ns + SILENCE_NS:
+            gap_ns = at_ns - self._latest_ns
+            if elapsed_ns is not None:
+                if gap_ns - elapsed_ns > SILENCE_NS // 2:
+                    self._step(gap_ns, elapsed_ns)
+            elif not self._is_explained():
+                self._silences.append(_Silence(self._latest_ns, at_ns))
+                self._silences.sort(key=lambda each: -each.length_ns)
+                del self._silences[SILENCES_KEPT:]
+        at_ns = segment.at_ns + self._offset_ns
+        self._stand(segment, at_ns)
+        self._before.append(at_ns)
+        self._latest_ns = max(self._latest_ns, at_ns)
+        if segment.sent_ms is not None:
+            self._sent[segment.source] = segment.sent_ms, at_ns
+        return segment if not self._offset_ns else segment._replace(at_ns=at_ns)
+
+    def finish(self) -> tuple[int, int] | None:
+        """The capture has ended. Returns: the longest part in which the clock went, if it did not
+        go all the time; an empty one if it never did.
+        """
+        from_ns, to_ns = self._from_ns or 0, self._latest_ns + 1
+        self._end_stand(self._latest_ns)
+        lacking = [*self._stands]
+        silences = self._unusual()
+        whole_ns = max(to_ns - from_ns, 1)
+        for each in silences:
+            share = each.length_ns / whole_ns
+            text = (
+                f"no packet came on any connection for {human_duration(each.length_ns)}, from"
+                f" {human_duration(each.from_ns - from_ns)} on: nothing was sent, or the clock of"
+                " the capture was set forward"
+            )
+            if 2 * each.length_ns > whole_ns:
+                lacking.append(each)
+                text += "; figures are of the longer part before or after it"
+            else:
+                text += f", and then rates are {1 / (1 - share):.2f} times what is shown"
+            self.steps.append(text)
+        if not lacking:
+            return None
+        ends = sorted((each.from_ns, each.to_ns) for each in lacking)
+        starts = [from_ns, *(after for _, after in ends)]
+        stops = [*(before for before, _ in ends), to_ns]
+        return max(zip(starts, stops, strict=True), key=lambda part: part[1] - part[0])
+
+    def _unusual(self) -> list[_Silence]:
+        """The silences that are much longer than all others."""
+        lengths_ns = [*(each.length_ns for each in self._silences), SILENCE_NS // TIMES_OTHERS]
+        for count in range(len(self._silences), 0, -1):
+            if lengths_ns[count - 1] >= TIMES_OTHERS * lengths_ns[count]:
+                return sorted(self._silences[:count], key=lambda each: each.from_ns)
+        return []
+
+    def _is_newer(self, segment: TcpSegment) -> bool:
+        """Whether a segment goes on where the last one of its direction ended, or has acknowledged
+        more."""
+        key = segment.source, segment.target
+        reached = segment.sequence_number + len(segment.data), segment.acknowledged or 0
+        known = self._reached.get(key)
+        if known is None or segment.is_syn:
+            self._reached[key] = reached
+            return False
+        ahead = [
+            (now - before + (1 << 31)) % (1 << 32) - (1 << 31)
+            for now, before in zip(reached, known, strict=True)
+        ]
+        if min(ahead) < 0 or not any(ahead):
+            return False
+        self._reached[key] = reached
+        return True
+
+    def _elapsed_ns(self, segment: TcpSegment) -> int | None:
+        """Time since the last packet by the clock of a sender that counts milliseconds."""
+        before = self._sent.get(segment.source)
+        if before is None or segment.sent_ms is None:
+            return None
+        sent_ns = (segment.sent_ms - before[0]) % (1 << 32) * MS
+        return max(sent_ns - (self._latest_ns - before[1]), 0)
+
+    def _step(self, by_ns: int, elapsed_ns: int | None) -> None:
+        """The clock was set: what passed meanwhile is what a sender says, or nothing."""
+        by_ns -= elapsed_ns or 0
+        self._offset_ns -= by_ns
+        where = human_duration(self._latest_ns - (self._from_ns or 0))
+        least = "at least " if elapsed_ns is None else ""
+        self.steps.append(
+            f"the clock of the capture was set {'forward' if by_ns > 0 else 'back'} by"
+            f" {least}{human_duration(abs(by_ns))} after {where}: later instants are moved by as"
+            " much, so rates are those of a clock that was not set"
+        )
+
+    def _stand(self, segment: TcpSegment, at_ns: int) -> None:
+        instant_ns, packets, turns = self._instant
+        if at_ns == instant_ns:
+            turns += segment.source != self._source
+            self._instant = instant_ns, packets + 1, turns
+        elif packets:
+            self._end_stand(at_ns)
+        if not packets or at_ns != instant_ns:
+            self._instant = at_ns, 1, 0
+        self._source = segment.source
+
+    def _end_stand(self, to_ns: int) -> None:
+        instant_ns, packets, turns = self._instant
+        if packets < STANDS_PACKETS or turns < STANDS_TURNS:
+            return
+        self._stands.append(_Silence(instant_ns, max(to_ns, instant_ns + 1)))
+        where = human_duration(instant_ns - (self._from_ns or 0))
+        self.steps.append(
+            f"the clock of the capture stood at {where} for {counted(packets, 'packet')}: how long"
+            " they took is unknown, and figures are of the longest part in which it went"
+        )
