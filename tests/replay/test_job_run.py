@@ -107,4 +107,4 @@ def test_a_run_that_recorded_its_producers_alone_is_observed_where_it_sent(
     assert answer.observed.latency_ns.count == 0
     assert answer.model_error.throughput == pytest.approx(0, abs=0.02)
     assert answer.model_error.buffers_per_s == pytest.approx(0, abs=0.2)
-    assert answer.remarks[0].startswith("its consumers were not recorded")
+    assert any(each.startswith("its consumers were not recorded") for each in answer.remarks)
