@@ -87,7 +87,8 @@ class Option:
     Attributes:
         group: its part of the network stack.
         kind: its type, a letter of the table.
-        limits: limits of its values: words (E), or `>=n` and `<n`.
+        limits: limits of its values: words (E), or `>=n`, `>0` and `<n`.
+        are_limits_own: whether the limits are flinknet's, and Flink has none.
         older_keys: deprecated spellings.
         fallback_keys: broader keys that apply if this one is not set.
         replacement: its replacement in Flink 2.x, empty if the key still exists.
@@ -98,6 +99,7 @@ class Option:
     group: str
     kind: str
     limits: tuple[str, ...]
+    are_limits_own: bool
     default_1_20: str
     default_2_3: str
     older_keys: tuple[str, ...]
@@ -137,6 +139,11 @@ class Option:
         return release.startswith("1.") or self.fixed_in_2_x is None
 
     @property
+    def is_of_the_past(self) -> bool:
+        """Whether no release of the table reads the option, which flinknet acts on."""
+        return self.default_1_20.startswith("fixed ")
+
+    @property
     def default(self) -> str | None:
         """The default of 2.3, else of 1.20; None if there is none."""
         text = self.default_1_20 if self.default_2_3 == "-" else self.default_2_3
@@ -160,7 +167,8 @@ def options() -> Mapping[str, Option]:
             key,
             group,
             letter,
-            tuple(limits),
+            tuple(limit for limit in limits if limit != "~"),
+            "~" in limits,
             classic,
             current,
             tuple(old for old in spellings if not old.startswith("~")),

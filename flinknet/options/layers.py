@@ -46,7 +46,11 @@ def network_settings(
 
     Raises: ConfigError for a value in a file that Flink refuses.
     """
-    known = {key: text for key, text in read.items() if key in current_keys()}
+    known = {
+        key: text
+        for key, text in read.items()
+        if key in current_keys() and not find_option(key).is_of_the_past
+    }
     strange = [key for key in read if key not in known and is_of_network(key)]
     gone = [
         key for key in known if release is not None and not find_option(key).is_in(release, key)
@@ -57,18 +61,21 @@ def network_settings(
     unreadable, doubts = [], []
     for key, text in layer.items():
         option = options()[key]
+        is_refused = release is not None and option.is_read_in(release)
         try:
             if key not in unread:
                 layer[key], doubt = flink_text(option, text, release or FLINK_2)
                 doubts += [] if doubt is None else [RunWarning("value-rounded", doubt)]
+                is_refused = is_refused and not option.are_limits_own
+                parse_value(option, layer[key])
         except ConfigError:
-            if release is not None and option.is_read_in(release):
+            if is_refused:
                 raise
             unreadable.append(key)
     layer = {key: text for key, text in layer.items() if key not in unreadable}
     warnings = (
         *left_out("ignored, Flink has no such key", [_with_nearest(key) for key in strange]),
-        *left_out("ignored by flinknet, values that it cannot read", unreadable),
+        *left_out("ignored by flinknet, values that it cannot use", unreadable),
     )
     if release is None:
         return layer, warnings
@@ -83,7 +90,7 @@ def network_settings(
 
 def _with_nearest(key: str) -> str:
     near = nearest_key(key, 0.85)
-    return f"{key} (did you mean {near}?)" if near else key
+    return f"{key} (did you mean {near}?)" if near not in (None, key) else key
 
 
 def _with_replacement(key: str) -> str:

@@ -168,7 +168,7 @@ def _check_debloating(network: NetworkConfig) -> None:
     smallest, starting, largest = sizes.values()
     # Flink 1.20 has no starting size: without debloating, the order of both is left open.
     least = smallest if network.debloating_enabled else min(smallest, starting)
-    if not 0 < smallest <= largest or not least <= starting <= largest:
+    if smallest > largest or not 0 < least <= starting <= largest:
         given = ", ".join(f"{key}={format_size_bytes(size)}" for key, size in sizes.items())
         raise ConfigError(
             f"{MIN_SEGMENT_SIZE}: buffers are debloated between the smallest and the largest size,"

@@ -3,7 +3,8 @@
 key | type and limits | default in 1.20 | default in 2.3 | older spellings | replacement in 2.x
 
 Types: I int, L long, B boolean, F float, S text, E one of the listed words, P ports,
-D duration, T seconds, N milliseconds, M memory size; `>=n` and `<n` bound a number.
+D duration, T seconds, N milliseconds, M memory size; `>=n`, `>0` and `<n` bound a number;
+`~`: the limits are flinknet's own, and Flink takes or replaces other values.
 Defaults: `unset`: none; `-`: not in that release; `fixed n`: no longer an option, always n.
 Older spellings are deprecated, except with `~`: a broader key that Flink falls back to
 (security.ssl.enabled in 1.x only).
@@ -20,15 +21,15 @@ taskmanager.memory.network.max | M | unlimited | unlimited | taskmanager.network
 taskmanager.network.numberOfBuffers | I >=0 | 2048 | - |  | taskmanager.memory.network.fraction, .min and .max
 taskmanager.network.memory.buffers-per-channel | I >=0 | 2 | fixed 2 |  |
 taskmanager.network.memory.floating-buffers-per-gate | I >=0 | 8 | fixed 8 |  |
-taskmanager.network.memory.max-buffers-per-channel | I >=2 | 10 | fixed 10 |  |
-taskmanager.network.memory.max-overdraft-buffers-per-gate | I >=0 | 5 | fixed 20 |  |
+taskmanager.network.memory.max-buffers-per-channel | I >=2 ~ | 10 | fixed 10 |  |
+taskmanager.network.memory.max-overdraft-buffers-per-gate | I >=0 ~ | 5 | fixed 20 |  |
 taskmanager.network.memory.read-buffer.required-per-gate.max | I >=1 | unset | unset |  |
 taskmanager.network.memory.buffers-request-timeout | D | 30 s | 30 s | taskmanager.network.memory.exclusive-buffers-request-timeout-ms |
 taskmanager.network.memory.buffer-debloat.enabled | B | false | false |  |
 taskmanager.network.memory.buffer-debloat.target | D | 1 s | 1 s |  |
 taskmanager.network.memory.buffer-debloat.period | D | 200 ms | 200 ms |  |
 taskmanager.network.memory.buffer-debloat.samples | I >=1 | 20 | 20 |  |
-taskmanager.network.memory.buffer-debloat.threshold-percentages | I >=0 | 25 | 25 |  |
+taskmanager.network.memory.buffer-debloat.threshold-percentages | I >=0 ~ | 25 | 25 |  |
 taskmanager.memory.framework.off-heap.batch-shuffle.size | M | 64 mb | 64 mb |  |
 taskmanager.memory.flink.size | M | unset | unset |  |
 taskmanager.memory.process.size | M | unset | unset |  |
@@ -45,7 +46,7 @@ taskmanager.memory.jvm-overhead.max | M | 1 gb | 1 gb |  |
 taskmanager.memory.jvm-overhead.fraction | F <1 | 0.1 | 0.1 |  |
 taskmanager.heap.size | M | unset | - |  | taskmanager.memory.flink.size
 taskmanager.heap.mb | I >=0 | unset | - |  | taskmanager.memory.flink.size
-taskmanager.cpu.cores | F | unset | unset |  |
+taskmanager.cpu.cores | F >0 | unset | unset |  |
 taskmanager.numberOfTaskSlots | I >=1 | 1 | 1 |  |
 [shuffle]
 execution.buffer-timeout.enabled | B | true | true |  |
@@ -54,18 +55,18 @@ execution.batch-shuffle-mode | E ALL_EXCHANGES_PIPELINED ALL_EXCHANGES_BLOCKING 
 execution.runtime-mode | E STREAMING BATCH AUTOMATIC | STREAMING | STREAMING |  |
 taskmanager.network.compression.codec | E NONE LZ4 LZO ZSTD | LZ4 | LZ4 |  |
 taskmanager.network.batch-shuffle.compression.enabled | B | true | - | taskmanager.network.blocking-shuffle.compression.enabled | taskmanager.network.compression.codec
-taskmanager.network.sort-shuffle.min-buffers | I >=1 | 512 | 512 |  |
+taskmanager.network.sort-shuffle.min-buffers | I >=1 ~ | 512 | 512 |  |
 taskmanager.network.sort-shuffle.min-parallelism | I | 1 | fixed 1 |  |
-taskmanager.network.blocking-shuffle.type | E auto file mmap | file | fixed file |  |
+taskmanager.network.blocking-shuffle.type | E auto file mmap ~ | file | fixed file |  |
 taskmanager.network.hybrid-shuffle.enable-new-mode | B | true | - |  | nothing, tiered storage is always used
 taskmanager.network.hybrid-shuffle.spill-index-region-group-size | I | 1024 | - | taskmanager.network.hybrid-shuffle.spill-index-segment-size | nothing, tiered storage is always used
 taskmanager.network.hybrid-shuffle.num-retained-in-memory-regions-max | L | 1048576 | - |  | nothing, tiered storage is always used
 taskmanager.network.hybrid-shuffle.remote.path | S | unset | unset |  |
 taskmanager.network.hybrid-shuffle.external-remote-tier-factory.class | S | unset | unset |  |
 taskmanager.network.adaptive-partitioner.enabled | B | - | false |  |
-taskmanager.network.adaptive-partitioner.max-traverse-size | I >=2 | - | 4 |  |
-taskmanager.network.request-backoff.initial | N >=0 | 100 | 100 | taskmanager.net.request-backoff.initial |
-taskmanager.network.request-backoff.max | N >=0 | 10000 | 10000 | taskmanager.net.request-backoff.max |
+taskmanager.network.adaptive-partitioner.max-traverse-size | I >=2 ~ | - | 4 |  |
+taskmanager.network.request-backoff.initial | N >=0 ~ | 100 | 100 | taskmanager.net.request-backoff.initial |
+taskmanager.network.request-backoff.max | N >=0 ~ | 10000 | 10000 | taskmanager.net.request-backoff.max |
 taskmanager.network.partition-request-timeout | D | 10 s | 10 s |  |
 taskmanager.network.credit-model.enabled | B | fixed true | fixed true |  |
 taskmanager.network.detailed-metrics | B | false | false |  |
@@ -78,19 +79,19 @@ taskmanager.host | S | unset | unset |  |
 taskmanager.bind-host | S | unset | unset |  |
 taskmanager.network.bind-policy | E ip name | ip | ip |  |
 taskmanager.data.ssl.enabled | B | true | true |  |
-taskmanager.network.netty.client.connectTimeoutSec | T >=1 | 120 | 120 | taskmanager.net.client.connectTimeoutSec |
-taskmanager.network.netty.client.tcp.keepIdleSec | I >=1 | unset | unset |  |
-taskmanager.network.netty.client.tcp.keepIntervalSec | I >=1 | unset | unset |  |
-taskmanager.network.netty.client.tcp.keepCount | I >=1 | unset | unset |  |
-taskmanager.network.retries | I >=0 | 0 | 0 |  |
+taskmanager.network.netty.client.connectTimeoutSec | T >=1 ~ | 120 | 120 | taskmanager.net.client.connectTimeoutSec |
+taskmanager.network.netty.client.tcp.keepIdleSec | I >=1 ~ | unset | unset |  |
+taskmanager.network.netty.client.tcp.keepIntervalSec | I >=1 ~ | unset | unset |  |
+taskmanager.network.netty.client.tcp.keepCount | I >=1 ~ | unset | unset |  |
+taskmanager.network.retries | I >=0 ~ | 0 | 0 |  |
 taskmanager.network.tcp-connection.enable-reuse-across-jobs | B | true | true |  |
-taskmanager.network.max-num-tcp-connections | I >=1 | 1 | fixed 1 |  |
+taskmanager.network.max-num-tcp-connections | I >=1 ~ | 1 | fixed 1 |  |
 taskmanager.network.netty.num-arenas | I | -1 | - | taskmanager.net.num-arenas | taskmanager.numberOfTaskSlots
 taskmanager.network.netty.server.numThreads | I | -1 | - | taskmanager.net.server.numThreads | taskmanager.numberOfTaskSlots
 taskmanager.network.netty.client.numThreads | I | -1 | - | taskmanager.net.client.numThreads | taskmanager.numberOfTaskSlots
-taskmanager.network.netty.server.backlog | I >=0 | 0 | - | taskmanager.net.server.backlog | nothing, the system's own is used
-taskmanager.network.netty.sendReceiveBufferSize | I >=0 | 0 | - | taskmanager.net.sendReceiveBufferSize | nothing, the system's own is used
-taskmanager.network.netty.transport | E auto nio epoll | auto | - | taskmanager.net.transport | nothing, epoll is used where there is one
+taskmanager.network.netty.server.backlog | I >=0 ~ | 0 | - | taskmanager.net.server.backlog | nothing, the system's own is used
+taskmanager.network.netty.sendReceiveBufferSize | I >=0 ~ | 0 | - | taskmanager.net.sendReceiveBufferSize | nothing, the system's own is used
+taskmanager.network.netty.transport | E auto nio epoll ~ | auto | - | taskmanager.net.transport | nothing, epoll is used where there is one
 security.ssl.internal.enabled | B | false | false | ~security.ssl.enabled |
 security.ssl.internal.keystore | S | unset | unset | ~security.ssl.keystore |
 security.ssl.internal.keystore-password | S | unset | unset | ~security.ssl.keystore-password |
@@ -133,15 +134,15 @@ slot.request.timeout | D | 5 min | 5 min |  |
 slot.idle.timeout | D | 50 s | 50 s |  |
 taskmanager.slot.timeout | D | 10 s | 10 s | ~pekko.ask.timeout |
 taskmanager.load-balance.mode | E NONE SLOTS MIN_RESOURCES TASKS | NONE | NONE |  |
-jobmanager.execution.attempts-history-size | I >=0 | 16 | 16 | job-manager.max-attempts-history-size |
+jobmanager.execution.attempts-history-size | I >=0 ~ | 16 | 16 | job-manager.max-attempts-history-size |
 jobmanager.execution.failover-strategy | E region full | region | region |  |
 task.cancellation.interval | D | 30 s | 30 s | task.cancellation-interval |
 task.cancellation.timeout | D | 3 min | 3 min |  |
 restart-strategy.type | S | unset | unset | restart-strategy |
-restart-strategy.fixed-delay.attempts | I >=0 | 1 | 1 |  |
+restart-strategy.fixed-delay.attempts | I >=0 ~ | 1 | 1 |  |
 restart-strategy.fixed-delay.delay | D | 1 s | 1 s |  |
 pipeline.auto-watermark-interval | D | 200 ms | 200 ms |  |
 metrics.latency.interval | D | 0 ms | 0 ms |  |
-metrics.latency.granularity | E single operator subtask | operator | operator |  |
-metrics.latency.history-size | I >=1 | 128 | 128 |  |
+metrics.latency.granularity | E single operator subtask ~ | operator | operator |  |
+metrics.latency.history-size | I >=1 ~ | 128 | 128 |  |
 """  # noqa: E501 - one line for each key

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
+from dataclasses import replace
 from decimal import Decimal
 from math import inf
 from typing import Any
@@ -18,7 +20,7 @@ from flinknet.units import (
     parse_size_bytes,
 )
 
-from .keys import BUFFER_TIMEOUT, BUFFER_TIMEOUT_ENABLED, DATA_PORT, Option
+from .keys import BUFFER_TIMEOUT, BUFFER_TIMEOUT_ENABLED, DATA_PORT, FLOATING_BUFFERS, Option
 
 UNLIMITED = "unlimited"
 """An unlimited memory size, as Flink's documentation writes its MemorySize.MAX_VALUE."""
@@ -90,7 +92,8 @@ def flink_text(option: Option, text: str, release: str) -> tuple[str, str | None
     A file is read as strictly as by Flink (TimeUtils, MemorySize, Java's own parsers); the command
     line of flinknet also takes fractions, `us`, and -1 as a buffer timeout.
 
-    Raises: ConfigError that names the key, for a value that Flink refuses.
+    Raises: ConfigError that names the key, for a value that Flink refuses. Limits of flinknet's own
+        are left to `parse_value`.
     """
     if option.kind in "DM":
         return _flink_quantity(option, text, release)
@@ -98,7 +101,13 @@ def flink_text(option: Option, text: str, release: str) -> tuple[str, str | None
         raise ConfigError(f"{option.key}: {text!r} is not a port; write one of 0 to 65535")
     if option.kind == "F":
         text = text.strip(BLANKS).rstrip("fFdD")
+    if option.kind == "E" and option.are_limits_own:
+        return text, None
+    if option.are_limits_own:
+        option = replace(option, limits=())
     value = parse_value(option, text)
+    if option.key == FLOATING_BUFFERS and value == 0:
+        raise ConfigError(f"{option.key}: Flink 1.x needs at least 1")
     if option.kind in "INT" and not -(1 << 31) <= int(text) < 1 << 31:
         raise ConfigError(f"{option.key}: {text} does not fit 32 bits, as Flink reads it")
     return str(value) if option.kind == "F" else text, None
@@ -115,14 +124,14 @@ def _flink_quantity(option: Option, text: str, release: str) -> tuple[str, str |
         label := quantity[2].lower()
     ):
         units = "b, kb, mb, gb or tb" if is_size else "ns, µs, ms, s, min, h or d"
-        advice = f"write a whole number and {units}"
+        advice = f"write a whole number with {units}"
         if key == BUFFER_TIMEOUT and text.strip(BLANKS).startswith("-"):
             advice = f"for never write {BUFFER_TIMEOUT_ENABLED}: false"
+        with suppress(ConfigError):
+            parse_value(option, text)
+            advice += f"; only flinknet's command line takes -D {key}={text}"
         which = "Flink 1.x" if is_iso else "Flink"
-        raise ConfigError(
-            f"{key}: {which} does not read {text!r} in a file; {advice} (the command line of"
-            " flinknet takes more)"
-        )
+        raise ConfigError(f"{key}: {which} does not read {text!r} in a file; {advice}")
     elif is_size or (unit_ns := DURATION_UNITS_NS.get(label or "ms")) is None:
         parse_value(option, text)
         return text, None
@@ -170,6 +179,8 @@ def _number(option: Option, text: str) -> float:
         what = "fraction" if is_fraction else "amount"
         below = " and less than 1" if is_fraction else ""
         raise ConfigError(f"{key}: {text} is not a {what}; give 0 or more{below}")
+    if ">0" in option.limits and not number:
+        raise ConfigError(f"{key}: {text} is too little; give more than 0")
     for limit in option.limits:
         if limit.startswith(">=") and number < int(limit[2:]):
             raise ConfigError(f"{key}: {text} is too little; give {limit[2:]} or more")

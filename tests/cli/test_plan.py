@@ -300,7 +300,7 @@ def test_keys_that_a_cluster_ignores_do_not_refuse_it(flinknet: Flinknet, tmp_pa
     assert result.exit_code == 0, result.output
     assert result.stderr.splitlines() == [
         "flinknet: ignored, Flink has no such key: taskmanager.memory.preallocate",
-        "flinknet: ignored by flinknet, values that it cannot read:"
+        "flinknet: ignored by flinknet, values that it cannot use:"
         " taskmanager.network.netty.transport",
     ]
 

@@ -71,10 +71,10 @@ _ODD = {
         "x",
     ),
     "M": ("1 kb", "32KB", "4.5g", "1_0", "64kib", "128 bytes"),
-    "I": ("3", "1_0", "4294967296", "2.0", "50,100", "+4", "0x10"),
+    "I": ("3", "0", "-1", "1_0", "4294967296", "2.0", "50,100", "+4", "0x10"),
     "L": ("3", "1_0"),
     "N": ("300", "1e3", "-1"),
-    "T": ("60", "1.5"),
+    "T": ("60", "0", "1.5"),
     "B": ("true", "FALSE", "yes", "1"),
     "F": ("0.5", "2", "0_1.5"),
 }
@@ -90,7 +90,6 @@ _IGNORED = (
 )
 _STRICTER = frozenset(
     (
-        "taskmanager.network.memory.max-buffers-per-channel",
         "taskmanager.memory.framework.off-heap.batch-shuffle.size",
         "execution.checkpointing.interval",
     )

@@ -78,14 +78,18 @@ def test_a_timeout_that_flink_rounds_to_nothing_is_reported(tmp_path: Path) -> N
     ("key", "written", "words"),
     [
         (TIMEOUT, "-1", r"for never write execution\.buffer-timeout\.enabled: false"),
-        (TIMEOUT, "0.5 ms", "write a whole number and ns, µs, ms, .* command line of flinknet"),
+        (
+            TIMEOUT,
+            "0.5 ms",
+            "write a whole number with ns, µs, ms, .* only flinknet's command line",
+        ),
         (TIMEOUT, "500 us", "Flink does not read '500 us'"),
         (TIMEOUT, "PT-1S", "is negative"),
         (TIMEOUT, "5 weeks", "'weeks' is not a unit of time"),
-        (SEGMENT, "4.5g", "write a whole number and b, kb, mb, gb or tb"),
+        (SEGMENT, "4.5g", "write a whole number with b, kb, mb, gb or tb"),
         (SEGMENT, "32kib", "does not read '32kib'"),
         (SEGMENT, "1_0", "does not read '1_0'"),
-        (SEGMENT, "''", "does not read ''"),
+        (SEGMENT, "''", "does not read ''.* or tb$"),
         (SEGMENT, "[4kb]", r"does not read '\[4kb\]'"),
         (SEGMENT, "4kb\u00a0", "does not read '4kb"),
         ("taskmanager.memory.network.max", "unlimited", "does not read 'unlimited'"),
@@ -109,6 +113,22 @@ def test_durations_of_iso_8601_are_refused_by_flink_1(tmp_path: Path) -> None:
     path = write(tmp_path, f"{TIMEOUT}: PT0.005S\n", "flink-conf.yaml")
     with pytest.raises(ConfigError, match=r"Flink 1\.x does not read 'PT0\.005S'"):
         read_flink_conf(path)
+
+
+def test_flow_control_of_flink_1_5_is_ignored_in_a_file(tmp_path: Path) -> None:
+    key = "taskmanager.network.credit-model.enabled"
+    settings, (warning,) = read_flink_conf(write(tmp_path, f"{key}: false\n", "flink-conf.yaml"))
+    assert settings == {}
+    assert warning.text.endswith(f"ignored, Flink has no such key: {key}")
+
+
+def test_values_that_flink_takes_and_flinknet_cannot_use_are_ignored(tmp_path: Path) -> None:
+    text = f"taskmanager.network.retries: -1\n{SEGMENT}: 4kb\nmetrics.latency.granularity: fine\n"
+    settings, (warning,) = read_flink_conf(write(tmp_path, text))
+    assert settings == {SEGMENT: "4kb"}
+    assert warning.text.endswith(
+        "values that it cannot use: taskmanager.network.retries, metrics.latency.granularity"
+    )
 
 
 @pytest.mark.parametrize("value", ["", " ~", " null", " {b: }"])
