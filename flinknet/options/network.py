@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
@@ -29,6 +30,10 @@ from .keys import (
 )
 from .memory import inert_sizes, network_memory, shadowed_sizes
 from .values import format_value, parse_value
+
+_TLS_1_3 = re.compile("TLS_(AES|CHACHA20)_")
+_BEFORE_TLS_1_3 = re.compile("TLS_.*_WITH_")
+"""Names of ciphers."""
 
 
 def network_config(settings: Mapping[str, str]) -> tuple[NetworkConfig, tuple[RunWarning, ...]]:
@@ -137,12 +142,13 @@ def check_rules(network: NetworkConfig) -> None:
 
 def _check_ciphers(network: NetworkConfig) -> None:
     """Check that a cipher fits a protocol: with none, every handshake of Flink fails."""
+    ciphers = [each.strip() for each in network.ssl_algorithms.split(",")]
     for protocol in (each.strip() for each in network.ssl_protocol.split(",")):
-        is_1_3 = protocol == "TLSv1.3"
-        # Names of TLS 1.3 say nothing of the key exchange, which those before it name.
-        if any(("_WITH_" in name) != is_1_3 for name in network.ssl_algorithms.split(",")):
+        # Only names before TLS 1.3 have the key exchange.
+        other = _TLS_1_3 if protocol != "TLSv1.3" else _BEFORE_TLS_1_3
+        if not all(other.match(name) for name in ciphers):
             return
-    fitting = "TLS_AES_128_GCM_SHA256" if is_1_3 else NetworkConfig().ssl_algorithms
+    fitting = NetworkConfig().ssl_algorithms if other is _TLS_1_3 else "TLS_AES_128_GCM_SHA256"
     raise ConfigError(
         f"security.ssl.algorithms: no cipher of {network.ssl_protocol}; with it set"
         f" security.ssl.algorithms: {fitting}"
