@@ -52,6 +52,7 @@ from flinknet.replay.spark.indexes import read_indexes
 from flinknet.replay.spark.session import spark_errors, spark_session
 from flinknet.replay.spark.settings import check_data_source
 from flinknet.report.csv_rows import replay_rows
+from flinknet.report.model_error import model_error_text
 from flinknet.report.notebook_view import Frame, Picture, answers_html, html_table
 from flinknet.report.page import page_of
 from flinknet.report.page_parts import OverTime, TimeSeries
@@ -195,13 +196,20 @@ class Answers:
     def _repr_html_(self) -> str:
         return answers_html(self.answers)
 
+    @property
+    def is_reliable(self) -> bool:
+        """Whether the model's error on the recorded setting is known and small enough to rely on
+        the predictions for every run; the column `is_reliable` of `to_pandas` has it for each.
+        """
+        return not any(model_error_text(each).is_doubtful for each in self.answers)
+
     def to_pandas(self) -> Any:
-        """A pandas DataFrame with the columns of --csv: a row for what was observed of each run,
-        and one for each predicted setting.
+        """A pandas DataFrame with the columns of --csv: a row for what was observed of each job and
+        run, and one for each predicted setting.
         """
         import pandas  # type: ignore[import-untyped]
 
-        return pandas.DataFrame(replay_rows(self.answers))
+        return pandas.DataFrame(replay_rows(self.answers, self.jobs))
 
     def plot(self, run: int = 0) -> Picture:
         """Plot the predicted latency of a run over the setting with the most values. Needs

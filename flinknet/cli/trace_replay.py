@@ -333,7 +333,7 @@ def replay(
     if json_target is not None:
         put_text(json_target, text + "\n")
     if csv_target is not None:
-        put_text(csv_target, csv_text(replay_rows(found.answers)))
+        put_text(csv_target, csv_text(replay_rows(found.answers, found.jobs)))
     if STDOUT not in (json, csv):
         print_replays(
             found.answers, channels=channels, diagnose=diagnose, edges=edges, jobs=found.jobs

@@ -7,15 +7,28 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import astuple, fields
 from typing import Any
 
-from flinknet.results import LatencySummary, Measured, ReplayAnswer, RunResult, TradeOffPoint
+from flinknet.results import (
+    ERROR_TO_BET_ON,
+    JobAnswer,
+    JobPoint,
+    LatencySummary,
+    Measured,
+    ReplayAnswer,
+    RunResult,
+    TradeOffPoint,
+)
+from flinknet.units import format_duration_ns
 
 from .model_error import model_error_text
 from .settings_in_words import settings_of
 
 Row = Mapping[str, Any]
+
+JOB = "job"
+"""In the column `edge`: the job as a whole."""
 
 _LATENCIES = tuple(each.name for each in fields(LatencySummary) if each.name != "count")
 
@@ -45,9 +58,39 @@ def histogram_rows(settings: Sequence[tuple[str, Sequence[RunResult]]]) -> list[
     ]
 
 
-def replay_rows(answers: Sequence[ReplayAnswer]) -> list[Row]:
-    """A row for what was observed of each run, and one for each setting that was predicted."""
-    return [row for answer in answers for row in _answer_rows(answer)]
+def replay_rows(answers: Sequence[ReplayAnswer], jobs: Sequence[JobAnswer] = ()) -> list[Row]:
+    """A row for what was observed of each job as a whole and of each run or edge, and one for each
+    setting that was predicted.
+    """
+    rows = [row for job in jobs for row in _job_rows(job)]
+    return rows + [row for answer in answers for row in _answer_rows(answer)]
+
+
+def _job_rows(answer: JobAnswer) -> Iterator[Row]:
+    job = {"run": answer.path, "edge": JOB}
+    known = [each for each in astuple(answer.model_error) if each is not None]
+    is_reliable = bool(known) and all(abs(each) <= ERROR_TO_BET_ON for each in known)
+    recorded = next((each for each in answer.points if each.total.is_recorded), None)
+    seen = answer.observed
+    yield {
+        **job,
+        "kind": "observed",
+        "is_recorded": True,
+        "is_reliable": True,
+        **(_names_of_job(recorded) if recorded is not None else {}),
+        "throughput_records_per_s": seen.throughput_records_per_s,
+        "buffers_per_s": seen.buffers_per_s,
+        **_latencies("latency", seen.latency_ns),
+    }
+    for point in answer.points:
+        yield {**job, **_predicted(point.total, is_reliable), **_names_of_job(point)}
+
+
+def _names_of_job(point: JobPoint) -> dict[str, str]:
+    """The setting of a job; timeouts edge by edge where they differ."""
+    timeouts = ["-1" if each < 0 else format_duration_ns(each) for each in point.timeouts_ns]
+    timeout = timeouts[0] if len({*timeouts}) == 1 else " / ".join(timeouts)
+    return _names_of(point.total) | {"buffer_timeout": timeout}
 
 
 def _answer_rows(answer: ReplayAnswer) -> Iterator[Row]:
@@ -63,23 +106,26 @@ def _answer_rows(answer: ReplayAnswer) -> Iterator[Row]:
         **_measured(answer.observed),
     }
     for point in answer.trade_offs:
-        price = point.price
-        yield {
-            **run,
-            "kind": "predicted",
-            "is_recorded": point.is_recorded,
-            "is_reliable": is_reliable,
-            **_names_of(point),
-            "throughput_records_per_s": point.throughput_records_per_s,
-            "buffers_per_s": point.buffers_per_s,
-            **_latencies("latency", point.latency_ns),
-            "backlog_mean_buffers": point.backlog_buffers.mean,
-            "backlog_max_buffers": point.backlog_buffers.max,
-            "memory_bytes": point.memory_bytes,
-            "packets_per_s": None if price is None else price.packets_per_s,
-            "network_bytes_per_s": None if price is None else price.bytes_per_s,
-            "cpu_change_cores": None if price is None else price.cpu_cores_change,
-        }
+        yield {**run, **_predicted(point, is_reliable)}
+
+
+def _predicted(point: TradeOffPoint, is_reliable: bool) -> Row:
+    price = point.price
+    return {
+        "kind": "predicted",
+        "is_recorded": point.is_recorded,
+        "is_reliable": is_reliable,
+        **_names_of(point),
+        "throughput_records_per_s": point.throughput_records_per_s,
+        "buffers_per_s": point.buffers_per_s,
+        **_latencies("latency", point.latency_ns),
+        "backlog_mean_buffers": point.backlog_buffers.mean,
+        "backlog_max_buffers": point.backlog_buffers.max,
+        "memory_bytes": point.memory_bytes,
+        "packets_per_s": None if price is None else price.packets_per_s,
+        "network_bytes_per_s": None if price is None else price.bytes_per_s,
+        "cpu_change_cores": None if price is None else price.cpu_cores_change,
+    }
 
 
 def _names_of(point: TradeOffPoint) -> dict[str, str]:

@@ -47,7 +47,8 @@ def test_the_example_notebook_runs(spark: Any, sawtooth_run: Path) -> None:
     shown = []
     for cell in document["cells"]:
         if cell["cell_type"] == "code":
-            tree = ast.parse("".join(cell["source"]).replace("runs/demo", str(sawtooth_run)))
+            source = re.sub("runs/(demo|first)", str(sawtooth_run), "".join(cell["source"]))
+            tree = ast.parse(source)
             last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
             exec(compile(tree, "cell", "exec"), known)
             if isinstance(last, ast.Expr):
@@ -61,6 +62,7 @@ def test_the_example_notebook_runs(spark: Any, sawtooth_run: Path) -> None:
     assert len(repr(tables)) < 200
     html = answers._repr_html_()
     assert html.index("Model error") < html.index("<td>observed</td>")
+    assert answers.is_reliable == answers.to_pandas()["is_reliable"].all()
     assert list(rows["kind"][:2]) == ["observed", "predicted"]
     assert page._repr_html_().startswith("<iframe srcdoc=")
 

@@ -23,6 +23,7 @@ from flinknet.replay.advise.frontier import frontier_of
 from flinknet.replay.advise.targets import Target
 from flinknet.replay.job_answers import chosen
 from flinknet.report.advice_lines import job_recommendation
+from flinknet.report.csv_rows import replay_rows
 from flinknet.results import (
     Advice,
     BacklogSummary,
@@ -343,6 +344,19 @@ def test_a_job_as_a_whole_is_held_to_its_targets_at_one_timeout_for_all_edges() 
     assert said.patch == "execution.buffer-timeout.interval: 5 ms"
     assert whole().choice is None
     assert job_recommendation(whole()) is None
+
+
+def test_csv_has_a_row_for_what_a_job_did_and_one_for_each_of_its_settings() -> None:
+    found = whole()
+    rows = replay_rows([], [found])
+    assert [row["kind"] for row in rows] == ["observed", *["predicted"] * len(found.points)]
+    assert {(row["run"], row["edge"]) for row in rows} == {("run", "job")}
+    assert rows[0]["throughput_records_per_s"] == 1000.0
+    assert [row["buffer_timeout"] for row in rows[1:]][2] == "5ms"
+    assert [row["latency_p99_ns"] for row in rows[1:]][2] == found.points[2].total.latency_ns.p99
+    assert all(row["is_reliable"] for row in rows)
+    off = replace(found, model_error=ModelError(0.0, 0.6, 0.0))
+    assert [row["is_reliable"] for row in replay_rows([], [off])][:2] == [True, False]
 
 
 def test_the_nearest_setting_of_a_job_is_named_where_none_meets_the_target() -> None:
