@@ -159,6 +159,8 @@ def _known_exit_code(call: Callable[[], Any]) -> int:
     """Call a command; what goes wrong in a way that flinknet knows becomes one line."""
     for stream in (sys.stdout, sys.stderr):  # of every console and every line of any command
         fall_back_to_plain_text(stream, is_ascii=asks_for_ascii(os.environ))
+    if not os.path.isabs(os.path.expanduser("~")):  # else libraries make a directory of that name
+        os.environ["HOME"] = "/"
     try:
         raise_at_interrupt()
         with terminations_unwind():

@@ -59,11 +59,11 @@ def histogram_rows(settings: Sequence[tuple[str, Sequence[RunResult]]]) -> list[
 
 
 def replay_rows(answers: Sequence[ReplayAnswer], jobs: Sequence[JobAnswer] = ()) -> list[Row]:
-    """A row for what was observed of each job as a whole and of each run or edge, and one for each
+    """A row for what was observed of each run or edge, and of each job as a whole, and one for each
     setting that was predicted.
     """
-    rows = [row for job in jobs for row in _job_rows(job)]
-    return rows + [row for answer in answers for row in _answer_rows(answer)]
+    rows = [row for answer in answers for row in _answer_rows(answer)]
+    return rows + [row for job in jobs for row in _job_rows(job)]
 
 
 def _job_rows(answer: JobAnswer) -> Iterator[Row]:

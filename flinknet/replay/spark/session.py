@@ -142,6 +142,8 @@ def _own_session(
         "JAVA_HOME": str(archive.directory),
         "SPARK_CONF_DIR": str(conf_dir() or archive.empty_directory),
     }
+    if archive.directory.is_relative_to(work_dir) and "NUMBA_CACHE_DIR" not in os.environ:
+        environment["NUMBA_CACHE_DIR"] = str(work_dir / "numba")
     with ExitStack() as stack:
         if has_daemon:
             socket = work_dir / "daemon"
