@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from flinknet.core.probe import TracePoint
 from flinknet.predict.exchange import is_blocking
 from flinknet.results import Bottleneck, Cause, Verdict
 
@@ -34,7 +35,7 @@ class JudgedEdge:
 
 def judged(edges: Sequence[ObservedRun]) -> list[JudgedEdge]:
     """The verdicts on the edges of one job, in their order."""
-    if edges[0].run.manifest.is_from_between:
+    if edges[0].run.counted_at == TracePoint.SENT:
         return _judged_between(edges)
     verdicts = [_diagnosis(each) for each in edges]
     if any(is_blocking(edge.run.manifest) for edge in edges):
@@ -60,7 +61,7 @@ def judged(edges: Sequence[ObservedRun]) -> list[JudgedEdge]:
 
 
 def _judged_between(edges: Sequence[ObservedRun]) -> list[JudgedEdge]:
-    """The same of a job that was recorded between processes."""
+    """The verdicts on a job whose consumers were not recorded, as between processes."""
     found = judge_between(edges)
     bottleneck = bottleneck_between(found, flink_ledger(edges[0].run))
     return [JudgedEdge(tuple(each.verdicts), each.is_bottleneck, bottleneck) for each in found]

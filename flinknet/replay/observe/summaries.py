@@ -76,7 +76,7 @@ def replayed_channels(observed: ObservedRun) -> tuple[ReplayedChannel, ...]:
         row.channel: {name: getattr(row, name) for name in REGIMES}
         for row in rows.regimes.among(told)
     }
-    if manifest.is_from_between:
+    if observed.run.counted_at == TracePoint.SENT:
         passed = {row.channel: row.records for row in rows.throughput_by_channel.among(told)}
         has_records = observed.measured.records > 0
         channels = [
@@ -178,7 +178,7 @@ def kind_name(kind: int, data_type: int) -> str:
 
 
 def _counted(observed: ObservedRun, rows: Iterable[MessagesRow]) -> Iterable[MessagesRow]:
-    points = _BETWEEN if observed.run.manifest.is_from_between else {TracePoint.SENT}
+    points = _BETWEEN if observed.run.counted_at == TracePoint.SENT else {TracePoint.SENT}
     return (row for row in rows if row.point in points)
 
 
