@@ -294,7 +294,7 @@ def _channels_table(answer: ReplayAnswer, wanted: Sequence[int] | None) -> Table
         messages = row.messages
         table.add_row(
             str(row.channel),
-            row.name or f"{row.producer} → {row.consumer}",
+            row.name or " → ".join(str(e) if e >= 0 else "?" for e in (row.producer, row.consumer)),
             human_count(row.throughput_records_per_s),
             human_duration(row.latency_ns.p50),
             human_duration(row.latency_ns.p99),

@@ -33,6 +33,10 @@ TIMES_OTHERS: Final = 8
 STANDS_PACKETS, STANDS_TURNS = 100, 25
 """Packets with one instant, and changes of direction among them, for which a clock must stand."""
 
+COARSE_INSTANTS: Final = 100
+"""Instants in whole milliseconds after which the clock is taken for one that has no others; many
+packets may have one of these."""
+
 MS: Final = 1_000_000
 
 
@@ -69,6 +73,7 @@ class CaptureClock:
         self._reached: dict[tuple[Endpoint, Endpoint], tuple[int, int]] = {}
         self._sent: dict[Endpoint, tuple[int, int]] = {}  # its time in ms, and when it was captured
         self._silences: list[_Silence] = []
+        self._coarse = 0  # instants so far if all were in whole ms, else far below 0
         self._instant = (0, 0, 0)  # instant, packets with it, changes of direction among them
         self._source: Endpoint | None = None
         self._stands: list[_Silence] = []  # from one to the next other instant
@@ -182,11 +187,12 @@ class CaptureClock:
             self._end_stand(at_ns)
         if not packets or at_ns != instant_ns:
             self._instant = at_ns, 1, 0
+            self._coarse += 1 if segment.at_ns % MS == 0 else -(1 << 40)
         self._source = segment.source
 
     def _end_stand(self, to_ns: int) -> None:
         instant_ns, packets, turns = self._instant
-        if packets < STANDS_PACKETS or turns < STANDS_TURNS:
+        if packets < STANDS_PACKETS or turns < STANDS_TURNS or self._coarse >= COARSE_INSTANTS:
             return
         self._stands.append(_Silence(instant_ns, max(to_ns, instant_ns + 1)))
         where = human_duration(instant_ns - (self._from_ns or 0))

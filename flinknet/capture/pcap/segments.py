@@ -37,7 +37,7 @@ COPY_WITHIN_NS: Final = 100_000_000
 """Between two copies of one packet, at most. A sender that hears nothing waits longer."""
 
 UNNUMBERED_WITHIN_NS: Final = 5_000_000
-"""The same of packets without a number or a time of their sender; TCP repeats nothing so soon."""
+"""Between copies of packets that have neither a number nor a time of their sender."""
 
 PACKETS_KEPT: Final = 1 << 15
 """Packets of which copies are known."""
@@ -166,7 +166,7 @@ def tcp_segments(
 
 
 class _Copies:
-    """Which packets were captured before: a copy has everything of its sender in common with the
+    """Packets that were captured before. A copy has everything of its sender in common with the
     first one, while what is sent again has another number of IP or another time."""
 
     def __init__(self) -> None:

@@ -50,7 +50,7 @@ def filled_channels(rows: Rows[ChannelRecords]) -> Rows[ChannelRecords]:
 
 
 def uncounted_loss(observed: ObservedRun) -> tuple[TraceLoss, ...]:
-    """What share of the bytes of a run is in buffers whose records could not be counted."""
+    """The share of bytes in buffers whose records could not be counted; empty without any."""
     rows = observed.rows.throughput
     missing = sum(each.uncounted_bytes for each in rows)
     if not missing:

@@ -47,3 +47,17 @@ def test_packets_that_were_captured_late_or_out_of_order_are_no_step() -> None:
     for number, at_ms in ((12, 600), (9, 450), (10, 500), (11, 550)):  # one came first
         assert clock.follow(segment(number, at_ms * MS, None)).at_ns == at_ms * MS
     assert clock.steps == []
+
+
+@pytest.mark.parametrize(("unit_ns", "steps"), [(MS, 0), (MS + 1, 1)])
+def test_many_packets_in_one_instant_show_nothing_of_a_clock_in_milliseconds(
+    unit_ns: int, steps: int
+) -> None:
+    clock = CaptureClock()
+    for number in range(120):
+        clock.follow(segment(number, number * unit_ns, None))
+    for number in range(120, 320):
+        own = segment(number, 120 * unit_ns, None)
+        clock.follow(own._replace(source=THERE, target=HERE) if number % 2 else own)
+    clock.finish()
+    assert len(clock.steps) == steps
