@@ -298,12 +298,9 @@ class ChannelTable:
         """
         return tuple(self._info(each) for each in self.channels)
 
-    def lacks_credit(self) -> bool:
-        """Whether a channel has none left, or is blocked by a barrier."""
-        return any(
-            (each.exhausted_since_ns >= 0 or each.is_blocked) and not each.is_ended
-            for each in self.channels
-        )
+    def are_open(self) -> bool:
+        """Whether one of them has not ended."""
+        return not all(each.is_ended for each in self.channels)
 
     def data_span(self) -> tuple[int, int] | None:
         """From the first data buffer to just behind the last one, in ns; None without any."""

@@ -56,22 +56,22 @@ class CaptureClock:
     """Follows the packets of a capture.
 
     Args:
-        is_explained: whether something else than the clock keeps all connections silent now, such
-            as a channel without credit.
+        is_under_way: whether a channel is open now, so that a silence may hide a step.
 
     Attributes:
         steps: what the clock did, in words.
     """
 
-    def __init__(self, is_explained: Callable[[], bool] = lambda: False) -> None:
+    def __init__(self, is_under_way: Callable[[], bool] = lambda: True) -> None:
         self.steps: list[str] = []
-        self._is_explained = is_explained
+        self._is_under_way = is_under_way
         self._offset_ns = 0
         self._from_ns: int | None = None
         self._latest_ns = 0
         self._before: deque[int] = deque(maxlen=PACKETS_BEFORE)
         self._reached: dict[tuple[Endpoint, Endpoint], tuple[int, int]] = {}
-        self._sent: dict[Endpoint, tuple[int, int]] = {}  # its time in ms, and when it was captured
+        # By direction, as each connection has a zero of its own: ms, and when they were captured.
+        self._sent: dict[tuple[Endpoint, Endpoint], tuple[int, int]] = {}
         self._silences: list[_Silence] = []
         self._coarse = 0  # instants so far if all were in whole ms, else far below 0
         self._instant = (0, 0, 0)  # instant, packets with it, changes of direction among them
@@ -84,42 +84,53 @@ class CaptureClock:
         if self._from_ns is None:
             self._from_ns = self._latest_ns = at_ns
         elapsed_ns = self._elapsed_ns(segment)
-        if self._is_newer(segment) and self._before and at_ns < min(self._before) - BACK_NS:
+        is_newer = self._is_newer(segment)
+        is_older = bool(self._before) and at_ns < min(self._before) - BACK_NS
+        if is_newer and is_older:
             self._step(at_ns - self._latest_ns, elapsed_ns)
         elif at_ns > self._latest_ns + SILENCE_NS:
             gap_ns = at_ns - self._latest_ns
             if elapsed_ns is not None:
                 if gap_ns - elapsed_ns > SILENCE_NS // 2:
                     self._step(gap_ns, elapsed_ns)
-            elif not self._is_explained():
+            elif self._is_under_way():
                 self._silences.append(_Silence(self._latest_ns, at_ns))
                 self._silences.sort(key=lambda each: -each.length_ns)
                 del self._silences[SILENCES_KEPT:]
         at_ns = segment.at_ns + self._offset_ns
         self._stand(segment, at_ns)
-        self._before.append(at_ns)
         self._latest_ns = max(self._latest_ns, at_ns)
-        if segment.sent_ms is not None:
-            self._sent[segment.source] = segment.sent_ms, at_ns
+        if is_newer or not is_older:
+            self._before.append(at_ns)
+            if segment.sent_ms is not None:
+                self._sent[segment.source, segment.target] = segment.sent_ms, at_ns
         return segment if not self._offset_ns else segment._replace(at_ns=at_ns)
 
-    def finish(self) -> tuple[int, int] | None:
-        """The capture has ended. Returns: the longest part in which the clock went, if it did not
-        go all the time; an empty one if it never did.
+    def finish(self, measured: tuple[int, int] | None = None) -> tuple[int, int] | None:
+        """The capture has ended.
+
+        Args:
+            measured: the part that figures are of; silences around it change none.
+
+        Returns: the longest part in which the clock went, if it did not go all the time; an empty
+            one if it never did.
         """
         from_ns, to_ns = self._from_ns or 0, self._latest_ns + 1
         self._end_stand(self._latest_ns)
         lacking = [*self._stands]
-        silences = self._unusual()
-        whole_ns = max(to_ns - from_ns, 1)
-        for each in silences:
-            share = each.length_ns / whole_ns
+        first_ns, last_ns = measured or (from_ns, to_ns)
+        whole_ns = max(last_ns - first_ns, 1)
+        for each in self._unusual():
+            within_ns = min(each.to_ns, last_ns) - max(each.from_ns, first_ns)
+            if within_ns <= 1:
+                continue
+            share = within_ns / whole_ns
             text = (
                 f"no packet came on any connection for {human_duration(each.length_ns)}, from"
                 f" {human_duration(each.from_ns - from_ns)} on: nothing was sent, or the clock of"
                 " the capture was set forward"
             )
-            if 2 * each.length_ns > whole_ns:
+            if 2 * within_ns > whole_ns:
                 lacking.append(each)
                 text += "; figures are of the longer part before or after it"
             else:
@@ -144,7 +155,10 @@ class CaptureClock:
         """Whether a segment goes on where the last one of its direction ended, or has acknowledged
         more."""
         key = segment.source, segment.target
-        reached = segment.sequence_number + len(segment.data), segment.acknowledged or 0
+        if segment.acknowledged is None:
+            self._reached.pop(key, None)  # the first word of another connection, or a last one
+            return False
+        reached = segment.sequence_number + len(segment.data), segment.acknowledged
         known = self._reached.get(key)
         if known is None or segment.is_syn:
             self._reached[key] = reached
@@ -160,7 +174,7 @@ class CaptureClock:
 
     def _elapsed_ns(self, segment: TcpSegment) -> int | None:
         """Time since the last packet by the clock of a sender that counts milliseconds."""
-        before = self._sent.get(segment.source)
+        before = self._sent.get((segment.source, segment.target))
         if before is None or segment.sent_ms is None:
             return None
         sent_ns = (segment.sent_ms - before[0]) % (1 << 32) * MS

@@ -129,7 +129,7 @@ class _Import:
         self._counts_records = counts_records
         self._versions = versions
         self._channels = ChannelTable()
-        self.clock = CaptureClock(self._channels.lacks_credit)
+        self.clock = CaptureClock(self._channels.are_open)
         self._recording: CaptureRecording | None = None
 
     def tick(self) -> None:
@@ -148,7 +148,7 @@ class _Import:
         self.connections.finish()
         if self._recording is None:
             raise TraceFormatError(self._nothing_found(counts))
-        self._recording.within = self.clock.finish()
+        self._recording.within = self.clock.finish(self._channels.data_span())
         self._recording.tick(self.now_ns)
         self._recording.close(self.now_ns)
         imported = ImportedCapture(

@@ -30,6 +30,43 @@ def test_a_step_is_taken_out_by_the_times_of_senders(by_ms: int) -> None:
     assert len(clock.steps) == 1
 
 
+@pytest.mark.parametrize("is_timed", [True, False])
+def test_a_step_is_found_in_a_conversation_from_its_opening_on(is_timed: bool) -> None:
+    """With numbers that wrap, another connection of the same server with a zero of its own, and a
+    first packet after the step that says nothing new.
+    """
+    clock, elsewhere = CaptureClock(), Endpoint("10.0.0.3", 5000)
+
+    def follow(target: Endpoint, at_ms: int, number: int, **changes: object) -> float:
+        to_ms = at_ms - (3000 if at_ms > 1000 else 0)
+        sent_ms = at_ms + (4_000_000_000 if target is elsewhere else 0) if is_timed else None
+        own = segment(number, to_ms * MS, sent_ms)._replace(target=target, **changes)
+        return clock.follow(own).at_ns / MS
+
+    for target in (THERE, elsewhere):
+        follow(target, 0, 0, acknowledged=None, is_syn=True, data=b"")
+    for number in range(1, 20):
+        for target in (THERE, elsewhere):
+            follow(target, 10 * number, number, acknowledged=3_000_000_000)
+    follow(THERE, 1005, 19, acknowledged=3_000_000_000)  # sent again
+    found = [
+        follow(THERE, 1010 + 10 * each, 20 + each, acknowledged=3_000_000_000) for each in range(9)
+    ]
+    assert [each - found[0] for each in found] == [10 * each for each in range(9)]
+    assert found[0] == (1010 if is_timed else 190)
+    assert len(clock.steps) == 1
+
+
+def test_a_silence_before_or_after_what_is_measured_changes_no_rate() -> None:
+    clock = CaptureClock()
+    for number in range(60):
+        at_ms = 50 * number + (number >= 20) * 9_000 + (number >= 40) * 9_000
+        clock.follow(segment(number, at_ms * MS, None))
+    measured = 10_000 * MS, 10_950 * MS + 1
+    assert clock.finish(measured) is None
+    assert clock.steps == []
+
+
 def test_a_silence_in_which_the_time_of_senders_went_on_is_one() -> None:
     clock = CaptureClock()
     for number in range(40):
