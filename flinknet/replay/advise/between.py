@@ -16,6 +16,7 @@ from ..observe.flink_metrics import flink_metrics
 from ..observe.observed_run import ObservedRun
 from ..observe.unanswered import LONG_NS
 from ..verdict.saturated import IDLE_BELOW, healthy, saturated, starved_of_buffers
+from .caveats import BARRIERS
 from .channel_times import channel_ends, times_between
 from .diagnose import (
     SKEWED_FROM,
@@ -44,6 +45,8 @@ class CapturedEdge:
         unanswered: of each consumer, the share of the time in which buffers waited long for any
             credit; of its channels the one with least.
         starved: share of the time in which data waited for credit, of the channel that waited most.
+        is_started: enough checkpoints passed to judge how they align: the first ones of a job wait
+            for tasks that are still being deployed.
     """
 
     name: str
@@ -54,6 +57,7 @@ class CapturedEdge:
     tasks: Sequence[TaskMetrics] = ()
     unanswered: Mapping[int, float] = field(default_factory=dict)
     starved: float = 0.0
+    is_started: bool = True
 
     def task(self, consumer: int) -> TaskMetrics | None:
         """The name and place of a consumer, and its time; None where they are not known."""
@@ -84,6 +88,10 @@ class CapturedEdge:
 
 
 _KINDS = PRESSED | {"alignment"}
+
+CHECKPOINTS_MIN = 3
+BLOCKED_NS_MIN = 10_000_000_000
+"""Barriers of fewer checkpoints show nothing, unless one of them blocks a channel for so long."""
 
 STANDS_STILL_FROM = 0.03
 """A TaskManager that answers nothing for so much of the time, in long stretches, stands still."""
@@ -123,6 +131,7 @@ def judge_between(edges: Sequence[ObservedRun]) -> list[CapturedEdge]:
                 () if metrics is None else metrics.vertices[1].tasks,
                 _unanswered(edges[place]),
                 _starved(times[place]),
+                _is_started(edges[place], times[place]),
             )
         )
     return judged
@@ -130,6 +139,12 @@ def judge_between(edges: Sequence[ObservedRun]) -> list[CapturedEdge]:
 
 def _starved(channels: ChannelTimes) -> float:
     return float(channels.shares("waiting_for_credit").max(initial=0.0))
+
+
+def _is_started(edge: ObservedRun, channels: ChannelTimes) -> bool:
+    checkpoints = {each.value for each in edge.rows.milestones if each.data_type in BARRIERS}
+    blocked_ns = channels.spent_ns["blocked_by_alignment"].max(initial=0)
+    return len(checkpoints) >= CHECKPOINTS_MIN or blocked_ns >= BLOCKED_NS_MIN
 
 
 def _unanswered(edge: ObservedRun) -> dict[int, float]:
@@ -178,7 +193,7 @@ def _aligning(edges: Sequence[CapturedEdge]) -> Bottleneck | None:
         (verdict.share, place, verdict)
         for place, edge in enumerate(edges)
         for verdict in edge.verdicts
-        if verdict.kind == "alignment"
+        if verdict.kind == "alignment" and edge.is_started
     ]
     if not found:
         return None

@@ -20,7 +20,9 @@ from flinknet.trace.format import MAX_BLOCK_EVENTS
 from flinknet.trace.schema import COLUMN_NAMES, ROW_DTYPE
 from tests.replay.advise.test_bottleneck import CASES
 from tests.replay.verdict.test_saturated import ledger, source, vertex
+from tests.tapped_job import SOURCE, TappedChannel, write_tapped_job
 
+MS = 1_000_000
 _FROM_CONSUMERS = (MessageKind.ADD_CREDIT, MessageKind.RESUME_CONSUMPTION)
 
 
@@ -132,6 +134,21 @@ def test_where_all_are_silent_or_the_tasks_are_busy_no_task_manager_is_named() -
     assert silent(0.2, 0.15).cause is Cause.NONE
     assert silent(0.2, 0.0, busy=0.6).cause is Cause.NONE
     assert silent(0.01, 0.0).cause is Cause.NONE
+
+
+@pytest.mark.parametrize(
+    ("blocked_s", "length_s", "cause"), [(1, 5, Cause.NONE), (11, 30, Cause.ALIGNMENT)]
+)
+def test_a_first_checkpoint_is_no_alignment_unless_it_blocks_for_long(
+    blocked_s: int, length_s: int, cause: Cause, tmp_path: Path
+) -> None:
+    blocked = TappedChannel(
+        SOURCE, barrier_ns=MS, blocked_ns=1_000 * blocked_s * MS, buffers=10 * length_s
+    )
+    path = write_tapped_job(tmp_path / "tapped", [blocked, TappedChannel(SOURCE, 0, 1)])
+    found = bottleneck(path)
+    assert found is not None
+    assert found.cause is cause
 
 
 def test_metrics_of_tasks_speak_before_the_barriers_that_queue_for_them() -> None:
