@@ -85,31 +85,32 @@ def slow_tasks(ledger: Ledger, vertex: int) -> Bottleneck:
 
 
 def starved_of_buffers(ledger: Ledger) -> Bottleneck | None:
-    """The verdict on tasks that wait for their output while no task behind them has much to do or
-    waits itself; None if there are none. With few buffers a task waits for one channel after the
-    other, for a short time each."""
+    """The verdict on tasks that wait for their output while no task behind them has much to do;
+    None if there are none. With few buffers a task waits for one channel after the other, for a
+    short time each."""
     for vertex in _downstream_first(ledger):
         links = [each for each in ledger.links if each.source == vertex]
         share = ledger.back_pressure(vertex) or 0.0
-        behind = [task for each in links for task in ledger.vertices[each.target].tasks]
+        reached = [each for each in ledger.vertices if vertex in ledger.before(each)]
+        behind = [task for each in reached for task in ledger.vertices[each].tasks]
         if share < HELD_FROM or any(each.busy is None for each in behind):
-            continue
-        if any((ledger.back_pressure(each.target) or 0.0) >= PRESSED_FROM for each in links):
             continue
         most = max(map(working, behind), default=1.0)
         if most >= IDLE_BELOW:
-            continue
+            return None
         name, targets = (
             ledger.vertices[vertex].name,
             named([_target(ledger, each) for each in links]),
         )
         text = (
-            f"few buffers behind {name}: it is back-pressured {share:.0%} of the time, while"
-            f" {targets} is busy {most:.0%} at most; more buffers or a shorter round trip help"
+            f"few buffers behind {name}: it is back-pressured {share:.0%} of the time, while no"
+            f" task behind it is busy for more than {most:.0%}; more buffers to {targets} or a"
+            " shorter round trip help"
         )
+        tasks = [task for each in links for task in ledger.vertices[each.target].tasks]
         return Bottleneck(
             Cause.FEW_BUFFERS,
-            tuple(each.name for each in behind),
+            tuple(each.name for each in tasks),
             share,
             ". ".join([text, *symptoms(ledger, vertex)]),
             links[0].name,

@@ -170,7 +170,7 @@ def test_a_task_that_waits_while_nobody_behind_it_works_lacks_buffers() -> None:
     assert found is not None
     assert (found.cause, found.edge) == (Cause.FEW_BUFFERS, "Source → Sink")
     assert found.helps[0] is Remedy.BUFFERS
-    assert "Source: it is back-pressured 99% of the time, while Sink is busy 10%" in found.text
+    assert "while no task behind it is busy for more than 10%; more buffers to Sink" in found.text
     for busy, waits in ((0.1, 0.3), (0.6, 0.99)):
         assert starved_of_buffers(ledger(source(waits), vertex("Sink", [busy, busy]))) is None
 
@@ -180,6 +180,10 @@ def test_where_several_wait_the_last_one_lacks_buffers() -> None:
     found = starved_of_buffers(ledger(source(0.99), middle, vertex("Sink", [0.1, 0.1])))
     assert found is not None
     assert found.edge == "Map → Sink"
+    middle = vertex("Map", [0.1, 0.1], waits=0.3)
+    found = starved_of_buffers(ledger(source(0.99), middle, vertex("Sink", [0.1, 0.1])))
+    assert found is not None
+    assert found.edge == "Source → Map"
 
 
 def test_a_healthy_job_says_what_would_saturate_next() -> None:
