@@ -12,9 +12,11 @@ from flinknet.units import format_size_bytes
 from .keys import (
     BUFFER_TIMEOUT,
     BUFFER_TIMEOUT_ENABLED,
+    CHECKPOINT_MODE,
     NETWORK_MAX,
     NETWORK_MIN,
     NUMBER_OF_BUFFERS,
+    UNALIGNED,
     Option,
     options,
 )
@@ -127,4 +129,7 @@ def _derived(settings: Mapping[str, str]) -> dict[str, tuple[str, str]]:
         derived[BUFFER_TIMEOUT] = (format_value(timeout, -1), f"{BUFFER_TIMEOUT_ENABLED} is false")
     elif BUFFER_TIMEOUT in settings and parse_value(timeout, settings[BUFFER_TIMEOUT]) < 0:
         derived[BUFFER_TIMEOUT_ENABLED] = ("false", f"{BUFFER_TIMEOUT} is -1")
+    mode = settings.get(CHECKPOINT_MODE, "EXACTLY_ONCE").upper()
+    if mode != "EXACTLY_ONCE" and settings.get(UNALIGNED, "false").lower() == "true":
+        derived[UNALIGNED] = ("false", f"{CHECKPOINT_MODE} is {mode}")
     return derived

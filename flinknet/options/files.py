@@ -21,8 +21,12 @@ from .resources import (
     CONFIG_NAME,
     CONFIG_NAMES,
     LEGACY_NAME,
+    MERGE_KEY,
+    TEMPLATE,
     chosen_resource,
     settings_of,
+    template_error,
+    with_merges,
 )
 from .values import BLANKS
 
@@ -35,8 +39,6 @@ BYTES_MAX = 1 << 20
 DEPTH_MAX = 100
 """The most levels of a document."""
 
-MERGE_KEY = "<<"
-
 _FLINK_KEY = re.compile(
     r"(<<\.)?(akka|blob|classloader|cluster|env\.(java|log|hadoop)|execution|fs|heartbeat|io|"
     r"high-availability|historyserver|jobmanager|jobstore|kubernetes|metrics|parallelism|pekko|"
@@ -45,10 +47,10 @@ _FLINK_KEY = re.compile(
 )
 """How keys of Flink, its connectors and its file systems begin."""
 
-_ADVICE = "give the path of Flink's config.yaml"
+_CHART_KEY = re.compile(r"(?!kubernetes\.)(.+\.)?(image|replicas|replicaCount|resources)(\.|$)")
+"""Keys of a chart's values.yaml, which can have keys that begin as Flink's do."""
 
-_TEMPLATE = re.compile(r"\{\{|\{%")
-"""Begins an expression of a template, as of Helm or Jinja."""
+_ADVICE = "give the path of Flink's config.yaml"
 
 _NULLS = frozenset(("", "~", "null", "Null", "NULL"))
 _INTEGER = re.compile(r"[+-]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
@@ -87,8 +89,8 @@ def read_flink_conf(
         path = Path(file)
     read = _read(path, text_of(path), resource)
     known = {key for key in read.settings if key in current_keys() or is_of_network(key)}
-    if any(_TEMPLATE.search(read.settings[key]) for key in known):
-        raise _template(path)
+    if any(TEMPLATE.search(read.settings[key]) for key in known):
+        raise template_error(str(path))
     _check_is_of_flink(path, read.settings)
     try:
         layer, warnings = network_settings(read.settings, release or read.release)
@@ -135,9 +137,12 @@ def text_of(path: Path, advice: str = _ADVICE) -> str:
 
 
 def _check_is_of_flink(path: Path, settings: Mapping[str, str]) -> None:
-    """Raises: ConfigError for a file that has keys, but none that Flink could have."""
-    if settings and not any(key in current_keys() or _FLINK_KEY.match(key) for key in settings):
-        first = ", ".join(list(settings)[:3])
+    """Raises: ConfigError for a file with keys of a chart, or with none that Flink could have."""
+    strange = [key for key in settings if _CHART_KEY.match(key)]
+    if not any(key in current_keys() or _FLINK_KEY.match(key) for key in settings):
+        strange = list(settings)
+    if strange:
+        first = ", ".join(strange[:3])
         raise ConfigError(f"{path}: not a configuration of Flink ({first} …); {_ADVICE}")
 
 
@@ -172,7 +177,7 @@ def _read(path: Path, text: str, resource: str | None) -> _Read:
     if path.name == LEGACY_NAME:
         return _read_lines(text)
     documents = _documents(path, text)
-    filled = [each for each, _ in documents if each not in (None, "")]
+    filled = [with_merges(each) for each, _ in documents if each not in (None, "")]
     chosen = chosen_resource(str(path), filled, resource)
     if chosen is None:
         return _configuration(path, documents)
@@ -205,8 +210,8 @@ def _documents(path: Path, text: str) -> list[tuple[Any, Any]]:
             documents.append((loader.construct_document(root), unset))
             _check_size([each for each, _ in documents])
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        if _TEMPLATE.search(text):
-            raise _template(path) from None
+        if TEMPLATE.search(text):
+            raise template_error(str(path)) from None
         raise ConfigError(
             f"{path}: cannot be read as Flink's config.yaml: {_problem(error)}"
         ) from None
@@ -235,13 +240,6 @@ def _configuration(path: Path, documents: Sequence[tuple[Any, Any]]) -> _Read:
             " one, or leave the key out"
         )
     return _Read(dict(flatten(document)))
-
-
-def _template(path: Path) -> ConfigError:
-    return ConfigError(
-        f"{path}: a template; render it first, for example with `helm template`, and give the"
-        " result"
-    )
 
 
 def _check_nodes(root: Any, text: str) -> Any:

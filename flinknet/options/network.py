@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from flinknet.config import BUFFER_TIMEOUT_NEVER_NS, CREDIT, TCP, NetworkConfig
@@ -16,6 +16,7 @@ from .keys import (
     ADAPTIVE_PARTITIONER,
     BATCH_SHUFFLE_READ_SIZE,
     BUFFER_TIMEOUT_ENABLED,
+    CHECKPOINT_MODE,
     CREDIT_MODEL,
     DEBLOATING,
     EXCLUSIVE_BUFFERS,
@@ -24,6 +25,7 @@ from .keys import (
     NETWORK_MIN,
     SEGMENT_SIZE,
     STARTING_SEGMENT_SIZE,
+    UNALIGNED,
     Option,
     find_option,
     options,
@@ -65,6 +67,10 @@ def network_config(settings: Mapping[str, str]) -> tuple[NetworkConfig, tuple[Ru
     if derived:
         numbers["network_memory_bytes"] = derived[NETWORK_MIN].size_bytes
     network = NetworkConfig(**numbers)
+    if network.unaligned_checkpoints and network.checkpoint_mode != "EXACTLY_ONCE":
+        network = replace(network, unaligned_checkpoints=False)
+        text = f"{UNALIGNED}: ignored by Flink, as {CHECKPOINT_MODE} is {network.checkpoint_mode}"
+        warnings.append(RunWarning("option-not-acted-on", text))
     check_rules(network)
     return network, tuple(warnings)
 
@@ -117,12 +123,6 @@ def check_rules(network: NetworkConfig) -> None:
         raise ConfigError(
             f"{BATCH_SHUFFLE_READ_SIZE}: {format_size_bytes(network.batch_shuffle_read_bytes)} does"
             f" not hold one segment of {format_size_bytes(size)}; give more or smaller segments"
-        )
-    if network.checkpoint_mode != "EXACTLY_ONCE" and network.unaligned_checkpoints:
-        raise ConfigError(
-            f"execution.checkpointing.mode: {network.checkpoint_mode} and unaligned checkpoints do"
-            " not go together; set execution.checkpointing.unaligned.enabled=false, or the mode to"
-            " EXACTLY_ONCE"
         )
     if network.checkpoint_interval_ns is not None and network.checkpoint_interval_ns < 10_000_000:
         raise ConfigError(

@@ -20,6 +20,11 @@ CONFIG_MAP = "ConfigMap"
 CONFIG_NAMES = CONFIG_NAME, LEGACY_NAME = "config.yaml", "flink-conf.yaml"
 """Names of Flink's files; those of LEGACY_NAME are read line by line, as in Flink."""
 
+MERGE_KEY = "<<"
+
+TEMPLATE = re.compile(r"\{\{|\{%")
+"""Begins an expression of a template, as of Helm or Jinja."""
+
 _SPECS: Mapping[str, tuple[str, ...]] = {
     "FlinkDeployment": ("spec",),
     "FlinkBlueGreenDeployment": ("spec", "template", "spec"),
@@ -35,6 +40,28 @@ _FLINK_SIZE = re.compile(r"\s*\d+\s*[A-Za-z]*\s*", re.ASCII)
 
 _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(?:([KMGTP])(I?)|E(\d+))?B?")
 """A quantity of Kubernetes in capitals."""
+
+
+def template_error(path: str) -> ConfigError:
+    """An error that says that a file is a template."""
+    return ConfigError(
+        f"{path}: a template; render it first, for example with `helm template`, and give the"
+        " result"
+    )
+
+
+def with_merges(document: Any) -> Any:
+    """A document with the mappings of its merge keys, which Kubernetes merges and Flink does not;
+    keys of its own win, then those of the first mapping."""
+    if isinstance(document, list):
+        return [with_merges(each) for each in document]
+    if not isinstance(document, Mapping):
+        return document
+    own = {key: with_merges(value) for key, value in document.items()}
+    sources = own.pop(MERGE_KEY, None)
+    for each in sources if isinstance(sources, list) else [sources]:
+        own = each | own if isinstance(each, dict) else own
+    return own
 
 
 def chosen_resource(
@@ -137,6 +164,8 @@ def _size(path: str, text: str) -> str:
             parse_size_bytes(text, PROCESS_SIZE)
             return text
     match = _QUANTITY.fullmatch("".join(text.split()).upper())
+    if TEMPLATE.search(text):
+        raise template_error(path)
     if match is None:
         raise ConfigError(
             f"{path}: the memory of its TaskManagers: {text!r} is not a size; write 4096m or 4Gi"

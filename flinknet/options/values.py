@@ -20,7 +20,13 @@ from flinknet.units import (
     parse_size_bytes,
 )
 
-from .keys import BUFFER_TIMEOUT, BUFFER_TIMEOUT_ENABLED, DATA_PORT, FLOATING_BUFFERS, Option
+from .keys import (
+    BUFFER_TIMEOUT,
+    BUFFER_TIMEOUT_ENABLED,
+    DATA_PORT,
+    FLOATING_BUFFERS,
+    Option,
+)
 
 UNLIMITED = "unlimited"
 """An unlimited memory size, as Flink's documentation writes its MemorySize.MAX_VALUE."""
@@ -101,6 +107,8 @@ def flink_text(option: Option, text: str, release: str) -> tuple[str, str | None
         raise ConfigError(f"{option.key}: {text!r} is not a port; write one of 0 to 65535")
     if option.kind == "F":
         text = text.strip(BLANKS).rstrip("fFdD")
+    elif option.kind not in "SP" and text != text.strip(BLANKS):
+        raise ConfigError(f"{option.key}: {text!r} has blanks, which Flink does not read")
     if option.kind == "E" and option.are_limits_own:
         return text, None
     if option.are_limits_own:

@@ -26,7 +26,7 @@ from flinknet.core.wire.events import (
     WatermarkEvent,
     decode_event,
 )
-from flinknet.errors import ConfigError, FrameCorruptedError
+from flinknet.errors import FrameCorruptedError
 from flinknet.job.barriers import (
     AT_LEAST_ONCE,
     InputCheckpoints,
@@ -39,7 +39,7 @@ from flinknet.job.checkpoint_coordinator import (
     DeclineCheckpoint,
 )
 from flinknet.job.checkpoints import BranchingCheckpoints
-from flinknet.options import network_config
+from flinknet.options import effective_keys, network_config
 from tests.comparisons import compares, compares_in
 from tests.pair import Pair, partition_of, records_of
 
@@ -244,13 +244,14 @@ def test_a_barrier_says_how_it_is_aligned() -> None:
     assert sent_barrier(forced, "forward") == ("FORCED_ALIGNED", never)
 
 
-def test_at_least_once_and_unaligned_exclude_each_other() -> None:
-    settings = {
-        "execution.checkpointing.mode": "AT_LEAST_ONCE",
-        "execution.checkpointing.unaligned.enabled": "true",
-    }
-    with pytest.raises(ConfigError, match="do not go together"):
-        network_config(settings)
+def test_checkpoints_at_least_once_are_aligned_whatever_the_settings_say() -> None:
+    mode, unaligned = "execution.checkpointing.mode", "execution.checkpointing.unaligned.enabled"
+    settings = {mode: "at_least_once", unaligned: "true"}
+    network, (warning,) = network_config(settings)
+    assert not network.unaligned_checkpoints
+    assert warning.text == f"{unaligned}: ignored by Flink, as {mode} is AT_LEAST_ONCE"
+    keys = {each.key: each for each in effective_keys(settings, dict.fromkeys(settings, "-D"))}
+    assert (keys[unaligned].value, keys[unaligned].how) == ("false", f"{mode} is AT_LEAST_ONCE")
 
 
 @pytest.mark.row("S111")

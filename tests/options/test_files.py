@@ -95,6 +95,7 @@ def test_a_timeout_that_flink_rounds_to_nothing_is_reported(tmp_path: Path) -> N
         ("taskmanager.memory.network.max", "unlimited", "does not read 'unlimited'"),
         (FRACTION, "0_1.5", "'0_1.5' is not a number"),
         ("taskmanager.network.retries", "1_0", "'1_0' is not an integer"),
+        ("taskmanager.network.retries", "' 2'", "' 2' has blanks, which Flink does not read"),
         ("taskmanager.network.retries", "4294967296", "does not fit 32 bits"),
         (f"{DEBLOATING}.threshold-percentages", "50,100", "'50,100' is not an integer"),
         ("taskmanager.data.port", "50100-50200", "is not a port"),
@@ -169,14 +170,23 @@ def test_merge_keys_merge_nothing(tmp_path: Path) -> None:
     assert warning.text.endswith(f"ignored, Flink merges nothing with <<: <<.{SEGMENT}")
 
 
+def test_merge_keys_of_a_resource_are_merged_as_by_kubernetes(tmp_path: Path) -> None:
+    text = (
+        f"{DEPLOYMENT}all: &a {{{SEGMENT}: 4kb, {TIMEOUT}: 5 ms}}\nmore: &b {{{SEGMENT}: 8kb}}\n"
+        f"spec: {{flinkConfiguration: {{<<: [*a, *b], {TIMEOUT}: 7 ms}}}}\n"
+    )
+    assert read_flink_conf(write(tmp_path, text)) == ({SEGMENT: "4kb", TIMEOUT: "7 ms"}, ())
+
+
 @pytest.mark.parametrize(
     "text",
     [
         "image: {repository: flink, tag: '2.3'}\nreplicaCount: 2\n",
+        "taskmanager:\n  numberOfTaskSlots: 2\n  resources: {limits: {memory: 4Gi}}\n",
         "apiVersion: kustomize.config.k8s.io/v1beta1\nresources: [a.yaml]\n",
         "services:\n  jobmanager: {image: flink}\n",
     ],
-    ids=["values.yaml", "kustomization.yaml", "compose.yaml"],
+    ids=["values.yaml", "values of TaskManagers", "kustomization.yaml", "compose.yaml"],
 )
 def test_yaml_that_is_no_configuration_of_flink_is_refused(tmp_path: Path, text: str) -> None:
     path = write(tmp_path, text, "other.yaml")
@@ -327,6 +337,7 @@ def test_of_several_resources_one_is_chosen_by_its_name(tmp_path: Path) -> None:
     "text",
     [
         f"{DEPLOYMENT}spec:\n  taskManager:\n    resource: {{memory: {{{{ .Values.memory }}}}}}\n",
+        f'{DEPLOYMENT}spec: {{taskManager: {{resource: {{memory: "{{{{ .Values.m }}}}"}}}}}}\n',
         f"{TIMEOUT}: {{{{ timeout }}}}\n",
         f'{TIMEOUT}: "{{{{ timeout }}}}"\n',
         "{{- if .Values.flink }}\na: b\n{{- end }}\n",
