@@ -109,8 +109,8 @@ class RunningJob:
         return found
 
     def with_parallelism(self, parallelism: Mapping[JobVertexID, int]) -> RunningJob:
-        """The same job with other parallelisms; changed vertices are not placed. As in Flink, a
-        forward exchange between unequal parallelisms is a rebalance.
+        """The job with other parallelisms; changed vertices are not placed. As in Flink, a forward
+        exchange between unequal parallelisms is a rebalance, and a maximum that nobody set grows.
         """
         changed = {each.id: parallelism.get(each.id, each.parallelism) for each in self.vertices}
         return replace(
@@ -119,6 +119,9 @@ class RunningJob:
                 replace(
                     each,
                     parallelism=changed[each.id],
+                    max_parallelism=(
+                        each.max_parallelism if changed[each.id] <= each.max_parallelism else -1
+                    ),
                     subtasks=() if each.id in parallelism else each.subtasks,
                     inputs=tuple(
                         replace(one, ship_strategy="REBALANCE")

@@ -360,7 +360,7 @@ def test_what_stays_at_another_parallelism_is_said(flinknet: Flinknet) -> None:
     )
 
 
-def test_a_vertex_has_no_more_subtasks_than_its_maximum(flinknet: Flinknet) -> None:
+def test_a_vertex_has_no_more_subtasks_than_the_maximum_that_was_set(flinknet: Flinknet) -> None:
     answer = json.loads(next((REST / "curl-only" / "jobs").glob("[0-9a-f]*.json")).read_text())
     answer["vertices"][0]["maxParallelism"] = 4
     Path("job.json").write_text(json.dumps(answer))
@@ -370,6 +370,11 @@ def test_a_vertex_has_no_more_subtasks_than_its_maximum(flinknet: Flinknet) -> N
     assert planned(named) == {"A": 3, "B": 5}
     refused = flinknet("plan", "job.json", "--parallelism", "16,A=16")
     assert (refused.exit_code, "A cannot have 16: its maximum" in refused.stderr) == (2, True)
+    more = flinknet("plan", "job.json", "--parallelism", "B=200", "--format", "json")
+    assert planned(more) == {"A": 2, "B": 200}
+    answer["vertices"][1]["parallelism"] = -1
+    Path("job.json").write_text(json.dumps(answer))
+    assert "B has no parallelism yet, which Flink chooses" in flinknet("plan", "job.json").stderr
     answer |= {"vertices": [], "state": "INITIALIZING"}
     Path("job.json").write_text(json.dumps(answer))
     assert "x has no tasks yet (it is INITIALIZING)" in flinknet("plan", "job.json").stderr

@@ -208,6 +208,11 @@ def _vertex(answer: Answer, nodes: Mapping[str, Answer]) -> RunningVertex:
     if len(name) > NAME_CHARACTERS_MAX:
         name = name[: NAME_CHARACTERS_MAX - 1] + "…"
     parallelism = int(answer["parallelism"])
+    if parallelism == -1:
+        raise RemoteTransportError(
+            f"--rest: {name} has no parallelism yet, which Flink chooses when its inputs are"
+            " complete (AdaptiveBatchScheduler); ask again then"
+        )
     if not 0 < parallelism <= SUBTASKS_MAX:
         raise ValueError(f"parallelism {parallelism}")
     node = nodes.get(str(answer["id"]), {})

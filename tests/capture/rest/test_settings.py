@@ -131,14 +131,14 @@ def test_what_a_user_states_is_over_the_cluster_and_under_the_job() -> None:
 
 
 def test_what_flinknet_cannot_take_together_is_not_stated() -> None:
-    mode = {"execution.checkpointing.mode": "AT_LEAST_ONCE"}
-    unaligned = {"execution.checkpointing.unaligned.enabled": "true"}
-    stated = Stated((Layer("JobManager", mode),), jobs={"a": unaligned})
+    largest = {"taskmanager.memory.segment-size": "4kb"}
+    smallest = {"taskmanager.memory.min-segment-size": "8kb"}
+    stated = Stated((Layer("JobManager", largest),), jobs={"a": smallest})
     assert described(stated, "a").settings_from is None
     given = replace(stated, given=(Layer("config.yaml", {TIMEOUT: "20 ms"}),))
     assert described(given, "a").settings_from == {TIMEOUT: "config.yaml"}
-    with pytest.raises(ConfigError, match="do not go together"):
-        Stated(given=(Layer("config.yaml", {**mode, **unaligned}),)).put_into(tapped())
+    with pytest.raises(ConfigError, match="are not in order"):
+        Stated(given=(Layer("config.yaml", {**largest, **smallest}),)).put_into(tapped())
 
 
 def test_partitioners_that_choose_idle_channels_are_known_of_a_trace() -> None:
