@@ -8,12 +8,14 @@ around a trigger.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from flinknet.errors import TraceError
+from flinknet.errors import ConfigError, TraceError
 from flinknet.trace import ClockInfo, RunManifest, TraceRecorder
 from flinknet.trace.manifest import IS_PART
 from flinknet.trace.run_directory import RunDirectory, seal_run
@@ -31,6 +33,8 @@ SAVE_INTERVAL_NS = 1_000_000_000
 
 SAVE_ANYHOW_NS = 10_000_000_000
 """After so long more it is written without new channels: the measured part has grown."""
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 RING_SLICES = 12
 """Files of a ring: what is dropped goes in such parts."""
@@ -64,6 +68,7 @@ class CaptureRecording:
 
     Args:
         describe: makes the manifest that is written of the one that the messages show.
+        may_be_full: on a full disk, `files.lacking` has the error instead of raising it.
 
     Around a trigger there stay the ring before it and half a ring after it; without any trigger the
     last ring.
@@ -79,8 +84,9 @@ class CaptureRecording:
         channels: ChannelTable,
         rotation: Rotation = Rotation(),
         describe: Callable[[RunManifest], RunManifest] = lambda manifest: manifest,
+        *,
+        may_be_full: bool = False,
     ) -> None:
-        self._run_directory = RunDirectory(directory, must_be_empty=True)
         self.directory = directory
         self.channels = channels
         self.triggers: list[tuple[int, str]] = []
@@ -92,19 +98,28 @@ class CaptureRecording:
         if rotation.ring_ns is not None:
             rotate_ns = max(1, rotation.ring_ns // RING_SLICES)
         self._slice_ns = rotate_ns
-        self.files = TraceFiles(
+        create = partial(
+            TraceFiles,
             directory,
             about.name,
             about.pid,
             rotate_bytes=rotation.rotate_bytes,
             rotate_ns=rotate_ns,
         )
+        try:
+            self._run_directory = RunDirectory(directory, must_be_empty=True)
+            self.files = create()
+        except (ConfigError, TraceError) as error:
+            if not may_be_full or getattr(error.__cause__, "errno", None) not in _FULL:
+                raise
+            self.files = create(lacking=TraceError(str(error)))
         self.recorder = TraceRecorder(self.files)
         self._saved_channels = 0
         self._next_flush_ns = 0
         self._next_save_ns = 0
         self._keep_until_ns: int | None = None
-        self._save()
+        if self.files.lacking is None:
+            self._save()
 
     def tick(self, now_ns: int) -> None:
         """To be called some times a second: write what waits, drop what is too old, and keep the

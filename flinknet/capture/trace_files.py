@@ -36,6 +36,7 @@ class TraceFiles:
     Args:
         name: of the process in the manifest; files are NAME-0001.fnt and so on.
         rotate_bytes, rotate_ns: a file that has got so large, or so old, is the last no longer.
+        lacking: why nothing can be written: no file is created, and all events are dropped.
 
     Attributes:
         files: in order; the last one is being written.
@@ -52,7 +53,9 @@ class TraceFiles:
         *,
         rotate_bytes: int | None = None,
         rotate_ns: int | None = None,
+        lacking: TraceError | None = None,
     ) -> None:
+        self.lacking = lacking
         self.directory = directory
         self.name = name
         self.files: list[TraceFile] = []
@@ -63,7 +66,8 @@ class TraceFiles:
         self._rotate_bytes = rotate_bytes
         self._rotate_ns = rotate_ns
         self._number = 0
-        self._writer = self._open()
+        if lacking is None:
+            self._writer = self._open()
 
     @property
     def processes(self) -> tuple[ProcessInfo, ...]:
@@ -77,6 +81,8 @@ class TraceFiles:
 
     def events_in_steps(self, rows: NDArray[np.void]) -> Iterator[None]:
         """Write a block, into a new file if it is time."""
+        if self.lacking is not None:
+            raise self.lacking
         at_ns = rows["at_ns"]
         first_ns, last_ns = int(at_ns.min()), int(at_ns.max())
         if self._is_full(first_ns):
@@ -95,6 +101,8 @@ class TraceFiles:
     def close(self, *, dropped_events: int = 0) -> None:
         """End the last file."""
         self.dropped_events = dropped_events
+        if self.lacking is not None:
+            raise self.lacking
         self._writer.close(dropped_events=dropped_events - self._dropped_before)
         self.files[-1].size_bytes = self._writer.size_bytes
 

@@ -222,6 +222,21 @@ def test_a_full_disk_is_named_at_once_and_stops_neither_the_job_nor_the_summary(
     assert "BUFFER_RESPONSE" in out
 
 
+def test_a_tap_that_starts_on_a_full_disk_forwards_without_recording(tmp_path: Path) -> None:
+    pair = ("--listen", f"{HOST}:{free_ports(1)}", "--upstream", f"{HOST}:1")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        arguments = ["trace", "tap", *pair, "--out", str(tmp_path / "tapped"), "--duration", "9ms"]
+        ended = CliRunner().invoke(main, arguments)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert ended.exit_code == 4
+    assert "0 connections" in ended.stdout
+    assert "! recording stopped: " in ended.stdout
+    assert "all was forwarded, but " in ended.stderr
+
+
 def test_a_tap_that_starts_again_records_next_to_what_is_there(tmp_path: Path) -> None:
     pair = ("--listen", f"{HOST}:{free_ports(1)}", "--upstream", f"{HOST}:1")
     arguments = ["trace", "tap", *pair, "--out", str(tmp_path / "tapped"), "--duration", "1ms"]

@@ -114,7 +114,12 @@ class Tap:
         self._stated = Stated(given=config.stated)
         try:
             self._recording = CaptureRecording(
-                config.out, self._about, self._table, config.rotation, self._described
+                config.out,
+                self._about,
+                self._table,
+                config.rotation,
+                self._described,
+                may_be_full=True,
             )
         except BaseException:
             self._proxy.close()
@@ -239,7 +244,8 @@ class Tap:
 
     def _warn_of_losses(self) -> None:
         """Say at once that the trace cannot be written; the connections go on."""
-        why = self._recording.recorder.error or self._recording_error
+        recording = self._recording
+        why = recording.files.lacking or recording.recorder.error or self._recording_error
         if why is not None and not self._has_warned:
             self._has_warned = True
             self._proxy.warnings[f"recording stopped: {why}; everything is still forwarded"] = None
