@@ -39,7 +39,7 @@ class TappedChannel:
 
     Attributes:
         barrier_ns: when the barrier of checkpoint 1 passes, from the start; None: never.
-        blocked_ns: how long that barrier blocks it.
+        blocked_ns: how long that barrier blocks it; nothing is made meanwhile.
         buffers: of ten records each.
         after_ns: when the first one passes, from the start.
         first_buffers: that many come at once at the beginning.
@@ -137,8 +137,15 @@ def _events(index: int, channel: TappedChannel, place: Place) -> Iterable[tuple[
     if not channel.from_buffer:
         yield event(at_ns=start_ns - MS - 2 * place.way_ns, **received, **asked)
     is_starved = channel.starved > 0
+    not_made = 0
+    barrier_at_ns = goes_on_ns = start_ns + (channel.barrier_ns or 0)
+    if channel.barrier_ns is not None:
+        goes_on_ns += max(channel.blocked_ns, 1)
     for number in range(channel.from_buffer, channel.buffers):
         at_ns = start_ns + max(number * PERIOD_NS, channel.after_ns)
+        if barrier_at_ns <= at_ns < goes_on_ns:
+            not_made += 1
+            continue
         copies = channel.first_buffers if number == 0 else 1
         for copy in range(copies):
             yield event(
@@ -146,7 +153,7 @@ def _events(index: int, channel: TappedChannel, place: Place) -> Iterable[tuple[
                 **sent,
                 data_type=DataType.DATA_BUFFER,
                 reason=FlushReason.FLUSH,
-                sequence_number=number,
+                sequence_number=number - not_made,
                 payload_bytes=1050,
                 records=10,
                 backlog_buffers=3 if is_starved else 0,
@@ -161,9 +168,7 @@ def _events(index: int, channel: TappedChannel, place: Place) -> Iterable[tuple[
         yield event(at_ns=fed_ns, **received, **added, credit_before=0, credit_after=1)
     if channel.barrier_ns is not None:
         barrier = {"data_type": DataType.ALIGNED_CHECKPOINT_BARRIER, "value": 1}
-        at_ns = start_ns + channel.barrier_ns
-        yield event(at_ns=at_ns, **sent, **barrier, credit_before=1, credit_after=1)
-        goes_on_ns = at_ns + max(channel.blocked_ns, 1)
+        yield event(at_ns=barrier_at_ns, **sent, **barrier, credit_before=1, credit_after=1)
         yield event(at_ns=goes_on_ns, **received, kind=MessageKind.RESUME_CONSUMPTION)
 
 

@@ -27,6 +27,9 @@ from .joining import Part
 LEFT_OUT_KIND = "left_out"
 """Of a loss: a recording that is not used at all."""
 
+CREDIT_UNKNOWN_KIND = "credit_unknown_channels"
+"""Of a loss: how long data waited for credit is not known."""
+
 NAMED_LOSSES: Mapping[str, str] = {
     "missing_bytes": "bytes from producers missing in the capture",
     "losses": "places where the messages of a connection could not be followed",
@@ -34,7 +37,7 @@ NAMED_LOSSES: Mapping[str, str] = {
     "undecodable": "messages that could not be decoded",
     "sequence_gaps": "gaps in sequence numbers",
     "unpaid_buffers": "buffers without credit, as where messages are missing or out of order",
-    "credit_unknown_channels": "channels whose credit is unknown from some instant on, and with it"
+    CREDIT_UNKNOWN_KIND: "channels whose credit is unknown from some instant on, and with it"
     " how long data waited for credit",
     "observer_failures": "connections that were not observed to their end",
     "channels_refused": "channels more than it has room for",

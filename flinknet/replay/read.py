@@ -22,6 +22,7 @@ from flinknet.units import counted, human_duration
 from .executions import Execution, executions_of
 from .joining import Part, Together, described_recordings, groups_of, join, run_of, without_idle
 from .opening import (
+    CREDIT_UNKNOWN_KIND,
     LEFT_OUT_KIND,
     READ_HERE,
     FileReads,
@@ -82,6 +83,11 @@ class RecordedRun:
         """Where to open it again, from any working directory."""
         found = self.recordings or (Recording(str(self.path)),)
         return tuple(each.absolute() for each in found)
+
+    @property
+    def is_credit_known(self) -> bool:
+        """Whether the credit of all channels was known all the time."""
+        return all(each.kind != CREDIT_UNKNOWN_KIND for each in self.losses)
 
     @property
     def is_unseen(self) -> bool:

@@ -183,7 +183,8 @@ class Verdict:
     """
 
     edge: str
-    kind: str  # bottleneck, credit-starved, flush-limited, network-bound, alignment, idle, balanced
+    # bottleneck, credit-starved, flush-limited, network-bound, alignment, idle, balanced, unknown
+    kind: str
     share: float
     text: str
     consumers: tuple[int, ...] = ()

@@ -22,8 +22,10 @@ from flinknet.core.probe import MessageKind
 from flinknet.core.wire.messages import AddCredit
 from flinknet.errors import TraceFormatError
 from flinknet.predict.captured import load_captured
+from flinknet.replay.advise.between import bottleneck_between, judge_between
 from flinknet.replay.observe.observed import observe_here
 from flinknet.replay.observe.observed_run import ObservedRun
+from flinknet.replay.observe.summaries import replayed_channels
 from flinknet.replay.observe.uncounted import uncounted_loss
 from flinknet.replay.read import AskedPart, open_runs
 from flinknet.trace import open_run
@@ -194,6 +196,16 @@ def test_a_clock_that_stood_all_the_time_is_no_ground_for_a_rate(tmp_path: Path)
     packets = [Packet(1_000_000_000, frame) for _, frame in conversation().packets]
     with pytest.raises(TraceFormatError, match="the clock of the capture stood all the time"):
         open_runs([imported(packets, tmp_path)])
+
+
+def test_how_long_data_waited_is_unknown_where_credit_is(tmp_path: Path) -> None:
+    (run,) = open_runs([imported(conversation().packets[200:], tmp_path)], AskedPart(from_ns=0))
+    (observed,) = observe_here([run])
+    assert observed.measured.credits.starved_ns is None
+    assert {each.starved_ns for each in replayed_channels(observed)} == {None}
+    edges = judge_between([observed])
+    assert [each.kind for each in edges[0].verdicts] == ["unknown"]
+    assert bottleneck_between(edges) is None
 
 
 @settings(max_examples=20)

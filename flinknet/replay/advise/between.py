@@ -44,7 +44,8 @@ class CapturedEdge:
         tasks: names of the consumers and TaskManagers by subtask; empty where they are not known.
         unanswered: of each consumer, the share of the time in which buffers waited long for any
             credit; of its channels the one with least.
-        starved: share of the time in which data waited for credit, of the channel that waited most.
+        starved: share of the time in which data waited for credit, of the channel that waited most;
+            None where that is unknown.
         is_started: enough checkpoints passed to judge how they align: the first ones of a job wait
             for tasks that are still being deployed.
     """
@@ -56,7 +57,7 @@ class CapturedEdge:
     process_of: Mapping[int, str]
     tasks: Sequence[TaskMetrics] = ()
     unanswered: Mapping[int, float] = field(default_factory=dict)
-    starved: float = 0.0
+    starved: float | None = 0.0
     is_started: bool = True
 
     def task(self, consumer: int) -> TaskMetrics | None:
@@ -137,7 +138,9 @@ def judge_between(edges: Sequence[ObservedRun]) -> list[CapturedEdge]:
     return judged
 
 
-def _starved(channels: ChannelTimes) -> float:
+def _starved(channels: ChannelTimes) -> float | None:
+    if not channels.is_credit_known:
+        return None
     return float(channels.shares("waiting_for_credit").max(initial=0.0))
 
 
@@ -209,8 +212,11 @@ def _verdict_on(edge: CapturedEdge, verdict: Verdict, edges: Sequence[CapturedEd
     return Bottleneck(cause, tasks, verdict.share, said, edge.name, place, helps)
 
 
-def _nothing_shows(edges: Sequence[CapturedEdge]) -> Bottleneck:
-    most = max((each.starved for each in edges), default=0.0)
+def _nothing_shows(edges: Sequence[CapturedEdge]) -> Bottleneck | None:
+    shares = [each.starved for each in edges if each.starved is not None]
+    if len(shares) < len(edges):
+        return None
+    most = max(shares, default=0.0)
     return Bottleneck(Cause.NONE, (), None, _NOTHING_SHOWS.format(most))
 
 

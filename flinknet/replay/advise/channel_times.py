@@ -68,6 +68,7 @@ def times_between(observed: ObservedRun) -> ChannelTimes:
         },
         is_held_up=np.zeros(attempts, bool),
         without_credit=_without_credit(observed, summed),
+        is_credit_known=run.is_credit_known,
     )
 
 

@@ -43,6 +43,7 @@ class ChannelTimes:
         is_held_up: the producer had to wait for buffers, so that it filled none on any channel.
         without_credit: share of the time of each channel in which its producer had no credit,
             whether or not something waited; None where that is not known.
+        is_credit_known: of all channels, all the time; else what waits for credit is the least.
     """
 
     edge: str
@@ -53,6 +54,7 @@ class ChannelTimes:
     spent_ns: Mapping[str, IntArray]
     is_held_up: npt.NDArray[np.bool_]
     without_credit: FloatArray | None = None
+    is_credit_known: bool = True
 
     def shares(self, regime: str) -> FloatArray:
         """Of the time of each channel the share of a regime."""
@@ -132,6 +134,8 @@ def diagnose_captured(channels: ChannelTimes) -> list[Verdict]:
     if found:
         return found
     starved, blocked = most["waiting_for_credit"], most["blocked_by_alignment"]
+    if not channels.is_credit_known:
+        return [Verdict(edge, "unknown", 0.0, _CREDIT_UNKNOWN.format(blocked=blocked))]
     text = _NOT_PRESSED.format(
         what="pressed at times" if starved >= LITTLE_SHARE else "not pressed",
         starved=starved,
@@ -238,6 +242,11 @@ _NOT_PRESSED = (
     "{what}: on the channel that waited most, data waited for credit {starved:.0%} of the time, and"
     " barriers blocked a channel for at most {blocked:.0%}; what goes on within the TaskManagers"
     " does not show between them"
+)
+
+_CREDIT_UNKNOWN = (
+    "how long data waited for credit is unknown, as is the credit of some channels; barriers"
+    " blocked a channel for at most {blocked:.0%}"
 )
 
 _CREDIT_STARVED = (

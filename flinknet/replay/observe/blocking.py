@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from flinknet.arrays import IntArray
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, DataType
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.trace.event_block import EventBlock
@@ -34,7 +35,9 @@ _MILESTONE_KEYS = ["run", "channel", "data_type", "value"]
 
 @dataclass(frozen=True, slots=True)
 class BlockedRow:
-    """Time from blocking events until the consumer said to go on."""
+    """Time from blocking events until the consumer said to go on, or the producer did: its word was
+    missed then, for a blocked channel sends nothing.
+    """
 
     run: int
     channel: int
@@ -76,9 +79,19 @@ def _blocked(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
         is_blocking = _is_event(block) & np.isin(block["data_type"], _BLOCKING)
         goes_on = block["kind"] == MessageKind.RESUME_CONSUMPTION
         goes_on &= block["point"] == TracePoint.RECEIVED
-        kept = np.flatnonzero((is_blocking | goes_on) & (block["channel"] >= 0))
+        is_known = block["channel"] >= 0
+        switching = np.flatnonzero((is_blocking | goes_on) & is_known)
+        kept = np.union1d(switching, _going_on(block, is_blocking & is_known))
         if len(kept):
             yield switched_within(unit, block, kept, is_blocking)
+
+
+def _going_on(block: EventBlock, is_blocking: npt.NDArray[np.bool_]) -> IntArray:
+    """The first responses of each channel in a block, and those right behind blocking ones."""
+    sent = block.spans.of(MessageKind.BUFFER_RESPONSE, TracePoint.SENT)
+    behind = np.flatnonzero(is_blocking) + 1
+    found: IntArray = np.union1d(sent.starts[sent.channel >= 0], np.setdiff1d(behind, sent.ends))
+    return found
 
 
 def _milestones(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:

@@ -176,8 +176,7 @@ def _starved_in_disorder(unit: WorkUnit, block: EventBlock) -> Iterator[Columns]
     """The same where instants go back from one row of a kind to the next."""
     is_sent = (block["kind"] == MessageKind.BUFFER_RESPONSE) & (block["point"] == TracePoint.SENT)
     is_credit = (block["kind"] == MessageKind.ADD_CREDIT) & (block["point"] == TracePoint.RECEIVED)
-    keep = (is_sent | is_credit) & (block["credit_after"] >= 0) & (block["channel"] >= 0)
-    kept = np.flatnonzero(keep)
+    kept = np.flatnonzero((is_sent | is_credit) & (block["channel"] >= 0))
     if not len(kept):
         return
     yield switched_within(

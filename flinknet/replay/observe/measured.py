@@ -63,7 +63,9 @@ def measured_of(run: RecordedRun, rows: ObservedRows) -> Measured:
         credits=CreditSummary(
             announced=sum(row.credit for row in credit),
             messages=_messages(credit),
-            starved_ns=int(rows.credit_starved["starved_ns"].sum()),
+            starved_ns=int(rows.credit_starved["starved_ns"].sum())
+            if run.is_credit_known
+            else None,
         ),
         flushes=FlushCounts(
             full=_left_because(data, FlushReason.FULL),

@@ -67,7 +67,9 @@ def replayed_channels(observed: ObservedRun) -> tuple[ReplayedChannel, ...]:
     known = {each.channel for each in channels}
     own = tuple(info for info in manifest.channels if info.index in known)
     names = channel_names(replace(manifest, channels=own))
-    starved = {row.channel: row.starved_ns for row in rows.credit_starved.among(told)}
+    starved = {}
+    if observed.run.is_credit_known:
+        starved = {row.channel: row.starved_ns for row in rows.credit_starved.among(told)}
     messages: dict[int, Counter[str]] = {}
     for row in _counted(observed, rows.messages_by_channel):
         kind = kind_name(row.kind, row.data_type)

@@ -163,7 +163,8 @@ def _starve(
     window_ns: tuple[int, int],
     found: Ints,
 ) -> int:
-    """How long one channel was without credit in a block, up to the last row that tells its credit.
+    """How long one channel was without credit in a block, up to its last row. Where the credit is
+    not known, as behind a gap of a capture, it is not without.
 
     Args:
         sent: first row and the one after the last of messages sent.
@@ -179,10 +180,6 @@ def _starve(
     begun_ns = last_ns = whole_ns = np.int64(0)
     is_starved, count = False, 0
     while True:
-        while left < sent[1] and credit_after[left] < 0:
-            left += 1
-        while right < credited[1] and credit_after[right] < 0:
-            right += 1
         if left == sent[1] and right == credited[1]:
             break
         is_sent = right == credited[1]

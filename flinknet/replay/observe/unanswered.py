@@ -78,7 +78,7 @@ def _without_credit(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Co
         is_sent = (block["kind"] == MessageKind.BUFFER_RESPONSE) & np.isin(
             block["data_type"], _DATA
         )
-        is_sent &= (block["point"] == TracePoint.SENT) & (block["credit_after"] >= 0)
+        is_sent &= block["point"] == TracePoint.SENT
         is_answer = block["kind"] == MessageKind.ADD_CREDIT
         is_answer &= block["point"] == TracePoint.RECEIVED
         kept = np.flatnonzero((is_sent | is_answer) & (block["channel"] >= 0))

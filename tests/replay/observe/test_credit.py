@@ -1,4 +1,6 @@
-"""Credit-starved time of a block: the compiled way and the one for disorder tell the same."""
+"""Credit-starved time of a block: the compiled way and the one for disorder tell the same; it ends
+where credit is unknown.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +8,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flinknet.core.probe import MessageKind, TracePoint
-from flinknet.replay.observe.credit import _starved_in_disorder, _starved_within
+from flinknet.replay.observe.credit import _starved_in_disorder, _starved_within, merge_starved
 from flinknet.replay.spark.units import WorkUnit
 from flinknet.trace import TraceFile
 from flinknet.trace.event_block import EventBlock
@@ -54,3 +57,11 @@ def rows_of(answers: Iterator[dict[str, Any]]) -> list[tuple[int, ...]]:
 def test_both_ways_tell_the_same(block: EventBlock) -> None:
     compiled = rows_of(iter(_starved_within(UNIT, iter((block,)))))
     assert compiled == rows_of(iter(_starved_in_disorder(UNIT, block)))
+
+
+def test_data_whose_credit_is_unknown_waits_for_none() -> None:
+    names = ("channel", "kind", "point", "order", "at_ns", "credit_after", "backlog_buffers")
+    rows = [(0, *SENT, 0, 10, 0, 1), (0, *SENT, 1, 14, -1, 1), (0, *SENT, 2, 20, -1, 1)]
+    block = EventBlock(dict(zip(names, np.array(rows, np.int64).T, strict=True)))
+    starved = merge_starved(pa.table(next(_starved_within(UNIT, iter((block,))))))
+    assert starved["starved_ns"].to_pylist() == [4]
