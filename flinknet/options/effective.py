@@ -16,11 +16,14 @@ from .keys import (
     NETWORK_MAX,
     NETWORK_MIN,
     NUMBER_OF_BUFFERS,
+    SEGMENT_SIZE,
+    STARTING_SEGMENT_SIZE,
     UNALIGNED,
     Option,
     options,
 )
 from .memory import Derived, inert_sizes, network_memory, shadowed_sizes
+from .network import network_config
 from .values import TYPE_NAMES, format_value, parse_value
 
 UNSET = "unset"
@@ -129,7 +132,11 @@ def _derived(settings: Mapping[str, str]) -> dict[str, tuple[str, str]]:
         derived[BUFFER_TIMEOUT] = (format_value(timeout, -1), f"{BUFFER_TIMEOUT_ENABLED} is false")
     elif BUFFER_TIMEOUT in settings and parse_value(timeout, settings[BUFFER_TIMEOUT]) < 0:
         derived[BUFFER_TIMEOUT_ENABLED] = ("false", f"{BUFFER_TIMEOUT} is -1")
-    mode = settings.get(CHECKPOINT_MODE, "EXACTLY_ONCE").upper()
-    if mode != "EXACTLY_ONCE" and settings.get(UNALIGNED, "false").lower() == "true":
-        derived[UNALIGNED] = ("false", f"{CHECKPOINT_MODE} is {mode}")
+    network, _ = network_config(settings)
+    if settings.get(UNALIGNED, "").lower() == "true" and not network.unaligned_checkpoints:
+        derived[UNALIGNED] = ("false", f"{CHECKPOINT_MODE} is {network.checkpoint_mode}")
+    starting_bytes = network.starting_segment_size_bytes
+    if starting_bytes == network.segment_size_bytes and STARTING_SEGMENT_SIZE not in settings:
+        size = format_size_bytes(starting_bytes, separator=" ")
+        derived[STARTING_SEGMENT_SIZE] = (size, f"equal to {SEGMENT_SIZE}, as in Flink 1.x")
     return derived

@@ -71,6 +71,14 @@ def network_config(settings: Mapping[str, str]) -> tuple[NetworkConfig, tuple[Ru
         network = replace(network, unaligned_checkpoints=False)
         text = f"{UNALIGNED}: ignored by Flink, as {CHECKPOINT_MODE} is {network.checkpoint_mode}"
         warnings.append(RunWarning("option-not-acted-on", text))
+    is_below = network.starting_segment_size_bytes < network.min_segment_size_bytes
+    if is_below and STARTING_SEGMENT_SIZE not in settings:
+        network = replace(network, starting_segment_size_bytes=network.segment_size_bytes)
+        text = (
+            f"{MIN_SEGMENT_SIZE}: buffers begin with the largest size, as in Flink 1.x; Flink 2.x"
+            f" does not start without a {STARTING_SEGMENT_SIZE} that is no less"
+        )
+        warnings.append(RunWarning("fixed-in-flink-2", text, text))
     check_rules(network)
     return network, tuple(warnings)
 
@@ -172,9 +180,7 @@ def _check_debloating(network: NetworkConfig) -> None:
         SEGMENT_SIZE: network.segment_size_bytes,
     }
     smallest, starting, largest = sizes.values()
-    # Flink 1.20 has no starting size: without debloating, the order of both is left open.
-    least = smallest if network.debloating_enabled else min(smallest, starting)
-    if smallest > largest or not 0 < least <= starting <= largest:
+    if not 0 < smallest <= starting <= largest:
         given = ", ".join(f"{key}={format_size_bytes(size)}" for key, size in sizes.items())
         raise ConfigError(
             f"{MIN_SEGMENT_SIZE}: buffers are debloated between the smallest and the largest size,"

@@ -6,7 +6,7 @@ import pytest
 
 from flinknet.errors import ConfigError
 from flinknet.job.debloating import debloating_config
-from flinknet.options import effective_flink_keys, network_config
+from flinknet.options import effective_flink_keys, effective_keys, network_config
 
 DEBLOATING = "taskmanager.network.memory.buffer-debloat"
 ON = {f"{DEBLOATING}.enabled": "true"}
@@ -50,9 +50,8 @@ def test_the_defaults_are_those_of_flink() -> None:
     [
         ({f"{DEBLOATING}.period": "0 ms"}, r"period: 0 is too short", False),
         ({f"{DEBLOATING}.target": "0 ms"}, r"target: 0 is too short", True),
-        ({"taskmanager.memory.starting-segment-size": "100b"}, "not in order: .*=100b", False),
+        ({"taskmanager.memory.starting-segment-size": "100b"}, "not in order: .*=100b", True),
         ({"taskmanager.memory.starting-segment-size": "64kb"}, "not in order: .*=64kb", True),
-        ({"taskmanager.memory.min-segment-size": "2kb"}, "not in order: .*=2kb", False),
         ({"taskmanager.memory.min-segment-size": "64kb"}, "not in order: .*=64kb", True),
         ({"taskmanager.memory.min-segment-size": "0b"}, "not in order: .*=0b", True),
     ],
@@ -67,3 +66,13 @@ def test_what_flink_refuses_is_refused(
             network_config(settings)
     else:
         network_config(settings)
+
+
+def test_without_a_starting_size_buffers_begin_with_the_largest_as_in_flink_1() -> None:
+    smallest = {"taskmanager.memory.min-segment-size": "2kb"}
+    network, (warning,) = network_config(ON | smallest)
+    assert network.starting_segment_size_bytes == 32 * 1024
+    assert "as in Flink 1.x; Flink 2.x does not start without a taskman" in warning.text
+    keys = effective_keys(smallest, dict.fromkeys(smallest, "-D"))
+    starting = next(each for each in keys if each.key.endswith("starting-segment-size"))
+    assert (starting.value, starting.origin) == ("32 kb", "derived")
