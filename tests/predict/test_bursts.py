@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -103,3 +105,11 @@ def test_what_was_held_back_stays_as_it_is() -> None:
     within = found.within({0: held})[0]
     assert is_held.any()
     assert (within.since_ns[is_held] == held.since_ns[is_held]).all()
+
+
+def test_a_producer_that_sends_full_buffers_alone_keeps_its_instants() -> None:
+    beats = flushed(instants(50, 60))
+    full = replace(beats, is_flush=np.zeros(len(beats.at_ns), bool))
+    found = find_bursts({0: beats, 1: full}, {0: 0, 1: 1}, BEAT_NS)
+    assert found is not None
+    assert found.within({0: beats, 1: full})[1] is full

@@ -125,6 +125,8 @@ class Bursts:
         spans = {each: own.on_ns(self.on_ns, self.beat_ns) for each, own in self.beats.items()}
         for channel, own in seen.items():
             producer = self.producer_of[channel]
+            if not len(self.beats[producer].at_ns):
+                continue  # every buffer was full: none shows when its records came
             place = _place(own, self.beats[producer].at_ns)
             begun_ns, ended_ns = (each[place] for each in spans[producer])
             is_held = own.at_ns - own.since_ns > HELD_BEATS * self.beat_ns
