@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from flinknet.errors import ConfigError
-from flinknet.options import BUFFER_TIMEOUT, BUFFER_TIMEOUT_ENABLED, effective_flink_keys
+from flinknet.options import effective_flink_keys
 from flinknet.predict.exchange import has_own_timeout, is_max_rate, recorded_setting
 from flinknet.predict.grid import Grid, ascending
 from flinknet.predict.recorded import Setting
@@ -26,9 +26,8 @@ from flinknet.results import (
     ReplayAnswer,
     TradeOffPoint,
 )
-from flinknet.units import format_duration_ns
 
-from .advise.advice import choose
+from .advise.advice import choose, set_by_operators
 from .advise.caveats import SET_BY_OPERATOR
 from .advise.job_graph import (
     JoinedEdge,
@@ -290,28 +289,8 @@ def _answer(
         simulated_ns=sum(each.to_ns - each.from_ns for each in plan.windows),
         is_whole=plan.is_whole,
         notes=(*not_to_the_end(plan.edges), *notes, *total.notes),
-        choice=_set_by_operators(choice, points, recorded) if own else choice,
+        choice=choice if choice is None or not own else set_by_operators(choice, points, recorded),
     )
-
-
-def _set_by_operators(
-    choice: Choice | None, points: Sequence[JobPoint], recorded: JobPoint
-) -> Choice | None:
-    """A choice in a job whose code sets buffer timeouts, which no key changes."""
-    if choice is None or choice.point is None:
-        return choice
-    keys = [
-        each
-        for each in choice.patch.splitlines()
-        if not each.startswith((BUFFER_TIMEOUT, BUFFER_TIMEOUT_ENABLED))
-    ]
-    timeouts_ns = points[choice.point].timeouts_ns
-    if timeouts_ns != recorded.timeouts_ns:
-        timeout = format_duration_ns(timeouts_ns[0])
-        keys.insert(
-            0, f'# in the code of the job, for each operator: set_buffer_timeout("{timeout}")'
-        )
-    return replace(choice, patch="\n".join(keys))
 
 
 def chosen(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from flinknet.config import BUFFER_TIMEOUT_NEVER_NS
 from flinknet.options import find_option
@@ -18,12 +19,13 @@ from flinknet.results import (
     Advice,
     Choice,
     JobAnswer,
+    JobPoint,
     ModelError,
     ReplayAnswer,
     SituationAdvice,
     TradeOffPoint,
 )
-from flinknet.units import NS_PER_MS, parse_duration_ns
+from flinknet.units import NS_PER_MS, format_duration_ns, parse_duration_ns
 
 from .frontier import EQUAL, Situation, are_alike, frontier_of, knee_of, situation_of
 from .targets import Target
@@ -274,3 +276,17 @@ def _cheapness(point: TradeOffPoint) -> tuple[float, float, float]:
 
 def _expense(point: TradeOffPoint) -> tuple[float, float]:
     return point.memory_bytes or math.inf, point.buffers_per_s or math.inf
+
+
+def set_by_operators(choice: Choice, points: Sequence[JobPoint], recorded: JobPoint) -> Choice:
+    """A choice in a job whose code sets buffer timeouts, which no key changes."""
+    if choice.point is None:
+        return choice
+    own = (_INTERVAL, _ENABLED)
+    keys = [each for each in choice.patch.splitlines() if not each.startswith(own)]
+    timeouts_ns = points[choice.point].timeouts_ns
+    if timeouts_ns != recorded.timeouts_ns:
+        timeout = format_duration_ns(timeouts_ns[0])
+        call = f'set_buffer_timeout("{timeout}")'
+        keys.insert(0, f"# in the code of the job, for each operator: {call}")
+    return replace(choice, patch="\n".join(keys))

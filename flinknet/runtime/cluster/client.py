@@ -243,9 +243,7 @@ def run_joined(
     waits: Callable[[str], None],
 ) -> messages.JobEnded:
     """Submit a job to a running cluster, and wait for its end: as `run_attached`, but the cluster
-    stays up, and a second Ctrl-C only leaves the job.
-
-    Raises: as `run_attached`.
+    stays up, and a second Ctrl-C only leaves the job. Raises: as `run_attached`.
     """
     with terminations_unwind(), client_of_cluster(contact) as client:
         client.send(submission)
