@@ -73,6 +73,11 @@ def measured_part(run: Run, *, is_cut_used: bool = False) -> MeasuredPart:
                 f"{run.path}: nothing was recorded: no channel of Flink passed; record it again,"
                 " and check what the tap prints at its end"
             )
+        if manifest.is_from_between:
+            raise TraceFormatError(
+                f"{run.path}: no data buffer was recorded whole; record it again, a capture with"
+                " whole packets (`-s 0`)"
+            )
         raise TraceFormatError(
             f"{run.path}: the run ended before its measured part; record it again"
         )

@@ -79,6 +79,8 @@ def _warnings(imported: Plain) -> list[str]:
         lines.append(f"{name}: the file ends in the middle of a packet; all before it was read")
     lines += imported["clock"]
     packets = imported["packets"]
+    if count := packets["cut_segments"]:
+        lines.append(f"{counted(count, 'packet')} cut short; capture whole packets with `-s 0`")
     if packets["fragments"]:
         lines.append(f"{packets['fragments']:,} fragments of IP packets were ignored")
     if count := packets["unread_blocks"]:
@@ -109,5 +111,6 @@ def _warnings(imported: Plain) -> list[str]:
             )
         if each["undecodable"]:
             lines.append(f"{name}: {counted(each['undecodable'], 'message')} could not be read")
-        lines += [f"{name}: {text}" for text in (*each["errors"], *each["notes"][:3])]
+        notes = list(dict.fromkeys(each["notes"]))[:3]
+        lines += [f"{name}: {text}" for text in (*each["errors"], *notes)]
     return lines

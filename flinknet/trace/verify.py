@@ -145,10 +145,19 @@ def _findings_of_capture(capture: dict[str, Any]) -> Iterator[Finding]:
         text = f"{count} blocks of the capture could not be read: packets in them are missing"
         yield Finding(CAPTURE_NAME, None, "capture", text)
     for each in connections if isinstance(connections, list) else ():
-        if isinstance(each, dict) and each.get("missing_direction"):
-            end = "producer" if each["missing_direction"] == "data" else "consumer"
-            text = f"nothing that the {end} of {each.get('connection')} sent is in the capture"
-            yield Finding(CAPTURE_NAME, None, "capture", text)
+        if not isinstance(each, dict):
+            continue
+        tcp = each.get("tcp")
+        for direction, end in (("data", "producer"), ("credit", "consumer")):
+            stream = tcp.get(direction) if isinstance(tcp, dict) else None
+            count = stream.get("missing_bytes") if isinstance(stream, dict) else None
+            what = f"{count} bytes" if count else None
+            if each.get("missing_direction") == direction:
+                what = "nothing"
+            if what is not None:
+                is_there = "is" if what == "nothing" else "are missing"
+                text = f"{what} that the {end} of {each.get('connection')} sent {is_there} in the"
+                yield Finding(CAPTURE_NAME, None, "capture", f"{text} capture")
 
 
 def _file_findings(reader: TraceReader, run: Run, *, is_being_written: bool) -> Iterator[Finding]:

@@ -111,12 +111,14 @@ class PacketCounts:
     """What the packets of a capture were.
 
     Attributes:
+        cut_segments: those of them that the snap length cut.
         duplicates: copies of packets, as a capture of several interfaces or of a mirror port has
             them; they are left out.
         others: not TCP, or damaged; `kinds` are what they were.
     """
 
     tcp_segments: int = 0
+    cut_segments: int = 0
     duplicates: int = 0
     fragments: int = 0
     others: int = 0
@@ -162,6 +164,7 @@ def tcp_segments(
             counts.kinds[segment] += 1
         else:
             counts.tcp_segments += 1
+            counts.cut_segments += segment.cut_bytes > 0
             yield segment
 
 

@@ -19,6 +19,7 @@ from flinknet.cli import main
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.errors import TraceFormatError
 from flinknet.replay.opening import named_losses, opened_part
+from flinknet.replay.read import open_runs
 from flinknet.trace import open_run
 from flinknet.trace.recordings import Recording
 from flinknet.trace.run_directory import RunDirectory
@@ -152,6 +153,26 @@ def test_what_is_missing_is_reported(tmp_path: Path) -> None:
     assert any(row[1] == TracePoint.SENT for row in rows)
 
 
+def test_credit_that_is_missing_is_no_whole_capture(tmp_path: Path) -> None:
+    senders = [source for source, data in STEPS for _ in range(0, len(data), 300)]
+    _, second, *_ = (number for number, each in enumerate(senders, 2) if each != SERVER)
+    run(write_capture(tmp_path / "flink.pcap", lost=frozenset({second})))
+    texts = [each.text for each in verify_run(open_run(tmp_path / "flink")).findings]
+    assert any("bytes that the consumer of " in each for each in texts)
+
+
+def test_packets_that_the_snap_length_cut_are_named(tmp_path: Path) -> None:
+    with write_capture(tmp_path / "flink.pcap").open("rb") as file:
+        packets = list(pcap.Reader(file))
+    with (tmp_path / "flink.pcap").open("wb") as file:
+        writer = pcap.Writer(file)
+        for at_s, packet in packets:
+            writer.writepkt_time(packet[:90], at_s)
+    assert "cut short; capture whole packets with `-s 0`" in run(tmp_path / "flink.pcap").output
+    with pytest.raises(TraceFormatError, match="no data buffer was recorded whole"):
+        open_runs([tmp_path / "flink"])
+
+
 def test_a_file_that_was_cut_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
     capture = write_capture(tmp_path / "flink.pcap")
     capture.write_bytes(capture.read_bytes()[:-10])
@@ -262,7 +283,7 @@ def test_a_block_that_was_not_read_is_never_nothing_missing(tmp_path: Path) -> N
     assert result.exit_code == 0, result.output
     assert "blocks of unknown kinds: packets in them are missing" in result.output
     found = verify_run(open_run(tmp_path / "odd")).findings
-    assert [each.rule for each in found if each.file == "capture.json"] == ["capture"]
+    assert "capture" in [each.rule for each in found if each.file == "capture.json"]
     named = named_losses(opened_part(Recording(str(tmp_path / "odd"))), {})
     assert "unread_blocks" in [each.kind for each in named]
 
