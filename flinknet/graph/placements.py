@@ -204,7 +204,7 @@ class _Stage:
         return max(0, total - (count - 1) * slots), min(slots, total), self._plan.tasks_total
 
     def most(self, numbers: int) -> _Demand:
-        """The demand of the set of slots with the largest sum of the first numbers."""
+        """The demand of the most demanding set of slots, by the sum of its first `numbers`."""
         ordered = [sorted(own, key=lambda each: -sum(each[:numbers])) for own in self._demands]
         sums = [[0, *accumulate(sum(each[:numbers]) for each in own)] for own in ordered]
         least, most, tasks_max = self._limits()
@@ -258,8 +258,8 @@ class _Stage:
 
     def least(self) -> int:
         """Buffers to start of the most demanding TaskManager in the best placement found: slots
-        are dealt out, then exchanged with the most demanding TaskManager. No fewer are found where
-        Flink balances tasks."""
+        are dealt out, then exchanged with that TaskManager. Where Flink balances tasks, the plan's
+        own placement counts as the best."""
         count, slots = self._plan.task_managers, self._plan.slots_per_task_manager
         mode = self._plan.graph.job.config.load_balance_mode
         if mode in ("TASKS", "MIN_RESOURCES"):

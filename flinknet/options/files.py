@@ -114,7 +114,7 @@ def text_of(path: Path, advice: str = _ADVICE) -> str:
     """The text of a configuration file, of at most BYTES_MAX: a device has no end.
 
     Args:
-        advice: what to give instead of a file that is not there, or is none.
+        advice: what to give instead, in errors about a file that is missing or no configuration.
 
     Raises: ConfigError.
     """

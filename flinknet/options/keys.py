@@ -142,7 +142,7 @@ class Option:
 
     @property
     def is_of_the_past(self) -> bool:
-        """Whether no release of the table reads the option, which flinknet acts on."""
+        """Whether only releases before those of the table have the option; flinknet has it, too."""
         return self.default_1_20.startswith("fixed ")
 
     @property

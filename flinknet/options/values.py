@@ -20,13 +20,7 @@ from flinknet.units import (
     parse_size_bytes,
 )
 
-from .keys import (
-    BUFFER_TIMEOUT,
-    BUFFER_TIMEOUT_ENABLED,
-    DATA_PORT,
-    FLOATING_BUFFERS,
-    Option,
-)
+from .keys import BUFFER_TIMEOUT, BUFFER_TIMEOUT_ENABLED, DATA_PORT, FLOATING_BUFFERS, Option
 
 UNLIMITED = "unlimited"
 """An unlimited memory size, as Flink's documentation writes its MemorySize.MAX_VALUE."""
@@ -92,11 +86,11 @@ def parse_value(option: Option, text: str) -> Any:
 
 
 def flink_text(option: Option, text: str, release: str) -> tuple[str, str | None]:
-    """A value in a file, as a text that `parse_value` reads as Flink reads the file's, and what
-    Flink makes of it if that is not what it says.
+    """Read a value of a file as strictly as Flink (TimeUtils, MemorySize, Java's own parsers). The
+    command line of flinknet also takes fractions, `us`, and -1 as a buffer timeout.
 
-    A file is read as strictly as by Flink (TimeUtils, MemorySize, Java's own parsers); the command
-    line of flinknet also takes fractions, `us`, and -1 as a buffer timeout.
+    Returns: a text from which `parse_value` gives Flink's value; a sentence if Flink rounds it,
+        else None.
 
     Raises: ConfigError that names the key, for a value that Flink refuses. Limits of flinknet's own
         are left to `parse_value`.
