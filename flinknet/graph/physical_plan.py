@@ -161,7 +161,7 @@ class PlannedTask:
     gates: tuple[PlannedGate, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class PhysicalPlan:
     """Tasks, channels, connections and buffers of a job on a number of TaskManagers.
 

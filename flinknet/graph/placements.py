@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate, islice, permutations
 
 from flinknet.core.wire.ids import JobVertexID
@@ -62,6 +63,7 @@ class PlacementBounds:
     best_buffers: int
 
 
+@lru_cache(maxsize=2)
 def placement_bounds(plan: PhysicalPlan) -> PlacementBounds:
     """The bounds for the TaskManagers of a plan and its taskmanager.load-balance.mode."""
     tasks = {(plan.vertices[each.vertex].vertex.id, each.subtask): each for each in plan.tasks()}
