@@ -251,8 +251,12 @@ def _observed_table(answer: ReplayAnswer) -> Table:
         "backlog": f"mean {human_number(observed.backlog_buffers.mean)}, max"
         f" {human_number(observed.backlog_buffers.max)}"
         f" buffer{'' if observed.backlog_buffers.max == 1 else 's'}",
-        "credit": f"{credits.announced:,} in {credits.messages:,} messages;"
-        f" starved for {human_duration(credits.starved_ns)}, summed over channels",
+        "credit": f"{credits.announced:,} in {credits.messages:,} messages; "
+        + (
+            "how long data waited for it is unknown"
+            if credits.starved_ns is None
+            else f"starved for {human_duration(credits.starved_ns)}, summed over channels"
+        ),
     }
     if not answer.trace.is_of_run:
         rows["latency"] = "unknown: messages between processes do not show when records came"

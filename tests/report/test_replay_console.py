@@ -162,6 +162,10 @@ def test_observed_numbers_stand_with_their_units() -> None:
         "100 in 90 messages; starved for 1.00 ms, summed over channels",
     ):
         assert part in text
+    unknown = answer()
+    unknown["observed"]["credits"]["starved_ns"] = None
+    text = "\n".join(printed(unknown))
+    assert "100 in 90 messages; how long data waited for it is unknown" in text
 
 
 def test_the_trade_off_marks_what_was_recorded_and_leaves_gaps_where_nothing_is_known() -> None:
