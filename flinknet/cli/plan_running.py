@@ -176,6 +176,11 @@ def _scaled(
                 )
             else:
                 found[each.id] = number
+                if 0 < each.max_parallelism < number:
+                    notes.append(
+                        f"{each.name} exceeds its maximum parallelism of {each.max_parallelism}:"
+                        " the job starts with more only without its state"
+                    )
                 continue
             if not any(each in _named(job, other) for other in named):
                 notes.append(f"{each.name} stays at {each.parallelism}: {why}")

@@ -372,6 +372,7 @@ def test_a_vertex_has_no_more_subtasks_than_the_maximum_that_was_set(flinknet: F
     assert (refused.exit_code, "A cannot have 16: its maximum" in refused.stderr) == (2, True)
     more = flinknet("plan", "job.json", "--parallelism", "B=200", "--format", "json")
     assert planned(more) == {"A": 2, "B": 200}
+    assert "B exceeds its maximum parallelism of 128: the job starts with more only" in more.stdout
     answer["vertices"][1]["parallelism"] = -1
     Path("job.json").write_text(json.dumps(answer))
     assert "B has no parallelism yet, which Flink chooses" in flinknet("plan", "job.json").stderr
