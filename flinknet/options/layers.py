@@ -8,11 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from flinknet.config import BUFFER_TIMEOUT_NEVER_NS
 from flinknet.errors import ConfigError
 from flinknet.results import RunWarning
+from flinknet.units import format_size_bytes
 
 from .keys import (
     BUFFER_TIMEOUT,
     BUFFER_TIMEOUT_ENABLED,
     FLINK_2,
+    MIN_SEGMENT_SIZE,
+    STARTING_SEGMENT_SIZE,
     current_keys,
     find_option,
     is_of_network,
@@ -73,6 +76,8 @@ def network_settings(
                 raise
             unreadable.append(key)
     layer = {key: text for key, text in layer.items() if key not in unreadable}
+    if release == FLINK_2:
+        _check_starting_size(layer)
     warnings = (
         *left_out("ignored, Flink has no such key", [_with_nearest(key) for key in strange]),
         *left_out("ignored by flinknet, values that it cannot use", unreadable),
@@ -86,6 +91,22 @@ def network_settings(
         *doubts,
         *deprecated_keys({key: text for key, text in known.items() if key not in gone}),
     )
+
+
+def _check_starting_size(layer: Mapping[str, str]) -> None:
+    """Raises: ConfigError for buffers that begin below their smallest size, with which Flink 2.x
+    does not start even without debloating.
+    """
+    smallest, starting = (
+        int(parse_value(option, layer.get(option.key, str(option.default))))
+        for option in map(find_option, (MIN_SEGMENT_SIZE, STARTING_SEGMENT_SIZE))
+    )
+    if starting < smallest:
+        raise ConfigError(
+            f"{STARTING_SEGMENT_SIZE}: {format_size_bytes(starting)} is less than"
+            f" {MIN_SEGMENT_SIZE} ({format_size_bytes(smallest)}), so Flink 2.x does not start;"
+            " raise it or lower the other"
+        )
 
 
 def _with_nearest(key: str) -> str:

@@ -101,10 +101,10 @@ def flink_text(option: Option, text: str, release: str) -> tuple[str, str | None
         raise ConfigError(f"{option.key}: {text!r} is not a port; write one of 0 to 65535")
     if option.kind == "F":
         text = text.strip(BLANKS).rstrip("fFdD")
-    elif option.kind not in "SP" and text != text.strip(BLANKS):
-        raise ConfigError(f"{option.key}: {text!r} has blanks, which Flink does not read")
     if option.kind == "E" and option.are_limits_own:
         return text, None
+    if option.kind not in "SP" and text != text.strip(BLANKS):
+        raise ConfigError(f"{option.key}: {text!r} has blanks, which Flink does not read")
     if option.are_limits_own:
         option = replace(option, limits=())
     value = parse_value(option, text)

@@ -116,6 +116,13 @@ def test_durations_of_iso_8601_are_refused_by_flink_1(tmp_path: Path) -> None:
         read_flink_conf(path)
 
 
+def test_buffers_of_flink_2_begin_with_their_smallest_size_or_more(tmp_path: Path) -> None:
+    text = "taskmanager.memory.min-segment-size: 10 kb\n"
+    with pytest.raises(ConfigError, match=r"starting-segment-size: 1kb is less than .* \(10kb\)"):
+        read_flink_conf(write(tmp_path, text))
+    assert read_flink_conf(write(tmp_path, text, "flink-conf.yaml"))[0]
+
+
 def test_flow_control_of_flink_1_5_is_ignored_in_a_file(tmp_path: Path) -> None:
     key = "taskmanager.network.credit-model.enabled"
     settings, (warning,) = read_flink_conf(write(tmp_path, f"{key}: false\n", "flink-conf.yaml"))
