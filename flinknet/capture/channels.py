@@ -203,12 +203,17 @@ class ObservedChannel:
             self.blocked_ns += at_ns - self.blocked_since_ns
             self.blocked_since_ns = -1
 
-    def open(self, request: PartitionRequest) -> None:
-        """All counters start with the request."""
+    def identify(self, request: PartitionRequest) -> None:
+        """Take from the request which channel this is."""
         self.partition_id = request.partition_id
         indexes = request.queue_index_set
         self.subpartitions = indexes.start_index, indexes.end_index
-        self.initial_credit = self.credits_available = max(request.credit, 0)
+        self.initial_credit = max(request.credit, 0)
+
+    def open(self, request: PartitionRequest) -> None:
+        """All counters start with the request."""
+        self.identify(request)
+        self.credits_available = self.initial_credit
         self.backlog_buffers = 0
         self.next_sequence_number = 0
         self.is_blocked = False

@@ -92,14 +92,19 @@ class ObservedConnection:
         return channel
 
     def open_channel(self, request: PartitionRequest, at_ns: int) -> None:
-        """A PartitionRequest has passed. Repeated after it was refused, it is the same channel."""
+        """A PartitionRequest has passed. Repeated after it was refused, it is the same channel; so
+        it is where it was captured behind the first data that answers it."""
         channel = self.channels.get(request.receiver_id)
-        if channel is not None and (channel.data_buffers or channel.events):
-            channel.end(at_ns)
-            del self.channels[request.receiver_id]
-        channel = self.channel_of(request.receiver_id)
-        if channel is not None:
-            channel.open(request)
+        has_data = channel is not None and bool(channel.data_buffers or channel.events)
+        if channel is not None and has_data and channel.partition_id is None:
+            channel.identify(request)
+        else:
+            if channel is not None and has_data:
+                channel.end(at_ns)
+                del self.channels[request.receiver_id]
+            channel = self.channel_of(request.receiver_id)
+            if channel is not None:
+                channel.open(request)
         self.note(
             at_ns,
             channel,
