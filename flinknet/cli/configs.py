@@ -68,7 +68,12 @@ def plan_configs(
         )
     plans: list[Plan] = []
     for text in configs:
-        name, own = read_config(text)
+        try:
+            name, own = read_config(text)
+        except flink.RefusedValuesError as error:
+            if has_baseline or plans:
+                raise CannotStartError(text, error.why) from None
+            raise
         merged = own.over(base)
         if swept := flink.swept_keys(merged.network):
             raise ConfigError(f"{text}: {swept[0]} has several values; a config has one of each")

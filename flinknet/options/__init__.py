@@ -22,7 +22,7 @@ with a warning; deprecated keys work, with a warning that names their replacemen
 """
 
 from .effective import EffectiveKey, effective_keys
-from .files import flatten, read_flink_conf, text_of
+from .files import RefusedValuesError, flatten, read_flink_conf, text_of
 from .keys import (
     ADAPTIVE_PARTITIONER,
     ADDRESSES,
@@ -77,6 +77,7 @@ __all__ = [
     "STARTING_SEGMENT_SIZE",
     "EffectiveKey",
     "Option",
+    "RefusedValuesError",
     "canonical",
     "check_agreement",
     "check_total",

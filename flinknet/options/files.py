@@ -69,6 +69,18 @@ class _Read:
     other_lines: Sequence[str] = ()
 
 
+class RefusedValuesError(ConfigError):
+    """A configuration file with which Flink does not start.
+
+    Attributes:
+        why: without the name of the file.
+    """
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"{path}: {why}")
+        self.why = why
+
+
 def read_flink_conf(
     path: Path, release: str | None = None
 ) -> tuple[dict[str, str], tuple[RunWarning, ...]]:
@@ -81,7 +93,8 @@ def read_flink_conf(
         release: of Flink; None: 1.20 for a flink-conf.yaml, which no later release reads, and for
             a resource whose flinkVersion is 1.x, else 2.3.
 
-    Raises: ConfigError for a file that cannot be read, or that Flink refuses.
+    Raises: ConfigError for a file that cannot be read; RefusedValuesError for one whose values
+        Flink refuses.
     """
     resource = None
     if "#" in str(path) and not path.exists():
@@ -95,7 +108,7 @@ def read_flink_conf(
     try:
         layer, warnings = network_settings(read.settings, release or read.release)
     except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from None
+        raise RefusedValuesError(str(path), str(error)) from None
     others = [key for key in read.settings if key not in known]
     merged = [key for key in others if MERGE_KEY in key.split(".")]
     others = [key for key in others if key not in merged]
