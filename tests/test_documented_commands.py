@@ -6,6 +6,7 @@ starts nothing stands in for measured runs, and what needs Spark or processes is
 from __future__ import annotations
 
 import itertools
+import json
 import re
 import shlex
 import socket
@@ -47,6 +48,7 @@ STAND_INS = {
     r"^/traces/\S+$": "new-trace",
     r"^(FILE|job\.py)$": "bench/jobs/shuffle.py",
     r"^DIR$": "detached",
+    r"^(rot\.pcap\*|eth\d\.pcap)$": "flink.pcap",
     r"^(spark://\S+|local\[\d\])$": "local[2]",
     r"^\S+:9349$|^9249$": "127.0.0.1:0",
     r"^(10M|100M|1G)$": "20k",
@@ -167,6 +169,17 @@ def place(
             f"[network]\n'execution.buffer-timeout.interval' = '{timeout}'\n"
         )
     write_capture(tmp_path / "flink.pcap")
+    nodes = [
+        {"id": 1, "pact": "Data Source", "contents": "Source", "parallelism": 4},
+        {
+            "id": 2,
+            "pact": "Operator",
+            "contents": "Sum",
+            "parallelism": 4,
+            "predecessors": [{"id": 1, "ship_strategy": "HASH"}],
+        },
+    ]
+    (tmp_path / "plan.json").write_text(json.dumps({"nodes": nodes}))
     yield tmp_path
     for ending in (["job", "cancel"], ["job", "cluster", "stop"]):
         for each in ("detached", "first", "second", "session"):
