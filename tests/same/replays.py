@@ -75,7 +75,7 @@ def _replayed(name: str) -> Iterator[tuple[str, str]]:
         return
     document = json.loads(files["json"].read_text(encoding="utf-8"))
     yield f"{name}.json", _plain(document)
-    yield f"{name}.csv", files["csv"].read_text(encoding="utf-8")
+    yield f"{name}.csv", _FRACTION.sub(_shortened, files["csv"].read_text(encoding="utf-8"))
     page = _page_data(files["html"].read_text(encoding="utf-8"))
     yield f"{name}.page.json", _plain(_without(page, document))
 
@@ -89,6 +89,13 @@ def _without(page: Any, document: Any) -> Any:
             for shown, answer in zip(page["replays"], answers, strict=True)
         ]
     }
+
+
+_FRACTION = re.compile(r"(?<![\w.])\d+\.\d{6,}(?:e[-+]\d+)?")
+
+
+def _shortened(fraction: re.Match[str]) -> str:
+    return f"{float(fraction.group()):.{SIGNIFICANT_DIGITS}g}"
 
 
 def _page_data(page: str) -> Any:
