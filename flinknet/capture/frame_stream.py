@@ -32,7 +32,7 @@ CONFIRM_BYTES_MAX: Final = 256 << 10
 """How far behind a frame that was found the next one is looked for."""
 
 TLS_NOTE: Final = "this is TLS"
-"""What is noted of a stream that begins with a TLS handshake."""
+"""Note about a stream that begins with a TLS handshake."""
 
 _TLS_HANDSHAKE: Final = b"\x16\x03"
 """Type of the record and major version; a frame of that length would have 369 MB."""

@@ -121,8 +121,8 @@ def _say_what_is_left() -> None:
 
 
 def _directory_for(captures: Sequence[AnyPath]) -> Path:
-    """Where captures are imported to by default: beside the first file, by its name or, of several
-    files of one capture, by the name of that.
+    """The default directory of an import: next to the first file, with its name or, for several
+    files of one capture, with the name of the capture.
     """
     from flinknet.capture.pcap.series import series_of
 
@@ -135,7 +135,7 @@ def _directory_for(captures: Sequence[AnyPath]) -> Path:
 
 
 def _others_of(captures: Sequence[AnyPath]) -> list[str]:
-    """The names of files beside the first one that other parts of its capture are in."""
+    """Names of the other files of the first one's capture, in the same directory."""
     from flinknet.capture.pcap.series import series_of
 
     given = {series_of(each.name) for each in captures}

@@ -144,7 +144,7 @@ class _Stage:
         self._local = [[self._exclusive(one, other) for other in some] for one in some]
 
     def _demand(self, slot: SharedSlot, tasks: _Tasks) -> _Demand:
-        """What a slot needs, with the channels remote that are not local in any placement."""
+        """The buffers of a slot; channels that no placement makes local count as remote."""
         own = [
             task_buffers(
                 *(0, self.stage),

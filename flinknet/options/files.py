@@ -182,7 +182,7 @@ def _problem(error: Exception) -> str:
 
 
 def _read(path: Path, text: str, resource: str | None) -> _Read:
-    """What a file holds.
+    """Parse the text of a file.
 
     Args:
         resource: name of the resource to read, in a file of several.
@@ -232,7 +232,7 @@ def _documents(path: Path, text: str) -> list[tuple[Any, Any]]:
 
 
 def _configuration(path: Path, documents: Sequence[tuple[Any, Any]]) -> _Read:
-    """What a config.yaml holds, which has one document. Raises: ConfigError for another."""
+    """Read a config.yaml, which has one document. Raises: ConfigError for several."""
     if not documents:
         return _Read({})
     if len(documents) > 1:

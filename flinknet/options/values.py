@@ -41,7 +41,7 @@ _EXPECTED = {
 
 
 BLANKS = "".join(map(chr, range(33)))
-"""What Java's trim removes."""
+"""Characters that Java's String.trim removes."""
 
 _WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)

@@ -28,7 +28,7 @@ LEFT_OUT_KIND = "left_out"
 """Of a loss: a recording that is not used at all."""
 
 CREDIT_UNKNOWN_KIND = "credit_unknown_channels"
-"""Of a loss: how long data waited for credit is not known."""
+"""Kind of a loss after which waits for credit are unknown."""
 
 NAMED_LOSSES: Mapping[str, str] = {
     "missing_bytes": "bytes from producers missing in the capture",

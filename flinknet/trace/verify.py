@@ -139,7 +139,7 @@ def _findings_of_other_files(run: Run) -> Iterator[Finding]:
 
 
 def _findings_of_capture(capture: dict[str, Any]) -> Iterator[Finding]:
-    """What a capture says that it lacks and does not show in the messages."""
+    """Findings from the capture's own counts of missing data, which messages do not show."""
     packets, connections = capture.get("packets"), capture.get("connections")
     if count := packets.get("unread_blocks") if isinstance(packets, dict) else None:
         text = f"{count} blocks of the capture could not be read: packets in them are missing"

@@ -93,8 +93,8 @@ class CapturedConnection:
 
     @property
     def missing_direction(self) -> str | None:
-        """What the capture has not one packet of: "data" from the producer, "credit" from the
-        consumer; None where it has both directions.
+        """The direction that is missing from the capture: "data" from the producer, "credit" from
+        the consumer; None where both are there.
         """
         if all(self._has_begun):
             return None

@@ -24,11 +24,11 @@ LATEST_NS = 1 << 62
 """In the year 2116; an instant beyond it is taken for damage."""
 
 TIMELESS_PACKETS_MAX: Final = 10_000
-"""That wait for the first packet with an instant."""
+"""Packets that may wait for the first one with an instant."""
 
 _INTERFACE_BYTES: Final = {pcapng.PCAPNG_BT_EPB: 4, pcapng.PCAPNG_BT_PB: 2}
-"""Of the number of the interface, by the kind of a block with one packet and its instant; they have
-all else in common."""
+"""Size of the interface number in each kind of block that holds one packet with its instant; these
+blocks are otherwise alike."""
 
 _WITHOUT_PACKETS: Final = {4, 5, 9, 10, 0xBAD, 0x4000_0BAD}
 """Blocks of names, statistics, journals and keys, and those that programs add for themselves."""

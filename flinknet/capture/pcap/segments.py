@@ -55,7 +55,7 @@ _ETHER_TYPES_OF_VXLAN = {1: b"\x08\x00", 2: b"\x86\xdd", 3: _ETHERNET}
 """By the next protocol of VXLAN-GPE; plain VXLAN has Ethernet."""
 
 _ENVELOPES = (ethernet.Ethernet, LLC, PPPoE, PPP, AH)
-"""What dpkt takes apart itself. It does so with IP in IP, too."""
+"""Layers that dpkt decodes itself, as it does IP in IP."""
 
 _ERSPAN, _ERSPAN_3 = 0x88BE, 0x22EB
 """In GRE: frames that a switch mirrors, behind a header of its own."""
@@ -65,7 +65,7 @@ _ESP = 50
 _LAYERS_MAX = 16
 
 _UNREADABLE = (UnpackError, IndexError, ValueError, RecursionError)
-"""What dpkt raises for packets that are cut or damaged."""
+"""Exceptions of dpkt for packets that are cut or damaged."""
 
 _FIN, _SYN, _RST, _ACK = 0x01, 0x02, 0x04, 0x10
 
@@ -256,7 +256,7 @@ def _tcp_segment(packet: CapturedPacket, datagram: IP | IP6, tcp_bytes: int | No
 
 
 def _kind(datagram: IP | IP6) -> str:
-    """What an IP packet carries that is not TCP."""
+    """The name of the content of an IP packet that is not TCP."""
     inside, protocol = datagram.data, datagram.p
     if isinstance(inside, UDP):
         is_wire_guard = inside.data[:4] in (b"\1\0\0\0", b"\2\0\0\0", b"\4\0\0\0")
@@ -288,7 +288,7 @@ def _carried(inside: Any) -> Any:
 
 
 def _frame(ether_type: bytes, data: bytes) -> Any:
-    """What an EtherType says that some bytes are; the bytes where it says nothing known."""
+    """Decode bytes by their EtherType; unchanged where it is not known."""
     if ether_type == _ETHERNET:
         return ethernet.Ethernet(data)
     read = _BY_ETHER_TYPE.get(ether_type)

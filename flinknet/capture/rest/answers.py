@@ -22,7 +22,7 @@ VALUES_MAX = 512 << 10
 OVERVIEW = "/jobs/overview"
 
 NOT_AS_FLINK = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
-"""What comes of reading an answer that is described otherwise than Flink does."""
+"""Exceptions from reading an answer that does not have the form of Flink's."""
 
 _SAVE = "`flinknet plan --rest URL --rest-save DIR`"
 """Makes a directory of saved answers."""

@@ -66,7 +66,7 @@ def series_of(run: RecordedRun) -> list[Series]:
 
 
 def vertex_metrics(vertex: Mapping[str, Any], series: Iterable[Series]) -> VertexMetrics:
-    """What Flink reported of a vertex.
+    """Metrics of a vertex, as Flink reported them.
 
     Args:
         vertex: as the manifest describes it.

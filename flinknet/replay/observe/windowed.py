@@ -25,7 +25,7 @@ _KEYS = ("run", "channel", "from_ns", "width_ns")
 
 @dataclass(frozen=True, slots=True)
 class ThroughputWindow:
-    """What passed in a window, which `from_ns` counts from the start of the measured part.
+    """Data in one window of time; `from_ns` counts from the start of the measured part.
 
     `uncounted_bytes` of payload_bytes are in buffers whose records could not be counted.
     """

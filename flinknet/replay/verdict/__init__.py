@@ -1,4 +1,4 @@
-"""What holds a job up: rules over the ledger of a job, in the order in which they are asked.
+"""Rules over the ledger of a job that say what holds it up, in the order in which they are asked.
 
 - `saturated`: tasks without time left, tasks that lack buffers, and a healthy job.
 

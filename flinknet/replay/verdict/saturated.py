@@ -15,7 +15,7 @@ from statistics import fmean
 from flinknet.results import PRESSED_FROM, Bottleneck, Cause, Remedy, TaskMetrics
 from flinknet.units import human_duration
 
-from ..ledger import CheckpointCounts, Ledger, Link, named, working
+from ..ledger import CheckpointCounts, Ledger, named, working
 
 SATURATED_FROM = 0.95
 """Busy share from which a task is saturated, whether or not its producers wait yet: small records
@@ -98,10 +98,8 @@ def starved_of_buffers(ledger: Ledger) -> Bottleneck | None:
         most = max(map(working, behind), default=1.0)
         if most >= IDLE_BELOW:
             return None
-        name, targets = (
-            ledger.vertices[vertex].name,
-            named([_target(ledger, each) for each in links]),
-        )
+        name = ledger.vertices[vertex].name
+        targets = named([ledger.vertices[each.target].name for each in links])
         text = (
             f"few buffers behind {name}: it is back-pressured {share:.0%} of the time, while no"
             f" task behind it is busy for more than {most:.0%}; more buffers to {targets} or a"
@@ -144,10 +142,6 @@ def healthy(ledger: Ledger) -> Bottleneck:
 
 def _downstream_first(ledger: Ledger) -> list[int]:
     return sorted(ledger.vertices, key=lambda each: -len(ledger.before(each)))
-
-
-def _target(ledger: Ledger, link: Link) -> str:
-    return ledger.vertices[link.target].name
 
 
 def symptoms(ledger: Ledger, vertex: int) -> list[str]:
