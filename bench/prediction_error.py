@@ -316,7 +316,7 @@ def measure(
     left = list(timeouts)
     for _ in range(1 if is_doubted(recorded, "p99") else TRIES):
         where = ("--out", str(places.next()), "--json", "-")
-        sent = ("--from-trace", str(run), "--duration", duration)
+        sent = ("again", str(run), "--no-control", "--duration", duration)
         found = flinknet("bench", *sent, "--buffer-timeout", ",".join(left), *where)["runs"]
         for timeout, row in zip(left, found, strict=True):
             rows.setdefault(timeout, []).append(row | known)

@@ -13,10 +13,10 @@ In the order of their use:
   there in other runs); what they fit is in `fit`, also for runs at the highest rate.
 - what-if: `what_if` chooses between the simulator with the real core and the compiled model:
   `fast_path` (what it covers), `fast_layout` (its memory, a `fast_memory`: `fast_addresses` of
-  everything, `fast_head` for what does not change, `fast_loops` for event loops whose parts have
-  costs; `fast_clock`: what happens by the clock), `fast_kernel`. `full_speed`: in which batches
-  records are written at the highest rate. `outcome_probes` note what a simulation sends; `likely`
-  makes an interval of several; `flushes`: how often buffers pass.
+  everything, `fast_head` for what does not change; `fast_clock`: what happens by the clock),
+  `fast_kernel`. `full_speed`: in which batches records are written at the highest rate.
+  `outcome_probes` note what a simulation sends; `likely` makes an interval of several; `flushes`:
+  how often buffers pass.
 - jobs of several exchanges: `recorded_job`, `captured_job`, `job_run` (end to end; `passing_on`:
   from one edge to the next; `joined_run`: edges that wait for each other), `job_checked` (which
   edges can be predicted; `job_unknown`: why others cannot), `job_outcome`.

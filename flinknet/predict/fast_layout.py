@@ -11,7 +11,6 @@ from .fast_addresses import Addresses
 from .fast_clock import alignments_max, back_ns, first_checkpoint_ns, flusher_phase_ns
 from .fast_head import put_checkpoints, put_debloating, put_head
 from .fast_kernel import words as k
-from .fast_loops import put_loop
 from .fast_memory import power_of_two
 from .full_speed import batches_of, preemptions_of
 from .recorded import RecordedChannel, RecordedExchange
@@ -35,7 +34,6 @@ def lay_out(
     layout.put_sinks()
     layout.put_task_managers()
     layout.put_disturbances()
-    put_loop(layout)
     return layout
 
 

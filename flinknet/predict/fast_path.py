@@ -34,7 +34,6 @@ from .fast_head import first_number_behind
 from .fast_kernel import joint_words as joint
 from .fast_kernel import words as k
 from .fast_layout import lay_out
-from .fast_loops import knows_loop, loop_numbers
 from .recorded import RecordedExchange
 from .simulated import CheckpointTimes
 
@@ -80,7 +79,6 @@ def is_covered(exchange: RecordedExchange, network: NetworkConfig, load: LoadPla
         and network.exclusive_buffers > 0
         and network.required_buffers_per_gate_max is None
         and knows_checkpoints(network)
-        and knows_loop(exchange, network, load)
         and network.segment_size_bytes.bit_count() == 1
         and scenario.workload.record_size.low_bytes + OVERHEAD_BYTES <= network.segment_size_bytes
         and max(one_way_ns(exchange), back_ns(exchange)) < OPENING_NS // 4
@@ -157,7 +155,7 @@ def _run(
     """One run; where the order of turns at one instant is unknown, as quiet ones were left out, all
     of them are taken in another, and where there is too little room for messages, there is more.
     """
-    from .fast_kernel.run import run, run_loops
+    from .fast_kernel.run import run
 
     keeps_quiet_turns, attempts = False, 0
     while True:
@@ -167,10 +165,7 @@ def _run(
         if keeps_quiet_turns:
             memory[k.CATCHES_UP] = 0
         numbers = numbers_of_run(exchange, network)
-        if exchange.costs.loop is not None:
-            ended = run_loops(memory, numbers, BUCKETS)
-        else:
-            ended = run(memory, numbers, BUCKETS, np.zeros(joint.EXCHANGE_AT + 2, np.int64))
+        ended = run(memory, numbers, BUCKETS, np.zeros(joint.EXCHANGE_AT + 2, np.int64))
         if ended == k.ROOM_MISSING and layout.may_have_more_room:
             attempts += 1
         elif ended == k.ORDER_UNKNOWN and not keeps_quiet_turns:
@@ -186,7 +181,6 @@ def numbers_of_run(exchange: RecordedExchange, network: NetworkConfig) -> FloatA
     end = first_number_behind(exchange, network)
     numbers = np.zeros(end)
     numbers[end - exchange.consumers :] = network.starting_segment_size_bytes
-    numbers = np.append(numbers, loop_numbers(exchange))
     numbers[k.NEWEST_SHARE] = 2 / (network.debloating_samples + 1)
     numbers[k.SEND_NS_PER_MESSAGE] = costs.send_ns_per_message
     numbers[k.SEND_NS_PER_BYTE] = costs.send_ns_per_byte

@@ -8,9 +8,8 @@
     job_cluster     the job of a program
     scheduler       virtual time
     task_manager    an event loop, which takes turns as the runtime's does
-    link            two sockets and the wire between them; direction: that wire, one way;
-                    socket_costs: what sending and receiving take
-    cost_model      what steps take; loop_costs: what turns of an event loop take
+    link            two sockets and the wire between them; direction: that wire, one way
+    cost_model      what steps take
     hosts           the TaskManagers that jobs run on; wiring, channels: what joins them
     faults          what goes wrong, as data; disturbances: what of it happens to a cluster;
                     host_clock: a clock that stands, jumps or drifts

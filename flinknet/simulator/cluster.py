@@ -82,7 +82,6 @@ class Cluster:
                 job.network,
                 start_ns=job.start_ns - job.opening_ns,
                 faults=faults,
-                answers_at_once=job.costs.loop is not None,
             )
         self.hosts = hosts
         self.scheduler = hosts.scheduler

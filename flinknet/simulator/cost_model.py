@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from flinknet.arrays import IntArray
-
-from .loop_costs import NO_JITTER, Jitter, LoopCosts
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +24,6 @@ class CostModel:
         consume_ns_per_record: time each consumer's task needs for one record, by index of the
             consumer; a slow consumer stands out here.
         back_ns: the way of credit back to the producer; None: as long as that of buffers.
-        loop: where the parts of an event loop have costs of their own. The ways then count from
-            when a message and what went ahead of it were handed over until it can be taken; sending
-            costs and what a consumer needs for a message belong to a go of many.
     """
 
     send_ns_per_message: float
@@ -38,7 +33,6 @@ class CostModel:
     emit_ns_per_record: float
     consume_ns_per_record: tuple[float, ...]
     back_ns: float | None = None
-    loop: LoopCosts | None = None
 
 
 TYPICAL_COSTS = CostModel(
@@ -75,13 +69,12 @@ def _successive(values: IntArray, factor: float) -> IntArray:
 class Preemptions:
     """When a process had work and was kept from it by its machine, ascending; instants count from
     the start of the window. `wakeups_ns` are the times it took to get going when it was idle, one
-    after the other; `jitter` what parts of its turns took more than usual, or less.
+    after the other.
     """
 
     starts_ns: IntArray
     lengths_ns: IntArray
     wakeups_ns: IntArray
-    jitter: Jitter = NO_JITTER
 
     def since(self, from_ns: int) -> Preemptions:
         """The same with instants that count from one of them."""
@@ -92,15 +85,10 @@ class Preemptions:
         samples of the rest.
         """
         kept = sampled(len(self.starts_ns), factor, 1)
-        jitter = {
-            each.name: _successive(getattr(self.jitter, each.name), factor)
-            for each in fields(self.jitter)
-        }
         return Preemptions(
             (self.starts_ns[kept] / factor).astype(np.int64),
             self.lengths_ns[kept],
             _successive(self.wakeups_ns, factor),
-            Jitter(**jitter),
         )
 
     def repeated(self, times: int, period_ns: int) -> Preemptions:

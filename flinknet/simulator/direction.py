@@ -6,7 +6,7 @@ what may differ is when, and in what pieces.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from .faults import LinkFaults
@@ -46,7 +46,6 @@ class Direction:
     Attributes:
         wake_receiver: called with the instant at which there is something to read.
         pieces: what is under way, each with its arrival.
-        is_counted: messages are counted, for a receiver whom they cost something.
         sent_bytes: so far.
         in_flight_bytes: of them, not read yet.
     """
@@ -60,14 +59,12 @@ class Direction:
         self.settings = settings
         self.wake_sender = wake_sender
         self.wake_receiver: Callable[[int], None] = wake_sender  # until the ends are joined
-        self.is_counted = False
         self.sent_bytes = 0
         self.in_flight_bytes = 0
         self._disturbance = disturbance
         self.pieces: deque[tuple[int, bytes]] = deque()
         self._wire_free_ns = 0
         self._last_arrival_ns = 0
-        self._message_ends: deque[int] = deque()
 
     @property
     def is_full(self) -> bool:
@@ -99,34 +96,6 @@ class Direction:
         self.pieces.append((self._last_arrival_ns, b""))
         self.wake_receiver(self.pieces[0][0])
 
-    def note_messages(self, pieces: Sequence[bytes | memoryview]) -> None:
-        """Where messages end in all that was ever sent; to be called before they are, of a
-        direction whose messages are counted.
-        """
-        end_bytes = self.sent_bytes
-        for first in range(0, len(pieces), BUFFER_RESPONSE_PIECES):
-            end_bytes += sum(map(len, pieces[first : first + BUFFER_RESPONSE_PIECES]))
-            self._message_ends.append(end_bytes)
-
-    def is_ended(self, now_ns: int) -> bool:
-        """Whether the sender has closed, and all that it sent before was taken."""
-        pieces = self.pieces
-        return bool(pieces) and not pieces[0][1] and pieces[0][0] <= now_ns
-
-    def take(self, most_bytes: int, now_ns: int) -> list[bytes]:
-        """What has arrived, up to so many bytes; the rest stays."""
-        pieces, left_bytes = self.pieces, most_bytes
-        found: list[bytes] = []
-        while pieces and pieces[0][0] <= now_ns and left_bytes > 0 and pieces[0][1]:
-            at_ns, data = pieces.popleft()
-            if len(data) > left_bytes:
-                pieces.appendleft((at_ns, data[left_bytes:]))
-                data = data[:left_bytes]
-            left_bytes -= len(data)
-            found.append(data)
-        self.in_flight_bytes -= most_bytes - left_bytes
-        return found
-
     def take_piece(self, now_ns: int) -> bytes | None:
         """The next piece that has arrived, None if there is none."""
         if not self.pieces or self.pieces[0][0] > now_ns:
@@ -134,15 +103,6 @@ class Direction:
         data = self.pieces.popleft()[1]
         self.in_flight_bytes -= len(data)
         return data
-
-    def take_messages(self) -> int:
-        """How many messages have become whole since the last call."""
-        ends, messages = self._message_ends, 0
-        received_bytes = self.sent_bytes - self.in_flight_bytes
-        while ends and ends[0] <= received_bytes:
-            ends.popleft()
-            messages += 1
-        return messages
 
     def clear(self) -> None:
         """The connection broke: what is under way is lost."""

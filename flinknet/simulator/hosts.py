@@ -15,9 +15,8 @@ from flinknet.job.gates import blocking_storage
 
 from .direction import LinkSettings
 from .faults import NO_FAULTS, FaultPlan, LostWakeups
-from .link import LinkEnd, SimulatedLink
+from .link import LinkEnd, SendCosts, SimulatedLink
 from .scheduler import Scheduler
-from .socket_costs import SendCosts
 from .task_manager import SimulatedTaskManager
 
 
@@ -42,7 +41,6 @@ class SimulatedHosts:
         start_ns: virtual time at first.
         faults: clocks and lost wake-ups.
         create_data: where blocking partitions keep their bytes.
-        answers_at_once: see SimulatedTaskManager.
         wrap: puts a layer around each connection of which it is said whether it serves: TLS.
     """
 
@@ -54,14 +52,12 @@ class SimulatedHosts:
         start_ns: int,
         faults: FaultPlan = NO_FAULTS,
         create_data: Callable[[ResultPartitionID, str], BoundedData] = in_memory,
-        answers_at_once: bool = False,
         wrap: Callable[[Connection, bool], Connection] = no_wrap,
     ) -> None:
         self.scheduler = Scheduler(start_ns=start_ns)
         self._segments = segments
         self._segment_size_bytes = network.segment_size_bytes
         self._faults = faults
-        self._answers_at_once = answers_at_once
         self.wrap = wrap
         self._visitors: SimulatedTaskManager | None = None
         self.task_managers = [self._start(index) for index in range(len(segments))]
@@ -100,7 +96,6 @@ class SimulatedHosts:
             f"tm-{index}",
             self.scheduler,
             NetworkBufferPool(self._segments[index], self._segment_size_bytes),
-            answers_at_once=self._answers_at_once,
         )
         for clock in faults.clocks:
             if clock.task_manager == index:

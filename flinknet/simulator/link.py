@@ -4,19 +4,23 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import repeat
-from typing import cast
 
-from flinknet.core.connection import RECEIVE_BYTES, Connection, ScatteringConnection
+from flinknet.core.connection import RECEIVE_BYTES, Connection
 from flinknet.errors import FlinknetError, InvariantViolatedError
 
 from .direction import BUFFER_RESPONSE_PIECES, Direction, LinkSettings
 from .faults import LinkFaults
 from .host_clock import HostClock
-from .loop_costs import TCP_BYTES
-from .socket_costs import FREE, ReceiveCosts, SendCosts
+
+
+@dataclass(frozen=True, slots=True)
+class SendCosts:
+    """Time of the sender for each message and byte that it hands to the socket, in ns."""
+
+    ns_per_message: float = 0.0
+    ns_per_byte: float = 0.0
 
 
 class LinkEnd:
@@ -26,8 +30,6 @@ class LinkEnd:
         wake: called with an instant at which this end's TaskManager has something to do.
 
     Attributes:
-        receive_jitter_ns, send_jitter_ns: what the next receiving, the next hand-over takes more or
-            less than it costs.
         clock: of its TaskManager, which `receive` and `pump` are called by; None for virtual time.
         fail: called with an error of the connection; None to let it through.
         seed: of the run, for errors.
@@ -40,32 +42,24 @@ class LinkEnd:
         costs: SendCosts,
         wake: Callable[[int], None],
         disturbance: LinkFaults | None = None,
-        receive_costs: ReceiveCosts = FREE,
     ) -> None:
         self.connection = connection
         self.is_closed = False
         self.clock: HostClock | None = None
         self.seed = 0
         self.fail: Callable[[FlinknetError], None] | None = None
-        self.receive_jitter_ns: Iterator[int] = repeat(0)
-        self.send_jitter_ns: Iterator[int] = repeat(0)
         self._settings = settings
         self._costs = costs
-        self._receive_costs = receive_costs
         self._wake = wake
         self._outgoing = Direction(settings, disturbance, wake)
         self._incoming = self._outgoing  # until the ends are joined
         self._unsent: deque[tuple[int, bytes | memoryview, bytes]] = deque()
-        self._scattering: ScatteringConnection | None = None
-        if receive_costs.is_stream and hasattr(connection, "memory_to_fill"):
-            self._scattering = cast(ScatteringConnection, connection)
 
     def join(self, peer: LinkEnd) -> None:
         """Lay the wire between two ends."""
         for sender, receiver in ((self, peer), (peer, self)):
             wire = receiver._incoming = sender._outgoing
             wire.wake_receiver = receiver._wake
-            wire.is_counted = receiver._receive_costs.ns_per_message > 0
 
     @property
     def sent_bytes(self) -> int:
@@ -110,25 +104,16 @@ class LinkEnd:
         return arrival_ns if self.clock is None else self.clock.next_host_ns(arrival_ns)
 
     def receive(self, *, now_ns: int) -> int:
-        """Read what has arrived, up to RECEIVE_BYTES, while the connection wants it.
+        """Read what has arrived, up to RECEIVE_BYTES, while the connection wants it: data that was
+        handed over together is read together.
 
         Returns: the instant at which the receiver is done with it.
         """
-        incoming, costs = self._incoming, self._receive_costs
-        now_ns += int(costs.ns_before)
+        incoming, connection = self._incoming, self.connection
         was_full = incoming.is_full
-        now_ns = self._receive_stream(now_ns) if costs.is_stream else self._receive_pieces(now_ns)
-        if was_full:
-            incoming.wake_sender(self._virtual_ns(now_ns))
-        took_ns = int(costs.ns_after + costs.ns_per_message * incoming.take_messages())
-        return now_ns + max(0, took_ns + next(self.receive_jitter_ns))
-
-    def _receive_pieces(self, now_ns: int) -> int:
-        """What was handed over at one go is there at once, and is taken as it is."""
-        connection = self.connection
         left_bytes = RECEIVE_BYTES
         while left_bytes > 0 and not self.is_closed and connection.wants_data:
-            data = self._incoming.take_piece(self._virtual_ns(now_ns))
+            data = incoming.take_piece(self._virtual_ns(now_ns))
             if data is None:
                 break
             left_bytes -= len(data)
@@ -136,27 +121,8 @@ class LinkEnd:
                 connection.receive_data(memoryview(data), now_ns=now_ns)
             else:
                 self.close(now_ns=self._virtual_ns(now_ns))
-        return now_ns + int(self._receive_costs.ns_per_byte * (RECEIVE_BYTES - left_bytes))
-
-    def _receive_stream(self, now_ns: int) -> int:
-        """One read of the runtime (TcpTransport.handle_readable): into the memory that the
-        connection names, or else of RECEIVE_BYTES.
-        """
-        connection, scattering = self.connection, self._scattering
-        if self.is_closed or not connection.wants_data:
-            return now_ns
-        if self._incoming.is_ended(self._virtual_ns(now_ns)):
-            self.close(now_ns=self._virtual_ns(now_ns))
-            return now_ns
-        memory = scattering.memory_to_fill() if scattering is not None else ()
-        most_bytes = sum(map(len, memory)) or RECEIVE_BYTES
-        data = b"".join(self._incoming.take(most_bytes, self._virtual_ns(now_ns)))
-        now_ns += int(self._receive_costs.ns_per_byte * len(data))
-        if memory and scattering is not None:
-            _lay(data, memory)
-            scattering.memory_filled(len(data), now_ns=now_ns)
-        elif data:
-            connection.receive_data(memoryview(data), now_ns=now_ns)
+        if was_full:
+            incoming.wake_sender(self._virtual_ns(now_ns))
         return now_ns
 
     def pump(self, *, now_ns: int) -> int:
@@ -178,20 +144,10 @@ class LinkEnd:
                 )
             if not pieces:
                 break
-            handed_over_ns = now_ns
-            now_ns += max(0, int(costs.ns_per_go) + next(self.send_jitter_ns))
             messages = (len(pieces) + 1) // BUFFER_RESPONSE_PIECES
-            if outgoing.is_counted:
-                outgoing.note_messages(pieces)
             data = b"".join(pieces)
-            step = TCP_BYTES if costs.is_stream else len(data)
-            for first in range(0, len(data), step):
-                part = data[first : first + step]
-                took_ns = int(costs.ns_per_message * messages + costs.ns_per_byte * len(part))
-                messages = 0
-                now_ns += took_ns
-                handed_over_ns += took_ns
-                outgoing.send(part, self._virtual_ns(handed_over_ns))
+            now_ns += int(costs.ns_per_message * messages + costs.ns_per_byte * len(data))
+            outgoing.send(data, self._virtual_ns(now_ns))
             if outgoing.in_flight_bytes > capacity_bytes:
                 self._note_unsent(pieces)
         if connection.is_closing and not self.is_closed:
@@ -243,15 +199,6 @@ class LinkEnd:
 
     def _virtual_ns(self, host_ns: int) -> int:
         return host_ns if self.clock is None else self.clock.virtual_ns(host_ns)
-
-
-def _lay(data: bytes, memory: Sequence[memoryview]) -> None:
-    """Lay bytes into memory, in order."""
-    first = 0
-    for each in memory:
-        part = data[first : first + len(each)]
-        each[: len(part)] = part
-        first += len(part)
 
 
 @dataclass(frozen=True, slots=True)

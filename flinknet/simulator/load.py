@@ -13,7 +13,6 @@ from flinknet.job.gates import input_of
 from flinknet.job.load.arrivals import RecordedArrivals
 from flinknet.job.load.generator import LoadGenerator, RecordBatcher
 from flinknet.job.load.load_tasks import LoadTasks, create_relay, delay_of, key_draws
-from flinknet.job.load.payload import OVERHEAD_BYTES
 from flinknet.job.load.plan import LoadPlan
 from flinknet.job.load.recorded_load import RecordedSelector
 from flinknet.job.load.run_input import PAUSED_NS
@@ -24,19 +23,11 @@ from flinknet.job.stream_task import StreamTask
 from .cost_model import CostModel
 from .simulated_job import SimulatedJob
 from .source_plan import SourcePlan, beat_phase_ns
-from .stepped_tasks import SimulatedRelay, SimulatedRunSink, SimulatedSink, SimulatedSource
-from .task_manager import BUSY_NS_MAX, SimulatedTaskManager, SteppedTask
+from .stepped_tasks import SimulatedRelay, SimulatedSink, SimulatedSource
+from .task_manager import SimulatedTaskManager, SteppedTask
 
 OPENING_NS = 100_000_000
 """How long before the start the channels are requested."""
-
-
-def reads_runs(segment_bytes: int, value_bytes: float, consume_ns_per_record: float) -> bool:
-    """Whether the records of a whole segment take a consumer so little time that it reads what
-    waits at one go, where the parts of event loops have costs.
-    """
-    records = segment_bytes / (value_bytes + OVERHEAD_BYTES)
-    return consume_ns_per_record * records <= BUSY_NS_MAX
 
 
 class SimulatedLoad(SimulatedJob):
@@ -150,7 +141,6 @@ class SimulatedLoad(SimulatedJob):
             stops,
             plan.end_ns,
             emit_ns_per_record=self.costs.emit_ns_per_record,
-            jitter_ns=task_manager.jitter.write_ns,
             idle_ns=lambda: task_manager.idle_ns,
         )
 
@@ -188,34 +178,16 @@ class SimulatedLoad(SimulatedJob):
         gates: Sequence[SingleInputGate],
         task_manager: SimulatedTaskManager,
         probe: Probe,
-    ) -> SimulatedSink | SimulatedRunSink:
+    ) -> SimulatedSink:
         """The sink of a consumer, as slow as the scenario and the costs have it."""
         costs, consumer = self.costs, descriptor.subtask
         delay_ns = delay_of(consumer, self._scenario.workload.slow_consumers)
         consume_ns = costs.consume_ns_per_record
         own_ns = consume_ns[consumer] if consumer < len(consume_ns) else 0.0
-        takes_runs = self._reads_runs(delay_ns, own_ns)
-        if not takes_runs and delay_ns != PAUSED_NS:
+        if delay_ns != PAUSED_NS:
             delay_ns += round(own_ns)
-        task = self._sink_task(tasks, descriptor, gates, delay_ns, probe, takes_runs=takes_runs)
-        if takes_runs:
-            return SimulatedRunSink(
-                task,
-                receive_ns_per_turn=costs.receive_ns_per_message,
-                consume_ns_per_record=own_ns,
-                jitter_ns=task_manager.jitter.read_ns,
-            )
+        task = self._sink_task(tasks, descriptor, gates, delay_ns, probe)
         return SimulatedSink(task, receive_ns_per_message=costs.receive_ns_per_message)
-
-    def _reads_runs(self, delay_ns: int, consume_ns_per_record: float) -> bool:
-        """Whether a consumer reads what waits at one go, as those do whose records take no time of
-        their own.
-        """
-        scenario = self._scenario
-        segment_bytes = scenario.network.segment_size_bytes
-        mean_bytes = scenario.workload.record_size.mean_bytes
-        is_quick = delay_ns == 0 and reads_runs(segment_bytes, mean_bytes, consume_ns_per_record)
-        return self.costs.loop is not None and is_quick
 
     def _sink_task(
         self,
@@ -224,8 +196,6 @@ class SimulatedLoad(SimulatedJob):
         gates: Sequence[SingleInputGate],
         delay_ns: int,
         probe: Probe,
-        *,
-        takes_runs: bool,
     ) -> StreamTask:
         gate = input_of(gates)
         sinks = tuple(
@@ -234,9 +204,7 @@ class SimulatedLoad(SimulatedJob):
             )
             for _ in gate.channels
         )
-        return tasks.sink(
-            descriptor, gate, sinks, probe, delay_ns_per_record=delay_ns, takes_runs=takes_runs
-        )
+        return tasks.sink(descriptor, gate, sinks, probe, delay_ns_per_record=delay_ns)
 
     def _create_flusher(self, number: int) -> OutputFlusher:
         timeout_ns, overhead_ns = self.network.buffer_timeout_ns, self._flush_overhead_ns

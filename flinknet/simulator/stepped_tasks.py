@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from flinknet.core.producer import OutputFlusher, RecordWriter
 from flinknet.job.load.arrivals import RecordedArrivals
@@ -18,7 +18,6 @@ class SimulatedSource(SteppedTask):
 
     Args:
         segment_instants: when a record opens another segment; None to step for every record.
-        jitter_ns: what a step takes more or less, at the highest rate.
         idle_ns: how long the loop has been idle since it began. Records that came while it was were
             emitted then, in time that was not needed otherwise.
     """
@@ -33,11 +32,9 @@ class SimulatedSource(SteppedTask):
         end_ns: int,
         *,
         emit_ns_per_record: float,
-        jitter_ns: Iterator[int],
         idle_ns: Callable[[], int],
     ) -> None:
         super().__init__(task)
-        self._jitter_ns = jitter_ns
         self._loop_idle_ns = idle_ns
         self._writer = writer
         self._flusher = flusher
@@ -117,7 +114,7 @@ class SimulatedSource(SteppedTask):
             is_due_now = next_ns == now_ns
             count = task.emitted_records - emitted
             if count:
-                now_ns += max(0, int(count * self._emit_ns) + next(self._jitter_ns))
+                now_ns += int(count * self._emit_ns)
             if not is_due_now:
                 return now_ns, NEVER_NS if next_ns is None else next_ns
         return now_ns, now_ns
@@ -163,43 +160,6 @@ class SimulatedSink(SteppedTask):
             if busy_until_ns <= now_ns < next_ns:
                 return now_ns, next_ns  # it waits, until an alignment times out
             now_ns = max(now_ns, busy_until_ns)
-        return now_ns, now_ns
-
-
-class SimulatedRunSink(SteppedTask):
-    """Steps a sink that reads what lies end to end at once, and charges the loop for each turn
-    in which it reads, and for the records. Those that lie end to end all come when they are begun.
-    """
-
-    def __init__(
-        self,
-        task: StreamTask,
-        *,
-        receive_ns_per_turn: float,
-        consume_ns_per_record: float,
-        jitter_ns: Iterator[int],
-    ) -> None:
-        super().__init__(task)
-        self._jitter_ns = jitter_ns
-        self._receive_ns = receive_ns_per_turn
-        self._consume_ns = consume_ns_per_record
-
-    def step(self, now_ns: int) -> tuple[int, int]:
-        """Take buffers. Returns: when the loop is done with that, and when to step again."""
-        task, fixed_ns = self.task, self._receive_ns
-        for _ in range(STEPS_PER_TURN):
-            before = sum(sink.records for sink in task.receivers)
-            next_ns = task.step(now_ns=now_ns)
-            records = sum(sink.records for sink in task.receivers) - before
-            is_due_now = next_ns == now_ns
-            if records:
-                took_ns = int(fixed_ns + self._consume_ns * records)
-                now_ns += max(0, took_ns + next(self._jitter_ns)) if fixed_ns else took_ns
-                fixed_ns = 0.0
-            if next_ns is None:
-                return now_ns, NEVER_NS
-            if not is_due_now:
-                return now_ns, max(next_ns, now_ns)
         return now_ns, now_ns
 
 

@@ -9,7 +9,7 @@ under load even with timeout 0. Each TaskManager has a core of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import repeat
+from itertools import cycle, repeat
 
 from flinknet.core.buffers import NetworkBufferPool
 from flinknet.errors import FlinknetError, SimulationError
@@ -19,7 +19,6 @@ from .cost_model import Preemptions
 from .faults import LostWakeups
 from .host_clock import HostClock
 from .link import LinkEnd
-from .loop_costs import RunningJitter, over_and_over
 from .scheduler import Scheduler
 
 BUSY_NS_MAX = 200_000
@@ -62,21 +61,9 @@ class SimulatedTaskManager:
         idle_ns: how long it was idle until the last turn began.
         clock: its host's, by which connections and tasks go; None for virtual time.
         lost_wakeups: those that do not come; None if all do.
-
-    Args:
-        answers_at_once: as in the runtime, what was received lets go goes before the tasks step,
-            and what has come while they did is received before anything is sent.
     """
 
-    def __init__(
-        self,
-        name: str,
-        scheduler: Scheduler,
-        memory: NetworkBufferPool,
-        *,
-        answers_at_once: bool = False,
-    ) -> None:
-        self._answers_at_once = answers_at_once
+    def __init__(self, name: str, scheduler: Scheduler, memory: NetworkBufferPool) -> None:
         self.name = name
         self.memory = memory
         self.ends: list[LinkEnd] = []
@@ -87,9 +74,7 @@ class SimulatedTaskManager:
         self._free_since_ns = scheduler.now_ns
         self.idle_ns = 0
         self._preemptions: list[tuple[int, int]] = []
-        self._is_unsent = False
         self._wakeups: Iterator[int] = repeat(0)
-        self.jitter = RunningJitter()
         self.clock: HostClock | None = None
         self.lost_wakeups: LostWakeups | None = None
 
@@ -115,12 +100,11 @@ class SimulatedTaskManager:
     def set_preemptions(self, preemptions: Preemptions, *, start_ns: int) -> None:
         """Let the machine keep this process from its work now and then: a preemption holds up the
         turn in which it begins, as seen when that is over, and those that would begin within it. A
-        turn after idleness begins later by the next of the times of waking, and the parts of turns
-        take more or less by the next jitter, over and over. To be called before it has ends and
-        tasks.
+        turn after idleness begins later by the next of the times of waking, over and over. To be
+        called before it has ends and tasks.
         """
-        self._wakeups = over_and_over(preemptions.wakeups_ns)
-        self.jitter = RunningJitter(preemptions.jitter)
+        wakeups_ns = preemptions.wakeups_ns.tolist()
+        self._wakeups = cycle(wakeups_ns) if wakeups_ns else repeat(0)
         pairs = zip(preemptions.starts_ns.tolist(), preemptions.lengths_ns.tolist(), strict=True)
         self._preemptions = [(start_ns + at_ns, length_ns) for at_ns, length_ns in pairs][::-1]
 
@@ -147,12 +131,6 @@ class SimulatedTaskManager:
                     now_ns = end.receive(now_ns=now_ns)
                 except FlinknetError as error:
                     self._fail(end, error)
-                if self._answers_at_once:
-                    now_ns = end.pump(now_ns=now_ns)
-        if self._is_unsent:
-            self._is_unsent = False
-            for end in self.ends:
-                now_ns = end.pump(now_ns=now_ns)
         next_ns = NEVER_NS
         for each in self.tasks:
             if each.is_cancelled:
@@ -166,10 +144,6 @@ class SimulatedTaskManager:
                 each.task.rest(now_ns=now_ns)
             next_ns = min(next_ns, next_step_ns)
         self._free_since_ns = self.virtual_ns(now_ns)
-        if self._answers_at_once and self._has_arrivals(now_ns):
-            self._is_unsent = True
-            self.wake(self._free_since_ns)
-            return
         is_blocked = False
         for each in self.tasks:
             if each.is_blocked:
@@ -209,10 +183,3 @@ class SimulatedTaskManager:
         if of.fail is None or isinstance(error, SimulationError):
             raise error
         of.fail(error)
-
-    def _has_arrivals(self, now_ns: int) -> bool:
-        for end in self.ends:
-            at_ns = end.next_arrival_ns
-            if at_ns is not None and at_ns <= now_ns:
-                return True
-        return False

@@ -17,9 +17,8 @@ from flinknet.job.gates import request_backoff_of
 from .direction import LinkSettings
 from .faults import FaultPlan, LinkFaults
 from .hosts import SimulatedHosts
-from .link import LinkEnd, SimulatedLink
+from .link import LinkEnd, SendCosts, SimulatedLink
 from .simulated_job import SimulatedJob
-from .socket_costs import socket_costs
 
 
 class Wiring:
@@ -59,7 +58,7 @@ class Wiring:
         self._probes = probes
         self._faults = faults
         self._fail = fail
-        self._socket_costs = socket_costs(costs)
+        self._send_costs = SendCosts(costs.send_ns_per_message, costs.send_ns_per_byte)
         self._channel_of: dict[bytes, int] = {
             channel.receiver_id: channel.index
             for subtask in job.subtasks
@@ -106,11 +105,8 @@ class Wiring:
         task_manager = self._hosts.task_managers[index]
         faults = LinkFaults.of(self._faults, len(self.links), side, origin_ns=self._job.start_ns)
         settings = self._settings_back if side else self.settings
-        send, receive = self._socket_costs[side]
-        end = LinkEnd(connection, settings, send, task_manager.wake, faults, receive)
-        jitter = task_manager.jitter
-        end.receive_jitter_ns = jitter.decode_ns if side else jitter.pick_ns
-        end.send_jitter_ns = jitter.announce_ns if side else jitter.send_ns
+        costs = SendCosts() if side else self._send_costs
+        end = LinkEnd(connection, settings, costs, task_manager.wake, faults)
         end.clock = task_manager.clock
         end.fail = self._fail
         end.seed = self._job.seed

@@ -27,7 +27,6 @@ from flinknet.simulator.cluster import OPENING_NS, START_NS
 from flinknet.simulator.cost_model import TYPICAL_COSTS, CostModel
 from flinknet.simulator.faults import FaultPlan, Injection, Interval
 from flinknet.simulator.host_clock import ClockChange, HostClock
-from flinknet.simulator.loop_costs import LoopCosts
 from tests.pair import partition_id
 
 from .disk import SOUND, DiskFaults
@@ -44,11 +43,8 @@ NEVER = -1
 DURATION_NS = 20 * MS
 """Within which faults happen."""
 
-LOOP_COSTS = replace(
-    TYPICAL_COSTS,
-    back_ns=30_000.0,
-    loop=LoopCosts(4000.0, 2000.0, 8000.0, 6000.0, 0.1, 3000.0, 500.0, 5000.0),
-)
+QUICK_CREDIT = replace(TYPICAL_COSTS, back_ns=30_000.0)
+"""Costs with credit that is back before the next buffer arrives."""
 
 SILENCE_NS = 200 * MS
 """After which a connection is reset that may wait for what never comes, as in Flink: the rest of a
@@ -136,7 +132,7 @@ def drawn_exchange(draw: Draw) -> Exchange:
         draw.one_of("capacity bytes", (4 << 20, 4 << 20, 1000)),
         draw.one_of("high water bytes", (0, 1000, 100)),
         draw.one_of("interval steps", (1, 10, 10, 10, 10, 10, 10)),
-        draw.one_of("costs", (TYPICAL_COSTS, LOOP_COSTS)),
+        draw.one_of("costs", (TYPICAL_COSTS, QUICK_CREDIT)),
     )
 
 

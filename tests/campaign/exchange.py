@@ -82,7 +82,6 @@ class ExchangeRun:
             network,
             start_ns=START_NS - OPENING_NS,
             faults=exchange.faults,
-            answers_at_once=exchange.costs.loop is not None,
             create_data=self._disk.create_data,
             wrap=tls_wrap() if exchange.is_encrypted else no_wrap,
         )

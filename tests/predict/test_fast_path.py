@@ -23,8 +23,7 @@ from flinknet.predict.fast_path import FastOutcome, is_covered, run_fast
 from flinknet.predict.ramps import Ramps
 from flinknet.predict.recorded import RecordedChannel, RecordedExchange, Setting
 from flinknet.predict.what_if import FAST_FROM_MESSAGES, recorded_load, simulate, simulate_in_full
-from flinknet.simulator.cost_model import TYPICAL_COSTS, CostModel
-from flinknet.simulator.loop_costs import LoopCosts
+from flinknet.simulator.cost_model import CostModel
 from tests.comparisons import compares, compares_in
 from tests.predict.full_speed import SOCKET_BYTES, at_full_speed
 from tests.simulation import MS, NEVER, US, S
@@ -262,7 +261,6 @@ def features_of(
     features += ["flow control tcp"] if exchange.flow_control == TCP else []
     features += ["connections that were not read"] if fast.stops else []
     features += ["the highest rate"] if exchange.is_max_rate else []
-    features += ["costs of the parts of event loops"] if exchange.costs.loop else []
     features += ["sockets that filled"] if fast.full_sockets else []
     if found is None or not found.completed:
         return features
@@ -325,11 +323,6 @@ def steady(rate_per_s: float, seconds: float, **changes: object) -> RecordedExch
 
 
 AT_ONCE = NetworkConfig(buffer_timeout_ns=0)
-LOOP_COSTS = replace(
-    TYPICAL_COSTS,
-    consume_ns_per_record=(20.0,),
-    loop=LoopCosts(5_000.0, 1_000.0, 8_000.0, 10_000.0, 0.1, 2_000.0, 500.0, 8_000.0),
-)
 
 
 def test_latencies_that_lie_apart_are_counted_where_they_lie() -> None:
@@ -407,10 +400,6 @@ def test_many_channels_are_covered(
             id="with a writer that waits",
         ),
         pytest.param(steady(4000.0, 2.0, is_max_rate=True), id="at the highest rate"),
-        pytest.param(
-            steady(4000.0, 2.0, is_max_rate=True, costs=LOOP_COSTS),
-            id="with the costs of an event loop's parts",
-        ),
     ],
 )
 def test_a_long_run_is_computed_by_the_kernel(exchange: RecordedExchange) -> None:
@@ -428,23 +417,8 @@ def test_a_long_run_is_computed_by_the_kernel(exchange: RecordedExchange) -> Non
     assert quick.latency.total == pytest.approx(full.latency.total, rel=1e-6)
 
 
-@pytest.mark.parametrize(
-    "exchange",
-    [
-        pytest.param(
-            steady(
-                4000.0,
-                2.0,
-                is_max_rate=True,
-                costs=LOOP_COSTS,
-                task_managers=((0,), (0,)),
-            ),
-            id="with the costs of the parts of an event loop that producer and consumer share",
-        ),
-        pytest.param(steady(1000.0, 2.0), id="few messages"),
-    ],
-)
-def test_what_the_kernel_does_not_cover_is_simulated(exchange: RecordedExchange) -> None:
+def test_an_exchange_of_few_messages_is_simulated() -> None:
+    exchange = steady(1000.0, 2.0)
     outcome = simulate(exchange, AT_ONCE)
     assert outcome.method == "simulator"
     assert outcome.records == exchange.records

@@ -9,42 +9,22 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from flinknet.config import CREDIT, NetworkConfig
+from flinknet.config import NetworkConfig
 from flinknet.predict.full_speed import batches_of, emission_order
 from flinknet.predict.ramps import Ramps
-from flinknet.predict.recorded import RecordedChannel, RecordedExchange
+from flinknet.predict.recorded import RecordedChannel
 from flinknet.simulator.cost_model import CostModel
-from tests.comparisons import compares_in
-from tests.predict.full_speed import disturbed, with_loops
 from tests.predict.test_fast_path import (
     FROM_NS,
     assert_alike,
     channels_of_eight_by_eight,
-    compare,
-    exchanges,
-    networks_of,
     run_if_covered,
     steady,
 )
 from tests.simulation import MS
-
-
-@st.composite
-def cases_with_loops(draw: st.DrawFn) -> tuple[RecordedExchange, NetworkConfig]:
-    """An exchange at the highest rate with costs of the parts of event loops, with few or many
-    buffers.
-    """
-    exchange = replace(draw(exchanges()), flow_control=CREDIT)
-    exchange = replace(exchange, is_max_rate=True, has_instants=True)
-    exchange = draw(disturbed(draw(with_loops(exchange)), varies=True))
-    pools = {
-        "floating_buffers": draw(st.sampled_from([1, 8, 20])),
-        "max_buffers_per_channel": draw(st.sampled_from([10, 30, 2])),
-    }
-    return exchange, replace(draw(networks_of(exchange)), **pools)
 
 
 def test_sockets_fill_with_what_many_channels_send_at_once() -> None:
@@ -115,12 +95,3 @@ def test_batches_take_records_in_the_order_of_their_instants(
         written = Counter(targets[place * batch_records : (place + 1) * batch_records])
         assert batch == [written[number] for number in range(len(arrivals))]
     assert batches.sum() == len(targets)
-
-
-@compares_in(0.9)
-@settings(max_examples=30)
-@given(case=cases_with_loops())
-def test_event_loops_whose_parts_have_costs_are_those_of_the_real_core(
-    case: tuple[RecordedExchange, NetworkConfig],
-) -> None:
-    compare(*case)

@@ -20,8 +20,7 @@ from flinknet.options import network_config
 from flinknet.runtime.event_loop import EventLoop
 from flinknet.runtime.tls import Tls, create_tls
 from flinknet.simulator.direction import LinkSettings
-from flinknet.simulator.link import LinkEnd
-from flinknet.simulator.socket_costs import SendCosts
+from flinknet.simulator.link import LinkEnd, SendCosts
 
 SIZES = (1, 7, 100, 3000, 40_000, 0, 300_000)
 

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Sequence
-from itertools import cycle
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from flinknet.core.connection import RECEIVE_BYTES
 from flinknet.errors import InvariantViolatedError, TransportError
-from flinknet.runtime.transport import TcpTransport
 from flinknet.simulator.direction import LinkSettings
 from flinknet.simulator.faults import FaultPlan, Interval, LinkFaults
-from flinknet.simulator.link import LinkEnd, SimulatedLink
-from flinknet.simulator.loop_costs import TCP_BYTES
-from flinknet.simulator.socket_costs import ReceiveCosts, SendCosts
+from flinknet.simulator.link import LinkEnd, SendCosts, SimulatedLink
 
 
 class Line:
@@ -100,101 +92,6 @@ def test_sending_takes_the_senders_time() -> None:
     assert near.pump(now_ns=0) == 2400
     read_all(far)
     assert [at_ns for at_ns, _ in right.heard] == [1200, 2400]
-
-
-def test_what_is_handed_over_at_one_go_is_on_its_way_in_parts_of_tcp() -> None:
-    left, right = Line(), Line()
-    said = [[b"h" * 10, b"x" * TCP_BYTES, b"h" * 10, b"y" * 180]]
-    left.data_to_send = lambda *, now_ns, **_: said.pop() if said else []  # type: ignore[method-assign]
-    costs = SendCosts(ns_per_byte=2.0, ns_per_go=50.0, is_stream=True)
-    near, far, _ = link_of(left, right, LinkSettings(latency_ns=0), costs)
-    assert near.pump(now_ns=0) == 50 + 2 * (TCP_BYTES + 200), "the sender is held up by all of it"
-    read_all(far)
-    heard = [(at_ns, len(data)) for at_ns, data in right.heard]
-    assert heard == [(2 * TCP_BYTES, TCP_BYTES), (2 * (TCP_BYTES + 200), 200)]
-
-
-class Shelf(Line):
-    """A ScatteringConnection with room of given sizes for each read, in turns; none: no memory."""
-
-    def __init__(self, *rooms: Sequence[int]) -> None:
-        super().__init__()
-        self._rooms = cycle(rooms)
-        self._memory: list[memoryview] = []
-
-    def memory_to_fill(self) -> Sequence[memoryview]:
-        self._memory = [memoryview(bytearray(size)) for size in next(self._rooms)]
-        return self._memory
-
-    def memory_filled(self, count: int, *, now_ns: int) -> None:
-        self.receive_data(memoryview(b"".join(self._memory)[:count]), now_ns=now_ns)
-
-
-@given(
-    st.lists(st.integers(1, 40_000), min_size=1, max_size=4),
-    st.lists(st.lists(st.integers(1, 9_000), max_size=5), min_size=1, max_size=4),
-)
-def test_a_stream_is_read_as_the_runtime_reads_it(said: list[int], rooms: list[list[int]]) -> None:
-    data = [bytes([number]) * size for number, size in enumerate(said)]
-    simulated, real = Shelf(*rooms), Shelf(*rooms)
-    near, far = (
-        LinkEnd(
-            Line(*data) if side == 0 else simulated,
-            LinkSettings(latency_ns=0),
-            SendCosts(is_stream=True),
-            lambda _at_ns: None,
-            None,
-            ReceiveCosts(is_stream=True),
-        )
-        for side in (0, 1)
-    )
-    near.join(far)
-    near.pump(now_ns=0)
-    read_all(far)
-    ours, theirs = socket.socketpair()
-    memory = memoryview(bytearray(RECEIVE_BYTES))
-    reader = TcpTransport(ours, real, memory, lambda: 0, lambda _each: None, lambda _each: None)
-    with theirs:
-        theirs.sendall(b"".join(data))
-        while sum(len(each) for _, each in real.heard) < sum(said):
-            reader.handle_readable()
-    reader.close()
-    assert [each for _, each in simulated.heard] == [each for _, each in real.heard]
-
-
-def test_messages_cost_the_reader_when_they_are_whole() -> None:
-    left = Line(b"x" * 100, b"y" * 60_000, b"z" * 100)
-    near = LinkEnd(left, LinkSettings(latency_ns=0), SendCosts(is_stream=True), lambda _at_ns: None)
-    costs = ReceiveCosts(ns_after=10.0, ns_per_message=5.0, is_stream=True)
-    far = LinkEnd(
-        Shelf([150], [70_000]), LinkSettings(), SendCosts(), lambda _at: None, None, costs
-    )
-    near.join(far)
-    near.pump(now_ns=0)
-    assert far.receive(now_ns=0) == 10 + 5
-    assert far.receive(now_ns=0) == 10 + 2 * 5
-
-
-def test_receiving_and_sending_take_the_next_jitter() -> None:
-    left = Line(b"x", b"y")
-    costs = ReceiveCosts(ns_after=10.0)
-    near = LinkEnd(left, LinkSettings(latency_ns=0), SendCosts(ns_per_go=20.0), lambda _at_ns: None)
-    far = LinkEnd(Line(), LinkSettings(), SendCosts(), lambda _at_ns: None, None, costs)
-    near.join(far)
-    near.send_jitter_ns, far.receive_jitter_ns = iter([3, -50]), iter([-4])
-    assert near.pump(now_ns=0) == 23, "nothing takes less than no time"
-    assert far.receive(now_ns=50) == 56
-
-
-def test_receiving_takes_time_and_what_comes_meanwhile() -> None:
-    left, right = Line(b"x" * 100, b"y" * 100, b"z" * 100), Line()
-    near = LinkEnd(left, LinkSettings(latency_ns=0), SendCosts(100.0), lambda _at_ns: None)
-    costs = ReceiveCosts(ns_before=120.0, ns_after=30.0, ns_per_byte=2.0)
-    far = LinkEnd(right, LinkSettings(), SendCosts(), lambda _at_ns: None, None, costs)
-    near.join(far)
-    near.pump(now_ns=0)
-    assert far.receive(now_ns=100) == 220 + 30 + 2 * 200
-    assert right.heard == [(220, b"x" * 100), (220, b"y" * 100)]
 
 
 def test_a_socket_that_is_full_is_not_fed_until_the_peer_has_read() -> None:

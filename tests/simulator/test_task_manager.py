@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import pytest
 
 from flinknet.config import WorkloadConfig
 from flinknet.core.buffers import NetworkBufferPool
@@ -16,9 +15,8 @@ from flinknet.job.load.arrivals import RecordedArrivals
 from flinknet.job.load.generator import RecordBatcher
 from flinknet.job.selectors import create_selector
 from flinknet.simulator.direction import LinkSettings
-from flinknet.simulator.link import LinkEnd
+from flinknet.simulator.link import LinkEnd, SendCosts
 from flinknet.simulator.scheduler import Scheduler
-from flinknet.simulator.socket_costs import SendCosts
 from flinknet.simulator.stepped_tasks import SimulatedSource
 from flinknet.simulator.task_manager import SimulatedTaskManager
 from tests.load_tasks import source_task
@@ -79,17 +77,16 @@ def working(done: list[str], *instants_ns: int) -> SimulatedSource:
         None,
         END_NS,
         emit_ns_per_record=WORK_NS,
-        jitter_ns=iter(()),
         idle_ns=idle_ns,
     )
 
 
-def turns(*arrivals_ns: int, answers_at_once: bool, is_woken_meanwhile: bool = False) -> list[str]:
+def turns(*arrivals_ns: int, is_woken_meanwhile: bool = False) -> list[str]:
     """What a TaskManager does when bytes come at those instants."""
     done: list[str] = []
     scheduler = Scheduler(start_ns=0)
     pool = NetworkBufferPool(4, 1024)
-    each = SimulatedTaskManager("tm-0", scheduler, pool, answers_at_once=answers_at_once)
+    each = SimulatedTaskManager("tm-0", scheduler, pool)
     connection, settings = Noting(done), LinkSettings(latency_ns=0)
     end, peer = (LinkEnd(connection, settings, SendCosts(), lambda at_ns: None) for _ in range(2))
     end.join(peer)
@@ -105,30 +102,15 @@ def turns(*arrivals_ns: int, answers_at_once: bool, is_woken_meanwhile: bool = F
     return done
 
 
-def test_what_has_come_while_tasks_worked_is_received_before_anything_is_sent() -> None:
-    assert turns(10, 60, answers_at_once=True) == [
-        *("receives at 10", "sends", "works"),
-        *("receives at 110", "sends", "sends", "works"),
-        "sends",
-    ]
-
-
-def test_what_comes_later_finds_all_sent() -> None:
-    assert turns(10, 600, answers_at_once=True) == [
-        *("receives at 10", "sends", "works", "sends"),
-        *("receives at 600", "sends", "works", "sends"),
-    ]
-
-
-def test_where_turns_have_no_costs_of_their_own_all_is_sent_in_each() -> None:
-    assert turns(10, 60, answers_at_once=False) == [
+def test_everything_is_sent_in_each_turn() -> None:
+    assert turns(10, 60) == [
         *("receives at 10", "works", "sends"),
         *("receives at 110", "works", "sends"),
     ]
 
 
 def test_a_turn_that_is_asked_for_in_the_middle_of_another_begins_behind_it() -> None:
-    assert turns(10, 60, answers_at_once=False, is_woken_meanwhile=True) == [
+    assert turns(10, 60, is_woken_meanwhile=True) == [
         *("receives at 10", "works", "sends"),
         *("receives at 110", "works", "sends"),
         *("works", "sends"),
@@ -156,14 +138,11 @@ class LettingGo(Noting):
         return super().data_to_send(now_ns=now_ns)
 
 
-@pytest.mark.parametrize("answers_at_once", [False, True])
-def test_a_connection_that_a_later_one_lets_go_on_is_asked_again_at_once(
-    answers_at_once: bool,
-) -> None:
+def test_a_connection_that_a_later_one_lets_go_on_is_asked_again_at_once() -> None:
     done: list[str] = []
     scheduler = Scheduler(start_ns=0)
     pool = NetworkBufferPool(4, 1024)
-    each = SimulatedTaskManager("tm-0", scheduler, pool, answers_at_once=answers_at_once)
+    each = SimulatedTaskManager("tm-0", scheduler, pool)
     waiting = Waiting(done)
     for connection in (waiting, LettingGo(done, waiting)):
         ends = [

@@ -25,9 +25,6 @@ come as ramps: a number of them, evenly spaced between two instants.
 - `sink`: buffers are taken (`input_channel`), and the `latencies` of their records counted.
 - `relays`: tasks that read one exchange and write others, in a run of several (`joint_words`).
 - `quiet_turns`: turns in which nothing leaves are made up for later, all at once.
-- Event loops whose parts have costs (`loop_words`, and `loop_jitter` by how much these vary) take
-  other turns (`loop_turns`): a connection is a `stream` of bytes, and a `run_sink` reads at once
-  what lies end to end (`segments`).
 - `run`: turns, one after the other. Imported only when it is needed: loading the compiler takes
   half a second.
 """

@@ -4,11 +4,9 @@ processes that their machine keeps from their work now and then.
 
 from __future__ import annotations
 
-from . import loop_words as lw
 from . import words as w
 from .acknowledgements import watch_barriers
 from .compiling import compiled
-from .loop_jitter import jitter_ns
 from .source import await_acknowledgement, end_data, flush_all
 from .words import Numbers, Words
 from .writer import is_blocked, write_waiting
@@ -35,12 +33,8 @@ def _write_batch(m: Words, source: int, now: int) -> int:
 
 
 @compiled
-def step_at_max_rate(m: Words, f: Numbers, loop: int, source: int, now: int) -> tuple[int, int]:
-    """SimulatedSource's steps in one turn. Returns: when they are done, and when to step again.
-
-    Args:
-        loop: the TaskManager, if the parts of its loop have costs of their own; else 0.
-    """
+def step_at_max_rate(m: Words, f: Numbers, source: int, now: int) -> tuple[int, int]:
+    """SimulatedSource's steps in one turn. Returns: when they are done, and when to step again."""
     for _ in range(m[w.STEPS_PER_TURN]):
         if m[source + w.STATE] != w.RUNNING:
             return now, await_acknowledgement(m, f, source, now)
@@ -58,10 +52,7 @@ def step_at_max_rate(m: Words, f: Numbers, loop: int, source: int, now: int) -> 
             continue
         records = _write_batch(m, source, now)
         m[source + w.HAS_WAITED] = 1 if is_blocked(m, source) else 0
-        took_ns = int(records * f[w.EMIT_NS_PER_RECORD])
-        if loop:
-            took_ns = max(0, took_ns + jitter_ns(m, loop, lw.WRITE_JITTER))
-        now += took_ns
+        now += int(records * f[w.EMIT_NS_PER_RECORD])
     return now, now
 
 

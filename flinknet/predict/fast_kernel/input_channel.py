@@ -5,7 +5,6 @@ from __future__ import annotations
 from . import words as w
 from .buffer_pool import lend
 from .compiling import compiled
-from .segments import add_free, add_from_pool, keep, take_end
 from .timetable import set_due
 from .words import Words
 
@@ -63,16 +62,14 @@ def _hand_over(m: Words, connection: int) -> None:
 
 
 @compiled
-def recycle_floating(m: Words, sink: int) -> tuple[int, int]:
-    """LocalBufferPool.recycle: to whoever waits first and still wants it. Returns: the channel, 0
-    for none, and how many more it has got then.
-    """
+def recycle_floating(m: Words, sink: int) -> None:
+    """LocalBufferPool.recycle: to the first waiting channel that still needs it."""
     while m[sink + w.LISTENERS_BEGIN] < m[sink + w.LISTENERS_END]:
         channel = m[m[sink + w.LISTENERS] + (m[sink + w.LISTENERS_BEGIN] & m[sink + w.GATE_MASK])]
         m[sink + w.LISTENERS_BEGIN] += 1
         if m[w.WITHOUT_CREDIT]:
             _hand_over(m, channel)
-            return 0, 0
+            return
         m[channel + w.IS_WAITING] = 0
         missing = (
             m[channel + w.REQUIRED] - m[channel + w.FREE_FLOATING] - m[channel + w.FREE_EXCLUSIVE]
@@ -81,20 +78,8 @@ def recycle_floating(m: Words, sink: int) -> tuple[int, int]:
             m[channel + w.FREE_FLOATING] += 1
             more = request_floating(m, channel) if missing > 1 else 0
             notify_credit(m, channel, 1 + more)
-            return channel, more
+            return
     m[sink + w.POOL_FREE] += 1
-    return 0, 0
-
-
-@compiled
-def give_back(m: Words, sink: int, segment: int) -> None:
-    """The same of a buffer that it matters where it lies."""
-    channel, more = recycle_floating(m, sink)
-    if channel:
-        add_free(m, channel, segment)
-        add_from_pool(m, channel, more)
-    else:
-        keep(m, sink, segment)
 
 
 @compiled
@@ -107,10 +92,7 @@ def release(m: Words, channel: int) -> None:
     floating = m[channel + w.FREE_FLOATING]
     m[channel + w.FREE_FLOATING] = 0
     for _ in range(floating):
-        if m[m[channel + w.SINK] + w.POOL_MEMORY]:
-            give_back(m, m[channel + w.SINK], take_end(m, channel))
-        else:
-            recycle_floating(m, m[channel + w.SINK])
+        recycle_floating(m, m[channel + w.SINK])
     say(m, channel, w.CANCEL)
     connection = m[channel + w.CONNECTION]
     if m[connection + w.UNDELIVERED] < m[connection + w.DOWN_BEGIN] and m[w.WITHOUT_CREDIT]:

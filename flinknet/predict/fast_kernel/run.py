@@ -9,7 +9,6 @@ from .compiling import compiled, kept_on_disk, pointer
 from .connection import pump_down, pump_up, receive_down, receive_up, wake
 from .debloating import rest, take_debloaters_turn, timed_task_manager
 from .full_speed import held_up_until, step_at_max_rate
-from .loop_turns import take_loops_turn
 from .quiet_turns import catch_up, count_turn, next_record_ns, next_watched_ns
 from .relays import (
     ask_tasks_behind,
@@ -72,7 +71,7 @@ def _turn(m: Words, f: Numbers, slopes: int, task_manager: int, now: int) -> Non
     sources_end = sources + m[task_manager + w.OWN_SOURCES_COUNT]
     for place in range(sources, sources_end):
         if m[w.IS_MAX_RATE]:
-            now, again_ns = step_at_max_rate(m, f, 0, m[place], now)
+            now, again_ns = step_at_max_rate(m, f, m[place], now)
         else:
             now, again_ns = step_source(m, f, m[place], now, m[task_manager + w.IDLE_NS])
         next_ns = min(next_ns, again_ns)
@@ -221,13 +220,6 @@ def _start(m: Words) -> None:
 
 
 @compiled
-def _next(m: Words, now: int) -> int:
-    """Whose turn it is; the run ends if that is unknown, or after too many turns."""
-    count_turn(m)
-    return _next_task_manager(m, now)
-
-
-@compiled
 def _take_clocks_turn(m: Words, f: Numbers, owner: int, now: int) -> None:
     """The turn of the coordinator, or of a timer."""
     m[w.TURN_NS] = m[w.PASSED_NS] = now
@@ -269,7 +261,8 @@ def run(memory: Ints, numbers: Floats, buckets: int, joined: Ints) -> int:
         now = earliest_ns(m, m[w.WAKES])
         if now == w.NEVER:
             break
-        owner, is_unordered = _next(m, now), False
+        count_turn(m)
+        owner, is_unordered = _next_task_manager(m, now), False
         if m[w.ENDED] != w.DONE:
             break
         if m[owner + w.NUMBER] >= m[w.TASK_MANAGERS]:
@@ -298,25 +291,4 @@ def run(memory: Ints, numbers: Floats, buckets: int, joined: Ints) -> int:
             _doubt_all(m)
         if is_joined:
             pass_on(all_words, all_numbers, j, exchange, owner, now)
-    return m[w.ENDED]
-
-
-@kept_on_disk
-def run_loops(memory: Ints, numbers: Floats, buckets: int) -> int:
-    """The same of an exchange whose event loops have costs of their parts: machine code of its own,
-    so that the other's stays small.
-    """
-    m: Words = pointer(memory)
-    f: Numbers = pointer(numbers)
-    _start(m)
-    now = earliest_ns(m, m[w.WAKES])
-    while now != w.NEVER:
-        owner = _next(m, now)
-        if m[w.ENDED] != w.DONE:
-            break
-        if m[owner + w.NUMBER] >= m[w.TASK_MANAGERS]:
-            _take_clocks_turn(m, f, owner, now)
-        else:
-            take_loops_turn(m, f, w.COUNTS + buckets, owner, now)
-        now = earliest_ns(m, m[w.WAKES])
     return m[w.ENDED]

@@ -138,10 +138,10 @@ BACK_NS, HIGH_BYTES, LOW_BYTES, NARROW_BYTES, IS_MAX_RATE, IS_DISTURBED, FULL_SO
 # Without credit: words 103 to 105. Whether there is none; how often a socket was not read any more
 # for want of a buffer; whether what waited for one has come to its channel in a turn.
 WITHOUT_CREDIT, STOPS, HAS_DELIVERED = range(103, 106)
-# Where the costs of the parts of an event loop stand (`loop_words`), 0 for none; the last turn, of
-# the coordinator or a timer at least, that all have come before who asked for its instant earlier.
-LOOP, PASSED_NS, PASSED_ASKED = range(106, 109)
-HEAD_WORDS = 109
+# The last turn, of the coordinator or a timer at least, that all have come before who asked for its
+# instant earlier.
+PASSED_NS, PASSED_ASKED = range(106, 108)
+HEAD_WORDS = 108
 
 # Durations that are kept of checkpoints: for each a histogram from number TIMES on, and a count, a
 # total, a minimum and a maximum from word TIME_SUMS on.
@@ -166,8 +166,7 @@ TIME_KINDS, TIME_WORDS = 4, 4
 # event that waits to be read announces an aligned barrier; records taken and not written yet, and
 # where its arrivals stood before; the bytes up to which it is to be written when there are buffers;
 # how long its barrier travelled, and one more, 0 while it has not been read; the number of its last
-# message that waited for the socket, counted from 1. MEMORY is where more stands of it in
-# a run with a LOOP, as STREAM of a connection, POOL_MEMORY of a sink, LOOP_STATE of a TaskManager.
+# message that waited for the socket, counted from 1.
 (
     SOURCE,
     PLACE,
@@ -240,9 +239,8 @@ TIME_KINDS, TIME_WORDS = 4, 4
     WAITING_UNTIL,
     TRAVELLED,
     LAST_STAGED,
-    MEMORY,
-) = range(72)
-CHANNEL_WORDS = 72
+) = range(71)
+CHANNEL_WORDS = 71
 NOWHERE, BEFORE_TAIL, BEHIND_TAIL = range(3)
 """Where a barrier is: in front of the event at the tail if there is one, or behind it."""
 
@@ -295,9 +293,8 @@ MESSAGE_WORDS = 6
     WAITS_FOR_BUFFER,
     IS_DUE,
     STAMPS,
-    STREAM,
-) = range(34)
-CONNECTION_WORDS = 34
+) = range(33)
+CONNECTION_WORDS = 33
 IS_LISTENING, HAS_BUFFER = 1, 2
 CONTROL_WORDS = 2  # channel, what to say
 DOWN_WORDS = 6  # channel, backlog (without credit: records), bytes, piece, when it arrives, kind
@@ -424,9 +421,8 @@ RUNNING, AWAITING_ACKNOWLEDGEMENT, FINISHED = range(3)
     FINISHED_ALIGNMENTS,
     SEEN_ALIGNMENTS,
     OWES_ALIGNMENT,
-    POOL_MEMORY,
-) = range(57)
-SINK_WORDS = 57
+) = range(56)
+SINK_WORDS = 56
 
 # A TaskManager, the coordinator behind them, and behind that the timer of each one's debloating:
 # its place in the timetable of turns, the number of its request for the next one,
@@ -439,8 +435,8 @@ SINK_WORDS = 57
 NUMBER, ASKED, FREE_SINCE_NS, IDLE_NS, OWN_SOURCES, OWN_SOURCES_COUNT = range(6)
 OWN_SINKS, OWN_SINKS_COUNT, HAS_LOCAL_CHANNELS, ENDS, ARRIVALS, UNSENT = range(6, 12)
 LATER_NS, LATER_ASKED, LATEST_NS, LATEST_ASKED, DOUBTED = range(12, 17)
-PREEMPTION, PREEMPTIONS_END, WAKEUPS, WAKEUPS_COUNT, NEXT_WAKEUP, LOOP_STATE = range(17, 23)
-TASK_MANAGER_WORDS = 23
+PREEMPTION, PREEMPTIONS_END, WAKEUPS, WAKEUPS_COUNT, NEXT_WAKEUP = range(17, 22)
+TASK_MANAGER_WORDS = 22
 END_WORDS = 2  # connection, whether it is its upstream end
 
 # The floating-point numbers: costs, then latencies by bucket, then differences of their density,

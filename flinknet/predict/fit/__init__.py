@@ -4,9 +4,9 @@
 - `flusher`: its period, and the buffer timeout behind it; `late_beats`: how its periods vary.
 - `delays`, `wakeups`: at a rate, how late the machine was, and how long sleepers take to wake;
   `quiet`: how long nothing had passed before.
-- `saturation`, with `preemptions`, `steps` and `turns`: for a saturated run (one at the
-  highest rate), what a turn of an event loop costs, and when the machine kept a process from
-  working. `costs` makes the costs of the model from it.
+- `saturation`, with `preemptions`: for a saturated run (one at the highest rate), how long
+  processes worked on each buffer and record, and when the machine kept them from working. `costs`
+  makes the costs of the model from it.
 - `round_trips`: what buffers cost, from the time between a buffer and its credit.
 - `busy`: how long tasks work on a record, by Flink's own metrics.
 - `arrivals`, `bursts`, `unseen`: of messages captured between processes, when the records of a

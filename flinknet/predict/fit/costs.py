@@ -24,7 +24,6 @@ from .delays import NO_DELAYS, Delays
 from .queued import NOT_QUEUED, Queued
 from .round_trips import ASSUMED_CONSUME_NS_PER_RECORD
 from .saturation import Saturation
-from .turns import LoopFit
 from .unseen import Unseen
 from .window_rows import ExchangeRows
 
@@ -36,11 +35,6 @@ one system call sends many full buffers. Busy per record with buffers of 8 and o
 SATURATED_RECEIVE_SHARE = 0.55
 """The same of a consumer's time for a buffer of 32 KiB: 12.8 and 19.1 µs for buffers of 8 and of 32
 KiB, 10.9 and 17.1."""
-
-BYTES_COST = (
-    "assumed: in addition to the time of each turn, sending and receiving take time for each byte;"
-    " one run does not separate that from time for each message"
-)
 
 _SIZES_DIFFER = 2.0
 """Messages of at least this ratio between the upper and the lower quarter of sizes tell two costs
@@ -123,8 +117,6 @@ def saturated_costs(
     """The costs of a run at the highest rate: ways that met nothing, and consumers that take as
     long for a buffer as their processes were busy, preemptions apart.
     """
-    if saturation.loop is not None:
-        return _with_loop_costs(fit, saturation, saturation.loop, manifest)
     costs, records = fit.costs, _mean(np.maximum(consumed["records"], 0), 1.0)
     process_of = {each.consumer: each.consumer_process for each in manifest.channels}
     busy_ns = saturation.busy_ns_per_buffer
@@ -152,30 +144,6 @@ def saturated_costs(
         ),
         notes=(*fit.notes, *_preemption_notes(saturation)),
     )
-
-
-def _with_loop_costs(
-    fit: CostFit, saturation: Saturation, loop: LoopFit, manifest: RunManifest
-) -> CostFit:
-    """The costs where it is known what the parts of the event loop take."""
-    process_of = {each.consumer: each.consumer_process for each in manifest.channels}
-    consumers = sorted(process_of)
-    runs = [loop.runs[process_of[each]] for each in consumers]
-    consume_ns = list(fit.costs.consume_ns_per_record)
-    for consumer, line in zip(consumers, runs, strict=True):
-        consume_ns[consumer] = line.unit_ns
-    costs = replace(
-        fit.costs,
-        send_ns_per_message=0.0,
-        send_ns_per_byte=loop.send_ns_per_byte,
-        transit_ns=loop.transit_ns,
-        back_ns=loop.back_ns,
-        emit_ns_per_record=loop.emit_ns_per_record,
-        receive_ns_per_message=float(np.mean([each.fixed_ns for each in runs])),
-        consume_ns_per_record=tuple(consume_ns),
-        loop=loop.costs,
-    )
-    return replace(fit, costs=costs, notes=(BYTES_COST, *_preemption_notes(saturation)))
 
 
 def _preemption_notes(saturation: Saturation) -> tuple[str, ...]:

@@ -21,7 +21,6 @@ from flinknet.trace.event_block import EventColumns, same_message
 
 from ..intervals import Intervals, from_switches
 from .preemptions import activity_of, joined, uncontended_ns, union
-from .turns import LoopFit, fit_loop
 from .window_rows import ExchangeRows, of_channels, same_credit
 
 
@@ -36,8 +35,6 @@ class Saturation:
         busy_ns_per_record: of the processes that produce, with all that belongs to a record.
         preemptions: of every process; instants count from the start of the window.
         preemption_share: of the window, the mean over processes.
-        loop: what its parts cost; None where that could not be told. The ways and the preemptions
-            are then as found with them.
     """
 
     transit_ns: float
@@ -46,7 +43,6 @@ class Saturation:
     busy_ns_per_record: Mapping[str, float]
     preemptions: Mapping[str, Preemptions]
     preemption_share: float
-    loop: LoopFit | None = None
 
 
 def fit_saturation(
@@ -96,14 +92,6 @@ def fit_saturation(
         records = int(np.maximum(written["records"], 0).sum())
         if records:
             per_record[process] = activity.busy_ns / records
-    loop = fit_loop(rows, manifest)
-    if loop is not None:
-        preemptions = {name: each.since(from_ns) for name, each in loop.preemptions.items()}
-        total_ns = sum(int(each.lengths_ns.sum()) for each in preemptions.values())
-        share = total_ns / len(preemptions) / max(to_ns - from_ns, 1)
-        return Saturation(
-            loop.transit_ns, loop.back_ns, per_buffer, per_record, preemptions, share, loop
-        )
     return Saturation(
         transit_ns,
         float(np.mean(backs_ns)) if backs_ns else None,
