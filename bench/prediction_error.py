@@ -41,7 +41,7 @@ from typing import Any
 
 from bench.measure import FLINKNET, print_table
 from flinknet import options as flink
-from flinknet.predict.recorded import Setting
+from flinknet.options.what_if import Setting
 from flinknet.replay.read import open_recorded_run
 from flinknet.replay.rerun import scenario_of
 from flinknet.replay.simulations import predict_here

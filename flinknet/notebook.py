@@ -32,11 +32,10 @@ from __future__ import annotations
 import atexit
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from flinknet.config import FLOW_CONTROLS
 from flinknet.errors import ConfigError
 from flinknet.predict.grid import DEFAULT_TIMEOUTS_NS, Grid
 from flinknet.replay.candidates import candidates_of
@@ -60,7 +59,7 @@ from flinknet.report.trade_off_chart import trade_off_chart
 from flinknet.results import JobAnswer, ReplayAnswer
 from flinknet.storage import path_of
 from flinknet.trace import find_runs, open_run
-from flinknet.units import counted, parse_duration_ns
+from flinknet.units import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -69,23 +68,6 @@ PREDICTED_FROM_S = 5.0
 
 errors = spark_errors
 """Context for computations of tables: failures become a FlinknetError of one line."""
-
-_DURATIONS = (
-    *("buffer_timeouts_ns", "round_trips_ns"),
-    *("debloating_targets_ns", "checkpoint_intervals_ns", "aligned_timeouts_ns"),
-)
-
-_NEVER = ("buffer_timeouts_ns", "aligned_timeouts_ns")
-"""Durations that may be -1, for ever."""
-
-_NUMBERS: dict[str, tuple[tuple[type, ...], str]] = {
-    "debloatings": ((bool,), "True or False"),
-    "flow_controls": ((str,), " or ".join(FLOW_CONTROLS)),
-    "consumer_speeds": ((int, float), "factors such as 0.5"),
-    "rate_factors": ((int, float), "factors such as 2"),
-}
-"""Lists without integers: their types, and a description of their values."""
-
 
 _SUMMARY = ("min", "mean", "p50", "p75", "p90", "p95", "p99", "p99_9", "p99_99", "max")
 
@@ -283,7 +265,7 @@ def predicted(
     Args:
         seconds: how much of the measured part provides the arrivals, in s.
         lists: lists of `grid.Grid`, such as buffer_timeouts_ns or floating_buffers; all
-            combinations. Durations may be written as text with a unit, such as "5ms".
+            combinations. Values may be written as on the command line, such as "5ms".
 
     Raises: FlinknetError for a path without a run, ConfigError for a list that does not exist,
         a value that cannot be used, and too many settings.
@@ -339,31 +321,6 @@ def _with_units(frame: DataFrame) -> DataFrame:
 
 
 def _grid(lists: Mapping[str, Sequence[Any]]) -> Grid:
-    grid = Grid(**{name: _values(name, values) for name, values in lists.items()})
+    grid = Grid(**lists)
     grid.check()
     return grid
-
-
-def _values(name: str, values: Any) -> tuple[Any, ...]:
-    """The values of one list of a grid. Raises: ConfigError."""
-    names = [each.name for each in fields(Grid)]
-    if name not in names:
-        raise ConfigError(f"{name}: there is no such list; there are {', '.join(names)}")
-    if isinstance(values, str) or not isinstance(values, Sequence):
-        raise ConfigError(f"{name}: {values!r} is not a list; write {name}=[…]")
-    return tuple(_value(name, each) for each in values)
-
-
-def _value(name: str, value: Any) -> Any:
-    if name in _DURATIONS and isinstance(value, str):
-        return parse_duration_ns(value, name, bare_unit=None, allow_never=name in _NEVER)
-    if value is None and name == "checkpoint_intervals_ns":
-        return None
-    types, meaning = _NUMBERS.get(name, ((int,), "whole numbers"))
-    if name in _DURATIONS:
-        meaning = 'whole numbers of ns, or text such as "5ms"'
-    if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
-        raise ConfigError(f"{name}: {value!r} cannot be used; give {meaning}")
-    if name == "flow_controls" and value not in FLOW_CONTROLS:
-        raise ConfigError(f"{name}: {value!r} is not one of {', '.join(FLOW_CONTROLS)}")
-    return value

@@ -290,7 +290,7 @@ def _with_secrets(network: NetworkConfig, recorded: NetworkConfig) -> NetworkCon
 def _predictions(
     run: RecordedRun, attempts: list[_Attempt], duration_ns: int, here: Mapping[str, Any]
 ) -> list[Outcome]:
-    from flinknet.predict.recorded import Setting
+    from flinknet.options.what_if import Setting
     from flinknet.replay.simulations import predict_here
     from flinknet.runtime.host import differences_from
 

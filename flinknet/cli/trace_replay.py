@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flinknet.errors import ConfigError
+from flinknet.options.what_if import SETTINGS, WORDS
 from flinknet.storage import AnyPath, path_of
 
 from .commands import SPARK_SECTION, SectionedCommand
@@ -20,8 +21,6 @@ from .completion import words
 from .json_files import STDOUT, json_option, put_text, target_of
 from .paths import path_of_runs
 from .replay_values import (
-    GRID_OPTIONS,
-    GRID_WORDS,
     edge_timeouts_of,
     grid_of,
     number_or,
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 EXIT_UNMET, EXIT_UNKNOWN = 1, 3
 
 _SECTIONS = {
-    "Settings to predict": (*GRID_OPTIONS, "edge-timeout", "target"),
+    "Settings to predict": (*(each.option for each in SETTINGS), "edge-timeout", "target"),
     "Part of the recording": (
         *("from-offset", "to-offset", "max-records", "channel"),
         *("recordings", "on-damage"),
@@ -64,10 +63,11 @@ _SECTIONS = {
 
 
 def _grid_options(command: Any) -> Any:
-    for name, (_, text) in reversed(GRID_OPTIONS.items()):
-        complete = words(GRID_WORDS.get(name, ()))
-        option = click.option(f"--{name}", metavar="LIST", help=text, shell_complete=complete)
-        command = option(command)
+    for each in reversed(SETTINGS):
+        complete = words(WORDS.get(each.option, ()))
+        command = click.option(
+            f"--{each.option}", metavar="LIST", help=each.help, shell_complete=complete
+        )(command)
     return command
 
 

@@ -19,6 +19,7 @@ with a warning; deprecated keys work, with a warning that names their replacemen
     memory     network memory from total sizes, as a TaskManager derives it
     network    from settings to NetworkConfig and back
     effective  the effective value of every key, and its origin
+    what_if    settings that a what-if can change, of which some are keys
 """
 
 from .effective import EffectiveKey, effective_keys

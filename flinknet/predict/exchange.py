@@ -12,6 +12,7 @@ import numpy as np
 from flinknet.config import BLOCKING, BUFFER_TIMEOUT_NEVER_NS, CREDIT, RATE_MAX, NetworkConfig
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.options import canonical, network_config
+from flinknet.options.what_if import Setting
 from flinknet.simulator.cost_model import TYPICAL_COSTS, Preemptions
 from flinknet.trace import Run, RunManifest, TraceReader
 from flinknet.trace.recordings import RunPlace, open_recordings
@@ -25,7 +26,7 @@ from .fit.wakeups import TOO_FEW, Wakeups, fit_wakeups
 from .fit.window_rows import ExchangeRows, Window, read_window
 from .measured_part import measured_part
 from .ramps import Ramps
-from .recorded import RecordedChannel, RecordedExchange, Setting
+from .recorded import RecordedChannel, RecordedExchange
 
 COST_ROWS_PER_FILE = 200_000
 """Rows that the costs are fitted from at most, from the start of the window."""

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .recorded import RecordedChannel, RecordedExchange, Setting
+from flinknet.options.what_if import Setting
+
+from .recorded import RecordedChannel, RecordedExchange
 
 
 def flushes_factor(exchanges: Sequence[RecordedExchange], settings: Sequence[Setting]) -> float:

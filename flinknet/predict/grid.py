@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
+from math import prod
 from typing import Any
 
-from flinknet.config import BUFFER_TIMEOUT_NEVER_NS, FLOW_CONTROLS, NetworkConfig
+from flinknet.config import BUFFER_TIMEOUT_NEVER_NS
 from flinknet.errors import ConfigError
-
-from .recorded import Setting
+from flinknet.options.what_if import (
+    ALIGNMENT,
+    CHECKPOINTS,
+    DEBLOAT_TARGET,
+    DEBLOATING,
+    RATE_FACTOR,
+    SETTINGS,
+    Setting,
+    ascending,
+)
 
 MS = 1_000_000
 DEFAULT_TIMEOUTS_NS = (0, 1 * MS, 5 * MS, 10 * MS, 100 * MS, BUFFER_TIMEOUT_NEVER_NS)
@@ -20,111 +29,66 @@ FINE_TIMEOUTS_NS = (
     *(30 * MS, 40 * MS, 50 * MS, 70 * MS, 100 * MS, 150 * MS, 200 * MS, 300 * MS, 500 * MS),
     *(1000 * MS, BUFFER_TIMEOUT_NEVER_NS),
 )
-"""For a target: steps between which a better one would be no surer than the model."""
+"""Timeouts for a target: steps between which a better one would be no surer than the model."""
 
 SETTINGS_MAX = 512
 """Settings of a run that are predicted at once at most."""
 
-FACTOR_MIN, FACTOR_MAX = 0.001, 1000.0
-"""Bounds of a factor: at a thousandth of its rate ten seconds of a run are hours of beats."""
-
-ALIGNED_NS = -1
-"""Aligned timeout of checkpoints that never become unaligned."""
-
 NO_CHECKPOINTS = (
     "how checkpoints align matters only with checkpoints, and the trace has none: give an interval"
-    " (--checkpoint-interval)"
+    f" (--{CHECKPOINTS.option})"
 )
 
-_NETWORK = {
-    "buffer_timeouts_ns": "buffer_timeout_ns",
-    "exclusive_buffers": "exclusive_buffers",
-    "floating_buffers": "floating_buffers",
-    "segment_sizes_bytes": "segment_size_bytes",
-    "debloatings": "debloating_enabled",
-    "debloating_targets_ns": "debloating_target_ns",
-    "checkpoint_intervals_ns": "checkpoint_interval_ns",
-}
-_AROUND = {
-    "flow_controls": "flow_control",
-    "round_trips_ns": "round_trip_ns",
-    "consumer_speeds": "consumer_speed",
-    "rate_factors": "rate_factor",
-}
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Grid:
-    """Lists of values; an empty one keeps what was recorded.
+    """Lists of values; settings without a list stay as recorded.
 
     Attributes:
-        debloatings: whether buffers are debloated.
-        debloating_targets_ns: of these the time in which what is in flight is to be consumed;
-            without `debloatings` they are debloated.
-        checkpoint_intervals_ns: between the beginnings of two checkpoints; None: without any.
-        aligned_timeouts_ns: after which a checkpoint becomes unaligned; 0: it begins so;
-            ALIGNED_NS: it never does.
-        round_trips_ns: network round trips on top of the recorded way.
-        consumer_speeds: factors of the consumers' speed, from FACTOR_MIN to FACTOR_MAX.
-        rate_factors: factors of the arrival rate, likewise.
+        lists: values by name of the list (`Asked.values`), such as buffer_timeouts_ns.
     """
 
-    buffer_timeouts_ns: Sequence[int] = ()
-    exclusive_buffers: Sequence[int] = ()
-    floating_buffers: Sequence[int] = ()
-    segment_sizes_bytes: Sequence[int] = ()
-    debloatings: Sequence[bool] = ()
-    debloating_targets_ns: Sequence[int] = ()
-    checkpoint_intervals_ns: Sequence[int | None] = ()
-    aligned_timeouts_ns: Sequence[int] = ()
-    flow_controls: Sequence[str] = ()
-    round_trips_ns: Sequence[int] = ()
-    consumer_speeds: Sequence[float] = ()
-    rate_factors: Sequence[float] = ()
+    lists: Mapping[str, tuple[Any, ...]]
 
-    def __post_init__(self) -> None:
-        """Raises: ConfigError for a factor out of its bounds."""
-        for name in ("consumer_speeds", "rate_factors"):
-            for factor in getattr(self, name):
-                check_factor(name, factor)
+    def __init__(self, **lists: Sequence[Any]) -> None:
+        """Values may be text, as on the command line.
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether no list was given."""
-        return not any(getattr(self, each.name) for each in fields(self))
-
-    @property
-    def combinations(self) -> int:
-        """How many settings the lists make, without the recorded one."""
-        count = 1
-        for each in fields(self):
-            count *= max(len(set(getattr(self, each.name))), 1)
-        return count
+        Raises: ConfigError for a list that does not exist, or a value that cannot be used.
+        """
+        known = {each.values: each for each in SETTINGS}
+        given = {}
+        for name, values in lists.items():
+            if name not in known:
+                raise ConfigError(f"{name}: there is no such list; there are {', '.join(known)}")
+            if isinstance(values, str) or not isinstance(values, Sequence):
+                raise ConfigError(f"{name}: {values!r} is not a list; write {name}=[…]")
+            if values:
+                given[name] = tuple(known[name].checked(each, name) for each in values)
+        object.__setattr__(self, "lists", given)
 
     def check(self) -> None:
         """Raises: ConfigError for more settings than are predicted at once."""
-        if self.combinations > SETTINGS_MAX:
-            lists = " x ".join(
-                str(len(set(values)))
-                for each in fields(self)
-                if len(values := getattr(self, each.name)) > 1
-            )
+        lengths = [
+            len({*self.lists[each.values]}) for each in SETTINGS if each.values in self.lists
+        ]
+        if (combinations := prod(lengths)) > SETTINGS_MAX:
+            lists = " x ".join(str(length) for length in lengths if length > 1)
             raise ConfigError(
-                f"a grid of {lists} = {self.combinations:,} settings is too large; at most"
+                f"a grid of {lists} = {combinations:,} settings is too large; at most"
                 f" {SETTINGS_MAX} are predicted at once: shorten the lists, or ask twice"
             )
 
     def of_run(self, recorded: Setting, interval_ns: int | None) -> Grid:
-        """The grid for one run: where it is asked how checkpoints align, and neither the grid nor
-        the settings of the run say how often there are any, as often as they were recorded.
+        """The grid for one run: a question how checkpoints align, where neither the grid nor the
+        settings of the run state their interval, is asked at the recorded interval.
 
         Args:
             interval_ns: between recorded checkpoints; None where there are none.
         """
-        is_known = recorded.network.checkpoint_interval_ns is not None
-        if not self.aligned_timeouts_ns or self.checkpoint_intervals_ns or is_known:
+        is_known = CHECKPOINTS.values in self.lists or CHECKPOINTS.value(recorded) is not None
+        if ALIGNMENT.values not in self.lists or is_known or interval_ns is None:
             return self
-        return replace(self, checkpoint_intervals_ns=() if interval_ns is None else (interval_ns,))
+        return Grid(**{**self.lists, CHECKPOINTS.values: (interval_ns,)})
 
     def settings(self, recorded: Setting, *, is_max_rate: bool) -> list[Setting]:
         """All combinations, the recorded setting among them; ascending, a timeout of -1 last.
@@ -140,97 +104,18 @@ class Grid:
 
         Raises: ConfigError for aligned timeouts without checkpoints.
         """
-        names = [*_NETWORK, *_AROUND, "aligned_timeouts_ns"]
-        choices: list[Sequence[Any]] = []
-        for name in names:
-            values = getattr(self, name)
-            if name == "rate_factors" and is_max_rate:
-                values = ()
-            if name == "debloatings" and not values and self.debloating_targets_ns:
-                values = (True,)
-            choices.append(values or (_recorded(recorded, name),))
+        lists = dict(self.lists)
+        if is_max_rate:
+            lists.pop(RATE_FACTOR.values, None)
+        if DEBLOAT_TARGET.values in lists:
+            lists.setdefault(DEBLOATING.values, (True,))
+        varied = [each for each in SETTINGS if each.values in lists]
         found = set()
-        for combination in product(*choices):
-            given = dict(zip(names, combination, strict=True))
-            network = replace(
-                recorded.network, **{field: given[name] for name, field in _NETWORK.items()}
-            )
-            network = _with_what_acts(network, given["aligned_timeouts_ns"], recorded.network)
-            around = {field: given[name] for name, field in _AROUND.items()}
-            found.add(replace(recorded, network=network, **around))
-        if self.aligned_timeouts_ns and not any(
-            each.network.checkpoint_interval_ns is not None for each in found
-        ):
+        for combination in product(*(lists[each.values] for each in varied)):
+            setting = recorded
+            for each, value in zip(varied, combination, strict=True):
+                setting = each.put(setting, value)
+            found.add(setting)
+        if ALIGNMENT.values in lists and not any(map(ALIGNMENT.acts_in, found)):
             raise ConfigError(NO_CHECKPOINTS)
         return found
-
-
-def _with_what_acts(
-    network: NetworkConfig, aligned_timeout_ns: int, recorded: NetworkConfig
-) -> NetworkConfig:
-    """Settings whose checkpoints align so; what does not act stays as recorded, so that no setting
-    is predicted twice.
-    """
-    if not network.debloating_enabled:
-        network = replace(network, debloating_target_ns=recorded.debloating_target_ns)
-    if network.checkpoint_interval_ns is None:
-        return network
-    if aligned_timeout_ns == aligned_timeout_of(network):
-        return network
-    return replace(
-        network,
-        unaligned_checkpoints=aligned_timeout_ns != ALIGNED_NS,
-        aligned_checkpoint_timeout_ns=max(aligned_timeout_ns, 0),
-    )
-
-
-def aligned_timeout_of(network: NetworkConfig) -> int:
-    """After how long checkpoints become unaligned."""
-    if not network.unaligned_checkpoints:
-        return ALIGNED_NS
-    return network.aligned_checkpoint_timeout_ns
-
-
-def check_factor(name: str, factor: float) -> None:
-    """Raises: ConfigError for a factor out of its bounds; `name` is what the user calls it."""
-    if not FACTOR_MIN <= factor <= FACTOR_MAX:
-        raise ConfigError(f"{name}: {factor} is out of range: use {FACTOR_MIN:g} to {FACTOR_MAX:g}")
-
-
-def _recorded(setting: Setting, name: str) -> Any:
-    if name == "aligned_timeouts_ns":
-        return aligned_timeout_of(setting.network)
-    if name in _NETWORK:
-        return getattr(setting.network, _NETWORK[name])
-    return getattr(setting, _AROUND[name])
-
-
-def _checkpoints_in_order(network: NetworkConfig) -> tuple[Any, ...]:
-    """Without checkpoints first, then the rarest, and of each interval the aligned ones."""
-    interval_ns = network.checkpoint_interval_ns
-    timeout_ns = aligned_timeout_of(network)
-    return (
-        interval_ns is not None,
-        -(interval_ns or 0),
-        timeout_ns != ALIGNED_NS,
-        -timeout_ns,
-    )
-
-
-def ascending(setting: Setting) -> tuple[Any, ...]:
-    """Key that puts settings in their order: a timeout of -1 is the longest."""
-    network = setting.network
-    return (
-        setting.rate_factor,
-        setting.consumer_speed,
-        setting.round_trip_ns,
-        FLOW_CONTROLS.index(setting.flow_control),
-        network.debloating_enabled,
-        network.debloating_target_ns,
-        *_checkpoints_in_order(network),
-        network.segment_size_bytes,
-        network.exclusive_buffers,
-        network.floating_buffers,
-        network.buffer_timeout_ns < 0,
-        network.buffer_timeout_ns,
-    )

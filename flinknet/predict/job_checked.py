@@ -7,9 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from flinknet.options.what_if import Setting
+
 from .job_run import JobRun
 from .job_unknown import HELD_UP
-from .recorded import RecordedChannel, RecordedExchange, Setting
+from .recorded import RecordedChannel, RecordedExchange
 from .recorded_job import RecordedJob
 
 LATE_BEATS = 2

@@ -28,6 +28,7 @@ import numpy as np
 from flinknet.arrays import IntArray
 from flinknet.config import NetworkConfig
 from flinknet.histogram import LogLinearHistogram
+from flinknet.options.what_if import Setting
 
 from .fast_path import FastOutcome, is_covered, knows_checkpoints
 from .flushes import flushes_factor
@@ -52,7 +53,7 @@ from .passing_on import (
     passed_on,
 )
 from .ramps import Ramps
-from .recorded import RecordedChannel, RecordedExchange, Setting
+from .recorded import RecordedChannel, RecordedExchange
 from .recorded_job import NOTHING, UNKNOWN_ORIGIN, Departures, RecordedJob
 from .simulated import merged
 from .what_if import (

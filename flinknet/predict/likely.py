@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from flinknet.config import NetworkConfig
+from flinknet.options.what_if import Setting
 from flinknet.results import LatencySummary
 
 from .fit.delays import Delays
 from .fit.unseen import Unseen
-from .recorded import RecordedExchange, Setting
+from .recorded import RecordedExchange
 from .simulated import SimulatedOutcome
 
 Simulate = Callable[[RecordedExchange, NetworkConfig], SimulatedOutcome]

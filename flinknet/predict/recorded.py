@@ -13,29 +13,13 @@ import numpy as np
 
 from flinknet.arrays import IntArray
 from flinknet.config import CREDIT, NetworkConfig
+from flinknet.options.what_if import Setting
 from flinknet.simulator.cost_model import CostModel, Preemptions
 from flinknet.simulator.direction import LinkSettings
 
 from .fit.late_beats import LateBeats
 from .fit.wakeups import Wakeups
 from .ramps import Ramps
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What a prediction is made for: the network's settings, and the situation around it.
-
-    Attributes:
-        round_trip_ns: round trip between TaskManagers, on top of the recorded way.
-        consumer_speed: factor of the consumers' speed; 2 halves their time for each buffer.
-        rate_factor: factor of the arrival rate; 2 brings the same records in half the time.
-    """
-
-    network: NetworkConfig
-    flow_control: str = CREDIT
-    round_trip_ns: int = 0
-    consumer_speed: float = 1.0
-    rate_factor: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

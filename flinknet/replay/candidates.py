@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from flinknet.options.what_if import Setting, ascending
 from flinknet.predict.exchange import is_blocking, is_max_rate, recorded_setting
-from flinknet.predict.grid import Grid, ascending
-from flinknet.predict.recorded import Setting
+from flinknet.predict.grid import Grid
 from flinknet.results import Advice, Measured
 from flinknet.storage import AnyPath
 

@@ -6,10 +6,10 @@ import json
 from dataclasses import asdict, fields, replace
 from typing import Any
 
+from flinknet.options.what_if import Setting, columns_of
 from flinknet.predict.fit.costs import CostFit
 from flinknet.predict.flushes import flushes_factor
-from flinknet.predict.grid import aligned_timeout_of
-from flinknet.predict.recorded import RecordedExchange, Setting
+from flinknet.predict.recorded import RecordedExchange
 from flinknet.predict.simulated import SimulatedOutcome
 from flinknet.results import LatencySummary
 from flinknet.units import human_bytes, human_duration
@@ -58,22 +58,10 @@ def without_latency(outcome: Outcome, why: str) -> Outcome:
 
 def unpredicted(run: int, candidate: int, setting: Setting, fit: CostFit, to_ns: int) -> Outcome:
     """The outcome of a setting without its figures."""
-    network = setting.network
-    has_checkpoints = network.checkpoint_interval_ns is not None
     return Outcome(
         run=run,
         candidate=candidate,
-        debloating_target_ns=network.debloating_target_ns if network.debloating_enabled else None,
-        checkpoint_interval_ns=network.checkpoint_interval_ns,
-        aligned_timeout_ns=aligned_timeout_of(network) if has_checkpoints else None,
-        buffer_timeout_ns=setting.network.buffer_timeout_ns,
-        exclusive_buffers=setting.network.exclusive_buffers,
-        floating_buffers=setting.network.floating_buffers,
-        segment_size_bytes=setting.network.segment_size_bytes,
-        flow_control=setting.flow_control,
-        round_trip_ns=setting.round_trip_ns,
-        consumer_speed=setting.consumer_speed,
-        rate_factor=setting.rate_factor,
+        **columns_of(setting),
         window_to_ns=to_ns,
         latency_at_least_ns=fit.queued.mean_ns or None,
         notes=list(fit.notes),

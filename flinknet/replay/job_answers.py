@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from flinknet.errors import ConfigError
 from flinknet.options import effective_flink_keys
+from flinknet.options.what_if import Setting, ascending, situation_of
 from flinknet.predict.exchange import has_own_timeout, is_max_rate, recorded_setting
-from flinknet.predict.grid import Grid, ascending
-from flinknet.predict.recorded import Setting
+from flinknet.predict.grid import Grid
 from flinknet.results import (
     TAKEN_ALONE,
     BacklogSummary,
@@ -396,10 +396,7 @@ def _total(
         buffers_high_per_s=row.buffers_high_per_s,
         is_recorded=is_recorded,
         memory_bytes=row.memory_bytes,
-        flow_control=setting.flow_control,
-        round_trip_ns=setting.round_trip_ns,
-        consumer_speed=setting.consumer_speed,
-        rate_factor=setting.rate_factor,
+        **situation_of(setting),
         method=None if row.count is None else "kernel",
         latency_low_ns=low,
         latency_high_ns=high,

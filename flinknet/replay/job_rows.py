@@ -11,11 +11,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from flinknet.errors import ConfigError
+from flinknet.options.what_if import Setting
 from flinknet.predict.captured_job import JobEdges, load_captured_job
 from flinknet.predict.exchange import load_exchange, recorded_setting
 from flinknet.predict.job_outcome import JobOutcome, joined_jobs
 from flinknet.predict.job_run import BARRIERS_LEFT_OUT, leaves_barriers_out, simulate_job
-from flinknet.predict.recorded import Setting
 from flinknet.predict.recorded_job import JobEdge, RecordedJob
 from flinknet.results import LatencySummary
 from flinknet.trace.index import Stamp

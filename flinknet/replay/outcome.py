@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 
-from flinknet.predict.recorded import Setting
+from flinknet.options.what_if import Setting
 from flinknet.results import LatencySummary
 
 from .read import RecordedRun

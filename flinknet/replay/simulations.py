@@ -15,13 +15,14 @@ import pyarrow as pa
 
 from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigError, SimulationError
+from flinknet.options.what_if import Setting
 from flinknet.predict.captured import load_captured
 from flinknet.predict.exchange import BLOCKING_IS_NO_MODEL, is_blocking, is_max_rate, load_exchange
 from flinknet.predict.fit.costs import CostFit
 from flinknet.predict.fit.queued import contradiction
 from flinknet.predict.flushes import flushes_factor
 from flinknet.predict.likely import likely_around
-from flinknet.predict.recorded import RecordedExchange, Setting
+from flinknet.predict.recorded import RecordedExchange
 from flinknet.predict.simulated import SimulatedOutcome, joined_outcomes
 from flinknet.trace.index import Stamp
 from flinknet.trace.recordings import Recording, open_recordings

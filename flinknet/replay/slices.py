@@ -22,11 +22,12 @@ import numpy as np
 from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigError
 from flinknet.histogram import LogLinearHistogram
+from flinknet.options.what_if import Setting
 from flinknet.predict.exchange import load_exchange, recorded_channels
 from flinknet.predict.fit.costs import CostFit
 from flinknet.predict.fit.window_rows import read_arrivals
 from flinknet.predict.ramps import ChannelRamps
-from flinknet.predict.recorded import RecordedExchange, Setting
+from flinknet.predict.recorded import RecordedExchange
 from flinknet.predict.simulated import CheckpointTimes, SimulatedOutcome, added_checkpoints
 from flinknet.results import BacklogSummary
 from flinknet.trace import RunManifest

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flinknet.options import effective_flink_keys
+from flinknet.options.what_if import Setting, situation_of
 from flinknet.predict.exchange import is_max_rate, recorded_setting
 from flinknet.predict.grid import Grid
-from flinknet.predict.recorded import Setting
 from flinknet.results import (
     Advice,
     BacklogSummary,
@@ -89,10 +89,7 @@ def _point(candidate: Candidate, outcome: Outcome, recorded: Setting) -> TradeOf
         notes=tuple(notes),
         memory_bytes=outcome.memory_bytes,
         credits_per_s=outcome.credits_per_s,
-        flow_control=setting.flow_control,
-        round_trip_ns=setting.round_trip_ns,
-        consumer_speed=setting.consumer_speed,
-        rate_factor=setting.rate_factor,
+        **situation_of(setting),
         method=outcome.method,
         latency_low_ns=low,
         latency_high_ns=high,

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from flinknet.predict.recorded import Setting
+from flinknet.options.what_if import Setting
 from flinknet.results import Measured
 from flinknet.units import format_duration_ns, human_duration
 

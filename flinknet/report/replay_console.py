@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from flinknet.options.what_if import ALIGNMENT, CHECKPOINTS
 from flinknet.results import (
     TAKEN_ALONE,
     JobAnswer,
@@ -41,7 +42,7 @@ from .prediction_notes import notes_of
 from .price_cells import PRICE_NOTE, PRICES, price_cells, trades
 from .recording_lines import recording_lines
 from .runs_table import edges_table, runs_table
-from .settings_in_words import ALIGNMENT, BUFFER_TIMEOUT, CHECKPOINTS, settings_of, what_varies
+from .settings_in_words import BUFFER_TIMEOUT, settings_of, what_varies
 from .small_plots import DISTRIBUTION_MARKS, distribution_line, regime_legend, split_bar
 
 CHANNELS_SHOWN = 16
@@ -161,7 +162,7 @@ def _print_recorded(console: Console, edges: Sequence[ReplayAnswer]) -> None:
 
 def _varies_checkpoints(answer: ReplayAnswer) -> bool:
     """Whether the settings differ in how checkpoints are made."""
-    return not {CHECKPOINTS, ALIGNMENT}.isdisjoint(what_varies(answer.trade_offs))
+    return not {CHECKPOINTS.name, ALIGNMENT.name}.isdisjoint(what_varies(answer.trade_offs))
 
 
 def _print_bottleneck(console: Console, answer: ReplayAnswer) -> None:

@@ -13,8 +13,8 @@ import pytest
 from click.testing import CliRunner
 
 from flinknet.cli import main
-from flinknet.cli.replay_values import GRID_OPTIONS, setting_warnings
-from flinknet.predict.grid import FACTOR_MAX, FACTOR_MIN
+from flinknet.cli.replay_values import setting_warnings
+from flinknet.options.what_if import FACTOR_MAX, FACTOR_MIN, SETTINGS
 from flinknet.replay.candidates import (
     MAX_RECORDS,
     MAX_RECORDS_AT_MAX_RATE,
@@ -194,7 +194,7 @@ def test_bad_input_is_one_line_before_spark_starts(
 
 
 def test_a_key_that_flink_2_ignores_is_known_before_anything_runs() -> None:
-    lists = dict.fromkeys(name.replace("-", "_") for name in GRID_OPTIONS)
+    lists = dict.fromkeys(each.option.replace("-", "_") for each in SETTINGS)
     lists |= {"exclusive_buffers": "2, 4", "segment_size": "8kb"}
     found = setting_warnings(lists)
     assert [(name, [each.code for each in warnings]) for name, warnings in found] == [

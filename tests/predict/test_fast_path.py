@@ -19,9 +19,10 @@ from hypothesis import strategies as st
 from flinknet.config import CREDIT, TCP, NetworkConfig
 from flinknet.histogram import LogLinearHistogram, bucket_index
 from flinknet.job.barriers import AT_LEAST_ONCE, EXACTLY_ONCE
+from flinknet.options.what_if import Setting
 from flinknet.predict.fast_path import FastOutcome, is_covered, run_fast
 from flinknet.predict.ramps import Ramps
-from flinknet.predict.recorded import RecordedChannel, RecordedExchange, Setting
+from flinknet.predict.recorded import RecordedChannel, RecordedExchange
 from flinknet.predict.what_if import FAST_FROM_MESSAGES, recorded_load, simulate, simulate_in_full
 from flinknet.simulator.cost_model import CostModel
 from tests.comparisons import compares, compares_in

@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
+
 import pytest
 
 from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigError
-from flinknet.predict.grid import ALIGNED_NS, FACTOR_MAX, FACTOR_MIN, Grid, aligned_timeout_of
-from flinknet.predict.recorded import Setting
+from flinknet.options import effective_flink_keys
+from flinknet.options.what_if import (
+    ALIGNED_NS,
+    ALIGNMENT,
+    CHECKPOINTS,
+    DEBLOATING,
+    FACTOR_MAX,
+    FACTOR_MIN,
+    SETTINGS,
+    SITUATION,
+    Asked,
+    Setting,
+    aligned_timeout_of,
+    ascending,
+    columns_of,
+    network_of,
+    words_of,
+)
+from flinknet.predict.grid import Grid
+from flinknet.replay.outcome import Outcome
+from flinknet.results import TradeOffPoint
 
 MS = 1_000_000
 RECORDED = Setting(NetworkConfig(buffer_timeout_ns=10 * MS))
@@ -98,3 +119,41 @@ def test_a_target_debloats_and_changes_nothing_without_debloating() -> None:
     assert [each.network.debloating_target_ns for each in found[1:]] == list(targets)
     both = Grid(debloatings=(False, True), debloating_targets_ns=targets)
     assert both.settings(RECORDED, is_max_rate=False) == found
+
+
+WORDS = {
+    "buffer-timeout": ("5ms", "5ms"),
+    "segment-size": ("8 kb", "8kb"),
+    "exclusive-buffers": ("3", "3"),
+    "floating-buffers": ("0", "0"),
+    "debloating": ("on", "1s"),
+    "debloat-target": ("100ms", "100ms"),
+    "checkpoint-interval": ("1500ms", "1500ms"),
+    "alignment": ("30ms", "30ms"),
+    "flow-control": ("tcp", "tcp"),
+    "round-trip": ("1ms", "+1.00 ms"),
+    "consumer-speed": ("0.5", "x0.5"),
+    "rate-factor": ("2", "x2"),
+}
+
+
+@pytest.mark.parametrize("asked", SETTINGS, ids=lambda each: each.option)
+def test_what_is_asked_as_text_is_predicted_stored_and_shown(asked: Asked) -> None:
+    text, shown = WORDS[asked.option]
+    lists = {asked.values: [text]}
+    if asked is ALIGNMENT:
+        lists[CHECKPOINTS.values] = ["1s"]
+    (setting,) = Grid(**lists).asked(RECORDED, is_max_rate=False)
+    value = asked.kind.read(text, asked.option)
+    assert asked.value(setting) == value != asked.value(RECORDED)
+    assert words_of(setting)[asked.name] == shown
+    if asked is not DEBLOATING:
+        assert columns_of(setting)[asked.field] == value
+    config = effective_flink_keys(setting.network)
+    assert words_of(replace(setting, network=network_of(config))) == words_of(setting)
+    assert ascending(setting) != ascending(RECORDED)
+
+
+def test_the_columns_of_settings_are_fields_of_an_outcome() -> None:
+    assert columns_of(RECORDED).keys() <= {each.name for each in fields(Outcome)}
+    assert {*SITUATION} <= {each.name for each in fields(TradeOffPoint)}

@@ -26,9 +26,10 @@ from flinknet.config import (
     SlowConsumer,
     WorkloadConfig,
 )
+from flinknet.options.what_if import Setting
 from flinknet.predict.job_run import JobRun, simulate_job
 from flinknet.predict.ramps import Ramps
-from flinknet.predict.recorded import RecordedChannel, RecordedExchange, Setting
+from flinknet.predict.recorded import RecordedChannel, RecordedExchange
 from flinknet.predict.recorded_job import JobEdge, RecordedJob
 from flinknet.simulator.cluster import START_NS
 from flinknet.simulator.cost_model import CostModel

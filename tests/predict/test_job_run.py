@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 
 from flinknet.config import NetworkConfig, RecordSize, Scenario, WorkloadConfig
+from flinknet.options.what_if import Setting
 from flinknet.predict.fit.arrivals import UNKNOWN_PATTERN
 from flinknet.predict.fit.delays import Delays
 from flinknet.predict.fit.unseen import Unseen
@@ -28,7 +29,7 @@ from flinknet.predict.job_outcome import JobOutcome
 from flinknet.predict.job_run import leaves_barriers_out, simulate_job
 from flinknet.predict.passing_on import passed_on
 from flinknet.predict.ramps import Ramps
-from flinknet.predict.recorded import RecordedChannel, RecordedExchange, Setting
+from flinknet.predict.recorded import RecordedChannel, RecordedExchange
 from flinknet.predict.recorded_job import (
     Departures,
     JobEdge,

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from flinknet.config import NetworkConfig
+from flinknet.options.what_if import Setting
 from flinknet.predict.captured import load_captured
 from flinknet.predict.likely import (
     DRAWS,
@@ -17,7 +18,6 @@ from flinknet.predict.likely import (
     likely_around,
     likely_range,
 )
-from flinknet.predict.recorded import Setting
 from flinknet.predict.what_if import simulate_quickly
 from flinknet.results import LatencySummary
 from tests.tapped_run import exchange_of, write_tapped_exchange

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from flinknet.config import NetworkConfig
+from flinknet.options.what_if import Setting
 from flinknet.predict.fit.wakeups import (
     POLLED_GAP_NS,
     POLLED_TRANSIT_NS,
@@ -17,7 +18,7 @@ from flinknet.predict.fit.wakeups import (
     fit_wakeups,
     gaps_of,
 )
-from flinknet.predict.recorded import RecordedExchange, Setting
+from flinknet.predict.recorded import RecordedExchange
 from flinknet.runtime.event_loop import SPIN_NS
 from flinknet.simulator.cost_model import CostModel
 

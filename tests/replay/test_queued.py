@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from flinknet.config import NetworkConfig
+from flinknet.options.what_if import Setting
 from flinknet.predict.fit.queued import Queued, contradiction, queued
 from flinknet.predict.grid import Grid
-from flinknet.predict.recorded import Setting
 from flinknet.replay.advise.targets import Target
 from flinknet.replay.pipeline import replay_runs
 from flinknet.replay.read import open_runs

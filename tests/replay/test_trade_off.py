@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from flinknet.config import NetworkConfig
-from flinknet.predict.recorded import Setting
+from flinknet.options.what_if import Setting
 from flinknet.replay.outcome import Candidate, Outcome
 from flinknet.replay.trade_off import trade_off_points
 

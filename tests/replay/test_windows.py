@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 from flinknet.config import NetworkConfig
+from flinknet.options.what_if import Setting
 from flinknet.predict.fit.costs import CostFit
 from flinknet.predict.grid import Grid
 from flinknet.predict.ramps import Ramps
-from flinknet.predict.recorded import RecordedChannel, RecordedExchange, Setting
+from flinknet.predict.recorded import RecordedChannel, RecordedExchange
 from flinknet.predict.what_if import simulate
 from flinknet.replay import figures, simulations, windows
 from flinknet.replay.advise.advice import UNKNOWN_ERROR, withheld

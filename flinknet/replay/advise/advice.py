@@ -11,8 +11,8 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from flinknet.config import BUFFER_TIMEOUT_NEVER_NS
-from flinknet.options import find_option
+from flinknet.options import BUFFER_TIMEOUT, BUFFER_TIMEOUT_ENABLED, find_option
+from flinknet.options.what_if import network_of
 from flinknet.predict.fit.queued import CONTRADICTED
 from flinknet.results import (
     ERROR_TO_BET_ON,
@@ -25,15 +25,12 @@ from flinknet.results import (
     SituationAdvice,
     TradeOffPoint,
 )
-from flinknet.units import NS_PER_MS, format_duration_ns, parse_duration_ns
+from flinknet.units import NS_PER_MS, format_duration_ns
 
 from .frontier import EQUAL, Situation, are_alike, frontier_of, knee_of, situation_of
 from .targets import Target
 
 UNKNOWN_ERROR = "the model's error is unknown: the recorded setting could not be predicted"
-
-_INTERVAL = "execution.buffer-timeout.interval"
-_ENABLED = "execution.buffer-timeout.enabled"
 
 
 def choose(
@@ -95,9 +92,9 @@ def choose(
 def patch_of(point: TradeOffPoint, recorded: TradeOffPoint) -> str:
     """The keys that differ from the recorded setting, as lines of Flink's config.yaml."""
     lines = []
-    is_never = point.config.get(_ENABLED) == "false"
+    is_never = point.config.get(BUFFER_TIMEOUT_ENABLED) == "false"
     for key, value in point.config.items():
-        if recorded.config.get(key) == value or (key == _INTERVAL and is_never):
+        if recorded.config.get(key) == value or (key == BUFFER_TIMEOUT and is_never):
             continue
         if find_option(key).fixed_in_2_x is not None:
             lines.append("# Flink 2.x has no such option; up to 1.20:")
@@ -170,12 +167,8 @@ def _situation_advice(
     has_reason = knee is None and len(own) > 1
     numbers = len(on_frontier), len(settable)
     why_no_knee = _why_no_knee(*numbers, is_alike=is_alike) if has_reason else None
-    rate_factor, consumer_speed, round_trip_ns, flow_control = situation
     return SituationAdvice(
-        rate_factor=rate_factor,
-        consumer_speed=consumer_speed,
-        round_trip_ns=round_trip_ns,
-        flow_control=flow_control,
+        **dict(situation),
         knee=knee,
         knee_patch="" if knee is None else patch_of(points[knee], recorded),
         why_no_knee=why_no_knee,
@@ -235,9 +228,7 @@ def _all_of(found: Collection[bool | None]) -> bool | None:
 
 def timeout_of(point: TradeOffPoint) -> int:
     """The buffer timeout in ns; -1 for never."""
-    if point.config.get(_ENABLED) == "false":
-        return BUFFER_TIMEOUT_NEVER_NS
-    return parse_duration_ns(point.config[_INTERVAL], _INTERVAL, allow_never=True)
+    return network_of(point.config).buffer_timeout_ns
 
 
 def _recorded(points: Sequence[TradeOffPoint]) -> TradeOffPoint:
@@ -252,7 +243,7 @@ def _can_be_set(point: TradeOffPoint, recorded: TradeOffPoint) -> bool:
 
 def _beyond_keys(situation: Situation, recorded: TradeOffPoint) -> list[str]:
     """What a patch cannot say of a situation that someone may want to choose."""
-    flow_control = situation[3]
+    flow_control = dict(situation)["flow_control"]
     if flow_control == recorded.flow_control:
         return []
     since = {"tcp": "before 1.5"}.get(flow_control, "since 1.5")
@@ -282,7 +273,7 @@ def set_by_operators(choice: Choice, points: Sequence[JobPoint], recorded: JobPo
     """A choice in a job whose code sets buffer timeouts, which no key changes."""
     if choice.point is None:
         return choice
-    own = (_INTERVAL, _ENABLED)
+    own = (BUFFER_TIMEOUT, BUFFER_TIMEOUT_ENABLED)
     keys = [each for each in choice.patch.splitlines() if not each.startswith(own)]
     timeouts_ns = points[choice.point].timeouts_ns
     if timeouts_ns != recorded.timeouts_ns:

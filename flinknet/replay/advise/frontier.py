@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
+from flinknet.options import what_if
 from flinknet.results import ModelError, TradeOffPoint
 
 EQUAL = 0.01
 """Figures that differ by less are equal: predictions are no better than that."""
 
-Situation = tuple[float, float, int, str]
-"""Rate factor, consumer speed, round trip in ns, flow control."""
+Situation = tuple[tuple[str, Any], ...]
+"""Names and values of what no key of Flink changes."""
 
 Costs = tuple[float, float, float, float]
 """Logarithms of latency, time per record, buffers per second and memory: each should be
@@ -26,8 +28,8 @@ small."""
 
 
 def situation_of(point: TradeOffPoint) -> Situation:
-    """What no key of Flink changes."""
-    return point.rate_factor, point.consumer_speed, point.round_trip_ns, point.flow_control
+    """The situation of a prediction."""
+    return tuple(what_if.situation_of(point).items())
 
 
 def frontier_of(points: Sequence[TradeOffPoint]) -> list[int]:

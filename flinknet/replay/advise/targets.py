@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from flinknet.errors import ConfigError
-from flinknet.predict.recorded import Setting
+from flinknet.options.what_if import Setting
 from flinknet.results import ModelError, SituationAdvice, TradeOffPoint
 from flinknet.units import NS_PER_MS, parse_duration_ns, parse_rate_per_s
 

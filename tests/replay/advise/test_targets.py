@@ -10,8 +10,8 @@ import pytest
 
 from flinknet.config import NetworkConfig
 from flinknet.histogram import LogLinearHistogram
+from flinknet.options.what_if import Setting
 from flinknet.predict.grid import Grid
-from flinknet.predict.recorded import Setting
 from flinknet.predict.simulated import SimulatedOutcome
 from flinknet.replay.advise.targets import Target, between, refined_settings
 from flinknet.replay.pipeline import replay_runs

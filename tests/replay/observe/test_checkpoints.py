@@ -119,7 +119,7 @@ def test_a_tap_is_predicted_with_checkpoints_as_often_as_it_had_them(tmp_path: P
     runs = open_runs([path], AskedPart(from_ns=0))
     observed = observe_here(runs)
     (grid,) = grids_for(runs, observed, Grid(aligned_timeouts_ns=(0, 5 * MS)))
-    assert grid.checkpoint_intervals_ns == (40 * MS,)
+    assert grid.lists["checkpoint_intervals_ns"] == (40 * MS,)
     other = Grid(buffer_timeouts_ns=(5 * MS,))
     assert grids_for(runs, observed, other) == [other]
 
