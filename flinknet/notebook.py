@@ -41,7 +41,7 @@ from flinknet.predict.grid import DEFAULT_TIMEOUTS_NS, Grid
 from flinknet.replay.candidates import candidates_of
 from flinknet.replay.job_answers import plan_jobs
 from flinknet.replay.job_rows import predict_jobs
-from flinknet.replay.observe import notebook_tables
+from flinknet.replay.observe import details
 from flinknet.replay.observe.observed import TABLES, ObservedTables, collect, observe
 from flinknet.replay.opening import FileReads
 from flinknet.replay.pipeline import replay_runs
@@ -98,7 +98,7 @@ _PLOTS = {
 class Tables:
     """The observed tables of runs as DataFrames: those of `observed.ObservedTables` under their
     names, computed together in one pass when the first is read; and `buffers`, `credit` and
-    `buffer_sizes` of `observe.notebook_tables`, each on its own.
+    `buffer_sizes` of `observe.details`, each on its own.
     """
 
     spark: SparkSession
@@ -128,18 +128,18 @@ class Tables:
 
     @property
     def buffers(self) -> DataFrame:
-        """Each data buffer with its events, see `notebook_tables.buffers`."""
-        return notebook_tables.buffers(self.spark, self.runs, self.split)
+        """Each data buffer with its events, see `details.buffers`."""
+        return details.buffers(self.spark, self.runs, self.split)
 
     @property
     def credit(self) -> DataFrame:
-        """The producer's credit, window by window, see `notebook_tables.credit`."""
-        return notebook_tables.credit(self.spark, self.runs)
+        """The producer's credit, window by window, see `details.credit`."""
+        return details.credit(self.spark, self.runs)
 
     @property
     def buffer_sizes(self) -> DataFrame:
-        """The buffer sizes that debloating announced, see `notebook_tables.buffer_sizes`."""
-        return notebook_tables.buffer_sizes(self.spark, self.runs)
+        """The buffer sizes that debloating announced, see `details.buffer_sizes`."""
+        return details.buffer_sizes(self.spark, self.runs)
 
     def named(self) -> dict[str, DataFrame]:
         """All tables by name."""

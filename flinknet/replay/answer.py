@@ -20,9 +20,10 @@ from flinknet.trace.recordings import RunPlace
 from .advise.caveats import caveats, warnings_of
 from .advise.edges import edge_name
 from .advise.judged import judged
+from .observe.checkpoints import since_trigger
 from .observe.flink_metrics import flink_metrics
+from .observe.measured import uncounted_loss
 from .observe.observed_run import ObservedRun
-from .observe.reported_checkpoints import since_trigger
 from .observe.summaries import (
     latency_distribution,
     message_counts,
@@ -30,7 +31,6 @@ from .observe.summaries import (
     regime_shares,
     replayed_channels,
 )
-from .observe.uncounted import uncounted_loss
 from .predicted import ComparedRun
 from .price import cpu_cost_of, priced
 from .read import RecordedRun
@@ -88,7 +88,7 @@ def _answer(
         details=details,
         flink=flink,
         cpu_cost=cpu_cost,
-        channels_left_out=observed.rows.channels_untold,
+        channels_left_out=observed.rows.channels_omitted,
     )
 
 

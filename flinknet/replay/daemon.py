@@ -23,7 +23,7 @@ def load() -> None:
     from flinknet.predict.fast_kernel.compiling import load_kept
 
     from . import pipeline  # noqa: F401
-    from .observe import latency_kernel, sums_kernel  # noqa: F401
+    from .observe import kernels  # noqa: F401
 
     load_kept()
     gc.collect()

@@ -14,8 +14,8 @@ from flinknet.trace.metrics import number_of
 from flinknet.trace.recordings import checkpoints_within
 from flinknet.units import NS_PER_MS
 
+from .observe.checkpoints import COMPLETED, FAILED
 from .observe.flink_metrics import series_of, vertex_metrics
-from .observe.reported_checkpoints import COMPLETED, FAILED
 from .read import RecordedRun
 
 NAMES_MAX = 4

@@ -28,8 +28,8 @@ from .job_answers import (
     refined_plans,
     with_remarks,
 )
+from .observe.details import run_details
 from .observe.observed import collect, observe
-from .observe.page_details import run_details
 from .predicted import compared_runs, predict_all, predict_more
 from .price import priced_job
 from .read import RecordedRun

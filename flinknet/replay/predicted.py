@@ -11,15 +11,14 @@ from flinknet.predict.exchange import is_max_rate, recorded_setting
 from flinknet.results import Measured, SimulatedPart
 
 from .candidates import Candidates
-from .observe.latency import ChannelLatency, latency_percentiles
-from .observe.measured import latency_summary
+from .observe.latency import LatencyRow, total_latency
 from .observe.observed_run import ObservedRun
 from .outcome import Candidate, Outcome
 from .read import RecordedRun
 from .simulations import Simulate, predict
 from .spark.checkpoint import Checkpoint
 from .spark.frames import collected
-from .spark.units import ALL_CHANNELS, work_units
+from .spark.units import work_units
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -108,11 +107,10 @@ def compared_runs(
         for window, each in zip(windows, observed, strict=True)
         if window.to_ns != each.run.to_ns and not window.manifest.is_from_between
     }
-    totals: dict[int, ChannelLatency] = {}
+    totals: dict[int, LatencyRow] = {}
     if parts:
         units = work_units(list(parts.values()))
-        table = latency_percentiles(spark, units).where(f"channel = {ALL_CHANNELS}")
-        totals = {row.run: row for row in collected(ChannelLatency, table)}
+        totals = {row.run: row for row in collected(LatencyRow, total_latency(spark, units))}
     found = []
     for window, each, outcome in zip(windows, observed, recorded, strict=True):
         measured = each.measured
@@ -133,13 +131,13 @@ def _simulated(observed: ObservedRun, measured: Measured, outcome: Outcome) -> S
     return SimulatedPart(measured.records, window_ns, outcome.window_to_ns == observed.run.to_ns)
 
 
-def _measured_within(window: RecordedRun, measured: Measured, total: ChannelLatency) -> Measured:
+def _measured_within(window: RecordedRun, measured: Measured, total: LatencyRow) -> Measured:
     return replace(
         measured,
-        records=total.count,
+        records=total.latency_ns.count,
         buffers=0,  # not counted up to there
         duration_ns=max(window.to_ns, total.consumed_to_ns) - window.from_ns,
-        latency_ns=latency_summary(total),
+        latency_ns=total.latency_ns,
     )
 
 

@@ -246,8 +246,8 @@ def _watched(name: str, observed: ObservedRun, judged_edge: JudgedEdge) -> Watch
     seconds = run.duration_ns / 1e9
     verdict = judged_edge.diagnosis[0]
     is_between = run.manifest.is_from_between
-    starved = [row.starved_ns / run.duration_ns for row in rows.credit_starved]
-    blocked = [row.blocked_ns / run.duration_ns for row in rows.blocked]
+    starved = [row.ns / run.duration_ns for row in rows.credit_starved]
+    blocked = [row.ns / run.duration_ns for row in rows.blocked]
     return WatchedEdge(
         run=name,
         edge=edge_name(run.manifest, run.edge),

@@ -31,10 +31,9 @@ from flinknet.replay.sliced import slice_plans
 from flinknet.replay.spark.frames import rows_of, table_of
 from flinknet.replay.spark.units import work_units
 from flinknet.trace import TraceReader
-from flinknet.trace.event_block import EventBlock
+from flinknet.trace.event_block import lazy_block
 
 MS = 1_000_000
-_KEYS = ("channel", "slice", "records", "whole_records", "payload_bytes", "latest_ns")
 
 
 def made_run(directory: Path, *, seed: int, rate_per_s: float, timeout_ns: int) -> RecordedRun:
@@ -56,22 +55,22 @@ def made_run(directory: Path, *, seed: int, rate_per_s: float, timeout_ns: int) 
 
 
 def arrivals_in(run: RecordedRun, parts: int) -> tuple[list[int], pa.Table]:
-    """Where a run is cut, and what `MERGE_ARRIVALS` gives, without Spark."""
+    """The edges of the slices of a run, and its table of arrivals, without Spark."""
     edges = arrivals.slice_edges(run, parts)
-    asked = arrivals.arrivals_asked({run.run: edges})
-    rows = []
+    question = arrivals.arrivals_in({run.run: edges})
+    assert question.ask is not None
+    rows = [table_of(arrivals.ArrivalsRow, [])]
     for unit in work_units([run]):
         with TraceReader(unit.file, unit.extents) as reader:
-            count = len(reader.blocks())
-            blocks = (EventBlock(reader.read_block(i, asked.columns)) for i in range(count))
-            for answer in asked.question(unit, blocks):
-                columns = [np.asarray(answer[key]).tolist() for key in _KEYS]
-                rows += [arrivals.ArrivalsRow(run.run, *row) for row in zip(*columns, strict=True)]
-    return edges, arrivals.MERGE_ARRIVALS(table_of(arrivals.ArrivalsRow, rows))
+            blocks = [lazy_block(reader, index) for index in range(len(reader.blocks()))]
+            for answer in question.ask(unit, iter(blocks)):
+                rows.append(pa.table(dict(answer), schema=rows[0].schema))
+    return edges, question.merged(rows)
 
 
 def slicing_in(edges: list[int], found: pa.Table) -> arrivals.Slicing:
-    totals = rows_of(arrivals.SliceRecords, arrivals.SLICE_RECORDS(found))
+    question = arrivals.arrivals_in({})
+    totals = rows_of(arrivals.ArrivalsRow, question.over(found, ("channel",)))
     return arrivals.slicing_of(totals, edges)
 
 

@@ -14,7 +14,7 @@ from flinknet.results import Bottleneck, Cause, Remedy, TaskMetrics, Verdict
 from ..ledger import Ledger
 from ..observe.flink_metrics import flink_metrics
 from ..observe.observed_run import ObservedRun
-from ..observe.unanswered import LONG_NS
+from ..observe.stretches import LONG_NS
 from ..verdict.saturated import IDLE_BELOW, healthy, saturated, starved_of_buffers
 from .caveats import BARRIERS
 from .channel_times import channel_ends, times_between
@@ -152,7 +152,7 @@ def _is_started(edge: ObservedRun, channels: ChannelTimes) -> bool:
 
 def _unanswered(edge: ObservedRun) -> dict[int, float]:
     channel, _, consumer = channel_ends(edge.run.manifest)
-    shares = edge.rows.unanswered.of(channel, "unanswered_ns") / edge.run.duration_ns
+    shares = edge.rows.unanswered.of(channel, "ns") / edge.run.duration_ns
     consumers, place = in_groups(consumer)
     least = np.ones(len(consumers))
     np.minimum.at(least, place, shares)

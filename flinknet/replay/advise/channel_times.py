@@ -49,9 +49,9 @@ def times_between(observed: ObservedRun) -> ChannelTimes:
         np.add.at(found, place, values)
         return found
 
-    blocked_ns = np.minimum(summed(rows.blocked.of(channel, "blocked_ns")), run.duration_ns)
+    blocked_ns = np.minimum(summed(rows.blocked.of(channel, "ns")), run.duration_ns)
     # Behind a barrier it is not credit that is waited for.
-    starved_ns = summed(rows.credit_starved.of(channel, "starved_ns"))
+    starved_ns = summed(rows.credit_starved.of(channel, "ns"))
     starved_ns = np.minimum(starved_ns, run.duration_ns - blocked_ns)
     first = np.full(attempts, len(channel))
     np.minimum.at(first, place, np.arange(len(channel)))
@@ -80,7 +80,7 @@ def _without_credit(
     if recorded_network(run.manifest).exclusive_buffers == 0:
         return None
     channel = channel_ends(run.manifest)[0]
-    without_ns = summed(observed.rows.without_credit.of(channel, "without_credit_ns"))
+    without_ns = summed(observed.rows.without_credit.of(channel, "ns"))
     return np.minimum(without_ns / run.duration_ns, 1.0)
 
 

@@ -16,7 +16,7 @@ from flinknet.trace import RunManifest
 from flinknet.trace.job_names import NamedEdge, named_edges
 
 from ..executions import producer_of
-from ..observe.blocking import MilestoneRow
+from ..observe.checkpoints import MilestoneRow
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ from flinknet.arrays import FloatArray, IntArray
 from flinknet.trace import ChannelInfo, RunManifest
 
 from ..observe.observed_run import ObservedRun
+from ..observe.question import EVERY
 from ..observe.task_times import (
     AT_BARRIER,
     AT_CONSUMER,
-    EVERY,
     FOR_CREDIT,
     FOR_POOL,
     LATE_TRANSITS,

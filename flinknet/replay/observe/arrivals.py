@@ -1,5 +1,4 @@
-"""How many records came in each of the slices that a long run is cut into, to be simulated slice by
-slice."""
+"""Records that arrive in each of the slices of a long run, which are simulated one by one."""
 
 from __future__ import annotations
 
@@ -19,31 +18,27 @@ from flinknet.trace.event_block import IS_BUFFER_BY_TYPE, EventBlock
 
 from ..read import RecordedRun
 from ..spark.frames import Columns
-from ..spark.units import Asked, WorkUnit
-from .sums import Sums
+from ..spark.units import WorkUnit
+from .question import Question
 from .time_slices import even_edges, events_within, most_events
 
 EVENTS_PER_SLICE = 2_500_000
-"""About as many recorded events are simulated at a time; shorter runs are not cut. More where a
-slice of many files would have less of each than a block."""
+"""Recorded events of a slice, about; shorter runs are not cut. A slice has more where it would
+otherwise have less than a block of each file."""
 
 EVENTS_PER_SLICE_MAX = 8_000_000
-"""For each slice warms up, and has the whole exchange laid out for it."""
-
-_COLUMNS = (
-    *("at_ns", "channel", "point", "kind", "data_type"),
-    *("payload_bytes", "records", "first_record_ns", "last_record_ns"),
-)
+"""Most events of a slice with many files: each slice warms up, and lays out the whole exchange."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArrivalsRow:
-    """Records of a channel that came in a slice.
+    """Records of a channel that arrived in a slice.
 
     Attributes:
-        slice: its number.
-        whole_records, payload_bytes: of buffers whose records all came in it.
-        latest_ns: how long after the first of its records one of the buffers was sent, at most.
+        slice: number of the slice.
+        whole_records, payload_bytes: records and bytes of the buffers whose records all arrived in
+            the slice.
+        latest_ns: longest time from the first record of a buffer until the buffer was sent.
     """
 
     run: int
@@ -56,24 +51,8 @@ class ArrivalsRow:
 
 
 @dataclass(frozen=True, slots=True)
-class SliceRecords:
-    """Records of all channels that came in a slice; fields as of ArrivalsRow."""
-
-    run: int
-    slice: int
-    records: int
-    latest_ns: int
-
-
-@dataclass(frozen=True, slots=True)
 class Slice:
-    """A part of a run to simulate.
-
-    Attributes:
-        number: of it among the slices of its run.
-        from_ns: from when on records count.
-        to_ns: up to when.
-    """
+    """A part of a run to simulate: number among the slices of the run, start and end."""
 
     number: int
     from_ns: int
@@ -82,11 +61,11 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Slicing:
-    """How a run is cut.
+    """Slices of a run.
 
     Attributes:
         slices: in their order; they cover the measured part, or are spread over it.
-        latest_ns: how long after the first of its records a buffer was sent, at most.
+        latest_ns: longest time from the first record of a buffer until the buffer was sent.
         simulated_ns: length of the slices together; None where they cover the measured part.
     """
 
@@ -97,13 +76,13 @@ class Slicing:
 
 @dataclass(frozen=True, slots=True)
 class SliceLoad:
-    """What comes in a slice over some channels of a run.
+    """Arrivals in a slice on some channels of a run.
 
     Attributes:
-        channels: those that carried records at any time.
-        records: of each that came in the slice.
-        records_before: of each that came before it in the measured part.
-        record_wire_bytes: of each: mean bytes of a record in a buffer.
+        channels: channels that carried records at any time.
+        records: arrivals of each channel in the slice.
+        records_before: arrivals of each channel in the measured part before the slice.
+        record_wire_bytes: mean bytes of a record in the buffers of each channel.
     """
 
     run: int
@@ -115,10 +94,10 @@ class SliceLoad:
 
 
 def slice_edges(run: RecordedRun, split: int | None) -> list[int]:
-    """Where a run is cut.
+    """The edges of the slices of a run.
 
     Args:
-        split: number of slices; None for as many as suit its size.
+        split: number of slices; None for a number that suits the size of the run.
     """
     if is_max_rate(run.manifest) or run.manifest.is_from_between or run.edge is not None:
         return [run.from_ns, run.to_ns]
@@ -127,22 +106,24 @@ def slice_edges(run: RecordedRun, split: int | None) -> list[int]:
     return even_edges(run, run.files, split or -(-events_within(run, run.files) // most))
 
 
-def arrivals_asked(edges: Mapping[int, Sequence[int]]) -> Asked:
-    """The question how many records came in each slice of each run."""
-    question = partial(_count, edges={run: list(each) for run, each in edges.items()})
-    return Asked(question, _COLUMNS, ArrivalsRow)
+def arrivals_in(edges: Mapping[int, Sequence[int]]) -> Question:
+    """The question how many records arrived in each slice of each run.
+
+    Args:
+        edges: edges of the slices, by run.
+    """
+    return Question(
+        "arrivals",
+        ArrivalsRow,
+        keys=("run", "channel", "slice"),
+        sums=("records", "whole_records", "payload_bytes"),
+        maxima=("latest_ns",),
+        ask=partial(_count, edges={run: list(each) for run, each in edges.items()}),
+    )
 
 
-MERGE_ARRIVALS = Sums(
-    ("run", "channel", "slice"), ("records", "whole_records", "payload_bytes"), ("latest_ns",)
-)
-
-
-SLICE_RECORDS = Sums(("run", "slice"), ("records",), ("latest_ns",))
-
-
-def slicing_of(rows: Sequence[SliceRecords], edges: Sequence[int]) -> Slicing:
-    """How a run is cut, and from its rows how late its buffers were."""
+def slicing_of(rows: Sequence[ArrivalsRow], edges: Sequence[int]) -> Slicing:
+    """The slices between the edges, and from the rows of a run how late buffers were sent."""
     return Slicing(
         tuple(Slice(number, *each) for number, each in enumerate(pairwise(edges))),
         max((row.latest_ns for row in rows), default=0),
@@ -150,11 +131,11 @@ def slicing_of(rows: Sequence[SliceRecords], edges: Sequence[int]) -> Slicing:
 
 
 def loads_of(arrivals: pa.Table, slices: Sequence[int]) -> Iterator[SliceLoad]:
-    """What comes in some slices.
+    """The load of some slices.
 
     Args:
-        arrivals: all ArrivalsRow of some channels of one run.
-        slices: their numbers.
+        arrivals: all ArrivalsRows of some channels of one run.
+        slices: numbers of the slices.
     """
     if not len(arrivals):
         return
@@ -186,7 +167,7 @@ def loads_of(arrivals: pa.Table, slices: Sequence[int]) -> Iterator[SliceLoad]:
 def _count(
     unit: WorkUnit, blocks: Iterator[EventBlock], *, edges: Mapping[int, Sequence[int]]
 ) -> Iterator[Columns]:
-    from .sums_kernel import sum_slices
+    from .kernels import sum_slices
 
     own_edges = np.array(edges[unit.run])
     for block in blocks:
@@ -231,7 +212,7 @@ def _count(
 def _parts_of(
     unit: WorkUnit, edges: IntArray, channel: IntArray, ramps: Ramps, late_ns: IntArray
 ) -> Columns:
-    """Records of buffers that lie in several slices, slice by slice."""
+    """Records of buffers whose records arrived in several slices, slice by slice."""
     row, at_ns = ramps.instants()
     number = np.searchsorted(edges, at_ns, side="right") - 1
     slices = len(edges) - 1

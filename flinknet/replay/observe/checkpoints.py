@@ -1,11 +1,13 @@
-"""Checkpoints as a trace shows them: when each barrier left its producer, when its consumer read
-it, and, between processes, when the consumer let the producer go on.
+"""Checkpoints: when each barrier left its producer, when its consumer read it, and, between
+processes, when the consumer resumed the channel; the order in which barriers and ends passed there;
+and the checkpoints that the run counted itself, or that Flink reported to a tap.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,19 +18,43 @@ from flinknet.arrays import IntArray
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.histogram import LogLinearHistogram
-from flinknet.results import CheckpointSummary
+from flinknet.results import CheckpointSummary, LatencySummary, TradeOffPoint
 from flinknet.trace.event_block import EventBlock
-from flinknet.units import NS_PER_MS
+from flinknet.trace.job_names import named_edges
+from flinknet.trace.metrics import number_of
+from flinknet.trace.recordings import checkpoints_within
+from flinknet.units import NS_PER_MS, human_duration
 
+from ..read import RecordedRun, result_of
 from ..spark.frames import Columns
-from ..spark.units import Asked, WorkUnit
+from ..spark.units import WorkUnit
+from .question import Question
 
 BARRIERS_MAX = 200_000
-"""Barriers of a run that are brought to the driver; of more, those of every so many-th
+"""Most barriers of a run that are brought to the driver; of more, only those of every n-th
 checkpoint."""
 
 INTERVAL_OFF_BY = 0.005
-"""A recorded interval differs from the one that was set by less than this share."""
+"""Share by which a recorded interval differs at most from the configured one."""
+
+CHECKPOINTS_PER_BLOCK = 4
+"""Most checkpoints of a block whose barriers are milestones: a few show the order of the edges."""
+
+COMPLETED, FAILED = "COMPLETED", "FAILED"
+"""States of a checkpoint in Flink."""
+
+BEFORE_PRODUCERS = (
+    "start delays count from Flink's trigger: the predicted ones have {} for what comes before this"
+    " edge, as recorded"
+)
+
+NOTICED_NS = 10_000_000_000
+"""Longest time from the end of a checkpoint until the tap has read it."""
+
+_NOT_IN_A_TRACE = (
+    *("aborted", "start_delay_ns"),
+    *("overtaken_bytes_mean", "overtaken_bytes_max", "processed_bytes_mean"),
+)
 
 _TYPES = (
     DataType.PRIORITIZED_EVENT_BUFFER,
@@ -36,20 +62,21 @@ _TYPES = (
     DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER,
 )
 _IS_BARRIER_BY_TYPE = np.isin(np.arange(1 << 8), _TYPES)
-_COLUMNS = ("at_ns", "channel", "point", "kind", "data_type", "sequence_number", "value")
-_KEYS = ["run", "channel", "sequence_number"]
+_ENDS = (DataType.END_OF_DATA, DataType.END_OF_PARTITION)
+_KEYS = ("run", "channel", "sequence_number")
 _UNKNOWN = -1
 
 
 @dataclass(frozen=True, slots=True)
 class BarrierRow:
-    """A barrier on a channel; -1 for what was not recorded. Before they are merged there are rows
-    of answers as well, with which consumers let producers go on: they have only `read_ns`.
+    """A barrier on a channel; -1 for values that were not recorded.
+
+    Until they are merged, the resumptions by consumers are rows, too, with only `read_ns`.
 
     Attributes:
         sent_ns: when it left its producer.
-        read_ns: when its consumer was done with it; between processes, when the consumer told the
-            producer to go on.
+        read_ns: when its consumer was done with it; between processes, when the consumer resumed
+            the channel.
         unaligned: 1 if it overtook data.
     """
 
@@ -62,26 +89,26 @@ class BarrierRow:
     unaligned: int
 
 
-def combine_barriers(parts: pa.Table) -> pa.Table:
-    """One row of all that was recorded of a barrier, and the answers as they are: which barrier
-    they answer shows when there are no more."""
-    names = ["checkpoint", "sent_ns", "read_ns", "unaligned"]
-    is_answer = _is_answer(parts)
-    barriers = parts.filter(pa.array(~is_answer)).group_by(_KEYS, use_threads=False)
-    found = barriers.aggregate([(name, "max") for name in names])
-    found = found.rename_columns([*_KEYS, *names]).select(parts.column_names)
-    return pa.concat_tables([found, parts.filter(pa.array(is_answer))])
+@dataclass(frozen=True, slots=True)
+class MilestoneRow:
+    """When a checkpoint's barrier (`value` is its number) or an end first passed."""
+
+    run: int
+    channel: int
+    data_type: int
+    value: int
+    at_ns: int
 
 
 def _is_answer(rows: pa.Table) -> npt.NDArray[np.bool_]:
+    """Whether rows are resumptions: their barrier shows only when all rows are there."""
     number, sent_ns = (rows[name].to_numpy() for name in ("sequence_number", "sent_ns"))
     found: npt.NDArray[np.bool_] = (number == _UNKNOWN) & (sent_ns == _UNKNOWN)
     return found
 
 
-def merge_barriers(parts: pa.Table) -> pa.Table:
-    """The barriers, each with the first answer of its channel from when it left on."""
-    whole = combine_barriers(parts)
+def _answered(whole: pa.Table) -> pa.Table:
+    """The barriers, each with the first resumption of its channel after it left."""
     names = ("run", "channel", "sent_ns", "read_ns")
     run, channel, sent_ns, read_ns = (whole[name].to_numpy() for name in names)
     is_answer = _is_answer(whole)
@@ -99,12 +126,12 @@ def merge_barriers(parts: pa.Table) -> pa.Table:
 
 
 def known_barriers(barriers: pa.Table) -> pa.Table:
-    """Barriers whose checkpoint is known."""
+    """The barriers whose checkpoint is known."""
     return barriers.filter(pc.greater_equal(barriers["checkpoint"], 0))
 
 
 def thinned_barriers(barriers: pa.Table) -> pa.Table:
-    """Not too many of them: all of every so many-th checkpoint."""
+    """At most about BARRIERS_MAX barriers: all those of every n-th checkpoint."""
     step = -(-len(barriers) // BARRIERS_MAX)
     if step > 1:
         barriers = barriers.filter(pa.array(barriers["checkpoint"].to_numpy() % step == 0))
@@ -112,9 +139,8 @@ def thinned_barriers(barriers: pa.Table) -> pa.Table:
 
 
 def interval_ns_of(barriers: Sequence[BarrierRow]) -> int | None:
-    """Time between two checkpoints, as somebody may have written it; None with less than two of
-    them.
-    """
+    """Interval between checkpoints, rounded as somebody may have configured it; None with fewer
+    than two checkpoints."""
     first_ns: dict[int, int] = {}
     for each in barriers:
         if each.sent_ns >= 0:
@@ -139,15 +165,14 @@ def checkpoints_of(
     *,
     is_from_between: bool,
 ) -> CheckpointSummary | None:
-    """The checkpoints whose first barrier left within a window; None if there are none.
+    """Summarise the checkpoints whose first barrier left within a window; None without any.
 
-    A checkpoint is complete when each channel that has ever had a barrier has had this one. What
-    the network does not show is unknown: when a checkpoint was triggered, and its bytes. Between
-    processes the travel of a barrier is unknown, and its alignment lasts until its producer may go
-    on.
+    A checkpoint is complete when each channel that ever had a barrier has had this one. The network
+    shows neither when a checkpoint was triggered nor its bytes. Between processes the travel of a
+    barrier is unknown, and its alignment lasts until its producer may go on.
 
     Args:
-        consumer_of: channels.
+        consumer_of: consumer of each channel.
     """
     of: dict[int, list[BarrierRow]] = {}
     for each in barriers:
@@ -191,7 +216,7 @@ def checkpoints_of(
 def _alignments(
     read: Sequence[BarrierRow], consumer_of: Mapping[int, int], *, is_from_between: bool
 ) -> list[int]:
-    """How long each consumer aligned a checkpoint."""
+    """Alignment time of each consumer of a checkpoint."""
     by_consumer: dict[int, list[BarrierRow]] = {}
     for each in read:
         by_consumer.setdefault(consumer_of.get(each.channel, _UNKNOWN), []).append(each)
@@ -207,7 +232,7 @@ def _barriers(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Columns]
     is_between = unit.counted_at == TracePoint.SENT
     for block in blocks:
         if not is_between and block["data_type"].max(initial=0) < min(_TYPES):
-            continue  # as good as all blocks: data alone
+            continue  # nearly all blocks: only data
         is_known = block["channel"] >= 0
         is_barrier = _IS_BARRIER_BY_TYPE[block["data_type"]] & is_known
         is_barrier &= block["kind"] == MessageKind.BUFFER_RESPONSE
@@ -215,7 +240,7 @@ def _barriers(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Columns]
         is_read = is_barrier & (block["point"] == TracePoint.CONSUMED)
         if is_between:
             is_sent &= block["value"] >= 0
-            is_read |= is_known & _goes_on(block)
+            is_read |= is_known & _is_resumed(block)
         rows = np.flatnonzero(is_sent | is_read)
         if not len(rows):
             continue
@@ -234,8 +259,8 @@ def _barriers(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Columns]
         }
 
 
-def _goes_on(block: EventBlock) -> npt.NDArray[np.bool_]:
-    """Which rows tell the producer of a channel to go on."""
+def _is_resumed(block: EventBlock) -> npt.NDArray[np.bool_]:
+    """Whether each row resumes a channel."""
     found: npt.NDArray[np.bool_] = block["kind"] == MessageKind.RESUME_CONSUMPTION
     found &= block["point"] == TracePoint.RECEIVED
     return found
@@ -246,4 +271,167 @@ def _known(values: IntArray, is_known: npt.NDArray[np.bool_]) -> IntArray:
     return found
 
 
-BARRIERS = Asked(_barriers, _COLUMNS, BarrierRow)
+def _milestones(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
+    if unit.counted_at != TracePoint.SENT:
+        return
+    for block in blocks:
+        is_event = _is_sent(block) & (block["channel"] >= 0)
+        is_barrier = is_event & np.isin(block["data_type"], _TYPES) & (block["value"] >= 0)
+        checkpoints = np.unique(block["value"][is_barrier])[:CHECKPOINTS_PER_BLOCK]
+        is_barrier &= np.isin(block["value"], checkpoints)
+        rows = np.flatnonzero(is_barrier | (is_event & np.isin(block["data_type"], _ENDS)))
+        # A barrier is one milestone, although its type may change on its way.
+        data_type = np.where(is_barrier[rows], _TYPES[1], block["data_type"][rows])
+        yield {
+            "run": np.full(len(rows), unit.run),
+            "channel": block["channel"][rows].astype(np.int64),
+            "data_type": data_type.astype(np.int64),
+            "value": np.where(is_barrier[rows], block["value"][rows], -1).astype(np.int64),
+            "at_ns": block["at_ns"][rows],
+        }
+
+
+def _is_sent(block: EventBlock) -> npt.NDArray[np.bool_]:
+    found: npt.NDArray[np.bool_] = block["kind"] == MessageKind.BUFFER_RESPONSE
+    found &= block["point"] == TracePoint.SENT
+    return found
+
+
+BARRIERS = Question(
+    "barriers",
+    BarrierRow,
+    keys=_KEYS,
+    maxima=("checkpoint", "sent_ns", "read_ns", "unaligned"),
+    ask=_barriers,
+    apart=_is_answer,
+    finish=_answered,
+)
+MILESTONES = Question(
+    "milestones",
+    MilestoneRow,
+    keys=("run", "channel", "data_type", "value"),
+    minima=("at_ns",),
+    ask=_milestones,
+)
+
+
+def with_reported(summary: CheckpointSummary | None, run: RecordedRun) -> CheckpointSummary | None:
+    """Complete a summary with what Flink reported: times of the tasks that read the edge, bytes of
+    the whole job; or with the counts of a run of flinknet's own. The summary is unchanged where
+    nobody asked Flink, and for a part of a run.
+    """
+    if summary is None:
+        return None
+    if not run.manifest.is_from_between:
+        return _counted(summary, run)
+    job = run.manifest.scenario.get("job")
+    ids = set(job.get("ids") or ()) if isinstance(job, Mapping) else set()
+    lines = [
+        each
+        for each in checkpoints_within(run.place, run.from_ns, run.to_ns + NOTICED_NS)
+        if each.get("job") in ids
+    ]
+    if not lines:
+        return summary
+    return _joined(summary, lines, _consumers_of(run))
+
+
+def since_trigger(
+    points: Sequence[TradeOffPoint], recorded: CheckpointSummary | None
+) -> tuple[TradeOffPoint, ...]:
+    """Make the start delays that are predicted for a tap count from the trigger, as Flink's do.
+
+    A simulation begins when the producers of an edge send a barrier. The time from the trigger of
+    the JobManager until then is taken from the recorded setting.
+    """
+    simulated = next((each.checkpoints for each in points if each.is_recorded), None)
+    if recorded is None or simulated is None:
+        return tuple(points)
+    ends = recorded.start_delay_ns.p50, simulated.start_delay_ns.p50
+    if ends[0] is None or ends[1] is None or ends[0] <= ends[1]:
+        return tuple(points)
+    before_ns = round(ends[0] - ends[1])
+    note = BEFORE_PRODUCERS.format(human_duration(before_ns))
+    return tuple(
+        replace(
+            each,
+            checkpoints=replace(
+                each.checkpoints, start_delay_ns=_later(each.checkpoints.start_delay_ns, before_ns)
+            ),
+            notes=(*each.notes, note),
+        )
+        if each.checkpoints is not None
+        else each
+        for each in points
+    )
+
+
+def _later(delays: LatencySummary, by_ns: int) -> LatencySummary:
+    values = {each.name: getattr(delays, each.name) for each in fields(delays)}
+    return LatencySummary(
+        **{
+            name: value if value is None or name == "count" else value + by_ns
+            for name, value in values.items()
+        }
+    )
+
+
+def _counted(summary: CheckpointSummary, run: RecordedRun) -> CheckpointSummary:
+    measured = result_of(run).get("measured")
+    stated = measured.get("checkpoints") if isinstance(measured, Mapping) else None
+    if not isinstance(stated, Mapping) or run.edge is not None or run.is_asked_part:
+        return summary
+    try:
+        counted = CheckpointSummary.from_dict(stated)
+    except (TypeError, KeyError):  # of another release
+        return summary
+    return replace(summary, **{name: getattr(counted, name) for name in _NOT_IN_A_TRACE})
+
+
+def _consumers_of(run: RecordedRun) -> str | None:
+    """The vertex that reads the only edge of a run; None if unknown."""
+    edges = named_edges(run.manifest)
+    numbers = {each.edge for each in run.manifest.channels}
+    edge = edges.get(numbers.pop()) if len(numbers) == 1 else None
+    if edge is None:
+        return None
+    vertices = run.manifest.scenario["job"]["vertices"]
+    return next((each.get("id") for each in vertices if each["index"] == edge.target), None)
+
+
+def _joined(
+    summary: CheckpointSummary, lines: Iterable[Mapping[str, Any]], vertex: str | None
+) -> CheckpointSummary:
+    aborted, overtaken, processed = 0, list[float](), list[float]()
+    delays, alignments = LogLinearHistogram(), LogLinearHistogram()
+    for each in lines:
+        aborted += each.get("status") == FAILED
+        if each.get("status") != COMPLETED:
+            continue
+        overtaken += _numbers([each.get("persisted_bytes")])
+        processed += _numbers([each.get("processed_bytes")])
+        delays.add(_in_ns(each.get("start_delays_ms"), vertex))
+        alignments.add(_in_ns(each.get("alignments_ms"), vertex))
+    return replace(
+        summary,
+        aborted=aborted,
+        start_delay_ns=delays.summary(),
+        alignment_ns=alignments.summary() if alignments.count else summary.alignment_ns,
+        overtaken_bytes_mean=_mean(overtaken),
+        overtaken_bytes_max=round(max(overtaken)) if overtaken else None,
+        processed_bytes_mean=_mean(processed),
+    )
+
+
+def _in_ns(by_vertex: Any, vertex: str | None) -> list[int]:
+    values = by_vertex.get(vertex) if isinstance(by_vertex, Mapping) else None
+    return [round(each * NS_PER_MS) for each in _numbers(values)]
+
+
+def _numbers(values: Any) -> list[float]:
+    found = (number_of(each) for each in (values if isinstance(values, list) else ()))
+    return [each for each in found if each is not None and each >= 0]
+
+
+def _mean(values: list[float]) -> float | None:
+    return sum(values) / len(values) if values else None

@@ -1,7 +1,7 @@
-"""Latency of records: from the intended instant until the consumer was done with the buffer that
-holds the end of it.
+"""Latency of records: from the intended instant of a record until the consumer was done with the
+buffer that holds its end.
 
-The records of a buffer are taken as evenly spread between the first and the last of them, whose
+The records of a buffer are assumed to be evenly spread between the first and the last one, whose
 instants are recorded. A record counts if its intended instant lies in the measured window, whenever
 it arrived.
 """
@@ -19,43 +19,36 @@ import pyarrow as pa
 
 from flinknet.arrays import IntArray
 from flinknet.core.probe import TracePoint
-from flinknet.histogram import LogLinearHistogram
+from flinknet.histogram import BUCKETS, LogLinearHistogram, bucket_index, encoded
+from flinknet.results import LatencySummary
 from flinknet.trace.event_block import EventBlock, EventColumns
 
 from ..spark.frames import Columns, merged, schema_of
-from ..spark.units import Asked, Question, Tally, WorkUnit, ask, is_measured, of_all_channels
-from .few_latencies import FewLatencies
+from ..spark.units import WorkUnit
+from .question import Ask, Question, Tally, ask, is_measured
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_COLUMNS = (
-    "at_ns",
-    "channel",
-    "point",
-    "kind",
-    "data_type",
-    "payload_bytes",
-    "records",
-    "first_record_ns",
-    "last_record_ns",
-)
 _TAKEN = ("at_ns", "channel", "payload_bytes", "records", "first_record_ns", "last_record_ns")
 _RECORDS_AT_ONCE = 1 << 20
 
+_NONE = np.zeros(0, np.int64)
+
 CHANNELS_HELD_MAX = 1_000
-"""Of which a unit keeps histograms that can be added to: 45 KB for each."""
+"""Channels whose histograms a unit keeps decoded, 45 KB for each."""
 
 FEW_HELD_MAX = 1 << 20
-"""Records, of channels with few of them, that are held until rows are made of them."""
+"""Records that are held, of channels with few records, until rows are made of them."""
 
 COMPILED_FROM_RECORDS = 200
-"""Of a channel in a block. Below that the plain way is as fast, for many channels at once."""
+"""Records of a channel in a block from which on they are counted by compiled code; below, numpy is
+as fast, for many channels at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class LatencyPart:
-    """What a unit knows of the records of one channel."""
+    """Records of a channel, as far as some units have read them; see LatencyRow."""
 
     run: int
     channel: int
@@ -65,121 +58,54 @@ class LatencyPart:
 
 
 @dataclass(frozen=True, slots=True)
-class ChannelLatency:
-    """The latency of a channel, or of ALL_CHANNELS.
+class LatencyRow:
+    """The latency of the records of a channel that count.
 
     Attributes:
-        payload_bytes: of the records that count.
-        consumed_to_ns: when the last of them was.
-        count: number of records; this and what follows are fields of `results.LatencySummary`.
+        payload_bytes: payload of these records.
+        consumed_to_ns: instant at which the last of them was consumed.
+        histogram: encoded LogLinearHistogram; empty where only figures are needed.
     """
 
     run: int
     channel: int
     payload_bytes: float
     consumed_to_ns: int
-    count: int
-    min: int | None
-    mean: float | None
-    p50: float | None
-    p75: float | None
-    p90: float | None
-    p95: float | None
-    p99: float | None
-    p99_9: float | None
-    p99_99: float | None
-    max: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class LatencyRow(ChannelLatency):
-    """The same with its distribution, for `LogLinearHistogram.from_bytes`."""
-
-    histogram: bytes
+    latency_ns: LatencySummary
+    histogram: bytes = b""
 
 
 @dataclass(slots=True)
 class _Consumed:
-    """What is known of the records of one channel."""
+    """Records of one channel."""
 
     histogram: LogLinearHistogram = field(default_factory=LogLinearHistogram)
     payload_bytes: float = 0.0
     consumed_to_ns: int = 0
 
 
-def latency_percentiles(spark: SparkSession, units: Sequence[WorkUnit]) -> DataFrame:
-    """Latency of each channel, and of all together as channel -1.
-
-    Returns: rows of LatencyRow.
-    """
-    return merged(ask(spark, units, LATENCY), _with_total, LatencyRow)
+def total_latency(spark: SparkSession, units: Sequence[WorkUnit]) -> DataFrame:
+    """Latency of all channels together, a LatencyRow for each run."""
+    return merged(ask(spark, units, LATENCY), total_of_channels, LatencyRow)
 
 
-def _with_total(parts: pa.Table) -> pa.Table:
-    channels = merge_latency(parts)
-    return pa.concat_tables([total_latency(channels), channels])
+def total_of_channels(rows: pa.Table) -> pa.Table:
+    """A LatencyRow of all channels together for each run, from LatencyParts or LatencyRows."""
+    return LATENCY.over(rows, ("channel",))
 
 
-def merge_latency(parts: pa.Table) -> pa.Table:
-    """LatencyRow of each channel, from the answers to LATENCY."""
-    rows = [
-        {
-            "run": run,
-            "channel": channel,
-            "payload_bytes": whole.payload_bytes,
-            "consumed_to_ns": whole.consumed_to_ns,
-            **asdict(whole.histogram.summary()),
-            "histogram": whole.histogram.to_bytes(),
-        }
-        for run, channel, whole in _whole(parts)
-    ]
-    return pa.Table.from_pylist(rows, schema=schema_of(LatencyRow))
-
-
-def total_latency(rows: pa.Table) -> pa.Table:
-    """LatencyRow of all channels of each run, from rows of some of them or from such totals."""
-    return merge_latency(of_all_channels(rows))
-
-
-def combine_latency(parts: pa.Table) -> pa.Table:
-    """One answer to LATENCY for each channel."""
-    rows = [
-        {
-            "run": run,
-            "channel": channel,
-            "payload_bytes": whole.payload_bytes,
-            "consumed_to_ns": whole.consumed_to_ns,
-            "histogram": whole.histogram.to_bytes(),
-        }
-        for run, channel, whole in _whole(parts)
-    ]
-    return pa.Table.from_pylist(rows, schema=schema_of(LatencyPart))
-
-
-def _whole(parts: pa.Table) -> Iterator[tuple[int, int, _Consumed]]:
-    """What is known of each channel, by run and channel; one is in memory at a time."""
-    keys = [("run", "ascending"), ("channel", "ascending")]
-    names = ["run", "channel", "payload_bytes", "consumed_to_ns", "histogram"]
-    rows = parts.select(names).sort_by(keys)
-    last: tuple[int, int] | None = None
-    whole = _Consumed()
-    for part in rows.to_pylist():
-        key = part["run"], part["channel"]
-        if key != last:
-            if last is not None:
-                yield *last, whole
-            last, whole = key, _Consumed()
-        whole.histogram.merge_bytes(part["histogram"])
-        whole.payload_bytes += part["payload_bytes"]
-        whole.consumed_to_ns = max(whole.consumed_to_ns, part["consumed_to_ns"])
-    if last is not None:
-        yield *last, whole
+def _with_figures(parts: pa.Table) -> pa.Table:
+    """LatencyRows of LatencyParts."""
+    schema = schema_of(LatencyRow)
+    found = (LogLinearHistogram.from_bytes(each.as_py()) for each in parts["histogram"])
+    figures = pa.array([asdict(each.summary()) for each in found], schema.field("latency_ns").type)
+    return parts.append_column("latency_ns", figures).select(schema.names)
 
 
 def spread_records(
     records: IntArray, first_ns: IntArray, last_ns: IntArray
 ) -> tuple[IntArray, IntArray]:
-    """The instants of the records of some buffers, evenly spread in each.
+    """Spread the records of buffers evenly between their first and last instant.
 
     Returns: for each record the index of its buffer, and its instant.
     """
@@ -189,13 +115,80 @@ def spread_records(
     return buffer, first_ns[buffer] + (last_ns - first_ns)[buffer] * position // steps
 
 
-class _Latencies(Tally):
-    """The latencies of the blocks of a unit, by channel."""
+class _FewLatencies:
+    """Latencies of channels with few records each, as arrays of all of them: a histogram for each
+    channel would take 45 KB and a millisecond."""
 
-    def __init__(self, unit: WorkUnit, question: Question) -> None:
-        super().__init__(unit, question)
+    def __init__(self) -> None:
+        self.size = 0
+        self._buffers: list[tuple[IntArray, IntArray, IntArray]] = []
+        self._records: list[tuple[IntArray, IntArray]] = []
+
+    def add_buffers(
+        self, channel: IntArray, payload_bytes: IntArray, consumed_to_ns: IntArray
+    ) -> None:
+        """Add buffers.
+
+        Args:
+            payload_bytes: payload of the records that count.
+            consumed_to_ns: instant at which each was consumed; 0 if none of its records count.
+        """
+        self._buffers.append((channel, payload_bytes, consumed_to_ns))
+        self.size += len(channel)
+
+    def add_records(self, channel: IntArray, latency_ns: IntArray) -> None:
+        """Add the latencies of records, whose buffers are added, too."""
+        self._records.append((channel, latency_ns))
+        self.size += len(channel)
+
+    def answers(self, run: int) -> Iterator[Columns]:
+        """Columns of LatencyPart, with a row for each channel."""
+        if not self._buffers:
+            return
+        own, payload_bytes, consumed_ns = map(np.concatenate, zip(*self._buffers, strict=True))
+        channels, place = np.unique(own, return_inverse=True)
+        consumed_to_ns = np.zeros(len(channels), np.int64)
+        np.maximum.at(consumed_to_ns, place, consumed_ns)
+        yield {
+            "run": np.full(len(channels), run),
+            "channel": channels,
+            "payload_bytes": np.bincount(place, payload_bytes, len(channels)),
+            "consumed_to_ns": consumed_to_ns,
+            "histogram": self._histograms(channels),
+        }
+
+    def _histograms(self, channels: IntArray) -> list[bytes]:
+        """The encoded histogram of each channel."""
+        records = zip(*self._records, strict=True) if self._records else (_NONE, _NONE)
+        channel, latency_ns = (np.concatenate([_NONE, *each]) for each in records)
+        keys = np.searchsorted(channels, channel) * BUCKETS + bucket_index(latency_ns)
+        order = np.argsort(keys, kind="stable")
+        keys, latency_ns = keys[order], latency_ns[order]
+        found, counts = np.unique(keys, return_counts=True)
+        place, bucket = np.divmod(found, BUCKETS)
+        edges = np.arange(len(channels) + 1)
+        bounds = pairwise(np.searchsorted(place, edges).tolist())
+        starts = np.searchsorted(keys, edges * BUCKETS)
+        has_any = np.flatnonzero(np.diff(starts))
+        totals = []
+        for each in (np.add, np.minimum, np.maximum):
+            values = np.zeros(len(channels), np.int64)
+            if len(has_any):
+                values[has_any] = each.reduceat(latency_ns, starts[has_any])
+            totals.append(values.tolist())
+        return [
+            encoded(bucket[start:end], counts[start:end], *of_all)
+            for (start, end), of_all in zip(bounds, zip(*totals, strict=True), strict=True)
+        ]
+
+
+class _Latencies(Tally):
+    """Counts the latencies of the blocks of a unit, by channel."""
+
+    def __init__(self, unit: WorkUnit, ask: Ask) -> None:
+        super().__init__(unit, ask)
         self._consumed: defaultdict[int, _Consumed] = defaultdict(_Consumed)
-        self._few = FewLatencies()
+        self._few = _FewLatencies()
 
     def take(self, block: EventBlock) -> None:
         """Count the records of a block that were consumed."""
@@ -224,13 +217,13 @@ class _Latencies(Tally):
             self._pack()
 
     def answers(self) -> Iterable[Columns]:
-        """Rows of each channel, one or a few."""
+        """Columns of LatencyPart, with one or a few rows for each channel."""
         self._pack()
         return self._answers
 
     def _take_bare_buffers(self, rows: EventColumns) -> None:
-        """Buffers in which no record ends hold a piece of one: their bytes count by when they were
-        taken."""
+        """Add buffers in which no record ends: their bytes count if they were consumed in the
+        measured window."""
         bare = np.flatnonzero(rows["records"] == 0)
         if not len(bare):
             return
@@ -239,7 +232,7 @@ class _Latencies(Tally):
         self._few.add_buffers(channel, payload_bytes, np.zeros(len(bare), np.int64))
 
     def _take_few(self, rows: EventColumns) -> None:
-        """Buffers of channels that have few records each."""
+        """Add buffers of channels with few records each."""
         records, at_ns, channel = rows["records"], rows["at_ns"], rows["channel"]
         buffer, intended_ns = spread_records(
             records, rows["first_record_ns"], rows["last_record_ns"]
@@ -253,8 +246,8 @@ class _Latencies(Tally):
         self._few.add_records(channel[buffer], at_ns[buffer] - intended_ns[counts])
 
     def _pack(self) -> None:
-        """Make rows of what is held: a histogram takes a tenth of the memory then."""
-        few, self._few = self._few, FewLatencies()
+        """Encode the histograms, which takes a tenth of their memory."""
+        few, self._few = self._few, _FewLatencies()
         self._answers += few.answers(self._unit.run)
         parts, self._consumed = self._consumed, defaultdict(_Consumed)
         if not parts:
@@ -277,8 +270,11 @@ def _measure(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
 
 
 def _by_records(channel: IntArray, records: IntArray) -> tuple[Iterator[tuple[int, int]], IntArray]:
-    """Rows, which are sorted by channel, of channels with many records, as pieces of them; and the
-    numbers of all others."""
+    """Ranges of rows of channels with many records, and the numbers of all other rows.
+
+    Args:
+        channel, records: of the rows, which are sorted by channel.
+    """
     bounds = np.r_[0, np.flatnonzero(channel[1:] != channel[:-1]) + 1, len(channel)]
     is_few = np.add.reduceat(records, bounds[:-1], dtype=np.int64) < COMPILED_FROM_RECORDS
     many = np.flatnonzero(~is_few)
@@ -287,7 +283,7 @@ def _by_records(channel: IntArray, records: IntArray) -> tuple[Iterator[tuple[in
 
 
 def _pieces(ranges: Iterable[tuple[int, int]], records: IntArray) -> Iterator[tuple[int, int]]:
-    """Ranges of rows with not many more than _RECORDS_AT_ONCE records."""
+    """Cut ranges of rows into such with hardly more than _RECORDS_AT_ONCE records."""
     for low, high in ranges:
         before = np.cumsum(records[low:high], dtype=np.int64)
         if before[-1] <= _RECORDS_AT_ONCE:
@@ -313,14 +309,14 @@ def _add(unit: WorkUnit, rows: EventColumns, into: _Consumed) -> None:
 def add_latencies(
     histogram: LogLinearHistogram, rows: EventColumns, from_ns: int, to_ns: int
 ) -> IntArray:
-    """Count how long before `at_ns` the records of some buffers came; those that came in
-    [from_ns, to_ns). Many are counted by compiled code.
+    """Count the times from the arrival of records until `at_ns` of their buffer, for records that
+    arrived in [from_ns, to_ns). Many records are counted by compiled code.
 
-    Returns: for each buffer how many did.
+    Returns: the number of records of each buffer that count.
     """
     records = rows["records"]
     if records.sum() >= COMPILED_FROM_RECORDS:
-        from .latency_kernel import count_latencies
+        from .kernels import count_latencies
 
         first_ns, last_ns = rows["first_record_ns"], rows["last_record_ns"]
         inside: IntArray = np.zeros(len(records), np.int64)
@@ -344,4 +340,15 @@ def add_latencies(
     return np.bincount(buffer, minlength=len(records))
 
 
-LATENCY = Asked(_measure, _COLUMNS, LatencyPart, _Latencies)
+LATENCY = Question(
+    "latency",
+    LatencyRow,
+    keys=("run", "channel"),
+    sums=("payload_bytes",),
+    maxima=("consumed_to_ns",),
+    histograms=("histogram",),
+    ask=_measure,
+    tally=_Latencies,
+    part=LatencyPart,
+    finish=_with_figures,
+)

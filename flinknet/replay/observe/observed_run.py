@@ -1,122 +1,98 @@
-"""What was observed in a run: the rows that its summary is made from, and the summary."""
+"""Observations of a run: the rows of its summary, each declared with its question, and figures."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from flinknet.results import Measured
 
 from ..read import RecordedRun
 from ..spark.frames import Rows
-from .arrivals import SliceRecords
-from .blocking import BlockedRow, MilestoneRow
-from .checkpoints import BarrierRow
-from .credit import StarvedRow
-from .latency import ChannelLatency
-from .messages import MessagesRow
+from .arrivals import ArrivalsRow
+from .checkpoints import BarrierRow, MilestoneRow, known_barriers, thinned_barriers
+from .latency import LatencyRow
 from .one_pass import WorkRow
-from .regimes import ChannelRegimes
-from .task_times import TaskTimeRow
-from .unanswered import UnansweredRow, WithoutCreditRow
-from .windowed import BacklogWindow, ThroughputWindow
+from .question import Summary
+from .regimes import RegimeRow
+from .stretches import ChannelTime
+from .task_times import TaskTimeRow, known_task_times
+from .traffic import BacklogWindow, MessagesRow, ThroughputWindow, writer_waits
 
-
-@dataclass(frozen=True, slots=True)
-class ChannelRecords:
-    """Records and bytes of a channel in all windows; see `ThroughputWindow`."""
-
-    run: int
-    channel: int
-    records: int
-    payload_bytes: int
-    uncounted_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class ChannelBacklog:
-    """Samples of the backlog of a channel in all windows."""
-
-    run: int
-    channel: int
-    buffers: int
-    backlog_buffers_sum: int
-    backlog_buffers_max: int
-
-
-@dataclass(frozen=True, slots=True)
-class ChannelConsumed:
-    """Records of a channel whose latency is known; `p99` of it in ns."""
-
-    run: int
-    channel: int
-    count: int
-    p99: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class WaitedRow:
-    """A channel on which the writer of its producer noted that it waited for a buffer."""
-
-    run: int
-    channel: int
-
-
-@dataclass(frozen=True, slots=True)
-class RunHistogram:
-    """The latency of all records of a run."""
-
-    run: int
-    histogram: bytes
+_CHANNEL = ("channel",)
+_WINDOW = ("from_ns", "width_ns")
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedRows:
-    """The rows of all tables that one run's summary needs.
+    """Rows of all tables that the summary of a run needs.
 
-    Lists have as many rows as there are windows, or kinds of messages. Those by channel are columns
-    of all channels, but for the last three: they make an answer about a channel, and have the
-    channels that an answer is given about.
+    Lists have a row for each window or kind of message. Rows by channel are columns of all
+    channels; those of `latency`, `backlog_by_channel` and `messages_by_channel`, which describe
+    single channels, are limited to those that an answer shows.
 
     Attributes:
-        messages, throughput, backlog: over all channels.
-        histograms: of the latency over all channels; at most one.
-        total_latency: the same in figures; None without records.
-        arrivals: over all channels.
-        blocked: by barriers; recorded between processes, as what was unanswered, the time without
-            credit and the milestones are.
-        milestones: when each first passed on any channel.
-        work: of each unit.
-        regimes: over all windows.
-        channels_untold: how many carried something and are in none of the last three.
+        totals: latency over all channels; empty without records.
+        milestones: first instant on any channel, recorded between processes.
+        waited: channels on which a writer noted that it waited for a buffer.
+        unanswered, without_credit, blocked: recorded between processes.
+        channels_omitted: active channels without detailed rows.
     """
 
-    messages: list[MessagesRow]
-    throughput: list[ThroughputWindow]
-    backlog: list[BacklogWindow]
-    histograms: list[RunHistogram]
-    total_latency: ChannelLatency | None
-    arrivals: list[SliceRecords]
-    milestones: list[MilestoneRow]
-    barriers: list[BarrierRow]
-    work: list[WorkRow]
-    throughput_by_channel: Rows[ChannelRecords]
-    consumed: Rows[ChannelConsumed]
-    waited: Rows[WaitedRow]
-    credit_starved: Rows[StarvedRow]
-    regimes: Rows[ChannelRegimes]
-    blocked: Rows[BlockedRow]
-    unanswered: Rows[UnansweredRow]
-    without_credit: Rows[WithoutCreditRow]
-    task_times: Rows[TaskTimeRow]
-    latency: Rows[ChannelLatency]
-    backlog_by_channel: Rows[ChannelBacklog]
-    messages_by_channel: Rows[MessagesRow]
-    channels_untold: int = 0
+    messages: Annotated[list[MessagesRow], Summary("messages", over=_CHANNEL)]
+    throughput: Annotated[list[ThroughputWindow], Summary("throughput", over=_CHANNEL)]
+    backlog: Annotated[list[BacklogWindow], Summary("backlog", over=_CHANNEL)]
+    totals: Annotated[list[LatencyRow], Summary("latency", over=_CHANNEL)]
+    arrivals: Annotated[list[ArrivalsRow], Summary("arrivals", over=_CHANNEL)]
+    milestones: Annotated[list[MilestoneRow], Summary("milestones", over=_CHANNEL)]
+    barriers: Annotated[
+        list[BarrierRow], Summary("barriers", keep=known_barriers, thin=thinned_barriers)
+    ]
+    work: Annotated[list[WorkRow], Summary("work")]
+    throughput_by_channel: Annotated[
+        Rows[ThroughputWindow],
+        Summary(
+            "throughput",
+            over=_WINDOW,
+            columns=("run", "channel", "records", "payload_bytes", "uncounted_bytes"),
+        ),
+    ]
+    consumed: Annotated[
+        Rows[LatencyRow],
+        Summary("latency", columns=("run", "channel", "latency_ns.count", "latency_ns.p99")),
+    ]
+    waited: Annotated[
+        Rows[MessagesRow], Summary("messages", keep=writer_waits, columns=("run", "channel"))
+    ]
+    credit_starved: Annotated[Rows[ChannelTime], Summary("credit_starved")]
+    regimes: Annotated[Rows[RegimeRow], Summary("regimes", over=("from_ns",))]
+    blocked: Annotated[Rows[ChannelTime], Summary("blocked")]
+    unanswered: Annotated[Rows[ChannelTime], Summary("unanswered")]
+    without_credit: Annotated[Rows[ChannelTime], Summary("without_credit")]
+    task_times: Annotated[Rows[TaskTimeRow], Summary("task_times", keep=known_task_times)]
+    latency: Annotated[
+        Rows[LatencyRow],
+        Summary(
+            "latency",
+            columns=("run", "channel", "payload_bytes", "consumed_to_ns", "latency_ns"),
+            is_detail=True,
+        ),
+    ]
+    backlog_by_channel: Annotated[
+        Rows[BacklogWindow], Summary("backlog", over=_WINDOW, is_detail=True)
+    ]
+    messages_by_channel: Annotated[Rows[MessagesRow], Summary("messages", is_detail=True)]
+    channels_omitted: int = 0
+
+    @property
+    def total_latency(self) -> LatencyRow | None:
+        """Latency over all channels; None without records."""
+        return self.totals[0] if self.totals else None
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedRun:
-    """What was observed in a run: its summary, and the rows it is made from."""
+    """Observations of a run: its figures, and the rows from which they are computed."""
 
     run: RecordedRun
     measured: Measured

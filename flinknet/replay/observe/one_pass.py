@@ -1,11 +1,11 @@
-"""All questions to recorded runs in one pass: a unit reads its blocks once, puts every question to
-them, and gives back what is small and adds up; that is merged in a tree (`tree`).
+"""Puts all questions to recorded runs in one pass over their blocks.
 
-A block belongs to the slice in which its middle lies: there what can be asked of each block alone
-is asked. Regimes need the whole slice: what they look at is set aside, channel by channel, from
-all blocks that lie in it or within its margins. What was recorded between processes has no regimes,
-so its units are blocks that stand together in their files, as are those of a run long before or
-behind its measured part.
+A unit reads its blocks once, puts every question to them, and gives small rows, which `tree`
+merges. A block belongs to the slice in which its middle lies; questions about blocks are put to it
+there. Questions about whole slices need the events of each channel, which are set aside from all
+blocks that lie in the slice or within its margins. Traces recorded between processes have no such
+questions: their units are blocks that follow each other in their files, as are those of a run far
+outside of its measured part.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from flinknet.trace import BytesRead, FileIndex, TraceFile, TraceReader, file_in
 from flinknet.trace.event_block import lazy_block
 
 from ..read import RecordedRun
-from ..spark.frames import Columns, Merge, columns_of, record_batches, schema_of
-from ..spark.units import UNITS_MIN, Asked, Tally, WorkUnit
+from ..spark.frames import Columns, columns_of, record_batches, schema_of
+from ..spark.units import UNITS_MIN, WorkUnit
 from .channel_events import ChannelEvents
+from .question import Question, Tally
 from .time_slices import (
     EVENTS_PER_TIME_SLICE,
     EVENTS_PER_TIME_SLICE_MIN,
@@ -35,24 +36,21 @@ from .time_slices import (
     time_slices_of,
 )
 
-SliceQuestion = Callable[[TimeSlice, ChannelEvents], Iterable[tuple[str, Columns]]]
-"""As TimeSliceQuestion, with rows of several tables, each with the name of its table."""
-
-WORK = "work"
-"""Name of the table of what the units read."""
+SliceAsk = Callable[[TimeSlice, ChannelEvents], Iterable[tuple[str, Columns]]]
+"""Function that answers several questions about a slice: rows with the names of the questions."""
 
 ROWS_AT_ONCE = 1 << 18
-"""Of an answer that become a table: about a slice of very many channels there are more of them than
-fit into memory."""
+"""Rows of an answer that become a table at a time: all rows about a slice of very many channels
+would not fit into memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class PassUnit:
-    """A slice of a run, or blocks of it without their slice.
+    """A slice of a run, or blocks outside of slices.
 
     Attributes:
-        has_regimes: whether the slice is asked as a whole, too.
-        own_channels: whose rows count; empty for all.
+        has_regimes: whether questions about slices are put to it.
+        own_channels: channels whose rows count; empty for all.
     """
 
     time_slice: TimeSlice
@@ -67,9 +65,9 @@ class WorkRow:
     """What a unit read.
 
     Attributes:
-        events: of its own blocks.
-        index_bytes: headers and directories of blocks.
-        data_bytes: columns.
+        events: events in its own blocks.
+        index_bytes: bytes of headers and directories of blocks.
+        data_bytes: bytes of columns.
     """
 
     run: int
@@ -78,49 +76,15 @@ class WorkRow:
     data_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class InPass:
-    """A question put to blocks as they are read, and how its answers become a table.
-
-    Attributes:
-        merge: makes the rows of the table.
-        row: dataclass of the rows of the table.
-        combine: makes fewer answers of those of several units; None if `merge` does.
-    """
-
-    asked: Asked
-    merge: Merge
-    row: type
-    combine: Merge | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SliceTable:
-    """How the answers about slices become a table.
-
-    Attributes:
-        row: dataclass of the rows, before and after they are merged.
-        by: the column by which it is merged in parts.
-    """
-
-    merge: Merge
-    row: type
-    by: str = "channel"
-
-
-@dataclass(frozen=True, slots=True)
-class InTimeSlices:
-    """A question put to whole slices, whose answers are several tables."""
-
-    question: SliceQuestion
-    tables: Mapping[str, SliceTable]
+WORK = Question("work", WorkRow, by=None)
+"""Question that each unit answers about itself."""
 
 
 def pass_units(runs: Sequence[RecordedRun], split: int | None) -> list[PassUnit]:
-    """All blocks of all runs, each in one unit.
+    """Cut all blocks of all runs into units.
 
     Args:
-        split: slices of each run; None for as many as suit its size.
+        split: slices of each run; None for a number that suits its size.
     """
     units = []
     for run in runs:
@@ -143,7 +107,7 @@ def pass_units(runs: Sequence[RecordedRun], split: int | None) -> list[PassUnit]
 def _packed(
     run: RecordedRun, indexes: Mapping[TraceFile, FileIndex], places: Mapping[TraceFile, IntArray]
 ) -> list[TimeSlice]:
-    """Some blocks of files in units of about as many events, a unit for several short files."""
+    """Pack blocks into units of about the same number of events; short files share a unit."""
     counts = {file: indexes[file].blocks["count"][own] for file, own in places.items()}
     total = sum(int(each.sum()) for each in counts.values())
     most = min(max(total // UNITS_MIN, EVENTS_PER_TIME_SLICE_MIN), EVENTS_PER_TIME_SLICE)
@@ -169,10 +133,16 @@ def _end_stretch(tallies: Iterable[Tally]) -> None:
 
 
 def answers_of(
-    unit: PassUnit, asked: Mapping[str, Asked], in_time_slices: InTimeSlices
+    unit: PassUnit, questions: Mapping[str, Question], ask_slice: SliceAsk
 ) -> Iterator[tuple[str, pa.Table]]:
-    """The answers to all questions about a unit, and what was read for them, as tables with their
-    names; in several parts where there are many rows."""
+    """Answer all questions about a unit.
+
+    Args:
+        questions: by name.
+        ask_slice: answers the questions about slices among them.
+
+    Yields: tables of rows with their names, several of one name where there are many rows.
+    """
     time_slice = unit.time_slice
     window = (time_slice.measured_from_ns, time_slice.measured_to_ns)
     work = WorkUnit(
@@ -184,7 +154,9 @@ def answers_of(
         unit.counted_at,
         unit.until_ns,
     )
-    tallies = {name: each.begin(work) for name, each in asked.items()}
+    tallies = {
+        name: each.tally(work, each.ask) for name, each in questions.items() if each.ask is not None
+    }
     aside = begun_aside(time_slice) if unit.has_regimes else None
     events, counted = 0, BytesRead()
     for file in time_slice.files:
@@ -204,37 +176,34 @@ def answers_of(
                     aside.take(block, entry.first_ns, entry.last_ns)
         _end_stretch(tallies.values())
         counted.add(reader.counted)
-    for name in list(tallies):  # let go of one by one
+    for name in list(tallies):  # frees the memory of each in turn
         answers = tallies.pop(name).answers()
-        yield from _tables(((name, each) for each in answers), {name: asked[name].row})
+        yield from _tables(((name, each) for each in answers), [questions[name]])
     if aside is not None:
-        found = in_time_slices.question(time_slice, ended_aside(time_slice, aside, counted))
+        found = ask_slice(time_slice, ended_aside(time_slice, aside, counted))
         del aside
-        yield from _tables(found, {name: each.row for name, each in in_time_slices.tables.items()})
+        about_slices = [each for each in questions.values() if each.ask is None and each.by]
+        yield from _tables(found, about_slices)
     read = WorkRow(work.run, events, counted.index_bytes, counted.data_bytes)
-    yield from _tables([(WORK, columns_of(WorkRow, [read]))], {WORK: WorkRow})
+    yield from _tables([(WORK.name, columns_of(WorkRow, [read]))], [WORK])
 
 
 def _tables(
-    answers: Iterable[tuple[str, Columns]], kinds: Mapping[str, type]
+    answers: Iterable[tuple[str, Columns]], questions: Sequence[Question]
 ) -> Iterator[tuple[str, pa.Table]]:
-    """Answers as tables, as many rows at a time as fit into memory.
-
-    Args:
-        kinds: the dataclass of the rows of each table; there is one, with or without rows.
-    """
-    held: dict[str, list[Columns]] = {name: [] for name in kinds}
-    rows = dict.fromkeys(kinds, 0)
+    """Tables of answers, with ROWS_AT_ONCE rows each; at least one for each question."""
+    schemas = {each.name: schema_of(each.answer) for each in questions}
+    held: dict[str, list[Columns]] = {name: [] for name in schemas}
+    rows = dict.fromkeys(schemas, 0)
 
     def table_of_held(name: str) -> tuple[str, pa.Table]:
         own, held[name], rows[name] = held[name], [], 0
-        schema = schema_of(kinds[name])
-        return name, pa.Table.from_batches(record_batches(own, schema), schema)
+        return name, pa.Table.from_batches(record_batches(own, schemas[name]), schemas[name])
 
     for name, columns in answers:
         held[name].append(columns)
         rows[name] += len(columns["run"])
         if rows[name] >= ROWS_AT_ONCE:
             yield table_of_held(name)
-    for name in kinds:
+    for name in schemas:
         yield table_of_held(name)

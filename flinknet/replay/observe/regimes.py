@@ -1,7 +1,7 @@
-"""Regimes: where the time of a channel goes. Each instant belongs to one, so they sum to the whole.
+"""Regimes: how a channel spends its time. Each instant belongs to one regime.
 
-At any instant, the oldest record that has not been consumed yet is somewhere on its way; that
-place is the channel's regime. Without such a record the channel is idle.
+The regime of a channel at an instant is the place of its oldest record that has not been consumed
+yet. Without such a record the channel is idle.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from flinknet.arrays import IntArray
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, DataType
@@ -28,14 +26,14 @@ from flinknet.trace.event_block import EventColumns
 
 from ..spark.frames import Columns
 from .channel_events import Window
-from .sums import Sums, group_rows
+from .question import Question
 from .time_slices import TimeSlice
-from .windowed import window_width_ns
+from .traffic import window_width_ns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Regimes:
-    """The time of one channel, split; the intervals are disjoint."""
+    """Intervals of one channel by regime; they are disjoint."""
 
     waiting_for_flush: Intervals
     """In a buffer that is still open, or that waits for its producer's turn."""
@@ -59,23 +57,16 @@ _IS_BLOCKING_BY_TYPE = np.isin(np.arange(1 << 8), list(IS_BLOCKING_UPSTREAM))
 
 @dataclass(frozen=True, slots=True)
 class RegimeRow:
-    """Time of a channel in one regime within a window, whose `from_ns` counts from the start of
-    the measured part. Of more than 10,000 channels there are fewer and wider windows."""
+    """Time of a channel in each regime within a window, in ns; the regimes sum to its width.
+
+    `from_ns` counts from the start of the measured part. More than 10,000 channels have fewer and
+    wider windows.
+    """
 
     run: int
     channel: int
     from_ns: int
     width_ns: int
-    regime: str
-    ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class ChannelRegimes:
-    """Time of a channel in each regime, over all windows."""
-
-    run: int
-    channel: int
     waiting_for_flush: int
     waiting_for_credit: int
     blocked_by_alignment: int
@@ -85,29 +76,14 @@ class ChannelRegimes:
 
 
 WINDOWS_OF_ALL_CHANNELS = 600_000
-"""As many windows the channels of some files have together, of at most 60 for each: a window takes
-300 bytes in six regimes."""
+"""Most windows of all channels of a group of files together; a window takes 80 bytes."""
 
-_BY_WINDOW = Sums(("run", "channel", "from_ns", "regime"), ("width_ns", "ns"))
-
-
-def merge_regimes(parts: pa.Table) -> pa.Table:
-    """How long each channel was in each regime, window by window of the measured part.
-
-    Columns: run, channel, from_ns (of the window, counted from the start of the measured part),
-    width_ns, regime, ns. The regimes of a window sum to its width.
-    """
-    return _BY_WINDOW(parts).select(parts.column_names)
-
-
-def regimes_by_channel(windows: pa.Table) -> pa.Table:
-    """ChannelRegimes from rows of RegimeRow."""
-    (run, channel), place = group_rows(*(windows[name].to_numpy() for name in ("run", "channel")))
-    regime = pc.index_in(windows["regime"], pa.array(REGIMES)).to_numpy()
-    spent_ns = np.zeros((len(REGIMES), len(run)), np.int64)
-    np.add.at(spent_ns, (regime, place), windows["ns"].to_numpy())
-    columns = {"run": run, "channel": channel} | dict(zip(REGIMES, spent_ns, strict=True))
-    return pa.table(columns)
+REGIME_TIMES = Question(
+    "regimes",
+    RegimeRow,
+    keys=("run", "channel", "from_ns"),
+    sums=("width_ns", *REGIMES),
+)
 
 
 def regimes_of(
@@ -117,13 +93,13 @@ def regimes_of(
     window: Window,
     offered: Intervals = NOTHING,
 ) -> Regimes:
-    """Split the time of channels.
+    """Split the time of channels into regimes.
 
     Args:
-        buffers: of the channels, in the order of their sequence numbers.
-        starved: when the producer had something to send and no credit.
-        blocked: when a barrier kept the producer from sending.
-        offered: when the producer of a local channel had something ready for its consumer.
+        buffers: buffers of the channels, in the order of their sequence numbers.
+        starved: intervals in which the producer had data and no credit.
+        blocked: intervals in which a barrier kept the producer from sending.
+        offered: intervals in which a local channel had data ready for its consumer.
     """
     from_ns, to_ns = window.starts_ns(buffers.sent_ns), window.ends_ns(buffers.sent_ns)
     done_before_ns = np.maximum.accumulate(np.r_[window.from_ns, buffers.consumed_ns])[:-1]
@@ -149,30 +125,31 @@ def regimes_of(
 
 
 def starved_intervals(events: SortedEvents, window: Window) -> Intervals:
-    """When the producer of a channel had a backlog and no credit, as its messages tell."""
+    """Intervals in which the producer of a channel had a backlog and no credit, by its messages."""
     sent = _sent(events)
     is_starved = (sent["credit_after"] == 0) & (sent["backlog_buffers"] > 0)
     return _switched(events, is_starved, MessageKind.ADD_CREDIT, window)
 
 
 def offered_intervals(events: SortedEvents, window: Window) -> Intervals:
-    """When more was ready on a local channel, which knows no credit, behind what its consumer had
-    taken."""
+    """Intervals in which a local channel, which has no credit, had data ready that its consumer had
+    not taken."""
     sent = _sent(events)
     is_offered = (sent["credit_after"] < 0) & (sent["backlog_buffers"] > 0)
     return _switched(events, is_offered, None, window)
 
 
 def creditless_intervals(events: SortedEvents, window: Window) -> Intervals:
-    """When the producer of a channel had no credit, whether or not its messages tell of a
-    backlog."""
+    """Intervals in which the producer of a channel had no credit, with or without a backlog."""
     return _switched(events, _sent(events)["credit_after"] == 0, MessageKind.ADD_CREDIT, window)
 
 
 def blocked_intervals(events: SortedEvents, window: Window) -> Intervals:
-    """When a blocking event had left the producer of a channel and its consumer had not said to go
-    on. On a local channel no message says so: what leaves next shows it, and the end of recovery,
-    which has no alignment, blocks nothing.
+    """Intervals from a blocking event that left the producer of a channel until the consumer
+    resumed the channel.
+
+    A local channel has no message for that: the next buffer shows it. The end of recovery, which
+    has no alignment, blocks no local channel.
     """
     sent = _sent(events)
     is_barrier = _IS_BLOCKING_BY_TYPE[sent["data_type"]]
@@ -194,8 +171,8 @@ def _switched(
     ended_by: MessageKind | None,
     window: Window,
 ) -> Intervals:
-    """The time from those messages sent that switch something on until the next message is sent, or
-    one of another kind received, or the window ends."""
+    """Intervals from sent messages that switch a state on until the next message is sent, or one of
+    the kind `ended_by` is received, or the window ends."""
     if not is_on.any():
         return NOTHING
     columns = ("at_ns", "place")
@@ -213,10 +190,10 @@ def _switched(
 
 
 def regimes_in(events: SortedEvents, window: Window) -> Regimes:
-    """The time of channels within a slice.
+    """Split the time of channels within a slice.
 
     Args:
-        events: of the channels, on the axis of the window.
+        events: events of the channels, on the axis of the window.
     """
     return regimes_of(
         paired_buffers(events),
@@ -228,7 +205,7 @@ def regimes_in(events: SortedEvents, window: Window) -> Regimes:
 
 
 def _width_ns(unit: TimeSlice) -> int:
-    """The width of its windows: the usual one, or a multiple where it has very many channels."""
+    """Width of the windows of a slice: the usual one, or a multiple with very many channels."""
     measured_ns = unit.measured_to_ns - unit.measured_from_ns
     width_ns = window_width_ns(measured_ns)
     most = max(WINDOWS_OF_ALL_CHANNELS // max(len(unit.channels), 1), 1)
@@ -236,7 +213,7 @@ def _width_ns(unit: TimeSlice) -> int:
 
 
 def regime_rows(unit: TimeSlice, channels: IntArray, regimes: Regimes, window: Window) -> Columns:
-    """Rows of RegimeRow for some channels of a slice."""
+    """Columns of RegimeRow for some channels of a slice."""
     width_ns = _width_ns(unit)
     first = (unit.from_ns - unit.measured_from_ns) // width_ns
     starts_ns = np.arange(unit.measured_from_ns + first * width_ns, unit.to_ns, width_ns)
@@ -250,10 +227,9 @@ def regime_rows(unit: TimeSlice, channels: IntArray, regimes: Regimes, window: W
     spent["idle"] = widths_ns - np.sum(list(spent.values()), axis=0)
     count, times = len(starts_ns), len(channels)
     return {
-        "run": np.full(len(spent) * times * count, unit.run),
-        "channel": np.tile(np.repeat(channels, count), len(spent)),
-        "from_ns": np.tile(starts_ns - unit.measured_from_ns, len(spent) * times),
-        "width_ns": np.tile(widths_ns, len(spent) * times),
-        "regime": np.repeat(np.array(list(spent), object), times * count),
-        "ns": np.concatenate([each.ravel() for each in spent.values()]),
+        "run": np.full(times * count, unit.run),
+        "channel": np.repeat(channels, count),
+        "from_ns": np.tile(starts_ns - unit.measured_from_ns, times),
+        "width_ns": np.tile(widths_ns, times),
+        **{name: each.ravel() for name, each in spent.items()},
     }

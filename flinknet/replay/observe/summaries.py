@@ -1,5 +1,5 @@
-"""What was observed in a run, as the parts of its answer: messages by kind, channels, windows of
-time, shares of regimes, the distribution of the latency."""
+"""Observations of a run as the parts of its answer: messages by kind, channels, windows of time,
+shares of regimes, the distribution of the latency."""
 
 from __future__ import annotations
 
@@ -24,18 +24,17 @@ from flinknet.results import (
 from flinknet.trace.job_names import channel_names
 
 from .measured import backlog_summary, channels_of
-from .messages import MessagesRow
 from .observed_run import ObservedRows, ObservedRun
+from .question import sum_by_group
 from .regimes import REGIMES
-from .sums import sum_by_group
-from .windowed import WINDOWS_MAX, BacklogWindow, ThroughputWindow, window_width_ns
+from .traffic import WINDOWS_MAX, BacklogWindow, MessagesRow, ThroughputWindow, window_width_ns
 
 _BETWEEN = frozenset({TracePoint.SENT, TracePoint.RECEIVED})
-"""Where a message stands that was recorded once, between processes: what leaves producers, what
-gets to them."""
+"""Points of messages recorded between processes: those that leave producers and those that reach
+them."""
 
 RANGES_PER_OCTAVE = 8
-"""Ranges of the latency's distribution in each power of two; equally wide on a logarithmic axis."""
+"""Ranges of the latency distribution in each power of two, equally wide on a logarithmic axis."""
 
 PERCENTILES = (
     *(0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.925, 0.95),
@@ -46,8 +45,8 @@ _Window = TypeVar("_Window", BacklogWindow, ThroughputWindow)
 
 
 def message_counts(observed: ObservedRun) -> tuple[MessageCount, ...]:
-    """Messages by kind; buffers and events by data type. A message counts where it was sent, or
-    where it was recorded between processes."""
+    """Messages by kind, buffers and events by data type, counted where they were sent or, between
+    processes, recorded."""
     messages: Counter[str] = Counter()
     payload_bytes: Counter[str] = Counter()
     for row in _counted(observed, observed.rows.messages):
@@ -60,26 +59,27 @@ def message_counts(observed: ObservedRun) -> tuple[MessageCount, ...]:
 
 
 def replayed_channels(observed: ObservedRun) -> tuple[ReplayedChannel, ...]:
-    """Each channel that carried something, and is one to tell of."""
+    """The shown channels that carried something."""
     rows, duration_ns = observed.rows, observed.measured.duration_ns
     channels, manifest = channels_of(observed), observed.run.manifest
-    told = np.array([each.channel for each in channels], np.int64)
+    shown = np.array([each.channel for each in channels], np.int64)
     known = {each.channel for each in channels}
     own = tuple(info for info in manifest.channels if info.index in known)
     names = channel_names(replace(manifest, channels=own))
     starved = {}
     if observed.run.is_credit_known:
-        starved = {row.channel: row.starved_ns for row in rows.credit_starved.among(told)}
+        starved = {row.channel: row.ns for row in rows.credit_starved.among(shown)}
     messages: dict[int, Counter[str]] = {}
     for row in _counted(observed, rows.messages_by_channel):
         kind = kind_name(row.kind, row.data_type)
         messages.setdefault(row.channel, Counter())[kind] += row.messages
     spent = {
         row.channel: {name: getattr(row, name) for name in REGIMES}
-        for row in rows.regimes.among(told)
+        for row in rows.regimes.among(shown)
     }
     if observed.run.counted_at == TracePoint.SENT:
-        passed = {row.channel: row.records for row in rows.throughput_by_channel.among(told)}
+        own_rows = rows.throughput_by_channel.among(shown)
+        passed = dict(zip(own_rows["channel"].tolist(), own_rows["records"].tolist(), strict=True))
         has_records = observed.measured.records > 0
         channels = [
             replace(
@@ -104,11 +104,10 @@ def replayed_channels(observed: ObservedRun) -> tuple[ReplayedChannel, ...]:
 
 
 def over_time(observed: ObservedRun) -> tuple[WindowMeasured, ...]:
-    """Throughput and backlog of every window until the last record of the measured part was
-    consumed. The last one may be shorter; if less than half were left, it is longer.
+    """Throughput and backlog of each window until the last record of the measured part is consumed.
 
-    The windows of the rows are as wide as suits the measured part; where many come behind it,
-    several make one.
+    The last window may be shorter; if less than half were left, it is longer. Where the drain is
+    long, several windows of the rows make one.
     """
     rows, duration_ns = observed.rows, observed.measured.duration_ns
     narrow_ns = window_width_ns(observed.run.duration_ns)
@@ -131,8 +130,7 @@ def over_time(observed: ObservedRun) -> tuple[WindowMeasured, ...]:
 
 
 def regime_shares(rows: ObservedRows) -> dict[str, float] | None:
-    """Share of each regime in the time of all channels; None where it is unknown, as between
-    processes."""
+    """Share of each regime in the time of all channels; None if unknown, as between processes."""
     return _shares(spent_ns(rows))
 
 
@@ -142,13 +140,15 @@ def spent_ns(rows: ObservedRows) -> dict[str, int]:
 
 
 def latency_distribution(rows: ObservedRows) -> LatencyDistribution:
-    """Of all records; empty without any."""
-    found = [row.histogram for row in rows.histograms]
-    return distribution(LogLinearHistogram.from_bytes(found[0]) if found else LogLinearHistogram())
+    """Latency distribution of all records; empty without any."""
+    total = rows.total_latency
+    return distribution(
+        LogLinearHistogram.from_bytes(total.histogram) if total else LogLinearHistogram()
+    )
 
 
 def distribution(histogram: LogLinearHistogram) -> LatencyDistribution:
-    """Ranges that hold something, and the percentiles that enough samples support."""
+    """Non-empty ranges, and the percentiles that enough samples support."""
     bounds = np.array(
         [bucket_bounds_ns(index) for index in np.flatnonzero(histogram.counts).tolist()]
     )
@@ -170,7 +170,7 @@ def distribution(histogram: LogLinearHistogram) -> LatencyDistribution:
 
 
 def kind_name(kind: int, data_type: int) -> str:
-    """Name of a message's kind; for a BufferResponse, of what it carries."""
+    """Name of the kind of a message; of a BufferResponse, the name of its data type."""
     try:
         if kind == MessageKind.BUFFER_RESPONSE:
             return DataType(data_type).name

@@ -1,5 +1,5 @@
-"""What the tasks at the ends of an edge did with their time: how long a producer's writer waited
-for buffers and which of its channels could not go on meanwhile, and how long a consumer had
+"""How the tasks at the ends of an edge spend their time: how long the writer of a producer waited
+for buffers and which of its channels could not continue meanwhile, and how long a consumer had
 something to work on.
 """
 
@@ -20,26 +20,22 @@ from flinknet.trace.buffers import SortedEvents, data_at_all
 
 from ..spark.frames import Columns, columns_of
 from .channel_events import ChannelEvents, Window
+from .question import EVERY, Question
 from .regimes import (
+    REGIME_TIMES,
     blocked_intervals,
     creditless_intervals,
     offered_intervals,
     regime_rows,
     regimes_in,
 )
-from .sums import Sums
 from .time_slices import TimeSlice
 
-REGIMES_TABLE, TASK_TIMES = "regimes", "task_times"
-
-EVERY = -1
-"""Stands for the other end of all channels of a task."""
-
 WORKING = "working"
-"""Of a consumer: something lay in front of it, or was being processed."""
+"""Time in which a consumer had buffers in its queue or was processing one."""
 
 WAITS = "waits"
-"""Of a producer: its writer waited for a buffer."""
+"""Time in which the writer of a producer waited for a buffer."""
 
 AT_CONSUMER, AT_BARRIER, ON_THE_WAY, FOR_CREDIT = (
     "waits at consumer",
@@ -47,27 +43,28 @@ AT_CONSUMER, AT_BARRIER, ON_THE_WAY, FOR_CREDIT = (
     "waits on the way",
     "waits for credit",
 )
-"""Of a channel, while the writer of its producer waited and it could take nothing: its consumer was
-working; else a barrier blocked it; else data was on its way; else the receiver had nothing of it,
-and its credit was not back."""
+"""Time in which the writer of a producer waited and a channel could take nothing, by the first
+cause that applies: its consumer was working; a barrier blocked the channel; data was on the way;
+the receiver held no data, and the credit was not back."""
 
 FOR_POOL = "waits for pool"
-"""Of a producer: its writer waited although every channel could have gone on."""
+"""Time in which the writer of a producer waited although every channel could have continued."""
 
 TRANSITS, LATE_TRANSITS = "transits", "late transits"
-"""Of a channel: data buffers that went from TaskManager to TaskManager, and those that took longer
-than LATE_NS: numbers, not times."""
+"""Number of data buffers that a channel carried between TaskManagers, and of those that took longer
+than LATE_NS."""
 
 LATE_NS = 2_000_000
-"""A buffer that is longer on its way than this was held up there: between idle processes of one
-host it takes 0.1 ms."""
+"""Longest time of a buffer on an undisturbed way: between idle processes of one host it takes
+0.1 ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskTimeRow:
-    """Time of a channel, or of one end of all channels of a task (the other end is EVERY).
+    """Time of a channel, or of a task over all its channels (the other end is EVERY).
 
     Attributes:
+        what: one of the names above.
         amount: ns; for transits a number.
     """
 
@@ -78,22 +75,28 @@ class TaskTimeRow:
     amount: int
 
 
-MERGE_TASK_TIMES = Sums(("run", "producer", "consumer", "what"), ("amount",))
+TASK_TIMES = Question(
+    "task_times",
+    TaskTimeRow,
+    keys=("run", "producer", "consumer", "what"),
+    sums=("amount",),
+    by="producer",
+)
 
 
 def known_task_times(rows: pa.Table) -> pa.Table:
-    """The rows that say something."""
+    """The rows with an amount."""
     return rows.filter(pc.greater(rows["amount"], 0))
 
 
 def observe_slice(unit: TimeSlice, events: ChannelEvents) -> Iterator[tuple[str, Columns]]:
-    """Rows of RegimeRow and of TaskTimeRow of a slice, each with the name of their table."""
+    """Columns of RegimeRow and of TaskTimeRow of a slice, each with the name of their table."""
     consumers = np.array(unit.consumers, np.int64)
     in_queue: dict[int, list[Intervals]] = {consumer: [] for consumer in unit.consumers}
     for places, own, window in events.laid_out(unit.from_ns, unit.to_ns):
         regimes = regimes_in(own, window)
-        yield REGIMES_TABLE, regime_rows(unit, events.channels[places], regimes, window)
-        yield TASK_TIMES, _transits(unit, places, own, window)
+        yield REGIME_TIMES.name, regime_rows(unit, events.channels[places], regimes, window)
+        yield TASK_TIMES.name, _transits(unit, places, own, window)
         queued = _by_channel(unit, regimes.in_receiver_queue, window)
         for consumer, found in zip(consumers[places].tolist(), queued, strict=True):
             in_queue[consumer].append(found)
@@ -103,11 +106,11 @@ def observe_slice(unit: TimeSlice, events: ChannelEvents) -> Iterator[tuple[str,
         for consumer, busy in working.items()
     ]
     rows += _waiting_rows(unit, events, working)
-    yield TASK_TIMES, columns_of(TaskTimeRow, rows)
+    yield TASK_TIMES.name, columns_of(TaskTimeRow, rows)
 
 
 def _by_channel(unit: TimeSlice, found: Intervals, window: Window) -> list[Intervals]:
-    """Intervals on an axis as those of each channel, in its own time."""
+    """Intervals of each channel, in its own time, from intervals on an axis."""
     edges = np.searchsorted(found.starts_ns, window.on_axis(np.array([window.from_ns])).ravel())
     bounds = pairwise([*edges.tolist(), len(found.starts_ns)])
     shift_ns: IntArray | int = unit.from_ns - window.from_ns
@@ -118,7 +121,7 @@ def _by_channel(unit: TimeSlice, found: Intervals, window: Window) -> list[Inter
 
 
 def _laid(unit: TimeSlice, found: Sequence[Intervals], window: Window) -> Intervals:
-    """The reverse: intervals of each channel, within the slice, on their axis."""
+    """Lay the intervals of each channel, within the slice, on their axis."""
     shifts_ns = window.on_axis(np.array([window.from_ns - unit.from_ns])).ravel().tolist()
     pairs = list(zip(found, shifts_ns, strict=True))
     return Intervals(
@@ -130,7 +133,7 @@ def _laid(unit: TimeSlice, found: Sequence[Intervals], window: Window) -> Interv
 def _waiting_rows(
     unit: TimeSlice, events: ChannelEvents, working: Mapping[int, Intervals]
 ) -> list[TaskTimeRow]:
-    """What producers waited for; `working`: when each consumer was."""
+    """Waiting times of producers by cause; `working` has the intervals of each consumer."""
     by_producer: dict[int, list[int]] = {}
     for place, producer in enumerate(unit.producers):
         by_producer.setdefault(producer, []).append(place)
@@ -175,7 +178,7 @@ def _waiting_rows(
 def _causes(
     held: Intervals, working: Intervals, blocked: Intervals, in_socket: Intervals, window: Window
 ) -> dict[str, IntArray]:
-    """Why channels could take nothing, as the time of each that went to each cause."""
+    """Time of each channel in which it could take nothing, by cause."""
     rest = held.without(working)
     found = {AT_CONSUMER: held.both(working), AT_BARRIER: rest.both(blocked)}
     rest = rest.without(blocked)
@@ -188,8 +191,8 @@ def _causes(
 
 
 def _stopped(events: SortedEvents, blocked: Intervals, window: Window) -> Intervals:
-    """When channels could take nothing: no credit, a barrier, or, on a local one, a consumer that
-    had not taken what was ready."""
+    """Intervals in which channels could take nothing: no credit, a barrier, or, on a local one,
+    data ready that its consumer had not taken."""
     stops = (
         creditless_intervals(events, window),
         blocked,
@@ -200,7 +203,8 @@ def _stopped(events: SortedEvents, blocked: Intervals, window: Window) -> Interv
 
 
 def _waits(unit: TimeSlice, events: ChannelEvents, places: Sequence[int]) -> Intervals:
-    """When the writer of the channels at some places waited. It notes that on one of them."""
+    """Intervals in which the writer of the channels at some places waited; it notes them on one of
+    these channels."""
     points = (TracePoint.WRITER_WAITS, TracePoint.WRITER_RESUMES)
     parts: tuple[list[IntArray], list[IntArray]] = ([], [])
     for point, found in zip(points, parts, strict=True):
@@ -222,8 +226,7 @@ def _waits(unit: TimeSlice, events: ChannelEvents, places: Sequence[int]) -> Int
 
 
 def _transits(unit: TimeSlice, places: range, events: SortedEvents, window: Window) -> Columns:
-    """Of some channels, the buffers that were received within a slice, and the late ones of
-    them."""
+    """Columns of TaskTimeRow: buffers that channels received within a slice, and late ones."""
     columns = ("at_ns", "sequence_number", "channel")
     points = (TracePoint.SENT, TracePoint.RECEIVED)
     sent, received = data_at_all(events, points, (columns[:2], columns))

@@ -1,8 +1,8 @@
-"""How the answers of units become tables: a tree of merges, by run and by bucket of channels.
+"""Merges the answers of units in a tree, by run and by bucket of channels.
 
-A task merges what its own units found, bucket by bucket, before anything travels; a task for each
-bucket makes the rows of its channels, and what the summaries of a run need of them; the driver
-adds up the summaries. Nothing is made of all channels in one place but what the driver is to show.
+A task merges the answers of its own units, bucket by bucket, before anything travels; a task for
+each bucket makes the rows of its channels, and those that the summary of a run needs; the driver
+merges the summaries. Nothing is computed for all channels in one place but the summaries.
 """
 
 from __future__ import annotations
@@ -19,25 +19,26 @@ import pyarrow as pa
 from flinknet.arrays import IntArray
 
 from ..spark.checkpoint import Checkpoint
-from ..spark.frames import Columns, Merge, columns_of, map_partitions, mapped, rows_of, schema_of
+from ..spark.frames import Columns, columns_of, map_partitions, mapped, rows_of, schema_of
 from ..spark.worker import return_free_memory
-from .one_pass import WORK, InPass, InTimeSlices, PassUnit, WorkRow, answers_of
+from .one_pass import PassUnit, SliceAsk, answers_of
+from .question import Question, Summary
 from .time_slices import SharedChannels
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 CHANNELS_PER_BUCKET = 1024
-"""Latency of one channel takes 45 KB while it is merged."""
+"""Channels of a bucket: while it is merged, the latency of one takes 45 KB."""
 
 BUCKETS_MAX = 1_000
-"""Tasks that merge buckets, at most."""
+"""Most tasks that merge buckets."""
 
 HELD_BYTES_MAX = 128 << 20
-"""Of answers that a task keeps to merge them with those of its next units."""
+"""Bytes of answers that a task keeps to merge them with those of its next units."""
 
 PART_BYTES_MAX = 4 << 20
-"""Of a part of a table: the JVM has rows of several tasks in its heap, each more than once."""
+"""Bytes of a part of a table: the JVM holds rows of several tasks, each more than once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,78 +52,31 @@ class NamedTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
-    """A table that is made of another one, bucket by bucket, and then of all buckets.
-
-    Attributes:
-        source: name of the other one.
-        of_bucket: makes the rows of a bucket.
-        of_all: makes the rows of all buckets from them; None if `of_bucket` does.
-    """
-
-    source: str
-    of_bucket: Merge
-    of_all: Merge | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Tree:
-    """What is asked, and how it is merged.
+    """Questions, and how their answers are merged.
 
     Attributes:
-        asked: names what the answers depend on besides the units, for the checkpoint.
+        questions: by name.
+        ask_slice: answers the questions about slices.
+        summaries: by the name of their table.
+        asked: names for the checkpoint on what the answers depend besides the units.
         checkpoint: where the answers of units are kept; None: nowhere.
     """
 
-    questions: Mapping[str, InPass]
-    in_time_slices: InTimeSlices
+    questions: Mapping[str, Question]
+    ask_slice: SliceAsk
     summaries: Mapping[str, Summary]
     asked: str = ""
     checkpoint: Checkpoint | None = None
-
-    def by(self, name: str) -> str | None:
-        """The column of a table by which it is merged in parts; None if there is none."""
-        if name == WORK:
-            return None
-        tables = self.in_time_slices.tables
-        return tables[name].by if name in tables else "channel"
-
-    def combine(self, name: str, parts: Sequence[pa.Table]) -> pa.Table:
-        """Fewer answers from those of several units."""
-        whole = pa.concat_tables(parts)
-        if name == WORK:
-            return whole
-        in_slice = self.in_time_slices.tables.get(name)
-        if in_slice is not None:
-            return in_slice.merge(whole) if len(parts) > 1 else whole
-        question = self.questions[name]
-        if question.combine is not None and len(parts) == 1:
-            return whole  # a unit gives few answers to such a question
-        return (question.combine or question.merge)(whole)
-
-    def merge(self, name: str, parts: Sequence[pa.Table]) -> pa.Table:
-        """The rows of a table."""
-        whole = pa.concat_tables(parts)
-        if name in self.in_time_slices.tables:
-            return self.in_time_slices.tables[name].merge(whole)
-        return self.questions[name].merge(whole) if name in self.questions else whole
-
-    def row(self, name: str) -> type:
-        """The dataclass of the rows of a table."""
-        if name == WORK:
-            return WorkRow
-        tables = self.in_time_slices.tables
-        return tables[name].row if name in tables else self.questions[name].row
 
 
 def tables_of(
     spark: SparkSession, units: Sequence[PassUnit], tree: Tree, buckets: int
 ) -> DataFrame:
-    """The tables of all questions and summaries in parts, a row for each; kept by Spark once
-    computed.
+    """Compute the tables of all questions and summaries with Spark, which keeps them.
 
     Args:
-        buckets: of channels in all runs, about.
+        buckets: approximate number of buckets of channels in all runs.
 
     Returns: rows of NamedTable.
     """
@@ -140,22 +94,22 @@ def tables_of(
 
 
 def tables_here(units: Sequence[PassUnit], tree: Tree) -> list[NamedTable]:
-    """The rows of `tables_of`, computed in this process: for runs that are not worth a session."""
+    """As `tables_of`, in this process: for runs that are not worth a session."""
     return list(_buckets(_parts_of(units, tree), tree))
 
 
-def summary_of(name: str, summary: Summary, parts: Iterable[NamedTable]) -> pa.Table | None:
-    """A summary of all buckets, from the rows of `tables_of` that have its name; None without
-    any."""
+def summary_rows(tree: Tree, name: str, parts: Iterable[NamedTable]) -> pa.Table:
+    """The rows of a summary, from the parts of `tables_of` that have its name."""
+    summary = tree.summaries[name]
+    question = tree.questions[summary.question]
     own = sorted((each for each in parts if each.name == name), key=lambda e: (e.run, e.bucket))
     if not own:
-        return None
-    whole = pa.concat_tables(rows_in(each.rows) for each in own)
-    return (summary.of_all or summary.of_bucket)(whole)
+        return summary.of_bucket(question, schema_of(question.row).empty_table())
+    return summary.of_run(question, [rows_in(each.rows) for each in own])
 
 
 def named_table(tables: DataFrame, name: str, row: type) -> DataFrame:
-    """One of the tables of `tables_of`."""
+    """One of the tables of `tables_of`, as rows of its dataclass."""
     return mapped(tables.where(tables["name"] == name), partial(_unpacked, row=row), row)
 
 
@@ -199,7 +153,7 @@ def _filled(
 
 
 class _Held:
-    """Answers in parts, each of a table of a run and a bucket, and fewer when they are combined."""
+    """Parts of tables by run and bucket, which can be combined."""
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
@@ -207,25 +161,25 @@ class _Held:
         self.bytes = 0
 
     def add(self, name: str, run: int, bucket: int, part: pa.Table) -> None:
-        """One more part."""
+        """Add a part."""
         self._tables.setdefault((run, bucket, name), []).append(part)
         self.bytes += part.nbytes
 
     def combine(self) -> None:
-        """Make one of those of the same table, run and bucket; what was combined before stays."""
+        """Combine the parts of the same table, run and bucket."""
         for (_, _, name), parts in self._tables.items():
             if len(parts) > 1:
-                parts[:] = [self._tree.combine(name, parts)]
+                parts[:] = [self._tree.questions[name].combined(parts)]
         self.bytes = sum(part.nbytes for parts in self._tables.values() for part in parts)
 
     def taken(self) -> Iterator[tuple[int, int, str, list[pa.Table]]]:
-        """The parts by run, bucket and name, each let go of when it is taken."""
+        """Yield the parts by run, bucket and name; each is freed when the next is taken."""
         for run, bucket, name in sorted(self._tables):
             yield run, bucket, name, self._tables.pop((run, bucket, name))
 
 
 def _parts_of(units: Iterable[PassUnit], tree: Tree) -> Iterator[NamedTable]:
-    """What units found, merged as far as it fits."""
+    """Answers of units, combined as far as they fit into memory."""
     held = _Held(tree)
     for found in chain.from_iterable(_found(unit, tree) for unit in units):
         held.add(*found)
@@ -238,7 +192,7 @@ def _parts_of(units: Iterable[PassUnit], tree: Tree) -> Iterator[NamedTable]:
 
 
 def _found(unit: PassUnit, tree: Tree) -> Iterable[tuple[str, int, int, pa.Table]]:
-    """What a unit found: parts of tables, each with name, run and bucket."""
+    """Answers of a unit: parts of tables, each with name, run and bucket."""
     if tree.checkpoint is None:
         return _parts_in(unit, tree)
     rows = tree.checkpoint.rows(
@@ -248,20 +202,20 @@ def _found(unit: PassUnit, tree: Tree) -> Iterable[tuple[str, int, int, pa.Table
 
 
 def _parts_in(unit: PassUnit, tree: Tree) -> Iterator[tuple[str, int, int, pa.Table]]:
-    asked = {name: each.asked for name, each in tree.questions.items()}
-    for name, found in answers_of(unit, asked, tree.in_time_slices):
-        whole = tree.combine(name, [found])
-        for bucket, part in _in_buckets(whole, tree.by(name)):
+    for name, found in answers_of(unit, tree.questions, tree.ask_slice):
+        question = tree.questions[name]
+        for bucket, part in _in_buckets(question.combined([found]), question.by):
             yield name, unit.time_slice.run, bucket, part
 
 
 def _packed(held: _Held, tree: Tree) -> Iterator[NamedTable]:
     for run, bucket, name, parts in held.taken():
-        yield from _named(name, run, bucket, tree.combine(name, parts) if parts[1:] else parts[0])
+        whole = tree.questions[name].combined(parts) if parts[1:] else parts[0]
+        yield from _named(name, run, bucket, whole)
 
 
 def _named(name: str, run: int, bucket: int, table: pa.Table) -> Iterator[NamedTable]:
-    """A table in parts; rows of a channel that stand together are not parted."""
+    """Cut a table into parts, between the rows of different channels."""
     edges = [0, len(table)]
     count = -(-table.nbytes // PART_BYTES_MAX)
     if count > 1:
@@ -284,7 +238,7 @@ def as_named(name: str, run: int, bucket: int, table: pa.Table) -> NamedTable:
 
 
 def _in_buckets(table: pa.Table, by: str | None) -> Iterator[tuple[int, pa.Table]]:
-    """A table of one run, cut by buckets; one with no rows has no bucket."""
+    """Cut a table of one run by buckets; one without rows has no bucket."""
     if by is None or not len(table):
         if len(table):
             yield bucket_of(-1), table
@@ -310,7 +264,7 @@ def _merged(batches: Iterator[pa.RecordBatch], *, tree: Tree) -> Iterator[pa.Rec
 
 
 def _buckets(parts: Iterable[NamedTable], tree: Tree) -> Iterator[NamedTable]:
-    """The tables of each bucket, and what summaries need of them."""
+    """The tables of each bucket, and their rows for the summaries."""
     held, most = _Held(tree), HELD_BYTES_MAX // 2
     for part in parts:
         held.add(part.name, part.run, part.bucket, rows_in(part.rows))
@@ -318,8 +272,9 @@ def _buckets(parts: Iterable[NamedTable], tree: Tree) -> Iterator[NamedTable]:
             held.combine()
             most = max(most, 2 * held.bytes)
     for run, bucket, name, own in held.taken():
-        table = tree.merge(name, own)
+        question = tree.questions[name]
+        table = question.merged(own)
         yield from _named(name, run, bucket, table)
         for other, summary in tree.summaries.items():
-            if summary.source == name:
-                yield from _named(other, run, bucket, summary.of_bucket(table))
+            if summary.question == name:
+                yield from _named(other, run, bucket, summary.of_bucket(question, table))

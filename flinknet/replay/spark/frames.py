@@ -97,14 +97,10 @@ def spark_schema_of(kind: type) -> StructType:
 
 
 def rows_of(kind: type[Row], table: pa.Table | pa.RecordBatch) -> list[Row]:
-    """The rows of a table as dataclasses; it may have more columns than they have fields."""
-    names = schema_of(kind).names
-    nested = _nested(kind)
-    rows = table.select(names).to_pylist()
-    for name, inner in nested.items():
-        for row in rows:
-            row[name] = _read(inner, row[name])
-    return [kind(**row) for row in rows]
+    """The rows of a table as dataclasses. Other columns are ignored; fields without a column have
+    their defaults."""
+    names = [name for name in schema_of(kind).names if name in table.schema.names]
+    return [_read(kind, row) for row in table.select(names).to_pylist()]
 
 
 @cache
@@ -186,7 +182,17 @@ def _plain(value: Any) -> Any:
 def collected(kind: type[Row], frame: DataFrame) -> list[Row]:
     """The rows of a small table, brought to the driver."""
     names = schema_of(kind).names
-    return [kind(**{name: row[name] for name in names}) for row in frame.collect()]
+    is_nested = bool(_nested(kind))
+    rows = (row.asDict(recursive=is_nested) for row in frame.collect())
+    return [_read(kind, {name: row[name] for name in names}) for row in rows]
+
+
+def flattened(table: DataFrame) -> DataFrame:
+    """A table with the fields of nested dataclasses as columns of their own names."""
+    from pyspark.sql.types import StructType
+
+    kinds = [(each.name, isinstance(each.dataType, StructType)) for each in table.schema]
+    return table.select(*(f"{name}.*" if is_nested else name for name, is_nested in kinds))
 
 
 def map_units(

@@ -13,9 +13,13 @@ from flinknet.graph import StreamExecutionEnvironment, StreamGraph
 from flinknet.histogram import LogLinearHistogram
 from flinknet.predict.grid import Grid
 from flinknet.replay.candidates import grids_for
-from flinknet.replay.observe.checkpoints import BarrierRow, checkpoints_of, interval_ns_of
+from flinknet.replay.observe.checkpoints import (
+    BarrierRow,
+    checkpoints_of,
+    interval_ns_of,
+    since_trigger,
+)
 from flinknet.replay.observe.observed import observe_here
-from flinknet.replay.observe.reported_checkpoints import since_trigger
 from flinknet.replay.read import AskedPart, open_runs
 from flinknet.results import CheckpointSummary
 from flinknet.simulator.cluster import Cluster

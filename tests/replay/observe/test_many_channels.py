@@ -37,7 +37,7 @@ def test_answers_are_about_the_channels_that_tell_most_and_verdicts_rest_on_all(
     run = open_recorded_run(make_run(tmp_path / "run", buffers=150, channels=CHANNELS), 0)
     tables = observe(spark, [run])
     (whole,) = collect(tables, [run])
-    monkeypatch.setattr(observed, "CHANNELS_TOLD_MAX", 3)
+    monkeypatch.setattr(observed, "DETAILED_CHANNELS_MAX", 3)
     (some,) = collect(tables, [run], [WANTED])
 
     assert some.measured == whole.measured
@@ -46,8 +46,8 @@ def test_answers_are_about_the_channels_that_tell_most_and_verdicts_rest_on_all(
     assert over_time(some) == over_time(whole)
 
     every, told = replayed_channels(whole), replayed_channels(some)
-    assert (len(every), whole.rows.channels_untold) == (CHANNELS, 0)
-    assert (len(told), some.rows.channels_untold) == (3, CHANNELS - 3)
+    assert (len(every), whole.rows.channels_omitted) == (CHANNELS, 0)
+    assert (len(told), some.rows.channels_omitted) == (3, CHANNELS - 3)
     others = [each for each in sorted(every, key=tells_most) if each.channel != WANTED]
     expected = {WANTED, others[0].channel, others[1].channel}
     assert [each for each in every if each.channel in expected] == list(told)

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from flinknet.core.probe import MessageKind, TracePoint
-from flinknet.replay.observe.latency import latency_percentiles, spread_records
-from flinknet.replay.observe.messages import MESSAGES
+from flinknet.replay.observe.latency import LatencyRow, spread_records, total_latency
 from flinknet.replay.observe.observed import ObservedTables, observe
-from flinknet.replay.observe.sums import group_rows
-from flinknet.replay.observe.windowed import WINDOWS_MAX, window_width_ns
+from flinknet.replay.observe.question import ask, group_rows
+from flinknet.replay.observe.traffic import MESSAGES, WINDOWS_MAX, window_width_ns
 from flinknet.replay.read import open_recorded_run
-from flinknet.replay.spark.units import WorkUnit, ask, work_units
+from flinknet.replay.spark.frames import collected
+from flinknet.replay.spark.units import work_units
 from flinknet.trace import TraceReader
 
 MS = 1_000_000
@@ -31,12 +31,6 @@ pytestmark = pytest.mark.spark
 @pytest.fixture
 def tables(spark: Any, sawtooth_run: Path) -> ObservedTables:
     return observe(spark, [open_recorded_run(sawtooth_run, 0)])
-
-
-@pytest.fixture
-def units(sawtooth_run: Path) -> list[WorkUnit]:
-    runs = [open_recorded_run(sawtooth_run, 0)]
-    return work_units(runs)
 
 
 def test_each_work_unit_is_a_partition_and_together_they_hold_every_block_once(
@@ -96,10 +90,10 @@ def test_starved_time_runs_from_the_last_credit_to_the_next_across_blocks(
     }
 
 
-def test_latencies_are_those_of_evenly_spread_records(spark: Any, units: list[WorkUnit]) -> None:
+def test_latencies_are_those_of_evenly_spread_records(tables: ObservedTables) -> None:
     step_ns = PERIOD_NS // RECORDS_PER_BUFFER
     exact = [PERIOD_NS - i * step_ns + LAG_NS for i in range(RECORDS_PER_BUFFER)]
-    rows = {row.channel: row for row in latency_percentiles(spark, units).collect()}
+    rows = {row.channel: row for row in tables.latency.collect()}
     assert rows[-1]["count"] == 2 * BUFFERS * RECORDS_PER_BUFFER
     for channel in (0, 1):
         row = rows[channel]
@@ -118,9 +112,8 @@ def test_only_records_of_the_measured_window_count_whenever_they_arrive(
     start_ns = 1_000_000 * MS
     window_ns = (start_ns + 105 * MS, start_ns + 205 * MS)
     run = open_recorded_run(make_run(tmp_path / "run", window_ns=window_ns), 0)
-    units = work_units([run])
-    row = latency_percentiles(spark, units).collect()[0]
-    assert row["count"] == 2 * 10 * RECORDS_PER_BUFFER
+    (row,) = collected(LatencyRow, total_latency(spark, work_units([run])))
+    assert row.latency_ns.count == 2 * 10 * RECORDS_PER_BUFFER
     # The buffer that holds the last of them leaves at 210 ms.
     assert row.consumed_to_ns == start_ns + 210 * MS + LAG_NS
 
@@ -130,7 +123,7 @@ def test_several_runs_are_answered_at_once_and_kept_apart(
 ) -> None:
     other = make_run(tmp_path / "other", buffers=20, channels=1)
     runs = [open_recorded_run(sawtooth_run, 0), open_recorded_run(other, 1)]
-    rows = latency_percentiles(spark, work_units(runs)).collect()
+    rows = observe(spark, runs).latency.collect()
     counts = {(row.run, row.channel): row["count"] for row in rows}
     assert counts == {(0, -1): 2000, (0, 0): 1000, (0, 1): 1000, (1, -1): 200, (1, 0): 200}
 

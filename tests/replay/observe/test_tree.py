@@ -26,7 +26,7 @@ def observed(run: RecordedRun, split: int) -> ObservedRun:
     (found,) = observe_here([run], split)
     tables = {each.name: getattr(found.rows, each.name) for each in fields(found.rows)}
     ordered = {
-        name: sorted(rows, key=repr)
+        name: sorted(rows.table.to_pylist() if isinstance(rows, Rows) else rows, key=repr)
         for name, rows in tables.items()
         if isinstance(rows, list | Rows)
     }

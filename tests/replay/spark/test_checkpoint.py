@@ -32,7 +32,7 @@ class Row:
 
 def observed(run: RecordedRun, split: int, checkpoint: Checkpoint | None) -> ObservedRun:
     tree = replace(tree_of([run], split), checkpoint=checkpoint)
-    (found,) = _observed(tables_here(pass_units([run], split), tree), [run])
+    (found,) = _observed(tables_here(pass_units([run], split), tree), tree, [run])
     return found
 
 

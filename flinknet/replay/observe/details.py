@@ -1,8 +1,8 @@
-"""What a page shows in addition to the answer: how full buffers were, and each channel over time in
-narrow windows.
+"""Details of runs: for the page, how full buffers were and channels over time in narrow windows;
+for notebooks, each buffer, the credit over time, and announced buffer sizes. All read the traces.
 
-Windows in which nothing happened are left out. They go on until the last record of the measured
-part was consumed; regimes are those of the measured part alone.
+Windows without events are left out. Windows continue until the last record of the measured part was
+consumed; regimes are those of the measured part alone.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,34 +24,31 @@ from flinknet.results import (
     RecordedEnvironment,
     RunDetails,
 )
+from flinknet.trace.buffers import paired_buffers
 from flinknet.trace.event_block import EventColumns, is_data
 
 from ..read import RecordedRun
 from ..spark.frames import Columns, collected, in_order
-from ..spark.units import Asked, WorkUnit, ask, is_measured
-from .latency import ChannelLatency
+from ..spark.units import WorkUnit, work_units
+from .channel_events import ChannelEvents
 from .observed import ObservedTables
+from .question import Question, ask, ask_merged, group_rows, is_measured, sum_by_group
 from .regimes import REGIMES, RegimeRow
-from .sums import group_rows, sum_by_group
-from .windowed import window_width_ns
+from .time_slices import TimeSlice, ask_time_slices, time_slices_of
+from .traffic import window_width_ns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 CHANNELS_MAX = 16
-"""Channels that are shown over time: those with the highest p99."""
+"""Most channels that are shown over time: those with the highest p99."""
 
 WINDOWS_PER_WIDE_ONE = 10
-"""Narrow windows in one of `windowed.window_width_ns`."""
+"""Narrow windows in one of `traffic.window_width_ns`."""
 
 FILL_BINS = 20
 
-_WINDOW_COLUMNS = (
-    *("at_ns", "channel", "point", "kind", "data_type"),
-    *("records", "backlog_buffers", "credit_after"),
-)
 _COUNTED = ("records", "buffers", "backlog_sum", "credits", "credit_sum")
-_FILL_COLUMNS = ("at_ns", "point", "kind", "data_type", "reason", "payload_bytes")
 _REASONS = {
     "full": (FlushReason.FULL,),
     "timeout": (FlushReason.FLUSH,),
@@ -59,6 +56,10 @@ _REASONS = {
 }
 """As in `results.FlushCounts`."""
 
+_PAIRED = (
+    *("sequence_number", "first_record_ns", "sent_ns", "received_ns", "consumed_ns"),
+    *("records", "payload_bytes", "reason"),
+)
 _NO_CREDIT = np.iinfo(np.int64).max
 
 
@@ -67,9 +68,9 @@ class ChannelWindowRow:
     """A channel in a narrow window, whose `from_ns` counts from the start of the measured part.
 
     Attributes:
-        records: consumed.
-        buffers: that carried a backlog, its sum and maximum over them.
-        credits: changes of the producer's credit, its sum and minimum over them.
+        records: consumed records.
+        buffers: buffers that carried a backlog, with its sum and maximum over them.
+        credits: changes of the producer's credit, with its sum and minimum over them.
     """
 
     run: int
@@ -86,13 +87,45 @@ class ChannelWindowRow:
 
 @dataclass(frozen=True, slots=True)
 class FillRow:
-    """Data buffers that left for a reason, by how full they were."""
+    """Data buffers by the reason for which they left and their fill ratio."""
 
     run: int
     reason: int
     bin: int
     buffers: int
     payload_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class BufferRow:
+    """A data buffer; instants of the trace's clock, `reason` as in the trace.
+
+    Attributes:
+        first_record_ns: None where it was not recorded.
+    """
+
+    run: int
+    channel: int
+    sequence_number: int
+    first_record_ns: int | None
+    sent_ns: int
+    received_ns: int
+    consumed_ns: int
+    records: int
+    payload_bytes: int
+    reason: int
+
+
+@dataclass(frozen=True, slots=True)
+class BufferSizeRow:
+    """A buffer size that a consumer announced; `at_ns` counts from the start of the measured part,
+    `point` is where it was recorded."""
+
+    run: int
+    channel: int
+    at_ns: int
+    point: int
+    size_bytes: int
 
 
 def run_details(
@@ -102,12 +135,13 @@ def run_details(
     runs: Sequence[RecordedRun],
 ) -> list[RunDetails]:
     """The details of each run, in their order. Reads the traces twice more."""
-    latency = collected(ChannelLatency, tables.latency.drop("histogram"))
+    columns = ("run", "channel", "consumed_to_ns", "count", "p99")
+    latency = tables.latency.select(*columns).collect()
     shown, durations_ns = _slowest(tables, runs, latency), _durations_ns(runs, latency)
-    windows = collected(ChannelWindowRow, _wanted(channel_windows(spark, units), shown))
+    windows = collected(ChannelWindowRow, _wanted(ask_merged(spark, units, WINDOWS), shown))
     windows = [row for row in windows if row.from_ns < durations_ns[row.run]]
-    fills = collected(FillRow, fill_ratios(spark, units, _segment_sizes(runs)))
-    regimes = collected(RegimeRow, _wanted(tables.regimes, shown))
+    fills = collected(FillRow, ask_merged(spark, units, fill_ratios(_segment_sizes(runs))))
+    regimes = collected(RegimeRow, _wanted(tables.rows("regimes"), shown))
     return [
         RunDetails(
             _fill(run, [row for row in fills if row.run == run.run]),
@@ -128,44 +162,20 @@ def run_details(
     ]
 
 
-def channel_windows(spark: SparkSession, units: Sequence[WorkUnit]) -> DataFrame:
-    """Each channel in narrow windows of the measured part, and of the drain behind it.
-
-    Returns: rows of ChannelWindowRow.
-    """
-    from pyspark.sql import functions as f
-
-    merged = (
-        ask(spark, units, Asked(_by_window, _WINDOW_COLUMNS, ChannelWindowRow))
-        .groupBy("run", "channel", "from_ns")
-        .agg(
-            *(f.sum(name).alias(name) for name in _COUNTED),
-            f.max("backlog_max").alias("backlog_max"),
-            f.min("credit_min").alias("credit_min"),
-        )
-    )
-    return in_order(merged, "run", "channel", "from_ns")
-
-
-def fill_ratios(
-    spark: SparkSession, units: Sequence[WorkUnit], segment_sizes: Mapping[int, int]
-) -> DataFrame:
-    """How full data buffers were when they left: payload by segment size, in FILL_BINS bins.
+def fill_ratios(segment_sizes: Mapping[int, int]) -> Question:
+    """The question how full data buffers were when they left, in FILL_BINS bins of the ratio of
+    payload to segment size.
 
     Args:
-        segment_sizes: of each run, in bytes.
-
-    Returns: rows of FillRow.
+        segment_sizes: segment size of each run, in bytes.
     """
-    from pyspark.sql import functions as f
-
-    question = partial(_measure_fill, segment_sizes=dict(segment_sizes))
-    merged = (
-        ask(spark, units, Asked(question, _FILL_COLUMNS, FillRow))
-        .groupBy("run", "reason", "bin")
-        .agg(*(f.sum(name).alias(name) for name in ("buffers", "payload_bytes")))
+    return Question(
+        "fill_ratios",
+        FillRow,
+        keys=("run", "reason", "bin"),
+        sums=("buffers", "payload_bytes"),
+        ask=partial(_measure_fill, segment_sizes=dict(segment_sizes)),
     )
-    return in_order(merged, "run", "reason", "bin")
 
 
 def narrow_width_ns(duration_ns: int) -> int:
@@ -240,11 +250,15 @@ def _segment_sizes(runs: Sequence[RecordedRun]) -> dict[int, int]:
 
 
 def _slowest(
-    tables: ObservedTables, runs: Sequence[RecordedRun], latency: Sequence[ChannelLatency]
+    tables: ObservedTables, runs: Sequence[RecordedRun], latency: Sequence[Any]
 ) -> dict[int, list[int]]:
-    """The channels that are shown over time, by run: those with the highest p99; where nobody timed
-    records, those with the largest backlog."""
-    order = {(row.run, row.channel): (-(row.p99 or 0), -(row.count or 0)) for row in latency}
+    """The channels to show over time, by run: those with the highest p99, or, if records were not
+    timed, with the largest backlog.
+
+    Args:
+        latency: rows of the table `latency`.
+    """
+    order = {(row.run, row.channel): (-(row.p99 or 0), -row["count"]) for row in latency}
     if any(run.manifest.is_from_between for run in runs):
         order |= _by_backlog(tables, [run.run for run in runs if run.manifest.is_from_between])
     ranked = sorted(order, key=lambda key: (order[key], key))
@@ -259,7 +273,7 @@ def _slowest(
 def _by_backlog(
     tables: ObservedTables, runs: Sequence[int]
 ) -> dict[tuple[int, int], tuple[float, int]]:
-    """Keys that put channels in the order of their mean backlog."""
+    """Sort keys of channels by their mean backlog, the largest first."""
     from pyspark.sql import functions as f
 
     sums = tables.backlog.groupBy("run", "channel").agg(
@@ -272,8 +286,8 @@ def _by_backlog(
     }
 
 
-def _durations_ns(runs: Sequence[RecordedRun], latency: Sequence[ChannelLatency]) -> dict[int, int]:
-    """Of each run: from the start of the measured part until its last record was consumed."""
+def _durations_ns(runs: Sequence[RecordedRun], latency: Sequence[Any]) -> dict[int, int]:
+    """Time of each run from the start of the measured part until its last record was consumed."""
     consumed_ns = {row.run: row.consumed_to_ns for row in latency if row.channel < 0}
     return {run.run: max(run.to_ns, consumed_ns.get(run.run) or 0) - run.from_ns for run in runs}
 
@@ -314,13 +328,8 @@ def _channel(
     windows: Sequence[ChannelWindowRow],
     regimes: Sequence[RegimeRow],
 ) -> ChannelOverTime:
-    """One channel over time; in columns, for there are many windows."""
-    by_start: dict[int, dict[str, int]] = {}
-    widths: dict[int, int] = {}
-    for row in regimes:
-        by_start.setdefault(row.from_ns, {})[row.regime] = row.ns
-        widths[row.from_ns] = row.width_ns
-    starts = sorted(by_start)
+    """One channel over time, in columns because there are many windows."""
+    regimes = sorted(regimes, key=lambda row: row.from_ns)
     counted = {
         name: tuple(getattr(row, name) for row in windows) for name in ("from_ns", *_COUNTED)
     }
@@ -333,8 +342,97 @@ def _channel(
             credit_min=tuple(row.credit_min if row.credits else None for row in windows),
         ),
         {
-            "from_ns": tuple(starts),
-            "width_ns": tuple(widths[start] for start in starts),
-            **{name: tuple(by_start[start].get(name, 0) for start in starts) for name in REGIMES},
+            name: tuple(getattr(row, name) for row in regimes)
+            for name in ("from_ns", "width_ns", *REGIMES)
         },
     )
+
+
+def buffers(
+    spark: SparkSession, runs: Sequence[RecordedRun], split: int | None = None
+) -> DataFrame:
+    """Each data buffer sent in the measured part, with the events of its producer and its consumer.
+
+    Left out are buffers whose consumer was not done with them when the recording ended, and those
+    recorded between processes.
+
+    Args:
+        split: number of time slices of each run; None for a number that suits its size.
+
+    Returns: rows of BufferRow.
+    """
+    from pyspark.sql import functions as f
+
+    own = [run for run in runs if not run.manifest.is_from_between]
+    units = time_slices_of(own, split)
+    found = ask_time_slices(spark, units, _paired, BufferRow)
+    came = f.col("first_record_ns")
+    return found.withColumn("first_record_ns", f.when(came >= 0, came))
+
+
+def credit(spark: SparkSession, runs: Sequence[RecordedRun]) -> DataFrame:
+    """The producer's credit of each channel over time, also recorded between processes. Windows in
+    which it did not change are left out.
+
+    Returns: run, channel, from_ns (of the window, counted from the start of the measured part),
+    changes (of the credit), credit_mean and credit_min over them.
+    """
+    from pyspark.sql import functions as f
+
+    units = work_units(runs)
+    return (
+        ask_merged(spark, units, WINDOWS)
+        .where("credits > 0")
+        .select(
+            *("run", "channel", "from_ns"),
+            f.col("credits").alias("changes"),
+            (f.col("credit_sum") / f.col("credits")).alias("credit_mean"),
+            "credit_min",
+        )
+    )
+
+
+def buffer_sizes(spark: SparkSession, runs: Sequence[RecordedRun]) -> DataFrame:
+    """The buffer sizes that consumers announced in the measured part; none without debloating.
+
+    Returns: rows of BufferSizeRow.
+    """
+    units = work_units(runs)
+    return in_order(ask(spark, units, BUFFER_SIZES), "run", "channel", "at_ns", "point")
+
+
+def _paired(unit: TimeSlice, events: ChannelEvents) -> Iterator[Columns]:
+    for channel in unit.channels:
+        found = paired_buffers(events[channel])
+        keep = (found.sent_ns >= unit.from_ns) & (found.sent_ns < unit.to_ns)
+        count = int(keep.sum())
+        yield {
+            "run": np.full(count, unit.run),
+            "channel": np.full(count, channel),
+            **{name: getattr(found, name)[keep] for name in _PAIRED},
+        }
+
+
+def _announced(unit: WorkUnit, blocks: Iterator[EventColumns]) -> Iterator[Columns]:
+    for block in blocks:
+        keep = (block["kind"] == MessageKind.NEW_BUFFER_SIZE) & (block["channel"] >= 0)
+        keep &= is_measured(unit, block["at_ns"])
+        yield {
+            "run": np.full(int(keep.sum()), unit.run),
+            "channel": block["channel"][keep],
+            "at_ns": block["at_ns"][keep] - unit.from_ns,
+            "point": block["point"][keep],
+            "size_bytes": block["value"][keep],
+        }
+
+
+WINDOWS = Question(
+    "windows",
+    ChannelWindowRow,
+    keys=("run", "channel", "from_ns"),
+    sums=_COUNTED,
+    maxima=("backlog_max",),
+    minima=("credit_min",),
+    ask=_by_window,
+)
+BUFFER_SIZES = Question("buffer_sizes", BufferSizeRow, ask=_announced)

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from flinknet.histogram import LogLinearHistogram
 from flinknet.plain_values import to_plain
-from flinknet.replay.observe.observed import observe
-from flinknet.replay.observe.page_details import (
+from flinknet.replay.observe.details import (
     CHANNELS_MAX,
     FILL_BINS,
     fill_bin,
     narrow_width_ns,
     run_details,
 )
+from flinknet.replay.observe.observed import observe
 from flinknet.replay.observe.regimes import REGIMES
 from flinknet.replay.observe.summaries import RANGES_PER_OCTAVE, distribution
 from flinknet.replay.read import open_runs

@@ -1,0 +1,280 @@
+"""Declares questions to a trace: the rows of an answer, and how rows are merged.
+
+Units of work answer a question with rows. Rows that have the same keys become one row: of the
+blocks of a unit, of the units of a task, and in the end of all units. The summary of a run merges
+the same rows once more, with fewer keys. All of it follows from the declaration.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flinknet.arrays import IntArray
+from flinknet.histogram import LogLinearHistogram
+from flinknet.trace import TraceReader
+from flinknet.trace.event_block import EventBlock, lazy_block
+
+from ..spark.frames import Columns, Merge, in_order, map_units, schema_of
+from ..spark.units import WorkUnit
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Ask = Callable[[WorkUnit, Iterator[EventBlock]], Iterable[Columns]]
+"""Function that answers a question in an executor, from a unit and its blocks. Must be importable
+by name."""
+
+EVERY = -1
+"""Value of a key in rows that were merged over all values of this key."""
+
+_COUNTED_SPAN_MAX = 1 << 18
+
+
+class Tally:
+    """Collects the answers about a unit, block by block.
+
+    Subclasses answer questions whose blocks are not independent of each other.
+    """
+
+    def __init__(self, unit: WorkUnit, ask: Ask) -> None:
+        self._unit = unit
+        self._ask = ask
+        self._answers: list[Columns] = []
+
+    def take(self, block: EventBlock) -> None:
+        """Put the question to the next block."""
+        self._answers += self._ask(self._unit, iter((block,)))
+
+    def end_stretch(self) -> None:
+        """Note that the next block, if any, does not follow in the same file."""
+
+    def answers(self) -> Iterable[Columns]:
+        """Rows of the answer, after the last block."""
+        return self._answers
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question to a trace.
+
+    Attributes:
+        name: name of its table.
+        row: dataclass of the rows of the table.
+        keys: columns that identify a row; without any, rows are not merged.
+        sums, maxima, minima: columns that are merged in this way.
+        histograms: columns of encoded LogLinearHistograms, which are added up.
+        ask: answers from blocks; None for a question about whole time slices, of which each gives
+            one row for a combination of keys.
+        tally: collects the answers of a unit.
+        part: dataclass of the rows until `finish` has made rows of the table; None: `row`.
+        by: column by which the table is cut into buckets; None: it is not.
+        apart: marks rows that are not merged.
+        finish: makes the rows of the table from all merged rows of a bucket.
+    """
+
+    name: str
+    row: type
+    keys: tuple[str, ...] = ()
+    sums: tuple[str, ...] = ()
+    maxima: tuple[str, ...] = ()
+    minima: tuple[str, ...] = ()
+    histograms: tuple[str, ...] = ()
+    ask: Ask | None = None
+    tally: Callable[[WorkUnit, Ask], Tally] = Tally
+    part: type | None = None
+    by: str | None = "channel"
+    apart: Callable[[pa.Table], npt.NDArray[np.bool_]] | None = None
+    finish: Merge | None = None
+
+    @property
+    def answer(self) -> type:
+        """Dataclass of the rows that units give."""
+        return self.part or self.row
+
+    def combined(self, parts: Sequence[pa.Table]) -> pa.Table:
+        """Merge answers of units; the result may be merged again."""
+        if self.ask is None and len(parts) == 1:
+            return parts[0]
+        return self._merged(pa.concat_tables(parts))
+
+    def merged(self, parts: Sequence[pa.Table]) -> pa.Table:
+        """The rows of the table, from all answers of units."""
+        found = self._merged(pa.concat_tables(parts))
+        return found if self.finish is None else self.finish(found)
+
+    def _merged(self, rows: pa.Table) -> pa.Table:
+        if not self.keys:
+            return rows
+        if self.apart is None:
+            return self.grouped(rows, self.keys)
+        is_apart = self.apart(rows)
+        found = self.grouped(rows.filter(pa.array(~is_apart)), self.keys)
+        return pa.concat_tables([found, rows.filter(pa.array(is_apart))])
+
+    def over(self, rows: pa.Table, keys: Sequence[str]) -> pa.Table:
+        """Merge rows of the table over all values of some keys, which are EVERY then."""
+        found = self.grouped(rows, [key for key in self.keys if key not in keys])
+        return found if self.finish is None else self.finish(found)
+
+    def grouped(self, rows: pa.Table, keys: Sequence[str]) -> pa.Table:
+        """One row for each combination of keys, sorted by them."""
+        how = {"sum": self.sums, "max": self.maxima, "min": self.minima}
+        asked = [(name, each) for each, names in how.items() for name in names]
+        found = rows.group_by(list(keys), use_threads=False).aggregate(asked)
+        names = {f"{name}_{each}": name for name, each in asked}
+        found = found.rename_columns([names.get(each, each) for each in found.column_names])
+        found = found.sort_by([(key, "ascending") for key in keys])
+        columns = {name: found[name] for name in found.column_names}
+        columns |= {name: _histograms(rows, keys, name) for name in self.histograms}
+        columns |= {key: np.full(len(found), EVERY) for key in self.keys if key not in keys}
+        schema = schema_of(self.answer)
+        return pa.table({name: columns[name] for name in schema.names}, schema=schema)
+
+
+def _histograms(rows: pa.Table, keys: Sequence[str], name: str) -> list[bytes]:
+    """The histograms of rows with the same keys added up, sorted by the keys. Only one is decoded
+    at a time: it takes 45 KB."""
+    if not len(rows):
+        return []
+    rows = rows.select([*keys, name]).sort_by([(key, "ascending") for key in keys])
+    changes = [np.r_[True, values[1:] != values[:-1]] for values in _columns(rows, keys)]
+    starts = np.flatnonzero(np.logical_or.reduce(changes)).tolist()
+    found, encoded = [], rows[name].to_pylist()
+    for start, end in pairwise([*starts, len(encoded)]):
+        if end - start == 1:
+            found.append(encoded[start])
+            continue
+        whole = LogLinearHistogram()
+        for each in encoded[start:end]:
+            whole.merge_bytes(each)
+        found.append(whole.to_bytes())
+    return found
+
+
+def _columns(rows: pa.Table, names: Sequence[str]) -> Iterator[npt.NDArray[Any]]:
+    return (rows[name].to_numpy() for name in names)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Rows of the table of a question that the summary of a run needs; annotates their field.
+
+    Attributes:
+        question: name of the question.
+        over: keys over whose values rows are merged; without any, rows stay as they are.
+        keep: chooses rows of a bucket, before they are merged.
+        thin: chooses rows of a run, in the end.
+        columns: columns that are kept, `inner.field` of a nested one as `field`; empty: all.
+        is_detail: whether it describes single channels, of which only some are shown.
+    """
+
+    question: str
+    over: tuple[str, ...] = ()
+    keep: Merge | None = None
+    thin: Merge | None = None
+    columns: tuple[str, ...] = ()
+    is_detail: bool = False
+
+    def of_bucket(self, question: Question, rows: pa.Table) -> pa.Table:
+        """The rows that a bucket of the table contributes."""
+        if self.keep is not None:
+            rows = self.keep(rows)
+        if self.over:
+            rows = question.over(rows, self.over)
+        return _selected(rows, self.columns) if self.columns else rows
+
+    def of_run(self, question: Question, parts: Sequence[pa.Table]) -> pa.Table:
+        """The rows of all buckets."""
+        rows = pa.concat_tables(parts)
+        if question.by in self.over:
+            rows = question.over(rows, self.over)
+        return rows if self.thin is None else self.thin(rows)
+
+
+def _selected(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
+    found = {}
+    for name in columns:
+        outer, _, inner = name.partition(".")
+        found[inner or outer] = pc.struct_field(rows[outer], inner) if inner else rows[outer]
+    return pa.table(found)
+
+
+def ask(spark: SparkSession, units: Sequence[WorkUnit], question: Question) -> DataFrame:
+    """Put a question to the blocks of each unit; the answers of units, not merged yet."""
+    assert question.ask is not None, f"{question.name} is about time slices"
+    return map_units(spark, units, partial(_answered, ask=question.ask), question.answer)
+
+
+def ask_merged(spark: SparkSession, units: Sequence[WorkUnit], question: Question) -> DataFrame:
+    """Put a question without histograms to the blocks of each unit, and have Spark merge the rows.
+
+    Returns: rows of the table, sorted by their keys.
+    """
+    from pyspark.sql import functions as f
+
+    asked = (question.sums, f.sum), (question.maxima, f.max), (question.minima, f.min)
+    merged = (
+        ask(spark, units, question)
+        .groupBy(*question.keys)
+        .agg(*(how(name).alias(name) for names, how in asked for name in names))
+    )
+    return in_order(merged, *question.keys)
+
+
+def _answered(unit: WorkUnit, *, ask: Ask) -> Iterator[Columns]:
+    with TraceReader(unit.file, unit.extents) as reader:
+        blocks = (lazy_block(reader, index, unit.channels) for index in range(len(reader.blocks())))
+        yield from ask(unit, blocks)
+
+
+def is_measured(unit: WorkUnit, at_ns: IntArray) -> npt.NDArray[np.bool_]:
+    """Whether instants lie in the measured window."""
+    return (at_ns >= unit.from_ns) & (at_ns < unit.to_ns)
+
+
+def group_rows(*keys: npt.NDArray[Any]) -> tuple[tuple[IntArray, ...], IntArray]:
+    """Group rows by equal keys.
+
+    Returns: the distinct combinations, one array for each key; and for each row the number of its
+    combination.
+    """
+    combined = np.zeros(len(keys[0]), dtype=np.int64)
+    spans = []
+    for key in keys:
+        low = int(key.min()) if len(key) else 0
+        span = int(key.max()) - low + 1 if len(key) else 1
+        combined = combined * span + (key.astype(np.int64) - low)
+        spans.append((low, span))
+    distinct, group = _distinct(combined, math.prod(span for _, span in spans))
+    values = []
+    for low, span in reversed(spans):
+        values.append(distinct % span + low)
+        distinct = distinct // span
+    return tuple(reversed(values)), group
+
+
+def sum_by_group(group: IntArray, values: npt.NDArray[Any], groups: int) -> IntArray:
+    """Sum of the values of each group; exact up to 2**53."""
+    return np.bincount(group, weights=values, minlength=groups).astype(np.int64)
+
+
+def _distinct(keys: IntArray, span: int) -> tuple[IntArray, IntArray]:
+    """The distinct keys, and for each key its place among them; keys lie in [0, span).
+
+    Counting instead of sorting groups a block of 65 536 rows in 0.4 instead of 4 ms.
+    """
+    if span > _COUNTED_SPAN_MAX:
+        return np.unique(keys, return_inverse=True)
+    present = np.zeros(span, dtype=bool)
+    present[keys] = True
+    return np.flatnonzero(present), (np.cumsum(present) - 1)[keys]
