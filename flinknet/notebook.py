@@ -47,9 +47,9 @@ from flinknet.replay.opening import FileReads
 from flinknet.replay.pipeline import replay_runs
 from flinknet.replay.read import RecordedRun, open_runs
 from flinknet.replay.simulations import predict
-from flinknet.replay.spark.indexes import read_indexes
 from flinknet.replay.spark.session import spark_errors, spark_session
 from flinknet.replay.spark.settings import check_data_source
+from flinknet.replay.spark.units import read_indexes
 from flinknet.report.csv_rows import replay_rows
 from flinknet.report.model_error import model_error_text
 from flinknet.report.notebook_view import Frame, Picture, answers_html, html_table

@@ -166,7 +166,10 @@ MAY_IMPORT = {
         *("trace", "predict", "job.load.recorded_load", "core.probe", "core.buffers.data_type"),
         *("core.wire.ids", "replay.spark", "replay.observe", "replay.advise"),
     },
-    "replay.spark": {"trace", "predict", "core.probe", "replay.read", "replay.opening"},
+    "replay.spark": {
+        *("trace", "predict", "core.probe"),
+        *("replay.daemon", "replay.read", "replay.opening"),
+    },
     "replay.observe": {
         *("trace", "predict", "job.load.payload", "core.probe", "core.buffers.data_type"),
         *("predict.fast_kernel", "replay.read", "replay.spark"),
@@ -264,7 +267,7 @@ ONLY_IN = {
         *("certificates.generate", "capture.pcap.importing", "export.hdr"),
         *(
             "whole_files",
-            "replay.spark.class_archive",
+            "replay.spark.java",
         ),  # the age of what was left behind
     },
     "ssl": {
@@ -294,10 +297,9 @@ ONLY_IN = {
     },
     "subprocess": {
         "runtime.cluster",
-        "replay.spark.class_archive",
+        "replay.daemon",
         "replay.spark.java",
         "replay.spark.jvm",
-        "replay.spark.early_daemon",
         "capture.tap.rest_watch",
     },
     "urllib": {"capture.rest"},
@@ -313,13 +315,13 @@ ONLY_IN = {
         "loopback",
         "runtime",
         "capture.tap",
-        "replay.spark.masters",
-        "replay.spark.early_daemon",
+        "replay.daemon",
+        "replay.spark.remote",
     },
     "selectors": {"runtime", "capture.tap"},
     "signal": {"starting", "runtime", "capture.tap", "replay.spark.jvm"},
     "multiprocessing": {"predict.synth.run"},
-    "threading": {"runtime.task_thread", "replay.spark.jvm", "replay.spark.tenths"},
+    "threading": {"runtime.task_thread", "replay.spark.jvm", "replay.spark.session"},
     "asyncio": set(),
     "pickle": {"graph.user_functions"},  # a copy within a process; nothing is sent or read
     "_typeshed": set(),  # for type checkers alone
@@ -340,7 +342,6 @@ LAZY = {
 NOT_LAZY_IN = {
     "replay.daemon": "pyspark",
     "replay.spark.source": "pyspark",
-    "replay.spark.stream_source": "pyspark",
     "predict.fast_kernel.compiling": "numba",
     "capture.pcap.files": "dpkt",
     "capture.pcap.segments": "dpkt",

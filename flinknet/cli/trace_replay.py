@@ -275,10 +275,9 @@ def replay(
         from flinknet.replay.pipeline import replay_runs
         from flinknet.replay.read import AskedPart, open_runs
         from flinknet.replay.spark.checkpoint import Checkpoint
-        from flinknet.replay.spark.damage import find_damaged
-        from flinknet.replay.spark.indexes import read_indexes
-        from flinknet.replay.spark.results import write_tables
-        from flinknet.replay.spark.tenths import saying_tenths
+        from flinknet.replay.spark.frames import write_tables
+        from flinknet.replay.spark.session import reporting_progress
+        from flinknet.replay.spark.units import find_damaged, read_indexes
         from flinknet.report.csv_rows import csv_text, replay_rows
         from flinknet.report.export import replay_document
         from flinknet.report.page import page_of
@@ -302,7 +301,7 @@ def replay(
         if checkpoint is not None:
             files = [file for run in runs for file in run.files]
             kept = Checkpoint.of(_directory(checkpoint), files)
-        with saying_tenths(spark(), partial(_say, off_terminal_too=True)) as begin:
+        with reporting_progress(spark(), partial(_say, off_terminal_too=True)) as begin:
 
             def say_step(step: str) -> None:
                 begin(step)

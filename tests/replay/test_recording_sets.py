@@ -15,8 +15,8 @@ from flinknet.predict.grid import Grid
 from flinknet.replay.opening import FileReads, OnDamage
 from flinknet.replay.pipeline import replay_runs
 from flinknet.replay.read import open_runs
-from flinknet.replay.spark import indexes
-from flinknet.replay.spark.damage import find_damaged
+from flinknet.replay.spark import units
+from flinknet.replay.spark.units import find_damaged
 from flinknet.trace import ClockInfo, TraceFile, index
 from tests.replay_documents import documents
 from tests.tapped_job import MS, SECOND, SOURCE, Place, TappedChannel, write_tapped_job
@@ -94,10 +94,10 @@ def test_executors_read_the_indexes_of_many_files(
 ) -> None:
     taps = write_taps(tmp_path / "taps")
     here = [index._read(file) for run in open_runs([taps]) for file in run.files]
-    monkeypatch.setattr(indexes, "INDEXES_HERE_MAX", 1)
-    monkeypatch.setattr(indexes, "FILES_AT_ONCE", 1)
+    monkeypatch.setattr(units, "INDEXES_HERE_MAX", 1)
+    monkeypatch.setattr(units, "FILES_AT_ONCE", 1)
     monkeypatch.setattr(index, "_kept", {})
-    reads = FileReads(partial(indexes.read_indexes, lambda: spark))
+    reads = FileReads(partial(units.read_indexes, lambda: spark))
     runs = open_runs([taps], reads=reads)
     monkeypatch.setattr(index, "_read", None)
     found = [index.file_index(file) for run in runs for file in run.files]
@@ -114,7 +114,7 @@ def test_the_indexes_of_few_files_need_no_spark(tmp_path: Path) -> None:
     def spark() -> Any:
         raise AssertionError("not for two files")
 
-    assert open_runs([taps], reads=FileReads(partial(indexes.read_indexes, spark)))
+    assert open_runs([taps], reads=FileReads(partial(units.read_indexes, spark)))
 
 
 def test_info_shows_the_set(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from ..spark.frames import (
     rows_of,
     schema_of,
 )
-from ..spark.indexes import read_indexes
+from ..spark.units import read_indexes
 from .arrivals import arrivals_in, slice_edges
 from .checkpoints import BARRIERS, MILESTONES
 from .latency import LATENCY, LatencyRow, total_of_channels

@@ -1,7 +1,8 @@
-"""Small tables of dataclasses in Spark: their schema, and the one way to have executors make them.
+"""Small tables of dataclasses in Spark: their schema, how executors make them from units of work,
+and how they become Parquet files.
 
-A unit is what is done at a time. Executors open the trace files themselves and give back few rows:
-so events pass neither through the driver nor between Python and the JVM.
+Executors open the trace files themselves and give few rows, so that events pass neither through the
+driver nor between Python and the JVM.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from itertools import chain, islice
 from typing import (
     TYPE_CHECKING,
@@ -28,6 +29,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flinknet.arrays import IntArray
+from flinknet.storage import AnyPath, StoragePath, path_of
+from flinknet.whole_files import whole_file
 
 from .settings import WORK_UNITS_MAX, has_arrow_tables
 from .worker import freeze_what_is_loaded, return_free_memory
@@ -36,7 +39,6 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
-
 
 Row = TypeVar("Row", bound="DataclassInstance")
 Unit = TypeVar("Unit", bound="DataclassInstance")
@@ -332,3 +334,64 @@ def _record_batch(found: Sequence[Columns], schema: pa.Schema) -> list[pa.Record
     }
     batch = pa.RecordBatch.from_pydict(columns, schema=schema)
     return [batch] if batch.num_rows else []
+
+
+_PACKED = "rows binary"
+
+
+def write_tables(tables: Mapping[str, DataFrame], directory: AnyPath) -> None:
+    """Write each table as DIRECTORY/NAME/part-00000.parquet, partition by partition: no more than
+    one of them is in memory.
+
+    Raises: OSError, StorageError; what Spark raises.
+    """
+    for name, table in tables.items():
+        place = directory / name
+        place.mkdir(parents=True, exist_ok=True)
+        path = place / "part-00000.parquet"
+        schema = arrow_of(table.limit(0)).schema
+        if isinstance(path, StoragePath):
+            write = partial(_written, path=str(path), schema=schema)
+            table.coalesce(1).mapInArrow(write, "rows bigint").collect()
+        else:
+            packed = table.mapInArrow(partial(_packed, schema=schema), _PACKED)
+            _write(path, _unpacked(row["rows"] for row in packed.toLocalIterator()), schema)
+
+
+def _written(
+    batches: Iterator[pa.RecordBatch], *, path: str, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """Runs in an executor. One that is tried again writes the same file again."""
+    rows = _write(path_of(path), batches, schema)
+    yield pa.RecordBatch.from_pydict({"rows": pa.array([rows], pa.int64())})
+
+
+def _packed(batches: Iterator[pa.RecordBatch], *, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of a partition as one Arrow stream; runs in an executor."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as stream:
+        for batch in batches:
+            stream.write_batch(batch.cast(schema))
+    rows = pa.array([sink.getvalue().to_pybytes()], pa.binary())
+    yield pa.RecordBatch.from_pydict({"rows": rows})
+
+
+def _unpacked(streams: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
+    for data in streams:
+        with pa.ipc.open_stream(data) as stream:
+            yield from stream
+
+
+def _write(path: AnyPath, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
+    """Write a file of Parquet. Returns: its rows."""
+    rows = 0
+    import pyarrow.parquet
+
+    with (
+        whole_file(path) as file,
+        pyarrow.parquet.ParquetWriter(file, schema, compression="zstd") as writer,
+    ):
+        for batch in batches:
+            rows += batch.num_rows
+            writer.write_batch(batch.cast(schema))
+    return rows

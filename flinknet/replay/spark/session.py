@@ -1,8 +1,8 @@
-"""The Spark session: this machine's, silent, on loopback, without a trace on disk afterwards; or
-the user's own, as its settings have it.
+"""The Spark session: on this machine, silent, on loopback and without files that stay behind, or on
+the user's own Spark, by its settings; and the progress of long stages.
 
-The first works without network, without an installed Java and in a directory that cannot be written
-to.
+A session on this machine works without network, without an installed Java and in a directory that
+cannot be written to.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 import flinknet
@@ -22,15 +23,22 @@ from flinknet.errors import FlinknetError
 from flinknet.loopback import LOOPBACK_6, loopback
 from flinknet.whole_files import work_directory
 
-from .class_archive import ClassArchive, start_unnoticed
-from .connect import connected_session, is_connected
-from .early_daemon import VARIABLE as EARLY_DAEMON
-from .early_daemon import early_daemon
-from .java import JavaRuntime, find_java, launcher_home
+from ..daemon import VARIABLE as EARLY_DAEMON
+from ..daemon import early_daemon
+from .java import ClassArchive, JavaRuntime, find_java, launcher_home, start_unnoticed
 from .jvm import cause_in, loading_jvm
-from .masters import is_here, is_local
+from .remote import (
+    code_zip,
+    connected_session,
+    environment_archive,
+    is_connected,
+    is_here,
+    is_local,
+    with_environment,
+)
 from .settings import (
     LOG_CONFIGURATION,
+    OF_QUERIES,
     OF_SESSIONS,
     SHIP_CODE,
     SHIP_ENVIRONMENT,
@@ -43,7 +51,6 @@ from .settings import (
     spark_home,
     submitted_settings,
 )
-from .shipping import code_zip, environment_archive, with_environment
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -54,13 +61,13 @@ _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _DAEMON_MODULE = "spark.python.daemon.module"
 
 DAEMON = "flinknet.replay.daemon"
-"""What Python workers on this machine are forked from."""
+"""Module of the process from which Python workers on this machine are forked."""
 
 UNKNOWN_CORES = 8
-"""Of a server of Spark Connect, which does not say how many it has."""
+"""Assumed number of cores of a server of Spark Connect, which does not report it."""
 
 _RAISED = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit|Stop\w*): ")
-"""The line of a traceback that says what was raised."""
+"""The line of a traceback with the exception."""
 
 _NO_FLINKNET = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 
@@ -87,15 +94,15 @@ def spark_session(
 def loading_session(
     options: SessionOptions | None = None, *, record: Path | None = None
 ) -> Iterator[Callable[[], SparkSession]]:
-    """A session that ends, with its JVM and all its files, when the block ends. A JVM of its own
-    loads while the block prepares what the session is for.
+    """A session that ends, with its JVM and all its files, when the block ends. A new JVM loads
+    while the block prepares its work.
 
     Args:
-        options: None for all cores of this machine, or what the platform says. What spark-submit
-            started has a JVM already, and takes from it what the options do not say.
-        record: file that takes the names of the classes that its JVM loads, see `ClassArchive`.
+        options: None for all cores of this machine, or the settings of the platform. A process
+            started by spark-submit has a JVM already, and its settings where options has none.
+        record: file for the names of the classes that the JVM loads, see `ClassArchive`.
 
-    Yields: what waits for the session; it raises FlinknetError if Spark cannot be started.
+    Yields: a function that waits for the session; it raises FlinknetError if Spark cannot start.
 
     Raises: FlinknetError if there is no Spark or no Java, ConfigError for options that cannot be.
     """
@@ -121,7 +128,7 @@ def _connected_session(
 ) -> Iterator[Callable[[], SparkSession]]:
     code = code_zip(work_dir) if options.ship == SHIP_CODE else None
     with ExitStack() as stack, spark_errors():
-        yield lambda: stack.enter_context(connected_session(remote, options.conf, code))
+        yield lambda: stack.enter_context(connected_session(remote, OF_QUERIES, options.conf, code))
 
 
 @contextmanager
@@ -160,7 +167,7 @@ def _own_session(
 
 
 def _import_ahead() -> None:
-    """Import what PySpark's first calls do, while the JVM loads; those of 3.5 do not."""
+    """Import modules of PySpark's first calls while the JVM loads; Spark 3.5 has others."""
     with suppress(ImportError):
         import pyspark.sql.classic.dataframe
         import pyspark.testing.utils  # noqa: F401  (for each argument it looks for numpy there)
@@ -173,7 +180,7 @@ def _with_code(session: SparkSession, options: SessionOptions, work_dir: Path) -
 
 
 def java_and_archive(fallback: Path | None = None) -> tuple[JavaRuntime, ClassArchive]:
-    """The Java that a session of our own is started with, and the archive of Spark's classes.
+    """The Java of sessions on this machine, and the archive of Spark's classes.
 
     Args:
         fallback: directory to use if the cache cannot be written to.
@@ -185,7 +192,7 @@ def java_and_archive(fallback: Path | None = None) -> tuple[JavaRuntime, ClassAr
 
 
 def make_class_archive(options: SessionOptions | None = None) -> None:
-    """Start a session that does a little of everything, and make the archive of what it loads.
+    """Start a session that does a little of everything, and archive the classes that it loads.
 
     Raises: FlinknetError if Spark cannot be started or Java does not make it.
     """
@@ -201,10 +208,10 @@ def make_class_archive(options: SessionOptions | None = None) -> None:
 
 
 def make_class_archive_later(options: SessionOptions) -> bool:
-    """Let a process make the archive after this one has ended, if sessions with these options would
-    use it and nobody has tried before.
+    """Start a process that makes the archive after this one has ended, if sessions with these
+    options would use it and no process has tried before.
 
-    Returns: whether it does.
+    Returns: whether it was started.
     """
     is_own = options.remote is None and not is_submitted() and conf_dir() is None
     if not is_own or not is_local(options.master or "local[*]"):
@@ -221,7 +228,7 @@ def make_class_archive_later(options: SessionOptions) -> bool:
 
 
 def count_to_ten(spark: SparkSession) -> None:
-    """A job with Python workers, a shuffle and Arrow tables both ways, as those of a replay."""
+    """Run a job with Python workers, a shuffle and Arrow tables both ways, as a replay does."""
     import pyarrow as pa
     from pyspark.sql import functions as f
 
@@ -243,7 +250,7 @@ def _session_of(context: SparkContext) -> SparkSession:
 
 
 def cores_of(spark: SparkSession) -> int:
-    """How many tasks run at the same time, as far as it is known."""
+    """Number of tasks that run at the same time, as far as known."""
     if not is_connected(spark):
         cores: int = spark.sparkContext.defaultParallelism
         return cores
@@ -261,10 +268,10 @@ def page_address(spark: SparkSession) -> str | None:
 
 @contextmanager
 def spark_errors() -> Iterator[None]:
-    """Turn what Spark raises into a FlinknetError of one line.
+    """Turn exceptions of Spark into a FlinknetError of one line.
 
-    An error of ours that was raised in an executor comes back with its own words; of any other
-    exception there its last line is given, for the traceback is Spark's.
+    A FlinknetError that was raised in an executor keeps its words; other exceptions there are
+    reported by the last line of their traceback.
     """
     from pyspark.errors import PythonException
 
@@ -276,7 +283,7 @@ def spark_errors() -> Iterator[None]:
         text = _text_of(error)
         ours = re.findall(r"flinknet\.errors\.\w+: (.+)$", text, re.MULTILINE)
         if ours:
-            raise FlinknetError(ours[-1]) from None  # the rest is Spark's way there
+            raise FlinknetError(ours[-1]) from None  # the rest is Spark's traceback
         missing = _NO_FLINKNET.search(text)
         if missing is not None:
             raise FlinknetError(
@@ -296,7 +303,7 @@ def spark_errors() -> Iterator[None]:
 
 
 def _errors_of_spark() -> tuple[type[Exception], ...]:
-    """What Spark raises, and what the way to it does: py4j or gRPC, of which one may be missing."""
+    """Exceptions of Spark, and of py4j and gRPC as far as they are imported."""
     from pyspark.errors import PySparkException
 
     found: list[type[Exception]] = [PySparkException]
@@ -310,7 +317,7 @@ def _errors_of_spark() -> tuple[type[Exception], ...]:
 
 
 def _text_of(error: Exception) -> str:
-    """What an error says; some fail to say it once their JVM is gone, and keep it all the same."""
+    """Text of an error; some cannot be printed once their JVM is gone, but keep the text."""
     try:
         return str(error)
     except Exception:
@@ -337,7 +344,7 @@ def _submitted_session(
 
 
 def _session_of_submit(options: SessionOptions, work_dir: Path) -> SparkSession:
-    """The settings of spark-submit go before what we would set, and options before both."""
+    """Settings of spark-submit override our defaults, and options override both."""
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
@@ -355,7 +362,7 @@ def _session_of_submit(options: SessionOptions, work_dir: Path) -> SparkSession:
 
 
 def _environment(settings: Mapping[str, str], work_dir: Path) -> dict[str, str]:
-    """Variables of the JVM. Its settings are in a file: what is in a command line, others see."""
+    """Variables of the JVM. Its settings are in a file, because others can read a command line."""
     (work_dir / LOG_CONFIGURATION).write_text(_LOG4J2)
     (work_dir / "spark.properties").write_text(properties_text(settings), encoding="utf-8")
     master, python = settings["spark.master"], settings.get("spark.pyspark.python")
@@ -375,12 +382,77 @@ def _environment(settings: Mapping[str, str], work_dir: Path) -> dict[str, str]:
     if is_here(master):
         environment["SPARK_LOCAL_IP"] = loopback()
         if loopback() == LOOPBACK_6:
-            # The gateway without pinned threads is the one that listens where Java prefers to.
+            # Only the gateway without pinned threads listens at the address that Java prefers.
             environment |= {"SPARK_PREFER_IPV6": "true", "PYSPARK_PIN_THREAD": "false"}
     return environment
 
 
 def _python_path() -> str:
-    """Lets Python workers find the same flinknet, also where it is not installed."""
+    """A PYTHONPATH by which workers find this flinknet, also where it is not installed."""
     ours = str(Path(flinknet.__file__).parent.parent)
     return os.pathsep.join([ours, *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
+LOOK_S = 1.0
+
+QUIET_LOOKS = 10
+"""Looks before the first line: a step that takes less time prints nothing."""
+
+
+class StageProgress:
+    """Progress of Spark's stages, as a line whenever another tenth of the tasks is done."""
+
+    def __init__(self) -> None:
+        self.step = ""
+        self._looks = 0
+        self._said: dict[int, int] = {}
+
+    def begin(self, step: str) -> None:
+        """Note that the next tasks belong to this step."""
+        self.step = step
+        self._looks = 0
+
+    def look(self, stages: Mapping[int, tuple[int, int]]) -> list[str]:
+        """The lines that are due.
+
+        Args:
+            stages: number of done tasks and of all tasks, by the id of each running stage.
+        """
+        self._looks += 1
+        lines = []
+        for stage, (done, total) in stages.items():
+            tenth = 10 * done // total if total else 0
+            if tenth > self._said.get(stage, 0) and self._looks > QUIET_LOOKS:
+                self._said[stage] = tenth
+                lines.append(f"{self.step}: {done:,} of {total:,} tasks")
+        return lines
+
+
+@contextmanager
+def reporting_progress(
+    spark: SparkSession, say: Callable[[str], None]
+) -> Iterator[Callable[[str], None]]:
+    """Report progress while the block runs; not through Spark Connect, which does not know it.
+
+    Yields: a function that takes the name of the next step.
+    """
+    progress, is_over = StageProgress(), Event()
+
+    def watch() -> None:
+        with suppress(Exception):  # the JVM is gone: its next caller reports that
+            tracker = spark.sparkContext.statusTracker()
+            while not is_over.wait(LOOK_S):
+                infos = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
+                stages = {
+                    each.stageId: (each.numCompletedTasks, each.numTasks) for each in infos if each
+                }
+                for line in progress.look(stages):
+                    say(line)
+
+    thread = Thread(target=watch, name="flinknet-progress", daemon=True)
+    thread.start()
+    try:
+        yield progress.begin
+    finally:
+        is_over.set()
+        thread.join(LOOK_S)  # no longer: a JVM that hangs does not answer

@@ -22,7 +22,7 @@ from flinknet.errors import ConfigError, FlinknetError
 from flinknet.loopback import LOOPBACK_6, loopback
 from flinknet.storage import AnyPath
 
-from .masters import LOCAL_MASTER, check_master, check_remote, is_here, is_local
+from .remote import LOCAL_MASTER, check_master, check_remote, is_here, is_local
 
 SHIP_NOTHING, SHIP_CODE, SHIP_ENVIRONMENT = SHIPMENTS = ("none", "code", "environment")
 """What executors get from this machine: nothing, as flinknet is installed there; its code; or all

@@ -5,22 +5,27 @@
 
     CREATE TABLE events USING flinknet OPTIONS (path 'runs/run-0001')
 
-Spark 4 finds it by itself where flinknet is installed (package `pyspark_flinknet`); `register`
-makes it known where it does not.
+    events = spark.readStream.format("flinknet").load("recordings/")
 
-Rows have the columns of `trace.schema` with four more: `process` and `connection` (names in the
+Spark 4 finds it where flinknet is installed (package `pyspark_flinknet`); elsewhere `register`
+makes it known.
+
+Rows have the columns of `trace.schema` and four more: `process` and `connection` (names in the
 manifest), `direction` (to_consumer or to_producer), `run` (the run directory). `point`, `kind`,
-`data_type` and `reason` are names, what does not apply is null.
+`data_type` and `reason` are names; values that do not apply are null.
 
-Reading less is quicker, and options say what is wanted, of a table or a stream as well:
+Options select rows and columns, of a table and of a stream, so that less is read:
 
-- `columns`, such as `at_ns,channel,backlog_buffers`: no others are read. `spark.read.schema(…)`
-  does the same.
+- `columns`, such as `at_ns,channel,backlog_buffers`; `spark.read.schema(…)` does the same.
 - `channels`, such as `0,3`, `from_ns` and `to_ns` (the first instant not wanted): blocks without
-  such rows are not touched.
+  such rows are not read.
 - `kinds`, such as `BUFFER_RESPONSE,ADD_CREDIT`.
-- `pushdown`: take these from the conditions of each query, see `pushdown`.
-- `starting`, `max_bytes`: of a stream, see `stream_source`.
+- `pushdown`: take these from the conditions of each query, see `event_rows`.
+- `starting`, `max_bytes`: of a stream, see TraceStreamReader.
+
+A stream follows files block by block, and finds new ones (of runs that begin, of a tap that
+rotates). Its offset is the number of bytes that it has read of each file. A file that a ring
+dropped before it was read has no rows; any other file that disappears ends the query.
 """
 
 from __future__ import annotations
@@ -29,21 +34,44 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
 from pyspark.sql.types import StructField, StructType
 
-from flinknet.errors import ConfigError
+from flinknet.errors import ConfigError, TraceError, TraceFormatError
 from flinknet.storage import path_of
-from flinknet.trace import Extent, TraceFile, TraceReader, distinct_names, find_runs, open_run
+from flinknet.trace import (
+    Extent,
+    RunManifest,
+    TraceFile,
+    TraceReader,
+    distinct_names,
+    find_runs,
+    open_run,
+)
+from flinknet.trace.format import BlockType
+from flinknet.trace.growing import process_of, trace_files, whole_blocks
 
-from .connect import is_connected
-from .event_rows import MEANINGS, SOURCE_SCHEMA, EventRows, Wanted, check_columns, integer
-from .pushdown import is_pushdown_asked, take_filters
-from .stream_source import EARLIEST, TraceStreamReader
+from .event_rows import (
+    MEANINGS,
+    SOURCE_SCHEMA,
+    EventRows,
+    Wanted,
+    check_columns,
+    integer,
+    is_pushdown_asked,
+    take_filters,
+)
+from .remote import is_connected
 from .worker import ignore_abandoned_pipes
 
 if TYPE_CHECKING:
@@ -52,18 +80,17 @@ if TYPE_CHECKING:
 BLOCKS_PER_PARTITION = 16
 
 PARTITIONS_MAX = 10_000
-"""Of more blocks a partition has more, so that planning a query stays quick; but each file has one
-of its own."""
+"""Most partitions of a query, so that planning it stays quick; each file has at least one."""
 
 
 _OPTIONS = "flinknet.options"
-"""Where the options stand in the metadata of the first column."""
+"""Key of the options in the metadata of the first column."""
 
 
 def register(spark: SparkSession) -> None:
-    """Make the format `flinknet` known to a session that has not found it by itself.
+    """Register the format `flinknet` with a session that has not found it.
 
-    A local session without a Python of its own gets this one: another one on the PATH may lack
+    A local session without a configured Python gets this one: another one on the PATH may lack
     flinknet.
     """
     from pyspark.errors import AnalysisException
@@ -80,7 +107,7 @@ def register(spark: SparkSession) -> None:
 
 
 class TraceDataSource(DataSource):
-    """Runs at a path: a run directory, a directory of them, or a trace file; of a batch also
+    """Runs at a path: a run directory, a directory of runs, or a trace file; a batch may have
     several paths."""
 
     @classmethod
@@ -113,7 +140,7 @@ class TraceDataSource(DataSource):
         return kind(_paths(options), _rows(schema, options))
 
     def streamReader(self, schema: StructType) -> TraceStreamReader:
-        """The same of what is still being written. Raises: ConfigError, TraceFormatError."""
+        """A reader of files that grow. Raises: ConfigError, TraceFormatError."""
         options = self._options_of(schema)
         paths = _paths(options)
         if len(paths) != 1:
@@ -130,8 +157,8 @@ class TraceDataSource(DataSource):
         )
 
     def _options_of(self, schema: StructType) -> Mapping[str, str]:
-        """The options that were given, or those that a table was created with: Spark does not hand
-        these to a Python source, but its columns as they were then."""
+        """The given options, or those with which a table was created: Spark hands a Python source
+        only the columns of that time."""
         if "path" not in self.options and "paths" not in self.options:
             for field in schema.fields:
                 if _OPTIONS in field.metadata:
@@ -187,7 +214,7 @@ class TraceDataSourceReader(DataSourceReader):
         self._rows = rows
 
     def partitions(self) -> list[InputPartition]:
-        """Groups of blocks that may hold rows wanted."""
+        """Groups of blocks that may hold wanted rows."""
         held: list[tuple[TraceFile, list[Extent], str, str | None, str | None]] = []
         paths = [path for each in self._paths for path in find_runs(path_of(each))]
         runs = [open_run(path) for path in {path.absolute(): path for path in paths}.values()]
@@ -224,14 +251,144 @@ class TraceDataSourceReader(DataSourceReader):
 
 
 class PushingReader(TraceDataSourceReader):
-    """The same, with the conditions of a query (Spark 4.1 and later)."""
+    """A reader that takes conditions of a query (Spark 4.1 and later)."""
 
     def pushFilters(self, filters: list[Any]) -> list[Any]:
-        """Take the conditions that blocks can be chosen by; Spark applies those that are given
-        back."""
+        """Take the conditions that select blocks; Spark applies those that are returned."""
         self._rows, rest = take_filters(self._rows, filters)
         return rest
 
 
 def _spark_name(kind: pa.DataType) -> str:
     return {pa.int64(): "bigint", pa.int32(): "int"}.get(kind, "string")
+
+
+EARLIEST, LATEST = "earliest", "latest"
+
+Offset = dict[str, int]
+"""Bytes read of each file, by its path below the streamed one."""
+
+
+@dataclass(frozen=True)
+class NewBlocks(InputPartition):
+    """Some blocks of a file."""
+
+    file: str
+    blocks: tuple[Extent, ...]
+    process: str
+
+
+class TraceStreamReader(DataSourceStreamReader):
+    """Follows the traces at a path.
+
+    Args:
+        starting: earliest or latest: with or without the events that exist when a query begins.
+        max_bytes: size of a micro-batch, as far as whole blocks allow; None for no limit. Needs
+            Spark 4.2.
+    """
+
+    def __init__(
+        self, path: Path, rows: EventRows, starting: str = EARLIEST, max_bytes: int | None = None
+    ) -> None:
+        if starting not in (EARLIEST, LATEST):
+            raise ConfigError(f"starting: {starting!r} is neither {EARLIEST} nor {LATEST}")
+        if max_bytes is not None and not hasattr(DataSourceStreamReader, "getDefaultReadLimit"):
+            raise ConfigError("max_bytes: it needs Spark 4.2 or later")
+        if not path.exists():
+            raise TraceFormatError(f"{path}: there is no such file or directory")
+        self._path = path
+        self._rows = rows
+        self._starting = starting
+        self._max_bytes = max_bytes
+        self._seen: Offset = {}
+
+    def initialOffset(self) -> Offset:
+        """Where a new query begins."""
+        return self._reached({}, None) if self._starting == LATEST else {}
+
+    def getDefaultReadLimit(self) -> Any:
+        """Size limit of a micro-batch (Spark 4.2 and later ask)."""
+        from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
+
+        return ReadAllAvailable() if self._max_bytes is None else ReadMaxBytes(self._max_bytes)
+
+    def latestOffset(self, start: Offset | None = None, limit: Any = None) -> Offset:
+        """The current ends of the files; Spark before 4.2 gives neither start nor limit."""
+        known = self._seen if start is None else start
+        self._seen = self._reached(known, getattr(limit, "max_bytes", None))
+        return self._seen
+
+    def partitions(self, start: Offset, end: Offset) -> list[NewBlocks]:
+        """Groups of blocks written between two offsets."""
+        found = []
+        for name, to_byte in end.items():
+            file, from_byte = self._file(name), start.get(name, 0)
+            if from_byte >= to_byte or _is_dropped(file):
+                continue
+            blocks = [
+                block.extent
+                for block in whole_blocks(file, from_byte, to_byte)
+                if block.type is BlockType.EVENTS
+                and self._rows.wanted.may_lie_within(block.first_ns, block.last_ns)
+            ]
+            process = process_of(file).name
+            for first in range(0, len(blocks), BLOCKS_PER_PARTITION):
+                part = tuple(blocks[first : first + BLOCKS_PER_PARTITION])
+                found.append(NewBlocks(str(file), part, process))
+        return found
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of some blocks. Raises: TraceDamagedError if one is damaged."""
+        assert isinstance(partition, NewBlocks)
+        file = Path(partition.file)
+        if _is_dropped(file):
+            return
+        ignore_abandoned_pipes()
+        with TraceReader(file, partition.blocks) as reader:
+            run = _run_of(file, self._path)
+            name = None if run is None else run.name
+            yield from self._rows.batches(reader, partition.process, run, name)
+
+    def _reached(self, start: Offset, max_bytes: int | None) -> Offset:
+        """The end of each file, at most max_bytes in all after the start, file by file."""
+        reached, left = {}, max_bytes
+        for file in trace_files(self._path):
+            name = self._name(file)
+            from_byte = to_byte = start.get(name, 0)
+            try:
+                for block in whole_blocks(file, from_byte):
+                    if left is not None and left <= 0:
+                        break
+                    if left is not None:
+                        left -= block.to_byte - block.from_byte
+                    to_byte = block.to_byte
+            except FileNotFoundError:  # dropped meanwhile
+                continue
+            reached[name] = to_byte
+        return reached
+
+    def _name(self, file: Path) -> str:
+        return file.name if file == self._path else file.relative_to(self._path).as_posix()
+
+    def _file(self, name: str) -> Path:
+        return self._path if self._path.is_file() else self._path / name
+
+
+def _run_of(file: Path, path: Path) -> Path | None:
+    return None if file == path else file.parent
+
+
+def _is_dropped(file: Path) -> bool:
+    """Whether a ring has dropped a file: it is gone, and its run no longer names it.
+
+    Raises: TraceError if it is gone although its run names it.
+    """
+    if file.exists():
+        return False
+    try:
+        manifest, _ = RunManifest.load_with_fault(file.parent)
+    except TraceFormatError:
+        raise TraceError(f"{file}: it was removed while it was read") from None
+    if file.name in {each.file for each in manifest.processes}:
+        raise TraceError(f"{file}: it was removed while it was read; its run still names it")
+    return True

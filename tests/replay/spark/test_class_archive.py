@@ -10,8 +10,7 @@ import pytest
 
 from flinknet.errors import FlinknetError
 from flinknet.replay.spark import session
-from flinknet.replay.spark.class_archive import VARIABLE, ClassArchive, start_unnoticed
-from flinknet.replay.spark.java import JavaRuntime
+from flinknet.replay.spark.java import VARIABLE, ClassArchive, JavaRuntime, start_unnoticed
 from flinknet.replay.spark.settings import SessionOptions
 
 WRITES_ITS_ARGUMENTS = """#!/bin/sh

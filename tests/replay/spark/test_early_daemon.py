@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-from flinknet.replay.spark.early_daemon import VARIABLE, early_daemon
+from flinknet.replay.daemon import VARIABLE, early_daemon
 from flinknet.replay.spark.session import DAEMON
 
 pytestmark = pytest.mark.spark

@@ -12,7 +12,12 @@ from pyspark import SparkConf
 
 from flinknet.errors import ConfigError, FlinknetError
 from flinknet.replay.spark import session
-from flinknet.replay.spark.masters import connect_address
+from flinknet.replay.spark.remote import (
+    code_zip,
+    connect_address,
+    environment_archive,
+    with_environment,
+)
 from flinknet.replay.spark.settings import (
     OF_REPLAYS,
     SessionOptions,
@@ -25,7 +30,6 @@ from flinknet.replay.spark.settings import (
     spark_home,
     submitted_settings,
 )
-from flinknet.replay.spark.shipping import code_zip, environment_archive, with_environment
 
 
 def test_the_user_says_more_than_the_platform_and_that_more_than_we(tmp_path: Path) -> None:

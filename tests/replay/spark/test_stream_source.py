@@ -10,8 +10,7 @@ import pytest
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.errors import ConfigError, FlinknetError, TraceDamagedError, TraceError
 from flinknet.replay.spark.event_rows import EventRows, Wanted
-from flinknet.replay.spark.source import TraceDataSource
-from flinknet.replay.spark.stream_source import Offset, TraceStreamReader
+from flinknet.replay.spark.source import Offset, TraceDataSource, TraceStreamReader
 from flinknet.trace import ProcessInfo, TraceWriter
 from flinknet.trace.format import BLOCK_HEADER_BYTES
 from tests.recorded_run import event, rows_of, write_run

@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from flinknet.replay.spark import tenths
-from flinknet.replay.spark.tenths import QUIET_LOOKS, Tenths, saying_tenths
+from flinknet.replay.spark import session
+from flinknet.replay.spark.session import QUIET_LOOKS, StageProgress, reporting_progress
 
 
 def test_a_long_step_has_a_line_at_each_tenth_of_its_tasks() -> None:
-    progress = Tenths()
+    progress = StageProgress()
     progress.begin("reading 1 run")
     looks = [progress.look({3: (done, 40)}) for done in range(QUIET_LOOKS + 10)]
     assert [line for lines in looks for line in lines] == [
@@ -24,7 +24,7 @@ def test_a_long_step_has_a_line_at_each_tenth_of_its_tasks() -> None:
 
 
 def test_a_step_that_does_not_last_says_nothing() -> None:
-    progress = Tenths()
+    progress = StageProgress()
     for step in ("reading", "simulating"):
         progress.begin(step)
         assert not any(progress.look({1: (done, 10)}) for done in range(QUIET_LOOKS))
@@ -32,7 +32,7 @@ def test_a_step_that_does_not_last_says_nothing() -> None:
 
 
 def test_each_of_two_stages_has_its_lines() -> None:
-    progress = Tenths()
+    progress = StageProgress()
     progress.begin("reading")
     for _ in range(QUIET_LOOKS):
         progress.look({})
@@ -43,8 +43,8 @@ def test_each_of_two_stages_has_its_lines() -> None:
 
 
 def test_spark_is_asked_while_the_block_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tenths, "LOOK_S", 0)
-    monkeypatch.setattr(tenths, "QUIET_LOOKS", 0)
+    monkeypatch.setattr(session, "LOOK_S", 0)
+    monkeypatch.setattr(session, "QUIET_LOOKS", 0)
     info = SimpleNamespace(stageId=7, numCompletedTasks=3, numTasks=4)
     tracker = SimpleNamespace(
         getActiveStageIds=lambda: [7, 8], getStageInfo=lambda stage: info if stage == 7 else None
@@ -56,12 +56,12 @@ def test_spark_is_asked_while_the_block_goes_on(monkeypatch: pytest.MonkeyPatch)
         said.append(line)
         is_said.set()
 
-    with saying_tenths(cast(Any, spark), say) as begin:
+    with reporting_progress(cast(Any, spark), say) as begin:
         begin("simulating")
         assert is_said.wait(60)
     assert said[0].endswith(": 3 of 4 tasks")
 
 
 def test_a_session_that_does_not_know_is_not_asked() -> None:
-    with saying_tenths(cast(Any, SimpleNamespace()), print) as begin:
+    with reporting_progress(cast(Any, SimpleNamespace()), print) as begin:
         begin("reading")
