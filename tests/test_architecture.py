@@ -227,7 +227,7 @@ ONLY_IN = {
         *("core.wire", "trace.format"),
         *("job.serializers", "job.basic_serializers", "job.elements"),
     },
-    "random": {"job.load.arrivals", "simulator.faults", "results.comparison.rounds"},
+    "random": {"job.load.arrivals", "simulator.faults", "results.comparison.compared"},
     "numpy.random": {
         *("job.load", "job.selectors", "job.sources", "simulator.faults"),
         *("predict.fit.arrivals", "predict.fit.unseen"),  # draws of what was not seen, seeded

@@ -12,7 +12,7 @@ from flinknet.errors import ConfigError
 from flinknet.histogram import PERCENTILES, SAMPLES_PER_TAIL, SUB_BUCKETS
 from flinknet.results import comparison
 from flinknet.results.comparison import METRICS, Outcome, Verdict, difference, parse_limit
-from flinknet.results.comparison.metrics import HISTOGRAM_RESOLUTION
+from flinknet.results.comparison.differences import HISTOGRAM_RESOLUTION
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,235 @@
-"""One run of a job: what it measured."""
+"""One run of a job: its status, its measurements, its latency markers, and its tasks in detail."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from math import floor, sqrt
 from typing import Any
 
-from .job_status import PriorAttempt
-from .latency_markers import LatencyMarkersMeasured
 from .measures import BacklogSummary, CheckpointSummary, LatencySummary, RunWarning, VertexTimes
+
+
+@dataclass(frozen=True, slots=True)
+class VertexStatus:
+    """A vertex of the running job: how many subtasks are in which state."""
+
+    name: str
+    parallelism: int
+    state: str
+    attempt: int
+    records_in: int = 0
+    records_in_per_s: float = 0.0
+    records_out: int = 0
+    busy: float = 0.0
+    idle: float = 0.0
+    back_pressured: float = 0.0
+    times: VertexTimes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PriorAttempt:
+    """An attempt at a task that is over, of which a later one was begun.
+
+    Attributes:
+        failure: why it failed; empty if it ended because another one did.
+    """
+
+    task: str
+    attempt: int
+    state: str
+    task_manager: str | None
+    failure: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskManagerStatus:
+    """A TaskManager as the JobManager knows it.
+
+    Attributes:
+        heartbeats: that it has answered.
+        silent_ns: since it said anything.
+    """
+
+    index: int
+    pid: int
+    state: str
+    slots: int
+    slots_in_use: int
+    heartbeats: int
+    silent_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionStatus:
+    """A TCP connection between two TaskManagers, as a job uses it now.
+
+    Attributes:
+        name: "tm-0->tm-1": from the producers' TaskManager to the consumers', which has opened it;
+            with "#1" and so on for those that were opened later.
+        channels: of the job that are open on it.
+        shared_with: names of the jobs that have channels on it, too.
+        jobs_before: how many jobs used it that have ended.
+    """
+
+    name: str
+    channels: int
+    shared_with: tuple[str, ...] = ()
+    jobs_before: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterJob:
+    """A job of a cluster, in short."""
+
+    job_id: str
+    name: str
+    state: str
+    run_dir: str
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterStatus:
+    """Where a cluster stands.
+
+    Attributes:
+        is_session: it was started for jobs to come, and goes on without any.
+        settings: Flink's keys that it was started with.
+        jobs: that have not ended.
+    """
+
+    is_session: bool
+    slots_each: int
+    settings: dict[str, str]
+    jobs: tuple[ClusterJob, ...]
+    task_managers: tuple[TaskManagerStatus, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JobStatus:
+    """Where a job stands that runs.
+
+    Attributes:
+        state: as Flink names those of jobs.
+        reason: why it failed, or last restarted.
+        elapsed_ns: since it was submitted.
+        failed_attempts: of the prior attempts that are kept, those that failed; the last ones.
+        connections: over which it reads.
+        other_jobs: of its cluster.
+    """
+
+    job_id: str
+    name: str
+    state: str
+    reason: str
+    restarts: int
+    elapsed_ns: int
+    checkpoints: int
+    vertices: tuple[VertexStatus, ...]
+    task_managers: tuple[TaskManagerStatus, ...]
+    latency_ns_p50: float | None = None
+    latency_ns_p99: float | None = None
+    failed_attempts: tuple[PriorAttempt, ...] = ()
+    connections: tuple[ConnectionStatus, ...] = ()
+    other_jobs: tuple[ClusterJob, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MarkerSummary:
+    """A histogram of Flink's (DescriptiveStatisticsHistogramStatistics), in ms."""
+
+    count: int
+    min: int
+    max: int
+    mean: float
+    stddev: float
+    p50: float
+    p75: float
+    p95: float
+    p98: float
+    p99: float
+    p999: float
+
+    @classmethod
+    def of(cls, latencies_ms: Sequence[int]) -> MarkerSummary:
+        """Of one or more latencies."""
+        ordered = sorted(latencies_ms)
+        count, mean = len(ordered), sum(ordered) / len(ordered)
+        squares = sum((each - mean) ** 2 for each in ordered)
+        return cls(
+            count,
+            ordered[0],
+            ordered[-1],
+            mean,
+            sqrt(squares / (count - 1)) if count > 1 else 0.0,
+            *(percentile(ordered, quantile) for quantile in (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MarkerHistogram:
+    """The histogram "latency" of one operator of one task.
+
+    Attributes:
+        metric: its name in Flink, behind the scope of the job.
+        source: name of the operator that emitted the markers; empty with granularity single.
+        source_subtask: None with another granularity than subtask.
+        markers: that came in all; the summary is of the last of them.
+    """
+
+    metric: str
+    source: str
+    source_subtask: int | None
+    operator: str
+    subtask: int
+    markers: int
+    latency_ms: MarkerSummary
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedOperator:
+    """What the markers of a source told at an operator, over its tasks.
+
+    Attributes:
+        latency_ms: of all that the histograms of its tasks hold.
+        records_ns: how old the records were, where the operator measures that.
+    """
+
+    source: str
+    operator: str
+    markers: int
+    latency_ms: MarkerSummary
+    records_ns: LatencySummary | None
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyMarkersMeasured:
+    """What latency markers told of a job.
+
+    Attributes:
+        history: latencies that a histogram holds.
+    """
+
+    interval_ns: int
+    granularity: str
+    history: int
+    operators: tuple[MarkedOperator, ...]
+    histograms: tuple[MarkerHistogram, ...]
+
+
+def percentile(ordered: Sequence[int], quantile: float) -> float:
+    """As Flink's histograms tell it, by the Percentile of Commons Math: between the two neighbours
+    of (n + 1) * quantile.
+    """
+    position = quantile * (len(ordered) + 1)
+    if position < 1:
+        return float(ordered[0])
+    if position >= len(ordered):
+        return float(ordered[-1])
+    below = floor(position)
+    lower, upper = ordered[below - 1], ordered[below]
+    return lower + (position - below) * (upper - lower)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,3 +340,57 @@ class JobResult:
     def to_dict(self) -> dict[str, Any]:
         """The job as JSON-ready plain data."""
         return {"kind": "job", **asdict(self)}
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDump:
+    """A ResultPartition: its id, its type, how many subpartitions it has."""
+
+    id: str
+    type: str
+    subpartitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class GateDump:
+    """An InputGate.
+
+    Attributes:
+        edge: index of the edge that it reads.
+        exclusive_buffers: of all its remote channels.
+        channels: partition, subpartition, and whether it is local, of each InputChannel.
+    """
+
+    edge: int
+    data_set: str
+    exclusive_buffers: int
+    channels: tuple[tuple[int, int, bool], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDump:
+    """A Task with its partitions and gates."""
+
+    name: str
+    attempt_id: str
+    slot: int
+    partitions: tuple[PartitionDump, ...]
+    gates: tuple[GateDump, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskManagerDump:
+    """What a TaskManager runs, and the partitions that it keeps of tasks that have ended."""
+
+    index: int
+    tasks: tuple[TaskDump, ...]
+    kept_partitions: tuple[PartitionDump, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JobDump:
+    """All TaskManagers of a job."""
+
+    job_id: str
+    name: str
+    task_managers: tuple[TaskManagerDump, ...]

@@ -1,15 +1,29 @@
-"""How far a measurement can be used, by its warnings; and which of several warnings of one event
-to show.
+"""How far a measurement can be used, by its warnings; disturbances of a run from outside; and
+foreign connections at its data ports.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import IntEnum
 
+from flinknet.units import counted, human_bytes
+
 from .measures import RunWarning
-from .processors import CORES_SHARED, DISTURBED, P99_DISTURBED, STOOD_STILL
-from .strangers import DISTURBED_BY_STRANGERS, STRANGERS
+
+DISTURBED, P99_DISTURBED = "disturbed", "p99-disturbed"
+"""Codes of the warnings that other processes used the processors."""
+
+STOOD_STILL = "stood-still"
+"""Code of the warning that TaskManagers were stopped for a while."""
+
+CORES_SHARED = "cores-shared"
+"""Code of the warning that the TaskManagers of a run had too few cores."""
+
+
+STRANGERS, DISTURBED_BY_STRANGERS = "strangers", "disturbed-by-strangers"
+"""Codes of the warnings about foreign connections, and about those that took much time."""
 
 
 class Validity(IntEnum):
@@ -73,3 +87,74 @@ def without_consequences(warnings: Iterable[RunWarning]) -> list[RunWarning]:
     known = list(warnings)
     codes = {each.code for each in known}
     return [each for each in known if not codes & _CAUSES.get(each.code, set())]
+
+
+_CONNECTIONS_MANY, _REQUESTS_MANY, _BYTES_MANY = 64, 500, 64 * 1024
+"""So many of them take some 10 ms of a TaskManager's time: as much as p99 of a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Strangers:
+    """Connections that requested nothing of the run, what they sent, and the requests over any
+    connection for receivers that are not of the run.
+    """
+
+    connections: int = 0
+    requests: int = 0
+    received_bytes: int = 0
+
+    def __add__(self, other: Strangers) -> Strangers:
+        return Strangers(
+            self.connections + other.connections,
+            self.requests + other.requests,
+            self.received_bytes + other.received_bytes,
+        )
+
+    def since(self, before: Strangers) -> Strangers:
+        """Those that were not there before: a connection may since have requested something."""
+        return Strangers(
+            max(0, self.connections - before.connections),
+            max(0, self.requests - before.requests),
+            max(0, self.received_bytes - before.received_bytes),
+        )
+
+    @property
+    def disturb(self) -> bool:
+        """Whether serving them took so much time that the figures of a run are doubtful."""
+        return (
+            self.connections >= _CONNECTIONS_MANY
+            or self.requests >= _REQUESTS_MANY
+            or self.received_bytes >= _BYTES_MANY
+        )
+
+    def warning(self) -> RunWarning | None:
+        """The warning about them; None if there were none."""
+        if not self.connections and not self.requests:
+            return None
+        visitors = (
+            counted(self.connections, "foreign connection")
+            if self.connections
+            else counted(self.requests, "foreign request")
+        )
+        sentence = (
+            "the data ports had visitors that do not belong to this run:"
+            f" {counted(self.connections, 'connection')},"
+            f" {counted(self.requests, 'request')}, {human_bytes(self.received_bytes)} received;"
+        )
+        if not self.disturb:
+            text = f"{sentence} find what connects to taskmanager.data.port."
+            return RunWarning(STRANGERS, text, f"data ports had {visitors}")
+        return RunWarning(
+            DISTURBED_BY_STRANGERS,
+            f"{sentence} serving them took time from the run, so throughput may be too low and"
+            " latency too high: find what connects to taskmanager.data.port, and run again.",
+            f"{visitors} took time from the run",
+        )
+
+
+_DISTURBANCES = frozenset((DISTURBED, P99_DISTURBED, DISTURBED_BY_STRANGERS, STOOD_STILL))
+
+
+def is_disturbed(warnings: Iterable[RunWarning]) -> bool:
+    """Whether other processes, the host, strangers or a standstill make figures doubtful."""
+    return any(each.code in _DISTURBANCES for each in warnings)

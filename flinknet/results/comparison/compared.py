@@ -1,20 +1,33 @@
-"""Configurations that were measured, each candidate against the base, and what limits come to."""
+"""Configurations that were measured in interleaved rounds, each candidate against the base, and the
+decisions of limits.
+"""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from flinknet.units import run_numbers
 
-from ..disturbances import is_disturbed
 from ..measures import FlushCounts, RunWarning
 from ..run import Measured, has_given_rate
-from ..validity import GIVEN_UP, RATE_NOT_REACHED, Validity, validity_of
-from .differences import Difference, as_kept, difference, summary
+from ..validity import GIVEN_UP, RATE_NOT_REACHED, Validity, is_disturbed, validity_of
+from .differences import METRICS, Difference, as_kept, difference, label_of, summary
 from .limits import Limit, LimitDecision, Outcome
-from .metrics import METRICS, label_of
+
+
+def interleaved_orders(count: int, rounds: int, seed: int) -> list[list[int]]:
+    """The order of `count` configurations in each round.
+
+    A seeded order, rotated by one each round: over `count` rounds each configuration stands once
+    in each place.
+    """
+    order = list(range(count))
+    random.Random(seed).shuffle(order)
+    return [order[turn % count :] + order[: turn % count] for turn in range(rounds)]
+
 
 _FEW_RUNS = 2
 

@@ -1,17 +1,17 @@
-"""How a metric of two configurations differs, with a confidence interval.
+"""Metrics of a run, and how they differ between two configurations, with a confidence interval.
 
-Runs of one call come in rounds; in each round every configuration runs once, in an order that
-differs from round to round, so that a drift of the machine falls on all of them. A difference is
-taken within each round and the rounds are its sample: the mean of log(candidate / base) with a
+Runs of one call come in rounds. In each round every configuration runs once, in an order that
+differs from round to round, so that a drift of the machine affects all of them alike. A difference
+is taken within each round, and the rounds are its sample: the mean of log(candidate / base) with a
 Student-t interval, given as a ratio. Logarithms make "twice" and "half" equally far. The geometric
-means of both sides go with it: their ratio is that change. A metric with a zero in it has no ratio;
-its plain differences and arithmetic means are taken instead, in its own unit.
+means of both sides are given with it: their ratio is that change. A metric with a zero in it has no
+ratio; its plain differences and arithmetic means are taken instead, in its own unit.
 
-A percentile is read from a histogram, in whose buckets runs that differ a little are equal: its
-interval is never narrower than what the two values may be off by.
+A percentile is read from a histogram, in whose buckets similar runs are equal: its interval is
+never narrower than the error of the two values.
 
-The runs of an earlier result are not of the same rounds: then the two samples are independent, and
-the interval is Welch's.
+The runs of an earlier result belong to other rounds: then the two samples are independent, and the
+interval is Welch's.
 """
 
 from __future__ import annotations
@@ -20,12 +20,110 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cache
 from statistics import fmean, geometric_mean, median, stdev
 
 from flinknet.units import human_change
 
-from .metrics import HISTOGRAM_RESOLUTION, label_of
-from .student_t import student_t_quantile
+from ..run import Measured
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """How a metric is read, from what was measured and the CPU cores used, and whether more of it
+    is better (1), worse (-1) or neither (0).
+
+    Attributes:
+        unit: records/s, bytes, ns, buffers, buffers/s or cores.
+        label: what tables call it.
+        records_min: without so many records in a run it is unknown.
+        resolution: what a value may be off by, relative to it; 0: it is exact.
+    """
+
+    read: Callable[[Measured, float | None], float | None]
+    direction: int
+    unit: str
+    label: str = ""
+    records_min: int = 0
+    resolution: float = 0.0
+
+
+HISTOGRAM_RESOLUTION = 1 / 256
+"""A percentile is the middle of a bucket of the histogram, which is off by so much at most."""
+
+
+def _percentile(name: str, label: str, records_min: int) -> Metric:
+    return Metric(
+        lambda measured, _: getattr(measured.latency_ns, name),
+        -1,
+        "ns",
+        label,
+        records_min,
+        HISTOGRAM_RESOLUTION,
+    )
+
+
+METRICS: Mapping[str, Metric] = {
+    "throughput": Metric(lambda m, _: m.throughput_records_per_s, 1, "records/s"),
+    "throughput_bytes": Metric(lambda m, _: m.throughput_bytes_per_s, 1, "bytes", "bytes/s"),
+    "mean": Metric(lambda m, _: m.latency_ns.mean, -1, "ns"),
+    "p50": _percentile("p50", "", 10),
+    "p99": _percentile("p99", "", 500),
+    "p99_9": _percentile("p99_9", "p99.9", 5000),
+    "backlog": Metric(lambda m, _: m.backlog_buffers.mean, -1, "buffers"),
+    "buffers": Metric(lambda m, _: m.buffers / m.duration_ns * 1e9, 0, "buffers/s", "buffers/s"),
+    "cpu": Metric(lambda _, cpu_cores: cpu_cores, -1, "cores", "CPU cores"),
+}
+"""Latencies are those from intended instants; CPU is that of the TaskManagers without polling."""
+
+
+def label_of(metric: str) -> str:
+    """What tables and sentences call a metric."""
+    return METRICS[metric].label or metric
+
+
+def metric_named(name: str) -> str | None:
+    """The metric of this name or label; None if there is none."""
+    labels = {label_of(metric).lower(): metric for metric in METRICS}
+    return name if name in METRICS else labels.get(name.lower())
+
+
+@cache
+def student_t_quantile(probability: float, degrees: int) -> float:
+    """The quantile of Student's t distribution for 0.5 <= probability < 1, by bisection."""
+    low, high = 0.0, 1.0
+    while student_t_cdf(high, degrees) < probability:
+        high *= 2
+    for _ in range(80):
+        middle = (low + high) / 2
+        if student_t_cdf(middle, degrees) < probability:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+def student_t_cdf(t: float, degrees: int) -> float:
+    """Student's t distribution function for t >= 0 and whole degrees of freedom.
+
+    The finite trigonometric sums of Abramowitz and Stegun, 26.7.3 and 26.7.4.
+    """
+    theta = math.atan(t / math.sqrt(degrees))
+    sine, cosine = math.sin(theta), math.cos(theta)
+    if degrees % 2:
+        term = total = cosine if degrees > 1 else 0.0
+        for k in range(2, degrees - 1, 2):
+            term *= cosine**2 * k / (k + 1)
+            total += term
+        inside = 2 / math.pi * (theta + sine * total)
+    else:
+        term = total = 1.0
+        for k in range(1, degrees - 2, 2):
+            term *= cosine**2 * k / (k + 1)
+            total += term
+        inside = sine * total
+    return (1 + inside) / 2
+
 
 NEGLIGIBLE = 0.01
 """The smallest difference that matters: below one percent it is none, however surely measured."""

@@ -9,8 +9,7 @@ from enum import StrEnum
 from flinknet.errors import ConfigError
 from flinknet.units import parse_percent
 
-from .differences import Difference
-from .metrics import METRICS, label_of, metric_named
+from .differences import METRICS, Difference, label_of, metric_named
 
 
 class Outcome(StrEnum):
