@@ -12,7 +12,7 @@ from .measures import BacklogSummary, CheckpointSummary, LatencySummary, RunWarn
 
 @dataclass(frozen=True, slots=True)
 class VertexStatus:
-    """A vertex of the running job: how many subtasks are in which state."""
+    """A vertex of the running job, with the number of its subtasks."""
 
     name: str
     parallelism: int
@@ -29,10 +29,10 @@ class VertexStatus:
 
 @dataclass(frozen=True, slots=True)
 class PriorAttempt:
-    """An attempt at a task that is over, of which a later one was begun.
+    """A finished attempt at a task that has a later attempt.
 
     Attributes:
-        failure: why it failed; empty if it ended because another one did.
+        failure: why it failed; empty if it ended because another one failed.
     """
 
     task: str
@@ -44,11 +44,11 @@ class PriorAttempt:
 
 @dataclass(frozen=True, slots=True)
 class TaskManagerStatus:
-    """A TaskManager as the JobManager knows it.
+    """A TaskManager in the view of the JobManager.
 
     Attributes:
-        heartbeats: that it has answered.
-        silent_ns: since it said anything.
+        heartbeats: heartbeats that it has answered.
+        silent_ns: time since its last message.
     """
 
     index: int
@@ -62,14 +62,14 @@ class TaskManagerStatus:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionStatus:
-    """A TCP connection between two TaskManagers, as a job uses it now.
+    """A TCP connection between two TaskManagers that a job uses.
 
     Attributes:
         name: "tm-0->tm-1": from the producers' TaskManager to the consumers', which has opened it;
-            with "#1" and so on for those that were opened later.
-        channels: of the job that are open on it.
-        shared_with: names of the jobs that have channels on it, too.
-        jobs_before: how many jobs used it that have ended.
+            later ones end with "#1" and so on.
+        channels: open channels of the job.
+        shared_with: names of other jobs with channels on it.
+        jobs_before: number of ended jobs that used it.
     """
 
     name: str
@@ -91,12 +91,12 @@ class ClusterJob:
 
 @dataclass(frozen=True, slots=True)
 class ClusterStatus:
-    """Where a cluster stands.
+    """The status of a cluster.
 
     Attributes:
-        is_session: it was started for jobs to come, and goes on without any.
-        settings: Flink's keys that it was started with.
-        jobs: that have not ended.
+        is_session: whether it was started for later jobs, and continues without any.
+        settings: keys of Flink with which it was started.
+        jobs: jobs that have not ended.
     """
 
     is_session: bool
@@ -108,15 +108,15 @@ class ClusterStatus:
 
 @dataclass(frozen=True, slots=True)
 class JobStatus:
-    """Where a job stands that runs.
+    """The status of a running job.
 
     Attributes:
-        state: as Flink names those of jobs.
-        reason: why it failed, or last restarted.
-        elapsed_ns: since it was submitted.
-        failed_attempts: of the prior attempts that are kept, those that failed; the last ones.
-        connections: over which it reads.
-        other_jobs: of its cluster.
+        state: Flink's name of the state.
+        reason: why it failed or last restarted.
+        elapsed_ns: time since it was submitted.
+        failed_attempts: the last failed ones of the prior attempts that are kept.
+        connections: connections over which it reads.
+        other_jobs: other jobs of its cluster.
     """
 
     job_id: str
@@ -153,7 +153,7 @@ class MarkerSummary:
 
     @classmethod
     def of(cls, latencies_ms: Sequence[int]) -> MarkerSummary:
-        """Of one or more latencies."""
+        """Summarise one or more latencies."""
         ordered = sorted(latencies_ms)
         count, mean = len(ordered), sum(ordered) / len(ordered)
         squares = sum((each - mean) ** 2 for each in ordered)
@@ -172,10 +172,10 @@ class MarkerHistogram:
     """The histogram "latency" of one operator of one task.
 
     Attributes:
-        metric: its name in Flink, behind the scope of the job.
+        metric: name in Flink, after the scope of the job.
         source: name of the operator that emitted the markers; empty with granularity single.
         source_subtask: None with another granularity than subtask.
-        markers: that came in all; the summary is of the last of them.
+        markers: number of all markers; the summary covers the last ones.
     """
 
     metric: str
@@ -189,11 +189,11 @@ class MarkerHistogram:
 
 @dataclass(frozen=True, slots=True)
 class MarkedOperator:
-    """What the markers of a source told at an operator, over its tasks.
+    """Latency markers of a source at an operator, over its tasks.
 
     Attributes:
-        latency_ms: of all that the histograms of its tasks hold.
-        records_ns: how old the records were, where the operator measures that.
+        latency_ms: latencies that the histograms of its tasks hold.
+        records_ns: ages of the records, where the operator measures them.
     """
 
     source: str
@@ -205,10 +205,10 @@ class MarkedOperator:
 
 @dataclass(frozen=True, slots=True)
 class LatencyMarkersMeasured:
-    """What latency markers told of a job.
+    """Latency markers of a job.
 
     Attributes:
-        history: latencies that a histogram holds.
+        history: number of latencies that a histogram holds.
     """
 
     interval_ns: int
@@ -219,9 +219,8 @@ class LatencyMarkersMeasured:
 
 
 def percentile(ordered: Sequence[int], quantile: float) -> float:
-    """As Flink's histograms tell it, by the Percentile of Commons Math: between the two neighbours
-    of (n + 1) * quantile.
-    """
+    """Percentile by the method of Flink's histograms (Percentile of Commons Math): between the two
+    neighbours of (n + 1) * quantile."""
     position = quantile * (len(ordered) + 1)
     if position < 1:
         return float(ordered[0])
@@ -234,10 +233,10 @@ def percentile(ordered: Sequence[int], quantile: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class TaskMeasured:
-    """One subtask of a job: its last attempt, where that ran, Flink's metrics of it, and the
-    attempts before it (as many as jobmanager.execution.attempts-history-size keeps).
+    """One subtask of a job: its last attempt, its TaskManager, Flink's metrics of it, and earlier
+    attempts (at most jobmanager.execution.attempts-history-size).
 
-    Shares are of the time that it ran; None if nothing was reported.
+    Shares are of the running time; None if nothing was reported.
     """
 
     name: str
@@ -310,10 +309,10 @@ class JobResult:
     """One run of a job.
 
     Attributes:
-        state: finished, canceled or failed; `reason` says why if it did not just finish.
+        state: finished, canceled or failed, with the `reason` if it did not just finish.
         duration_ns: from the first deployment to the end.
-        measured_ns: the part of it behind the warm-up; None if it ended before.
-        connections: channels that shared each TCP connection.
+        measured_ns: measured time after the warm-up; None if the job ended before.
+        connections: number of channels that shared each TCP connection.
         latency_markers: None if sources emit none.
     """
 
@@ -357,7 +356,7 @@ class GateDump:
 
     Attributes:
         edge: index of the edge that it reads.
-        exclusive_buffers: of all its remote channels.
+        exclusive_buffers: exclusive buffers of all its remote channels.
         channels: partition, subpartition, and whether it is local, of each InputChannel.
     """
 
@@ -380,7 +379,7 @@ class TaskDump:
 
 @dataclass(frozen=True, slots=True)
 class TaskManagerDump:
-    """What a TaskManager runs, and the partitions that it keeps of tasks that have ended."""
+    """Tasks of a TaskManager, and the partitions that it keeps of ended tasks."""
 
     index: int
     tasks: tuple[TaskDump, ...]

@@ -1,4 +1,4 @@
-"""What the recordings are that a run was put together from, and what is known to be missing."""
+"""Recordings that make up a run, and known losses."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from dataclasses import dataclass
 
 SAME_CLOCK, MESSAGES, WALL_CLOCKS, ASSUMED = "same clock", "messages", "wall clocks", "assumed"
 BASES = (SAME_CLOCK, MESSAGES, WALL_CLOCKS, ASSUMED)
-"""How two clocks are related, the surest first: recorded on one host; by messages that both
-recorded; by the hosts' wall clocks; as if their data had begun at the same time."""
+"""Relations of two clocks, the surest first: recorded on one host; by messages that both recorded;
+by the wall clocks of the hosts; by the assumption that their data began at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClockRelation:
-    """How the clock of a recording is related to that of the first one.
+    """Relation of the clock of a recording to that of the first one.
 
     Attributes:
         basis: one of BASES.
-        offset_ns: what its instants lack to be those of the first clock.
-        error_ns: how far off that may be; None where nobody knows.
+        offset_ns: time to add to its instants to get those of the first clock.
+        error_ns: largest error of the offset; None if unknown.
     """
 
     basis: str
@@ -27,14 +27,15 @@ class ClockRelation:
 
 @dataclass(frozen=True, slots=True)
 class ReplayedRecording:
-    """One of several recordings that are one run.
+    """One of several recordings that make up a run.
 
     Attributes:
-        label: what it is called among them.
-        channels: that it has; `channels_counted` of them are counted here, the others in another
-            recording that has more of them.
-        from_ns, to_ns: its first and last data buffer, from the start of the run's measured part;
-            None if it has none.
+        label: name among them.
+        channels: number of its channels.
+        channels_counted: channels that are counted here, and not in another recording that has more
+            of them.
+        from_ns, to_ns: its first and last data buffer, from the start of the measured part of the
+            run; None without data.
     """
 
     path: str
@@ -49,14 +50,15 @@ class ReplayedRecording:
 
 @dataclass(frozen=True, slots=True)
 class TraceLoss:
-    """Something that a trace is known to lack.
+    """A known loss of a trace.
 
     Attributes:
-        path: of the recording. `file`: of it; None for all.
-        kind: such as dropped_events; damaged_blocks, damaged_file and left_out for what
-            `--on-damage skip` passed over.
-        count: how much; None if nobody knows.
-        text: the same in words.
+        path: path of the recording.
+        file: file of the recording; None for all.
+        kind: such as dropped_events; damaged_blocks, damaged_file and left_out are losses that
+            `--on-damage skip` allowed.
+        count: size of the loss; None if unknown.
+        text: description of the loss.
     """
 
     path: str
@@ -68,13 +70,14 @@ class TraceLoss:
 
 @dataclass(frozen=True, slots=True)
 class RecordingSet:
-    """Recordings that are one run.
+    """Recordings that make up one run.
 
     Attributes:
-        path: of the directory that holds them all.
-        channels: of the run. `edges`: exchanges that they belong to.
+        path: directory of all recordings.
+        channels: number of channels of the run.
+        edges: number of its exchanges.
         duration_ns: from the first data buffer to the last one; None without data.
-        losses: what they are known to lack.
+        losses: known losses.
     """
 
     path: str

@@ -1,7 +1,7 @@
-"""Numbers of exchanges that others may compare theirs with: what Flink's developers have published
-of its network stack, and what this project has measured of Flink and of itself.
+"""Published measurements of exchanges, for comparison: of Flink's network stack by its developers,
+and of Flink and flinknet by this project.
 
-A number without its machine and its load says little, so each has both, and where it stands.
+Each has its machine and its load, without which a number says little, and its source.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _CAPTURE = "docs/capture.md"
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What one exchange reached.
+    """A measurement of one exchange.
 
     Attributes:
-        rate_per_s: of all producers together; None: as fast as possible.
-        buffer_timeout_ns: that of Flink's output flusher.
-        record_bytes: size of a record's value.
+        rate_per_s: rate of all producers together; None: as fast as possible.
+        buffer_timeout_ns: timeout of Flink's output flusher.
+        record_bytes: size of the value of a record.
         source: where it is published.
     """
 
@@ -82,7 +82,7 @@ def _own(
     record_bytes: int = 100,
     source: str = _PERFORMANCE,
 ) -> Reference:
-    """What the project has measured; latency is p50 and p99."""
+    """A measurement of this project; latency is p50 and p99."""
     p50, p99 = (round(each * 1000) for each in latency_us) if latency_us else (None, None)
     return Reference(
         system,
@@ -115,7 +115,7 @@ _TAPPED_MS = {
         100: (22500, 61200),
     },
 }
-"""Of a job of Flink 2.3.0, by the rate of all sources and the timeout in ms: p50 and p99 in us."""
+"""p50 and p99 in us of a job of Flink 2.3.0, by the rate of all sources and the timeout in ms."""
 
 REFERENCES: Sequence[Reference] = (
     _published(100, 100, 69_553.22069, is_tls=False),

@@ -5,7 +5,8 @@ its progress, and an exchange with a TaskManager that is not flinknet's.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
+from operator import add
 from typing import Any
 
 from .measures import (
@@ -23,18 +24,19 @@ from .validity import Validity, validity_of
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What was taken of the processors from the start of a run to its end, its warm-up too; None
-    where the system does not report it.
+    """Use of the processors by others, from the start of a run to its end, with its warm-up; None
+    if the system does not report it.
 
     Attributes:
-        host_share: of that core of the run of which the host took most (steal time, in steps of
-            10 ms), also while a TaskManager was to be woken.
-        others_share: of one core, by the processes outside of the run that ran longest and still
-            run, longest first.
-        outside_share: of one core, by all other processes than the TaskManagers, the launcher too.
-        outside_slice_ns: typical length of the pieces in which that ran: the mean of each thread,
-            weighed by its time.
-        cores: that the run could use.
+        host_share: share of a core that the host took (steal time, in steps of 10 ms), of the core
+            of the run that lost most, also while a TaskManager was being woken.
+        others_share: share of one core of each process outside of the run that still runs, the
+            longest first.
+        outside_share: share of one core of all processes other than the TaskManagers, with the
+            launcher.
+        outside_slice_ns: typical length of their time slices: the mean of each thread, weighted by
+            its time.
+        cores: cores that the run could use.
     """
 
     host_share: float | None = None
@@ -46,18 +48,18 @@ class Taken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessorUse(Taken):
-    """What was taken of the processors, and what each TaskManager had of them, as shares of the
-    time.
+    """Use of the processors by others and by each TaskManager, as shares of the time.
 
     Attributes:
-        busy_share: in which the event loop of a TaskManager did not wait.
-        lacked_share: in which it was awake and had no core. A sleeper that is woken and does not
-            get one at once counts as asleep.
-        stood_still_ns: time in which it neither ran nor waited for a core; those that did so only.
-        cpu_cores: that the TaskManagers used in the measured part for work, together. A loop that
-            polls for the next message before it sleeps uses more; that is left out.
-        taken_share: the most that any TaskManager lost. What the host takes from one that is awake
-            is in its `lacked_share`, too, so they are not added.
+        busy_share: time in which the event loop of a TaskManager did not wait.
+        lacked_share: time in which it was awake and had no core. A sleeper that is woken and gets
+            none at once counts as asleep.
+        stood_still_ns: time in which a TaskManager neither ran nor waited for a core; only those
+            that did.
+        cpu_cores: cores that all TaskManagers together used for work in the measured part, without
+            polling for the next message.
+        taken_share: largest share that any TaskManager lost. Steal time of one that is awake is
+            part of its `lacked_share`, so the two are not added.
     """
 
     busy_share: dict[str, float]
@@ -74,8 +76,7 @@ class ProcessorUse(Taken):
 @dataclass(frozen=True, slots=True)
 class FillLevels:
     """Bytes in each of the six places between two operators, in the order in which a record passes
-    them. The third and fourth are the kernel's.
-    """
+    them; the third and fourth belong to the kernel."""
 
     subpartition_bytes: int = 0  # written, and not handed to the connection
     netty_outbound_bytes: int = 0  # handed over, and not taken by the socket
@@ -86,32 +87,17 @@ class FillLevels:
 
     @property
     def total_bytes(self) -> int:
-        """All six together."""
-        return (
-            self.subpartition_bytes
-            + self.netty_outbound_bytes
-            + self.socket_send_bytes
-            + self.socket_receive_bytes
-            + self.netty_inbound_bytes
-            + self.input_channel_bytes
-        )
+        """Bytes in all six places."""
+        return sum(astuple(self))
 
     def __add__(self, other: FillLevels) -> FillLevels:
-        return FillLevels(
-            self.subpartition_bytes + other.subpartition_bytes,
-            self.netty_outbound_bytes + other.netty_outbound_bytes,
-            self.socket_send_bytes + other.socket_send_bytes,
-            self.socket_receive_bytes + other.socket_receive_bytes,
-            self.netty_inbound_bytes + other.netty_inbound_bytes,
-            self.input_channel_bytes + other.input_channel_bytes,
-        )
+        return FillLevels(*map(add, astuple(self), astuple(other)))
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelLevels:
-    """Bytes of one channel in the first and the last of the six places. What lies between them is
-    one queue of all channels of a connection.
-    """
+    """Bytes of one channel in the first and the last of the six places; between them all channels
+    of a connection share a queue."""
 
     channel: int
     subpartition_bytes: int = 0
@@ -120,11 +106,11 @@ class ChannelLevels:
 
 @dataclass(frozen=True, slots=True)
 class FillSample:
-    """Fill levels at an instant (ns since the start of the run), over all connections, and what
-    they led to: is every socket read, does every socket take bytes, does no writer wait?
+    """Fill levels of all connections at an instant (ns since the start of the run), and whether
+    every socket is read, every socket takes bytes, and no writer waits.
 
     Attributes:
-        channels: the ends by channel, in runs of few; empty otherwise.
+        channels: ends of each channel, in runs with few channels; empty otherwise.
     """
 
     at_ns: int
@@ -137,7 +123,7 @@ class FillSample:
 
 @dataclass(frozen=True, slots=True)
 class Buffering:
-    """The six places over a run; `bounds` is the most that each can hold."""
+    """Fill levels of a run over time; `bounds` has the capacity of each place."""
 
     bounds: FillLevels
     samples: tuple[FillSample, ...]
@@ -145,12 +131,11 @@ class Buffering:
 
 @dataclass(frozen=True, slots=True)
 class DebloatingSample:
-    """One evaluation of a gate: the size that its producers' buffers have from then on, what it
-    consumed per second, data in flight towards it, and how long it takes to consume as many buffers
-    of the size.
+    """One evaluation of a gate: the new size of its producers' buffers, its throughput, data in
+    flight towards it, and the time to consume as many buffers of the new size.
 
-    In flight: what the gate holds, and the backlog that the producers announced, as if all were
-    of the size last announced.
+    In flight are the buffers of the gate and the announced backlog, as if all had the size last
+    announced.
     """
 
     at_ns: int  # since the start of the run
@@ -171,18 +156,18 @@ class DebloatedGate:
 
 @dataclass(frozen=True, slots=True)
 class PeerChannel:
-    """What passed on one channel to or from a TaskManager that is not flinknet's, as observed here.
+    """Traffic of one channel to or from a TaskManager that is not flinknet's.
 
     Attributes:
         partition: as Flink prints it.
-        records: read here; of a producer, written.
-        value_bytes: of the records; None at a producer.
+        records: records that were read or, at a producer, written.
+        value_bytes: bytes of the records; None at a producer.
         other_elements: watermarks and the like; None at a producer.
-        buffers: data messages; the pieces of a glued one each count.
+        buffers: data messages; the pieces of a glued one count each.
         events: by name of the data type.
-        credit: initial credit and all that was added, announced here or given to us.
-        backlog_max: buffers; None when no message announced any.
-        lost, repeated, reordered: records; None where their content is not known.
+        credit: initial credit and later announcements.
+        backlog_max: buffers; None if no message announced any.
+        lost, repeated, reordered: records; None if their content is unknown.
     """
 
     index: int
@@ -207,12 +192,12 @@ class PeerResult:
     """An exchange with a TaskManager that is not flinknet's.
 
     Attributes:
-        role: "consumer" or "producer", which flinknet was.
-        peer: the other end, HOST:PORT, or where we listened.
+        role: "consumer" or "producer", the part of flinknet.
+        peer: HOST:PORT of the other end, or of our listener.
         end: "end of partition", "cancelled", or "failed".
-        layout: of the messages, "2.x" or "1.20"; None when no buffer came.
+        layout: layout of the messages, "2.x" or "1.20"; None without buffers.
         trace: directory of the recorded run.
-        warnings: what makes the figures doubtful.
+        warnings: reasons to doubt the figures.
     """
 
     role: str
@@ -236,7 +221,7 @@ class PeerResult:
 
 @dataclass(frozen=True, slots=True)
 class ChannelProgress:
-    """One channel while a run goes on; None where the running side does not know."""
+    """One channel of a running exchange; None for values that this side does not know."""
 
     channel: int
     producer: int
@@ -250,9 +235,8 @@ class ChannelProgress:
 
 @dataclass(frozen=True, slots=True)
 class TaskProgress:
-    """One task while a run goes on: what share of its time it was busy, idle and back-pressured,
-    and how much of its pools is in use (None for an end that it does not have).
-    """
+    """One task of a running exchange: shares of its time, and use of its buffer pools (None for an
+    end that it does not have)."""
 
     name: str
     busy: float
@@ -264,7 +248,7 @@ class TaskProgress:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a run stands; latencies are of all records measured so far."""
+    """Progress of a run; latencies are of all records measured so far."""
 
     phase: str  # "starting", "warming up", "measuring", "draining" ("reading"), "finished"
     elapsed_ns: int
@@ -279,19 +263,18 @@ class Progress:
 
 
 def has_given_rate(workload: Mapping[str, Any]) -> bool:
-    """Whether the throughput of a run is the rate of its load, if that is kept: not at the highest
-    rate, and not where consumers read what producers wrote before.
-    """
+    """Whether the throughput of a run is set by its load, if it keeps up: not at the highest rate,
+    and not where consumers read a finished partition."""
     is_given = workload.get("rate_per_s") not in ("max", None)
     return is_given and workload.get("partition_type") != "blocking"
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What one run measured after its warm-up.
+    """Measurements of a run after its warm-up.
 
-    Records count by their intended instant in the measured part. `duration_ns` runs until the last
-    of them was consumed, and buffers, events, backlog and credit are counted that long.
+    Records count by their intended instant in the measured part. `duration_ns` ends when the last
+    of them was consumed; buffers, events, backlog and credit are counted until then.
     """
 
     records: int
@@ -327,11 +310,11 @@ class ChannelMeasured:
 
 @dataclass(frozen=True, slots=True)
 class Wiring:
-    """How the tasks of a run are joined.
+    """Connections between the tasks of a run.
 
-    `connections` names each TCP connection, from the producers' TaskManager to the consumers', with
-    the number of channels that share it. Bytes are those of buffers that were received in the
-    measured part and the drain (Flink: numBytesInLocal, numBytesInRemote).
+    `connections` has the number of channels of each TCP connection, from the producers' TaskManager
+    to the consumers'. Bytes are in buffers received in the measured part and the drain (Flink:
+    numBytesInLocal, numBytesInRemote).
     """
 
     local_channels: int
@@ -343,9 +326,9 @@ class Wiring:
 
 @dataclass(frozen=True, slots=True)
 class BlockingExchange:
-    """One exchange of a blocking run: first all of it was written, then all of it was read.
+    """One exchange of a blocking run: all of it was written, and then read.
 
-    Bytes are those of the buffers with data, before and after compression.
+    Bytes are in buffers with data, before and after compression.
     """
 
     records: int
@@ -360,11 +343,11 @@ class BlockingExchange:
 
 @dataclass(frozen=True, slots=True)
 class RunMetrics:
-    """Flink's metrics at the end of the measured part, under Flink's names: of each task by its
-    name, with its back pressure level, and of the network memory of each TaskManager.
+    """Flink's metrics at the end of the measured part, under Flink's names: of each task with its
+    back pressure level, and of the network memory of each TaskManager.
 
-    Counters are totals since the task started; what counts per second is taken over the measured
-    part or, if that is longer, over its last minute.
+    Counters are totals since the start of the task; rates cover the measured part or, if that is
+    longer, its last minute.
     """
 
     tasks: dict[str, dict[str, float | str]]
@@ -373,9 +356,8 @@ class RunMetrics:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """One run: what was asked (Flink keys, workload), what was measured, what to doubt, where the
-    trace lies.
-    """
+    """One run: its configuration (Flink keys, workload), measurements, warnings, and the path of
+    its trace."""
 
     config: dict[str, Any]
     workload: dict[str, Any]
@@ -395,7 +377,7 @@ class RunResult:
 
     @property
     def validity(self) -> Validity:
-        """How far it can be used."""
+        """How far the run can be used."""
         return validity_of(self.warnings)
 
     def to_dict(self) -> dict[str, Any]:

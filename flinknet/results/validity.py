@@ -5,8 +5,9 @@ foreign connections at its data ports.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from enum import IntEnum
+from operator import add
 
 from flinknet.units import counted, human_bytes
 
@@ -27,18 +28,18 @@ STRANGERS, DISTURBED_BY_STRANGERS = "strangers", "disturbed-by-strangers"
 
 
 class Validity(IntEnum):
-    """Of a measurement, or of a warning what it makes of one."""
+    """Validity of a measurement, or the effect of a warning on it."""
 
     INVALID = 0
-    """It is not of what was asked for."""
+    """It does not measure the requested load."""
     DOUBTFUL = 1
-    """It may be off."""
+    """It may be wrong."""
     VALID = 2
 
 
 GIVEN_UP, RATE_NOT_REACHED = "given-up", "rate-not-reached"
 SCHEDULE_MISSED, FEW_SAMPLES = "schedule-missed", "few-samples"
-"""Codes of warnings that say what happened to the load."""
+"""Codes of warnings about the load."""
 
 _INVALID = frozenset((GIVEN_UP, RATE_NOT_REACHED, "trace-incomplete"))
 
@@ -48,7 +49,7 @@ OF_SETTINGS = frozenset(
         *("acts-in-blocking-exchanges", "value-rounded", "no-total-size"),
     )
 )
-"""Codes of what is known of the given settings before anything runs."""
+"""Codes of warnings about the given settings, known before anything runs."""
 
 _NOTES = frozenset(
     (
@@ -57,7 +58,7 @@ _NOTES = frozenset(
         *("idle-task-manager", STRANGERS),
     )
 )
-"""Codes of what is good to know, and makes no figure doubtful."""
+"""Codes of notes, which make no figure doubtful."""
 
 _CAUSES = {
     SCHEDULE_MISSED: {
@@ -67,11 +68,11 @@ _CAUSES = {
     RATE_NOT_REACHED: {GIVEN_UP},
     FEW_SAMPLES: {GIVEN_UP},
 }
-"""Code of a warning -> codes of those that report the same event, and more of it."""
+"""Code of a warning, and the codes of warnings that explain the same event."""
 
 
 def validity_by(warning: RunWarning) -> Validity:
-    """What a warning makes of a measurement."""
+    """Effect of a warning on the validity of a measurement."""
     if warning.code in _INVALID:
         return Validity.INVALID
     return Validity.VALID if warning.code in _NOTES else Validity.DOUBTFUL
@@ -83,44 +84,38 @@ def validity_of(warnings: Iterable[RunWarning]) -> Validity:
 
 
 def without_consequences(warnings: Iterable[RunWarning]) -> list[RunWarning]:
-    """One warning for each event: those that another one explains are left out."""
+    """One warning for each event: warnings that another one explains are left out."""
     known = list(warnings)
     codes = {each.code for each in known}
     return [each for each in known if not codes & _CAUSES.get(each.code, set())]
 
 
 _CONNECTIONS_MANY, _REQUESTS_MANY, _BYTES_MANY = 64, 500, 64 * 1024
-"""So many of them take some 10 ms of a TaskManager's time: as much as p99 of a second."""
+"""Connections, requests and bytes of strangers that take some 10 ms of a TaskManager's time, about
+p99 of one second."""
 
 
 @dataclass(frozen=True, slots=True)
 class Strangers:
-    """Connections that requested nothing of the run, what they sent, and the requests over any
-    connection for receivers that are not of the run.
-    """
+    """Connections that requested nothing of the run, their bytes, and requests over any connection
+    for receivers of no task of the run."""
 
     connections: int = 0
     requests: int = 0
     received_bytes: int = 0
 
     def __add__(self, other: Strangers) -> Strangers:
-        return Strangers(
-            self.connections + other.connections,
-            self.requests + other.requests,
-            self.received_bytes + other.received_bytes,
-        )
+        return Strangers(*map(add, astuple(self), astuple(other)))
 
     def since(self, before: Strangers) -> Strangers:
-        """Those that were not there before: a connection may since have requested something."""
+        """Strangers later than `before`: a connection may since have requested something."""
         return Strangers(
-            max(0, self.connections - before.connections),
-            max(0, self.requests - before.requests),
-            max(0, self.received_bytes - before.received_bytes),
+            *(max(0, now - then) for now, then in zip(astuple(self), astuple(before), strict=True))
         )
 
     @property
     def disturb(self) -> bool:
-        """Whether serving them took so much time that the figures of a run are doubtful."""
+        """Whether serving them took enough time to make the figures of a run doubtful."""
         return (
             self.connections >= _CONNECTIONS_MANY
             or self.requests >= _REQUESTS_MANY
@@ -156,5 +151,5 @@ _DISTURBANCES = frozenset((DISTURBED, P99_DISTURBED, DISTURBED_BY_STRANGERS, STO
 
 
 def is_disturbed(warnings: Iterable[RunWarning]) -> bool:
-    """Whether other processes, the host, strangers or a standstill make figures doubtful."""
+    """Whether other processes, the host, strangers or a standstill make the figures doubtful."""
     return any(each.code in _DISTURBANCES for each in warnings)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 from flinknet.units import run_numbers
@@ -40,11 +40,12 @@ class ComparedRun:
     """One run that counts.
 
     Attributes:
-        config: Flink's keys; `workload` what was sent, and how.
-        cpu_cores: that the TaskManagers used for work; None if unknown.
-        tries: how often it was run; of invalid or disturbed tries the least disturbed valid one
-            counts, whatever it measured.
-        number: that of the run in its call; None for one of an earlier result.
+        config: keys of Flink.
+        workload: the load of the run.
+        cpu_cores: cores that the TaskManagers used for work; None if unknown.
+        tries: number of tries; of invalid or disturbed tries the least disturbed valid one counts,
+            whatever it measured.
+        number: number of the run in its call; None for a run of an earlier result.
     """
 
     measured: Measured
@@ -57,12 +58,12 @@ class ComparedRun:
 
     @property
     def is_disturbed(self) -> bool:
-        """Whether something outside of it took so much that its figures are doubtful."""
+        """Whether something outside of the run makes its figures doubtful."""
         return is_disturbed(self.warnings)
 
     @property
     def is_invalid(self) -> bool:
-        """Whether its figures are not of what was requested."""
+        """Whether its figures do not measure the requested load."""
         return validity_of(self.warnings) is Validity.INVALID
 
 
@@ -75,7 +76,7 @@ class Configuration:
 
     @property
     def tries(self) -> int:
-        """How many runs it took."""
+        """Number of runs with all tries."""
         return sum(each.tries for each in self.runs)
 
     @property
@@ -91,12 +92,8 @@ class Configuration:
     @property
     def flushes(self) -> FlushCounts:
         """Why buffers left, over all runs that count."""
-        counts = [each.measured.flushes for each in self.runs]
-        return FlushCounts(
-            sum(each.full for each in counts),
-            sum(each.timeout for each in counts),
-            sum(each.event for each in counts),
-        )
+        counts = (astuple(each.measured.flushes) for each in self.runs)
+        return FlushCounts(*map(sum, zip(*counts, strict=True)))
 
     def values(self, metric: str) -> list[float | None]:
         """A metric of each run."""
@@ -105,7 +102,7 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True)
 class SettingChange:
-    """A setting that two configurations have different values of, as texts; None: not set."""
+    """A setting with different values in two configurations, as texts; None: not set."""
 
     name: str
     base: str | None
@@ -117,11 +114,12 @@ class Baseline:
     """An earlier result in the place of the first configuration's runs.
 
     Attributes:
-        path: of the result, and `config` the name that the configuration had in it.
-        measured_at: date and time (UTC), None if the result does not have it.
-        elsewhere: in what its machine or software differs from this one, so that a difference may
-            come from there: then nothing is called better or worse, and no limit is decided.
-        notes: what may shift figures a little.
+        path: path of the result.
+        config: name of the configuration in it.
+        measured_at: date and time (UTC); None if unknown.
+        elsewhere: differences of its machine or software from this one. With any, nothing is called
+            better or worse, and no limit is decided.
+        notes: smaller differences that may shift figures a little.
     """
 
     path: str
@@ -137,12 +135,11 @@ class Candidate:
     """One configuration against the base.
 
     Attributes:
-        unlike: options by which its workload differs from that of the base.
-        changes: the settings in which it differs; none: it is the same configuration.
-        decisions: of each limit.
-        invalid: how many runs of it and of the base are invalid, as a text, so that no limit can
-            hold; empty: none is.
-        notes: what this load hardly shows of the settings that differ.
+        unlike: options in which its workload differs from that of the base.
+        changes: settings in which it differs; none: it is the same configuration.
+        decisions: decision of each limit.
+        invalid: invalid runs of it and of the base, as a text; with any, no limit can hold.
+        notes: differing settings that this load hardly shows.
     """
 
     configuration: Configuration
@@ -160,7 +157,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """All that a call of compare-configs found."""
+    """The result of a call of compare-configs."""
 
     base: Configuration
     candidates: tuple[Candidate, ...]
@@ -177,18 +174,19 @@ class Comparison:
 
     @property
     def measured_here(self) -> tuple[Configuration, ...]:
-        """Those whose runs are of this call."""
+        """Configurations whose runs belong to this call."""
         return self.configurations[self.baseline is not None :]
 
     @property
     def numbers(self) -> list[int]:
-        """Of all runs that count and are of this call, in the order of the configurations."""
+        """Numbers of all runs of this call that count, in the order of the configurations."""
         runs = [run for each in self.measured_here for run in each.runs]
         return [run.number for run in runs if run.number is not None]
 
     @property
     def repeated(self) -> int:
-        """How many tries of this call were repeated because they were disturbed or invalid."""
+        """Number of tries of this call that were repeated, because they were disturbed or
+        invalid."""
         return sum(each.tries - len(each.runs) for each in self.measured_here)
 
     @property
@@ -218,9 +216,8 @@ class Comparison:
 
     @property
     def outcome(self) -> Outcome:
-        """A regression outweighs what is inconclusive, and that outweighs a pass; disturbed runs
-        outweigh all where they are refused.
-        """
+        """The worst outcome: a regression, then an inconclusive limit, then a pass; refused
+        disturbed runs outweigh all of them."""
         outcomes = {decision.outcome for _, decision in self.decisions}
         if self.is_refused:
             return Outcome.INCONCLUSIVE
@@ -236,7 +233,7 @@ class Comparison:
         ]
 
     def baseline_lines(self) -> list[str]:
-        """Where the baseline comes from, and what that leaves open."""
+        """Lines about the origin of the baseline, and its limits."""
         if self.baseline is None:
             return []
         known = self.baseline
@@ -253,14 +250,14 @@ class Comparison:
         return lines + [f"Since the baseline: {note}." for note in known.notes]
 
     def invalid_lines(self) -> list[str]:
-        """How many runs that count are invalid, and what that means for limits."""
+        """Lines about invalid runs, and their effect on limits."""
         if not self.invalid:
             return []
         end = ", so no limit can hold" if self.decisions else ""
         return [f"Invalid: {_invalid_runs(self.configurations)}{end}."]
 
     def few_runs_lines(self) -> list[str]:
-        """That two runs of each do not show how far runs differ."""
+        """A line if two runs of each do not show how far runs differ."""
         if all(len(each.runs) > _FEW_RUNS for each in self.configurations):
             return []
         return [
@@ -269,7 +266,7 @@ class Comparison:
         ]
 
     def disturbed_lines(self) -> list[str]:
-        """How many runs were repeated, and how many are still disturbed."""
+        """Lines about repeated runs, and runs that are still disturbed."""
         runs = sum(len(each.runs) for each in self.measured_here)
         lines = []
         if self.repeated:
@@ -308,11 +305,11 @@ def compare(
     notes: tuple[str, ...] = (),
     neutral: Collection[str] = (),
 ) -> Candidate:
-    """A candidate against the base: within rounds, or against an earlier result.
+    """Compare a candidate with the base, within rounds or against an earlier result.
 
-    Invalid runs of the candidate leave a limit broken where nothing but the candidate can be the
-    cause: all runs of the base are valid, and no invalid run is disturbed. Otherwise nothing is
-    called better or worse, and no limit is decided.
+    Invalid runs of the candidate leave a limit broken if only the candidate can be the cause: all
+    runs of the base are valid, and no invalid run is disturbed. Otherwise nothing is called better
+    or worse, and no limit is decided.
 
     Args:
         neutral: metrics that are neither good nor bad here.
@@ -368,7 +365,7 @@ def _is_rate_kept(base: Configuration, candidate: Configuration) -> bool:
 
 
 def _why_unmeasured(base: Configuration, candidate: Configuration, metric: str) -> str:
-    """Why a metric has no change, and what to do about it."""
+    """Why a metric has no change, and a remedy."""
     if (needed := METRICS[metric].records_min) == 0:
         return "nothing to compare"
     records = min(run.measured.latency_ns.count for run in (*base.runs, *candidate.runs))
@@ -379,12 +376,12 @@ def _why_unmeasured(base: Configuration, candidate: Configuration, metric: str) 
 
 
 def _invalid_runs(configurations: Sequence[Configuration]) -> str:
-    """Which runs of each are invalid; empty if none is."""
+    """Invalid runs of each configuration, as a text; empty without any."""
     return ", ".join(_which(each.invalid, each) for each in configurations if each.invalid)
 
 
 def _which(runs: Sequence[ComparedRun], configuration: Configuration) -> str:
-    """How many runs of a configuration these are, and which."""
+    """Number of these runs of a configuration, with their numbers."""
     known = [each.number for each in runs if each.number is not None]
     total = len(configuration.runs)
     which = f" ({run_numbers(known)})" if known and len(known) < total else ""

@@ -30,14 +30,14 @@ from ..run import Measured
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """How a metric is read, from what was measured and the CPU cores used, and whether more of it
-    is better (1), worse (-1) or neither (0).
+    """How a metric is read, from the measurements and the CPU cores used, and whether more of it is
+    better (1), worse (-1) or neither (0).
 
     Attributes:
         unit: records/s, bytes, ns, buffers, buffers/s or cores.
-        label: what tables call it.
-        records_min: without so many records in a run it is unknown.
-        resolution: what a value may be off by, relative to it; 0: it is exact.
+        label: name in tables.
+        records_min: fewest records in a run; with fewer, the metric is unknown.
+        resolution: largest error of a value, relative to it; 0: it is exact.
     """
 
     read: Callable[[Measured, float | None], float | None]
@@ -49,7 +49,7 @@ class Metric:
 
 
 HISTOGRAM_RESOLUTION = 1 / 256
-"""A percentile is the middle of a bucket of the histogram, which is off by so much at most."""
+"""Largest relative error of a percentile, which is the middle of a bucket of the histogram."""
 
 
 def _percentile(name: str, label: str, records_min: int) -> Metric:
@@ -78,7 +78,7 @@ METRICS: Mapping[str, Metric] = {
 
 
 def label_of(metric: str) -> str:
-    """What tables and sentences call a metric."""
+    """Name of a metric in tables and sentences."""
     return METRICS[metric].label or metric
 
 
@@ -126,14 +126,14 @@ def student_t_cdf(t: float, degrees: int) -> float:
 
 
 NEGLIGIBLE = 0.01
-"""The smallest difference that matters: below one percent it is none, however surely measured."""
+"""Smallest difference that matters, as a ratio."""
 
 RUNS_MAX = 500
-"""Nobody does more runs to decide a question."""
+"""Most runs that are suggested to decide a question."""
 
 
 class Verdict(StrEnum):
-    """What a comparison says about one metric."""
+    """Verdict of a comparison about one metric."""
 
     BETTER = "better"
     WORSE = "worse"
@@ -147,14 +147,15 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean change, and how its error falls with more runs.
+    """A mean change, and its error as a function of the number of runs.
 
     Attributes:
         centre: the mean, of logarithms where `is_log`.
-        deviation: of a run (unpaired), or of a round's difference (paired); None for one run.
-        base_error: standard error of the baseline's own mean, which more runs leave as it is, and
-            `base_runs` it comes from; 0 where runs are paired.
-        reach_min: of the interval to either side, however many runs there are.
+        deviation: standard deviation of runs (unpaired) or of the differences of rounds (paired);
+            None for one run.
+        base_error: standard error of the baseline's own mean, which more runs do not reduce, from
+            `base_runs` runs; 0 where runs are paired.
+        reach_min: smallest reach of the interval to either side.
     """
 
     centre: float
@@ -167,9 +168,8 @@ class Estimate:
     reach_min: float = 0.0
 
     def interval(self, runs: int | None = None) -> tuple[float, float] | None:
-        """The confidence interval (as a ratio where `is_log`) with so many runs of this deviation;
-        None where nothing shows how far runs differ.
-        """
+        """The confidence interval (as a ratio where `is_log`) for a number of runs with this
+        deviation; None if the deviation is unknown."""
         count = runs or self.runs
         if self.deviation is None or count < 2 or self.base_runs == 1:
             return None
@@ -191,12 +191,12 @@ class Difference:
     Attributes:
         base_mean, candidate_mean: over the rounds in which both were measured; geometric where
             `is_ratio`, so that they differ by exactly `change`.
-        change: relative where `is_ratio` (+0.1: ten percent more), else in the metric's own unit.
+        change: relative where `is_ratio` (+0.1: ten percent more), else in the unit of the metric.
         low, high: the interval of `change`; None with fewer than two rounds.
-        is_ratio: false where a value is zero, which no ratio can be formed with.
+        is_ratio: False where a value is zero, so that there is no ratio.
         direction: 1 when more is better, -1 when less is, 0 when neither.
         negligible: the change that does not matter.
-        remedy: what would decide about it instead of more runs; empty: runs would.
+        remedy: the way to a decision where more runs do not help; empty otherwise.
     """
 
     base_median: float | None
@@ -215,8 +215,8 @@ class Difference:
     remedy: str = ""
 
     def runs_needed(self, is_decided: Callable[[Difference], bool] | None = None) -> int | None:
-        """How many runs would decide about it, if they vary as those so far; None if even RUNS_MAX
-        would not, or where nothing shows how they vary.
+        """Number of runs that would decide, if they vary as those so far; None if RUNS_MAX would
+        not do, or if their variation is unknown.
 
         Args:
             is_decided: of the difference with more runs; by default, any verdict.
@@ -234,7 +234,7 @@ class Difference:
         return high
 
     def what_would_decide(self, is_decided: Callable[[Difference], bool] | None = None) -> str:
-        """What it takes to decide about it, as a short sentence."""
+        """The way to a decision, as a short sentence."""
         if self.remedy:
             return self.remedy
         needed, estimate = self.runs_needed(is_decided), self.estimate
@@ -251,7 +251,7 @@ class Difference:
         return f"more than {RUNS_MAX} runs would be needed"
 
     def _with_runs(self, runs: int) -> Difference:
-        """The same change with the interval that so many runs would give."""
+        """This difference with the expected interval of a number of runs."""
         assert self.estimate is not None
         assert self.change is not None
         low, high = self.estimate.interval(runs) or (None, None)
@@ -311,7 +311,8 @@ def difference(
 
 
 def as_kept(found: Difference) -> Difference:
-    """The difference of a throughput that the load sets, so that no more runs have to decide it."""
+    """A difference with the verdict KEPT, if it is unclear: the load sets its throughput, so more
+    runs need not decide it."""
     is_unclear = found.verdict is Verdict.UNCLEAR
     return replace(found, verdict=Verdict.KEPT) if is_unclear else found
 

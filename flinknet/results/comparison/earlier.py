@@ -33,24 +33,24 @@ _DECISIVE = {
     "cpu": "CPU",
     "cores": "cores",
 }
-"""What makes records cost more or less: fields of an environment, and what sentences call them."""
+"""Fields of an environment that change the cost of records, and their names in sentences."""
 
 _MINOR = {"kernel": "kernel", "numpy": "numpy", "zstandard": "zstandard"}
 
 _SPEED_MIN = 0.1
-"""A machine that is faster or slower by less than this is as fast."""
+"""Largest relative difference in speed of machines that count as equally fast."""
 
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
 class EarlierResult:
-    """What a call of compare-configs, or of bench, wrote.
+    """The result of a call of compare-configs or bench.
 
     Attributes:
         source: the file.
         measured_at: date and time (UTC) as text; None if unknown.
-        base: name of the configuration that the others were compared with; None of a bench.
+        base: name of the configuration with which the others were compared; None of a bench.
     """
 
     source: str
@@ -106,12 +106,13 @@ def baseline_in(earlier: EarlierResult, names: Sequence[str]) -> Configuration:
 
 
 def elsewhere(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
-    """In what the machine or the software differ so that a difference may come from there."""
+    """Decisive differences of machine and software, from which a difference of figures may come."""
     return _differences(_DECISIVE, then, now)
 
 
 def smaller_changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
-    """What may shift figures a little: smaller versions, and how fast the machine runs Python."""
+    """Smaller differences that may shift figures: minor versions, and how fast the machine runs
+    Python."""
     changes = list(_differences(_MINOR, then, now))
     speeds = then.get("python_operations_per_s"), now.get("python_operations_per_s")
     if all(speeds) and abs(ratio := speeds[1] / speeds[0] - 1) > _SPEED_MIN:  # type: ignore[operator]
@@ -146,7 +147,7 @@ def _read(document: Any, source: str) -> EarlierResult:
 
 
 def _settings_of(runs: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[Mapping[str, Any]]]]:
-    """The runs of a bench by setting, which have no names there."""
+    """The runs of a bench by setting, which have no names in its document."""
     settings: dict[str, list[Mapping[str, Any]]] = {}
     for run in runs:
         workload = {name: value for name, value in run["workload"].items() if name != "seed"}
@@ -180,29 +181,29 @@ def _measured(document: Mapping[str, Any]) -> Measured:
 
 
 def _known(kind: type[_T], document: Mapping[str, Any]) -> _T:
-    """A dataclass of those fields that it has."""
+    """A dataclass from the fields of a document that it knows."""
     names = {each.name for each in fields(kind)}  # type: ignore[arg-type]
     return kind(**{name: value for name, value in document.items() if name in names})
 
 
 WINDOW = 20
-"""A step is looked for among so many of the newest results: older ones are known."""
+"""Number of the newest results among which a step is looked for."""
 
 BEFORE_MIN, RESULTS_MIN = 2, 4
-"""So many results before a step, and in all: fewer do not show how far they differ."""
+"""Fewest results before a step, and fewest in all: fewer do not show how far they differ."""
 
 _CHANCE = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class TrendPoint:
-    """One result: the mean of a metric over its runs, and its change against the base then.
+    """One result: the mean of a metric over its runs, and its change against the base of that call.
 
     Attributes:
         why_not: why it does not count (another machine, another workload, disturbed); empty: it
-            does.
-        disturbed: how many of the runs were.
-        changed: the settings that differ from those of the result before.
+            counts.
+        disturbed: number of disturbed runs.
+        changed: settings that differ from those of the result before.
     """
 
     source: str
@@ -216,7 +217,7 @@ class TrendPoint:
 
     @property
     def change(self) -> float | None:
-        """Against the base of that call, as a ratio."""
+        """Change against the base of that call, as a ratio."""
         if not self.value or not self.base_value:
             return None
         return self.value / self.base_value - 1
@@ -224,7 +225,7 @@ class TrendPoint:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Where results began to differ: the change, its interval, and how many results were after."""
+    """A step: the change, its interval, and the number of results after it."""
 
     since: str | None
     change: float
@@ -310,7 +311,7 @@ def _logs(points: Sequence[TrendPoint]) -> list[float]:
 
 
 def _reach(count: int, error: float) -> float:
-    """How far a mean moves by chance, of so many results and all places where a step might be."""
+    """Largest movement of a mean by chance, over all places where a step might be."""
     places = count - BEFORE_MIN
     return student_t_quantile(1 - _CHANCE / places / 2, count - 2) * error
 
@@ -321,7 +322,7 @@ def _strength(logs: Sequence[float], place: int) -> float:
 
 
 def _shift(logs: Sequence[float], place: int) -> tuple[float, float]:
-    """How far the mean moves there, and the standard error of that by the pooled variance."""
+    """Movement of the mean at a place, and its standard error by the pooled variance."""
     before, after = logs[:place], logs[place:]
     means = fmean(before), fmean(after)
     squares = sum((x - means[0]) ** 2 for x in before) + sum((x - means[1]) ** 2 for x in after)

@@ -1,4 +1,4 @@
-"""Limits of a comparison (`--fail-if`), and what they come to."""
+"""Limits of a comparison (`--fail-if`), and their decisions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .differences import METRICS, Difference, label_of, metric_named
 
 
 class Outcome(StrEnum):
-    """What a limit (`--fail-if`) comes to."""
+    """Outcome of a limit (`--fail-if`)."""
 
     PASS = "pass"
     REGRESSION = "regression"
@@ -21,7 +21,7 @@ class Outcome(StrEnum):
 
     @property
     def word(self) -> str:
-        """What a reader reads."""
+        """The word for a reader."""
         return _WORDS[self]
 
 
@@ -30,7 +30,7 @@ _WORDS = {Outcome.PASS: "pass", Outcome.REGRESSION: "fail", Outcome.INCONCLUSIVE
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A change that must not be: `p99>+10%`, `throughput<-5%`."""
+    """A change that must not happen: `p99>+10%`, `throughput<-5%`."""
 
     metric: str
     is_upper: bool
@@ -69,10 +69,10 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class LimitDecision:
-    """What a limit came to.
+    """The decision of a limit.
 
     Attributes:
-        reason: why it is inconclusive, or what makes a broken limit doubtful; empty otherwise.
+        reason: why it is inconclusive, or doubtful although broken; empty otherwise.
     """
 
     limit: Limit
@@ -84,10 +84,10 @@ _LIMIT = re.compile(r"\s*(\w[\w./ ]*?)\s*([<>])\s*([^<>]+)")
 
 
 def parse_limit(text: str) -> Limit:
-    """Parse `metric>percent` or `metric<percent`; a metric may be named as tables name it.
+    """Parse `metric>percent` or `metric<percent`; a metric may have its name in tables.
 
-    Raises: ConfigError if it is no limit, with the metrics that there are; or if it is one that
-        improvements break, or that nothing or everything breaks.
+    Raises: ConfigError, with the known metrics, for text that is no limit; and for a limit that
+    improvements break, or that nothing or everything breaks.
     """
     match = _LIMIT.fullmatch(text)
     if match is None:
@@ -133,7 +133,7 @@ def _check_sense(limit: Limit, name: str, side: str, size: str) -> None:
 
 
 _WORSE = {1: "<-", -1: ">+", 0: ">+"}
-"""How a limit begins that a change for the worse breaks, by the direction of its metric."""
+"""Beginning of a limit that a change for the worse breaks, by the direction of its metric."""
 
 _KNOWN = ", ".join(name if " " in label_of(name) else label_of(name) for name in METRICS)
 """Metrics as the table names them, without blanks."""
