@@ -10,7 +10,7 @@ from typing import Any
 from bench.flink.exchange import Outcome
 from bench.flink.predictions import interval
 from bench.measure import print_table
-from flinknet.replay.advise.edges import VERTEX_DIGITS
+from flinknet.trace.job_names import VERTEX_DIGITS
 
 FIGURES = ("p50_ns", "p99_ns", "throughput_records_per_s", "buffers_per_s")
 BEYOND = 0.3

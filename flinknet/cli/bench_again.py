@@ -67,8 +67,8 @@ class _Attempt:
 @click.option(
     "--edge",
     metavar="N",
-    type=WholeNumber(0),
-    help="Which exchange to send again, if a tap or a capture has several.",
+    type=WholeNumber(1),
+    help="Number of the exchange to send again, if a tap or a capture has several.",
 )
 @click.option(
     "--control/--no-control",

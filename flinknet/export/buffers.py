@@ -16,6 +16,7 @@ from flinknet.trace.buffers import (
     read_channel,
 )
 from flinknet.trace.event_block import EventColumns
+from flinknet.trace.job_names import edges_in_flow
 
 from .selection import Selection
 
@@ -50,8 +51,14 @@ def begun_ns(buffers: ChannelBuffers) -> IntArray:
     return begun
 
 
-def channel_title(info: ChannelInfo) -> str:
-    """A channel and its two ends in words."""
-    edge = f"edge {info.edge}, " if info.edge else ""
-    where = "local" if info.is_local else info.connection
-    return f"{edge}channel {info.index}: {info.producer} → {info.consumer} ({where})"
+def channel_titles(selection: Selection) -> dict[int, str]:
+    """Each wanted channel and its two ends in words, with its edge where there are several."""
+    manifest = selection.run.manifest
+    edges = () if manifest is None else edges_in_flow(manifest)
+    titles = {each.index: f"edge {each.title}, " for each in edges} if len(edges) > 1 else {}
+    found = {}
+    for info in selection.channel_infos:
+        where = "local" if info.is_local else info.connection
+        ends = f"channel {info.index}: {info.producer} → {info.consumer} ({where})"
+        found[info.index] = titles.get(info.edge, "") + ends
+    return found

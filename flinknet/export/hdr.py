@@ -21,7 +21,7 @@ from flinknet.storage import AnyPath
 from flinknet.trace.buffers import ChannelBuffers
 from flinknet.units import NS_PER_S
 
-from .buffers import begun_ns, channel_title, channels_read
+from .buffers import begun_ns, channel_titles, channels_read
 from .files import whole_text_file
 from .selection import Selection
 from .tables import OnRows
@@ -56,10 +56,9 @@ def write_hdr(selection: Selection, path: AnyPath, on_rows: OnRows = lambda _: N
     epoch_ns = manifest.clock.epoch_ns if manifest is not None else None
     start_s = _seconds_since_1970(started_at) if epoch_ns is None else (zero_ns - epoch_ns) / 1e9
     lines: list[Line] = []
-    titles = []
+    titles = channel_titles(selection)
     buffers = 0
     for info, _, paired in channels_read(selection):
-        titles.append(channel_title(info))
         lines.extend(_interval_lines(info.index, paired, zero_ns))
         buffers += len(paired.sequence_number)
         on_rows(buffers)
@@ -67,7 +66,7 @@ def write_hdr(selection: Selection, path: AnyPath, on_rows: OnRows = lambda _: N
         "flinknet: latency of each buffer in ns, from its first record until its consumer was done"
         " with it",
         f"Run: {selection.run.path.name}, recorded at {started_at}",
-        *titles,
+        *titles.values(),
     ]
     _write_log(path, comments, start_s, (text for _, _, text in sorted(lines)))
     return buffers

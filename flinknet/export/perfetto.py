@@ -25,7 +25,7 @@ from flinknet.trace import ChannelInfo
 from flinknet.trace.buffers import ChannelBuffers
 from flinknet.trace.event_block import EventColumns, is_data
 
-from .buffers import begun_ns, channel_title, channels_read
+from .buffers import begun_ns, channel_titles, channels_read
 from .files import whole_text_file
 from .selection import Selection
 from .tables import OnRows
@@ -55,7 +55,7 @@ def write_perfetto(selection: Selection, path: AnyPath, on_rows: OnRows = lambda
     the selection.
     """
     zero_ns = selection.first_ns if selection.from_ns is None else selection.from_ns
-    buffers = 0
+    buffers, titles = 0, channel_titles(selection)
     channels = channels_read(selection, ("backlog_buffers", "credit_after"))
     manifest = selection.run.manifest
     is_from_between = manifest is not None and manifest.is_from_between
@@ -64,7 +64,7 @@ def write_perfetto(selection: Selection, path: AnyPath, on_rows: OnRows = lambda
         writer = _Writer(file)
         writer.write(_run_events(selection, zero_ns))
         for info, events, paired in channels:
-            writer.write(_names(info))
+            writer.write(_names(info, titles[info.index]))
             writer.write(_slices(info, paired, zero_ns))
             writer.write(_writer_waits(info, events, zero_ns))
             writer.write(_counters(info, events, zero_ns))
@@ -114,9 +114,9 @@ def _run_events(selection: Selection, zero_ns: int) -> Iterator[dict[str, Any]]:
             yield _slice(_RUN_PROCESS, _RUN_PROCESS, name, low_ns - zero_ns, high_ns - low_ns)
 
 
-def _names(info: ChannelInfo) -> Iterator[dict[str, Any]]:
+def _names(info: ChannelInfo, title: str) -> Iterator[dict[str, Any]]:
     process = _process(info)
-    yield _metadata(process, "process_name", name=channel_title(info))
+    yield _metadata(process, "process_name", name=title)
     yield _metadata(process, "process_sort_index", sort_index=process)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from flinknet.trace.job_names import edges_in_flow
 from flinknet.trace.recordings import RunPlace, open_recordings
 
 from .captured import FILLED_IN, METRICS_AROUND_NS, load_captured
@@ -72,7 +73,8 @@ def load_captured_job(
     recorded = {n: replace(each, late_beats=late_beats) for n, each in recorded.items()}
     counted = from_ns - METRICS_AROUND_NS, to_ns + METRICS_AROUND_NS
     found: list[JobEdge] = []
-    notes = _notes_of({n: fit.notes for n, fit in fits.items()})
+    own = {each.index: each.number for each in edges_in_flow(manifest)}
+    notes = _notes_of({own[edges.numbers[n]]: fit.notes for n, fit in fits.items()})
     for n, number in enumerate(edges.numbers):
         planned = planned_edge(manifest, number)
         if n in fits:
@@ -118,8 +120,8 @@ def _notes_of(by_edge: Mapping[int, Sequence[str]]) -> list[str]:
     """The notes of all edges; those that not all of them have, with the number of their edge."""
     common = set.intersection(*map(set, by_edge.values())) if by_edge else set()
     return [
-        note if note in common else f"edge {n + 1}: {note}"
-        for n, notes in by_edge.items()
+        note if note in common else f"edge {number}: {note}"
+        for number, notes in by_edge.items()
         for note in notes
     ]
 

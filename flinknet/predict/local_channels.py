@@ -23,7 +23,7 @@ import numpy as np
 from flinknet.arrays import IntArray
 from flinknet.graph.wiring import DistributionPattern, Wiring
 from flinknet.trace import RunManifest
-from flinknet.trace.job_names import NamedEdge, named_edges
+from flinknet.trace.job_names import Edge, named_edges
 from flinknet.trace.metrics import Series
 from flinknet.trace.recordings import RunPlace
 
@@ -138,7 +138,7 @@ def partitioner_of(manifest: RunManifest, index: int) -> str:
     return next(str(each["partitioner"]) for each in edges if each["index"] == index)
 
 
-def _wiring_of(edge: NamedEdge) -> Wiring | None:
+def _wiring_of(edge: Edge) -> Wiring | None:
     """By the number of channels."""
     for pattern in (DistributionPattern.ALL_TO_ALL, DistributionPattern.POINTWISE):
         wiring = Wiring(pattern, len(edge.source_tasks), len(edge.target_tasks))

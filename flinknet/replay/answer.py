@@ -18,7 +18,6 @@ from flinknet.trace import file_index
 from flinknet.trace.recordings import RunPlace
 
 from .advise.caveats import caveats, warnings_of
-from .advise.edges import edge_name
 from .advise.judged import judged
 from .observe.checkpoints import since_trigger
 from .observe.flink_metrics import flink_metrics
@@ -113,7 +112,8 @@ def _described(run: RecordedRun, losses: tuple[TraceLoss, ...]) -> TraceDescript
         measured_duration_ns=run.duration_ns,
         damaged_files=tuple(damaged),
         warnings=tuple(warnings_of(run)),
-        edge=edge_name(run.manifest, run.edge),
+        edge_number=run.ends.number,
+        edge=run.edge_name,
         origin=run.manifest.origin,
         part=TracePart(
             run.from_ns - whole_from_ns, run.to_ns - whole_from_ns, whole_to_ns - whole_from_ns

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 
-from flinknet.core.wire.ids import ExecutionAttemptID, ResultPartitionID
-from flinknet.errors import FrameCorruptedError
 from flinknet.trace import ChannelInfo, RunManifest, TraceFile, file_index
+from flinknet.trace.job_names import producer_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,23 +43,6 @@ class Execution:
     to_ns: int
     restarts: int
     longest: Attempt | None = None
-
-
-@lru_cache(maxsize=1 << 17)  # consumers of a partition name it, each of them
-def partition_of(partition: str) -> ResultPartitionID | None:
-    """A partition, which a manifest has as hex; None for text that is none."""
-    if len(partition) != 2 * ResultPartitionID.BYTES:
-        return None
-    try:
-        return ResultPartitionID.decode(bytes.fromhex(partition))
-    except (ValueError, FrameCorruptedError):  # an edited manifest
-        return None
-
-
-def producer_of(partition: str) -> ExecutionAttemptID | None:
-    """Who produces a partition; None for text that is none."""
-    found = partition_of(partition)
-    return None if found is None else found.producer_id
 
 
 def executions_of(manifest: RunManifest, files: Iterable[TraceFile]) -> list[Execution]:

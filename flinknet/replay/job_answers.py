@@ -26,17 +26,16 @@ from flinknet.results import (
     ReplayAnswer,
     TradeOffPoint,
 )
+from flinknet.trace.job_names import Edge
 
 from .advise.advice import choose, set_by_operators
 from .advise.caveats import SET_BY_OPERATOR
 from .advise.job_graph import (
-    JoinedEdge,
-    joined_edges,
     local_edges,
     local_share,
     not_to_the_end,
-    number_of,
     received_per_s,
+    whys_not_joined,
 )
 from .advise.targets import Target, between
 from .candidates import grids_for, window_for
@@ -64,22 +63,22 @@ class EdgeTimeouts:
 
     of: tuple[tuple[str, int], ...]
 
-    def on(self, names: Sequence[str]) -> list[int | None]:
+    def on(self, edges: Sequence[Edge]) -> list[int | None]:
         """The timeout of each edge; None where it stays.
 
         Raises: ConfigError for an edge that does not exist, or a name of several.
         """
-        found: list[int | None] = [None] * len(names)
+        found: list[int | None] = [None] * len(edges)
         for text, timeout_ns in self.of:
             if text.isdecimal():
-                places = [int(text) - 1] if 0 < int(text) <= len(names) else []
+                places = [n for n, each in enumerate(edges) if each.number == int(text)]
             else:
-                places = [n for n, name in enumerate(names) if text.lower() in name.lower()]
-                starts = [n for n in places if names[n].lower().startswith(text.lower())]
+                places = [n for n, each in enumerate(edges) if text.lower() in each.name.lower()]
+                starts = [n for n in places if edges[n].name.lower().startswith(text.lower())]
                 places = starts if len(starts) == 1 else places
             if len(places) != 1:
                 what = "several edges match" if places else "there is no edge"
-                listed = "; ".join(f"{n} {name}" for n, name in enumerate(names, 1))
+                listed = "; ".join(each.title for each in edges)
                 raise ConfigError(f"--edge-timeout: {what} {text!r}; the edges are {listed}")
             found[places[0]] = timeout_ns
         return found
@@ -92,20 +91,22 @@ def check_edge_timeouts(runs: Sequence[RecordedRun], asked: Sequence[EdgeTimeout
         raise ConfigError("--edge-timeout is for jobs of several exchanges, and there is none")
     for group in groups:
         for each in asked:
-            each.on([joined.name for joined in joined_edges(group)])
+            each.on([run.ends for run in group])
 
 
 def _of_jobs(runs: Sequence[RecordedRun]) -> list[list[RecordedRun]]:
-    """The edges of each job that has several, or one of which not all was recorded."""
+    """The edges, in the direction of flow, of each job that has several, or local channels."""
     groups = [list(group) for _, group in groupby(runs, key=lambda each: each.job)]
-    whole = [[*group, *local_edges(group)] for group in groups]
+    whole = [
+        sorted([*group, *local_edges(group)], key=lambda each: each.ends.number) for group in groups
+    ]
     return [each for each in whole if len(each) > 1 or _is_to_be_filled_in(each[0])]
 
 
 def _is_to_be_filled_in(run: RecordedRun) -> bool:
     """Whether some channels of an edge were not recorded, and Flink's counters tell of them."""
-    number = number_of(run)
-    return local_share(run, number) > 0 and received_per_s(run, number) is not None
+    index = run.ends.index
+    return local_share(run, index) > 0 and received_per_s(run, index) is not None
 
 
 def plan_jobs(
@@ -121,7 +122,7 @@ def plan_jobs(
         _plan(
             number,
             [of_run[run.run] for run in group if not run.is_unseen],
-            joined_edges(group),
+            group,
             grid,
             edge_timeouts,
             max_records,
@@ -133,12 +134,11 @@ def plan_jobs(
 def _plan(
     number: int,
     observed: Sequence[ObservedRun],
-    joined: Sequence[JoinedEdge],
+    runs: Sequence[RecordedRun],
     grid: Grid,
     edge_timeouts: Sequence[EdgeTimeouts],
     max_records: int | None,
 ) -> JobPlan:
-    runs = [each.run for each in joined]
     run = runs[0]
     grids = grids_for(runs, observed, grid)
     recorded = [recorded_setting(each.manifest) for each in runs]
@@ -148,9 +148,8 @@ def _plan(
     ]
     rows = {tuple(recorded), *zip(*asked, strict=True)}
     candidates = [JobCandidate(row) for row in sorted(rows, key=lambda row: [*map(ascending, row)])]
-    names = tuple(each.name for each in joined)
     for each in edge_timeouts:
-        candidates.append(with_timeouts(recorded, each.on(names)))
+        candidates.append(with_timeouts(recorded, each.on([own.ends for own in runs])))
     settings = [setting for each in candidates for setting in each.settings]
     records = sum(each.measured.records for each in observed)
     windows: tuple[Window, ...] = (Window(run.from_ns, run.to_ns),)
@@ -164,10 +163,7 @@ def _plan(
     return JobPlan(
         number,
         tuple(runs),
-        names,
-        tuple(each.source for each in joined),
-        tuple(each.target for each in joined),
-        tuple(each.why_unknown for each in joined),
+        whys_not_joined(runs),
         tuple(dict.fromkeys(candidates)),
         windows,
         used_ns >= run.duration_ns,
@@ -256,10 +252,11 @@ def _answer(
     targets: Sequence[Target],
 ) -> JobAnswer:
     by_key = {(each.candidate, each.edge): each for each in rows}
-    names = plan.names
-    contradicted = _contradicted(plan, names, predicted)
+    ends = [each.ends for each in plan.edges]
+    names = tuple(each.name for each in ends)
+    contradicted = _contradicted(plan, predicted)
     numbers = plan.order or range(len(plan.candidates))
-    points = tuple(_point(plan, number, names, by_key, contradicted) for number in numbers)
+    points = tuple(_point(plan, number, by_key, contradicted) for number in numbers)
     seen = _observed(plan, observed)
     recorded = next(each for each in points if each.total.is_recorded)
     total = by_key[plan.recorded, WHOLE_JOB]
@@ -280,8 +277,8 @@ def _answer(
         path=str(plan.edges[0].path),
         edges=names,
         feeding=tuple(
-            next((n for n, target in enumerate(plan.targets) if target == source), None)
-            for source in plan.sources
+            next((n for n, other in enumerate(ends) if other.target == own.source), None)
+            for own in ends
         ),
         observed=seen,
         model_error=error,
@@ -321,8 +318,9 @@ def with_remarks(
     fed = {
         run.run
         for plan in jobs.plans
-        for run, source in zip(plan.edges, plan.sources, strict=True)
-        if source in plan.targets and run.manifest.is_from_between
+        for run in plan.edges
+        if run.manifest.is_from_between
+        and any(each.ends.target == run.ends.source for each in plan.edges)
     }
     return [
         replace(answer, remarks=(*answer.remarks, TAKEN_ALONE)) if each.run.run in fed else answer
@@ -330,34 +328,34 @@ def with_remarks(
     ]
 
 
-def _contradicted(plan: JobPlan, names: Sequence[str], predicted: Predicted) -> str | None:
+def _contradicted(plan: JobPlan, predicted: Predicted) -> str | None:
     """Why no latency of the job can be predicted, by what contradicts that of one of its edges."""
-    for run, name in zip(plan.edges, names, strict=True):
+    for run in plan.edges:
         if run.is_unseen:
             continue
         why = predicted.recorded_of(run).why_no_latency
         if why is not None:
-            return f"{name}: {why}"
+            return f"{run.ends.name}: {why}"
     return None
 
 
 def _point(
     plan: JobPlan,
     number: int,
-    names: Sequence[str],
     rows: Mapping[tuple[int, int], JobRow],
     contradicted: str | None,
 ) -> JobPoint:
     settings = plan.candidates[number].settings
     total = rows[number, WHOLE_JOB]
     edges = []
-    for place, (name, setting) in enumerate(zip(names, settings, strict=True)):
+    for place, (run, setting) in enumerate(zip(plan.edges, settings, strict=True)):
         row = rows[number, place]
         since = LatencySummary(**json.loads(row.since_source)) if row.since_source else _NO_LATENCY
         is_known = contradicted is None
         edges.append(
             JobEdgePoint(
-                name,
+                run.ends.number,
+                run.ends.name,
                 setting.network.buffer_timeout_ns,
                 row.throughput_records_per_s,
                 row.latency_ns if is_known else _NO_LATENCY,
@@ -407,10 +405,8 @@ def _total(
 def _observed(plan: JobPlan, observed: Mapping[int, ObservedRun]) -> JobObserved:
     """What was observed of the whole job: of channels that were not recorded, by Flink's counters;
     buffers are those that were recorded."""
-    sources = set(plan.sources)
-    ends = [
-        run for run, target in zip(plan.edges, plan.targets, strict=True) if target not in sources
-    ]
+    sources = {each.ends.source for each in plan.edges}
+    ends = [each for each in plan.edges if each.ends.target not in sources]
     rates = [_observed_rate(each, observed) for each in ends]
     buffers = [
         observed[each.run].measured.buffers * 1e9 / each.duration_ns
@@ -426,8 +422,8 @@ def _observed(plan: JobPlan, observed: Mapping[int, ObservedRun]) -> JobObserved
 
 
 def _observed_rate(run: RecordedRun, observed: Mapping[int, ObservedRun]) -> float | None:
-    if local_share(run, number_of(run)):
-        return received_per_s(run, number_of(run))
+    if local_share(run, run.ends.index):
+        return received_per_s(run, run.ends.index)
     return observed[run.run].measured.throughput_records_per_s
 
 

@@ -21,7 +21,6 @@ from flinknet.results import LatencySummary
 from flinknet.trace.index import Stamp
 from flinknet.trace.recordings import Recording, open_recordings
 
-from .advise.job_graph import number_of
 from .outcome import Window
 from .read import RecordedRun
 from .slices import stamps_at
@@ -48,9 +47,7 @@ class JobPlan:
     """A job to predict.
 
     Attributes:
-        edges: those of one task before those behind it.
-        names: of the edges.
-        sources, targets: vertex at each end of each edge.
+        edges: in the direction of flow.
         whys: of each edge, why it cannot be joined to the others; None if it can.
         windows: of the trace, that are simulated.
         order: numbers of the candidates as the answer lists them; empty: as they are.
@@ -58,9 +55,6 @@ class JobPlan:
 
     number: int
     edges: tuple[RecordedRun, ...]
-    names: tuple[str, ...]
-    sources: tuple[int, ...]
-    targets: tuple[int, ...]
     whys: tuple[str | None, ...]
     candidates: tuple[JobCandidate, ...]
     windows: tuple[Window, ...]
@@ -190,9 +184,9 @@ def _units(plans: Sequence[JobPlan], shares: int, known: Mapping[int, int]) -> l
                 JobUnit(
                     plan.number,
                     list(plan.edges[0].place),
-                    [number_of(each) for each in plan.edges],
-                    list(plan.sources),
-                    list(plan.targets),
+                    [each.ends.index for each in plan.edges],
+                    [each.ends.source for each in plan.edges],
+                    [each.ends.target for each in plan.edges],
                     [each or "" for each in plan.whys],
                     numbers,
                     [each for n in numbers for each in plan.candidates[n].settings],

@@ -14,6 +14,7 @@ from flinknet.predict.measured_part import FOREVER_NS, measured_part
 from flinknet.results import ReplayedRecording, TraceLoss
 from flinknet.storage import AnyPath
 from flinknet.trace import RunManifest, TraceFile
+from flinknet.trace.job_names import Edge, edges_in_flow
 from flinknet.trace.manifest import RESULT_NAME
 from flinknet.trace.plain_text import read_document
 from flinknet.trace.recordings import Recording, RunPlace
@@ -55,6 +56,7 @@ class RecordedRun:
         recordings: that are the run; several where taps on several hosts recorded it.
         described: what these are, where they are several; instants count from `recorded_from_ns`.
         losses: what the trace is known to lack.
+        flow: all edges of the job, in the direction of flow.
     """
 
     run: int
@@ -72,6 +74,23 @@ class RecordedRun:
     recordings: tuple[Recording, ...] = ()
     described: tuple[ReplayedRecording, ...] = ()
     losses: tuple[TraceLoss, ...] = ()
+    flow: tuple[Edge, ...] = ()
+
+    @property
+    def ends(self) -> Edge:
+        """The edge of the run, with its number and name among all edges of its job."""
+        index = self.edge
+        if index is None:
+            index = next((each.edge for each in self.manifest.channels), 0)
+        return next(
+            each for each in self.flow or edges_in_flow(self.manifest) if each.index == index
+        )
+
+    @property
+    def edge_name(self) -> str | None:
+        """Name of the edge; None for the only exchange of a run that does not name it."""
+        is_named = self.manifest.is_from_between and bool(self.ends.source_tasks)
+        return self.ends.name if self.edge is not None or is_named else None
 
     @property
     def job(self) -> tuple[RunPlace, int]:
@@ -294,15 +313,19 @@ def _restarted(run: RecordedRun, execution: Execution, asked: AskedPart) -> Reco
 
 
 def edges_of(run: RecordedRun) -> list[RecordedRun]:
-    """The exchanges of a run, one for each edge, numbered from the run's number on; a run with one
-    exchange is its own.
+    """The exchanges of a run in the direction of flow, numbered from the run's number on; a run
+    with one exchange is its own.
     """
-    edges = sorted({channel.edge for channel in run.manifest.channels})
-    if len(edges) < 2:
+    recorded = {channel.edge for channel in run.manifest.channels}
+    edges = edges_in_flow(run.manifest)
+    jobs = {each.job for each in edges if each.index in recorded}
+    run = replace(run, flow=tuple(each for each in edges if each.job in jobs))
+    if len(recorded) < 2:
         return [run]
+    indexes = [each.index for each in run.flow if each.index in recorded]
     return [
-        replace(run, run=run.run + index, manifest=run.manifest.of_edge(edge), edge=edge)
-        for index, edge in enumerate(edges)
+        replace(run, run=run.run + place, manifest=run.manifest.of_edge(index), edge=index)
+        for place, index in enumerate(indexes)
     ]
 
 

@@ -24,7 +24,6 @@ from flinknet.predict.recorded_sizes import common_value_bytes, sent_bytes
 from flinknet.storage import AnyPath
 from flinknet.units import human_duration
 
-from .advise.edges import ends_of
 from .read import RecordedRun, open_recorded_run, open_runs, result_of
 
 _CONSUMED_NS_MIN = 1_000.0
@@ -51,13 +50,11 @@ def open_to_repeat(path: AnyPath, edge: int | None) -> RecordedRun:
     if edge is None and len(edges) == 1:
         return edges[0]
     for each in edges:
-        if each.edge == edge or (each.edge is None and edge == 0):
+        if each.ends.number == edge:
             return each
     if len(edges) == 1:
         raise ConfigError(f"--edge: there is no edge {edge}; the trace has one exchange only")
-    known = ", ".join(
-        f"{each.edge} ({ends_of(run.manifest, each.edge).source_name})" for each in edges
-    )
+    known = "; ".join(each.ends.title for each in edges)
     why = "the trace has several exchanges" if edge is None else f"there is no edge {edge}"
     raise ConfigError(f"--edge: {why}; choose one of {known}")
 

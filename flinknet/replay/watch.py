@@ -19,7 +19,6 @@ from flinknet.results import LatencyBounds, WatchedEdge, WatchLook
 from flinknet.trace import RunManifest
 from flinknet.trace.growing import trace_files
 
-from .advise.edges import edge_name
 from .advise.judged import JudgedEdge, judged
 from .excerpt import Excerpt, GrowingRun
 from .observe.observed import observe_here
@@ -88,6 +87,7 @@ class WatchRow:
     """A WatchedEdge as a row of the table, which has the wall-clock time `looked_at`, too."""
 
     run: str
+    edge_number: int
     edge: str | None
     from_ns: int
     to_ns: int
@@ -250,7 +250,8 @@ def _watched(name: str, observed: ObservedRun, judged_edge: JudgedEdge) -> Watch
     blocked = [row.ns / run.duration_ns for row in rows.blocked]
     return WatchedEdge(
         run=name,
-        edge=edge_name(run.manifest, run.edge),
+        edge_number=run.ends.number,
+        edge=run.edge_name,
         from_ns=run.from_ns,
         to_ns=run.to_ns,
         channels=len(run.manifest.channels),

@@ -69,7 +69,7 @@ def print_placed_channels(console: Console, placed: Sequence[PlacedChannels]) ->
         for channel in each.channels:
             table.add_row(
                 str(channel.channel),
-                str(channel.edge),
+                str(channel.edge + 1),
                 channel.producer,
                 f"tm-{channel.producer_task_manager}",
                 channel.consumer,

@@ -67,7 +67,7 @@ def replay_rows(answers: Sequence[ReplayAnswer], jobs: Sequence[JobAnswer] = ())
 
 
 def _job_rows(answer: JobAnswer) -> Iterator[Row]:
-    job = {"run": answer.path, "edge": JOB}
+    job = {"run": answer.path, "edge_number": None, "edge": JOB}
     known = [each for each in astuple(answer.model_error) if each is not None]
     is_reliable = bool(known) and all(abs(each) <= ERROR_TO_BET_ON for each in known)
     recorded = next((each for each in answer.points if each.total.is_recorded), None)
@@ -94,7 +94,8 @@ def _names_of_job(point: JobPoint) -> dict[str, str]:
 
 
 def _answer_rows(answer: ReplayAnswer) -> Iterator[Row]:
-    run = {"run": answer.trace.path, "edge": answer.trace.edge}
+    trace = answer.trace
+    run = {"run": trace.path, "edge_number": trace.edge_number, "edge": trace.edge}
     is_reliable = not model_error_text(answer).is_doubtful
     recorded = next((each for each in answer.trade_offs if each.is_recorded), None)
     yield {

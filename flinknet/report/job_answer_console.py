@@ -202,8 +202,8 @@ def _table(answer: JobAnswer) -> Table:
             *(price_cells(total) if prices else ()),
             style="bold",
         )
-        for number, edge in enumerate(point.edges, 1):
-            table.add_row("", f"{number} {edge.edge}", *_cells(edge), style="dim")
+        for edge in point.edges:
+            table.add_row("", f"{edge.number} {edge.edge}", *_cells(edge), style="dim")
     return table
 
 

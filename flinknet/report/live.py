@@ -199,7 +199,7 @@ def _task_table(tasks: Sequence[TaskProgress]) -> Table:
 
 def channel_name(channel: ChannelMeasured | ChannelProgress, *, has_edges: bool) -> str:
     """Its two ends, its edge where there are several, and whether it is local."""
-    edge = f"edge {channel.edge}: " if has_edges else ""
+    edge = f"edge {channel.edge + 1}: " if has_edges else ""
     local = " local" if channel.is_local else ""
     return f"{edge}{channel.producer} → {channel.consumer}{local}"
 

@@ -104,11 +104,10 @@ def print_replays(
         if path in whole:
             console.rule(f"[bold]{escape(path)}, the job from end to end[/bold]")
             _print_bottleneck(console, own[0])
-            edges_in_order = _in_order(own, whole[path].edges)
-            common, of_edges = _doubts_of_edges(edges_in_order)
+            common, of_edges = _doubts_of_edges(own)
             _print_remarks(console, [*about, *common])
             print_job_answer(whole[path], console)
-            _print_recorded(console, edges_in_order)
+            _print_recorded(console, own)
             _print_remarks(console, of_edges)
             console.print()
             print_job_notes(whole[path], console)
@@ -120,7 +119,8 @@ def print_replays(
         for answer in own:
             recordings = len(answer.trace.recordings)
             several = f" ({recordings:,} recordings)" if recordings else ""
-            edge = f", {answer.trace.edge}" if answer.trace.edge else ""
+            trace = answer.trace
+            edge = f", {trace.edge_number} {trace.edge}" if trace.edge else ""
             console.rule(f"[bold]{escape(path)}{several}{escape(edge)}[/bold]")
             if answer is own[0] and path not in whole:
                 _print_bottleneck(console, answer)
@@ -131,21 +131,19 @@ def print_replays(
         print_table(console, runs_table(answers))
 
 
-def _in_order(answers: Sequence[ReplayAnswer], edges: Sequence[str]) -> list[ReplayAnswer]:
-    """The answers of a job as records pass its edges."""
-    places = {edge: place for place, edge in enumerate(edges)}
-    return sorted(answers, key=lambda each: places.get(each.trace.edge or "", len(places)))
-
-
 def _doubts_of_edges(edges: Sequence[ReplayAnswer]) -> tuple[list[str], list[str]]:
     """What to know of all edges of a job, and of some of them."""
     doubts = {
-        place: [each for each in doubts_of(answer) if each != TAKEN_ALONE]
-        for place, answer in enumerate(edges, 1)
+        answer.trace.edge_number: [each for each in doubts_of(answer) if each != TAKEN_ALONE]
+        for answer in edges
     }
-    common = [each for each in doubts[1] if all(each in of for of in doubts.values())]
+    first, *others = doubts.values()
+    common = [each for each in first if all(each in of for of in others)]
     return common, [
-        f"edge {place}: {each}" for place, of in doubts.items() for each in of if each not in common
+        f"edge {number}: {each}"
+        for number, of in doubts.items()
+        for each in of
+        if each not in common
     ]
 
 

@@ -45,11 +45,11 @@ def edges_table(answers: Sequence[ReplayAnswer]) -> Table:
     for name in ("channels", "records/s", "buffers/s", "full", "backlog", "max", "starved"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("verdict", overflow="fold")
-    for place, answer in enumerate(answers, 1):
+    for answer in answers:
         observed = answer.observed
         seconds_of_channels = observed.duration_ns * answer.trace.channels
         table.add_row(
-            escape(f"{place} {answer.trace.edge or ''}"),
+            escape(f"{answer.trace.edge_number} {answer.trace.edge or ''}"),
             f"{answer.trace.channels:,}",
             human_count(observed.throughput_records_per_s),
             human_count(observed.buffers * 1e9 / observed.duration_ns),

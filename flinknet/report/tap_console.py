@@ -275,7 +275,7 @@ def rest_rows(rest: Plain | None) -> list[tuple[str, str]]:
         where = "local channels: unknown"
         if local is not None:
             where = f"{local:,} of {channels:,} channels local, never on the wire"
-        rows.append(("edge", f"{edge['name']}: {where}"))
+        rows.append(("edge", f"{edge['number']} {edge['name']}: {where}"))
     return rows
 
 

@@ -45,10 +45,10 @@ def print_description(description: Plain, console: Console | None = None) -> Non
                 f" {file['dropped_events']:,} events that could not be written"
             )
     manifest = description["manifest"]
-    job = {} if manifest is None else manifest["scenario"].get("job", {})
-    if job.get("edges"):
-        print_table(console, _edges_table(job))
-    print_table(console, _channels_table(description["channels"], _edge_of(manifest)))
+    edges = description["edges"]
+    if len(edges) > 1 or any(edge["partitioner"] for edge in edges):
+        print_table(console, _edges_table(edges))
+    print_table(console, _channels_table(description["channels"], has_edges=len(edges) > 1))
     hidden = len(description["channels"]) - _CHANNELS_SHOWN
     if hidden > 0:
         console.print(f"… and {hidden:,} more channels (--json shows all)")
@@ -129,30 +129,24 @@ def _files_table(files: Sequence[Plain]) -> Table:
     return table
 
 
-def _edges_table(job: Plain) -> Table:
-    names = {vertex["index"]: vertex["name"] for vertex in job["vertices"]}
-    table = _table("edge", "from", "to", "partitioner", "type")
-    for edge in job["edges"]:
-        ends = (escape(names[edge[end]]) for end in ("source", "target"))
-        table.add_row(str(edge["index"]), *ends, edge["partitioner"], edge["partition_type"])
+def _edges_table(edges: Sequence[Plain]) -> Table:
+    has_jobs = len({edge["job"] for edge in edges}) > 1
+    table = _table("edge", *(["job"] if has_jobs else []), "from", "to", "partitioner", "type")
+    for edge in edges:
+        names = ("source", "target", "partitioner", "partition_type")
+        cells = (escape(edge[name] or "-") for name in names)
+        table.add_row(str(edge["number"]), *([str(edge["job"])] if has_jobs else []), *cells)
     return table
 
 
-def _edge_of(manifest: Plain | None) -> Mapping[int, int]:
-    """The edge of each channel; empty where there is one only."""
-    channels = () if manifest is None else manifest["channels"]
-    edges = {channel["index"]: channel.get("edge", 0) for channel in channels}
-    return edges if any(edges.values()) else {}
-
-
-def _channels_table(channels: Sequence[Plain], edge_of: Mapping[int, int]) -> Table:
+def _channels_table(channels: Sequence[Plain], *, has_edges: bool) -> Table:
     right = ("producer", "consumer", "events", "time span")
-    table = _table("channel", *(["edge"] if edge_of else []), "connection", right=right)
+    table = _table("channel", *(["edge"] if has_edges else []), "connection", right=right)
     for channel in channels[:_CHANNELS_SHOWN]:
         is_empty = channel["first_ns"] is None
         table.add_row(
             "connection" if channel["index"] < 0 else str(channel["index"]),
-            *([_or_dash(edge_of.get(channel["index"]))] if edge_of else []),
+            *([_or_dash(channel["edge"])] if has_edges else []),
             escape(channel["connection"] or "-"),
             _or_dash(channel["producer"]),
             _or_dash(channel["consumer"]),

@@ -119,7 +119,7 @@ def _edges_table(edges: tuple[WatchedEdge, ...]) -> Table:
 
 
 def _name(edge: WatchedEdge) -> str:
-    return f"{edge.run}, {edge.edge}" if edge.edge else edge.run
+    return f"{edge.run}, {edge.edge_number} {edge.edge}" if edge.edge else edge.run
 
 
 def _bounds(latency: LatencyBounds, least_ns: float | None, most_ns: float | None) -> str:

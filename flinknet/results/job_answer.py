@@ -20,12 +20,15 @@ class JobEdgePoint:
     """What is predicted for one edge of a job; None where that is unknown.
 
     Attributes:
+        number: of the edge in its job, from 1 in the direction of flow.
+        edge: name of the edge.
         buffer_timeout_ns: of the producers of the edge.
         latency_ns: from when a record came to the edge.
         since_source_ns: from when it came to the job.
         why_unknown: None if it is known.
     """
 
+    number: int
     edge: str
     buffer_timeout_ns: int
     throughput_records_per_s: float | None
@@ -73,7 +76,7 @@ class JobAnswer:
     """The answer about a job of several exchanges.
 
     Attributes:
-        edges: their names, those of one task before those behind it.
+        edges: their names, in the direction of flow.
         feeding: of each edge the place of the one before it; None behind a source.
         model_error: of the recorded setting, where it was observed.
         simulated_ns: length of what was simulated, for each phase.

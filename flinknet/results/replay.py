@@ -37,7 +37,8 @@ class TraceDescription:
     Attributes:
         config: effective Flink keys of the recorded run.
         warnings: of the run itself.
-        edge: name of the exchange; None where there is only one.
+        edge_number: number of the exchange in its job, from 1 in the direction of flow.
+        edge: name of the exchange; None for the only one of a run that does not name it.
         origin: "run" if the run recorded itself, else what recorded the messages in between.
         recordings: that are the run, if they are several.
         losses: what the trace is known to lack.
@@ -52,6 +53,7 @@ class TraceDescription:
     measured_duration_ns: int
     damaged_files: tuple[str, ...]
     warnings: tuple[str, ...]
+    edge_number: int
     edge: str | None
     origin: str
     part: TracePart

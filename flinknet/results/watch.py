@@ -36,7 +36,8 @@ class WatchedEdge:
 
     Attributes:
         run: name of the run directory.
-        edge: its name; None where there is one without a name.
+        edge_number: number of the edge in its job, from 1 in the direction of flow.
+        edge: its name; None for the only edge of a run that does not name it.
         from_ns, to_ns: the part, by the clock of the trace.
         regimes: shares of the channels' time; None where they are unknown.
         starved, blocked: shares of the time of the channel that waited most for credit, and behind
@@ -46,6 +47,7 @@ class WatchedEdge:
     """
 
     run: str
+    edge_number: int
     edge: str | None
     from_ns: int
     to_ns: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from flinknet.core.probe import MessageKind, TracePoint
 
 from .format import ROW_BYTES
+from .job_names import Edge, edges_in_flow
 from .manifest import RunManifest
 from .metrics import METRICS_NAME, MetricsDescription, describe_metrics
 from .reader import TraceReader, Truncation
@@ -38,10 +39,31 @@ class FileDescription:
 
 
 @dataclass(frozen=True, slots=True)
+class EdgeDescription:
+    """One edge of a job; None for what the recording does not say.
+
+    Attributes:
+        number: from 1 in the direction of flow.
+        job: number of its job in the recording, from 1.
+        index: key of the edge in the manifest.
+    """
+
+    number: int
+    source: str
+    target: str
+    job: int
+    index: int
+    partitioner: str | None
+    partition_type: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class ChannelDescription:
-    """One channel: its ends (None without a manifest), and its events in all files."""
+    """One channel: its edge's number and its ends (None without a manifest), and its events in all
+    files."""
 
     index: int
+    edge: int | None
     producer: int | None
     consumer: int | None
     connection: str | None
@@ -57,6 +79,7 @@ class RunDescription:
     path: str
     manifest: RunManifest | None
     files: tuple[FileDescription, ...]
+    edges: tuple[EdgeDescription, ...]
     channels: tuple[ChannelDescription, ...]
     events_by_kind: dict[str, dict[str, int]]  # trace point -> message kind -> events
     events: int
@@ -103,11 +126,13 @@ def describe_run(run: Run) -> RunDescription:
                     spans[channel] = events + count, min(low, first_ns), max(high, last_ns)
     events = sum(file.events for file in files)
     size_bytes = sum(file.size_bytes for file in files)
+    edges = () if run.manifest is None else edges_in_flow(run.manifest)
     return RunDescription(
         path=str(run.path),
         manifest=run.manifest,
         files=tuple(files),
-        channels=_describe_channels(run, spans),
+        edges=_describe_edges(run, edges),
+        channels=_describe_channels(run, edges, spans),
         events_by_kind=_by_name(counts),
         events=events,
         size_bytes=size_bytes,
@@ -135,9 +160,26 @@ def _describe_file(reader: TraceReader) -> FileDescription:
     )
 
 
+def _describe_edges(run: Run, edges: Sequence[Edge]) -> tuple[EdgeDescription, ...]:
+    job: Any = (run.manifest and run.manifest.scenario.get("job")) or {}
+    stated = {each["index"]: each for each in job.get("edges", ())}
+    return tuple(
+        EdgeDescription(
+            each.number,
+            each.source_name,
+            each.target_name,
+            each.job + 1,
+            each.index,
+            *(stated.get(each.index, {}).get(name) for name in ("partitioner", "partition_type")),
+        )
+        for each in edges
+    )
+
+
 def _describe_channels(
-    run: Run, spans: dict[int, tuple[int, int, int]]
+    run: Run, edges: Sequence[Edge], spans: dict[int, tuple[int, int, int]]
 ) -> tuple[ChannelDescription, ...]:
+    numbers = {each.index: each.number for each in edges}
     known = {channel.index: channel for channel in run.manifest.channels} if run.manifest else {}
     described = []
     for index in sorted(known.keys() | spans.keys()):
@@ -146,6 +188,7 @@ def _describe_channels(
         described.append(
             ChannelDescription(
                 index,
+                numbers[channel.edge] if channel else None,
                 channel.producer if channel else None,
                 channel.consumer if channel else None,
                 channel.connection if channel else None,

@@ -65,8 +65,8 @@ def test_info_names_the_edges_of_a_job(run: Path) -> None:
 
     edit_manifest(run, change)
     lines = [" ".join(line.split()) for line in run_cli("info", run).output.splitlines()]
-    assert {"0 A B hash pipelined", "1 B C hash pipelined"} <= set(lines)
-    assert {"0 0 tm-0->tm-1 0 0 44 0.000 s", "1 1 tm-0->tm-1 1 1 44 0.000 s"} <= set(lines)
+    assert {"1 A B hash pipelined", "2 B C hash pipelined"} <= set(lines)
+    assert {"0 1 tm-0->tm-1 0 0 44 0.000 s", "1 2 tm-0->tm-1 1 1 44 0.000 s"} <= set(lines)
 
 
 def test_info_names_the_metrics_next_to_the_trace(run: Path) -> None:

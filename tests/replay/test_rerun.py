@@ -98,8 +98,8 @@ def test_of_several_exchanges_one_must_be_chosen(tmp_path: Path) -> None:
     manifest = RunManifest.load(path)
     channels = [replace(each, edge=each.index) for each in manifest.channels]
     replace(manifest, channels=tuple(channels)).save(path)
-    with pytest.raises(ConfigError, match=r"several exchanges; choose one of 0 .*, 1 "):
+    with pytest.raises(ConfigError, match=r"several exchanges; choose one of 1 .*; 2 "):
         open_to_repeat(path, None)
     with pytest.raises(ConfigError, match="no edge 7"):
         open_to_repeat(path, 7)
-    assert scenario_of(open_to_repeat(path, 0)).workload.rate_per_s == pytest.approx(300, rel=0.01)
+    assert scenario_of(open_to_repeat(path, 1)).workload.rate_per_s == pytest.approx(300, rel=0.01)

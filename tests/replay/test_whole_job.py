@@ -14,7 +14,7 @@ from rich.console import Console
 from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigError
 from flinknet.predict.grid import Grid
-from flinknet.replay.advise.job_graph import NOT_SHOWN, joined_edges, not_to_the_end
+from flinknet.replay.advise.job_graph import not_to_the_end, whys_not_joined
 from flinknet.replay.advise.targets import Target
 from flinknet.replay.job_answers import EdgeTimeouts, check_edge_timeouts
 from flinknet.replay.pipeline import Replay, replay_runs
@@ -23,6 +23,7 @@ from flinknet.report.export import replay_document
 from flinknet.report.job_answer_console import print_job_answer
 from flinknet.report.page import page_of
 from flinknet.report.replay_console import print_replays
+from flinknet.trace.job_names import NOT_SHOWN, edges_in_flow
 from tests.simulated_chain import (
     add_plan_and_counters,
     simulated,
@@ -129,13 +130,14 @@ def tapped(directory: Path, *vertices: str) -> Any:
 
 
 def test_vertices_whose_ids_were_chosen_are_not_joined(tmp_path: Path) -> None:
-    found = joined_edges(tapped(tmp_path, SOURCE, CHOSEN))
-    assert [each.why_unknown for each in found] == [None, NOT_SHOWN]
-    assert len({found[0].source, found[0].target, found[1].source, found[1].target}) == 4
+    runs = tapped(tmp_path, SOURCE, CHOSEN)
+    assert whys_not_joined(runs) == (None, NOT_SHOWN)
+    first, second = (each.ends for each in runs)
+    assert len({first.source, first.target, second.source, second.target}) == 4
 
 
 def test_edges_come_in_the_order_in_which_records_pass_them(tmp_path: Path) -> None:
-    first, second = joined_edges(tapped(tmp_path, SECOND, SOURCE))
+    first, second = (each.ends for each in tapped(tmp_path, SECOND, SOURCE))
     assert first.target == second.source
     assert first.name.endswith("vertex bc764cd8 → vertex 0a448493")
 
@@ -146,14 +148,15 @@ def test_an_edge_at_the_end_that_was_not_recorded_is_named(tmp_path: Path) -> No
     vertices = [{"index": n, "name": name} for n, name in enumerate("ABCD")]
     edges = [{"index": n, "source": n, "target": n + 1} for n in range(3)]
     manifest = replace(runs[0].manifest, scenario={"job": {"vertices": vertices, "edges": edges}})
-    (line,) = not_to_the_end([replace(each, manifest=manifest) for each in runs])
+    flow = edges_in_flow(manifest)
+    (line,) = not_to_the_end([replace(each, flow=flow) for each in runs])
     assert line.startswith("C → D was not recorded")
 
 
 @pytest.mark.parametrize(
     ("edge", "message"),
     [
-        pytest.param("3", "there is no edge '3'; the edges are 1 data set 0", id="number"),
+        pytest.param("3", "there is no edge '3'; the edges are 1 data set 1", id="number"),
         pytest.param("Enrich", "there is no edge 'Enrich'", id="name"),
         pytest.param("set", "several edges match 'set'", id="ambiguous"),
     ],

@@ -214,7 +214,7 @@ def test_channels_fit_a_narrow_terminal_whole() -> None:
     narrow.print(tables.channel_table(shown, narrow.width))
     _, header, _, first, second = lines(stream)
     assert header.split() == ["channel", "records", "records/s", "p50", "p99", "mean", "max"]
-    assert first.startswith("edge 0: 0 → 0 local")
+    assert first.startswith("edge 1: 0 → 0 local")
     assert second.split()[-6:] == ["9.50", "ms", "59.0", "k", "118", "k"]
 
 
@@ -413,7 +413,7 @@ def test_a_panel_names_the_edges_of_channels() -> None:
     out, plain = console()
     out.print(live.panel("run", replace(progress(1), channels=channels)))
     names = [line.partition("  ")[0] for line in lines(plain) if "→" in line]
-    assert names == ["edge 0: 0 → 0 local", "edge 1: 0 → 0"]
+    assert names == ["edge 1: 0 → 0 local", "edge 2: 0 → 0"]
 
 
 def test_a_panel_of_many_channels_keeps_those_under_pressure() -> None:

@@ -407,7 +407,7 @@ def test_a_job_opens_with_its_answer_and_curves_and_its_edges_have_their_names(
             "timeouts_ns": [each * 1_000_000] * 2,
             "total": point(each, is_recorded=each == 10)
             | {"latency_low_ns": latency(each / 12), "latency_high_ns": latency(each / 8)},
-            "edges": [{"edge": edge} for edge in edges],
+            "edges": [{"number": n, "edge": edge} for n, edge in enumerate(edges, 1)],
         }
         for each in (5, 10, 100)
     ]
@@ -415,8 +415,8 @@ def test_a_job_opens_with_its_answer_and_curves_and_its_edges_have_their_names(
     plain["choice"] = CHOICE | {"point": 0, "margin": 0.1, "next_longer_ns": None}
     job = from_plain(JobAnswer, filled(JobAnswer, plain))
     replays = [
-        typed(given | {"trace": given["trace"] | {"edge": edge, "path": "runs/a/tap"}})
-        for edge in edges
+        typed(given | {"trace": given["trace"] | named | {"path": "runs/a/tap"}})
+        for named in ({"edge_number": n, "edge": edge} for n, edge in enumerate(edges, 1))
         for given in [answer((5, 10, 100))]
     ]
     page = tmp_path / "page.html"
@@ -430,7 +430,7 @@ def test_a_job_opens_with_its_answer_and_curves_and_its_edges_have_their_names(
     assert chromium.run(marks) == ["choice", "choice"]
     assert "4.17 ms … 6.25 ms" in text_of(chromium, "#job tbody")
     tabs = chromium.run("[...document.querySelectorAll('#runs button')].map((t) => t.textContent)")
-    assert tabs == ["the job", "all edges", *edges]
+    assert tabs == ["the job", "all edges", *(f"{n} {edge}" for n, edge in enumerate(edges, 1))]
     assert chromium.run("document.documentElement.scrollWidth") == width
     assert chromium.complaints == []
 

@@ -272,8 +272,8 @@ def test_what_is_not_whole_is_said(changes: dict[str, Any], says: str) -> None:
 
 def test_names_and_local_channels_are_shown_where_the_job_manager_answered() -> None:
     edges = [
-        {"name": "A → B", "channels": 6, "local_channels": 4},
-        {"name": "B → C", "channels": None, "local_channels": None},
+        {"number": 1, "name": "A → B", "channels": 6, "local_channels": 4},
+        {"number": 2, "name": "B → C", "channels": None, "local_channels": None},
     ]
     rest = {
         "has_answered": True,
@@ -283,8 +283,8 @@ def test_names_and_local_channels_are_shown_where_the_job_manager_answered() -> 
     }
     assert rest_rows(rest) == [
         ("job", "one"),
-        ("edge", "A → B: 4 of 6 channels local, never on the wire"),
-        ("edge", "B → C: local channels: unknown"),
+        ("edge", "1 A → B: 4 of 6 channels local, never on the wire"),
+        ("edge", "2 B → C: local channels: unknown"),
     ]
     assert rest_rows(None) == []
 

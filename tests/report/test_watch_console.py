@@ -15,6 +15,7 @@ MS = 1_000_000
 
 OWN = WatchedEdge(
     run="run-0001",
+    edge_number=1,
     edge="Source → Sink",
     from_ns=0,
     to_ns=60_000 * MS,
@@ -54,8 +55,8 @@ def test_each_edge_has_its_figures_and_what_limits_it() -> None:
     look = WatchLook(3, 12_345, (OWN, TAPPED), {"run-0001": "the buffer timeout"}, {"new": "empty"})
     text = shown(look, waited_s=7)
     assert "watching runs: 12,345 events read, no new event for 7 s" in text
-    (own,) = [line for line in text.splitlines() if line.startswith(" run-0001, Source → Sink ")]
-    assert own.split()[4:] == [
+    (own,) = [line for line in text.splitlines() if line.startswith(" run-0001, 1 Source → Sink ")]
+    assert own.split()[5:] == [
         *("flush-limited", "1.00", "k", "97.7", "KiB/s", "5.00", "ms", "9.00", "ms"),
         *("0.25", "3", "0%"),
     ]

@@ -13,20 +13,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from itertools import permutations
 from typing import Any
 
-from flinknet.core.wire.ids import (
-    ExecutionAttemptID,
-    ExecutionGraphID,
-    JobVertexID,
-    ResultPartitionID,
-)
-from flinknet.errors import FrameCorruptedError
+from flinknet.core.wire.ids import ExecutionGraphID, JobVertexID
 from flinknet.graph.running_job import RunningInput, RunningJob, RunningVertex, wiring_of
 from flinknet.graph.traffic import traffic_of
 from flinknet.trace import ChannelInfo, RunManifest
+from flinknet.trace.job_names import producer_of
 
 OUTPUTS_MAX = 6
 """Of a vertex; of more it is not tried which data set is which."""
@@ -262,7 +256,7 @@ def _with_consumer(channel: ChannelInfo, edge: Edge | None) -> ChannelInfo:
 def _data_sets(channels: Iterable[ChannelInfo]) -> list[_DataSet]:
     found: dict[int, _DataSet] = {}
     for channel in channels:
-        producer = _producer_of(channel.partition)
+        producer = producer_of(channel.partition)
         if producer is not None:
             vertex = producer.execution_vertex_id
             data_set = found.setdefault(
@@ -271,12 +265,3 @@ def _data_sets(channels: Iterable[ChannelInfo]) -> list[_DataSet]:
             )
             data_set.channels.add((vertex.subtask_index, channel.subpartition))
     return [found[edge] for edge in sorted(found)]
-
-
-@lru_cache(maxsize=1 << 17)  # a tap names its channels again whenever some have come
-def _producer_of(partition: str) -> ExecutionAttemptID | None:
-    """The attempt that writes a partition; None for text that is no partition."""
-    try:
-        return ResultPartitionID.decode(bytes.fromhex(partition)).producer_id
-    except (ValueError, FrameCorruptedError):  # its request was missed; or an edited manifest
-        return None

@@ -341,6 +341,7 @@ class Tap:
             ],
             "edges": [
                 {
+                    "number": each.number,
                     "name": each.name,
                     "channels": each.channels,
                     "local_channels": each.local_channels,

@@ -24,7 +24,7 @@ from .diagnose import (
     diagnose_captured,
     in_groups,
 )
-from .edges import PRESSED, Pressure, ends_of, pressure_between, task_of
+from .edges import PRESSED, Pressure, pressure_between, task_of
 from .order import EdgeOrder, produced_edge
 
 _NOTHING_SHOWS = (
@@ -101,7 +101,7 @@ STANDS_STILL_FROM = 0.03
 def judge_between(edges: Sequence[ObservedRun]) -> list[CapturedEdge]:
     """The edges of a captured job, each with the verdicts on it in the light of the others."""
     times = [times_between(each) for each in edges]
-    ends = [ends_of(each.run.manifest, each.run.edge) for each in edges]
+    ends = [each.run.ends for each in edges]
     found = [diagnose_captured(each) for each in times]
     order = EdgeOrder([produced_edge(each.run.manifest, each.rows.milestones) for each in edges])
     pressed = [

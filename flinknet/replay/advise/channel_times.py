@@ -13,7 +13,6 @@ from flinknet.trace import RunManifest
 from ..observe.observed_run import ObservedRun
 from ..observe.regimes import REGIMES
 from .diagnose import ChannelTimes, in_groups
-from .edges import ends_of
 
 
 def channel_times(observed: ObservedRun) -> ChannelTimes:
@@ -22,7 +21,7 @@ def channel_times(observed: ObservedRun) -> ChannelTimes:
     channel, producer, consumer = channel_ends(run.manifest)
     waiting = producer[np.isin(channel, rows.waited["channel"])]
     return ChannelTimes(
-        edge=ends_of(run.manifest, run.edge).name,
+        edge=run.ends.name,
         channel=channel,
         producer=producer,
         consumer=consumer,
@@ -56,7 +55,7 @@ def times_between(observed: ObservedRun) -> ChannelTimes:
     first = np.full(attempts, len(channel))
     np.minimum.at(first, place, np.arange(len(channel)))
     return ChannelTimes(
-        edge=ends_of(run.manifest, run.edge).name,
+        edge=run.ends.name,
         channel=channel[first],
         producer=producer[first],
         consumer=consumer[first],

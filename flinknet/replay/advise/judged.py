@@ -15,7 +15,7 @@ from .between import bottleneck_between, judge_between
 from .bottleneck import bottleneck_of
 from .channel_times import channel_times
 from .diagnose import diagnose, verdict_of_blocking
-from .edges import PRESSED, ends_of, pressed_from_behind, upstream_of
+from .edges import PRESSED, pressed_from_behind, upstream_of
 from .task_use import job_use
 
 
@@ -41,7 +41,7 @@ def judged(edges: Sequence[ObservedRun]) -> list[JudgedEdge]:
     if any(is_blocking(edge.run.manifest) for edge in edges):
         return [JudgedEdge(tuple(each)) for each in verdicts]
     bottleneck = bottleneck_of(job_use(edges))
-    ends = [ends_of(edge.run.manifest, edge.run.edge) for edge in edges]
+    ends = [edge.run.ends for edge in edges]
     is_held = bottleneck.cause not in (Cause.NONE, Cause.BUFFER_TIMEOUT)
     holding = [is_held and each.name == bottleneck.edge for each in ends]
     upstream = upstream_of(ends, ends[holding.index(True)]) if is_held else [False] * len(ends)
@@ -70,7 +70,7 @@ def _judged_between(edges: Sequence[ObservedRun]) -> list[JudgedEdge]:
 def _diagnosis(observed: ObservedRun) -> list[Verdict]:
     run = observed.run
     if is_blocking(run.manifest):
-        edge = ends_of(run.manifest, run.edge).name
+        edge = run.ends.name
         return [verdict_of_blocking(edge, _written_share(observed))]
     return diagnose(channel_times(observed))
 

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 
 from flinknet.graph.lineage import ancestors
 from flinknet.trace import RunManifest
-from flinknet.trace.job_names import NamedEdge, named_edges
+from flinknet.trace.job_names import Edge, named_edges, producer_of
 
-from ..executions import producer_of
 from ..observe.checkpoints import MilestoneRow
 
 
@@ -69,18 +68,13 @@ def produced_edge(manifest: RunManifest, milestones: Sequence[MilestoneRow]) -> 
     )
 
 
-def _reached(vertex: int, edges: Iterable[NamedEdge]) -> frozenset[int]:
+def _reached(vertex: int, edges: Iterable[Edge]) -> frozenset[int]:
     """A vertex and all that its records come to."""
     found, before = {vertex}, set[int]()
     while found != before:
         before = set(found)
         found |= {each.target for each in edges if each.source in before}
     return frozenset(found)
-
-
-def vertex_of(manifest: RunManifest) -> bytes | None:
-    """The vertex that produces an edge; None if it is not known."""
-    return produced_edge(manifest, ()).vertex
 
 
 class EdgeOrder:

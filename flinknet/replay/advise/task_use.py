@@ -10,6 +10,7 @@ import numpy as np
 
 from flinknet.arrays import FloatArray, IntArray
 from flinknet.trace import ChannelInfo, RunManifest
+from flinknet.trace.job_names import Edge
 
 from ..observe.observed_run import ObservedRun
 from ..observe.question import EVERY
@@ -27,7 +28,7 @@ from ..observe.task_times import (
 from ..read import result_of
 from .caveats import BARRIERS
 from .channel_times import channel_ends
-from .edges import EdgeEnds, ends_of, task_of
+from .edges import task_of
 
 Pair = tuple[int, int]
 """Producer and consumer."""
@@ -119,7 +120,7 @@ class EdgeUse:
         has_barriers: checkpoint barriers passed.
     """
 
-    ends: EdgeEnds
+    ends: Edge
     waits: Mapping[int, float]
     pool: Mapping[int, float]
     way: Mapping[int, float]
@@ -184,7 +185,7 @@ def edge_use(observed: ObservedRun) -> EdgeUse:
 
     working = amounts.of(WORKING, np.full(len(consumers), EVERY), consumers) / whole_ns
     return EdgeUse(
-        ends_of(run.manifest, run.edge),
+        run.ends,
         waits=of_producers(WAITS),
         pool=of_producers(FOR_POOL),
         way=of_producers(ON_THE_WAY),

@@ -14,7 +14,7 @@ from flinknet.results import (
     VertexMetrics,
 )
 from flinknet.trace import RunManifest
-from flinknet.trace.job_names import NamedEdge, named_edges
+from flinknet.trace.job_names import Edge, named_edges
 from flinknet.trace.metrics import Series
 from flinknet.trace.recordings import series_within
 
@@ -102,8 +102,8 @@ def _tasks_of(vertex: Mapping[str, Any], series: Iterable[Series]) -> list[Serie
 
 def _records_per_s(
     manifest: RunManifest,
-    edge: NamedEdge,
-    edges: Iterable[NamedEdge],
+    edge: Edge,
+    edges: Iterable[Edge],
     source: VertexMetrics,
     target: VertexMetrics,
 ) -> float | None:
@@ -122,8 +122,8 @@ def _records_per_s(
 
 def _local_bytes_share(
     target: Mapping[str, Any],
-    edge: NamedEdge,
-    edges: Iterable[NamedEdge],
+    edge: Edge,
+    edges: Iterable[Edge],
     series: Iterable[Series],
 ) -> float | None:
     if any(each.target == edge.target for each in edges if each.index != edge.index):

@@ -52,7 +52,7 @@ function jobTables(job) {
     known(total.latency_ns.p99, duration), spreadOf(total, "p99"), known(total.buffers_per_s, count), ...priceCells(total),
     marks.map((mark) => `← ${mark}`).join(" ")]}));
   const edges = job.points.flatMap((point) => point.edges.map((edge, index) => ({recorded: point.total.is_recorded, cells: [
-    index ? "" : point.setting, `${index + 1} ${edge.edge}`, known(edge.throughput_records_per_s, count),
+    index ? "" : point.setting, `${edge.number} ${edge.edge}`, known(edge.throughput_records_per_s, count),
     known(edge.latency_ns.p50, duration), known(edge.latency_ns.p99, duration), known(edge.buffers_per_s, count)]})));
   return h("section", {id: "job"}, h("h2", {}, "Predicted for each buffer timeout"),
     table([timeout, figures, p50, spread("p50"), p99, spread("p99"), buffers, ...priceHeads(), [""]], totals),

@@ -6,8 +6,9 @@ const runName = (answer) => answer.trace.path.replace(/\/+$/, "").split("/").pop
 
 const isOneRun = new Set(replays.map((answer) => answer.trace.path)).size === 1;
 
-// An edge of a job by its own name, of several runs behind that of the run.
-const viewName = (answer) => [isOneRun && answer.trace.edge ? null : runName(answer), answer.trace.edge].filter(Boolean).join(", ");
+// An edge of a job by its own number and name, of several runs behind that of the run.
+const edgeName = ({edge, edge_number: number}) => edge ? `${number} ${edge}` : null;
+const viewName = ({trace, trace: {edge}}) => [isOneRun && edge ? null : runName({trace}), edgeName(trace)].filter(Boolean).join(", ");
 
 function showRun(answer) {
   document.getElementById("page").replaceChildren(...[

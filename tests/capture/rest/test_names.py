@@ -53,7 +53,7 @@ def test_edges_that_no_wire_carries_are_in_the_job() -> None:
             )
         ],
     )
-    assert edges(found) == [("B → C", 4, 2), ("A → B", 2, 2)]
+    assert edges(found) == [("A → B", 2, 2), ("B → C", 4, 2)]
 
 
 def test_the_consumer_of_a_pointwise_channel_follows_from_the_plan() -> None:

@@ -11,7 +11,6 @@ import pytest
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.replay.advise.between import CapturedEdge, bottleneck_between, judge_between
 from flinknet.replay.advise.diagnose import ChannelTimes, diagnose_captured
-from flinknet.replay.advise.edges import ends_of
 from flinknet.replay.observe.observed import observe_here
 from flinknet.replay.read import AskedPart, open_runs
 from flinknet.results import Bottleneck, Cause, TaskMetrics, Verdict
@@ -95,7 +94,7 @@ def test_verdicts_between(name: str, cause: Cause, edge: int | None, tmp_path: P
     assert found is not None
     assert found.cause is cause, found.text
     runs = open_runs([tmp_path / "tap"])
-    names = {each.edge or 0: ends_of(each.manifest, each.edge).name for each in runs}
+    names = {each.edge or 0: each.ends.name for each in runs}
     assert found.edge == (None if edge is None else names[edge])
 
 

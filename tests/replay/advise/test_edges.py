@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from flinknet.predict.grid import Grid
-from flinknet.replay.advise.edges import EdgeEnds, ends_of, is_from_sources, upstream_of
+from flinknet.replay.advise.edges import is_from_sources, upstream_of
 from flinknet.replay.pipeline import replay_runs
 from flinknet.replay.read import open_runs
 from flinknet.trace import RunManifest
+from flinknet.trace.job_names import Edge, edges_in_flow
 from tests.edited_manifest import edit_manifest
 from tests.replay_documents import documents
 
@@ -44,8 +45,9 @@ def with_two_edges(recorded: Path, directory: Path, **scenario: Any) -> Path:
 
 def test_edges_are_named_by_the_job(sawtooth_run: Path, tmp_path: Path) -> None:
     manifest = RunManifest.load(with_two_edges(sawtooth_run, tmp_path / "run", job=JOB))
-    assert ends_of(manifest, 1) == EdgeEnds(1, 2, "Enrich", "Sink: Slow")
-    assert ends_of(manifest, 1).name == "Enrich → Sink: Slow"
+    _, second = edges_in_flow(manifest)
+    assert second == Edge(2, 1, 1, 2, "Enrich", "Sink: Slow")
+    assert second.name == "Enrich → Sink: Slow"
     assert is_from_sources(manifest, 0)
     assert not is_from_sources(manifest, 1)
 
@@ -53,20 +55,21 @@ def test_edges_are_named_by_the_job(sawtooth_run: Path, tmp_path: Path) -> None:
 def test_edges_of_relays_stand_in_a_row(sawtooth_run: Path) -> None:
     manifest = RunManifest.load(sawtooth_run)
     scenario = manifest.scenario | {"workload": {"relays": 2}}
-    manifest = replace(manifest, scenario=scenario)
-    names = [ends_of(manifest, edge).name for edge in range(3)]
+    channels = [replace(manifest.channels[0], edge=edge) for edge in range(3)]
+    manifest = replace(manifest, scenario=scenario, channels=tuple(channels))
+    names = [each.name for each in edges_in_flow(manifest)]
     assert names == ["sources → relays 1", "relays 1 → relays 2", "relays 2 → sinks"]
     assert [is_from_sources(manifest, edge) for edge in range(3)] == [True, False, False]
 
 
 def test_one_edge_has_no_name_of_its_own(sawtooth_run: Path) -> None:
     manifest = RunManifest.load(sawtooth_run)
-    assert ends_of(manifest, None).name == "producers → consumers"
+    assert edges_in_flow(manifest)[0].name == "producers → consumers"
     assert is_from_sources(manifest, None)
 
 
-def ends(source: int, target: int) -> EdgeEnds:
-    return EdgeEnds(source, target, "a", "b")
+def ends(source: int, target: int) -> Edge:
+    return Edge(0, 0, source, target, "a", "b")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from flinknet.capture.rest.names import named
 from flinknet.core.buffers.data_type import DataType
-from flinknet.replay.advise.order import EdgeOrder, ProducedEdge, produced_edge, vertex_of
+from flinknet.replay.advise.order import EdgeOrder, ProducedEdge, produced_edge
 from flinknet.trace import RunManifest
 from tests.capture.rest.saved import channel, job, tapped, vertex, vertex_id
 from tests.tapped_job import SECOND, SOURCE, THIRD, TappedChannel, write_tapped_job
@@ -59,9 +59,9 @@ def test_which_of_two_outputs_leads_on_does_not_show() -> None:
 @pytest.mark.parametrize("partition", ["z" * 120, "f" * 120, "", "00"])
 def test_text_that_is_no_partition_names_no_vertex(tmp_path: Path, partition: str) -> None:
     manifest = RunManifest.load(write_tapped_job(tmp_path / "run", [TappedChannel(SOURCE)]))
-    assert vertex_of(manifest) == bytes.fromhex(SOURCE)
+    assert produced_edge(manifest, ()).vertex == bytes.fromhex(SOURCE)
     edited = replace(manifest.channels[0], partition=partition)
-    assert vertex_of(replace(manifest, channels=(edited,))) is None
+    assert produced_edge(replace(manifest, channels=(edited,)), ()).vertex is None
 
 
 def test_where_the_job_is_known_its_plan_says_what_is_behind_what() -> None:
