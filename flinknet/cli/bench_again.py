@@ -319,7 +319,7 @@ def _row(attempt: _Attempt, predicted: Outcome, result: RunResult) -> dict[str, 
     }
     actual = {
         "throughput_records_per_s": measured.throughput_records_per_s,
-        "buffers_per_s": measured.buffers * 1e9 / measured.duration_ns,
+        "buffers_per_s": measured.buffers_per_s,
         "latency_ns": {name: getattr(measured.latency_ns, name) for name in names},
     }
     return {

@@ -47,14 +47,7 @@ _SECTIONS = {
         *("recordings", "on-damage"),
     ),
     "Output": (
-        "diagnose",
-        "edges",
-        "json",
-        "csv",
-        "report",
-        "plot",
-        "out",
-        "rest",
+        *("diagnose", "details", "json", "csv", "report", "plot", "out", "rest"),
         *REST_FILES,
     ),
     **SPARK_SECTION,
@@ -92,10 +85,11 @@ def _grid_options(command: Any) -> Any:
 )
 @click.option("--diagnose", is_flag=True, help="Show what holds each edge up, with its share.")
 @click.option(
+    "--details",
     "--edges",
+    "details",
     is_flag=True,
-    help="For a job of several exchanges, show each edge in full after the job: what was observed"
-    " on its channels, its messages and checkpoints, and predictions for that edge alone.",
+    help="Show all that is known of each edge: channels, messages, assumptions, all figures.",
 )
 @click.option("--channel", metavar="LIST", help="Channels to show, such as 0,3. [default: slowest]")
 @click.option(
@@ -175,7 +169,7 @@ def replay(
     target: tuple[str, ...],
     edge_timeout: tuple[str, ...],
     diagnose: bool,
-    edges: bool,
+    details: bool,
     channel: str | None,
     max_records: str | None,
     from_offset: str | None,
@@ -335,7 +329,7 @@ def replay(
         put_text(csv_target, csv_text(replay_rows(found.answers, found.jobs)))
     if STDOUT not in (json, csv):
         print_replays(
-            found.answers, channels=channels, diagnose=diagnose, edges=edges, jobs=found.jobs
+            found.answers, channels=channels, diagnose=diagnose, details=details, jobs=found.jobs
         )
     prepare_faster_starts(session)
     if targets and (is_met := all_meet(found.answers, found.jobs)) is not True:

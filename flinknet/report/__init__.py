@@ -12,12 +12,12 @@ A *_console prints what one command has found:
                             other programs comparison_markdown, comparison_junit,
                             comparison_page
     from_trace_console      a bench of a recorded run; peer_console: one end of which is Flink's
-    replay_console          a replay: model_error (how far it can be trusted), observed_tables,
-                            small_plots and flink_table (what was observed), price_cells and
-                            prediction_notes (what was predicted), settings_in_words, advice_lines,
-                            trade_words (what a setting gives and costs, of a bench, too);
-                            runs_table: several runs; recording_lines: what they were put together
-                            from, and what was lost; recording_set_console: that alone
+    replay_console          a replay: replay_headline, the answer in the six lines of headline;
+                            model_error (how far it can be trusted), observed_tables and
+                            small_plots (what was observed), price_cells and prediction_notes (what
+                            was predicted), settings_in_words, advice_lines, trade_words (what a
+                            setting gives and costs, of a bench, too); recording_lines: what the
+                            runs were put together from, and what was lost
     job_console             a job; latency_markers: what they said; job_answer_console: a job in a
                             replay
     trace_console, tap_console, import_console    a trace, and how it came to be; watch_console:
@@ -33,6 +33,7 @@ and with these, any of them is written:
     notebook_view           what a cell of a notebook shows
     export                  results as JSON; runs_csv: of each run, as a table; csv_rows: of
                             replays, and of latencies
+    figures                 every figure once: name in files, heading, meaning, how it is shown
     number_table            tables that fit the terminal; plain_text: text that it can take
 
 A figure that no result has yet is computed where the result is made (`replay`, `runtime.cluster`)

@@ -33,6 +33,7 @@ KNEE = (
     "smallest combined loss of p99, throughput, buffers/s and memory among these settings; no"
     " advice: give a limit, as in --target 'p99<=20ms', for keys to set"
 )
+KNEE_MARK = "knee"
 UNSAFE = "closer to the limit than 5% or the model's error on the recorded setting: measure it"
 TOO_CLOSE = "too close (5% or the model's error on the recorded setting stay free)"
 UNTRIED = (
@@ -147,7 +148,7 @@ def marks_of(answer: ReplayAnswer, index: int) -> list[str]:
     """What the advice says of a setting, in a word each."""
     situations = answer.advice.situations
     marks = ["recorded"] if answer.trade_offs[index].is_recorded else []
-    marks += ["knee"] if any(situation.knee == index for situation in situations) else []
+    marks += [KNEE_MARK] if any(situation.knee == index for situation in situations) else []
     choices = [situation.choice for situation in situations if situation.choice]
     marks += ["choice"] if any(each.point == index for each in choices) else []
     return marks + (["nearest"] if any(each.nearest == index for each in choices) else [])

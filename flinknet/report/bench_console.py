@@ -21,7 +21,6 @@ from flinknet.results import (
     has_given_rate,
 )
 from flinknet.units import (
-    MISSING,
     counted,
     human_bytes,
     human_count,
@@ -32,9 +31,10 @@ from flinknet.units import (
 from .checkpoint_table import checkpoint_table
 from .console import WIDTH_OFF_TERMINAL, print_line
 from .debloating_lines import debloating_lines
+from .figures import CHANNEL_FIGURES, CPU, RUN_FIGURES
 from .live import channel_name
 from .load_words import load_line
-from .number_table import UNNAMED_SETTING, NumberColumn, number_table
+from .number_table import UNNAMED_SETTING, number_table
 from .trade_words import Range, Trade, change_of, ratio_of, trade_sentence
 from .warning_lines import merged_text, print_warnings, same_but_for_numbers
 
@@ -195,13 +195,13 @@ def _trade_line(setting: Setting, base: Setting) -> str:
     if invalid := [each.name for each in both if each.validity is Validity.INVALID]:
         return f"{name} instead of {before}: not comparable, invalid: {', '.join(invalid)}"
     rates = (_median(setting, _records_per_s), _median(base, _records_per_s))
-    ranges = [_range_over_rounds(setting, base, read) for read in (_p50_ns, _p99_ns, _cpu_cores)]
+    ranges = [_range_over_rounds(setting, base, read) for read in (_p50_ns, _p99_ns, CPU.read)]
     trade = Trade(
         None if has_given_rate(setting.results[0].workload) else ratio_of(*rates),
         change_of(_median(setting, _p50_ns), _median(base, _p50_ns)),
         change_of(_median(setting, _p99_ns), _median(base, _p99_ns)),
         ratio_of(_median(setting, _buffers_per_s), _median(base, _buffers_per_s)),
-        change_of(_median(setting, _cpu_cores), _median(base, _cpu_cores)),
+        change_of(_median(setting, CPU.read), _median(base, CPU.read)),
         None,
         *ranges,
     )
@@ -239,7 +239,7 @@ def _best(settings: Sequence[Setting]) -> list[Setting]:
         max(settings, key=lambda each: _median(each, _records_per_s) or 0.0),
         *(
             min(settings, key=lambda each: _or_infinite(_median(each, read)))
-            for read in (_p50_ns, _p99_ns, _buffers_per_s, _cpu_cores)
+            for read in (_p50_ns, _p99_ns, _buffers_per_s, CPU.read)
         ),
     ]
     return [each for each in settings if each in found]
@@ -304,7 +304,7 @@ def bench_table(settings: Sequence[Setting], width: int = WIDTH_OFF_TERMINAL) ->
     ]
     title = f"medians of {runs} runs" if runs > 1 else None
     styles = [_STYLES[setting.validity] for setting in settings]
-    return number_table("setting", MEASURED_COLUMNS, rows, width, title=title, styles=styles)
+    return number_table("setting", RUN_FIGURES, rows, width, title=title, styles=styles)
 
 
 def channel_table(channels: Iterable[ChannelMeasured], width: int = WIDTH_OFF_TERMINAL) -> Group:
@@ -312,7 +312,7 @@ def channel_table(channels: Iterable[ChannelMeasured], width: int = WIDTH_OFF_TE
     shown = list(channels)
     has_edges = any(each.edge for each in shown)
     rows = [(channel_name(each, has_edges=has_edges), [each]) for each in shown]
-    return number_table("channel", _CHANNEL_COLUMNS, rows, width)
+    return number_table("channel", CHANNEL_FIGURES, rows, width)
 
 
 def _wiring_of(result: RunResult) -> str | None:
@@ -335,11 +335,7 @@ def _records_per_s(result: RunResult) -> float | None:
 
 
 def _buffers_per_s(result: RunResult) -> float | None:
-    return result.measured.buffers / result.measured.duration_ns * 1e9
-
-
-def _cpu_cores(result: RunResult) -> float | None:
-    return None if result.processors is None else result.processors.cpu_cores
+    return result.measured.buffers_per_s
 
 
 def _p50_ns(result: RunResult) -> float | None:
@@ -348,38 +344,3 @@ def _p50_ns(result: RunResult) -> float | None:
 
 def _p99_ns(result: RunResult) -> float | None:
     return result.measured.latency_ns.p99
-
-
-def _share_of_core(cores: float | None) -> str:
-    if cores is None:
-        return MISSING
-    return f"{cores:.1%}" if cores < 0.0995 else f"{cores:.0%}"
-
-
-MEASURED_COLUMNS: Sequence[NumberColumn[RunResult]] = (
-    NumberColumn("", "records/s", _records_per_s, human_count),
-    NumberColumn("", "buffers/s", _buffers_per_s, human_count),
-    NumberColumn("", "CPU", _cpu_cores, _share_of_core),
-    NumberColumn("latency", "p50", _p50_ns, human_duration),
-    NumberColumn("latency", "p99", _p99_ns, human_duration),
-    NumberColumn("latency", "max", lambda r: r.measured.latency_ns.max, human_duration),
-    NumberColumn(
-        "uncorrected", "p50", lambda r: r.measured.latency_uncorrected_ns.p50, human_duration
-    ),
-    NumberColumn(
-        "uncorrected", "p99", lambda r: r.measured.latency_uncorrected_ns.p99, human_duration
-    ),
-    NumberColumn("backlog", "mean", lambda r: r.measured.backlog_buffers.mean, human_count),
-    NumberColumn("backlog", "max", lambda r: r.measured.backlog_buffers.max, human_count),
-    NumberColumn("", "bytes/s", lambda r: r.measured.throughput_bytes_per_s, human_bytes),
-)
-
-
-_CHANNEL_COLUMNS: Sequence[NumberColumn[ChannelMeasured]] = (
-    NumberColumn("", "records", lambda c: c.records, human_count),
-    NumberColumn("", "records/s", lambda c: c.throughput_records_per_s, human_count),
-    NumberColumn("latency", "p50", lambda c: c.latency_ns.p50, human_duration),
-    NumberColumn("latency", "p99", lambda c: c.latency_ns.p99, human_duration),
-    NumberColumn("backlog", "mean", lambda c: c.backlog_buffers.mean, human_count),
-    NumberColumn("backlog", "max", lambda c: c.backlog_buffers.max, human_count),
-)

@@ -15,11 +15,10 @@ from flinknet.results import (
     Validity,
     without_consequences,
 )
-from flinknet.units import MISSING, human_count, human_duration
+from flinknet.units import MISSING, human_count
 
 from .bench_console import (
     MARKS,
-    MEASURED_COLUMNS,
     Setting,
     limit_lines,
     load_of,
@@ -27,7 +26,8 @@ from .bench_console import (
     trade_lines,
     wiring_line,
 )
-from .number_table import UNNAMED_SETTING, NumberColumn, typical
+from .figures import CHANNEL_FIGURES, FIGURES, RUN_FIGURES, cells_of
+from .number_table import UNNAMED_SETTING, typical
 from .page_parts import (
     Bar,
     BarPart,
@@ -55,18 +55,6 @@ from .reference_table import reference_part
 from .warning_lines import warning_lines
 
 CHANNELS_SHOWN = 64
-
-_MEANINGS = {
-    "records/s": "Records per second that the consumers read.",
-    "buffers/s": "Data buffers per second over all channels: each costs CPU time on both sides.",
-    "CPU": "Share of one core that the TaskManagers used together, without polling.",
-    "latency p50": "Half of the records were consumed within this time after they were due.",
-    "latency p99": "99 of 100 records were consumed within this time after they were due.",
-    "uncorrected p50": "Without the time that records waited to be sent.",
-    "uncorrected p99": "Without the time that records waited to be sent.",
-    "backlog mean": "Data buffers still queued at the producer when one left, on average.",
-    "backlog max": "The longest queue of data buffers that a producer announced.",
-}
 
 _QUANTILES = {
     **{"p50": 0.5, "p75": 0.75, "p90": 0.9, "p95": 0.95},
@@ -116,9 +104,9 @@ def _sweep_view(settings: Sequence[Setting]) -> View:
     labels = _labels([each.name for each in settings])
 
     def series(title: str, color: Any = "blue") -> Series:
-        column = next(each for each in MEASURED_COLUMNS if _title(each) == title)
+        column = next(each for each in RUN_FIGURES if each.title == title)
         values = [typical(column.read(r) for r in each.results) for each in settings]
-        return Series(title.removeprefix("latency "), values, color, _MEANINGS.get(title, ""))
+        return Series(title.removeprefix("latency "), values, color, column.meaning)
 
     swept = _swept_name([each.name for each in settings])
     charts = [
@@ -155,14 +143,14 @@ def _sweep_view(settings: Sequence[Setting]) -> View:
 
 def measured_table(settings: Sequence[Setting]) -> Table:
     """The table of the terminal with all columns."""
-    heads = [Head(_title(each), _MEANINGS.get(_title(each), "")) for each in MEASURED_COLUMNS]
+    heads = [Head(each.title, each.meaning) for each in RUN_FIGURES]
     rows = [
         Row(
             [
                 MARKS[setting.validity] + (setting.name or UNNAMED_SETTING),
                 *(
                     column.show(typical(column.read(each) for each in setting.results))
-                    for column in MEASURED_COLUMNS
+                    for column in RUN_FIGURES
                 ),
             ]
         )
@@ -207,10 +195,10 @@ def _facts(result: RunResult) -> Facts:
     measured, flushes = result.measured, result.measured.flushes
     why = f"{flushes.full} full, {flushes.timeout} by the buffer timeout, {flushes.event} pushed"
     shown = [
-        Fact("records", human_count(measured.records), "Due in the measured part, and consumed."),
+        Fact("records", human_count(measured.records), FIGURES["records"].meaning),
         *(
-            Fact(_title(each), each.show(each.read(result)), _MEANINGS.get(_title(each), ""))
-            for each in MEASURED_COLUMNS
+            Fact(each.title, each.show(each.read(result)), each.meaning)
+            for each in RUN_FIGURES
             if each.group != "uncorrected"
         ),
         Fact("buffers", human_count(measured.buffers), f"Data buffers sent: {why} by an event."),
@@ -301,20 +289,12 @@ def debloating_section(name: str, gate: DebloatedGate) -> Section:
 
 
 def _channels_section(result: RunResult) -> Section:
-    heads = [
-        *(Head("channel"), Head("records"), Head("records/s"), Head("p50"), Head("p99")),
-        *(Head("backlog mean", _MEANINGS["backlog mean"]), Head("max")),
-    ]
+    heads = [Head("channel"), *(Head(each.title, each.meaning) for each in CHANNEL_FIGURES)]
     rows = [
         Row(
             [
                 f"{each.channel}: {each.producer} → {each.consumer}",
-                human_count(each.records),
-                human_count(each.throughput_records_per_s),
-                human_duration(each.latency_ns.p50),
-                human_duration(each.latency_ns.p99),
-                human_count(each.backlog_buffers.mean),
-                human_count(each.backlog_buffers.max),
+                *cells_of(each, CHANNEL_FIGURES),
             ]
         )
         for each in result.channels[:CHANNELS_SHOWN]
@@ -346,10 +326,6 @@ def _text(value: Any) -> str:
             for name, each in (value.items() if isinstance(value, Mapping) else enumerate(value))
         )
     return MISSING if value is None else str(to_plain(value))
-
-
-def _title(column: NumberColumn[RunResult]) -> str:
-    return f"{column.group} {column.name}".strip()
 
 
 def _labels(names: Sequence[str]) -> list[str]:

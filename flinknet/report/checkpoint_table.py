@@ -9,7 +9,8 @@ from rich.console import Group
 from flinknet.results import CheckpointSummary, LatencySummary, ReplayAnswer
 from flinknet.units import human_bytes, human_count, human_duration
 
-from .number_table import UNNAMED_SETTING, NumberColumn, number_table
+from .figures import Figure
+from .number_table import UNNAMED_SETTING, number_table
 from .settings_in_words import settings_of, what_varies
 
 SETTINGS_SHOWN = 20
@@ -50,25 +51,25 @@ def replayed_checkpoints(answer: ReplayAnswer, width: int) -> list[Group]:
 
 def _durations(
     group: str, read: Callable[[CheckpointSummary], LatencySummary]
-) -> list[NumberColumn[CheckpointSummary]]:
+) -> list[Figure[CheckpointSummary]]:
     return [
-        NumberColumn(group, "p50", lambda each: read(each).p50, human_duration),
-        NumberColumn(group, "p99", lambda each: read(each).p99, human_duration),
-        NumberColumn(group, "max", lambda each: read(each).max, human_duration),
+        Figure(group, "p50", lambda each: read(each).p50, human_duration),
+        Figure(group, "p99", lambda each: read(each).p99, human_duration),
+        Figure(group, "max", lambda each: read(each).max, human_duration),
     ]
 
 
 _OFTEN_UNKNOWN = ("barrier travel", "start delay", "overtaken")
 """Groups of figures that a trace does not always have."""
 
-_COLUMNS: Sequence[NumberColumn[CheckpointSummary]] = (
-    NumberColumn("", "triggered", lambda each: each.triggered, human_count),
-    NumberColumn("", "completed", lambda each: each.completed, human_count),
-    NumberColumn("", "aborted", lambda each: each.aborted, human_count),
-    NumberColumn("", "unaligned", lambda each: each.unaligned, human_count),
+_COLUMNS: Sequence[Figure[CheckpointSummary]] = (
+    Figure("", "triggered", lambda each: each.triggered, human_count),
+    Figure("", "completed", lambda each: each.completed, human_count),
+    Figure("", "aborted", lambda each: each.aborted, human_count),
+    Figure("", "unaligned", lambda each: each.unaligned, human_count),
     *_durations("alignment", lambda each: each.alignment_ns),
     *_durations("barrier travel", lambda each: each.travel_ns),
     *_durations("start delay", lambda each: each.start_delay_ns),
-    NumberColumn("overtaken", "mean", lambda each: each.overtaken_bytes_mean, human_bytes),
-    NumberColumn("overtaken", "max", lambda each: each.overtaken_bytes_max, human_bytes),
+    Figure("overtaken", "mean", lambda each: each.overtaken_bytes_mean, human_bytes),
+    Figure("overtaken", "max", lambda each: each.overtaken_bytes_max, human_bytes),
 )

@@ -7,21 +7,20 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, fields
+from dataclasses import astuple
 from typing import Any
 
 from flinknet.results import (
     ERROR_TO_BET_ON,
     JobAnswer,
     JobPoint,
-    LatencySummary,
-    Measured,
     ReplayAnswer,
     RunResult,
     TradeOffPoint,
 )
 from flinknet.units import format_duration_ns
 
+from .figures import FIGURES, fields_of, named
 from .model_error import model_error_text
 from .settings_in_words import settings_of
 
@@ -30,7 +29,12 @@ Row = Mapping[str, Any]
 JOB = "job"
 """In the column `edge`: the job as a whole."""
 
-_LATENCIES = tuple(each.name for each in fields(LatencySummary) if each.name != "count")
+_OF_JOB = [
+    *named(["throughput_records_per_s", "buffers_per_s"]),
+    *(each for each in FIGURES.values() if each.group == "latency"),
+]
+_PREDICTED = [*_OF_JOB, *named(["backlog_mean_buffers", "backlog_max_buffers"])]
+_OBSERVED = [each for each in FIGURES.values() if each.group != "buffers"]
 
 
 def csv_text(rows: Sequence[Row], first: Sequence[str] = ()) -> str:
@@ -78,9 +82,7 @@ def _job_rows(answer: JobAnswer) -> Iterator[Row]:
         "is_recorded": True,
         "is_reliable": True,
         **(_names_of_job(recorded) if recorded is not None else {}),
-        "throughput_records_per_s": seen.throughput_records_per_s,
-        "buffers_per_s": seen.buffers_per_s,
-        **_latencies("latency", seen.latency_ns),
+        **fields_of(seen, _OF_JOB),
     }
     for point in answer.points:
         yield {**job, **_predicted(point.total, is_reliable), **_names_of_job(point)}
@@ -104,7 +106,7 @@ def _answer_rows(answer: ReplayAnswer) -> Iterator[Row]:
         "is_recorded": True,
         "is_reliable": True,
         **(_names_of(recorded) if recorded is not None else {}),
-        **_measured(answer.observed),
+        **fields_of(answer.observed, _OBSERVED),
     }
     for point in answer.trade_offs:
         yield {**run, **_predicted(point, is_reliable)}
@@ -117,11 +119,7 @@ def _predicted(point: TradeOffPoint, is_reliable: bool) -> Row:
         "is_recorded": point.is_recorded,
         "is_reliable": is_reliable,
         **_names_of(point),
-        "throughput_records_per_s": point.throughput_records_per_s,
-        "buffers_per_s": point.buffers_per_s,
-        **_latencies("latency", point.latency_ns),
-        "backlog_mean_buffers": point.backlog_buffers.mean,
-        "backlog_max_buffers": point.backlog_buffers.max,
+        **fields_of(point, _PREDICTED),
         "memory_bytes": point.memory_bytes,
         "packets_per_s": None if price is None else price.packets_per_s,
         "network_bytes_per_s": None if price is None else price.bytes_per_s,
@@ -131,25 +129,6 @@ def _predicted(point: TradeOffPoint, is_reliable: bool) -> Row:
 
 def _names_of(point: TradeOffPoint) -> dict[str, str]:
     return {name.replace(" ", "_"): value for name, value in settings_of(point).items()}
-
-
-def _measured(measured: Measured) -> dict[str, Any]:
-    return {
-        "records": measured.records,
-        "duration_ns": measured.duration_ns,
-        "throughput_records_per_s": measured.throughput_records_per_s,
-        "throughput_bytes_per_s": measured.throughput_bytes_per_s,
-        "buffers_per_s": measured.buffers / measured.duration_ns * 1e9,
-        **_latencies("latency", measured.latency_ns),
-        **_latencies("uncorrected_latency", measured.latency_uncorrected_ns),
-        "backlog_mean_buffers": measured.backlog_buffers.mean,
-        "backlog_max_buffers": measured.backlog_buffers.max,
-        "credit_starved_ns": measured.credits.starved_ns,
-    }
-
-
-def _latencies(name: str, latency: LatencySummary) -> dict[str, Any]:
-    return {f"{name}_{each}_ns": getattr(latency, each) for each in _LATENCIES}
 
 
 def _cell(value: Any) -> Any:

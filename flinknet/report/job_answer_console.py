@@ -167,6 +167,14 @@ def setting_of(answer: JobAnswer, point: JobPoint) -> str:
     return ", ".join([*parts, *(f"{name} {words[name]}" for name in names)])
 
 
+def job_marks(answer: JobAnswer, place: int) -> list[str]:
+    """Words next to a setting of a job: recorded, choice, nearest."""
+    choice = answer.choice
+    marks = ["recorded"] if answer.points[place].total.is_recorded else []
+    marks += ["choice"] if choice is not None and choice.point == place else []
+    return marks + (["nearest"] if choice is not None and choice.nearest == place else [])
+
+
 def _timeout(timeout_ns: int) -> str:
     return "-1" if timeout_ns < 0 else format_duration_ns(timeout_ns) if timeout_ns else "0"
 

@@ -96,10 +96,9 @@ def _rows(answer: ReplayAnswer) -> Iterator[dict[str, str]]:
 
 
 def _figures(measured: Measured) -> dict[str, str]:
-    buffers_per_s = measured.buffers / measured.duration_ns * 1e9
     return {
         "p50": human_duration(measured.latency_ns.p50),
         "p99": human_duration(measured.latency_ns.p99),
         "records/s": human_count(measured.throughput_records_per_s),
-        "buffers/s": human_count(buffers_per_s),
+        "buffers/s": human_count(measured.buffers_per_s),
     }

@@ -5,15 +5,17 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import median
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from rich import box
 from rich.console import Console, Group
 from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Column, Table
+
+from .figures import Figure
 
 UNNAMED_SETTING = "this configuration"
 """Name of the only setting of a call that sweeps nothing."""
@@ -24,19 +26,9 @@ NAME_WIDTH = 22
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
-class NumberColumn(Generic[_T]):
-    """A number of each row, under the heading of a group if it belongs to one."""
-
-    group: str
-    name: str
-    read: Callable[[_T], float | None]
-    show: Callable[[float | None], str]
-
-
 def number_table(
     heading: str,
-    columns: Sequence[NumberColumn[_T]],
+    columns: Sequence[Figure[_T]],
     rows: Sequence[tuple[str, Sequence[_T]]],
     width: int,
     *,
@@ -50,9 +42,7 @@ def number_table(
         styles: of the rows; empty for plain ones.
     """
 
-    def build(
-        shown: Sequence[NumberColumn[_T]], *, is_tight: bool, name_width: int | None
-    ) -> Table:
+    def build(shown: Sequence[Figure[_T]], *, is_tight: bool, name_width: int | None) -> Table:
         table = empty_table(title if shown[0] is columns[0] else None, is_tight=is_tight)
         table.add_column(f"\n{heading}", overflow="fold", max_width=name_width)
         group = ""

@@ -1,18 +1,37 @@
-"""What was observed over time and by kind of message, as tables of a replay."""
+"""Tables of what was observed: over time, by kind of message, by edge, by run, and by vertex with
+Flink's own metrics."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from rich.markup import escape
 from rich.table import Table
 
-from flinknet.results import MessageCount, WindowMeasured
-from flinknet.units import MISSING, human_bytes, human_duration, human_number, human_rate
+from flinknet.results import (
+    FlinkMetrics,
+    MessageCount,
+    ReplayAnswer,
+    TaskMetrics,
+    VertexMetrics,
+    WindowMeasured,
+)
+from flinknet.units import (
+    MISSING,
+    human_bytes,
+    human_change,
+    human_count,
+    human_duration,
+    human_number,
+    human_rate,
+    human_share,
+)
 
+from .settings_in_words import timeout_text
 from .small_plots import sparkline
 
 OVER_TIME_MARKS = 80
-"""Of a plot at most; where there is less room, windows share a mark."""
+"""Marks of a plot at most; where there is less room, windows share a mark."""
 
 FULL = (
     "full: a buffer that left because its segment was full; it may carry few bytes where earlier"
@@ -62,3 +81,110 @@ def messages_table(messages: Sequence[MessageCount]) -> Table:
 
 def _table(title: str) -> Table:
     return Table(title=title, title_justify="left", title_style="bold", box=None)
+
+
+def runs_table(answers: Sequence[ReplayAnswer]) -> Table:
+    """A row for each run."""
+    table = Table(box=None)
+    table.add_column("run")
+    table.add_column("timeout", justify="right")
+    for name in ("records/s", "p50", "p99", "backlog", "max", "buffers/s"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name in ("throughput", "p50", "p99"):
+        table.add_column(f"error {name}", justify="right", no_wrap=True)
+    for answer in answers:
+        observed, error = answer.observed, answer.model_error
+        table.add_row(
+            answer.trace.path.rstrip("/").rsplit("/", 1)[-1],
+            timeout_text(answer.trace.config),
+            human_count(observed.throughput_records_per_s),
+            human_duration(observed.latency_ns.p50),
+            human_duration(observed.latency_ns.p99),
+            human_number(observed.backlog_buffers.mean),
+            human_number(observed.backlog_buffers.max),
+            human_count(observed.buffers_per_s),
+            *(human_change(each) for each in (error.throughput, error.p50, error.p99)),
+        )
+    return table
+
+
+def edges_table(answers: Sequence[ReplayAnswer]) -> Table:
+    """A row for each edge of a job: what went over it, and what its channels waited for."""
+    table = _table("as recorded")
+    table.add_column("edge", overflow="fold")
+    for name in ("channels", "records/s", "buffers/s", "full", "backlog", "max", "starved"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("verdict", overflow="fold")
+    for answer in answers:
+        observed = answer.observed
+        seconds_of_channels = observed.duration_ns * answer.trace.channels
+        table.add_row(
+            escape(f"{answer.trace.edge_number} {answer.trace.edge or ''}"),
+            f"{answer.trace.channels:,}",
+            human_count(observed.throughput_records_per_s),
+            human_count(observed.buffers_per_s),
+            _part_of(observed.flushes.full, observed.buffers),
+            human_number(observed.backlog_buffers.mean),
+            human_number(observed.backlog_buffers.max),
+            _part_of(observed.credits.starved_ns, seconds_of_channels),
+            _verdict(answer),
+            style="bold" if answer.is_bottleneck else "",
+        )
+    return table
+
+
+def _verdict(answer: ReplayAnswer) -> str:
+    """What limits an edge, with the share of its channels' time behind that."""
+    if not answer.diagnosis:
+        return ""
+    verdict = answer.diagnosis[0]
+    return f"{verdict.kind}, {verdict.share:.0%}" if verdict.share else verdict.kind
+
+
+def _part_of(part: float | None, whole: float) -> str:
+    return f"{part / whole:.0%}" if whole and part is not None else MISSING
+
+
+_SHARES = ("busy", "idle", "back_pressured")
+_RATES = ("records_in_per_s", "records_out_per_s")
+_USAGES = ("in_pool_usage", "out_pool_usage")
+
+
+def flink_table(vertices: Iterable[VertexMetrics]) -> Table:
+    """A row for each vertex: means over its tasks, and the worst of them where they differ."""
+    table = _table("Flink's own metrics: mean over tasks (highest task)")
+    table.add_column("vertex")
+    for name in ("tasks", "busy", "idle", "back-pressured", "in/s", "out/s", "in pool", "out pool"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for vertex in vertices:
+        table.add_row(
+            escape(vertex.name),
+            str(vertex.parallelism),
+            *(_share_cell(vertex, name) for name in _SHARES),
+            *(human_count(getattr(vertex, name)) for name in _RATES),
+            *(human_share(_highest(vertex.tasks, name)) for name in _USAGES),
+        )
+    return table
+
+
+def flink_lines(flink: FlinkMetrics) -> list[str]:
+    """Local traffic, which no trace shows, and what TaskManagers used."""
+    lines = []
+    if flink.share.local_bytes_share is not None:
+        lines.append(f"local: {flink.share.local_bytes_share:.0%} of the bytes that consumers read")
+    known = [each for each in flink.task_managers if each.cpu_cores is not None]
+    if known:
+        cores = ", ".join(f"{each.name} {each.cpu_cores:.2f}" for each in known)
+        lines.append(f"CPU, in cores: {cores}")
+    return lines
+
+
+def _share_cell(vertex: VertexMetrics, name: str) -> str:
+    mean, highest = getattr(vertex, name), _highest(vertex.tasks, name)
+    if mean is None or highest is None or f"{mean:.0%}" == f"{highest:.0%}":
+        return human_share(mean)
+    return f"{mean:.0%} ({highest:.0%})"
+
+
+def _highest(tasks: Iterable[TaskMetrics], name: str) -> float | None:
+    return max((each for task in tasks if (each := getattr(task, name)) is not None), default=None)

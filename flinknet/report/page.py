@@ -25,7 +25,7 @@ from .advice_lines import (
     recommendations,
 )
 from .export import answer_document
-from .job_answer_console import job_lines, job_trades, setting_of
+from .job_answer_console import job_lines, job_marks, job_trades, setting_of
 from .model_error import doubts_of, model_error_text
 from .page_parts import Page
 from .prediction_notes import notes_of
@@ -122,18 +122,10 @@ def _job_in_words(answer: JobAnswer, replays: Sequence[ReplayAnswer]) -> dict[st
         "recommendations": [to_plain(advised)] if advised is not None else [],
         "bottleneck": None if bottleneck is None else bottleneck.text,
         "points": [
-            plain | {"setting": setting_of(answer, point), "marks": _job_marks(answer, place)}
+            plain | {"setting": setting_of(answer, point), "marks": job_marks(answer, place)}
             for place, (plain, point) in enumerate(points)
         ],
     }
-
-
-def _job_marks(answer: JobAnswer, place: int) -> list[str]:
-    """What there is to know of a setting of a job, in a word each."""
-    choice = answer.choice
-    marks = ["recorded"] if answer.points[place].total.is_recorded else []
-    marks += ["choice"] if choice is not None and choice.point == place else []
-    return marks + (["nearest"] if choice is not None and choice.nearest == place else [])
 
 
 def _embedded(document: Any) -> str:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from rich.console import Console, JustifyMethod
+from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
@@ -26,6 +26,7 @@ from flinknet.results import (
 from flinknet.units import human_bytes, human_count, human_duration, human_number
 
 from .advice_lines import (
+    KNEE_MARK,
     advice_lines,
     is_on_frontier,
     marks_of,
@@ -33,15 +34,23 @@ from .advice_lines import (
 )
 from .checkpoint_table import replayed_checkpoints
 from .console import console_for, print_line
-from .flink_table import flink_lines, flink_table
-from .job_answer_console import print_job_answer, print_job_notes
+from .headline import print_headline
+from .job_answer_console import job_marks, print_job_answer, print_job_notes, setting_of
 from .model_error import doubts_of, model_error_line, observed_part
-from .number_table import is_limited, print_table, width_of
-from .observed_tables import FULL, messages_table, over_time_table
+from .number_table import print_table
+from .observed_tables import (
+    FULL,
+    edges_table,
+    flink_lines,
+    flink_table,
+    messages_table,
+    over_time_table,
+    runs_table,
+)
 from .prediction_notes import notes_of
 from .price_cells import PRICE_NOTE, PRICES, price_cells, trades
 from .recording_lines import recording_lines
-from .runs_table import edges_table, runs_table
+from .replay_headline import advised_for, replay_sentences, why_not_printed
 from .settings_in_words import BUFFER_TIMEOUT, settings_of, what_varies
 from .small_plots import DISTRIBUTION_MARKS, distribution_line, regime_legend, split_bar
 
@@ -49,25 +58,16 @@ CHANNELS_SHOWN = 16
 """Channels in the table by channel: those with the highest p99 if there are more."""
 
 BAR_MARKS = 10
-NARROW_BAR_MARKS = 6
 
 _COUNTED_KINDS = ("DATA_BUFFER", "ADD_CREDIT")
 
-SETTING_WIDTH = 9
-"""Of the value of a setting."""
-
-_BAR = "p99 "
-"""Heading of the bars, which differs from that of the numbers."""
-
-_NARROW_ORDER = (
-    *("records/s", "p50", "p99", "buffers/s", "CPU change", _BAR),
-    *("backlog", "max", "packets/s", "bytes/s", "memory"),
-)
-
 SETTINGS_SHOWN = 40
-"""Rows of the trade-off table."""
+"""Rows of the table with all figures."""
 
-EDGES_IN_FULL = "--edges shows each edge in full: channels, messages, checkpoints, predictions"
+CHOICES_SHOWN = 12
+"""Rows of the table with the figures that decide."""
+
+_DECISIVE = ("records/s", "p50", "p99", "buffers/s", "CPU change")
 
 MEMORY = "memory: the most that all buffer pools of producers and consumers can take"
 
@@ -81,54 +81,82 @@ def print_replays(
     *,
     channels: Sequence[int] | None = None,
     diagnose: bool = False,
-    edges: bool = False,
+    details: bool = False,
     jobs: Sequence[JobAnswer] = (),
 ) -> None:
-    """Print one section for each run, and a table of all runs if there are several. A job of
-    several exchanges comes from end to end, and then its edges in one table.
+    """Print the answer about each recording in six lines and one table of settings; and a table of
+    all runs if there are several.
 
     Args:
         channels: to show in the table by channel; None for the slowest ones.
         diagnose: show what holds each edge up, too.
-        edges: show each edge of a job by itself, too; so do `channels`, `diagnose`, and settings
-            that differ in their checkpoints.
+        details: show everything that is known of each edge, too; so does `channels`.
     """
     console = console or console_for(sys.stdout)
     whole = {job.path: job for job in jobs}
     by_path: dict[str, list[ReplayAnswer]] = {}
     for answer in answers:
         by_path.setdefault(answer.trace.path, []).append(answer)
-    is_in_full = edges or diagnose or channels is not None
-    for path, own in by_path.items():
-        about = recording_lines(own[0].trace)
-        if path in whole:
-            console.rule(f"[bold]{escape(path)}, the job from end to end[/bold]")
-            _print_bottleneck(console, own[0])
-            common, of_edges = _doubts_of_edges(own)
-            _print_remarks(console, [*about, *common])
-            print_job_answer(whole[path], console)
-            _print_recorded(console, own)
-            _print_remarks(console, of_edges)
+    for number, (path, own) in enumerate(by_path.items()):
+        job = whole.get(path)
+        if number:
             console.print()
-            print_job_notes(whole[path], console)
-            about = []
-            if not (is_in_full or any(map(_varies_checkpoints, own))):
-                print_line(console, Text(EDGES_IN_FULL, style="dim"), indent=2)
-                continue
+        print_headline(console, replay_sentences(own, job))
+        _print_choices(console, own, job)
+        if diagnose:
             console.print()
-        for answer in own:
-            recordings = len(answer.trace.recordings)
-            several = f" ({recordings:,} recordings)" if recordings else ""
-            trace = answer.trace
-            edge = f", {trace.edge_number} {trace.edge}" if trace.edge else ""
-            console.rule(f"[bold]{escape(path)}{several}{escape(edge)}[/bold]")
-            if answer is own[0] and path not in whole:
-                _print_bottleneck(console, answer)
-            _print_answer(console, answer, about, channels, diagnose=diagnose)
-            about = []
+            print_table(console, _diagnosis_table(own))
+        if details or channels is not None:
+            _print_details(console, own, job, channels)
     if len(by_path) > 1 or (len(answers) > 1 and not whole):
         console.rule("[bold]all runs, as observed[/bold]")
         print_table(console, runs_table(answers))
+
+
+def _print_choices(console: Console, own: Sequence[ReplayAnswer], job: JobAnswer | None) -> None:
+    """Print the settings with the figures that decide, and the keys to set."""
+    whole = job or own[0]
+    if why_not_printed(whole) is not None:
+        return
+    console.print()
+    print_table(console, _decisive_table(own, job), keys=2)
+    if _varies_checkpoints(own[0]):
+        for table in replayed_checkpoints(own[0], console.width):
+            console.print(table)
+    advised = advised_for(own, job)
+    if advised is not None and advised.patch:
+        console.print("  for Flink's config.yaml:")
+        for line in advised.patch.splitlines():
+            print_line(console, f"    {line}")
+
+
+def _print_details(
+    console: Console,
+    own: Sequence[ReplayAnswer],
+    job: JobAnswer | None,
+    channels: Sequence[int] | None,
+) -> None:
+    """Print what is known of the job as a whole, and of each of its edges."""
+    path, about = own[0].trace.path, recording_lines(own[0].trace)
+    if job is not None:
+        console.rule(f"[bold]{escape(path)}, the job from end to end[/bold]")
+        common, of_edges = _doubts_of_edges(own)
+        _print_remarks(console, [*about, *common])
+        print_job_answer(job, console)
+        _print_recorded(console, own)
+        _print_remarks(console, of_edges)
+        console.print()
+        print_job_notes(job, console)
+        console.print()
+        about = []
+    for answer in own:
+        recordings = len(answer.trace.recordings)
+        several = f" ({recordings:,} recordings)" if recordings else ""
+        trace = answer.trace
+        edge = f", {trace.edge_number} {trace.edge}" if trace.edge else ""
+        console.rule(f"[bold]{escape(path)}{several}{escape(edge)}[/bold]")
+        _print_answer(console, answer, about, channels)
+        about = []
 
 
 def _doubts_of_edges(edges: Sequence[ReplayAnswer]) -> tuple[list[str], list[str]]:
@@ -163,11 +191,6 @@ def _varies_checkpoints(answer: ReplayAnswer) -> bool:
     return not {CHECKPOINTS.name, ALIGNMENT.name}.isdisjoint(what_varies(answer.trade_offs))
 
 
-def _print_bottleneck(console: Console, answer: ReplayAnswer) -> None:
-    if answer.bottleneck is not None:
-        print_line(console, Text.assemble(("Bottleneck:", "bold"), " ", answer.bottleneck.text))
-
-
 def _print_remarks(console: Console, lines: Sequence[str]) -> None:
     for line in lines:
         print_line(console, Text.assemble(("!", "yellow"), " ", line))
@@ -178,17 +201,12 @@ def _print_answer(
     answer: ReplayAnswer,
     about: Sequence[str],
     channels: Sequence[int] | None,
-    *,
-    diagnose: bool,
 ) -> None:
     """Print one run, or one edge of a job, with remarks `about` its recordings."""
     if answer.is_bottleneck and answer.trace.edge:
         console.print("[bold]This edge holds the job up.[/bold]")
     print_line(console, Text.from_markup(model_error_line(answer)))
     _print_remarks(console, [*about, *doubts_of(answer)])
-    if diagnose:
-        console.print()
-        print_table(console, _diagnosis_table(answer))
     for table in (
         _observed_table(answer),
         *replayed_checkpoints(answer, console.width),
@@ -219,7 +237,9 @@ def _print_predictions(console: Console, answer: ReplayAnswer) -> None:
         reason = notes[0].removeprefix(_NOTHING) if notes else ""
         print_line(console, Text.assemble(("nothing is predicted", "bold"), reason))
         return
-    _print_settings(console, answer)
+    print_table(console, _settings_table(answer), keys=2)
+    if any(each.price for each in points):
+        print_line(console, Text(PRICE_NOTE, style="dim"))
     for line in advice_lines(answer):
         print_line(console, Text.from_markup(line))
     found = trades(answer)
@@ -310,95 +330,112 @@ def _channels_table(answer: ReplayAnswer, wanted: Sequence[int] | None) -> Table
     return table
 
 
-def _diagnosis_table(answer: ReplayAnswer) -> Table:
-    table = _table("diagnosis")
+def _diagnosis_table(own: Sequence[ReplayAnswer]) -> Table:
+    table = _table("what limits each edge")
     for name in ("edge", "verdict", "share", "why"):
         table.add_column(name, justify="right" if name == "share" else "left")
-    for each in answer.diagnosis:
-        table.add_row(each.edge, each.kind, f"{each.share:.0%}", each.text)
+    for each in (verdict for answer in own for verdict in answer.diagnosis):
+        table.add_row(escape(each.edge), each.kind, f"{each.share:.0%}", escape(each.text))
     return table
 
 
-def _print_settings(console: Console, answer: ReplayAnswer) -> None:
-    """The table of settings; on a narrow terminal in several parts, what answers most first."""
-    varied = what_varies(answer.trade_offs)
-    table = _settings_table(answer, varied, bar_marks=BAR_MARKS)
-    keys = len(varied) + 1
-    if is_limited(console) and width_of(table) > console.width:
-        is_folded = keys * SETTING_WIDTH > console.width // 2
-        table = _settings_table(
-            answer, varied, bar_marks=NARROW_BAR_MARKS, is_narrow=True, is_folded=is_folded
-        )
-        keys = 2 if is_folded else keys
-    print_table(console, table, keys=keys)
-    if any(each.price for each in answer.trade_offs):
-        print_line(console, Text(PRICE_NOTE, style="dim"))
-
-
-def _settings_table(
-    answer: ReplayAnswer,
-    varied: Sequence[str],
-    *,
-    bar_marks: int,
-    is_narrow: bool = False,
-    is_folded: bool = False,
-) -> Table:
-    """All settings.
-
-    Args:
-        is_narrow: the columns that answer most come first.
-        is_folded: what is varied stands in one column, on as many lines as it needs.
-    """
-    points = answer.trade_offs
-    shown = _nearest(answer, SETTINGS_SHOWN)
-    left_out = len(points) - len(shown)
-    more = f" ({left_out} more in the JSON)" if left_out else ""
-    what = BUFFER_TIMEOUT if list(varied) == [BUFFER_TIMEOUT] else "setting"
-    table = _table(f"predicted for each {what}{more}")
-    headings = ["timeout" if name == BUFFER_TIMEOUT else name for name in varied]
-    if is_folded:
-        table.add_column(", ".join(headings), overflow="fold", vertical="bottom")
+def _decisive_table(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> Table:
+    """The settings with the figures that decide; with a limit the choice, its neighbours, and what
+    was recorded."""
+    points = own[0].trade_offs if job is None else tuple(each.total for each in job.points)
+    varied = what_varies(points)
+    if job is None:
+        labels = [_label(each, varied) for each in points]
+        marks = [marks_of(own[0], index) for index in range(len(points))]
+        choice = own[0].advice.choice
     else:
-        for heading in headings:
-            text = heading.replace(" ", "\n")
-            table.add_column(text, justify="right", no_wrap=True, vertical="bottom")
+        labels = [setting_of(job, each) for each in job.points]
+        marks = [job_marks(job, index) for index in range(len(points))]
+        choice = job.choice
+    shown = list(range(len(points)))
+    if choice is not None:
+        shown = _around([choice.point, choice.nearest], points)
+    elif len(points) > CHOICES_SHOWN:
+        shown = _spread(len(points), {n for n, of in enumerate(marks) if of}, CHOICES_SHOWN)
+    left_out = len(points) - len(shown)
+    table = _table("", caption=f"{left_out:,} more settings with --details" if left_out else None)
+    table.add_column(_heading(varied))
     table.add_column("", no_wrap=True)
-    columns = [_cells(answer, index, bar_marks) for index in shown]
-    names = list(_NARROW_ORDER if is_narrow else columns[0])
-    if not any(each.price for each in points):
-        names = [name for name in names if name not in PRICES]
+    is_priced = any(each.price for each in points)
+    names = [each for each in _DECISIVE if is_priced or each not in PRICES]
     for name in names:
-        justify: JustifyMethod = "left" if name == _BAR else "right"
-        table.add_column(name.strip(), justify=justify, no_wrap=True, vertical="bottom")
-    for index, cells in zip(shown, columns, strict=True):
-        settings = settings_of(points[index])
-        values = [settings[name] for name in varied]
+        table.add_column(name, justify="right", no_wrap=True, vertical="bottom")
+    for index in shown:
+        cells = _cells(points[index])
         table.add_row(
-            *([", ".join(values)] if is_folded else values),
-            "◆" if is_on_frontier(answer, index) else "",
+            escape(labels[index]),
+            " ".join(_arrows([each for each in marks[index] if each != KNEE_MARK])),
             *(cells[name] for name in names),
             style="bold" if points[index].is_recorded else "",
         )
     return table
 
 
-def _cells(answer: ReplayAnswer, index: int, bar_marks: int) -> dict[str, str]:
-    """What the table shows of a setting, by the heading."""
-    points, point = answer.trade_offs, answer.trade_offs[index]
-    worst = max((each.latency_ns.p99 or 0 for each in points), default=0) or 1
-    p99 = point.latency_ns.p99
-    marks = min(bar_marks, max(round((p99 or 0) / worst * bar_marks), 1))
-    bar = ["█" * marks] if p99 else []
+def _around(places: Sequence[int | None], points: Sequence[TradeOffPoint]) -> list[int]:
+    """Some settings, those next to them, and the recorded one."""
+    found = {n for n, each in enumerate(points) if each.is_recorded}
+    for place in places:
+        if place is not None:
+            found |= {place - 1, place, place + 1}
+    return sorted(found & set(range(len(points))))
+
+
+def _settings_table(answer: ReplayAnswer) -> Table:
+    """All figures of the settings."""
+    points, varied = answer.trade_offs, what_varies(answer.trade_offs)
+    shown = _nearest(answer, SETTINGS_SHOWN)
+    left_out = len(points) - len(shown)
+    more = f" ({left_out} more in the JSON)" if left_out else ""
+    what = BUFFER_TIMEOUT if list(varied) == [BUFFER_TIMEOUT] else "setting"
+    table = _table(f"predicted for each {what}{more}")
+    table.add_column(_heading(varied), overflow="fold", vertical="bottom")
+    table.add_column("", no_wrap=True)
+    columns = [_cells(points[index]) for index in shown]
+    names = [
+        name for name in columns[0] if any(each.price for each in points) or name not in PRICES
+    ]
+    for name in names:
+        table.add_column(name, justify="right", no_wrap=True, vertical="bottom")
+    for index, cells in zip(shown, columns, strict=True):
+        marks = ["◆"] * is_on_frontier(answer, index) + _arrows(marks_of(answer, index))
+        table.add_row(
+            _label(points[index], varied),
+            " ".join(marks),
+            *(cells[name] for name in names),
+            style="bold" if points[index].is_recorded else "",
+        )
+    return table
+
+
+def _heading(varied: Sequence[str]) -> str:
+    return ", ".join("timeout" if each == BUFFER_TIMEOUT else each for each in varied)
+
+
+def _label(point: TradeOffPoint, varied: Sequence[str]) -> str:
+    settings = settings_of(point)
+    return ", ".join(settings[name] for name in varied)
+
+
+def _arrows(marks: Sequence[str]) -> list[str]:
+    return [f"← {mark}" for mark in marks]
+
+
+def _cells(point: TradeOffPoint) -> dict[str, str]:
+    """Figures of a setting as text, by the heading."""
     return {
         "records/s": human_count(point.throughput_records_per_s),
         "p50": _latency_cell(point, "p50"),
         "p99": _latency_cell(point, "p99"),
-        "backlog": human_number(point.backlog_buffers.mean),
-        "max": human_number(point.backlog_buffers.max),
         "buffers/s": _buffers_cell(point),
         **dict(zip(PRICES, price_cells(point), strict=True)),
+        "backlog": human_number(point.backlog_buffers.mean),
+        "max": human_number(point.backlog_buffers.max),
         "memory": human_bytes(point.memory_bytes),
-        _BAR: " ".join([*bar, *(f"← {mark}" for mark in marks_of(answer, index))]),
     }
 
 
@@ -431,10 +468,17 @@ def _nearest(answer: ReplayAnswer, limit: int) -> list[int]:
         return list(range(len(points)))
     wanted = points_to_show(answer)
     wanted |= {index for index, each in enumerate(points) if each.is_recorded}
+    return _spread(len(points), wanted, limit)
+
+
+def _spread(count: int, wanted: set[int], limit: int) -> list[int]:
+    """Places that are wanted, and others spread over all, `limit` together."""
     room = max(limit - len(wanted), 1)
-    wanted |= {number * len(points) // room for number in range(room)}
-    return sorted(wanted)
+    return sorted(wanted | {number * count // room for number in range(room)})
 
 
-def _table(title: str) -> Table:
-    return Table(title=title or None, title_justify="left", title_style="bold", box=None)
+def _table(title: str, *, caption: str | None = None) -> Table:
+    table = Table(title=title or None, caption=caption, box=None)
+    table.title_justify = table.caption_justify = "left"
+    table.title_style = "bold"
+    return table

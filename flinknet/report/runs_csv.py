@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from flinknet.results import RunResult, is_disturbed
 
 from .csv_rows import csv_text
+from .figures import CPU, named, of_run
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,32 +25,22 @@ class CsvRun:
     is_counted: bool = True
 
 
+_MEASURED = (
+    *("records", "duration_ns", "throughput_records_per_s", "throughput_bytes_per_s"),
+    *("buffers_per_s", "buffers_by_timeout", "buffers_full", "buffers_with_event"),
+    *(f"latency_{each}_ns" for each in ("mean", "p50", "p90", "p99", "p99_9", "p99_99", "max")),
+    *("uncorrected_latency_p50_ns", "uncorrected_latency_p99_ns"),
+    *("backlog_mean_buffers", "backlog_max_buffers", "credit_starved_ns"),
+)
+"""Figures of what was measured, in the order of the columns."""
+
 _COLUMNS: Mapping[str, Callable[[RunResult], object]] = {
     "seed": lambda run: run.workload.get("seed"),
     "validity": lambda run: run.validity.name.lower(),
     "is_disturbed": lambda run: is_disturbed(run.warnings),
     "taken_cpu_share": lambda run: run.processors and run.processors.taken_share,
-    "used_cpu_cores": lambda run: run.processors and run.processors.cpu_cores,
-    "records": lambda run: run.measured.records,
-    "duration_ns": lambda run: run.measured.duration_ns,
-    "throughput_records_per_s": lambda run: run.measured.throughput_records_per_s,
-    "throughput_bytes_per_s": lambda run: run.measured.throughput_bytes_per_s,
-    "buffers_per_s": lambda run: run.measured.buffers / run.measured.duration_ns * 1e9,
-    "buffers_by_timeout": lambda run: run.measured.flushes.timeout,
-    "buffers_full": lambda run: run.measured.flushes.full,
-    "buffers_with_event": lambda run: run.measured.flushes.event,
-    "latency_mean_ns": lambda run: run.measured.latency_ns.mean,
-    "latency_p50_ns": lambda run: run.measured.latency_ns.p50,
-    "latency_p90_ns": lambda run: run.measured.latency_ns.p90,
-    "latency_p99_ns": lambda run: run.measured.latency_ns.p99,
-    "latency_p99_9_ns": lambda run: run.measured.latency_ns.p99_9,
-    "latency_p99_99_ns": lambda run: run.measured.latency_ns.p99_99,
-    "latency_max_ns": lambda run: run.measured.latency_ns.max,
-    "uncorrected_latency_p50_ns": lambda run: run.measured.latency_uncorrected_ns.p50,
-    "uncorrected_latency_p99_ns": lambda run: run.measured.latency_uncorrected_ns.p99,
-    "backlog_mean_buffers": lambda run: run.measured.backlog_buffers.mean,
-    "backlog_max_buffers": lambda run: run.measured.backlog_buffers.max,
-    "credit_starved_ns": lambda run: run.measured.credits.starved_ns,
+    CPU.field: CPU.read,
+    **{each.field: each.read for each in map(of_run, named(_MEASURED))},
     "limited_by": lambda run: run.limited_by,
     "warnings": lambda run: " ".join(each.code for each in run.warnings),
 }

@@ -291,6 +291,11 @@ class Measured:
     flushes: FlushCounts
     checkpoints: CheckpointSummary | None = None  # None: they were off
 
+    @property
+    def buffers_per_s(self) -> float:
+        """Data buffers sent per second."""
+        return self.buffers / self.duration_ns * 1e9
+
 
 @dataclass(frozen=True, slots=True)
 class ChannelMeasured:

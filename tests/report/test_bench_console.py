@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from flinknet import report
 from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
 from flinknet.report import bench_console as tables
 from flinknet.report import live
@@ -17,7 +18,8 @@ from flinknet.report.comparison_console import print_differences
 from flinknet.report.comparison_texts import metric_rows
 from flinknet.report.console import console_for
 from flinknet.report.export import write_json
-from flinknet.report.number_table import NumberColumn, number_table
+from flinknet.report.figures import FIGURES, Figure
+from flinknet.report.number_table import number_table
 from flinknet.report.warning_lines import merged_text, print_setting_notes
 from flinknet.report.warnings import doubts
 from flinknet.results import (
@@ -569,7 +571,16 @@ def test_names_of_configurations_are_no_markup(width: int) -> None:
 
 
 def test_names_of_settings_are_no_markup() -> None:
-    column: NumberColumn[None] = NumberColumn("", "n", lambda _: 1.0, lambda _: "1")
+    column: Figure[None] = Figure("", "n", lambda _: 1.0, lambda _: "1")
     stream = io.StringIO()
     Console(file=stream).print(number_table("setting", [column], [("[/x]y", [None])], 80))
     assert "[/x]y" in stream.getvalue()
+
+
+def test_no_figure_has_two_headings_or_two_meanings() -> None:
+    titles = [each.title for each in FIGURES.values()]
+    assert len(set(titles)) == len(titles)
+    package = Path(report.__file__).parent
+    meanings = [each.meaning for each in FIGURES.values() if each.meaning]
+    texts = "".join(path.read_text(encoding="utf-8") for path in package.glob("*.py"))
+    assert [each for each in meanings if texts.count(each) > 1] == []

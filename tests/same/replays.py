@@ -26,8 +26,8 @@ REPLAYS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "paced-target": ("recordings/paced", ("--target", "p99<=20ms", "--floating-buffers", "2,8")),
     "paced-other": ("recordings/paced", ("--round-trip", "0,10ms", "--consumer-speed", "0.5,1")),
     "slow-consumer": ("recordings/slow-consumer", (*TIMEOUTS, "--diagnose")),
-    "slow-last-stage": ("recordings/slow-last-stage", (*TIMEOUTS, "--diagnose", "--edges")),
-    "tap-slow-sink": ("recordings/tap-slow-sink", (*TIMEOUTS, "--diagnose", "--edges")),
+    "slow-last-stage": ("recordings/slow-last-stage", (*TIMEOUTS, "--diagnose")),
+    "tap-slow-sink": ("recordings/tap-slow-sink", (*TIMEOUTS, "--diagnose")),
     "tap-slow-sink-checkpoints": (
         "recordings/tap-slow-sink-checkpoints",
         (*TIMEOUTS, "--diagnose", "--target", "p99<=50ms"),
@@ -35,7 +35,7 @@ REPLAYS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "made-one": ("one", ("--buffer-timeout", "5ms,-1", "--channel", "0")),
     "made-sweep": ("sweep", ("--buffer-timeout", "5ms,-1")),
     "made-blocking": ("blocking", ("--buffer-timeout", "5ms,-1")),
-    "made-edges": ("edges", ("--buffer-timeout", "5ms,-1", "--edges")),
+    "made-edges": ("edges", ("--buffer-timeout", "5ms,-1")),
     "made-tapped": ("tapped", ("--buffer-timeout", "5ms,-1", "--diagnose")),
 }
 """Name of an answer: the recording and what is asked."""
@@ -70,7 +70,7 @@ def _replayed(name: str) -> Iterator[tuple[str, str]]:
     files = {each: Path(f"{name}.{each}") for each in ("json", "csv", "html")}
     json_file, csv_file, page_file = map(str, files.values())
     written = ("--json", json_file, "--csv", csv_file, "--report", page_file)
-    yield f"{name}.txt", _called("trace", "replay", recording, *asked, *written)
+    yield f"{name}.txt", _called("trace", "replay", recording, *asked, "--details", *written)
     if not all(each.exists() for each in files.values()):
         return
     document = json.loads(files["json"].read_text(encoding="utf-8"))

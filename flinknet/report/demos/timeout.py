@@ -35,7 +35,7 @@ def timeout(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
     measured = [each.result.measured for each in runs]
     p50 = [each.latency_ns.p50 for each in measured]
     p99 = [each.latency_ns.p99 for each in measured]
-    buffers = [each.buffers / each.duration_ns * 1e9 for each in measured]
+    buffers = [each.buffers_per_s for each in measured]
     heads = [
         Head("buffer timeout"),
         Head("p50", "Half of the records were consumed within this time."),

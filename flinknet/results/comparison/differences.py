@@ -71,7 +71,7 @@ METRICS: Mapping[str, Metric] = {
     "p99": _percentile("p99", "", 500),
     "p99_9": _percentile("p99_9", "p99.9", 5000),
     "backlog": Metric(lambda m, _: m.backlog_buffers.mean, -1, "buffers"),
-    "buffers": Metric(lambda m, _: m.buffers / m.duration_ns * 1e9, 0, "buffers/s", "buffers/s"),
+    "buffers": Metric(lambda m, _: m.buffers_per_s, 0, "buffers/s", "buffers/s"),
     "cpu": Metric(lambda _, cpu_cores: cpu_cores, -1, "cores", "CPU cores"),
 }
 """Latencies are those from intended instants; CPU is that of the TaskManagers without polling."""

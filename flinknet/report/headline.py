@@ -1,0 +1,81 @@
+"""The answer in at most six lines, to be pasted into an incident channel or a review.
+
+Each command gives the sentences; this module fits them into LINES_MAX lines of WIDTH columns. What
+does not fit is left out clause by clause, from the end: it stands in the tables of `--details`, on
+the page and in the JSON.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.text import Text
+
+LINES_MAX = 6
+WIDTH = 100
+"""Columns of a line at most."""
+
+_NAME_WIDTH = 11
+"""Columns for the name of a sentence, such as "verdict"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """One part of an answer.
+
+    Attributes:
+        name: what it is about, in a word.
+        clauses: of falling weight; the last ones are left out where there is no room.
+        separator: between clauses.
+        takes_rest: it fills the lines that the others leave before any of them does.
+    """
+
+    name: str
+    clauses: Sequence[str]
+    separator: str = " "
+    takes_rest: bool = False
+
+
+def headline(sentences: Iterable[Sentence], width: int = WIDTH) -> list[str]:
+    """The lines of an answer; sentences without clauses are left out. On a terminal narrower than
+    WIDTH each sentence takes as many lines as it needs."""
+    known = [each for each in sentences if each.clauses]
+    spare = LINES_MAX - len(known)
+    lines_of: dict[str, list[str]] = {}
+    for each in sorted(known, key=lambda sentence: not sentence.takes_rest):
+        lines_of[each.name] = _fitted(each, width, 1 + spare)
+        spare -= min(len(lines_of[each.name]) - 1, spare)
+    return [line for each in known for line in lines_of[each.name]]
+
+
+def clauses_of(text: str) -> list[str]:
+    """Sentences split where their clauses end, to be joined with spaces."""
+    return re.split(r"(?<=;) |(?<=\.) (?=[A-Z0-9])", text)
+
+
+def print_headline(console: Console, sentences: Iterable[Sentence]) -> None:
+    """Print the lines, with their names emphasised."""
+    for line in headline(sentences, min(console.width, WIDTH)):
+        name, text = line[:_NAME_WIDTH], line[_NAME_WIDTH:]
+        console.print(Text.assemble((name, "bold"), text), soft_wrap=True)
+
+
+def _fitted(sentence: Sentence, width: int, most: int) -> list[str]:
+    """The lines of a sentence, `most` of them at WIDTH columns."""
+    room, count = width - _NAME_WIDTH, len(sentence.clauses)
+    most = most if width >= WIDTH else room * count
+    while True:
+        text = sentence.separator.join(sentence.clauses[:count]).rstrip(";,.")
+        lines = textwrap.wrap(text, room)
+        if len(lines) <= most or count == 1:
+            break
+        count -= 1
+    if len(lines) > most:
+        cut = textwrap.shorten(" ".join(lines[most - 1 :]), room, placeholder=" …")
+        lines = [*lines[: most - 1], cut]
+    indents = [sentence.name.ljust(_NAME_WIDTH), *[" " * _NAME_WIDTH] * (len(lines) - 1)]
+    return [indent + line for indent, line in zip(indents, lines, strict=True)]

@@ -1,0 +1,211 @@
+"""A replay in six lines: what was recorded, the verdict, what another timeout gives and costs, how
+far to trust that, and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from flinknet.results import ERROR_TO_BET_ON, JobAnswer, ModelError, ReplayAnswer, TradeOffPoint
+from flinknet.results.bottleneck import Cause
+from flinknet.units import human_change, human_count, human_duration
+
+from .advice_lines import Recommendation, job_recommendation, recommendations
+from .headline import Sentence, clauses_of
+from .job_answer_console import job_trades
+from .model_error import OFF_TOO_FAR, UNPREDICTED, doubts_of
+from .price_cells import NamedTrade, trades
+from .recording_lines import recording_lines
+from .settings_in_words import BUFFER_TIMEOUT, label_of, timeout_text, what_varies
+from .trade_words import trade_text
+
+PART_USED = "part used"
+"""Beginning of the remark on the part of a trace that counts, which the first line states."""
+
+_NOTHING = "not predicted: "
+
+USUAL_ADVICE = "5ms"
+"""Timeout whose price is stated where no limit is given, if it was predicted."""
+
+
+def replay_sentences(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> list[Sentence]:
+    """The sentences about one recording.
+
+    Args:
+        own: an answer for each edge of its job.
+        job: the answer about the job from end to end; None where it has one edge.
+    """
+    is_healthy = _is_healthy(own[0])
+    return [
+        Sentence("recorded", _recorded(own, job), "; "),
+        Sentence("verdict", _verdict(own), takes_rest=not is_healthy),
+        replace(_trade_off(own, job), takes_rest=is_healthy),
+        Sentence("trust", _trust(own, job), "; "),
+        Sentence("next", _next(own, job), "; "),
+    ]
+
+
+def _is_healthy(answer: ReplayAnswer) -> bool:
+    """Whether nothing but the flusher holds records up."""
+    bottleneck = answer.bottleneck
+    return bottleneck is None or bottleneck.cause in (Cause.NONE, Cause.BUFFER_TIMEOUT)
+
+
+def is_reliable(error: ModelError) -> bool:
+    """Whether the model is near enough on the recorded setting to print what it predicts."""
+    counting = error.counting
+    return bool(counting) and all(abs(each) <= ERROR_TO_BET_ON for each in counting)
+
+
+def why_not_printed(whole: ReplayAnswer | JobAnswer) -> str | None:
+    """Why no prediction is printed; None if some are."""
+    points = points_of(whole)
+    whys = [each.why_unknown for each in whole.points] if isinstance(whole, JobAnswer) else []
+    if all(each.latency_ns.p50 is None for each in points):
+        notes = [note for each in points for note in each.notes if note.startswith(_NOTHING)]
+        named = [*whys, *(each.why_no_latency for each in points)]
+        named += [note.removeprefix(_NOTHING) for note in notes]
+        return next((each for each in named if each), "too few records support a percentile")
+    if not whole.model_error.counting:
+        return UNPREDICTED
+    return None if is_reliable(whole.model_error) else OFF_TOO_FAR
+
+
+def _recorded(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> list[str]:
+    first = own[0]
+    trace, part = first.trace, first.trace.part
+    name = trace.path.rstrip("/").rsplit("/", 1)[-1]
+    edges = job.edges if job is not None else [trace.edge] if trace.edge else []
+    used, whole = human_duration(part.to_ns - part.from_ns), human_duration(part.whole_ns)
+    rate = own[-1].observed.throughput_records_per_s if job is None else None
+    if job is not None:
+        rate = job.observed.throughput_records_per_s
+    found = [
+        f"{name}: {_chain(edges)}" if edges else name,
+        used if part.is_whole else f"{used} of {whole}",
+        f"{human_count(rate)} records/s" if rate is not None else "",
+        f"buffer timeout {timeout_text(trace.config)}",
+    ]
+    doubts = [*recording_lines(trace), *(each for answer in own for each in doubts_of(answer))]
+    briefs = [
+        each.split("; ")[0].split(": ")[0] for each in doubts if not each.startswith(PART_USED)
+    ]
+    return [each for each in [*found, *dict.fromkeys(briefs)] if each]
+
+
+def _chain(edges: Sequence[str]) -> str:
+    """The tasks of a job in the direction of flow; the number of its edges where they fork."""
+    tasks = [each.split(" → ") for each in edges]
+    if any(len(each) != 2 for each in tasks):
+        return ", ".join(edges)
+    if all(before[1] == after[0] for before, after in pairwise(tasks)):
+        return " → ".join([tasks[0][0], *(each[1] for each in tasks)])
+    return f"{len(edges)} edges"
+
+
+def _verdict(own: Sequence[ReplayAnswer]) -> list[str]:
+    bottleneck = next((each.bottleneck for each in own if each.bottleneck is not None), None)
+    if bottleneck is not None:
+        return clauses_of(bottleneck.text)
+    return [
+        clause for each in own for verdict in each.diagnosis for clause in clauses_of(verdict.text)
+    ]
+
+
+def _trade_off(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> Sentence:
+    """What meets the limits, or what another timeout gives and costs."""
+    why = why_not_printed(job or own[0])
+    if why is not None:
+        return Sentence("trade-off", clauses_of(_NOTHING + why))
+    advised = advised_for(own, job)
+    if advised is not None:
+        remarks = [each.text for each in advised.remarks]
+        return Sentence("trade-off", [advised.head + advised.text, *remarks], "; ")
+    found = job_trades(job) if job is not None else trades(own[0])
+    if not found:
+        return Sentence("trade-off", [_range_of(points_of(job or own[0]))])
+    chosen = _usual(found)
+    first, *more = trade_text(chosen.trade).split(", ")
+    setting = chosen.setting.removeprefix(f"{BUFFER_TIMEOUT} ")
+    return Sentence("trade-off", [f"{setting} instead of {chosen.before}: {first}", *more], ", ")
+
+
+def points_of(whole: ReplayAnswer | JobAnswer) -> Sequence[TradeOffPoint]:
+    """The settings that were predicted, with the figures of the whole."""
+    if isinstance(whole, JobAnswer):
+        return [each.total for each in whole.points]
+    return whole.trade_offs
+
+
+def _range_of(points: Sequence[TradeOffPoint]) -> str:
+    """The least and the largest latency of some settings."""
+    known = [each for each in points if each.latency_ns.p50 is not None]
+    if len(known) < 2:
+        return "no other setting was tried"
+    varied = what_varies(points)
+    ends = [
+        f"{human_duration(each.latency_ns.p50)} ({label_of(each, varied)})"
+        for each in sorted(known, key=lambda each: each.latency_ns.p50 or 0.0)[:: len(known) - 1]
+    ]
+    return f"p50 is between {' and '.join(ends)}"
+
+
+def _usual(found: Sequence[NamedTrade]) -> NamedTrade:
+    """The trade to a timeout of 5 ms if there is one, else the first."""
+    usual = [each for each in found if each.setting.endswith(f" {USUAL_ADVICE}")]
+    return (usual or found)[0]
+
+
+def advised_for(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> Recommendation | None:
+    """What is advised for the limits that were given; None without any."""
+    if job is not None:
+        return job_recommendation(job)
+    if not any(each.choice for each in own[0].advice.situations):
+        return None
+    return recommendations(own[0])[0]
+
+
+def _trust(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> list[str]:
+    """How far the model is off; nothing where nothing was predicted."""
+    error = (job or own[0]).model_error
+    names = {
+        "records/s": error.throughput,
+        "p50": error.p50,
+        "p99": error.p99,
+        "buffers/s": error.buffers_per_s,
+    }
+    known = [f"{name} {human_change(value)}" for name, value in names.items() if value is not None]
+    if not known:
+        return []
+    found = [f"model on the recorded setting: {', '.join(known)}"]
+    if error.p50 is None and error.p99 is None:
+        found.append("latency was not recorded, so its error is unknown")
+    points = points_of(job or own[0])
+    if any(each.latency_low_ns for each in points):
+        found.append("delays of the host are not in the 90% intervals")
+    return found
+
+
+def _next(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> list[str]:
+    whole, first = job or own[0], own[0]
+    choice = job.choice if job is not None else first.advice.choice
+    if choice is not None and choice.point is not None:
+        keys = [each for each in choice.patch.splitlines() if each and not each.startswith("#")]
+        if not keys:
+            return ["nothing to change: the recorded settings meet the limit"]
+        return [
+            f"set {', '.join(keys)}" if len(keys) == 1 else "set the keys below",
+            "then measure it",
+        ]
+    if first.trace.origin != "run" and first.flink is None:
+        return [
+            "record with --rest URL (of the JobManager): Flink's metrics show which task is busy"
+        ]
+    if why_not_printed(whole):
+        if _is_healthy(first):
+            return ["record more of the job, or use another part of the recording (--from, --to)"]
+        return ["mend what the verdict names, record again, then ask for other timeouts"]
+    if choice is not None:
+        return ["another limit, or other settings: --buffer-timeout, --floating-buffers"]
+    return ["give a limit, as in --target 'p99<=20ms', for the keys to set"]
