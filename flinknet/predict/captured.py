@@ -38,7 +38,13 @@ from .fit.late_beats import OWN_SHARE, fit_late_beats
 from .fit.queued import queued
 from .fit.round_trips import fit_captured, with_busy_tasks
 from .fit.unseen import Unseen
-from .local_channels import counts_of, planned_edge, with_local_channels
+from .local_channels import (
+    at_places_of,
+    counts_of,
+    planned_edge,
+    recorded_within,
+    with_local_channels,
+)
 from .recorded import RecordedExchange
 
 SINCE_BUFFER_BEFORE = "assumed: records came after the buffer before theirs had left"
@@ -73,6 +79,9 @@ def load_captured(
     run = open_recordings(place)
     manifest = run.manifest
     assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
+    if is_filled:
+        recorded = recorded_within(run, from_ns, to_ns)
+        manifest = at_places_of(manifest, place, from_ns, to_ns, recorded)
     own, whole = None, manifest
     if edge is not None:
         manifest = manifest.of_edge(edge)

@@ -13,7 +13,16 @@ from .fit.costs import CostFit
 from .fit.delays import NO_DELAYS
 from .fit.late_beats import together
 from .job_checked import checked
-from .local_channels import BROADCAST, IN_TURN, NO_COUNTERS, LocalEdge, partitioner_of, planned_edge
+from .local_channels import (
+    BROADCAST,
+    IN_TURN,
+    NO_COUNTERS,
+    LocalEdge,
+    at_places_of,
+    partitioner_of,
+    planned_edge,
+    recorded_within,
+)
 from .recorded import RecordedExchange
 from .recorded_job import JobEdge, RecordedJob
 from .tapped_consumers import with_consumers
@@ -62,12 +71,15 @@ def load_captured_job(
     place: RunPlace, from_ns: int, to_ns: int, edges: JobEdges
 ) -> tuple[RecordedJob, list[str]]:
     """The job in a part of a trace, and what was assumed of it."""
-    manifest = open_recordings(place).manifest
+    run = open_recordings(place)
+    manifest, passed = run.manifest, recorded_within(run, from_ns, to_ns)
     assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
+    manifest = at_places_of(manifest, place, from_ns, to_ns, passed)
+    seen = {each.edge for each in passed}
     recorded: dict[int, RecordedExchange] = {}
     fits: dict[int, CostFit] = {}
     for n, number in enumerate(edges.numbers):
-        if manifest.of_edge(number).channels:
+        if number in seen:
             recorded[n], fits[n] = load_captured(place, from_ns, to_ns, edge=number, is_filled=True)
     late_beats = together([each.late_beats for each in recorded.values()])
     recorded = {n: replace(each, late_beats=late_beats) for n, each in recorded.items()}

@@ -14,7 +14,7 @@ a message costs there is taken from that other edge.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,10 +22,11 @@ import numpy as np
 
 from flinknet.arrays import IntArray
 from flinknet.graph.wiring import DistributionPattern, Wiring
-from flinknet.trace import RunManifest
+from flinknet.trace import ChannelInfo, Run, RunManifest
+from flinknet.trace.index import spans_of
 from flinknet.trace.job_names import Edge, named_edges
 from flinknet.trace.metrics import Series
-from flinknet.trace.recordings import RunPlace
+from flinknet.trace.recordings import RunPlace, series_within
 
 from .fit.arrivals import Seen
 from .fit.busy import (
@@ -120,16 +121,77 @@ def planned_edge(manifest: RunManifest, index: int) -> PlannedEdge | None:
         return None
     if sum(each.target == named.target for each in edges.values()) > 1:
         return None
-    job: Any = manifest.scenario["job"]
-    vertices = {each["index"]: each for each in job["vertices"]}
-    source, target = (vertices[each]["task_managers"] for each in (named.source, named.target))
+    found = _planned(manifest, named)
+    return found if found is not None and len(found.local) == named.local_channels else None
+
+
+def _planned(manifest: RunManifest, edge: Edge) -> PlannedEdge | None:
+    """An edge by its number of channels and the places of its tasks; None without these."""
+    vertices = {each["index"]: each for each in manifest.scenario["job"]["vertices"]}
+    source, target = (vertices[each]["task_managers"] for each in (edge.source, edge.target))
     numbers = {place: number for number, place in enumerate(dict.fromkeys([*source, *target]))}
-    wiring = _wiring_of(named)
+    wiring = _wiring_of(edge)
     if wiring is None or None in numbers:
         return None
     places = tuple(numbers[each] for each in source), tuple(numbers[each] for each in target)
-    found = PlannedEdge(index, wiring, partitioner_of(manifest, index), places)
-    return found if len(found.local) == named.local_channels else None
+    return PlannedEdge(edge.index, wiring, partitioner_of(manifest, edge.index), places)
+
+
+def at_places_of(
+    manifest: RunManifest,
+    place: RunPlace,
+    from_ns: int,
+    to_ns: int,
+    recorded: Iterable[ChannelInfo],
+) -> RunManifest:
+    """The manifest with the places that the tasks of a job had in a part of a recording: those of
+    its attempt, by Flink's metrics; a manifest has the places of the last attempt.
+
+    Args:
+        recorded: channels that were recorded in this part.
+    """
+    known = {
+        (each.job, each.vertex, each.task): each.task_manager
+        for each in series_within(place, from_ns, to_ns)
+        if each.task is not None and each.task_manager is not None
+    }
+    if not known or not isinstance(manifest.scenario.get("job"), Mapping):
+        return manifest
+    job: dict[str, Any] = dict(manifest.scenario["job"])
+    vertices = [
+        {
+            **vertex,
+            "task_managers": [
+                known.get((vertex.get("job"), vertex.get("id"), task), stated)
+                for task, stated in zip(vertex["tasks"], vertex["task_managers"], strict=True)
+            ],
+        }
+        for vertex in job["vertices"]
+    ]
+    job["vertices"] = vertices
+    manifest = replace(manifest, scenario={**manifest.scenario, "job": job})
+    ends = {(each.edge, each.producer, each.consumer) for each in recorded}
+    local: dict[int, int] = {}
+    for index, edge in named_edges(manifest).items():
+        planned = _planned(manifest, edge)
+        if planned is not None:
+            local[index] = sum((index, *each) not in ends for each in planned.local)
+    job["edges"] = [
+        {**each, "local_channels": local.get(each["index"], each["local_channels"])}
+        for each in job["edges"]
+    ]
+    return manifest
+
+
+def recorded_within(run: Run, from_ns: int, to_ns: int) -> list[ChannelInfo]:
+    """The channels with events within [from_ns, to_ns)."""
+    assert run.manifest is not None
+    spans = spans_of(run.files)
+    return [
+        each
+        for each in run.manifest.channels
+        if each.index in spans and spans[each.index][1] < to_ns and spans[each.index][2] >= from_ns
+    ]
 
 
 def partitioner_of(manifest: RunManifest, index: int) -> str:

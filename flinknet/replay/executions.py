@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from flinknet.trace import ChannelInfo, RunManifest, TraceFile, file_index
+from flinknet.trace import ChannelInfo, RunManifest, TraceFile
+from flinknet.trace.index import spans_of
 from flinknet.trace.job_names import producer_of
 
 
@@ -117,13 +118,3 @@ def _within(
         from_ns,
         last_ns if next_ns is None else min(last_ns, next_ns),
     )
-
-
-def spans_of(files: Iterable[TraceFile]) -> dict[int, tuple[int, int, int]]:
-    """How many events each channel has, their first instant and their last one, by the indexes."""
-    spans: dict[int, tuple[int, int, int]] = {}
-    for file in files:
-        for channel, count, first_ns, last_ns in file_index(file).channels.tolist():
-            events, low, high = spans.get(channel, (0, first_ns, last_ns))
-            spans[channel] = events + count, min(low, first_ns), max(high, last_ns)
-    return spans

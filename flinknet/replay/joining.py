@@ -19,12 +19,12 @@ from functools import cache, cached_property
 from flinknet.results import ClockRelation, ReplayedRecording
 from flinknet.storage import AnyPath, name_below
 from flinknet.trace import Run, RunManifest
+from flinknet.trace.index import spans_of
 from flinknet.trace.job_names import partition_of
 from flinknet.trace.recordings import Recording, common_directory, joined
 from flinknet.trace.trace_file import ChannelRange
 
 from .clocks import SameChannel, is_same_clock, relate
-from .executions import spans_of
 
 
 class Together(StrEnum):

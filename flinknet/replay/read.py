@@ -10,6 +10,7 @@ from flinknet.core.probe import TracePoint
 from flinknet.errors import ConfigError
 from flinknet.predict.captured_settings import with_settings
 from flinknet.predict.exchange import is_blocking
+from flinknet.predict.local_channels import at_places_of
 from flinknet.predict.measured_part import FOREVER_NS, measured_part
 from flinknet.results import ReplayedRecording, TraceLoss
 from flinknet.storage import AnyPath
@@ -294,6 +295,11 @@ def _restarted(run: RecordedRun, execution: Execution, asked: AskedPart) -> Reco
         return run
     times = "once" if restarts == 1 else f"{restarts} times"
     note = f"the job had restarted {times}"
+    if longest is not None and asked == WHOLE:
+        manifest = at_places_of(
+            run.manifest, run.place, longest.from_ns, longest.to_ns, longest.channels
+        )
+        run = replace(run, manifest=manifest)
     if longest is None:
         return replace(run, notes=(*run.notes, note))
     if asked != WHOLE:

@@ -6,7 +6,7 @@ neither the header of the file nor its trailer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -190,6 +190,16 @@ def _read(file: TraceFile) -> FileIndex:
             reader.dropped_events,
             reader.counted.index_bytes,
         )
+
+
+def spans_of(files: Iterable[TraceFile]) -> dict[int, tuple[int, int, int]]:
+    """Events, first and last instant of each channel, by the indexes of files."""
+    spans: dict[int, tuple[int, int, int]] = {}
+    for file in files:
+        for channel, count, first_ns, last_ns in file_index(file).channels.tolist():
+            events, low, high = spans.get(channel, (0, first_ns, last_ns))
+            spans[channel] = events + count, min(low, first_ns), max(high, last_ns)
+    return spans
 
 
 def _rows(numbers: Sequence[int], entries: Sequence[BlockEntry]) -> npt.NDArray[np.void]:

@@ -92,22 +92,19 @@ class Series:
 
 
 def read_series(directory: AnyPath, from_ns: int, to_ns: int) -> list[Series]:
-    """Metrics of all tasks and TaskManagers within [from_ns, to_ns), for a task those of its last
-    attempt; empty without a file. Lines truncated by a crash are skipped.
+    """Metrics of all tasks and TaskManagers within [from_ns, to_ns); empty without a file. Those of
+    a task are of its attempt with most lines. Lines truncated by a crash are skipped.
     """
-    found: dict[tuple[Any, ...], tuple[Any, list[dict[str, Any]]]] = {}
+    found: dict[tuple[Any, ...], dict[Any, list[dict[str, Any]]]] = {}
     for line in metrics_lines(directory, from_ns, to_ns):
         if "checkpoint" in line:
             continue
         key = line.get("job"), line.get("vertex"), line.get("task")
         if line.get("task") is None:
             key = None, line.get("task_manager"), None
-        attempt = line.get("attempt")
-        known = found.get(key)
-        if known is None or known[0] != attempt:
-            known = found[key] = attempt, []
-        known[1].append(line)
-    return [_by_its_clock(_series(lines)) for _, lines in found.values()]
+        found.setdefault(key, {}).setdefault(line.get("attempt"), []).append(line)
+    longest = (max(reversed(each.values()), key=len) for each in found.values())
+    return [_by_its_clock(_series(lines)) for lines in longest]
 
 
 def describe_metrics(directory: AnyPath) -> MetricsDescription | None:
