@@ -1,13 +1,13 @@
-"""What users read: terminal tables, plots and live views, the HTML page, files of results.
+"""Output for users: terminal tables, plots and live views, the HTML page, files of results.
 
-A *_console prints what one command has found:
+A *_console prints the findings of one command:
 
     bench_console           a bench, with checkpoint_table, debloating_lines, warnings and their
                             warning_lines, and reference_table: published numbers next to it;
-                            console: what all of them are printed on
+                            console: the console of all of them
     live                    runs while they go on; live_json: for programs, prometheus: for that
     channels_console, config_console, demo_console, doctor_console    the other modes of bench, and
-                            doctor; demos: what each demo has shown
+                            doctor; demos: the outcome of each
     comparison_console      configurations compared, with comparison_texts and load_words, and for
                             other programs comparison_markdown, comparison_junit,
                             comparison_page

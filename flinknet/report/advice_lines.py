@@ -1,7 +1,5 @@
-"""What a replay advises, in words: for each situation the setting that meets the targets, or the
-knee of the frontier; with targets, the keys to set. The terminal and the page show the same
-sentences.
-"""
+"""Advice of a replay in words: for each situation the setting that meets the targets, or the knee
+of the frontier; with targets, the keys to set. Terminal and page show the same sentences."""
 
 from __future__ import annotations
 
@@ -44,7 +42,7 @@ UNCHANGED = "nothing to change: its keys are the recorded ones"
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A line about a setting; a doubt is a reason not to take it as it is."""
+    """A line about a setting; a doubt says why not to use the setting as it stands."""
 
     text: str
     is_doubt: bool = False
@@ -52,7 +50,7 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """What is advised for one situation: a sentence, and what belongs to it.
+    """Advice for one situation: a sentence, and the lines that belong to it.
 
     Attributes:
         head, text: the sentence; its head stands out.
@@ -95,7 +93,7 @@ def job_recommendation(answer: JobAnswer) -> Recommendation | None:
 
 
 def advice_lines(answer: ReplayAnswer) -> list[str]:
-    """The same as lines for the terminal, with rich's markup; empty if there is none."""
+    """Advice as lines for the terminal, with rich's markup; empty if there is none."""
     is_marked = any(is_on_frontier(answer, index) for index in answer.advice.frontier)
     lines = [f"  [dim]◆ on the frontier: {FRONTIER}[/dim]"] if is_marked else []
     found = list(map(lines_of, recommendations(answer)))
@@ -145,7 +143,7 @@ def points_to_show(answer: ReplayAnswer) -> set[int]:
 
 
 def marks_of(answer: ReplayAnswer, index: int) -> list[str]:
-    """What the advice says of a setting, in a word each."""
+    """Marks of a setting in the advice, a word each."""
     situations = answer.advice.situations
     marks = ["recorded"] if answer.trade_offs[index].is_recorded else []
     marks += [KNEE_MARK] if any(situation.knee == index for situation in situations) else []
@@ -200,7 +198,7 @@ def _of_choice(
 
 
 def _delays_of_machine(point: TradeOffPoint) -> list[Remark]:
-    """What of a missed target may not be the setting's fault."""
+    """Remarks on delays of the machine, which may have caused a missed target."""
     notes = [each for each in point.notes if each.startswith(MACHINE_DELAYED)]
     return [
         Remark(f"the machine may be the reason: it{each.removeprefix('the machine')}", True)
@@ -227,7 +225,7 @@ def _remarks_on_longer(choice: Choice, point: TradeOffPoint) -> list[Remark]:
 
 
 def _side(choice: Choice) -> str:
-    """Where the values lie that meet the limit."""
+    """Name of the side of the limit that is within bounds."""
     if len(choice.targets) > 1:
         return "inside"
     return "above" if choice.targets[0].strip().startswith("throughput") else "below"
@@ -250,7 +248,7 @@ def _reached(choice: Choice, point: TradeOffPoint) -> str:
 
 
 def _remarks_on_keys(patch: str, beyond_keys: Sequence[str]) -> tuple[Remark, ...]:
-    """What no key can set; or that no key needs to be set."""
+    """Remarks on changes that no key makes; or that no key needs a change."""
     if not patch and not beyond_keys:
         return (Remark(UNCHANGED),)
     return _beyond_keys(beyond_keys)

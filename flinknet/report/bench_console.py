@@ -1,4 +1,4 @@
-"""A bench on a terminal: what was measured, what limited it, what to doubt, what settings cost."""
+"""A bench on a terminal: figures, limits, doubts, and the price of each setting."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ TRADES_SHOWN = 6
 EXPLAIN = "run it again with --explain; what --json writes has it, too"
 
 MARKS = {Validity.INVALID: "✗ ", Validity.DOUBTFUL: "! ", Validity.VALID: ""}
-"""Of settings in a table."""
+"""Marks of settings in a table."""
 
 _STYLES = {Validity.INVALID: "red", Validity.DOUBTFUL: "yellow", Validity.VALID: ""}
 
@@ -61,7 +61,7 @@ class Setting:
 
     @property
     def validity(self) -> Validity:
-        """That of its worst run."""
+        """Validity of its worst run."""
         return min(result.validity for result in self.results)
 
     @property
@@ -109,7 +109,7 @@ def print_bench(
 def print_doubts(
     console: Console, settings: Sequence[Setting], *, is_explained: bool = False
 ) -> None:
-    """What to doubt of these runs, and which other processes disturbed them."""
+    """Print doubts about these runs, and the processes that disturbed them."""
     results = [(setting.name, result) for setting in settings for result in setting.results]
     print_warnings(
         console,
@@ -122,20 +122,20 @@ def print_doubts(
 
 
 def numbers_of(settings: Sequence[Setting]) -> list[int]:
-    """Of all runs of these settings their numbers, or nothing if some are unknown."""
+    """Numbers of all runs of these settings; empty if some are unknown."""
     if any(len(each.numbers) != len(each.results) for each in settings):
         return []
     return [number for each in settings for number in each.numbers]
 
 
 def load_of(settings: Sequence[Setting]) -> str:
-    """What all settings were measured with."""
+    """The load that all settings were measured with."""
     runs = max(len(each.results) for each in settings)
     return load_line(settings[0].results[0].workload, runs)
 
 
 def limit_lines(settings: Sequence[Setting]) -> list[str]:
-    """What limited each setting, in its last run; settings with the same limit share a line."""
+    """The limit of each setting, in its last run; settings with the same limit share a line."""
     groups: dict[str, list[Setting]] = {}
     for setting in settings:
         groups.setdefault(same_but_for_numbers(setting.results[-1].limited_by), []).append(setting)
@@ -150,9 +150,8 @@ def limit_lines(settings: Sequence[Setting]) -> list[str]:
 
 
 def trade_lines(settings: Sequence[Setting]) -> list[str]:
-    """What each setting of a sweep gives and costs instead of Flink's defaults, or of the first
-    setting if those were not measured.
-    """
+    """The price and the gain of each setting of a sweep against Flink's defaults, or against the
+    first setting if the defaults were not measured."""
     measured = [each for each in settings if _median(each, _records_per_s) is not None]
     if len(measured) < 2:
         return []
@@ -181,7 +180,7 @@ def trade_lines(settings: Sequence[Setting]) -> list[str]:
 
 
 def _is_equal(setting: Setting, base: Setting) -> bool:
-    """Whether two settings differ in nothing that acts: what they show is chance, not a price."""
+    """Whether two settings differ in nothing that acts, so that any difference is chance."""
     own, other = setting.results[0], base.results[0]
     return (own.config, own.workload) == (other.config, other.workload)
 
@@ -212,7 +211,7 @@ def _trade_line(setting: Setting, base: Setting) -> str:
 
 
 def _doubtful_runs(settings: Sequence[Setting]) -> str:
-    """That runs of these settings are doubtful, and which; empty if none is."""
+    """Note with the numbers of the doubtful runs of these settings; empty if there are none."""
     if all(each.validity is Validity.VALID for each in settings):
         return ""
     results = [result for each in settings for result in each.results]
@@ -234,7 +233,7 @@ def _range_over_rounds(
 
 
 def _best(settings: Sequence[Setting]) -> list[Setting]:
-    """Those with the least latency, buffers and CPU, and the most records."""
+    """The settings with the least latency, buffers and CPU, and the most records."""
     found = [
         max(settings, key=lambda each: _median(each, _records_per_s) or 0.0),
         *(
@@ -272,7 +271,7 @@ def _blocking_line(name: str, exchange: BlockingExchange) -> str:
 
 
 def _deployment_line(name: str, deployments: Mapping[str, VertexTimes]) -> str:
-    """When each stage was deployed, and what it had waited for; empty if all were at once."""
+    """Deployment times of the stages, and what each waited for; empty if all started at once."""
     known = {vertex: each for vertex, each in deployments.items() if each.deployed_ns is not None}
     if len({each.deployed_ns for each in known.values()}) < 2:
         return ""

@@ -263,7 +263,7 @@ def _debloating_section(result: RunResult) -> list[Section]:
 
 
 def debloating_section(name: str, gate: DebloatedGate) -> Section:
-    """What buffer debloating did to a gate over time."""
+    """Buffer debloating of a gate over time."""
     at_ns = [each.at_ns for each in gate.samples]
     charts = [
         OverTime(
@@ -336,6 +336,6 @@ def _labels(names: Sequence[str]) -> list[str]:
 
 
 def _swept_name(names: Sequence[str]) -> str:
-    """What the settings differ in: "buffer-timeout"."""
+    """Keys in which the settings differ: "buffer-timeout"."""
     keys = dict.fromkeys(each.partition("=")[0] for name in names for each in name.split())
     return ", ".join(keys).replace("-", " ") or "this configuration"

@@ -1,4 +1,4 @@
-"""Checkpoints of a run as a table: how their barriers travelled, and what they overtook."""
+"""Checkpoints of a run as a table: travel of their barriers, and data overtaken."""
 
 from __future__ import annotations
 

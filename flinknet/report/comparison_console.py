@@ -26,7 +26,7 @@ from .console import print_line
 from .number_table import NAME_WIDTH, empty_table, folded_tables, width_of
 
 MEAN_WIDTH = 8
-"""Of a number with its unit; the names of configurations above are folded."""
+"""Width of a number with its unit; the names of configurations above it are folded."""
 
 _MEANS = _BASE, _CANDIDATE = ("base", "candidate")
 _CHANGES = _CHANGE, _INTERVAL, _VERDICT = ("change", "interval", "verdict")
@@ -112,7 +112,7 @@ def print_differences(
 
 
 def print_outcome(console: Console, comparison: Comparison) -> None:
-    """One line for each limit with what it came to, and one for all."""
+    """One line for each limit with its outcome, and one for all."""
     for candidate, decision in comparison.decisions:
         outcome = decision.outcome
         begin = (outcome.word, _OUTCOME_STYLES[outcome])

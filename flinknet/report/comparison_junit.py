@@ -1,8 +1,8 @@
 """A comparison as JUnit XML, which CI servers show as tests.
 
-With limits (--fail-if) each is a test; without, each metric is one. What is broken or worse is a
-failure; what is undecided or unclear, invalid or not measured is skipped, with its reason. The time
-of a suite is what the runs of the candidate measured; a test takes none of its own.
+With limits (--fail-if) each is a test; without, each metric is one. A broken limit or a worse
+metric is a failure; an undecided, unclear, invalid or unmeasured one is skipped, with its reason.
+The time of a suite is the measured time of the candidate's runs; a test has none.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&@])")
 
 
 def comparison_markdown(comparison: Comparison, trends: Sequence[Trend]) -> str:
-    """The comment: what it comes to, what to doubt of it, then tables and notes."""
+    """The comment: outcome, doubts, then tables and notes."""
     title = f"### flinknet compare-configs{_headline(comparison)}"
     blocks = [f"{title}\n{OF_WHAT}\n{_text(load_line(comparison))}"]
     blocks.append("\n".join(f"- ⚠ {_text(line)}" for line in doubt_lines(comparison)))

@@ -27,6 +27,7 @@ from .comparison_texts import (
     trend_lines,
     trend_tables,
 )
+from .figures import CPU, FIGURES
 from .page_parts import (
     Color,
     Curves,
@@ -47,23 +48,25 @@ from .page_parts import (
 from .warning_lines import warning_lines
 
 POINTS_MAX = 40
-"""A curve over time has room for so many dates."""
+"""Dates on the axis of a curve over time, at most."""
 
 _COLORS: Mapping[Verdict, Color] = {Verdict.BETTER: "green", Verdict.WORSE: "orange"}
 _UNITS: Mapping[str, Unit] = {"ns": "ns", "bytes": "bytes"}
-_MEANINGS = {
-    "throughput": "Records per second that the consumers read.",
-    "throughput_bytes": "Bytes of record values per second.",
-    "mean": "Mean latency, from the instant at which a record was due.",
-    "p50": "Half of the records were consumed within this time after they were due.",
-    "p99": "99 of 100 records were consumed within this time after they were due.",
-    "p99_9": "999 of 1000 records were consumed within this time after they were due.",
-    "backlog": "Data buffers still queued at the producer when one left, on average.",
-    "buffers": "Data buffers per second over all channels.",
-    "cpu": "CPU cores that the TaskManagers used for work; polling is left out.",
+_FIELDS = {
+    "throughput": "throughput_records_per_s",
+    "throughput_bytes": "throughput_bytes_per_s",
+    "backlog": "backlog_mean_buffers",
+    "buffers": "buffers_per_s",
 }
+_MEANINGS = {
+    **{name: FIGURES[field].meaning for name, field in _FIELDS.items()},
+    **{name: FIGURES[f"latency_{name}_ns"].meaning for name in ("mean", "p50", "p99", "p99_9")},
+    "cpu": CPU.meaning,
+}
+"""By the name of a metric."""
+
 _RUN_METRICS = ("throughput", "p50", "p99")
-"""What is drawn run by run where no limit names metrics."""
+"""Metrics drawn run by run where no limit names any."""
 
 
 def comparison_page(comparison: Comparison, trends: Sequence[Trend]) -> Page:

@@ -52,7 +52,7 @@ SHARE_SHOWN = 0.015
 """A smaller share is not worth its words."""
 
 POINTS_SHOWN = 8
-"""So many of the newest results of a trend are listed."""
+"""Newest results of a trend that are listed, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def metric_rows(
 
 
 def table_notes(comparison: Comparison, candidate: Candidate) -> list[str]:
-    """What the columns of the table are, and why buffers left."""
+    """Meanings of the table's columns, and of the reasons why buffers left."""
     note = "Columns are geometric means over the rounds; change is their ratio."
     zeros = [label_of(metric) for metric, x in candidate.differences.items() if not x.is_ratio]
     if zeros:
@@ -127,7 +127,7 @@ def _why_buffers_left(configurations: Sequence[Configuration]) -> list[str]:
 
 
 def setting_lines(comparison: Comparison, candidate: Candidate) -> list[str]:
-    """What differs between the two configurations."""
+    """Differences between the two configurations."""
     base = comparison.base.name
     if not candidate.changes:
         return [
@@ -142,7 +142,7 @@ def setting_lines(comparison: Comparison, candidate: Candidate) -> list[str]:
 
 
 def decision_line(candidate: Candidate, decision: LimitDecision) -> str:
-    """A limit and what was measured, without the outcome in front."""
+    """A limit and its measured value, without the outcome in front."""
     reason = f"; {decision.reason}" if decision.reason else ""
     limit = decision.limit
     return f"{candidate.name}, fail if {limit.text}: {change_line(candidate, limit.metric)}{reason}"
@@ -173,7 +173,7 @@ def outcome_line(comparison: Comparison) -> str:
 
 
 def load_line(comparison: Comparison) -> str:
-    """What was sent, in how many runs, and by what; that of the base where workloads differ."""
+    """The load, number of runs and sender of a comparison; those of the base where loads differ."""
     base = comparison.base
     whose = " (of the baseline)" if any(each.unlike for each in comparison.candidates) else ""
     version = comparison.environment.get("flinknet")
@@ -187,15 +187,14 @@ def not_started_line(name: str) -> str:
 
 
 def load_notes(comparison: Comparison) -> list[str]:
-    """What the load hardly shows of the settings that differ, each line once."""
+    """Settings that differ and that this load hardly exercises, a line each."""
     notes = dict.fromkeys(note for each in comparison.candidates for note in each.notes)
     return [f"Note: {each}" for each in notes]
 
 
 def key_notes(comparison: Comparison, candidate: Candidate) -> list[str]:
-    """What is known of keys that differ, or that one of the two configurations has alone: that
-    Flink or flinknet ignores them.
-    """
+    """Warnings about keys that differ, or that only one of two configurations has, because Flink or
+    flinknet ignores them."""
     base, own = (
         {
             each.text.removeprefix(f"{configuration.name}: "): None
@@ -215,7 +214,7 @@ def key_notes(comparison: Comparison, candidate: Candidate) -> list[str]:
 
 
 def note_lines(comparison: Comparison) -> list[str]:
-    """What to know about the measurement."""
+    """Notes on the measurement."""
     return [
         *comparison.baseline_lines(),
         *comparison.few_runs_lines(),

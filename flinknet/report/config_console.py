@@ -23,18 +23,18 @@ SCHEMA_VERSION = 1
 
 
 WIDTH_FOR_WHOLE_KEYS = 120
-"""Of a terminal in which a key fits in one line with all that is said of it."""
+"""Width of a terminal on which a key fits in one line with everything about it."""
 
 _COLUMNS = ("value", "origin", "type")
 
 
 @dataclass(frozen=True, slots=True)
 class EffectiveConfig:
-    """What holds for one setting of a sweep.
+    """Effective configuration of one setting of a sweep.
 
     Attributes:
         name: of the setting; empty for a single one.
-        memory: a line for each TaskManager: what it has and what its tasks need.
+        memory: a line for each TaskManager: its network memory, and the need of its tasks.
     """
 
     name: str
@@ -44,9 +44,8 @@ class EffectiveConfig:
 
 
 def print_configs(console: Console, configs: Sequence[EffectiveConfig]) -> None:
-    """A table for each setting, by groups; what was set or derived stands out. Above them, which
-    keys are ignored.
-    """
+    """Print a table for each setting, by groups, with set and derived keys emphasised; above them,
+    the keys that are ignored."""
     print_setting_notes(console, [(each.name, each.warnings) for each in configs])
     for config in configs:
         if config.name:
@@ -66,7 +65,7 @@ def print_configs(console: Console, configs: Sequence[EffectiveConfig]) -> None:
 
 
 def config_document(configs: Sequence[EffectiveConfig]) -> dict[str, Any]:
-    """What `flinknet bench config --json` writes."""
+    """The document that `flinknet bench config --json` writes."""
     return {"schema_version": SCHEMA_VERSION, "configs": [asdict(each) for each in configs]}
 
 
@@ -87,9 +86,8 @@ def _key_table(keys: Sequence[EffectiveKey]) -> Table:
 
 
 def _key_lines(keys: Sequence[EffectiveKey]) -> Iterator[Text]:
-    """The same for a narrow terminal: each key on a line of its own, whole, so that it can be
-    copied, and below it the rest.
-    """
+    """Print the settings for a narrow terminal: each key whole, on a line that can be copied, and
+    the rest below it."""
     widths = (16, 16)
     head = [f"{name:<{width}}" for name, width in zip(_COLUMNS, widths, strict=False)]
     yield Text("key")
@@ -115,7 +113,7 @@ class _Row:
 
 
 def _groups_of(keys: Sequence[EffectiveKey]) -> Iterator[tuple[str, list[_Row]]]:
-    """The rows of each group; what was set or derived has a style."""
+    """Rows of each group; set and derived keys have a style."""
     derived = 0
     for group, members in groupby(keys, key=lambda each: each.group):
         rows = []

@@ -18,8 +18,8 @@ WIDTH_OFF_TERMINAL = 140
 
 
 class TerminalConsole(Console):
-    """A console that prints its own control sequences and none that are in what it prints: names
-    and texts come from files that others have written.
+    """A console that prints its own control sequences, and removes those in printed texts, which
+    come from files of others.
 
     Attributes:
         has_any_width: it is neither a terminal nor is its width asked for, so a table may be as

@@ -1,5 +1,5 @@
 """Replays and distributions of latency as CSV: a row for each setting or range, units in the names
-of the columns, and an empty cell for what is not known.
+of the columns, and an empty cell for an unknown value.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def histogram_rows(settings: Sequence[tuple[str, Sequence[RunResult]]]) -> list[
 
 
 def replay_rows(answers: Sequence[ReplayAnswer], jobs: Sequence[JobAnswer] = ()) -> list[Row]:
-    """A row for what was observed of each run or edge, and of each job as a whole, and one for each
-    setting that was predicted.
+    """A row of observed figures for each run or edge and each job as a whole, and a row for each
+    predicted setting.
     """
     rows = [row for answer in answers for row in _answer_rows(answer)]
     return rows + [row for job in jobs for row in _job_rows(job)]

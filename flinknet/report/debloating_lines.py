@@ -1,6 +1,5 @@
-"""Buffer debloating of a run: the size of buffers over time, and what is in flight against the
-target, one line for each gate.
-"""
+"""Buffer debloating of a run: buffer size over time, and data in flight against the target; one
+line for each gate."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ def debloating_lines(name: str, gates: tuple[DebloatedGate, ...]) -> Iterator[st
 
 
 def _in_flight(gate: DebloatedGate) -> str:
-    """What was in flight in the second half of the run, against the target."""
+    """Data in flight in the second half of the run, against the target."""
     late: tuple[DebloatingSample, ...] = gate.samples[len(gate.samples) // 2 :]
     measured = [each for each in late if each.in_flight_bytes and each.throughput_bytes_per_s]
     target = f"target {format_duration_ns(gate.target_ns, separator=' ')}"

@@ -33,7 +33,7 @@ NEIGHBOUR, PAUSED = 0, 1
 """Channels of the demo, and their consumers."""
 
 STARVED_RATIO, UNHARMED_RATIO = 0.1, 0.9
-"""What the neighbour keeps of its rate: at most without credit, and at least with it."""
+"""Share of its rate that the neighbour keeps: at most without credit, at least with it."""
 
 TITLES = {"tcp": "TCP only (Flink < 1.5)", "credit": "credit-based (since 1.5)"}
 COMPARED = (
@@ -47,15 +47,14 @@ _PLOT_WIDTH_MAX = 48
 _PLOT_WIDTH_MIN = 12
 _OTHER_COLUMNS = 50
 RATE_HEADROOM = 1.25
-"""Rates are drawn up to so much of what was taken alone; what catches up afterwards is beyond it.
-"""
+"""Top of the rate axis, relative to the rate alone; catching up goes beyond it."""
 
 UNAFFECTED = (
     " This makes p99 values too high; the rates that are kept show the effect all the same."
 )
 
 REPEATED_MIN = 3
-"""Equal rates at the end of a run are no measurements any more if there are so many."""
+"""Equal rates at the end of a run that show that it was no longer measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +102,7 @@ class HeadOfLine:
 
     @property
     def neighbour_rate_ratio(self) -> float | None:
-        """What the neighbour takes while the other is paused, relative to what it takes alone."""
+        """Rate of the neighbour while the other is paused, relative to its rate alone."""
         alone, shared = self.solo_records_per_s, self.neighbour_records_per_s
         return shared / alone if alone and shared is not None else None
 
@@ -184,7 +183,7 @@ def head_of_line_document(modes: Sequence[HeadOfLine]) -> dict[str, Any]:
 
 
 def setup(pause_ns: int) -> str:
-    """What runs."""
+    """The demo's runs in words."""
     return (
         "Two producers, two consumers, one TCP connection: A.1 → B.3, the neighbour, and"
         f" A.2 → B.4, which consumes nothing for {format_duration_ns(pause_ns, separator=' ')}."
@@ -192,7 +191,7 @@ def setup(pause_ns: int) -> str:
 
 
 def lesson(modes: Sequence[HeadOfLine]) -> str:
-    """What the runs have shown, in one sentence; or that they have not."""
+    """The result of the runs in one sentence; or that they did not show the effect."""
     kept = {mode.flow_control: mode.neighbour_rate_ratio for mode in modes}
     tcp, credit = kept["tcp"], kept["credit"]
     shares = f"{human_share(tcp)} with TCP only and {human_share(credit)} with credit"
@@ -333,13 +332,13 @@ def doubts(modes: Sequence[HeadOfLine]) -> list[str]:
 
 
 def limited_doubts(modes: Sequence[HeadOfLine]) -> list[str]:
-    """The doubts, each with what it leaves unaffected if the demo has shown its effect."""
+    """The doubts, each with the figures that it leaves unaffected if the demo showed its effect."""
     has_failed = lesson(modes).startswith(UNEXPECTED)
     return [each if has_failed else f"{each}{UNAFFECTED}" for each in doubts(modes)]
 
 
 def print_demo(console: Console, shown: DemoShown) -> None:
-    """What ran, the table, what can be drawn over time, and what one sees."""
+    """Print the runs, the table, curves over time, and the result."""
     print_line(console, f"{shown.setup}\n")
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for number, head in enumerate(shown.table.heads):

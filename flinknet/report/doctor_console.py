@@ -18,7 +18,7 @@ _MARKS = {
 
 
 def print_checks(checks: Iterable[Mapping[str, str]], console: Console | None = None) -> None:
-    """Print one row for each check: its mark, its name, what was found, what to do."""
+    """Print one row for each check: mark, name, finding, remedy."""
     table = Table(box=None, show_header=False, pad_edge=False)
     for check in checks:
         text = check["found"] + (f"\n→ {check['advice']}" if check["advice"] else "")

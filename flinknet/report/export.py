@@ -18,7 +18,7 @@ from .job_answer_console import job_trades
 from .price_cells import trades
 
 POINTS_MAX = 20
-"""A document has so many of the newest points of a trend: the others are in files of their own."""
+"""Newest points of a trend in a document, at most; the others are in files of their own."""
 
 SCHEMA_VERSION = 1
 """Version of the documents; history: 1, the first."""
@@ -35,7 +35,8 @@ def bench_document(
     results: Sequence[RunResult],
     references: Sequence[Reference] = (),
 ) -> dict[str, Any]:
-    """What `flinknet bench --json` writes. A result.json holds all fields of one run."""
+    """The document that `flinknet bench --json` writes. A result.json holds all fields of one
+    run."""
     runs = [result.to_dict() for result in results]
     return {
         "schema_version": SCHEMA_VERSION,
@@ -48,9 +49,8 @@ def bench_document(
 def replay_document(
     answers: Sequence[ReplayAnswer], jobs: Sequence[JobAnswer] = ()
 ) -> dict[str, Any]:
-    """What `flinknet trace replay --json` writes: one run as it is, several in a list; and jobs of
-    several exchanges, if there are any.
-    """
+    """The document that `flinknet trace replay --json` writes: one run as it is, several in a list,
+    and jobs of several exchanges."""
     documents = [answer_document(each) for each in answers]
     if len(documents) == 1:
         return documents[0]
@@ -127,7 +127,7 @@ def comparison_document(
     discarded: Mapping[str, Sequence[RunResult]],
     trends: Sequence[Trend],
 ) -> dict[str, Any]:
-    """What `flinknet compare-configs --json` writes, and reads back as a baseline.
+    """The document that `flinknet compare-configs --json` writes, and reads back as a baseline.
 
     Args:
         results: the runs of this call that count, by configuration.
@@ -218,7 +218,7 @@ def write_json(path: AnyPath, document: Any) -> None:
 
 
 def write_text(path: AnyPath, text: str) -> None:
-    """The same with a text as it is."""
+    """The document with a text left as it is."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as file:
         file.write(text.encode())

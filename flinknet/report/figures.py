@@ -1,8 +1,8 @@
 """Every figure of a run or a channel, once: name in files, heading, meaning, and how it is shown.
 Terminal, page, CSV files and notebooks take it from here.
 
-A figure reads from whatever has the fields: what was measured (`results.Measured`), what is
-predicted for a setting (`results.TradeOffPoint`), a channel (`results.ChannelMeasured`).
+A figure reads from whatever has the fields: a measurement (`results.Measured`), a predicted
+setting (`results.TradeOffPoint`), a channel (`results.ChannelMeasured`).
 """
 
 from __future__ import annotations
@@ -83,15 +83,20 @@ FIGURES: Mapping[str, Figure[Any]] = {
         ),
         Figure(
             "", "bytes/s", attrgetter("throughput_bytes_per_s"), human_bytes,
-            "throughput_bytes_per_s",
+            "throughput_bytes_per_s", "Bytes of record values per second.",
         ),
         Figure(
             "", "buffers/s", attrgetter("buffers_per_s"), human_count, "buffers_per_s",
-            "Data buffers per second over all channels: each costs CPU time on both sides.",
+            "Data buffers per second over all channels; each costs CPU time on both sides.",
         ),
         *_of_latency(
             "latency", "latency", "latency_ns",
-            {"p50": f"Half of the {_DUE}", "p99": f"99 of 100 {_DUE}"},
+            {
+                "mean": "Mean latency, from the instant at which a record was due.",
+                "p50": f"Half of the {_DUE}",
+                "p99": f"99 of 100 {_DUE}",
+                "p99_9": f"999 of 1000 {_DUE}",
+            },
         ),
         *_of_latency(
             "uncorrected_latency", "uncorrected", "latency_uncorrected_ns",

@@ -1,4 +1,4 @@
-"""Predictions next to what was measured, as a terminal table. Takes the JSON-ready document."""
+"""Predictions next to measurements, as a terminal table. Takes the JSON-ready document."""
 
 from __future__ import annotations
 
@@ -85,9 +85,8 @@ def print_predictions(console: Console, document: dict[str, Any]) -> None:
 
 
 def machine_lines(document: Mapping[str, Any]) -> list[str]:
-    """Whether this machine is as fast as that of the recording, by the recorded setting, and what
-    follows for predictions next to measurements; nothing if that is not known.
-    """
+    """Lines that compare this machine with that of the recording, by the recorded setting, and say
+    what this means for the errors; empty if it is unknown."""
     recording, rows = document["recording"], document["runs"]
     control = next((row for row in rows if row.get("is_recorded")), None)
     change = _known(recording.get("change"))
@@ -165,7 +164,7 @@ def _trade(row: Mapping[str, Any], base: Mapping[str, Any], kind: str) -> Trade:
 
 
 def is_doubtful(row: Mapping[str, Any]) -> bool:
-    """Whether the machine, or the run itself, makes what was measured doubtful."""
+    """Whether the machine, or the run itself, makes the measurement doubtful."""
     return _validity(row) is not Validity.VALID
 
 

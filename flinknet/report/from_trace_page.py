@@ -15,7 +15,7 @@ from .page_parts import Curves, Head, Lines, Page, Row, Section, Series, Table, 
 from .warning_lines import warning_lines
 
 WIDTH = 1000
-"""Of a line on the page, which is broken where there is no room."""
+"""Columns of a line on the page, which breaks it where there is no room."""
 
 _TIMEOUT = "buffer-timeout="
 

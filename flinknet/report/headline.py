@@ -28,7 +28,7 @@ class Sentence:
     """One part of an answer.
 
     Attributes:
-        name: what it is about, in a word.
+        name: its subject, in a word.
         clauses: of falling weight; the last ones are left out where there is no room.
         separator: between clauses.
         takes_rest: it fills the lines that the others leave before any of them does.

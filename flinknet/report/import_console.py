@@ -1,4 +1,4 @@
-"""What `trace import` found in a capture. Takes plain data only."""
+"""Findings of `trace import` in a capture. Takes plain data only."""
 
 from __future__ import annotations
 

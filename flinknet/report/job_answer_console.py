@@ -66,7 +66,8 @@ def print_job_answer(answer: JobAnswer, console: Console) -> None:
 
 
 def print_job_notes(answer: JobAnswer, console: Console) -> None:
-    """Print what the predictions of a job mean, and what was assumed for them; nothing without."""
+    """Print the meaning of a job's predictions and their assumptions; nothing without
+    predictions."""
     if _is_unknown(answer):
         return
     for note in (PHASES, EDGES, FULL, *answer.notes):
@@ -106,10 +107,9 @@ def job_lines(answer: JobAnswer) -> list[str]:
 
 
 def job_trades(answer: JobAnswer) -> list[NamedTrade]:
-    """What settings cost and give, see `price_cells.compared`. Without a target and the default
-    timeout: the one with the least latency instead of the recorded one, and instead of the one
-    with the most. Empty where that is unknown.
-    """
+    """Trade-offs between settings, see `price_cells.compared`. Without a target and the default
+    timeout: the setting with the least latency instead of the recorded one, and instead of the one
+    with the most. Empty where latencies are unknown."""
     recorded = next((each for each in answer.points if each.total.is_recorded), None)
     known = [each for each in answer.points if each.total.latency_ns.p50 is not None]
     if recorded is None or recorded not in known:
@@ -158,7 +158,7 @@ def _trade(answer: JobAnswer, shown: JobPoint, base: JobPoint, *, says_cost: boo
 
 
 def setting_of(answer: JobAnswer, point: JobPoint) -> str:
-    """What differs between the settings, in words; timeouts edge by edge where they differ."""
+    """Differences between the settings, in words; timeouts edge by edge where they differ."""
     varied = what_varies([each.total for each in answer.points])
     words = settings_of(point.total)
     names = [name for name in varied if name != BUFFER_TIMEOUT]

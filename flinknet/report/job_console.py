@@ -100,7 +100,7 @@ def _after(at_ns: int | None) -> str:
 
 
 def edge_table(edges: Sequence[Mapping[str, Any]]) -> Table:
-    """What went over each edge."""
+    """Records and buffers of each edge."""
     columns = {
         "edge": [
             escape(f"{each['index']} {each['source']} -{each['partitioner']}-> {each['target']}")
@@ -163,7 +163,7 @@ class JobView:
 
 
 def status_line(status: JobStatus) -> str:
-    """Where a job stands, in one line."""
+    """State of a job, in one line."""
     parts = [f"{status.name or 'job'}: {status.state.lower()}"]
     if status.restarts:
         parts.append(counted(status.restarts, "restart"))
@@ -180,7 +180,7 @@ def status_line(status: JobStatus) -> str:
 
 
 def print_status(console: Console, status: JobStatus) -> None:
-    """Where a job stands, once."""
+    """State of a job, in full."""
     print_line(console, status_line(status))
     _print_failed(console, status.failed_attempts)
     for table in _status_tables(status):
@@ -236,7 +236,7 @@ def _print_failed(console: Console, attempts: Sequence[PriorAttempt]) -> None:
 
 
 def dump_lines(job: JobDump) -> list[str]:
-    """The tasks of a running job by TaskManager and slot, with what they write and read."""
+    """Tasks of a running job by TaskManager and slot, with their records written and read."""
     tasks = [task for each in job.task_managers for task in each.tasks]
     channels = [channel for task in tasks for gate in task.gates for channel in gate.channels]
     local = sum(is_local for _, _, is_local in channels)
@@ -276,7 +276,7 @@ def _channels_line(gate: GateDump) -> str:
 
 
 def status_panel(status: JobStatus) -> RenderableType:
-    """The same for a view that follows the job."""
+    """State of a job for a view that follows it."""
     return Group(Text(status_line(status)), *_status_tables(status))
 
 

@@ -11,6 +11,7 @@ from rich.text import Text
 from flinknet.plain_values import to_plain
 from flinknet.units import counted, human_count, human_duration
 
+from .figures import FIGURES
 from .job_console import checkpoints_line, edge_table, heading_of, vertex_table
 from .page_parts import (
     Bar,
@@ -33,7 +34,7 @@ _MEANINGS = {
     "idle": "Share of the time in which they waited for input.",
     "pressed": "Share of the time in which they waited for a free output buffer.",
     "local": "Channels between tasks of one TaskManager: no socket and no credit.",
-    "backlog": "Data buffers still queued at the producer when one left, on average.",
+    "backlog": FIGURES["backlog_mean_buffers"].meaning,
     "no credit": "Time with a backlog and without credit, of all channels together.",
 }
 

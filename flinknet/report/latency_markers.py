@@ -1,4 +1,4 @@
-"""What latency markers told of a job, next to how old its records really were."""
+"""Latency markers of a job next to the measured age of its records."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def print_latency_markers(console: Console, measured: Mapping[str, Any]) -> None
 
 
 def trust_of(measured: Mapping[str, Any]) -> str:
-    """How far the markers tell how old records are, where that was measured."""
+    """Lines on how well the markers show the age of records, where that was measured."""
     sources = {each["source"] for each in measured["operators"]}
     found = []
     for each in measured["operators"]:

@@ -1,4 +1,4 @@
-"""What a user sees while runs go on: a live view on a terminal, sparse lines anywhere else."""
+"""Progress of runs: a live view on a terminal, sparse lines anywhere else."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def panel(title: str, progress: Progress) -> RenderableType:
 
 
 def _task_table(tasks: Sequence[TaskProgress]) -> Table:
-    """What each task does with its time, and how full its pools are; the most pressed first."""
+    """Time of each task by activity, and how full its pools are; the most pressed first."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 2))
     for name in ("task", "busy", "idle", "back-pressured", "in pool", "out pool"):
         table.add_column(name, justify="right", style="dim" if name == "task" else "")

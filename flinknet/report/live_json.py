@@ -14,11 +14,11 @@ from .live import ForwardingView, LineView
 
 class LiveJson(ForwardingView):
     """Writes a line when a run starts, some times a second while it goes on, and when it has ended;
-    shows the same in another view.
+    passes all on to another view.
 
     Every line has `schema_version`, `event` (started, progress, finished), the number of the run,
-    how many `runs` there are, and the `setting`. Of a line of progress the other fields are those
-    of `Progress`; the last line of a run has what it measured.
+    how many `runs` there are, and the `setting`. A line of progress has the fields of `Progress`
+    in addition; the last line of a run has its figures.
     """
 
     def __init__(self, view: LineView, stream: IO[str]) -> None:

@@ -14,7 +14,7 @@ from flinknet.units import (
 )
 
 _DEFAULTS = {"arrivals": "constant", "partitioner": "rebalance", "placement": "split"}
-"""What is named only where it is another."""
+"""Options that are named only where they differ from the default."""
 
 
 def load_words(workload: Mapping[str, Any]) -> str:
@@ -59,7 +59,7 @@ def _size(workload: Mapping[str, Any]) -> str:
 
 
 def load_line(workload: Mapping[str, Any], runs: int, *, whose: str = "", by: str = "") -> str:
-    """What was sent, in how many runs and how long, as a sentence; empty if nothing says so.
+    """Load, number of runs and duration as a sentence; empty if the workload does not have them.
 
     Args:
         whose: workload it is, where there are several.

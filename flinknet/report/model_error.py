@@ -21,7 +21,7 @@ OFF_TOO_FAR = f"the model is off by more than {ERROR_TO_BET_ON:.0%} where the an
 
 @dataclass(frozen=True, slots=True)
 class ModelErrorText:
-    """The error of each figure that was recorded, what it is of, and what follows from it.
+    """The model's error of each recorded figure, its scope, and the consequence.
 
     Attributes:
         figures: None where the recorded setting could not be predicted.
@@ -35,7 +35,7 @@ class ModelErrorText:
 
 
 def model_error_text(answer: ReplayAnswer) -> ModelErrorText:
-    """What is known of the model's error."""
+    """The model's error as text."""
     error, simulated = asdict(answer.model_error), answer.simulated
     used = f"{human_count(simulated.records)} records"
     if not simulated.is_whole:
@@ -61,7 +61,7 @@ def model_error_text(answer: ReplayAnswer) -> ModelErrorText:
 
 
 def model_error_line(answer: ReplayAnswer) -> str:
-    """The same for the terminal, with rich's markup."""
+    """The model's error as a line for the terminal, with rich's markup."""
     found = model_error_text(answer)
     if found.figures is None:
         return f"[yellow]model error unknown:[/yellow] {found.consequence}"
@@ -73,7 +73,7 @@ def model_error_line(answer: ReplayAnswer) -> str:
 
 
 def doubts_of(answer: ReplayAnswer) -> list[str]:
-    """What to know before the numbers: the run's own warnings, and what its trace shows."""
+    """Doubts to know before the numbers: warnings of the run, and findings in its trace."""
     trace, remarks = answer.trace, answer.remarks
     damaged = [
         f"{file} is cut off; its whole blocks are used"
@@ -84,7 +84,7 @@ def doubts_of(answer: ReplayAnswer) -> list[str]:
 
 
 def _latency_of_backlog(answer: ReplayAnswer) -> str:
-    """What is known of the model's error in latency where latency was not recorded."""
+    """Known bound of the model's error in latency where latency was not recorded."""
     too_low_by = answer.model_error.latency_at_most
     if too_low_by is not None:
         return f"mean latency at least {-too_low_by:.0%} too low, by the recorded backlog"

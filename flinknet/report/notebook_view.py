@@ -1,4 +1,4 @@
-"""What a cell of a notebook shows: tables, pictures, and whole pages in a frame."""
+"""Views for the cells of a notebook: tables, pictures, and whole pages in a frame."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def html_table(rows: Sequence[Mapping[str, str]], caption: str) -> str:
 
 
 def answers_html(answers: Sequence[ReplayAnswer]) -> str:
-    """For each run what was observed, and the settings that were predicted."""
+    """The observed figures of each run, and its predicted settings, as HTML."""
     return "".join(
         _verdict_html(answer)
         + html_table(list(_rows(answer)), f"{answer.trace.path}: observed, and predicted")

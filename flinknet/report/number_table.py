@@ -1,4 +1,4 @@
-"""Tables that fit the terminal: what is too wide goes on below, under the names of its rows."""
+"""Tables that fit the terminal: columns without room continue below, with the names again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNNAMED_SETTING = "this configuration"
 """Name of the only setting of a call that sweeps nothing."""
 
 NAME_WIDTH = 22
-"""What the name of a row may be folded to, for the sake of its numbers."""
+"""Columns that a row's name may be folded to, to make room for its numbers."""
 
 _T = TypeVar("_T")
 
@@ -82,7 +82,7 @@ def folded_tables(build: Callable[..., Table], columns: Sequence[_T], width: int
 
 
 def print_table(console: Console, table: Table, *, keys: int = 1) -> None:
-    """Print any table: what has no room goes on below it. Off a terminal nothing is folded.
+    """Print any table; columns without room go below it. Off a terminal nothing is folded.
 
     Args:
         keys: columns at the left that name a row, and stand in every part.
@@ -115,7 +115,7 @@ def is_limited(console: Console) -> bool:
 
 
 def width_of(table: Table) -> int:
-    """What a table takes with all the room in the world."""
+    """Width of a table without any limit."""
     return Measurement.get(_RULER, _RULER.options, table).maximum
 
 
@@ -152,7 +152,7 @@ def empty_table(title: str | None, *, is_tight: bool) -> Table:
 
 
 def typical(values: Iterable[float | None]) -> float | None:
-    """The median of what is known; None if nothing is."""
+    """Median of the known values; None if there are none."""
     present = [value for value in values if value is not None]
     return median(present) if present else None
 

@@ -1,4 +1,4 @@
-"""Tables of what was observed: over time, by kind of message, by edge, by run, and by vertex with
+"""Tables of observed figures: over time, by kind of message, by edge, by run, and by vertex with
 Flink's own metrics."""
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def edges_table(answers: Sequence[ReplayAnswer]) -> Table:
 
 
 def _verdict(answer: ReplayAnswer) -> str:
-    """What limits an edge, with the share of its channels' time behind that."""
+    """Verdict on an edge, with the share of its channels' time behind it."""
     if not answer.diagnosis:
         return ""
     verdict = answer.diagnosis[0]

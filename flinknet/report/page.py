@@ -63,7 +63,7 @@ def page_of(answers: Sequence[ReplayAnswer], jobs: Sequence[JobAnswer] = ()) -> 
 
 
 def page_of_parts(page: Page) -> str:
-    """The page for what is described by its parts."""
+    """The page for a result that is described by parts."""
     return _page_with(to_plain(page))
 
 
@@ -129,7 +129,7 @@ def _job_in_words(answer: JobAnswer, replays: Sequence[ReplayAnswer]) -> dict[st
 
 
 def _embedded(document: Any) -> str:
-    """JSON that stays what it is inside a script element, whatever texts it holds."""
+    """JSON that stays intact inside a script element, whatever texts it holds."""
     text = json.dumps(document, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c")
 

@@ -1,4 +1,4 @@
-"""What a page shows, as data: views, their sections, and the charts, tables and texts in these.
+"""The vocabulary of a page, as data: views, their sections, and charts, tables and texts.
 
 A command describes its result with these values; `page` puts them into one HTML file, whose
 script draws them, and `plot` draws the main chart into an SVG or PNG file. Texts and cells stand
@@ -236,10 +236,9 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True)
 class PlacesStep:
-    """What stood in the places of data at an instant, in bytes and in their order, and what went
-    on: one sentence for each thing worth a look. `by_channel_bytes` splits each place by channel;
-    a place that is one queue of all channels has none there.
-    """
+    """Content of the places of data at an instant, in bytes and in their order, and events: one
+    sentence each. `by_channel_bytes` splits each place by channel; a place that is one queue of all
+    channels is not split."""
 
     at_ns: int
     levels_bytes: Sequence[int]
@@ -249,7 +248,7 @@ class PlacesStep:
 
 @dataclass(frozen=True, slots=True)
 class PlacesRun:
-    """One run of which the places are shown; `bounds_bytes` is the most that each can hold."""
+    """One run whose places are shown; `bounds_bytes` is the capacity of each."""
 
     name: str
     bounds_bytes: Sequence[int]
@@ -287,7 +286,7 @@ class Places:
 
 
 Chart = Curves | OverTime | Percentiles | Intervals
-"""What `plot` can draw, too."""
+"""Charts that `plot` can draw, too."""
 
 Part = Lines | Facts | Table | Chart | Bars | Code | Pairs | Places
 
@@ -305,9 +304,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is shown at a time, from top to bottom; `name` is on the button that shows it, `lead`
-    stands under the title.
-    """
+    """A screen, from top to bottom; `name` is on its button, `lead` stands under the title."""
 
     name: str
     title: str

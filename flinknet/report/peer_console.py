@@ -1,4 +1,4 @@
-"""What passed between flinknet and a TaskManager of Flink, as tables for a terminal."""
+"""Exchange between flinknet and a TaskManager of Flink, as terminal tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .warning_lines import print_warnings
 
 
 def print_peer(console: Console, result: PeerResult) -> None:
-    """Print one line on the whole, a row for each channel, and what is wrong with their records."""
+    """Print one line on the whole, a row for each channel, and faults in their records."""
     print_line(console, _headline(result))
     console.print(_channel_table(result))
     for line in _lines(result):

@@ -30,7 +30,7 @@ PLACES = (
 them."""
 
 CHANNEL_COLORS: Sequence[Color] = ("green", "purple", "gold", "blue")
-"""Of the data of different channels."""
+"""Colours of the data of different channels."""
 
 
 def places_section(result: RunResult) -> list[Section]:
@@ -93,7 +93,7 @@ def places_run(
     """The six places of a run over time.
 
     Args:
-        lines: what is said, by the instant that it is of.
+        lines: sentences by their instant.
         channels: those that the first and the last place are split by.
     """
     steps = [
@@ -109,7 +109,7 @@ def places_run(
 
 
 def _by_channel(sample: FillSample, channels: Sequence[int]) -> list[list[int]]:
-    """The bytes of each channel in the order of PLACES, of which only the ends have any."""
+    """Bytes of each channel in the order of PLACES; only the first and the last place have any."""
     known = {each.channel: each for each in sample.channels}
     own = [known.get(channel, ChannelLevels(channel)) for channel in channels]
     if not sample.channels or not own:

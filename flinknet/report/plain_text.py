@@ -1,8 +1,8 @@
 """Text that a terminal, or the file behind a pipe, can take: replacements for characters that it
 cannot, and nothing that moves the cursor or changes colours.
 
-Tables and plots are laid out before anything is encoded, so a stand-in is as wide as what it stands
-for wherever that can be in a table.
+Tables and plots are laid out before anything is encoded, so a stand-in is as wide as its original
+wherever that can be in a table.
 """
 
 from __future__ import annotations
@@ -32,16 +32,15 @@ _CONTROLS = (
 _WITHOUT_CONTROLS = dict.fromkeys(_CONTROLS)
 
 _COERCED = "C.UTF-8"
-"""What Python itself puts into LC_CTYPE where the locale is C."""
+"""Value that Python itself puts into LC_CTYPE where the locale is C."""
 
 _HANDLER = "flinknet.plain_text"
 _ASCII = "flinknet_ascii"
 
 
 def asks_for_ascii(environment: Mapping[str, str]) -> bool:
-    """Whether the locale is the one of C by name. Python takes that for UTF-8, as it takes no
-    locale at all; PYTHONIOENCODING and PYTHONUTF8 say what is wanted in any case.
-    """
+    """Whether the locale is C by name. Python assumes UTF-8 for C, as for no locale at all;
+    PYTHONIOENCODING and PYTHONUTF8 override either."""
     if environment.get("PYTHONIOENCODING") or environment.get("PYTHONUTF8"):
         return False
     locales = (environment.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))
@@ -50,9 +49,8 @@ def asks_for_ascii(environment: Mapping[str, str]) -> bool:
 
 
 def fall_back_to_plain_text(stream: TextIO, *, is_ascii: bool = False) -> None:
-    """Let a stream write what its encoding lacks as plain text. One in UTF-8 stays as it is, unless
-    only ASCII is wanted.
-    """
+    """Make a stream write characters that its encoding lacks as plain text. A stream in UTF-8 stays
+    unchanged, unless only ASCII is wanted."""
     if not isinstance(stream, io.TextIOWrapper):
         return
     encoding = "ascii" if is_ascii else codecs.lookup(stream.encoding).name

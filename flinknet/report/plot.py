@@ -46,10 +46,10 @@ _CHANGES = (
     (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 4, 9, 19, 49, 99, 999, 9999),
     (-0.01, -0.02, -0.05, -0.1, -0.2, -0.33, -0.5, -0.8, -0.9, -0.95, -0.99, -0.999),
 )
-"""What is written at an axis of changes, from no change outwards."""
+"""Labels of an axis of changes, from no change outwards."""
 
 _BARS_WIDTH = 0.6
-"""Of the room that a label has, what all its bars take."""
+"""Share of a label's room that its bars take."""
 
 _TICKS = 9
 _BYTE_TICKS = 6
@@ -57,14 +57,14 @@ _STEPS = tuple(factor * 10**power for power in range(-1, 3) for factor in (1, 2,
 """Between the ticks of an axis of bytes, in its unit."""
 
 _REACH = 2.5
-"""An interval is drawn at most so many times as far as the largest change."""
+"""Width of a drawn interval at most, relative to the largest change."""
 
 _NAMES_LENGTH_MAX = 40
 """Letters of all labels of an axis that fit next to each other."""
 
 
 def main_chart(page: Page) -> Chart | None:
-    """The first chart of the first view, which answers what was asked."""
+    """The first chart of the first view, which answers the question of the command."""
     for section in page.views[0].parts:
         if isinstance(section, Section):
             for part in section.parts:

@@ -1,4 +1,4 @@
-"""What a predicted setting costs, in words and numbers."""
+"""The price of a predicted setting, in words and numbers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ PRICE_NOTE = (
 
 @dataclass(frozen=True, slots=True)
 class NamedTrade:
-    """What one setting gives and costs instead of another.
+    """Gain and price of one setting against another.
 
     Attributes:
         setting, before: their names.
@@ -81,10 +81,10 @@ def price_cells(point: TradeOffPoint) -> list[str]:
 def compared(
     timeouts_ns: Sequence[int | None], recorded: int, chosen: int | None
 ) -> list[tuple[int, int]] | None:
-    """Which settings to compare, as places (of one, of the one before): what meets a target with
-    what was recorded and with Flink's default timeout; without a target the shorter timeouts with
-    that, and the shortest above 0 with what was recorded if that flushes now and then, too. None
-    without either.
+    """Pairs of places (of a setting, of its baseline) to compare. With a target: the setting that
+    meets it against the recorded one and against Flink's default timeout. Without: the shorter
+    timeouts against the default, and the shortest above 0 against the recorded one if that flushes,
+    too. None without either.
 
     Args:
         timeouts_ns: of settings that differ in nothing else; None for others.
@@ -108,11 +108,9 @@ def compared(
 
 
 def trades(answer: ReplayAnswer) -> list[NamedTrade]:
-    """What settings cost and give, see `compared`. Without a target and the default timeout: the
-    knee, or what has the least latency, instead of the recorded one; and the one with the least
-    latency instead of the one with the most that has a timeout, unless that is the same. Empty
-    where nothing is known of them.
-    """
+    """Trade-offs between settings, see `compared`. Without a target and the default timeout: the
+    knee, or the least latency, against the recorded setting; and the least latency against the most
+    that has a timeout, unless these are the same. Empty where prices are unknown."""
     points = answer.trade_offs
     recorded = next((each for each in points if each.is_recorded), None)
     own = [
@@ -180,10 +178,10 @@ def trade_of(
     *,
     says_cost: bool = True,
 ) -> NamedTrade:
-    """ "buffer timeout 5ms instead of 100ms: p50 −46.0 ms, …": what `shown` gives and costs.
+    """ "buffer timeout 5ms instead of 100ms: p50 −46.0 ms, …": gain and price of `shown`.
 
     Args:
-        says_cost: add what a buffer is taken to cost.
+        says_cost: add the assumed cost of a buffer.
     """
     cores, messages_per_s = _changes(shown, base)
     trade = Trade(
@@ -226,8 +224,8 @@ def _ends(point: TradeOffPoint, name: str) -> tuple[float, float, float]:
 def range_of_difference(
     one: tuple[float, float, float], other: tuple[float, float, float]
 ) -> Range:
-    """The interval of the difference of two values, each with the ends of its own, as if what they
-    are off by were independent (`bench/flink/calibration.py` counts how many contain it)."""
+    """Interval of the difference of two values, each with the ends of its own, for independent
+    errors (`bench/flink/calibration.py` counts how many contain the true one)."""
     (value, low, high), (base, base_low, base_high) = one, other
     change = value - base
     return (
@@ -242,7 +240,7 @@ def _are_alike(one: LatencySummary, other: LatencySummary) -> bool:
 
 
 def _changes(shown: TradeOffPoint, base: TradeOffPoint) -> tuple[float | None, float | None]:
-    """Of the cores and the messages per second; prices are changes from the recorded setting."""
+    """Changes in cores and in messages per second; prices are relative to the recorded setting."""
     if shown.price is None:
         return None, None
     found = shown.price.cpu_cores_change, shown.price.messages_per_s_change

@@ -18,7 +18,7 @@ _QUANTILES = {"0.5": "p50", "0.99": "p99"}
 
 
 def metric(name: str, kind: str, text: str, samples: Samples) -> str:
-    """One metric with its samples; what is not known is left out.
+    """One metric with its samples; unknown values are left out.
 
     Args:
         kind: gauge or counter.
@@ -159,10 +159,10 @@ def tap_metrics(look: Plain) -> str:
 
 
 class MetricsView(ForwardingView):
-    """Publishes where a run stands, but nothing after its end; shows the same in another view.
+    """Publishes the state of a run, but nothing after its end; passes it on to another view.
 
     Args:
-        publish: takes the text, and answers whoever asks for it.
+        publish: takes the text, and serves it.
     """
 
     def __init__(self, view: LineView, publish: Callable[[str], None]) -> None:

@@ -1,5 +1,5 @@
-"""What a run was put together from, and what it is known to lack: the first lines of an answer, and
-the table of `trace info` about several recordings."""
+"""Recordings that make up a run, and data they are known to lack: first lines of an answer, and the
+table of `trace info` about several recordings."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def loss_line(loss: TraceLoss, label: str | None = None) -> str:
 
 
 def set_line(recordings: Sequence[ReplayedRecording], of_what: str = "") -> str:
-    """That they are one run, and what of them counts.
+    """Sentence on the recordings of a run, and the channels that count.
 
     Args:
         of_what: what the channels belong to, as words to put behind them.
@@ -130,8 +130,8 @@ def named(names: Sequence[str], separator: str = ", ") -> str:
 
 
 def print_recording_set(found: RecordingSet, console: Console | None = None) -> None:
-    """Print which recordings they are, what counts of each, how their clocks are related, and what
-    is lost."""
+    """Print the recordings, the part of each that counts, the relation of their clocks, and
+    losses."""
     console = console or console_for(sys.stdout)
     console.print(f"[bold]{escape(found.path)}[/bold]", soft_wrap=True)
     exchanges = "1 exchange" if found.edges == 1 else f"{found.edges:,} exchanges"

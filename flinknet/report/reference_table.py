@@ -36,9 +36,8 @@ _HEADS = ("system", "rate", "timeout", "channels", "record", "records/s", "p50",
 
 
 def references_of(results: Iterable[RunResult]) -> list[Reference]:
-    """Those with a load like that of some run (at the highest rate or not) and with its buffer
-    timeout; of that load with any timeout, if none has the same.
-    """
+    """References with the load (at the highest rate or not) and the buffer timeout of some run;
+    with that load and any timeout, if none has both."""
     runs = {
         (
             result.workload["rate_per_s"] == _AT_MOST,
@@ -65,7 +64,7 @@ def print_references(console: Console, results: Iterable[RunResult]) -> None:
 
 
 def reference_part(results: Iterable[RunResult]) -> Table:
-    """The same on a page."""
+    """The references as a table of a page."""
     found = references_of(results)
     rows = [Row(cells) for cells in _rows(found)]
     return Table([Head(each) for each in _HEADS], rows, notes=[*_sources(found).values(), NOTE])

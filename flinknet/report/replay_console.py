@@ -1,6 +1,4 @@
-"""A replay as terminal tables: how far the model can be trusted, what was observed, what other
-settings would do.
-"""
+"""A replay on a terminal: the answer in six lines, a table of settings, then the details."""
 
 from __future__ import annotations
 
@@ -136,7 +134,7 @@ def _print_details(
     job: JobAnswer | None,
     channels: Sequence[int] | None,
 ) -> None:
-    """Print what is known of the job as a whole, and of each of its edges."""
+    """Print everything about the job as a whole, and about each of its edges."""
     path, about = own[0].trace.path, recording_lines(own[0].trace)
     if job is not None:
         console.rule(f"[bold]{escape(path)}, the job from end to end[/bold]")
@@ -160,7 +158,7 @@ def _print_details(
 
 
 def _doubts_of_edges(edges: Sequence[ReplayAnswer]) -> tuple[list[str], list[str]]:
-    """What to know of all edges of a job, and of some of them."""
+    """Doubts about all edges of a job, and about some of them."""
     doubts = {
         answer.trace.edge_number: [each for each in doubts_of(answer) if each != TAKEN_ALONE]
         for answer in edges
@@ -176,7 +174,7 @@ def _doubts_of_edges(edges: Sequence[ReplayAnswer]) -> tuple[list[str], list[str
 
 
 def _print_recorded(console: Console, edges: Sequence[ReplayAnswer]) -> None:
-    """What was recorded of a job: its edges, and Flink's metrics of its vertices."""
+    """Print the recorded edges of a job, and Flink's metrics of its vertices."""
     console.print()
     print_table(console, edges_table(edges))
     metrics = [each.flink for each in edges if each.flink is not None]
@@ -340,8 +338,8 @@ def _diagnosis_table(own: Sequence[ReplayAnswer]) -> Table:
 
 
 def _decisive_table(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> Table:
-    """The settings with the figures that decide; with a limit the choice, its neighbours, and what
-    was recorded."""
+    """The settings with the figures that decide; with a limit the choice, its neighbours, and the
+    recorded setting."""
     points = own[0].trade_offs if job is None else tuple(each.total for each in job.points)
     varied = what_varies(points)
     if job is None:
@@ -461,8 +459,8 @@ def _buffers_cell(point: TradeOffPoint) -> str:
 
 
 def _nearest(answer: ReplayAnswer, limit: int) -> list[int]:
-    """At most so many points, spread over all of them; the recorded one and those that the advice
-    speaks of are always shown."""
+    """Up to `limit` settings, spread over all; always with the recorded one and those in the
+    advice."""
     points = answer.trade_offs
     if len(points) <= limit:
         return list(range(len(points)))

@@ -1,5 +1,4 @@
-"""A replay in six lines: what was recorded, the verdict, what another timeout gives and costs, how
-far to trust that, and what to do next."""
+"""A replay in six lines: recording, verdict, trade-off of another timeout, trust, next step."""
 
 from __future__ import annotations
 
@@ -53,7 +52,7 @@ def _is_healthy(answer: ReplayAnswer) -> bool:
 
 
 def is_reliable(error: ModelError) -> bool:
-    """Whether the model is near enough on the recorded setting to print what it predicts."""
+    """Whether the model is near enough on the recorded setting to print its predictions."""
     counting = error.counting
     return bool(counting) and all(abs(each) <= ERROR_TO_BET_ON for each in counting)
 
@@ -114,7 +113,7 @@ def _verdict(own: Sequence[ReplayAnswer]) -> list[str]:
 
 
 def _trade_off(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> Sentence:
-    """What meets the limits, or what another timeout gives and costs."""
+    """The setting that meets the limits, or the gain and price of another timeout."""
     why = why_not_printed(job or own[0])
     if why is not None:
         return Sentence("trade-off", clauses_of(_NOTHING + why))
@@ -158,7 +157,7 @@ def _usual(found: Sequence[NamedTrade]) -> NamedTrade:
 
 
 def advised_for(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> Recommendation | None:
-    """What is advised for the limits that were given; None without any."""
+    """Advice for the given limits; None without any."""
     if job is not None:
         return job_recommendation(job)
     if not any(each.choice for each in own[0].advice.situations):

@@ -32,7 +32,7 @@ _MEASURED = (
     *("uncorrected_latency_p50_ns", "uncorrected_latency_p99_ns"),
     *("backlog_mean_buffers", "backlog_max_buffers", "credit_starved_ns"),
 )
-"""Figures of what was measured, in the order of the columns."""
+"""Measured figures in the order of the columns."""
 
 _COLUMNS: Mapping[str, Callable[[RunResult], object]] = {
     "seed": lambda run: run.workload.get("seed"),
@@ -47,9 +47,8 @@ _COLUMNS: Mapping[str, Callable[[RunResult], object]] = {
 
 
 def runs_csv(runs: Iterable[CsvRun]) -> str:
-    """The table with its header, and with Flink's keys that differ between runs; an empty cell is
-    what is not known.
-    """
+    """The table with its header, and with Flink's keys that differ between runs; a cell is empty
+    where the value is unknown."""
     known = list(runs)
     varied = [
         key

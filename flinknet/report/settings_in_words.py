@@ -13,7 +13,7 @@ BUFFER_TIMEOUT = TIMEOUT.name
 
 
 def settings_of(point: TradeOffPoint) -> dict[str, str]:
-    """Everything that can be varied, by name, as it is spelled in tables."""
+    """Every setting that can be varied, by name, as spelled in tables."""
     return words_of(Setting(network_of(point.config), **values_of_situation(point)))
 
 
@@ -54,5 +54,5 @@ def timeout_ns_of(point: TradeOffPoint) -> int:
 
 
 def timeout_text(config: Mapping[str, str]) -> str:
-    """The buffer timeout of some keys of Flink, as it is written on the command line."""
+    """The buffer timeout in some keys of Flink, as written on the command line."""
     return format_duration_ns(network_of(config).buffer_timeout_ns)

@@ -74,8 +74,7 @@ def sparkline(values: Sequence[float], width: int, top: float) -> str:
     """Values over time in at most `width` characters; where several share one, the largest shows.
 
     Args:
-        top: the value of the highest block. 0 shows as a blank, and what is more than 0 always as
-            some block.
+        top: the value of the highest block. 0 shows as a blank, and any larger value as some block.
     """
     return "".join(_block(value, top) for value in resampled(values, width))
 

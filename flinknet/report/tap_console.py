@@ -1,4 +1,4 @@
-"""What a tap shows: the lines to set, the live view, and the summary. Takes plain data only."""
+"""Output of a tap: the lines to set, the live view, and the summary. Takes plain data only."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ INCIDENTS_SHOWN = 5
 PAIRS_IN_FULL = 4
 
 SETTINGS_SHOWN = "execution."
-"""What jobs are set to; the trace has all that was reported."""
+"""Settings of jobs that are shown; the trace has all reported ones."""
 
 FIRST_LINE_NS = 10_000_000_000
 LINE_EVERY_NS = 60_000_000_000
@@ -42,9 +42,9 @@ LINE_EVERY_NS = 60_000_000_000
 def setting_lines(
     pairs: Sequence[tuple[tuple[str, int], tuple[str, int] | None]],
 ) -> list[str]:
-    """What brings traffic through the tap: the two lines of a TaskManager's configuration for each
-    pair, of many on one line; or, without an upstream, the rule that redirects connections.
-    """
+    """Instructions that bring traffic through the tap: two lines of a TaskManager's configuration
+    for each pair, several pairs on one line; or, without an upstream, the rule that redirects
+    connections."""
     lines = [_redirect(*own) for own, upstream in pairs if upstream is None]
     fixed = [(own, upstream) for own, upstream in pairs if upstream is not None]
     if len(fixed) > PAIRS_IN_FULL:
@@ -83,7 +83,7 @@ def _redirect(host: str, port: int) -> str:
 
 
 def recording_line(out: str, *, duration_ns: int | None, ring_ns: int | None, trigger: str) -> str:
-    """Where the trace goes, how long the tap runs, and what it keeps.
+    """Destination of the trace, duration of the tap, and the part it keeps.
 
     Args:
         trigger: what a ring is kept around; empty for nothing.
@@ -157,7 +157,7 @@ class TapView:
 
 
 def progress_line(look: Plain, listening: Sequence[str]) -> str:
-    """Where the tap stands, in one line."""
+    """State of the tap, in one line."""
     begin = f"tap, {look['elapsed_ns'] / 1e9:,.0f} s: "
     if not look["accepted"]:
         return f"{begin}no consumer has connected to {', '.join(listening)}"
@@ -216,9 +216,8 @@ def panel(look: Plain) -> RenderableType:
 
 
 def print_tap(result: Plain, out: str, console: Console) -> None:
-    """Print what was recorded and what it cost; what is doubtful, and the next command. Where
-    no message passed, what to check.
-    """
+    """Print the recorded data and its cost, doubts, and the next command; without messages, the
+    checks to make."""
     delay = result["added_delay_ns"]
     console.print(
         f"[bold]{escape(out)}[/bold]: {result['duration_ns'] / 1e9:,.1f} s,"
@@ -263,7 +262,7 @@ def print_tap(result: Plain, out: str, console: Console) -> None:
 
 
 def rest_rows(rest: Plain | None) -> list[tuple[str, str]]:
-    """What Flink's REST API told of the jobs, as rows; none if it was not asked."""
+    """Facts about the jobs from Flink's REST API, as rows; none if it was not asked."""
     if rest is None:
         return []
     rows = [("job", ", ".join(each["name"] for each in rest["jobs"]) or "unknown")]
@@ -280,7 +279,7 @@ def rest_rows(rest: Plain | None) -> list[tuple[str, str]]:
 
 
 def what_to_check(result: Plain) -> str:
-    """Of a tap that no message went through: why that may be."""
+    """Possible reasons why no message went through a tap."""
     listening = ", ".join(result["listening"])
     upstreams = {pair["upstream"] for pair in result["tap"]["pairs"]}
     if upstreams == {"redirected"} and not result["connections"]:
@@ -314,7 +313,7 @@ def what_to_check(result: Plain) -> str:
 
 
 def doubts(result: Plain) -> list[str]:
-    """What is not whole, in sentences."""
+    """Missing or damaged parts, in sentences."""
     lines = list(result.get("warnings", ()))
     if result["credit_unknown_channels"]:
         lines.append(

@@ -1,4 +1,4 @@
-"""What is in a trace, and what is wrong with it, as terminal tables. Takes plain data only."""
+"""Contents of a trace, and its faults, as terminal tables. Takes plain data only."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def _kinds_table(events_by_kind: Mapping[str, Mapping[str, int]]) -> Table:
 
 
 def _metrics_text(metrics: Plain) -> str:
-    """That there are metrics, of what, and where."""
+    """Note on recorded metrics: their subjects and their file."""
     return (
         f"metrics: {metrics['lines']:,} lines in {escape(metrics['file'])}, {len(metrics['names'])}"
         f" metrics of {len(metrics['tasks'])} tasks over time, and the memory of each TaskManager"

@@ -1,4 +1,4 @@
-"""What one setting gives and costs instead of another, in a sentence; measured or predicted."""
+"""Gain and price of one setting against another, in a sentence; measured or predicted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SAME_RATIO = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Trade:
-    """Changes from one setting to another; None for what is unknown.
+    """Changes from one setting to another; None where unknown.
 
     Attributes:
         throughput_ratio, buffers_ratio: of records/s and buffers/s, the new to the old.

@@ -28,7 +28,7 @@ from .console import print_line
 OTHERS_SHOWN = 3
 
 NAMES_KEPT = 2
-"""So many settings are named even where a note about them takes more than a line."""
+"""Settings named in a note even where it takes more than a line."""
 
 _LABELS = {
     Validity.INVALID: ("Invalid", "bold red"),
@@ -92,8 +92,7 @@ def print_warnings(
 def print_setting_notes(
     console: Console, settings: Sequence[tuple[str, Sequence[RunWarning]]]
 ) -> None:
-    """Print what is known of settings before any of them runs: which keys Flink or flinknet
-    ignores.
+    """Print warnings about settings before any of them runs: keys that Flink or flinknet ignores.
 
     Args:
         settings: their names, with their warnings.
@@ -113,8 +112,8 @@ def warning_lines(
     numbers: Sequence[int] = (),
     is_explained: bool = False,
 ) -> list[Text]:
-    """One line for each kind of warning, the worst first: which runs, which settings if there is
-    room for them, and what it is about.
+    """One line for each kind of warning, the worst first: its runs, its settings if there is
+    room for them, and its text.
 
     Texts that differ in their numbers alone are of one kind, and shown with their ranges.
 

@@ -1,4 +1,4 @@
-"""What makes a result doubtful, and what to do about it.
+"""Reasons to doubt a result, and remedies.
 
 The runtime notes what only it can see (a missed schedule, lost trace events). Here stands what the
 scenario and the numbers show by themselves. A warning is a value with advice, never a print.
@@ -24,7 +24,7 @@ def with_doubts(scenario: Scenario, result: RunResult, known: tuple[RunWarning, 
 
 
 def doubts(scenario: Scenario, result: RunResult) -> tuple[RunWarning, ...]:
-    """What the numbers of a run do not carry."""
+    """Doubts that follow from the numbers of a run."""
     checks = (_beats(scenario, result), _compression(scenario, result), _warmup(scenario))
     return tuple(warning for warning in checks if warning is not None)
 
@@ -43,7 +43,7 @@ def _beats(scenario: Scenario, result: RunResult) -> RunWarning | None:
 
 
 def _compression(scenario: Scenario, result: RunResult) -> RunWarning | None:
-    """Where little differs between records, any codec looks good."""
+    """Warning where records differ so little that any codec looks good."""
     if not any(each.stored_bytes < each.data_bytes for each in result.blocking):
         return None
     return RunWarning(
