@@ -33,8 +33,7 @@ from .fit.arrivals import fit_pattern
 from .fit.bursts import find_bursts
 from .fit.busy import are_idle, busy_ns_per_record
 from .fit.costs import CostFit
-from .fit.flusher import flush_overhead_ns
-from .fit.late_beats import OWN_SHARE, fit_late_beats
+from .fit.flusher import OWN_SHARE, fit_late_beats, flush_overhead_ns
 from .fit.queued import queued
 from .fit.round_trips import fit_captured, with_busy_tasks
 from .fit.unseen import Unseen

@@ -11,7 +11,7 @@ from flinknet.trace.recordings import RunPlace, open_recordings
 from .captured import FILLED_IN, METRICS_AROUND_NS, load_captured
 from .fit.costs import CostFit
 from .fit.delays import NO_DELAYS
-from .fit.late_beats import together
+from .fit.flusher import together
 from .job_checked import checked
 from .local_channels import (
     BROADCAST,

@@ -20,9 +20,8 @@ from flinknet.trace.recordings import RunPlace, open_recordings
 from .fit.costs import CostFit, fit_costs, saturated_costs
 from .fit.delays import fit_delays
 from .fit.flusher import flush_overhead_ns
-from .fit.machine import may_poll, places, receivers
 from .fit.saturation import Saturation, fit_saturation
-from .fit.wakeups import TOO_FEW, Wakeups, fit_wakeups
+from .fit.wakeups import TOO_FEW, Wakeups, fit_wakeups, may_poll, places, receivers
 from .fit.window_rows import ExchangeRows, Window, read_window
 from .measured_part import measured_part
 from .ramps import Ramps
@@ -310,9 +309,7 @@ def _fit_at_max_rate(window: Window, manifest: RunManifest, from_ns: int, to_ns:
     if not records:
         return _Fitted(_costs_of(window.rows, manifest, None))
     rows_to_ns = window.rows_to_ns
-    saturation = fit_saturation(
-        window.rows.within(from_ns, rows_to_ns), manifest, from_ns, rows_to_ns
-    )
+    saturation = fit_saturation(window.rows, manifest, from_ns, rows_to_ns)
     if saturation.busy_ns_per_record:
         busy_ns_per_record = float(np.mean([*saturation.busy_ns_per_record.values()]))
     else:
@@ -329,8 +326,7 @@ def _fit_at_max_rate(window: Window, manifest: RunManifest, from_ns: int, to_ns:
 def _costs_of(
     rows: ExchangeRows, manifest: RunManifest, busy_ns_per_record: float | None
 ) -> CostFit:
-    consumer_of = {each.index: each.consumer for each in manifest.channels}
-    return fit_costs(rows, consumer_of, _count(consumer_of.values()), busy_ns_per_record)
+    return fit_costs(rows, manifest, busy_ns_per_record)
 
 
 def _count(indices: Iterable[int]) -> int:

@@ -17,7 +17,7 @@ from flinknet.options.what_if import Setting
 from flinknet.simulator.cost_model import CostModel, Preemptions
 from flinknet.simulator.direction import LinkSettings
 
-from .fit.late_beats import LateBeats
+from .fit.flusher import LateBeats
 from .fit.wakeups import Wakeups
 from .ramps import Ramps
 

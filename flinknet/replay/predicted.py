@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from flinknet.predict.exchange import is_max_rate, recorded_setting
-from flinknet.results import Measured, SimulatedPart
+from flinknet.results import Measured, SimulatedPart, sustained_per_s
 
 from .candidates import Candidates
 from .observe.latency import LatencyRow, total_latency
+from .observe.measured import taken_per_s
 from .observe.observed_run import ObservedRun
 from .outcome import Candidate, Outcome
 from .read import RecordedRun
@@ -115,7 +116,7 @@ def compared_runs(
     for window, each, outcome in zip(windows, observed, recorded, strict=True):
         measured = each.measured
         if window.run in totals:
-            measured = _measured_within(window, measured, totals[window.run])
+            measured = _measured_within(window, each, totals[window.run])
         elif window.manifest.is_from_between and window.to_ns != each.run.to_ns:
             measured = _captured_within(each, window.duration_ns)
         measured = _over_counted_time(window, measured)
@@ -131,12 +132,22 @@ def _simulated(observed: ObservedRun, measured: Measured, outcome: Outcome) -> S
     return SimulatedPart(measured.records, window_ns, outcome.window_to_ns == observed.run.to_ns)
 
 
-def _measured_within(window: RecordedRun, measured: Measured, total: LatencyRow) -> Measured:
+def _measured_within(window: RecordedRun, observed: ObservedRun, total: LatencyRow) -> Measured:
+    records, part_ns = total.latency_ns.count, window.duration_ns
+    duration_ns = max(window.to_ns, total.consumed_to_ns) - window.from_ns
+    throughput = sustained_per_s(
+        records,
+        duration_ns,
+        part_ns,
+        [taken_per_s(observed.rows.throughput, part_ns)],
+        is_max_rate=is_max_rate(window.manifest),
+    )
     return replace(
-        measured,
-        records=total.latency_ns.count,
+        observed.measured,
+        records=records,
         buffers=0,  # not counted up to there
-        duration_ns=max(window.to_ns, total.consumed_to_ns) - window.from_ns,
+        duration_ns=duration_ns,
+        throughput_records_per_s=throughput,
         latency_ns=total.latency_ns,
     )
 
@@ -170,4 +181,6 @@ def _over_counted_time(window: RecordedRun, measured: Measured) -> Measured:
     length_ns = counted_ns(
         measured.duration_ns, window.duration_ns, timeout_ns if waits_for_flush else 0
     )
-    return replace(measured, throughput_records_per_s=measured.records * 1e9 / length_ns)
+    counted_per_s = measured.records * 1e9 / length_ns
+    throughput = max(counted_per_s, measured.throughput_records_per_s or 0.0)
+    return replace(measured, throughput_records_per_s=throughput)

@@ -99,6 +99,7 @@ from .run import (
     TaskProgress,
     Wiring,
     has_given_rate,
+    sustained_per_s,
 )
 from .validity import (
     CORES_SHARED,

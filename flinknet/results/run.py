@@ -4,7 +4,7 @@ its progress, and an exchange with a TaskManager that is not flinknet's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field
 from operator import add
 from typing import Any
@@ -295,6 +295,34 @@ class Measured:
     def buffers_per_s(self) -> float:
         """Data buffers sent per second."""
         return self.buffers / self.duration_ns * 1e9
+
+
+def sustained_per_s(
+    records: int,
+    duration_ns: int,
+    part_ns: int,
+    taken_per_s: Sequence[float | None],
+    *,
+    is_max_rate: bool,
+) -> float | None:
+    """Throughput in records/s of the measured part.
+
+    It is that of the records that came in the part, over the time until they were consumed. If
+    older records were queued when the part began, that time includes theirs, and the rate at which
+    records were consumed in the part is higher: then it counts, up to the rate of arrivals.
+
+    Args:
+        records: arrivals in the measured part.
+        duration_ns: time from the start of the part until the last of them was consumed.
+        part_ns: length of the part.
+        taken_per_s: rates at which channels' records were consumed in the part; None if unknown.
+        is_max_rate: producers emitted as fast as they could, so there is no rate of arrivals.
+    """
+    known = [each for each in taken_per_s if each is not None]
+    taken = sum(known) if len(known) == len(taken_per_s) else 0.0
+    if not is_max_rate:
+        taken = min(taken, records * 1e9 / part_ns)
+    return max(records * 1e9 / duration_ns, taken) if records else None
 
 
 @dataclass(frozen=True, slots=True)

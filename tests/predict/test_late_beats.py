@@ -7,7 +7,7 @@ import pytest
 
 from flinknet.arrays import IntArray
 from flinknet.core.probe import FlushReason
-from flinknet.predict.fit.late_beats import LateBeats, fit_late_beats, together
+from flinknet.predict.fit.flusher import LateBeats, fit_late_beats, together
 from flinknet.predict.intervals import NOTHING, Intervals
 from flinknet.trace.event_block import EventColumns
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from flinknet.predict.fit.preemptions import activity_of, joined, uncontended_ns, union
+from flinknet.predict.fit.saturation import activity_of, joined, uncontended_ns, union
 from flinknet.predict.intervals import Intervals
 
 MS = 1_000_000

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from flinknet.core.probe import TracePoint
+from flinknet.predict.fit.costs import fit_costs, saturated_costs
 from flinknet.predict.fit.saturation import fit_saturation
 from flinknet.predict.fit.window_rows import ExchangeRows
 from flinknet.trace import ChannelInfo, open_run
@@ -43,6 +44,33 @@ def manifest(tmp_path: Path) -> object:
     found = open_run(write_run(tmp_path / "run", channels=1, buffers=20)).manifest
     assert found is not None
     return found
+
+
+def test_a_consumer_that_works_long_on_each_buffer_is_slow_and_not_kept_from_its_work(
+    manifest: object,
+) -> None:
+    """It takes 12 ms for a buffer, in which its process sends credit and receives buffers."""
+    count, buffer_ns = 200, 12 * MS
+    number = np.arange(count)
+    consumed_ns = (number + 1) * buffer_ns
+    sent_ns = np.maximum(consumed_ns - 10 * buffer_ns, 0)
+    credit_ns = consumed_ns + 50 * US
+    none = rows(np.zeros(0, np.int64))
+    exchange = ExchangeRows(
+        sent=rows(sent_ns, sequence_number=number, records=300),
+        received=rows(sent_ns + 30 * US, sequence_number=number),
+        consumed=rows(consumed_ns, sequence_number=number, records=300),
+        credit_sent=rows(credit_ns, value=1),
+        credit_received=rows(credit_ns + 9 * US, value=1),
+        waits=none,
+    )
+    found = fit_saturation(exchange, manifest, 0, int(consumed_ns[-1]))  # type: ignore[arg-type]
+    assert found.slow_consumers == {0}
+    assert not len(found.preemptions["tm-1"].starts_ns)
+    fit = fit_costs(exchange, manifest, 1_000.0)  # type: ignore[arg-type]
+    costs = saturated_costs(fit, exchange.consumed, found, manifest).costs  # type: ignore[arg-type]
+    record_ns = costs.consume_ns_per_record[0] + costs.receive_ns_per_message / 300
+    assert record_ns == pytest.approx(buffer_ns / 300, rel=0.02)
 
 
 def test_busy_time_ways_and_preemptions_are_told_apart(manifest: object) -> None:

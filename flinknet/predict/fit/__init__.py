@@ -1,12 +1,12 @@
 """What is fitted to the rows of a recorded window (`window_rows`).
 
-- `costs`: what each step on a buffer's way takes. `machine`: what a manifest says of the host.
-- `flusher`: its period, and the buffer timeout behind it; `late_beats`: how its periods vary.
-- `delays`, `wakeups`: at a rate, how late the machine was, and how long sleepers take to wake;
-  `quiet`: how long nothing had passed before.
-- `saturation`, with `preemptions`: for a saturated run (one at the highest rate), how long
-  processes worked on each buffer and record, and when the machine kept them from working. `costs`
-  makes the costs of the model from it.
+- `costs`: what each step on a buffer's way takes.
+- `flusher`: its period, the buffer timeout behind it, and how late its beats come.
+- `delays`, `wakeups`: at a rate, how late the machine was, also by the idle time before a message,
+  and how long sleepers take to wake.
+- `saturation`: how long consumers work on their buffers; at the highest rate, how long processes
+  work on each buffer and record, and when the machine kept them from working. `costs` makes the
+  costs of the model from it.
 - `round_trips`: what buffers cost, from the time between a buffer and its credit.
 - `busy`: how long tasks work on a record, by Flink's own metrics.
 - `arrivals`, `bursts`, `unseen`: of messages captured between processes, when the records of a

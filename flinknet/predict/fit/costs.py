@@ -19,11 +19,10 @@ from flinknet.simulator.cost_model import TYPICAL_COSTS, CostModel
 from flinknet.trace import RunManifest
 from flinknet.trace.event_block import EventColumns, same_message
 
-from . import SAMPLES_MIN
 from .delays import NO_DELAYS, Delays
 from .queued import NOT_QUEUED, Queued
 from .round_trips import ASSUMED_CONSUME_NS_PER_RECORD
-from .saturation import Saturation
+from .saturation import Saturation, Service, services_of, unqueued_ns
 from .unseen import Unseen
 from .window_rows import ExchangeRows
 
@@ -65,25 +64,22 @@ class CostFit:
 
 def fit_costs(
     rows: ExchangeRows,
-    consumer_of: Mapping[int, int],
-    consumers: int,
+    manifest: RunManifest,
     emit_busy_ns_per_record: float | None,
 ) -> CostFit:
     """Fit the costs of one run.
 
     Args:
         rows: of a part of the measured window.
-        consumer_of: channel to index of its consumer.
-        consumers: number of consumers.
         emit_busy_ns_per_record: time of a producer for each record with all that belongs to it, at
             the highest rate; None for a run with a rate, which does not tell.
     """
     notes: list[str] = []
     sent_at, received_at = same_message(rows.sent, rows.received)
-    transit_ns = _median(
-        rows.received["at_ns"][received_at] - rows.sent["at_ns"][sent_at], TYPICAL_COSTS.transit_ns
-    )
-    receive_ns, consume_ns = _fit_consumers(rows, consumer_of, consumers, notes)
+    ways_ns = rows.received["at_ns"][received_at] - rows.sent["at_ns"][sent_at]
+    transit_ns = unqueued_ns(_median(ways_ns, TYPICAL_COSTS.transit_ns), rows.sent, rows.received)
+    consumers = 1 + max((each.consumer for each in manifest.channels), default=0)
+    receive_ns, consume_ns = _fit_consumers(services_of(rows, manifest), consumers, notes)
     is_assumed = bool(notes)
     records_per_message = _mean(rows.sent["records"], 1.0)
     bytes_per_message = _mean(rows.sent["payload_bytes"], 0.0)
@@ -123,7 +119,7 @@ def saturated_costs(
     consume_ns, receive_ns = list(costs.consume_ns_per_record), []
     for consumer, per_record_ns in enumerate(costs.consume_ns_per_record):
         total_ns = busy_ns.get(process_of.get(consumer, ""))
-        if total_ns is None:
+        if total_ns is None or consumer in saturation.slow_consumers:
             continue
         before_ns = costs.receive_ns_per_message + per_record_ns * records
         message_ns = costs.receive_ns_per_message * total_ns / before_ns
@@ -177,28 +173,24 @@ def split_cost(
 
 
 def _fit_consumers(
-    rows: ExchangeRows, consumer_of: Mapping[int, int], consumers: int, notes: list[str]
+    services: Mapping[int, Service], consumers: int, notes: list[str]
 ) -> tuple[float, tuple[float, ...]]:
-    """Fixed ns of a message at its consumer (median over consumers), and ns a record of each
-    consumer."""
-    received_at, consumed_at = same_message(rows.received, rows.consumed)
-    arrived_ns = rows.received["at_ns"][received_at]
-    done_ns = rows.consumed["at_ns"][consumed_at]
-    records = rows.consumed["records"][consumed_at].astype(np.int64)
-    channel = rows.consumed["channel"][consumed_at]
-    consumer = np.array([consumer_of.get(each, -1) for each in channel.tolist()], dtype=np.int64)
-    done_before_ns = _done_before_ns(rows.consumed, consumer_of)[consumed_at]
+    """Time of a consumer for each message (median over consumers) and for each record of each
+    consumer, in ns.
+
+    A consumer that never waits takes its mean time for a record, however uneven: that is the rate
+    at which it takes records. Of others the typical time counts, and `delays` has the rest.
+    """
     fixed: list[float] = []
     per_record = [ASSUMED_CONSUME_NS_PER_RECORD] * consumers
-    for index in range(consumers):
-        own = np.flatnonzero((consumer == index) & (records > 0))
-        if len(own) < SAMPLES_MIN:
-            continue
-        began_ns = np.maximum(arrived_ns[own], done_before_ns[own])
-        service_ns = (done_ns[own] - began_ns).astype(np.float64)
-        message_ns, per_record[index], is_known = split_cost(
-            service_ns, records[own], TYPICAL_COSTS.receive_ns_per_message
+    for index, own in services.items():
+        message_ns, record_ns, is_known = split_cost(
+            own.lengths_ns.astype(np.float64), own.records, TYPICAL_COSTS.receive_ns_per_message
         )
+        if own.is_saturated:
+            rest_ns = int(own.lengths_ns.sum()) - message_ns * len(own.records)
+            record_ns = max(rest_ns, 0.0) / int(own.records.sum())
+        per_record[index] = record_ns
         fixed.append(message_ns)
         if not is_known and not notes:
             message_us = TYPICAL_COSTS.receive_ns_per_message / 1e3
@@ -209,19 +201,6 @@ def _fit_consumers(
     return float(np.median(fixed)) if fixed else TYPICAL_COSTS.receive_ns_per_message, tuple(
         per_record
     )
-
-
-def _done_before_ns(consumed: EventColumns, consumer_of: Mapping[int, int]) -> IntArray:
-    """When the consumer of each buffer was done with the one before it, on whichever of its
-    channels, within a process or not."""
-    channels = consumed["channel"].tolist()
-    consumer = np.array([consumer_of.get(each, -1) for each in channels], np.int64)
-    order = np.lexsort((consumed["at_ns"], consumer))
-    before_ns = np.r_[np.iinfo(np.int64).min, consumed["at_ns"][order][:-1]]
-    before_ns[1:][np.diff(consumer[order]) != 0] = np.iinfo(np.int64).min
-    found = np.empty(len(order), np.int64)
-    found[order] = before_ns[: len(order)]
-    return found
 
 
 def _median(values: npt.NDArray[np.int64], otherwise: float) -> float:

@@ -1,16 +1,20 @@
-"""What the machine adds to each message at a given rate: timers that wake late, and jitter.
+"""Delays that the machine adds to each message of a run with a rate: timers that wake late, and
+jitter.
 
-The simulated stack works on time and always takes as long. A recorded one wakes up some tens of µs
-after the instant a record was due, and now and then something else has the core. Both are seen in
-the rows: a buffer that was full left when the record came that no longer fitted; with timeout 0
-every record is due at once; the flusher's beat is due a timeout after the one before. The spread of
-the whole delay is laid over the predicted latencies.
+The simulated stack works on time and always takes equally long. A recorded one wakes some tens of
+µs after a record was due, and now and then something else has the core. The rows show both: a full
+buffer was due when the next record came; with timeout 0 every record is due at once; a flush is due
+a timeout after the one before. Quantiles of the delay are added to the predicted latencies.
 
-Messages leave at instants that have nothing to do with those at which the machine is busy with
-other things. So what they were delayed by is what a record would have been that was due at any
-instant, at any other timeout, as long as the machine does to the processes what it did: they are
-woken more often at shorter timeouts, and sleep less. What waking varies by goes with what it takes
-(`Delays.awake`).
+Instants at which messages leave are independent of those at which the machine is busy. So a record
+that is due at any other instant, under any other timeout, has the same delays, as long as the
+machine treats the processes alike. At shorter timeouts processes are woken more often and sleep
+less, and the part of the delays that comes from waking shrinks with it (`Delays.awake`).
+
+A machine without work sleeps, its threads and cores, and a virtual machine as a whole: after a
+longer idle time it takes longer to wake, and less evenly. On two cores one in ten round trips took
+2.9 ms and more after 2 to 4 ms without messages, and 1.1 ms after up to 0.5 ms. The buffers of one
+flush wake it once, so the time before their flush counts, over all exchanges (`DelaysByQuiet`).
 """
 
 from __future__ import annotations
@@ -32,33 +36,45 @@ from .queued import queued_ns
 from .wakeups import UNKNOWN, Wakeups, gaps_of
 
 QUANTILES = 500
-"""Points that the spread is kept as: enough for the p99.9 of timeout 0 to show."""
+"""Number of quantiles of a distribution; enough for p99.9 at timeout 0."""
 
 _STEP = 197
-"""Prime to QUANTILES, so that quantiles are put together that have nothing to do with each
-other."""
+"""Step through the quantiles of a distribution to pair them with those of an independent one; prime
+to QUANTILES."""
 
 PARTS = 4
-"""Of a run, whose delays are compared to tell how much they differ."""
+"""Number of parts of a run whose delays are compared."""
 
 TAIL_WORTH_NOTING_NS = 300_000
-"""A machine that delays one record in a hundred by less shows in no p99."""
+"""Smallest p99 of the delays that is worth a note, in ns."""
 
 _MIN_SAMPLES = 10
 
 _EARLY_SHARE = 0.2
-"""Of a buffer timeout: a flush that is earlier than this was no beat. Those after a flush whose
-sending took long are a little early."""
+"""Share of the timeout by which a beat may be early: those after a flush that took long to send
+are."""
+
+ONE_FLUSH_NS = 200_000
+"""Largest gap between two buffers of one flush, in ns."""
+
+AWAKE_NS = 1_000_000
+"""Time after the start of a flush from which on its buffers find the machine awake, in ns."""
+
+GROUPS_FROM_NS = (0, 500_000, 1_000_000, 2_000_000, 4_000_000, 8_000_000, 16_000_000)
+"""Idle times at which groups of messages begin, in ns."""
+
+GROUP_MIN = 50
+"""Fewest messages of a group; smaller groups join the next."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DelaysByQuiet:
-    """Delays of messages by how long nothing had passed before them (`fit.quiet`).
+    """Delays of messages by the idle time before them.
 
     Attributes:
-        quiet_ns: that time, evenly spaced quantiles over the messages, ascending.
-        from_ns: where each group of such times begins.
-        spreads_ns: of each group, evenly spaced quantiles of the delay.
+        quiet_ns: evenly spaced quantiles of the idle time before messages, ascending.
+        from_ns: idle time at which each group begins.
+        spreads_ns: evenly spaced quantiles of the delay in each group.
     """
 
     quiet_ns: IntArray
@@ -66,8 +82,8 @@ class DelaysByQuiet:
     spreads_ns: tuple[IntArray, ...]
 
     def where_more_pass(self, factor: float) -> IntArray:
-        """Quantiles of the delay where so many times as many flushes pass: the time between them is
-        so much shorter."""
+        """Quantiles of the delay if `factor` times as many flushes pass, with shorter idle times
+        between them."""
         group = np.searchsorted(self.from_ns, self.quiet_ns / factor, side="right") - 1
         shares = np.bincount(np.maximum(group, 0), minlength=len(self.spreads_ns))
         values_ns = np.concatenate(self.spreads_ns)
@@ -78,24 +94,24 @@ class DelaysByQuiet:
         return found
 
     def times(self, factor: float) -> DelaysByQuiet:
-        """So many times as long."""
+        """The delays multiplied by a factor."""
         spreads_ns = ((each * factor).astype(np.int64) for each in self.spreads_ns)
         return replace(self, spreads_ns=tuple(spreads_ns))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Delays:
-    """What is not the stack's own.
+    """Delays beyond the time that the stack itself takes.
 
     Attributes:
-        spread_ns: evenly spaced quantiles of the delay from due to consumed, less what the steps
-            take in the simulation; empty if unknown.
-        tails_ns: the p99 of that delay in each part of the run; empty if unknown.
-        queued_at_start_ns: the longest that a consumer's first message waited for those ahead,
-            which the simulation begins without.
-        usual_ns: what a message typically takes to its consumer and there, as recorded. Delays up
-            to that come of waking, the rest is the machine's.
-        by_quiet: how delays depend on how often something passes; None if that is not known.
+        spread_ns: evenly spaced quantiles of the delay from due to consumed, without the time of
+            the simulated steps; empty if unknown.
+        tails_ns: p99 of the delay in each part of the run; empty if unknown.
+        queued_at_start_ns: longest wait of a consumer's first message for those ahead of it, which
+            the simulation begins without.
+        usual_ns: typical time of a message on its way and at its consumer, as recorded. Delays up
+            to this time come from waking, longer ones from the machine.
+        by_quiet: delays by the idle time before messages; None if unknown.
     """
 
     spread_ns: IntArray
@@ -106,7 +122,7 @@ class Delays:
 
     @property
     def note(self) -> str | None:
-        """How well p99 can be known; None where the machine hardly shows in it."""
+        """A sentence on how uncertain p99 is; None if delays hardly matter to it."""
         if not self.tails_ns or max(self.tails_ns) < TAIL_WORTH_NOTING_NS:
             return None
         p99_ns = np.quantile(self.spread_ns, 0.99)
@@ -118,12 +134,11 @@ class Delays:
         )
 
     def awake(self, share: float, more: float = 1.0) -> Delays:
-        """The delays where waking takes that share of what it took in the recorded run: what it
-        varies by shrinks or grows with it.
+        """The delays if waking takes `share` of the recorded time.
 
         Args:
-            more: how many times as many flushes pass; where it is known what that does to delays,
-                it counts instead of the share.
+            more: factor of the number of flushes; used instead of the share if delays are known by
+                idle time.
         """
         if self.by_quiet is not None:
             return replace(self, spread_ns=self.by_quiet.where_more_pass(more))
@@ -132,7 +147,7 @@ class Delays:
         return replace(self, spread_ns=spread_ns.astype(np.int64))
 
     def and_waits(self, waits_ns: IntArray) -> Delays:
-        """Both together: records wait for late flushes whatever else delays them.
+        """The delays plus independent waits for late flushes.
 
         Args:
             waits_ns: evenly spaced quantiles; empty for none.
@@ -143,13 +158,13 @@ class Delays:
         return replace(self, spread_ns=np.sort(sums_ns))
 
     def times(self, factor: float) -> Delays:
-        """So many times as long."""
+        """The delays multiplied by a factor."""
         spread_ns = (self.spread_ns * factor).astype(np.int64)
         by_quiet = None if self.by_quiet is None else self.by_quiet.times(factor)
         return replace(self, spread_ns=spread_ns, by_quiet=by_quiet)
 
     def over(self, latency: LogLinearHistogram) -> LatencySummary:
-        """The summary of predicted latencies with the spread laid over each of them."""
+        """The summary of predicted latencies, each with the delays added."""
         plain = latency.summary()
         if not len(self.spread_ns) or latency.min is None or latency.max is None:
             return plain
@@ -182,18 +197,18 @@ def fit_delays(
     receiver_of: Mapping[int, int],
     wakeups: Wakeups | None = None,
 ) -> Delays:
-    """Fit the delays of a run with a rate from the rows of its data buffers.
+    """Fit the delays of a run with a rate from its data buffers.
 
     Args:
-        costs: what the simulation takes for the way of a message; only what goes beyond is spread.
+        costs: costs of the simulation; only time beyond them is a delay.
         consumer_of: channel to index of its consumer.
-        receiver_of: channel to index of the TaskManager of that.
-        wakeups: what messages take by their distance; None if all are expected to take as long.
+        receiver_of: channel to index of its consumer's TaskManager.
+        wakeups: transit times by the gap before a message; None if they do not depend on it.
     """
     due_ns = _due_ns(sent, buffer_timeout_ns)
     beat_ns = _beat_ns(sent, buffer_timeout_ns)
     beyond_ns, typical_ns = _lateness(sent["at_ns"], due_ns)
-    # What a turn takes until it sends is in the time between beats, too, and cannot be seen there.
+    # The time of a turn until it sends is part of the time between beats, too, and does not show.
     beyond_beat_ns, _ = _lateness(sent["at_ns"], beat_ns)
     if (due_ns < 0).all() and (beat_ns < 0).all():
         return NO_DELAYS
@@ -205,7 +220,7 @@ def fit_delays(
     if wakeups is not None:
         gaps_ns = gaps_of(sent, receiver_of)[sent_at]
         transit_ns = np.where(gaps_ns == UNKNOWN, transit_ns, wakeups.transit_after(gaps_ns))
-    # The consumers' work, also on what was sent before the rows begin.
+    # The consumers' work, also on buffers that were sent before the rows begin.
     consumer = np.array([consumer_of[each] for each in consumed["channel"].tolist()], np.int64)
     per_record_ns = np.array(costs.consume_ns_per_record)[consumer]
     work_ns = costs.receive_ns_per_message + per_record_ns * np.maximum(consumed["records"], 0)
@@ -223,8 +238,7 @@ def fit_delays(
 
 
 def _tails(beyond_ns: IntArray, records: IntArray, at_ns: IntArray) -> tuple[int, ...]:
-    """The p99 over the records of each of PARTS parts of a run, those with few messages left
-    out."""
+    """The p99 over the records of each part of a run; parts with few messages are left out."""
     tails_ns = []
     for part in np.array_split(np.argsort(at_ns, kind="stable"), PARTS):
         spread_ns = spread_of(beyond_ns[part], records[part])
@@ -234,8 +248,8 @@ def _tails(beyond_ns: IntArray, records: IntArray, at_ns: IntArray) -> tuple[int
 
 
 def _lateness(at_ns: IntArray, due_ns: IntArray) -> tuple[IntArray, float]:
-    """How much later than typical each buffer was sent, 0 where it is not known when it was due;
-    and what is typical. Both are 0 for too few samples."""
+    """Time by which each buffer was sent later than typical (0 where the due instant is unknown),
+    and the typical lateness; both 0 for too few samples."""
     is_known = due_ns >= 0
     late_ns = np.maximum(at_ns - due_ns, 0)
     if is_known.sum() < _MIN_SAMPLES:
@@ -245,7 +259,7 @@ def _lateness(at_ns: IntArray, due_ns: IntArray) -> tuple[IntArray, float]:
 
 
 def _due_ns(sent: EventColumns, buffer_timeout_ns: int) -> IntArray:
-    """When each buffer should have left that a record pushed out; -1 for others."""
+    """Due instant of each buffer that left because of a record; -1 for others."""
     order = np.lexsort((sent["sequence_number"], sent["channel"]))
     rows = {name: values[order].astype(np.int64) for name, values in sent.items()}
     due_ns = np.full(len(order), -1, dtype=np.int64)
@@ -261,8 +275,8 @@ def _due_ns(sent: EventColumns, buffer_timeout_ns: int) -> IntArray:
 
 
 def _beat_ns(sent: EventColumns, buffer_timeout_ns: int) -> IntArray:
-    """When each buffer should have left that the flusher's beat pushed out: a timeout after the
-    flush before; -1 for others, and where a beat may have passed that found nothing to flush."""
+    """Due instant of each buffer that a beat of the flusher sent, a timeout after the flush before;
+    -1 for others, and where a beat in between may have found nothing to flush."""
     beat_ns = np.full(len(sent["at_ns"]), -1, dtype=np.int64)
     if buffer_timeout_ns <= 0:
         return beat_ns
@@ -278,7 +292,7 @@ def _beat_ns(sent: EventColumns, buffer_timeout_ns: int) -> IntArray:
 
 
 def spread_of(beyond_ns: IntArray, records: IntArray) -> IntArray:
-    """Quantiles over records of what their messages took beyond the typical."""
+    """Quantiles over records of the delays of their messages."""
     if len(beyond_ns) < _MIN_SAMPLES or not records.any():
         return NO_DELAYS.spread_ns
     order = np.argsort(beyond_ns, kind="stable")
@@ -286,3 +300,52 @@ def spread_of(beyond_ns: IntArray, records: IntArray) -> IntArray:
     wanted = (np.arange(QUANTILES) + 0.5) / QUANTILES * up_to[-1]
     quantiles: IntArray = beyond_ns[order][np.searchsorted(up_to, wanted)]
     return quantiles
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Flushes:
+    """Flushes: when each began, and when the one before it ended, in ns."""
+
+    begun_ns: IntArray
+    before_ns: IntArray
+
+    @classmethod
+    def of(cls, passed_ns: IntArray) -> Flushes:
+        """The flushes of buffers that passed at these instants, ascending."""
+        is_new = np.diff(passed_ns) > ONE_FLUSH_NS
+        first = passed_ns[:1]
+        return cls(np.r_[first, passed_ns[1:][is_new]], np.r_[first, passed_ns[:-1][is_new]])
+
+    def quiet_ns(self, at_ns: IntArray) -> IntArray:
+        """Idle time before the flush of each buffer; 0 for buffers before the first flush."""
+        place = np.searchsorted(self.begun_ns, at_ns, side="right") - 1
+        is_seen = place >= 0
+        begun_ns = self.begun_ns[place[is_seen]]
+        is_waking = at_ns[is_seen] - begun_ns < AWAKE_NS
+        found = np.zeros(len(place), np.int64)
+        found[is_seen] = np.where(is_waking, begun_ns - self.before_ns[place[is_seen]], 0)
+        return found
+
+
+def delays_by_quiet(beyond_ns: IntArray, records: IntArray, quiet_ns: IntArray) -> DelaysByQuiet:
+    """Group the delays of messages by the idle time before them.
+
+    Args:
+        beyond_ns: delay of each message.
+    """
+    from_ns: list[int] = []
+    spreads_ns: list[IntArray] = []
+    group = np.searchsorted(GROUPS_FROM_NS, quiet_ns, side="right") - 1
+    first = 0
+    for last, _ in enumerate(GROUPS_FROM_NS):
+        own = (group >= first) & (group <= last)
+        if own.sum() >= GROUP_MIN:
+            from_ns.append(GROUPS_FROM_NS[first] if from_ns else 0)
+            spreads_ns.append(spread_of(beyond_ns[own], np.maximum(records[own], 1)))
+            first = last + 1
+    if not spreads_ns:
+        from_ns, spreads_ns = [0], [spread_of(beyond_ns, np.maximum(records, 1))]
+    typical_ns = np.quantile(quiet_ns, (np.arange(QUANTILES) + 0.5) / QUANTILES)
+    return DelaysByQuiet(
+        typical_ns.astype(np.int64), np.array(from_ns, np.int64), tuple(spreads_ns)
+    )

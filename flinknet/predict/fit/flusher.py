@@ -1,8 +1,16 @@
-"""The flusher's beat, read off the instants of the buffers that it sent."""
+"""The flusher: its period, read off the instants of the buffers that it sent, and how late single
+beats come.
+
+The flusher's thread sleeps anew after each flush, so a delay makes that beat longer and moves all
+that follow. Mostly it wakes some tens of µs late; now and then something else has the core for a
+millisecond or more. At a timeout of 100 ms this is nothing. At 5 ms such a beat is half as long
+again, and more records wait in long beats than in short ones.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,37 +19,52 @@ from flinknet.arrays import IntArray
 from flinknet.core.probe import FlushReason
 from flinknet.trace.event_block import EventColumns
 
+from ..intervals import NOTHING, Intervals
 from . import SAMPLES_MIN
+from .delays import QUANTILES
 from .window_rows import places_by_channel
 
 ASSUMED_FLUSH_OVERHEAD_NS = 100_000
-"""As in Flink."""
+"""Time by which a period exceeds the timeout where it cannot be measured, in ns; Flink's value."""
 
 PERIODS_MIN = 10
-"""Periods of the flusher that tell how long it is."""
+"""Fewest periods from which their length is measured."""
 
 GAP_TOLERANCE = 0.1
-"""Gaps between flushes within this share of each other are the same number of beats."""
+"""Largest relative difference of two gaps that are the same number of beats."""
 
 GAP_SHARES = (0.05, 0.1, 0.2, 0.35, 0.5, 0.65)
-"""Of the gaps, ascending: one of those at these places is a single beat, unless fewer are."""
+"""Quantiles of the gaps that are tried as the length of a single beat, ascending."""
 
 MULTIPLES_MIN = 0.7
-"""Share of the gaps that are whole beats, from which on the beat is known."""
+"""Smallest share of gaps that are whole beats for the beat to be known."""
 
 ALIKE_MIN = 0.3
-"""Share of the gaps that are alike, from which on they are a beat: of gaps at random 7% are."""
+"""Smallest share of similar gaps that are taken for a beat: of random gaps 7% are similar."""
 
 SOONER_MAX = 0.25
-"""Share of the gaps that may be shorter than a beat: no flusher comes sooner, but one that was late
-comes sooner after that."""
+"""Largest share of gaps that may be shorter than a beat: only after a late flush is one early."""
+
+LATE_FROM, LATE_UP_TO = 1.1, 3.0
+"""Beats between two flushes of a producer from which, and up to which, the second one is late."""
+
+BEATS_MIN = 50
+"""Fewest beats from which their lateness is measured."""
+
+LATE_MAX_NS = 20_000_000
+"""Largest lateness of a beat, in ns; a longer gap holds several beats or the flush of a barrier."""
+
+LATE_SHARE_MAX = 0.5
+"""Largest lateness of a beat, as a share of the timeout."""
+
+OWN_SHARE = 0.5
+"""Share of the measured lateness that is assumed to exist without a tap. The tap runs on the cores
+of the flusher whose buffers it has just passed on; messages do not show how much it causes."""
 
 
 def flush_overhead_ns(sent: EventColumns, buffer_timeout_ns: int) -> int:
-    """What the flusher's period was longer than the timeout: it sleeps anew after each flush.
-
-    ASSUMED_FLUSH_OVERHEAD_NS where the rows of data buffers do not tell.
-    """
+    """Time by which the flusher's period exceeds the timeout, in ns; an assumed one where
+    the data buffers do not show it."""
     if buffer_timeout_ns <= 0:
         return ASSUMED_FLUSH_OVERHEAD_NS
     periods: list[Any] = []
@@ -55,14 +78,13 @@ def flush_overhead_ns(sent: EventColumns, buffer_timeout_ns: int) -> int:
 
 
 def beat_ns(sent: EventColumns) -> int | None:
-    """The beat of the flusher: what the time between flushes of a channel is a multiple of, or else
-    what it usually is. None where it does not show.
-    """
+    """Period of the flusher in ns: the time of which gaps between flushes of a channel are
+    multiples, or else the most common gap; None if neither shows."""
     gaps_ns = np.sort(np.concatenate([np.zeros(0, np.int64), *_gaps_between_flushes(sent)]))
     if len(gaps_ns) < SAMPLES_MIN:
         return None
     likely_ns = [each for share in GAP_SHARES if (each := _beat_near(gaps_ns, share)) is not None]
-    if likely_ns:  # of several the shortest, but for what comes a little sooner than it should
+    if likely_ns:  # the shortest, apart from flushes that came a little early
         return max(each for each in likely_ns if each < 1.5 * min(likely_ns))
     reach = np.searchsorted(gaps_ns, gaps_ns * ((1 + GAP_TOLERANCE) / (1 - GAP_TOLERANCE)), "right")
     sizes = (reach - np.arange(len(gaps_ns)))[: int(SOONER_MAX * len(gaps_ns)) + 1]
@@ -74,9 +96,8 @@ def beat_ns(sent: EventColumns) -> int | None:
 
 
 def sooner_share(sent: EventColumns, buffer_timeout_ns: int) -> float:
-    """Share of the flushes of a channel that came sooner after the one before than a flusher with
-    this timeout can; 0 of too few flushes.
-    """
+    """Share of flushes of a channel that follow the one before sooner than a flusher with this
+    timeout can flush; 0 for fewer than SAMPLES_MIN flushes."""
     gaps_ns = np.concatenate([np.zeros(0, np.int64), *_gaps_between_flushes(sent)])
     if len(gaps_ns) < SAMPLES_MIN:
         return 0.0
@@ -84,49 +105,157 @@ def sooner_share(sent: EventColumns, buffer_timeout_ns: int) -> float:
 
 
 def _beat_near(gaps_ns: IntArray, share: float) -> int | None:
-    """The beat, if a gap at this place of all is one beat and most others are whole ones."""
+    """The beat, if the gap at this quantile is one beat and most others are whole beats."""
     gap_ns = gaps_ns[int(share * (len(gaps_ns) - 1))]
     near_ns = gaps_ns[np.abs(gaps_ns - gap_ns) <= GAP_TOLERANCE * gap_ns]
     if len(near_ns) < GAP_SHARES[0] * len(gaps_ns):
         return None
-    beat_ns = float(np.median(near_ns))
-    if not beat_ns:
+    found_ns = float(np.median(near_ns))
+    if not found_ns:
         return None
-    beats = np.rint(gaps_ns / beat_ns)
-    is_whole = (beats >= 1) & (np.abs(gaps_ns - beats * beat_ns) <= GAP_TOLERANCE * beat_ns)
-    return int(beat_ns) if is_whole.mean() >= MULTIPLES_MIN else None
+    beats = np.rint(gaps_ns / found_ns)
+    is_whole = (beats >= 1) & (np.abs(gaps_ns - beats * found_ns) <= GAP_TOLERANCE * found_ns)
+    return int(found_ns) if is_whole.mean() >= MULTIPLES_MIN else None
 
 
 def _gaps_between_flushes(sent: EventColumns) -> Iterator[IntArray]:
-    """Of each channel."""
+    """Gaps between flushes, channel by channel."""
     for own in places_by_channel(sent).values():
         flushed = own[sent["reason"][own] == FlushReason.FLUSH]
         yield np.diff(np.sort(sent["at_ns"][flushed]))
 
 
-LATE_FROM, LATE_UP_TO = 1.1, 3.0
-"""Beats between two flushes of a producer from which, and up to which, the second one is late."""
-
-
 def flusher_late_ns(sent: EventColumns, producer_of: Mapping[int, int], beat_ns: int) -> IntArray:
-    """How late the flusher was whose beat each buffer left with; 0 for what no flush sent.
-
-    It sleeps anew after each flush. So what the time between two flushes is beyond whole beats, it
-    was late.
-    """
+    """Lateness of the flush that sent each buffer, in ns; 0 for other buffers. The flusher sleeps
+    anew after each flush, so a gap that is no whole number of beats shows how late it was."""
     late_ns = np.zeros(len(sent["at_ns"]), np.int64)
-    producer = np.array([producer_of[each] for each in sent["channel"].tolist()], np.int64)
-    is_flush = sent["reason"] == FlushReason.FLUSH
-    for each in np.unique(producer).tolist():
-        own = np.flatnonzero(is_flush & (producer == each))
-        own = own[np.argsort(sent["at_ns"][own], kind="stable")]
-        if len(own) < 2:
-            continue
+    for own in _flushes_by_producer(sent, producer_of):
         at_ns = sent["at_ns"][own].astype(np.int64)
         is_new = np.r_[True, np.diff(at_ns) > beat_ns // 2]
         gaps_ns = np.diff(at_ns[is_new], prepend=at_ns[0] - beat_ns)
         beats = gaps_ns / beat_ns
         is_late = (beats > LATE_FROM) & (beats < LATE_UP_TO)
-        own_ns = np.where(is_late, gaps_ns % beat_ns, 0)
-        late_ns[own] = own_ns[np.cumsum(is_new) - 1]
+        late_ns[own] = np.where(is_late, gaps_ns % beat_ns, 0)[np.cumsum(is_new) - 1]
     return late_ns
+
+
+def _flushes_by_producer(sent: EventColumns, producer_of: Mapping[int, int]) -> Iterator[IntArray]:
+    """Indices of the flushed buffers of each producer, by their instants."""
+    producer = np.array([producer_of[each] for each in sent["channel"].tolist()], np.int64)
+    is_flush = sent["reason"] == FlushReason.FLUSH
+    for each in np.unique(producer[is_flush]).tolist():
+        own = np.flatnonzero(is_flush & (producer == each))
+        yield own[np.argsort(sent["at_ns"][own], kind="stable")]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LateBeats:
+    """Lateness of beats.
+
+    Attributes:
+        beyond_ns: evenly spaced quantiles of the time by which beats exceed the usual one; most are
+            around 0.
+    """
+
+    beyond_ns: IntArray
+
+    def times(self, factor: float) -> LateBeats:
+        """The lateness multiplied by a factor."""
+        return LateBeats((self.beyond_ns * factor).astype(np.int64))
+
+    def mean_ns(self, usual_beat_ns: int) -> int:
+        """Mean lateness of a beat.
+
+        Args:
+            usual_beat_ns: length of most beats. A delay longer than that makes one beat late, and
+                not each of the beats that would have come meanwhile.
+        """
+        return round(float(np.minimum(self.beyond_ns, usual_beat_ns).mean()))
+
+    def waits_ns(self, usual_beat_ns: int) -> IntArray:
+        """Evenly spaced quantiles of the time that a record waits longer for a flush than if all
+        beats had the mean length.
+
+        A beat that is longer than the mean is cut into pieces of the mean length, from its end:
+        records of the last piece wait until then, those of the piece before a mean beat longer, and
+        so on. So waits longer than a mean beat are as frequent as in the real beats. All other
+        records wait less than a mean beat, by an amount that makes the average right, too: half of
+        the beats' mean square over their mean.
+
+        Args:
+            usual_beat_ns: length of most beats.
+        """
+        often = np.minimum(usual_beat_ns / np.maximum(self.beyond_ns, 1), 1.0)
+        often /= often.sum()
+        mean_ns = usual_beat_ns + self.mean_ns(usual_beat_ns)
+        longer_ns = usual_beat_ns + self.beyond_ns - mean_ns
+        parts = np.ceil(np.maximum(longer_ns, 0) / mean_ns).astype(np.int64)
+        number = np.arange(parts.sum()) - np.repeat(np.cumsum(parts) - parts, parts)
+        waits_ns = np.repeat(longer_ns, parts) - number * mean_ns
+        shares = np.repeat(often, parts)
+        added_ns = float((often * longer_ns.astype(np.float64) ** 2).sum()) / (2 * mean_ns)
+        too_much_ns = float((shares * waits_ns).sum()) - added_ns
+        others = max(1.0 - float(shares.sum()), 1.0 / QUANTILES)
+        waits_ns = np.append(waits_ns, -round(too_much_ns / others))
+        shares = np.append(shares, others)
+        order = np.argsort(waits_ns, kind="stable")
+        wanted = (np.arange(QUANTILES) + 0.5) / QUANTILES * shares.sum()
+        found: IntArray = waits_ns[order][np.searchsorted(np.cumsum(shares[order]), wanted)]
+        return found
+
+
+def together(parts: Sequence[LateBeats | None]) -> LateBeats | None:
+    """Lateness in a job from that in its exchanges, whose flushers run on the same machines; None
+    if no exchange shows any."""
+    known = [each.beyond_ns for each in parts if each is not None]
+    if not known:
+        return None
+    return LateBeats(np.sort(np.concatenate(known))[len(known) // 2 :: len(known)])
+
+
+def fit_late_beats(
+    sent: EventColumns,
+    producer_of: Mapping[int, int],
+    timeout_ns: int,
+    usual_overhead_ns: int,
+    disturbed: Intervals = NOTHING,
+) -> LateBeats | None:
+    """The lateness of the flushers of an exchange; None for fewer than BEATS_MIN beats.
+
+    Rows give the instants at which buffers passed. A buffer that passes late makes the gap before
+    it longer and the gap after it shorter, by the same time. So short gaps show how often that
+    happens, and only the surplus of long gaps are late beats.
+
+    Args:
+        sent: data buffers.
+        producer_of: channel to index of its producer.
+        usual_overhead_ns: time by which most beats exceed the timeout.
+        disturbed: when messages were delayed by something that does not exist in other runs.
+    """
+    if timeout_ns <= 0:
+        return None
+    beyond_ns = _beyond_ns(sent, producer_of, timeout_ns, disturbed) - usual_overhead_ns
+    if len(beyond_ns) < BEATS_MIN:
+        return None
+    late_ns = np.sort(np.maximum(beyond_ns, 0))
+    early_ns = np.sort(np.maximum(-beyond_ns, 0))
+    by_chance = len(early_ns) - np.searchsorted(early_ns, late_ns)
+    later = len(late_ns) - np.arange(len(late_ns)) - by_chance  # as late, or later
+    later = np.maximum.accumulate(np.maximum(later, 0)[::-1])[::-1]
+    places = ((np.arange(QUANTILES) + 0.5) / QUANTILES * len(late_ns))[::-1]
+    index = np.searchsorted(-later, -places, side="right") - 1
+    return LateBeats(np.where(index >= 0, late_ns[np.maximum(index, 0)], 0))
+
+
+def _beyond_ns(
+    sent: EventColumns, producer_of: Mapping[int, int], timeout_ns: int, disturbed: Intervals
+) -> IntArray:
+    """Time by which gaps between flushes of a producer exceed the timeout."""
+    most_ns = min(round(LATE_SHARE_MAX * timeout_ns), LATE_MAX_NS)
+    found = [np.zeros(0, np.int64)]
+    for own in _flushes_by_producer(sent, producer_of):
+        at_ns = sent["at_ns"][own].astype(np.int64)
+        at_ns = at_ns[np.diff(at_ns, prepend=-timeout_ns) > timeout_ns // 2]
+        own_ns = np.diff(at_ns) - timeout_ns
+        found.append(own_ns[(np.abs(own_ns) <= most_ns) & ~disturbed.hold(at_ns[1:])])
+    return np.concatenate(found)

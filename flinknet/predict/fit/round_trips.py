@@ -22,9 +22,8 @@ from flinknet.trace.event_block import EventColumns
 
 from ..intervals import NOTHING, Intervals
 from . import SAMPLES_MIN
-from .delays import NO_DELAYS, Delays, spread_of
+from .delays import NO_DELAYS, ONE_FLUSH_NS, Delays, Flushes, delays_by_quiet, spread_of
 from .queued import busy_for_ns
-from .quiet import ONE_FLUSH_NS, Flushes, delays_by_quiet
 from .wakeups import Wakeups, gaps_of, wakeups_of
 from .window_rows import places_by_channel
 

@@ -1,40 +1,111 @@
-"""What a run at the highest rate tells of its processes: what buffers and records cost them, what
-the ways take, and when the machine kept them from working.
+"""Costs of a saturated run: how long consumers work on their buffers, how long processes are busy
+for each buffer and record, and when the machine preempted them.
 
-A consumer has work from when a buffer could have arrived until it is done with it; a producer while
-its writer does not wait, and from when credit could have arrived until it has. The sums are exact:
-busy time and preemptions together are the time in which there was work.
+Medians of single steps do not give the rate of a saturated run; sums do. A consumer that works long
+on a buffer, while its event loop serves others, is fitted from its own buffers (`Service`). For the
+rest, a process has work while a buffer, credit or room for a record waits for it, and each row of
+the trace is progress. Time with work but without progress that is far longer than usual is a
+preemption; the other time with work is busy time. Both together are exactly the time with work.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from flinknet.arrays import IntArray
 from flinknet.core.probe import TracePoint
-from flinknet.simulator.cost_model import Preemptions
+from flinknet.simulator.cost_model import TYPICAL_COSTS, Preemptions
+from flinknet.simulator.task_manager import BUSY_NS_MAX
 from flinknet.trace import RunManifest
 from flinknet.trace.event_block import EventColumns, same_message
+from flinknet.trace.job_names import named_edges
 
-from ..intervals import Intervals, from_switches
-from .preemptions import activity_of, joined, uncontended_ns, union
+from ..intervals import NOTHING, Intervals, from_switches
+from . import SAMPLES_MIN
 from .window_rows import ExchangeRows, of_channels, same_credit
+
+IDLE_SHARE_MAX = 0.1
+"""Largest share of the time that a saturated consumer waits for buffers."""
+
+SATURATED_SAMPLES_MIN = 3
+"""Fewest buffers of a saturated consumer: they fill its time, however few they are."""
+
+UNQUEUED_SHARE_MIN = 0.01
+"""Smallest share of messages without others ahead of them from which transit time is measured."""
+
+UNCONTENDED = 0.05
+"""Quantile of measured transit times that is taken for the time without any waiting."""
+
+NO_TIMES = np.zeros(0, np.int64)
+
+_USUAL_TIMES = 8
+"""Multiple of the usual time for a step above which the step contains a preemption."""
+
+_SHORTEST_NS = 500_000
+"""Shortest preemption in ns; shorter delays count as busy time."""
+
+_BEFORE_NS = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Service:
+    """The work of one consumer on its buffers with records.
+
+    Attributes:
+        lengths_ns: time for each buffer, from its arrival or the end of the buffer before it until
+            it was consumed.
+        records: number of records of each buffer.
+        is_saturated: the consumer hardly ever waited for a buffer, and its own work took the time.
+            False for tasks that write to others, as they may wait for room there.
+    """
+
+    lengths_ns: IntArray
+    records: IntArray
+    is_saturated: bool
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether its event loop serves others while it works on a buffer."""
+        return self.is_saturated and float(self.lengths_ns.mean()) > BUSY_NS_MAX
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Activity:
+    """How a process spent its time.
+
+    Attributes:
+        preemptions: intervals in which it had work and made no progress.
+        work: intervals in which it had work, preemptions included.
+        wakeups_ns: time from each arrival of work at an idle process to its first progress, without
+            preemptions.
+    """
+
+    preemptions: Intervals
+    work: Intervals
+    wakeups_ns: IntArray
+
+    @property
+    def busy_ns(self) -> int:
+        """Time that the work took, without preemptions and waking."""
+        return self.work.total_ns - self.preemptions.total_ns - int(self.wakeups_ns.sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Saturation:
-    """What was found; processes by name.
+    """Costs of a run at the highest rate; processes by name.
 
     Attributes:
-        transit_ns: from SENT to RECEIVED of a buffer that met nothing on its way.
-        back_ns: the same of credit; None if there was none.
-        busy_ns_per_buffer: of the processes that consume.
-        busy_ns_per_record: of the processes that produce, with all that belongs to a record.
-        preemptions: of every process; instants count from the start of the window.
-        preemption_share: of the window, the mean over processes.
+        transit_ns: time from SENT to RECEIVED of an uncontended buffer.
+        back_ns: time of uncontended credit; None if there was none.
+        busy_ns_per_buffer: busy time of consuming processes for each buffer.
+        busy_ns_per_record: busy time of producing processes for each record.
+        preemptions: preemptions of every process; instants count from the start of the window.
+        preemption_share: share of the window in preemptions, the mean over processes.
+        slow_consumers: indices of consumers whose event loop serves others while they work on a
+            buffer; their work is in no other attribute.
     """
 
     transit_ns: float
@@ -43,17 +114,71 @@ class Saturation:
     busy_ns_per_record: Mapping[str, float]
     preemptions: Mapping[str, Preemptions]
     preemption_share: float
+    slow_consumers: frozenset[int] = frozenset()
+
+
+def services_of(rows: ExchangeRows, manifest: RunManifest) -> dict[int, Service]:
+    """The services of consumers, by index, that have enough buffers from other processes."""
+    consumed = rows.consumed
+    consumer_of = {each.index: each.consumer for each in manifest.channels}
+    may_saturate = not _consumers_write(manifest)
+    received_at, consumed_at = same_message(rows.received, consumed)
+    arrived_ns = np.full(len(consumed["at_ns"]), _BEFORE_NS)
+    arrived_ns[consumed_at] = rows.received["at_ns"][received_at]
+    consumer = np.array([consumer_of.get(each, -1) for each in consumed["channel"].tolist()])
+    found = {}
+    for index in np.unique(consumer[consumer >= 0]).tolist():
+        own = np.flatnonzero(consumer == index)
+        own = own[np.argsort(consumed["at_ns"][own], kind="stable")]
+        done_ns = consumed["at_ns"][own].astype(np.int64)
+        done_before_ns = np.r_[_BEFORE_NS, done_ns[:-1]]
+        began_ns = np.maximum(arrived_ns[own], done_before_ns)
+        records = consumed["records"][own].astype(np.int64)
+        counted = (records > 0) & (arrived_ns[own] > _BEFORE_NS)
+        idle_ns = (began_ns - done_before_ns)[1:].sum()
+        is_busy = bool(idle_ns <= IDLE_SHARE_MAX * (done_ns[-1] - done_ns[0]))
+        is_saturated = may_saturate and is_busy
+        if counted.sum() >= (SATURATED_SAMPLES_MIN if is_saturated else SAMPLES_MIN):
+            found[index] = Service((done_ns - began_ns)[counted], records[counted], is_saturated)
+    return found
+
+
+def _consumers_write(manifest: RunManifest) -> bool:
+    """Whether the consumers of an edge write to other tasks."""
+    number = max((each.edge for each in manifest.channels), default=0)
+    edges = named_edges(manifest)
+    if number in edges:
+        return any(each.source == edges[number].target for each in edges.values())
+    return number < int((manifest.scenario.get("workload") or {}).get("relays", 0))
+
+
+def unqueued_ns(transit_ns: float, sent: EventColumns, received: EventColumns) -> float:
+    """The measured transit time, or a typical one if nearly all messages waited behind others, as
+    they do without credit in full sockets."""
+    sent_at, received_at = same_message(sent, received)
+    order = np.lexsort((sent["sequence_number"][sent_at], sent["channel"][sent_at]))
+    sent_at, received_at = sent_at[order], received_at[order]
+    is_next = np.diff(sent["channel"][sent_at]) == 0
+    is_unqueued = received["at_ns"][received_at][:-1] <= sent["at_ns"][sent_at][1:]
+    if not is_next.any() or is_unqueued[is_next].mean() >= UNQUEUED_SHARE_MIN:
+        return transit_ns
+    return min(transit_ns, TYPICAL_COSTS.transit_ns)
 
 
 def fit_saturation(
     rows: ExchangeRows, manifest: RunManifest, from_ns: int, to_ns: int
 ) -> Saturation:
-    """Fit a window [from_ns, to_ns) in which all rows are known."""
+    """Fit the window [from_ns, to_ns), in which all rows are known; rows after it only show how
+    long slow consumers work on a buffer."""
+    services = services_of(rows, manifest)
+    slow = frozenset(index for index, each in services.items() if each.is_slow)
+    rows = rows.within(from_ns, to_ns)
     produces = {each.index: each.producer_process for each in manifest.channels}
     consumes = {each.index: each.consumer_process for each in manifest.channels}
+    in_loop = [each.index for each in manifest.channels if each.consumer not in slow]
     there, here = same_message(rows.sent, rows.received)
-    ways_ns = rows.received["at_ns"][here] - rows.sent["at_ns"][there]
-    transit_ns = uncontended_ns(ways_ns, 0.0)
+    transits_ns = rows.received["at_ns"][here] - rows.sent["at_ns"][there]
+    transit_ns = unqueued_ns(uncontended_ns(transits_ns, 0.0), rows.sent, rows.received)
     per_buffer: dict[str, float] = {}
     per_record: dict[str, float] = {}
     preemptions: dict[str, Preemptions] = {}
@@ -63,24 +188,18 @@ def fit_saturation(
         own_in = [channel for channel, name in consumes.items() if name == process]
         own_out = [channel for channel, name in produces.items() if name == process]
         taken, written = of_channels(rows.consumed, own_in), of_channels(rows.sent, own_out)
+        in_turns = of_channels(taken, in_loop)
+        waits = of_channels(rows.waits, own_out)
+        credit = of_channels(rows.credit_received, own_out)
         work = joined(
             [
-                _consuming(of_channels(rows.sent, own_in), taken, int(transit_ns)),
-                _writing(of_channels(rows.waits, own_out), written, from_ns, to_ns),
-                _crediting(
-                    of_channels(rows.credit_sent, own_out),
-                    of_channels(rows.credit_received, own_out),
-                    backs_ns,
-                ),
+                _consuming(of_channels(rows.sent, own_in), in_turns, int(transit_ns)),
+                _writing(waits, written, from_ns, to_ns),
+                _crediting(of_channels(rows.credit_sent, own_out), credit, backs_ns),
             ]
         ).clipped(from_ns, to_ns)
-        progress = [
-            taken,
-            of_channels(rows.received, own_in),
-            of_channels(rows.credit_sent, own_in),
-            written,
-        ]
-        progress += [of_channels(rows.credit_received, own_out), of_channels(rows.waits, own_out)]
+        received = of_channels(rows.received, own_in)
+        progress = [taken, received, of_channels(rows.credit_sent, own_in), written, credit, waits]
         activity = activity_of(work, np.concatenate([each["at_ns"] for each in progress]))
         found = activity.preemptions
         preemptions[process] = Preemptions(
@@ -99,22 +218,22 @@ def fit_saturation(
         per_record,
         preemptions,
         float(np.mean(shares)) if shares else 0.0,
+        slow,
     )
 
 
 def _consuming(sent: EventColumns, consumed: EventColumns, transit_ns: int) -> Intervals:
+    """When buffers lay before a consumer."""
     there, here = same_message(sent, consumed)
     return union(sent["at_ns"][there] + transit_ns, consumed["at_ns"][here])
 
 
 def _writing(waits: EventColumns, written: EventColumns, from_ns: int, to_ns: int) -> Intervals:
-    """When a writer did not wait; each producer tells it on a channel of its own."""
+    """When no writer waited for a buffer; each producer records its waits on one channel."""
     parts = []
     for channel in np.unique(waits["channel"]).tolist():
-        own = waits["channel"] == channel
-        order = np.argsort(waits["at_ns"][own], kind="stable")
-        at_ns = waits["at_ns"][own][order]
-        is_writing = waits["point"][own][order] == TracePoint.WRITER_RESUMES
+        own = of_channels(waits, [channel])
+        at_ns, is_writing = own["at_ns"], own["point"] == TracePoint.WRITER_RESUMES
         if not is_writing[0]:
             at_ns, is_writing = np.r_[from_ns, at_ns], np.r_[True, is_writing]
         parts.append(from_switches(at_ns, is_writing, to_ns))
@@ -124,7 +243,8 @@ def _writing(waits: EventColumns, written: EventColumns, from_ns: int, to_ns: in
 
 
 def _crediting(sent: EventColumns, received: EventColumns, backs_ns: list[float]) -> Intervals:
-    """When credit had come to a producer that had not read it; adds what its way takes."""
+    """When credit lay before a producer; adds the time that uncontended credit takes to
+    `backs_ns`."""
     starts: list[IntArray] = []
     ends: list[IntArray] = []
     for channel in np.unique(received["channel"]).tolist():
@@ -133,8 +253,64 @@ def _crediting(sent: EventColumns, received: EventColumns, backs_ns: list[float]
         starts.append(gives["at_ns"][given])
         ends.append(np.maximum(gives["at_ns"][given], gets["at_ns"][got]))
     if not starts:
-        return union(np.zeros(0, np.int64), np.zeros(0, np.int64))
+        return NOTHING
     given_ns, got_ns = np.concatenate(starts), np.concatenate(ends)
     back_ns = uncontended_ns(got_ns - given_ns, 0.0)
     backs_ns.append(back_ns)
     return union(given_ns + int(back_ns), got_ns)
+
+
+def activity_of(work: Intervals, progress_ns: IntArray) -> Activity:
+    """Find the preemptions of a process.
+
+    Args:
+        work: when it had something to do.
+        progress_ns: instants of all that it recorded, in any order.
+    """
+    events_ns = np.unique(progress_ns)
+    spent_ns = np.diff(work.until(events_ns))
+    working = spent_ns[spent_ns > 0]
+    if not len(working):
+        return Activity(NOTHING, work, NO_TIMES)
+    usual_ns = int(np.median(working))
+    limit_ns = max(_USUAL_TIMES * usual_ns, _SHORTEST_NS)
+    is_preemption = spent_ns > limit_ns
+    before_ns = events_ns[:-1][is_preemption]
+    inside = np.searchsorted(work.starts_ns, before_ns, side="right") - 1
+    is_inside = (inside >= 0) & (work.ends_ns[inside] > before_ns)
+    following = np.minimum(inside + 1, len(work.starts_ns) - 1)
+    starts_ns = np.where(is_inside, before_ns, work.starts_ns[following])
+    preemptions = Intervals(starts_ns, starts_ns + spent_ns[is_preemption] - usual_ns)
+    first = np.searchsorted(events_ns, work.starts_ns, side="right")
+    # Work that begins outside of the rows, or with an event of its own, woke nobody.
+    is_known = (first > 0) & (first < len(events_ns))
+    is_known &= ~np.isin(work.starts_ns, events_ns)
+    reached_ns = np.minimum(events_ns[first[is_known]], work.ends_ns[is_known])
+    lags_ns = reached_ns - work.starts_ns[is_known]
+    return Activity(preemptions, work, lags_ns[lags_ns <= limit_ns])
+
+
+def union(starts_ns: IntArray, ends_ns: IntArray) -> Intervals:
+    """The instants inside any of the intervals, which may overlap."""
+    is_some = ends_ns > starts_ns
+    starts_ns, ends_ns = starts_ns[is_some], ends_ns[is_some]
+    if not len(starts_ns):
+        return NOTHING
+    order = np.argsort(starts_ns, kind="stable")
+    starts_ns, reached_ns = starts_ns[order], np.maximum.accumulate(ends_ns[order])
+    begins = np.flatnonzero(np.r_[True, starts_ns[1:] > reached_ns[:-1]])
+    return Intervals(starts_ns[begins], reached_ns[np.r_[begins[1:], len(starts_ns)] - 1])
+
+
+def joined(sets: Iterable[Intervals]) -> Intervals:
+    """The union of sets."""
+    parts = [NOTHING, *sets]
+    return union(
+        np.concatenate([each.starts_ns for each in parts]),
+        np.concatenate([each.ends_ns for each in parts]),
+    )
+
+
+def uncontended_ns(transits_ns: IntArray, otherwise_ns: float) -> float:
+    """Transit time when nothing else is on the way."""
+    return float(np.quantile(transits_ns, UNCONTENDED)) if len(transits_ns) else otherwise_ns

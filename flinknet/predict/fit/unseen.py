@@ -21,7 +21,7 @@ from .delays import Delays
 from .round_trips import DELAYS_SHARE, DELAYS_SHARES, RoundTrip
 
 LATE_FACTORS = (0.0, 2.0)
-"""Beats may be so many times as late as assumed (`late_beats.OWN_SHARE`): from not at all to as
+"""Beats may be so many times as late as assumed (`flusher.OWN_SHARE`): from not at all to as
 late as recorded."""
 
 _NONE = np.zeros(0, np.int64)

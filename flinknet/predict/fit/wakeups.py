@@ -18,6 +18,7 @@ import numpy.typing as npt
 from flinknet.arrays import IntArray
 from flinknet.config import NetworkConfig
 from flinknet.simulator.cost_model import CostModel
+from flinknet.trace import RunManifest
 from flinknet.trace.event_block import EventColumns, same_message
 from flinknet.units import human_duration
 
@@ -137,6 +138,31 @@ class Wakeups:
             transit_ns=transit_ns,
             receive_ns_per_message=costs.receive_ns_per_message + longer * asleep_ns,
         )
+
+
+def places(manifest: RunManifest) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The TaskManager of each producer and each consumer, if some of them shared a process."""
+    if not any(each.is_local for each in manifest.channels):
+        return (), ()
+    processes = [process.name for process in manifest.processes]
+    producers = {each.producer: each.producer_process for each in manifest.channels}
+    consumers = {each.consumer: each.consumer_process for each in manifest.channels}
+    return (
+        tuple(processes.index(producers[each]) for each in sorted(producers)),
+        tuple(processes.index(consumers[each]) for each in sorted(consumers)),
+    )
+
+
+def receivers(manifest: RunManifest) -> dict[int, int]:
+    """Channel to index of the TaskManager of its consumer."""
+    names = sorted({each.consumer_process for each in manifest.channels})
+    return {each.index: names.index(each.consumer_process) for each in manifest.channels}
+
+
+def may_poll(manifest: RunManifest) -> bool:
+    """Whether there was a core for each TaskManager, without which none polls."""
+    cores = manifest.host.get("cores")
+    return isinstance(cores, int | float) and cores >= len(manifest.processes) > 0
 
 
 AWAKE = 0.01

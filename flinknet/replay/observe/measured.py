@@ -18,6 +18,7 @@ from flinknet.arrays import IntArray
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
 from flinknet.job.load.payload import OVERHEAD_BYTES
+from flinknet.predict.exchange import is_max_rate
 from flinknet.results import (
     BacklogSummary,
     ChannelMeasured,
@@ -26,6 +27,7 @@ from flinknet.results import (
     LatencySummary,
     Measured,
     TraceLoss,
+    sustained_per_s,
 )
 from flinknet.units import human_bytes, human_number
 
@@ -62,14 +64,21 @@ def measured_of(run: RecordedRun, rows: ObservedRows) -> Measured:
         for row in rows.messages
         if row.kind == MessageKind.ADD_CREDIT and row.point == counted_at
     ]
+    throughput = sustained_per_s(
+        records,
+        duration_ns,
+        run.duration_ns,
+        [taken_per_s(rows.throughput, run.duration_ns)],
+        is_max_rate=is_max_rate(run.manifest),
+    )
     return Measured(
         records=records,
         bytes=value_bytes,
         buffers=_messages(data),
         events=_messages(responses) - _messages(data),
         duration_ns=duration_ns,
-        throughput_records_per_s=records * 1e9 / duration_ns if records else None,
-        throughput_bytes_per_s=value_bytes * 1e9 / duration_ns if records else None,
+        throughput_records_per_s=throughput,
+        throughput_bytes_per_s=None if throughput is None else throughput * value_bytes / records,
         latency_ns=total.latency_ns if total else LatencySummary(count=0),
         latency_uncorrected_ns=LatencySummary(count=0),
         backlog_buffers=backlog_summary(rows.backlog),
@@ -97,9 +106,17 @@ def measured_of(run: RecordedRun, rows: ObservedRows) -> Measured:
     )
 
 
+def taken_per_s(windows: Sequence[ThroughputWindow], part_ns: int) -> float:
+    """Records per second that were consumed in the whole windows of a part."""
+    whole = [row for row in windows if row.from_ns + row.width_ns <= part_ns]
+    covered_ns = max((row.from_ns + row.width_ns for row in whole), default=1)
+    return sum(row.records for row in whole) * 1e9 / covered_ns
+
+
 def channels_of(observed: ObservedRun) -> list[ChannelMeasured]:
     """The shown channels of the manifest that carried records or buffers."""
-    rows, duration_ns = observed.rows, observed.measured.duration_ns
+    rows, of_all = observed.rows, observed.measured
+    throughput = of_all.throughput_records_per_s or 0.0
     backlog = {row.channel: row for row in rows.backlog_by_channel}
     latency = {row.channel: row for row in rows.latency}
     measured = []
@@ -115,7 +132,9 @@ def channels_of(observed: ObservedRun) -> list[ChannelMeasured]:
                 producer=info.producer,
                 consumer=info.consumer,
                 records=records,
-                throughput_records_per_s=records * 1e9 / duration_ns if records else None,
+                throughput_records_per_s=throughput * records / of_all.records
+                if records and of_all.records
+                else None,
                 latency_ns=latency_ns,
                 backlog_buffers=backlog_summary(
                     [backlog[info.index]] if info.index in backlog else []

@@ -28,6 +28,7 @@ from flinknet.results import (
     RunWarning,
     Taken,
     Wiring,
+    sustained_per_s,
 )
 
 from ..fill_meter import SAMPLES_MAX
@@ -93,16 +94,21 @@ def assemble(
     duration_ns = duration_ns if records else (start.measured_to_ns or 0) - start.measured_from_ns
     duration_ns = max(duration_ns, 1)
     size = sum(each.measured_bytes for each in last)
-    reasons = [sum(report.reasons[i] for report in reports if report.reasons) for i in range(5)]
+    part_ns = max((start.measured_to_ns or 0) - start.measured_from_ns, 0) or duration_ns
+    taken_per_s = [each.taken_records_per_s for each in last]
     is_max_rate = scenario.workload.is_max_rate
+    throughput = sustained_per_s(
+        records, duration_ns, part_ns, taken_per_s, is_max_rate=is_max_rate
+    )
+    reasons = [sum(report.reasons[i] for report in reports if report.reasons) for i in range(5)]
     measured = Measured(
         records=records,
         bytes=size,
         buffers=sum(report.buffers for report in reports),
         events=sum(report.events for report in reports),
         duration_ns=duration_ns,
-        throughput_records_per_s=records / duration_ns * 1e9 if records else None,
-        throughput_bytes_per_s=size / duration_ns * 1e9 if records else None,
+        throughput_records_per_s=throughput,
+        throughput_bytes_per_s=None if throughput is None else throughput * size / records,
         latency_ns=latency.summary(),
         latency_uncorrected_ns=(latency if is_max_rate else uncorrected).summary(),
         backlog_buffers=backlog_of(producers.values()),
@@ -117,12 +123,11 @@ def assemble(
             event=reasons[FlushReason.EVENT] + reasons[FlushReason.END],
         ),
     )
-    within_ns = _within_ns(measured, start)
     requested = (
         None
         if scenario.workload.is_blocking
         else requested_rate(
-            scenario, last, within_ns=within_ns, throughput=measured.throughput_records_per_s or 0.0
+            scenario, last, within_ns=part_ns, throughput=measured.throughput_records_per_s or 0.0
         )
     )
     processors = ProcessorUse(
@@ -136,14 +141,14 @@ def assemble(
         cpu_cores=_cpu_cores(reports),
         **(asdict(taken) if taken is not None else {}),
     )
-    pace = pace_of(scenario, measured, reports, load, requested, processors, within_ns=within_ns)
+    pace = pace_of(scenario, measured, reports, load, requested, processors, within_ns=part_ns)
     given_up = given_up_warnings(load, measured, reports, start, pace)
     return RunResult(
         config=dict(effective_flink_keys(scenario.network)),
         workload=describe_workload(scenario),
         measured=measured,
         channels=tuple(
-            _channel(load, each, producers[each.channel], duration_ns) for each in consumers
+            _channel(load, each, producers[each.channel], measured) for each in consumers
         ),
         limited_by=limited_by(
             scenario,
@@ -152,7 +157,7 @@ def assemble(
             requested,
             processors,
             pace,
-            within_ns=within_ns,
+            within_ns=part_ns,
             has_given_up=bool(given_up),
         ),
         warnings=(
@@ -231,7 +236,7 @@ def _channel(
     load: LoadPlan,
     consumer: ConsumerChannelReport,
     producer: ProducerChannelReport,
-    duration_ns: int,
+    of_all: Measured,
 ) -> ChannelMeasured:
     deployed = load.channels[consumer.channel]
     records = consumer.measured_records
@@ -240,7 +245,9 @@ def _channel(
         producer=deployed.producer,
         consumer=deployed.consumer,
         records=records,
-        throughput_records_per_s=records / duration_ns * 1e9 if records else None,
+        throughput_records_per_s=(of_all.throughput_records_per_s or 0.0) * records / of_all.records
+        if records and of_all.records
+        else None,
         latency_ns=latency_of([consumer.latency]).summary(),
         backlog_buffers=backlog_of([producer]),
         taken_records_per_s=consumer.taken_records_per_s,
@@ -265,12 +272,3 @@ def _wiring(load: LoadPlan, consumers: Sequence[ConsumerChannelReport]) -> Wirin
 def _cpu_cores(reports: Sequence[Report]) -> float | None:
     shares = [report.cpu_share for report in reports]
     return None if None in shares else sum(share for share in shares if share is not None)
-
-
-def _within_ns(measured: Measured, start: Start) -> int:
-    """Length of the measured part by the clock, in ns, over which credit-starved time and taken
-    records are counted; without the drain after it.
-    """
-    if start.measured_to_ns is None:
-        return measured.duration_ns
-    return max(start.measured_to_ns - start.measured_from_ns, 1)
