@@ -1,21 +1,21 @@
 """Traces of a real Flink: bytes between two TaskManagers in, probe calls out.
 
     observer                both directions of one connection become rows (directions: what each
-                            kind of frame means; observed_connection: what is known of it)
+                            kind of frame means; observed_connection: the state of a connection)
     frame_stream            one direction, cut anywhere, becomes frames
     channels                the channels that were observed, numbered as they appear
     recording               the run directory while it grows; trace_files: its files, one after
                             another
     stated                  settings of the cluster that are not on the wire, and their origins
-    trigger                 a bound on what a tap sees
-    dissector               the same names for Wireshark
+    trigger                 a bound on one of a tap's metrics
+    dissector               a Wireshark dissector that uses this package's names
     tap, pcap               a proxy between TaskManagers, and packet captures, feed the observer
-    rest                    what Flink's JobManager says of the job
+    rest                    jobs and metrics from Flink's JobManager
     pem                     certificates in PEM files, for tap and rest
 
 The observer follows one connection without being a peer of it: it is sans-IO, believes no length,
-holds no payload and never raises for what it reads. Nothing here sends a message of its own, but
-for questions to the JobManager.
+holds no payload and never raises for the bytes it reads. Nothing here sends messages of its own,
+except queries to the JobManager.
 """
 
 from .channels import ChannelTable, ObservedChannel

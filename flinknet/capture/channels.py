@@ -1,4 +1,4 @@
-"""ChannelTable: the observed channels, numbered as they appear, and what is known of each."""
+"""ChannelTable: the observed channels, numbered as they appear, with the state of each."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from flinknet.core.wire.record_counter import RecordCounter
 from flinknet.trace import ChannelInfo
 
 CHANNELS_MAX: Final = 100_000
-"""The most channels of one trace; messages of further ones are noted under the connection."""
+"""Most channels of one trace; messages of further channels count for their connection only."""
 
 BARRIERS_KEPT: Final = 64
 
 COUNTERS_MAX: Final = 4096
-"""Streams of records within one channel: subpartitions, and pairs while in-flight data is
-recovered."""
+"""Most record streams within one channel: one for each subpartition, and one for each recovered
+pair of input and output while in-flight data is recovered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,26 +36,26 @@ class Ends:
 
 
 class ObservedChannel:
-    """What is known of one channel, all of it from the messages that passed.
+    """The state of one channel, as far as the observed messages show it.
 
     Attributes:
-        index: in the trace and its manifest.
-        partition_id: with the attempt of its producer; None if the request was missed.
+        index: number of the channel in the trace and its manifest.
+        partition_id: includes the producer's attempt; None if the request was missed.
         initial_credit: None if the request was missed.
-        credits_available: data buffers that may pass without new credit; None where it is not
-            certain, which it is from a PartitionRequest on, as long as no byte is missed.
-        backlog_buffers: as the producer said last; None before it did.
+        credits_available: data buffers that may pass without new credit. Known from a
+            PartitionRequest on, as long as no bytes are missed; otherwise None.
+        backlog_buffers: the backlog the producer last announced; None before the first.
         next_sequence_number: None before the first buffer.
         may_lack_messages: bytes of the producer are missing since the last buffer or event.
-        is_blocked: since an event of a blocking type, until ResumeConsumption.
+        is_blocked: an event of a blocking type has passed, and no ResumeConsumption since.
         starved_ns, blocked_ns: how long data waited without credit, and how long the channel was
-            blocked; what goes on now is not in it (`starved_until`, `blocked_until`).
-        in_flight_buffers: data buffers that passed and whose credit has not come back yet; floating
-            buffers announce more credit than came back, so it is the least number.
-        data_buffers, events, payload_bytes, data_bytes, records: that passed, events being part of
-            payload_bytes only; `uncounted_buffers` of the data buffers were not counted for records
-            (compressed, or the place of a record was not known); `other_elements` are watermarks
-            and the like.
+            blocked, without the current wait (see `starved_until`, `blocked_until`).
+        in_flight_buffers: data buffers whose credit has not come back yet. A lower bound, because
+            floating buffers announce more credit than came back.
+        data_buffers, events, payload_bytes, data_bytes, records: observed totals; events count in
+            payload_bytes only. Records of `uncounted_buffers` data buffers were not counted (they
+            are compressed, or record boundaries were lost); `other_elements` are watermarks and
+            the like.
         first_ns, last_ns: instants of the first and the last data buffer.
         events_by_kind: by class name. `barriers`: (checkpoint id, instant), the last ones.
     """
@@ -129,7 +129,7 @@ class ObservedChannel:
         self.first_ns: int | None = None
         self.last_ns: int | None = None
         self.recovered: tuple[int, int] | None = None
-        self.is_inside_unknown = True  # where records start is not known
+        self.is_inside_unknown = True  # record boundaries are unknown
         self.counter: tuple[int, RecordCounter] | None = None  # of this subpartition
         self.counters: dict[tuple[int, tuple[int, int] | None], RecordCounter] = {}
 
@@ -144,23 +144,23 @@ class ObservedChannel:
         return self.starved_since_ns >= 0
 
     def starved_until(self, at_ns: int) -> int:
-        """How long data has waited without credit, in ns."""
+        """Time that data has waited without credit, in ns, including the current wait."""
         going_on = at_ns - self.starved_since_ns if self.starved_since_ns >= 0 else 0
         return self.starved_ns + max(0, going_on)
 
     def blocked_until(self, at_ns: int) -> int:
-        """How long the channel has been blocked, in ns."""
+        """Time that the channel has been blocked, in ns, including the current block."""
         going_on = at_ns - self.blocked_since_ns if self.blocked_since_ns >= 0 else 0
         return self.blocked_ns + max(0, going_on)
 
     def exhausted_until(self, at_ns: int) -> int:
-        """How long there has been no credit, in ns."""
+        """Time without credit, in ns, including the current one."""
         going_on = at_ns - self.exhausted_since_ns if self.exhausted_since_ns >= 0 else 0
         return self.exhausted_ns + max(0, going_on)
 
     def exhaust(self, at_ns: int) -> None:
-        """The last credit is used. Whether more data waits is known only if a backlog came with it:
-        a producer that cannot send says nothing.
+        """Note that the last credit is used. More data is known to wait only if the last buffer
+        announced a backlog: a producer without credit sends nothing.
         """
         if self.exhausted_since_ns < 0:
             self.exhausted_since_ns = at_ns
@@ -168,31 +168,31 @@ class ObservedChannel:
             self.starve(at_ns)
 
     def starve(self, at_ns: int) -> None:
-        """Data waits, and there is no credit."""
+        """Note that data waits without credit."""
         if self.starved_since_ns < 0:
             self.starved_since_ns = at_ns
 
     def grant(self, at_ns: int) -> None:
-        """Credit has come."""
+        """Note that credit has come."""
         if self.exhausted_since_ns >= 0:
             self.exhausted_ns += at_ns - self.exhausted_since_ns
             self.exhausted_since_ns = -1
         self.feed(at_ns)
 
     def feed(self, at_ns: int) -> None:
-        """It waits no longer."""
+        """Note that data waits no longer."""
         if self.starved_since_ns >= 0:
             self.starved_ns += at_ns - self.starved_since_ns
             self.starved_since_ns = -1
 
     def block(self, at_ns: int) -> None:
-        """An event of a blocking type has passed."""
+        """Note an event of a blocking type."""
         self.is_blocked = True
         self.blocked_since_ns = at_ns
         self.feed(at_ns)
 
     def end(self, at_ns: int) -> None:
-        """Nothing more comes."""
+        """Note the end of the channel."""
         self.is_ended = True
         self.grant(at_ns)
         self._unblock(at_ns)
@@ -204,14 +204,14 @@ class ObservedChannel:
             self.blocked_since_ns = -1
 
     def identify(self, request: PartitionRequest) -> None:
-        """Take from the request which channel this is."""
+        """Take the partition and the initial credit from a request."""
         self.partition_id = request.partition_id
         indexes = request.queue_index_set
         self.subpartitions = indexes.start_index, indexes.end_index
         self.initial_credit = max(request.credit, 0)
 
     def open(self, request: PartitionRequest) -> None:
-        """All counters start with the request."""
+        """Start all counters at the request."""
         self.identify(request)
         self.credits_available = self.initial_credit
         self.backlog_buffers = 0
@@ -234,21 +234,21 @@ class ObservedChannel:
         return counter
 
     def recover_from(self, pair: tuple[int, int] | None) -> None:
-        """In-flight data of this pair of input and output follows; None: recovery is over."""
+        """Note that in-flight data of a pair of input and output follows; None: it is over."""
         if pair is None:
             self.counters = {key: each for key, each in self.counters.items() if key[1] is None}
         self.recovered = pair
         self.counter = None
 
     def restart_records(self, subpartition: int) -> None:
-        """What has passed ends with a record: the next data of the subpartition starts with one."""
+        """Note a record boundary: the next data of the subpartition begins with a record."""
         self.counter_of(subpartition).restart()
 
     def resume(self, at_ns: int) -> tuple[int, int]:
-        """ResumeConsumption: credit given before it is void where there was none at the start
+        """Apply a ResumeConsumption: earlier credit is void if the initial credit was 0
         (Flink: CreditBasedSequenceNumberingViewReader.resumeConsumption).
 
-        Returns: credit before and after, -1 where it does not change or is not known.
+        Returns: credit before and after; -1 where it does not change or is unknown.
         """
         self._unblock(at_ns)
         if self.initial_credit != 0 or self.credits_available is None:
@@ -257,14 +257,14 @@ class ObservedChannel:
         return before, 0
 
     def end_subpartition(self, at_ns: int) -> None:
-        """An EndOfPartition has passed; the channel has ended after the last one."""
+        """Note an EndOfPartition; the channel ends with that of its last subpartition."""
         self._ended_subpartitions += 1
         first, last = self.subpartitions or (0, 0)
         if self._ended_subpartitions > last - first:
             self.end(at_ns)
 
     def lose_records(self) -> None:
-        """Bytes of records are missing."""
+        """Note that bytes of records are missing."""
         self.is_inside_unknown = True
         for counter in self.counters.values():
             counter.lose()
@@ -273,8 +273,7 @@ class ObservedChannel:
 class ChannelTable:
     """The channels of all connections of one trace.
 
-    The data sets of each execution of a job are numbered as they appear: they are the manifest's
-    edges.
+    The data sets of each execution of a job are numbered as they appear, as the manifest's edges.
     """
 
     def __init__(self) -> None:
@@ -286,7 +285,7 @@ class ChannelTable:
         return len(self.channels)
 
     def add(self, receiver_id: bytes, ends: Ends) -> ObservedChannel | None:
-        """One more channel; None when there are too many already."""
+        """Add a channel. Returns: the channel; None if there are CHANNELS_MAX already."""
         if len(self.channels) >= CHANNELS_MAX:
             self.refused_channels += 1
             return None
@@ -297,31 +296,31 @@ class ChannelTable:
     def infos(self) -> tuple[ChannelInfo, ...]:
         """The channels for a manifest.
 
-        The consumer is not named on the wire; where each consumer has a subpartition of its own
-        (rebalance, hash, broadcast), the index of the subpartition is that of the consumer, and it
-        stands for it here. A channel whose request was missed has -1 for what only that contains.
+        The wire does not name the consumer. Each consumer of a rebalance, hash or broadcast edge
+        reads the subpartition with its own index, so this index stands for the consumer. The
+        fields that only a request contains are -1 if the request was missed.
         """
         return tuple(self._info(each) for each in self.channels)
 
     def are_open(self) -> bool:
-        """Whether one of them has not ended."""
+        """Whether any channel has not ended."""
         return not all(each.is_ended for each in self.channels)
 
     def data_span(self) -> tuple[int, int] | None:
-        """From the first data buffer to just behind the last one, in ns; None without any."""
+        """Instants of the first data buffer and just after the last, in ns; None without data."""
         spans = [(each.first_ns, each.last_ns) for each in self.channels]
         first = [first_ns for first_ns, _ in spans if first_ns is not None]
         last = [last_ns for _, last_ns in spans if last_ns is not None]
         return (min(first), max(last) + 1) if first else None
 
     def fan_out(self) -> dict[str, int]:
-        """Channels of each partition that were asked for, by the partition's printed id."""
+        """Number of requested channels of each partition, by the partition's printed id."""
         return Counter(str(each.partition_id) for each in self.channels if each.partition_id)
 
     def _info(self, channel: ObservedChannel) -> ChannelInfo:
         partition = channel.partition_id
         subpartition = channel.subpartitions[0] if channel.subpartitions else -1
-        data_set: tuple[str, ...] = ()  # that of all whose request was missed
+        data_set: tuple[str, ...] = ()  # shared by all channels whose request was missed
         if partition is not None:
             data_set = (
                 str(partition.producer_id.execution_graph_id),
@@ -344,7 +343,7 @@ class ChannelTable:
 
 
 def later_attempts(channels: Sequence[ObservedChannel]) -> list[int]:
-    """For each channel, how many attempts of its producer were observed after its own."""
+    """Number of later attempts of each channel's producer that were observed."""
     attempts: dict[ExecutionVertexID, dict[ExecutionAttemptID, int]] = {}
     numbers: list[tuple[dict[ExecutionAttemptID, int], int]] = []
     for each in channels:

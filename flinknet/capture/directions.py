@@ -1,4 +1,4 @@
-"""The two directions of a connection: what each kind of frame means to the connection."""
+"""The two directions of a connection: how each kind of frame changes the connection's state."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .frame_stream import FrameSink
 from .observed_connection import TEXT_MAX, ObservedConnection
 
 EVENT_BYTES_MAX: Final = 64 << 10
-"""Bytes of an event that are looked at."""
+"""Most bytes of an event that are decoded."""
 
 _SENT, _RECEIVED = int(TracePoint.SENT), int(TracePoint.RECEIVED)
 _BUFFER_RESPONSE, _ADD_CREDIT = int(MessageKind.BUFFER_RESPONSE), int(MessageKind.ADD_CREDIT)
@@ -42,8 +42,8 @@ class FromServer(FrameSink):
         self._header: Header | None = None
         self._sizes: tuple[int, ...] = ()
         self._counter: RecordCounter | None = None
-        self._index = 0  # of the partial buffer that goes on
-        self._left = 0  # bytes of it
+        self._index = 0  # number of the current partial buffer
+        self._left = 0  # its missing bytes
         self._records = 0
         self._body = bytearray()
 
@@ -132,7 +132,7 @@ class FromServer(FrameSink):
         self._end_pieces(at_ns)
 
     def _end_pieces(self, at_ns: int) -> None:
-        """Note the partial buffer that is complete, and those behind it that have no bytes."""
+        """Report the complete partial buffer, and empty ones that follow it."""
         connection, header = self._connection, self._header
         while header is not None and not self._left:
             is_last = self._index == len(self._sizes) - 1
@@ -160,7 +160,7 @@ class FromServer(FrameSink):
 
 
 class FromClient(FrameSink):
-    """The consumer's direction; what a producer sends is none of its messages."""
+    """The consumer's direction; messages that only producers send are ignored."""
 
     def __init__(self, connection: ObservedConnection) -> None:
         self._connection = connection

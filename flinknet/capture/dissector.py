@@ -1,4 +1,4 @@
-"""The Wireshark dissector: a Lua script whose names are those of this package."""
+"""The Wireshark dissector: a Lua script that uses this package's names of messages and events."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""FrameStream: one direction of a connection, cut anywhere, becomes frames; payloads pass by.
+"""FrameStream: splits one direction of a connection, cut anywhere, into frames.
 
-It is not a peer and must not fail: what is no frame is searched through for the magic number of the
-next one, which must be confirmed by a frame right behind it. No length is ever allocated; what is
-held is a header, a small message, or, while searching, CONFIRM_BYTES_MAX.
+It is not a peer and must not fail: from bytes that are no frame it searches for the magic number of
+the next frame, and accepts it only if another frame follows directly. It never allocates a length
+that it read: it holds a header, a small message, or, while searching, CONFIRM_BYTES_MAX.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from flinknet.core.wire.layout import LAYOUTS, PLAUSIBLE_BYTES_MAX, Direction, L
 from flinknet.core.wire.peek import MAGIC_OFFSET, is_usual, peek_frame, peek_sizes
 
 MESSAGE_BYTES_MAX: Final = 1 << 20
-"""The largest message that is read whole: an exception with its stack trace. Larger ones are passed
-over."""
+"""Size of the largest message that is read whole (an exception with its stack trace); larger ones
+are skipped."""
 
 PARTIAL_BUFFERS_MAX: Final = 1 << 18
-"""Partial buffers whose sizes are read; a message with more is passed over."""
+"""Most partial buffers in a message; a message with more is skipped."""
 
 CONFIRM_BYTES_MAX: Final = 256 << 10
-"""How far behind a frame that was found the next one is looked for."""
+"""Longest frame that a search accepts, in bytes: the frame after it must confirm it."""
 
 TLS_NOTE: Final = "this is TLS"
 """Note about a stream that begins with a TLS handshake."""
 
 _TLS_HANDSHAKE: Final = b"\x16\x03"
-"""Type of the record and major version; a frame of that length would have 369 MB."""
+"""Record type and major version of a handshake; a frame of this length would have 369 MB."""
 
 _HEADER_BYTES_MAX = max(each.header_bytes for each in LAYOUTS.values())
 
 
 class FrameSink:
-    """Receives what passes. Views are valid during the call only. Consumers send no buffers: only
-    who follows a producer is called for them.
+    """Receives the frames of a stream. Views are valid during the call only. The methods for
+    buffers are called only for a producer's stream, as consumers send none.
     """
 
     def buffer(self, header: Header, payload: memoryview, at_ns: int) -> None:
@@ -50,17 +50,17 @@ class FrameSink:
         raise NotImplementedError
 
     def begin_buffer(self, header: Header, sizes: tuple[int, ...], at_ns: int) -> None:
-        """A BufferResponse begins whose payload comes in pieces, as many bytes as the header says;
-        and the sizes of its partial buffers.
+        """Begin a BufferResponse whose payload comes in pieces, with the sizes of its partial
+        buffers. The header has the payload's size.
         """
         raise NotImplementedError
 
     def payload(self, piece: memoryview, at_ns: int) -> None:
-        """The next bytes of that payload."""
+        """The next bytes of the payload begun last."""
         raise NotImplementedError
 
     def missing_payload(self, lost_bytes: int, at_ns: int) -> None:
-        """The next bytes of that payload are missing."""
+        """The next bytes of the payload begun last are missing."""
         raise NotImplementedError
 
     def message(self, message_id: int, frame: memoryview, at_ns: int) -> None:
@@ -68,11 +68,11 @@ class FrameSink:
         raise NotImplementedError
 
     def undecodable(self, what: str, at_ns: int) -> None:
-        """A frame that is passed over."""
+        """A frame that is skipped."""
         raise NotImplementedError
 
     def lost(self, what: str, at_ns: int) -> None:
-        """Frame boundaries are lost from here on; a BufferResponse that was begun has no end."""
+        """Frame boundaries are lost from here on; a BufferResponse begun before does not end."""
         raise NotImplementedError
 
 
@@ -80,11 +80,11 @@ class FrameStream:
     """Follows one direction.
 
     Attributes:
-        layout: that BufferResponses have; None until the first one shows it.
+        layout: layout of BufferResponses; None until the first one shows it.
         certain_from_ns: instant since which every byte belongs to a frame; None while searching.
-        skipped_bytes: that belonged to no frame.
-        bytes: that came.
-        missing_bytes: that did not, as far as their number is known.
+        skipped_bytes: received bytes that belong to no frame.
+        bytes: received bytes.
+        missing_bytes: bytes that were lost, as far as their number is known.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class FrameStream:
         self._sink = sink
         self._is_synced = is_from_start
         self._rest = bytearray()  # the start of a frame
-        self._wanted = FRAME_HEADER_BYTES  # how long it must get
+        self._wanted = FRAME_HEADER_BYTES  # its length at which to look again
         self._payload_left = 0
         self._skip_left = 0
 
@@ -113,9 +113,9 @@ class FrameStream:
         self._receive(data, at_ns)
 
     def lose(self, lost_bytes: int | None, at_ns: int) -> None:
-        """Bytes that did not reach us, `lost_bytes` of them if that is known.
+        """Note lost bytes; `lost_bytes` is None if their number is unknown.
 
-        A loss inside a payload costs its records and no more.
+        A loss within a payload loses only the records of this payload.
         """
         self.missing_bytes += lost_bytes or 0
         if lost_bytes is not None and lost_bytes <= self._payload_left:
@@ -168,7 +168,7 @@ class FrameStream:
             position = self._gather(data, position, end, at_ns)
 
     def _gather(self, data: memoryview, position: int, end: int, at_ns: int) -> int:
-        """Collect what is wanted of a frame. Returns: the new position."""
+        """Collect the wanted bytes of a frame. Returns: the new position."""
         rest = self._rest
         count = min(self._wanted - len(rest), end - position)
         rest += data[position : position + count]
@@ -177,7 +177,7 @@ class FrameStream:
         return position + count
 
     def _look(self, at_ns: int) -> None:
-        """What was wanted is there: want more, or be done with it."""
+        """Look at the collected bytes: pass the frame on, skip it, or ask for more bytes."""
         rest = self._rest
         frame = peek_frame(rest, 0, self.direction)
         if frame is None:
@@ -205,7 +205,7 @@ class FrameStream:
             return
         if layout is None:
             layout = self.layout = detect_layout(rest)
-        if layout is None:  # its frame contradicts its sizes, by which a peer goes
+        if layout is None:  # the frame length contradicts the sizes, which a peer trusts
             layout = detect_layout(rest, Layout.is_plausible)
         if layout is not None and len(rest) < layout.header_bytes:
             layout = None
@@ -229,7 +229,7 @@ class FrameStream:
                 "partial buffers that do not add up", start + header[SIZE] - len(rest), at_ns
             )
             return
-        held = bytes(rest[start:])  # 1.20 has a shorter header than was wanted of an unknown layout
+        held = bytes(rest[start:])  # the header of 1.20 is shorter than the largest, which was read
         self._restart()
         self._payload_left = header[SIZE]
         self._sink.begin_buffer(header, sizes, at_ns)
@@ -237,7 +237,7 @@ class FrameStream:
             self._receive(memoryview(held), at_ns)
 
     def _restart(self) -> None:
-        """A frame begins with the next byte."""
+        """Expect a frame to begin with the next byte."""
         self._rest = bytearray()
         self._wanted = FRAME_HEADER_BYTES
 
@@ -247,14 +247,14 @@ class FrameStream:
         self._sink.undecodable(what, at_ns)
 
     def _lose_sync(self, what: str, at_ns: int) -> None:
-        """Search from what is held on."""
+        """Report the loss, and search for a frame from the held bytes on."""
         self._is_synced = False
         self.certain_from_ns = None
         self._payload_left = self._skip_left = 0
         self._sink.lost(what, at_ns)
 
     def _search(self, data: memoryview, at_ns: int) -> None:
-        """Look for a frame with another one behind it."""
+        """Search for a frame that is directly followed by another one."""
         held = bytes(self._rest) + data
         at = held.find(MAGIC, MAGIC_OFFSET)
         while at >= 0:

@@ -1,4 +1,4 @@
-"""ObservedConnection: what is known of a connection, and the rows that its messages become."""
+"""ObservedConnection: the state of a connection, and the trace rows that its messages become."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ from flinknet.errors import ProtocolError
 from .channels import ChannelTable, Ends, ObservedChannel
 
 TEXT_MAX: Final = 500
-"""Characters of a sentence that a peer may fill."""
+"""Longest text from a peer in a note, in characters."""
 
 CREDIT_MAX: Final = 0x7FFF_FFFF
-"""An int in Flink, and in a trace; no consumer has so many buffers."""
+"""Upper limit of credit: an int in Flink and in a trace. No consumer has this many buffers."""
 
 NOTES_MAX: Final = 16
-"""Sentences of a kind that are kept; all are counted."""
+"""Most notes kept of each kind; all are counted."""
 
 _SENT, _RECEIVED = int(TracePoint.SENT), int(TracePoint.RECEIVED)
 _BUFFER_RESPONSE, _ADD_CREDIT = int(MessageKind.BUFFER_RESPONSE), int(MessageKind.ADD_CREDIT)
 _NONE, _FULL, _FLUSH = int(FlushReason.NONE), int(FlushReason.FULL), int(FlushReason.FLUSH)
 _EVENT = int(FlushReason.EVENT)
-_UNKNOWN = -1  # of a column: what the wire does not show
+_UNKNOWN = -1  # value of columns that the wire does not show
 _CLEAR_END = int(DataType.DATA_BUFFER_WITH_CLEAR_END)
 
 
@@ -82,7 +82,7 @@ class ObservedConnection:
         self._segment_size_bytes = segment_size_bytes
 
     def channel_of(self, receiver_id: bytes) -> ObservedChannel | None:
-        """The channel of a receiver, a new one if its request was missed."""
+        """Find the channel of a receiver; add it if its request was missed."""
         channel = self.channels.get(receiver_id)
         if channel is None:
             channel = self._table.add(receiver_id, self.ends)
@@ -92,8 +92,8 @@ class ObservedConnection:
         return channel
 
     def open_channel(self, request: PartitionRequest, at_ns: int) -> None:
-        """A PartitionRequest has passed. Repeated after it was refused, it is the same channel; so
-        it is where it was captured behind the first data that answers it."""
+        """Note a PartitionRequest. It belongs to the existing channel if it repeats a refused one,
+        or was captured after the first data that answers it."""
         channel = self.channels.get(request.receiver_id)
         has_data = channel is not None and bool(channel.data_buffers or channel.events)
         if channel is not None and has_data and channel.partition_id is None:
@@ -115,7 +115,7 @@ class ObservedConnection:
         )
 
     def add_credit(self, receiver_id: bytes, credit: int, at_ns: int) -> None:
-        """An AddCredit has passed."""
+        """Note an AddCredit."""
         channel = self.channels.get(receiver_id) or self.channel_of(receiver_id)
         before = after = index = -1
         if channel is not None:
@@ -149,7 +149,8 @@ class ObservedConnection:
         is_paid: bool,
         at_ns: int,
     ) -> None:
-        """A data buffer has passed, or a partial buffer; the last one of a message is paid for."""
+        """Note a data buffer or a partial buffer. Only the last one of a message takes a credit
+        (`is_paid`)."""
         before = after = index = -1
         reason = _FLUSH
         if counter is not None:
@@ -192,7 +193,7 @@ class ObservedConnection:
                 channel.exhaust(at_ns)
         if size == self._segment_size_bytes:
             reason = _FULL
-        # not `note`: 0.3 µs a buffer more, as this is interpreted
+        # `note` would cost 0.3 µs more for each buffer
         self._probe_record(
             at_ns, index, _SENT, _BUFFER_RESPONSE, header[DATA_TYPE],
             _NONE if header[IS_COMPRESSED] else reason, number, size, records,
@@ -209,7 +210,7 @@ class ObservedConnection:
         body: bytes,
         at_ns: int,
     ) -> None:
-        """An event has passed."""
+        """Note an event."""
         data_type, index, value, credit = header[DATA_TYPE], -1, -1, -1
         event = self._decode_event(body, data_type)
         if isinstance(event, CheckpointBarrier):
@@ -247,7 +248,7 @@ class ObservedConnection:
         backlog_buffers: int = -1,
         credit: tuple[int, int] = (-1, -1),
     ) -> None:
-        """A message of another kind has passed."""
+        """Note a message of another kind."""
         note(
             self._probe_record,
             at_ns,
@@ -261,25 +262,25 @@ class ObservedConnection:
         )
 
     def add_note(self, what: str, into: list[str] | None = None) -> None:
-        """Keep a sentence, up to NOTES_MAX of them."""
+        """Keep a note, up to NOTES_MAX of them."""
         notes = self.notes if into is None else into
         if len(notes) < NOTES_MAX:
             notes.append(what)
 
     def undecodable(self, what: str) -> None:
-        """A message was passed over."""
+        """Note a skipped message."""
         self.undecodable_messages += 1
         self.add_note(what)
 
     def lose_all(self, what: str) -> None:
-        """Messages of one direction may have been missed."""
+        """Note that messages of one direction may have been missed."""
         self.losses += 1
         self.add_note(what)
         for channel in self.channels.values():
             channel.credits_available = None
 
     def counter_of(self, channel: ObservedChannel | None, header: Header) -> RecordCounter | None:
-        """The counter of the records of a message; None if they are not counted."""
+        """The record counter for a message; None if its records are not counted."""
         if channel is None or not self._counts_records or header[DATA_TYPE] not in IS_BUFFER:
             return None
         self._expect(channel, header[SEQUENCE_NUMBER])
@@ -290,7 +291,7 @@ class ObservedConnection:
         return counter
 
     def decode(self, message_id: int, frame: memoryview) -> Message | None:
-        """A whole frame that is no BufferResponse; None if it cannot be decoded."""
+        """Decode a whole frame that is no BufferResponse; None if it cannot be decoded."""
         self.messages[message_id] += 1
         try:
             return MESSAGE_CLASSES[message_id].decode(frame[FRAME_HEADER_BYTES:])
@@ -299,7 +300,7 @@ class ObservedConnection:
             return None
 
     def _expect(self, channel: ObservedChannel, number: int) -> None:
-        """A buffer or event comes: if others are missing before it, so are bytes of records."""
+        """Check a sequence number: if messages are missing before it, records are lost."""
         expected = channel.next_sequence_number
         if expected is not None and expected != number:
             channel.lose_records()
@@ -310,7 +311,7 @@ class ObservedConnection:
         channel.may_lack_messages = False
 
     def _follow(self, channel: ObservedChannel, number: int, backlog: int) -> None:
-        """Sequence number and backlog of a buffer or event."""
+        """Take the sequence number and the backlog of a buffer or event."""
         if channel.next_sequence_number != number:
             self._expect(channel, number)
         channel.next_sequence_number = next_sequence_number(number)

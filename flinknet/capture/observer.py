@@ -1,9 +1,9 @@
 """ConnectionObserver: both directions of one connection become rows of a trace.
 
-The rows are those that the producer's process would have written, recorded where the bytes passed:
-BufferResponses are SENT with the credit they take, what the consumer sent is RECEIVED. So every
-message is one row, and sequence numbers and credit can be checked as in any trace. What only the
-processes know (instants of records, pools, when a buffer was consumed) is -1 or missing.
+The rows are those that the producer's process would have written, at the place of the capture:
+BufferResponses are SENT with the credit they take, messages from the consumer are RECEIVED. Every
+message is one row, and sequence numbers and credit can be checked as in any trace. Values that only
+the processes know (instants of records, pools, consumption of buffers) are -1 or missing.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from .observed_connection import ObservedConnection
 __all__ = ["ConnectionObserver", "ConnectionSummary", "Ends", "layout_of_release"]
 
 SEGMENT_SIZE_BYTES: Final = 32 * 1024
-"""Flink's default; a data buffer of that size was full when it left."""
+"""Flink's default segment size, in bytes; a data buffer of this size was full when it left."""
 
 
 def layout_of_release(release: str | None) -> str | None:
-    """The layout that a release of Flink speaks; None for None, which is to detect it.
+    """The layout of a release of Flink; None (detect it) for None.
 
-    Raises: ConfigError for a release that is not known.
+    Raises: ConfigError for an unknown release.
     """
     if release is None:
         return None
@@ -46,17 +46,18 @@ def layout_of_release(release: str | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSummary:
-    """What was observed of a connection, and what was missed.
+    """Totals of a connection: observed, skipped and missing messages.
 
     Attributes:
-        certain_from_ns: since when every byte of both directions was followed; None: they are not.
-        credit_unknown_channels: channels whose PartitionRequest was missed, or of which bytes are
-            missing since; their credit is not known until they are requested again.
-        missing_bytes: of the producer's that passed unobserved, as far as their number is known.
-        skipped_bytes: that belonged to no message.
-        undecodable: messages that could not be read and were passed over.
-        losses: how often the place of messages was lost.
-        sequence_gaps, unpaid_buffers: what no Flink does, and lost frames look like.
+        certain_from_ns: instant since which every byte of both directions is understood; None if
+            it is not so now.
+        credit_unknown_channels: channels whose PartitionRequest was missed, or that lost bytes
+            later; their credit is unknown until they are requested again.
+        missing_bytes: unobserved bytes of the producer, as far as their number is known.
+        skipped_bytes: observed bytes that belong to no message.
+        undecodable: messages that could not be read and were skipped.
+        losses: how often message boundaries were lost.
+        sequence_gaps, unpaid_buffers: violations of the protocol; most likely lost frames.
     """
 
     connection: str
@@ -74,8 +75,8 @@ class ConnectionSummary:
     sequence_gaps: int
     unpaid_buffers: int
     unknown_receivers: int
-    errors: tuple[str, ...]  # ErrorResponses, in words
-    notes: tuple[str, ...]  # what was skipped or lost, in words
+    errors: tuple[str, ...]  # texts of ErrorResponses
+    notes: tuple[str, ...]  # skipped and lost messages, in words
 
     def to_dict(self) -> dict[str, Any]:
         """The summary as JSON-ready plain data."""
@@ -83,14 +84,14 @@ class ConnectionSummary:
 
 
 class ConnectionObserver:
-    """Follows one connection; never raises for what passes.
+    """Follows one connection; never raises for the bytes it reads.
 
-    Bytes must come as they passed: what a side says before what the other answers. A capture
-    may have the two directions out of order by a little; credit may then seem unpaid.
+    Bytes must come in the order in which they were sent, a message before its answer. A capture
+    may have the two directions slightly out of order; buffers may then seem to lack credit.
 
     Args:
-        probe: where rows go.
-        channels: of the trace; shared by its connections.
+        probe: takes the rows.
+        channels: the trace's channels, shared by its connections.
         layout: "2.x" or "1.20"; None to detect it from the first BufferResponse.
         ends: names of the two sides.
         is_from_start: the first bytes of both directions are observed.
@@ -135,42 +136,42 @@ class ConnectionObserver:
 
     @property
     def layout(self) -> str | None:
-        """The layout of its BufferResponses; None until the first one shows it."""
+        """The layout of BufferResponses; None until the first one shows it."""
         return self._server.layout.name if self._server.layout else None
 
     @property
     def has_messages(self) -> bool:
-        """Whether a message has passed."""
+        """Whether a message was observed."""
         return bool(self._connection.messages)
 
     @property
     def is_tls(self) -> bool:
-        """Whether the connection uses TLS, so that nothing of it can be read."""
+        """Whether the connection uses TLS and cannot be read."""
         return TLS_NOTE in self._connection.notes
 
     def from_server(self, data: bytes | memoryview, at_ns: int) -> None:
-        """Bytes of the producing TaskManager, which passed at an instant; they may be reused."""
+        """Take bytes from the producing TaskManager; the caller may reuse them afterwards."""
         self._server.receive(memoryview(data), at_ns)
 
     def from_client(self, data: bytes | memoryview, at_ns: int) -> None:
-        """Bytes of the consuming TaskManager."""
+        """Take bytes from the consuming TaskManager."""
         self._client.receive(memoryview(data), at_ns)
 
     def missing_from_server(self, lost_bytes: int | None, at_ns: int) -> None:
-        """Bytes of the producer's that passed unobserved; None: their number is unknown."""
+        """Note unobserved bytes from the producer; None: their number is unknown."""
         self._server.lose(lost_bytes, at_ns)
 
     def missing_from_client(self, lost_bytes: int | None, at_ns: int) -> None:
-        """The same for bytes of the consumer's."""
+        """Note unobserved bytes from the consumer; None: their number is unknown."""
         self._client.lose(lost_bytes, at_ns)
 
     def close(self, at_ns: int) -> None:
-        """The connection has ended, and with it its channels."""
+        """End the connection and its channels."""
         for channel in self._connection.opened:
             channel.end(at_ns)
 
     def summary(self) -> ConnectionSummary:
-        """What was observed so far."""
+        """The totals so far."""
         observed = self._connection
         since = self._server.certain_from_ns, self._client.certain_from_ns
         known = [each for each in since if each is not None]

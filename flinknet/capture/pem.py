@@ -11,11 +11,12 @@ from flinknet.errors import ConfigError
 def load_certificate(
     context: ssl.SSLContext, certificate: Path, key: Path, password: str | None, *, prefix: str
 ) -> None:
-    """Load the certificate to show, and its key.
+    """Load the certificate of our side, and its key.
 
     Args:
-        password: of the key, empty if it is not encrypted; None where none can be given.
-        prefix: of the options that name the files: `--tls` for --tls-cert and --tls-key.
+        password: the key's password, empty if it is not encrypted; None if the caller has no
+            option for one.
+        prefix: how the options for the files begin: `--tls` for --tls-cert and --tls-key.
 
     Raises: ConfigError naming the file that cannot be used.
     """
@@ -39,7 +40,7 @@ def load_certificate(
 def load_authority(context: ssl.SSLContext, authority: Path, *, prefix: str) -> None:
     """Trust the certificates in a file, and those that they signed.
 
-    Raises: ConfigError if it holds none.
+    Raises: ConfigError if the file has no certificate.
     """
     _check_file(authority, f"{prefix}-ca")
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # Java trusts its whole store

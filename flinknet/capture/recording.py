@@ -1,9 +1,8 @@
 """CaptureRecording: the run directory of a capture while it grows.
 
-The manifest is written at the start, and again whenever channels or files have come or gone, so
-that a crash leaves a run that can be read. Its measured part is from the first data buffer to the
-last one: a tap may be up long before and after. With a ring only the newest events stay, and those
-around a trigger.
+The manifest is written at the start, and again whenever channels or files change, so that a crash
+leaves a readable run. The measured part is from the first data buffer to the last one, as a tap may
+run long before and after. A ring keeps only the newest events, and those around a trigger.
 """
 
 from __future__ import annotations
@@ -24,20 +23,21 @@ from .channels import ChannelTable
 from .trace_files import TraceFiles, delete
 
 FLUSH_EVENTS_MAX = 4096
-"""A second's events, up to which they are written at once without holding anything up."""
+"""Most pending events that `tick` writes itself, as writing more would delay the caller."""
 
 FLUSH_INTERVAL_NS = 1_000_000_000
 
 SAVE_INTERVAL_NS = 1_000_000_000
-"""Between two manifests while channels come; longer by as much for each 1000 channels it names."""
+"""Time between two manifests while channels appear, in ns; this much longer for each 1000."""
 
 SAVE_ANYHOW_NS = 10_000_000_000
-"""After so long more it is written without new channels: the measured part has grown."""
+"""Additional time, in ns, after which the manifest is written without new channels, because the
+measured part has grown."""
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 RING_SLICES = 12
-"""Files of a ring: what is dropped goes in such parts."""
+"""Files of a ring; whole files are dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class About:
     """The fields of the manifest that do not change."""
 
     origin: str
-    name: str  # of the process that listens
+    name: str  # of the capturing process
     pid: int
     started_at: str
     host: Mapping[str, Any] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class About:
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """When files end, and what stays; None: never, all."""
+    """Limits at which a file ends, and the time that a ring keeps; None: no limit."""
 
     rotate_bytes: int | None = None
     rotate_ns: int | None = None
@@ -67,11 +67,11 @@ class CaptureRecording:
     """Records a capture into a new directory. `recorder` is the observers' probe.
 
     Args:
-        describe: makes the manifest that is written of the one that the messages show.
-        may_be_full: on a full disk, `files.lacking` has the error instead of raising it.
+        describe: adds to each manifest before it is written.
+        may_be_full: on a full disk, put the error into `files.lacking` instead of raising it.
 
-    Around a trigger there stay the ring before it and half a ring after it; without any trigger the
-    last ring.
+    A ring keeps the time `ring_ns` before each trigger and half of it afterwards; without any
+    trigger, the last `ring_ns`.
 
     Raises: ConfigError for a directory that is not empty or that another run writes to; TraceError
         if it cannot be used.
@@ -90,7 +90,7 @@ class CaptureRecording:
         self.directory = directory
         self.channels = channels
         self.triggers: list[tuple[int, str]] = []
-        self.within: tuple[int, int] | None = None  # what may be measured, if that is not all
+        self.within: tuple[int, int] | None = None  # bounds of the measured part; None: the capture
         self._about = about
         self._describe = describe
         self._ring_ns = rotation.ring_ns
@@ -122,8 +122,8 @@ class CaptureRecording:
             self._save()
 
     def tick(self, now_ns: int) -> None:
-        """To be called some times a second: write what waits, drop what is too old, and keep the
-        manifest up with it.
+        """Write pending events, drop old files and update the manifest; to be called several times
+        a second.
         """
         if now_ns >= self._next_flush_ns:
             self._next_flush_ns = now_ns + FLUSH_INTERVAL_NS
@@ -146,17 +146,17 @@ class CaptureRecording:
         delete(old)
 
     def trigger(self, why: str, now_ns: int) -> None:
-        """Keep what is in the ring, and what comes soon after."""
+        """Keep the ring's events, and those of half a ring's time from now on."""
         self.triggers.append((now_ns, why))
         if self._ring_ns is not None:
             self._keep_until_ns = now_ns + self._ring_ns // 2
             self.files.keep_all()
 
     def close(self, now_ns: int) -> None:
-        """Write everything.
+        """Write everything and end the run.
 
-        Raises: TraceError if events were lost, what was written is readable then; or if the trace
-            is not there.
+        Raises: TraceError if events were lost (the written ones are readable), or if there is no
+            trace.
         """
         self.recorder.flush()
         error = None
@@ -179,11 +179,11 @@ class CaptureRecording:
 
     @property
     def is_holding(self) -> bool:
-        """Whether a trigger was not long ago."""
+        """Whether events are being kept after a recent trigger."""
         return self._keep_until_ns is not None
 
     def _measured(self) -> tuple[int | None, int | None]:
-        """From the first data buffer to the last one, as far as files hold it."""
+        """Instants of the first and the last data buffer that the files still contain."""
         span = self.channels.data_span()
         if span is None:
             return None, None
@@ -202,7 +202,7 @@ class CaptureRecording:
         self.manifest().save(self.directory)
 
     def manifest(self) -> RunManifest:
-        """The manifest as it is now."""
+        """The current manifest."""
         about = self._about
         from_ns, to_ns = self._measured()
         found = RunManifest(

@@ -12,15 +12,15 @@ from flinknet.trace import RunManifest
 from flinknet.trace.manifest import IS_ADAPTIVE, SETTINGS_FROM
 
 JOB: Final = "job"
-"""The origin of what a job itself is set to."""
+"""Origin of settings that a job itself reports."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """What one place states; of several layers a later one is over an earlier one.
+    """Settings from one origin; a later layer overrides an earlier one.
 
     Attributes:
-        keys: of Flink, with their values.
+        keys: Flink's keys with their values.
     """
 
     origin: str
@@ -29,12 +29,12 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """What is stated about a cluster.
+    """Settings of a cluster and its jobs.
 
     Attributes:
-        cluster: of all of it.
-        given: by the user, over that.
-        jobs: keys of each job, by its id, over both.
+        cluster: settings that the cluster reports.
+        given: settings from the user, which override the cluster's.
+        jobs: keys of each job, by its id, which override both.
     """
 
     cluster: tuple[Layer, ...] = ()
@@ -42,10 +42,10 @@ class Stated:
     jobs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def put_into(self, manifest: RunManifest) -> RunManifest:
-        """The manifest of a trace with these settings, and Flink's defaults of all others; as it is
-        if nothing is stated. Of its jobs count the settings that they have in common.
+        """The manifest with these settings, and Flink's defaults for all others; unchanged if there
+        are none. Of several jobs, only settings with equal values are used.
 
-        Raises: ConfigError if Flink would reject what was given.
+        Raises: ConfigError if Flink would reject the given settings.
         """
         ids = manifest.scenario.get("job", {}).get("ids", ())
         common = Layer(JOB, _in_common([self.jobs[each] for each in ids if each in self.jobs]))
@@ -57,7 +57,7 @@ class Stated:
 
 
 def is_sound(layers: Iterable[Layer]) -> bool:
-    """Whether flinknet takes all of it together: Flink itself may run with more than that."""
+    """Whether flinknet accepts all layers together; Flink itself may accept more."""
     try:
         options.network_config(options.merge(*(each.keys for each in layers)))
     except ConfigError:

@@ -1,7 +1,7 @@
-"""TraceFiles: where the blocks of a capture go, one file after another; old ones may be dropped.
+"""TraceFiles: writes the blocks of a capture to one file after another, and can drop old files.
 
-It is an EventWriter below a TraceRecorder: a file ends between two blocks, so that rotation holds
-nothing up. Time is that of the events.
+It is the EventWriter of a TraceRecorder. A file ends between two blocks, so that rotation delays
+nothing. Ages are measured by the instants of events.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from flinknet.trace import ProcessInfo, TraceWriter
 
 @dataclass(slots=True)
 class TraceFile:
-    """One file, and the span of its events."""
+    """One file, with the first and the last instant of its events."""
 
     path: Path
     first_ns: int | None = None
@@ -34,13 +34,13 @@ class TraceFiles:
     """The trace files of a run directory.
 
     Args:
-        name: of the process in the manifest; files are NAME-0001.fnt and so on.
-        rotate_bytes, rotate_ns: a file that has got so large, or so old, is the last no longer.
-        lacking: why nothing can be written: no file is created, and all events are dropped.
+        name: the process in the manifest; files are NAME-0001.fnt and so on.
+        rotate_bytes, rotate_ns: size and age at which a new file is begun.
+        lacking: why nothing can be written; no file is created, and all events are dropped.
 
     Attributes:
         files: in order; the last one is being written.
-        has_changed: there are other files than when this was reset.
+        has_changed: files were added or removed since the caller reset this.
 
     Raises: TraceError if the first file cannot be created.
     """
@@ -61,7 +61,7 @@ class TraceFiles:
         self.files: list[TraceFile] = []
         self.has_changed = True
         self.dropped_events = 0
-        self._dropped_before = 0  # by files that are complete
+        self._dropped_before = 0  # events dropped by complete files
         self._pid = pid
         self._rotate_bytes = rotate_bytes
         self._rotate_ns = rotate_ns
@@ -76,11 +76,11 @@ class TraceFiles:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all files that are there."""
+        """Bytes of all current files."""
         return sum(each.size_bytes for each in self.files)
 
     def events_in_steps(self, rows: NDArray[np.void]) -> Iterator[None]:
-        """Write a block, into a new file if it is time."""
+        """Write a block in steps, into a new file if the last one is full."""
         if self.lacking is not None:
             raise self.lacking
         at_ns = rows["at_ns"]
@@ -107,13 +107,13 @@ class TraceFiles:
         self.files[-1].size_bytes = self._writer.size_bytes
 
     def keep_all(self) -> None:
-        """Keep what is there now."""
+        """Keep all current files."""
         for file in self.files:
             file.is_kept = True
 
     def take_older(self, than_ns: int) -> list[TraceFile]:
-        """Forget the files that end before an instant and are not to be kept; the caller deletes
-        them once the manifest does not name them any more.
+        """Remove the files that end before an instant and are not kept. Returns: these files, for
+        the caller to delete once the manifest does not name them any more.
         """
         old = [
             each
@@ -126,8 +126,8 @@ class TraceFiles:
         return old
 
     def take_unkept(self, from_ns: int | None) -> list[TraceFile]:
-        """At the end forget what is not to be kept and ends before `from_ns`, or whenever it ends;
-        one file stays.
+        """Remove the files that end before `from_ns` (None: all) and are not kept, except the last
+        remaining one. Returns: these files, for the caller to delete.
         """
         old = [
             each
@@ -163,7 +163,7 @@ class TraceFiles:
 
 
 def delete(files: list[TraceFile]) -> None:
-    """Delete files; one that is gone already is no matter."""
+    """Delete files; errors are ignored."""
     for each in files:
         with suppress(OSError):
             each.path.unlink()

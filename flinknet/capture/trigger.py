@@ -1,4 +1,4 @@
-"""Triggers: a bound on what a tap sees, such as `no_credit>50%`."""
+"""Triggers: a bound on one of a tap's metrics, such as `no_credit>50%`."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ METRICS: Final[Mapping[str, _Metric]] = {
     "connections": _Metric(_number, human_count, "open connections"),
     "added_delay": _Metric(_duration, human_duration, "p99 of the delay the tap adds"),
 }
-"""What a trigger may be about; each is taken once a second."""
+"""Metrics that a trigger may use; each is measured once a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Trigger:
     def parse(cls, text: str) -> Trigger:
         """Read METRIC, one of > < >= <=, VALUE.
 
-        Raises: ConfigError that says what would do.
+        Raises: ConfigError for any other text; it names the correct form.
         """
         match = _TRIGGER.fullmatch(text)
         if match is None:
@@ -114,9 +114,9 @@ class Trigger:
         return cls(text.strip(), metric, sign, METRICS[metric].parse(value, "--trigger"))
 
     def reason(self, values: Mapping[str, float]) -> str | None:
-        """Why it fires with these values, in words; None if it does not.
+        """The reason for firing, in words; None if the trigger does not fire.
 
-        A value that is not there does not fire.
+        A missing value does not fire.
         """
         value = values.get(self.metric)
         if value is None or not _OPERATORS[self.sign](value, self.bound):

@@ -1,8 +1,8 @@
-"""CaptureClock: the instants of a capture whose clock was set back or forward, or stood.
+"""CaptureClock: corrects the instants of a capture whose clock was set back or forward, or stood.
 
-The order of packets, and the times that TCP's senders put into them, show what the clock did. A
-step is taken out of all later instants. Where only silence on all connections hints at one, it
-stays, and is reported.
+The order of packets and the timestamps of TCP's senders show steps of the clock. A step is removed
+from all later instants. A step that only silence on all connections suggests is reported, but not
+removed.
 """
 
 from __future__ import annotations
@@ -17,32 +17,33 @@ from flinknet.units import counted, human_duration
 from .segments import Endpoint, TcpSegment
 
 BACK_NS: Final = 20_000_000
-"""A packet that goes on where its direction was and is so much older than the last PACKETS_BEFORE
-shows that the clock was set back. Others were captured out of order."""
+"""Age difference, in ns, above which an older packet shows that the clock was set back, if it
+continues its direction and is older than the last PACKETS_BEFORE packets by this much. Any other
+older packet was captured out of order."""
 
 PACKETS_BEFORE: Final = 3
 
 SILENCE_NS: Final = 1_000_000_000
-"""The shortest silence that may be a clock that was set forward."""
+"""Shortest silence that may come from a clock set forward, in ns."""
 
 SILENCES_KEPT: Final = 32
 
 TIMES_OTHERS: Final = 8
-"""How much longer such a silence is than all usual ones."""
+"""Factor by which a silence must exceed all usual ones to be reported."""
 
 STANDS_PACKETS, STANDS_TURNS = 100, 25
-"""Packets with one instant, and changes of direction among them, for which a clock must stand."""
+"""Packets with one instant, and changes of direction among them, that show a clock that stands."""
 
 COARSE_INSTANTS: Final = 100
-"""Instants in whole milliseconds after which the clock is taken for one that has no others; many
-packets may have one of these."""
+"""Instants in whole milliseconds, without any other, after which the clock is assumed to count
+only milliseconds; then many packets may share an instant."""
 
 MS: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class _Silence:
-    """From the last packet before to the first one after; by the capture's instants."""
+    """Time between two packets, in instants of the capture."""
 
     from_ns: int
     to_ns: int
@@ -56,10 +57,10 @@ class CaptureClock:
     """Follows the packets of a capture.
 
     Args:
-        is_under_way: whether a channel is open now, so that a silence may hide a step.
+        is_under_way: whether a channel is open now, so that a silence may be a step.
 
     Attributes:
-        steps: what the clock did, in words.
+        steps: irregularities of the clock, in words.
     """
 
     def __init__(self, is_under_way: Callable[[], bool] = lambda: True) -> None:
@@ -70,16 +71,16 @@ class CaptureClock:
         self._latest_ns = 0
         self._before: deque[int] = deque(maxlen=PACKETS_BEFORE)
         self._reached: dict[tuple[Endpoint, Endpoint], tuple[int, int]] = {}
-        # By direction, as each connection has a zero of its own: ms, and when they were captured.
+        # Sender's timestamp in ms and instant of its capture, by direction: zeros differ.
         self._sent: dict[tuple[Endpoint, Endpoint], tuple[int, int]] = {}
         self._silences: list[_Silence] = []
         self._coarse = 0  # instants so far if all were in whole ms, else far below 0
         self._instant = (0, 0, 0)  # instant, packets with it, changes of direction among them
         self._source: Endpoint | None = None
-        self._stands: list[_Silence] = []  # from one to the next other instant
+        self._stands: list[_Silence] = []  # times at which the clock stood
 
     def follow(self, segment: TcpSegment) -> TcpSegment:
-        """The segment, with its instant by a clock without steps."""
+        """The segment with its instant corrected for steps."""
         at_ns = segment.at_ns + self._offset_ns
         if self._from_ns is None:
             self._from_ns = self._latest_ns = at_ns
@@ -107,13 +108,13 @@ class CaptureClock:
         return segment if not self._offset_ns else segment._replace(at_ns=at_ns)
 
     def finish(self, measured: tuple[int, int] | None = None) -> tuple[int, int] | None:
-        """The capture has ended.
+        """End the capture.
 
         Args:
-            measured: the part that figures are of; silences around it change none.
+            measured: the measured part; silences outside it do not matter.
 
-        Returns: the longest part in which the clock went, if it did not go all the time; an empty
-            one if it never did.
+        Returns: the longest part in which the clock ran, empty if it never ran; None if it ran all
+            the time.
         """
         from_ns, to_ns = self._from_ns or 0, self._latest_ns + 1
         self._end_stand(self._latest_ns)
@@ -152,11 +153,11 @@ class CaptureClock:
         return []
 
     def _is_newer(self, segment: TcpSegment) -> bool:
-        """Whether a segment goes on where the last one of its direction ended, or has acknowledged
-        more."""
+        """Whether a segment has later data or a later acknowledgement than all before it in its
+        direction."""
         key = segment.source, segment.target
         if segment.acknowledged is None:
-            self._reached.pop(key, None)  # the first word of another connection, or a last one
+            self._reached.pop(key, None)  # the first segment of a connection, or a reset
             return False
         reached = segment.sequence_number + len(segment.data), segment.acknowledged
         known = self._reached.get(key)
@@ -173,7 +174,7 @@ class CaptureClock:
         return True
 
     def _elapsed_ns(self, segment: TcpSegment) -> int | None:
-        """Time since the last packet by the clock of a sender that counts milliseconds."""
+        """Time since the last packet by the sender's timestamps in ms; None if unknown."""
         before = self._sent.get((segment.source, segment.target))
         if before is None or segment.sent_ms is None:
             return None
@@ -181,7 +182,7 @@ class CaptureClock:
         return max(sent_ns - (self._latest_ns - before[1]), 0)
 
     def _step(self, by_ns: int, elapsed_ns: int | None) -> None:
-        """The clock was set: what passed meanwhile is what a sender says, or nothing."""
+        """Correct a step of the clock, less the time that really passed if a sender shows it."""
         by_ns -= elapsed_ns or 0
         self._offset_ns -= by_ns
         where = human_duration(self._latest_ns - (self._from_ns or 0))

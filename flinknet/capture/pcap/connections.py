@@ -1,7 +1,7 @@
-"""The connections of a capture: segments in, Flink's conversations to observers, the rest counted.
+"""The connections of a capture: sorts segments by connection and gives Flink's to observers.
 
-Sans-IO. The magic number of frames shows which connections are Flink's, and which end is the
-producer's server by what only that one says; ports mean nothing.
+Sans-IO. The magic number of frames shows which connections are Flink's, and messages that only a
+producer sends show which end is the producer; port numbers are not used.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from .segments import Endpoint, TcpSegment
 from .streams import StreamData, StreamGap, TcpStream
 
 UNDECIDED_BYTES_MAX: Final = 4 << 20
-"""Bytes of a connection that are looked through for a frame before it counts as somebody else's. A
-capture that begins in the middle may have many buffers without a frame's beginning in a packet."""
+"""Bytes of a connection without a frame after which it is not Flink's. A capture that begins in the
+middle may have many packets before the first one with the beginning of a frame."""
 
 STALLS_KEPT: Final = 10_000
-"""Zero windows of a connection that are kept one by one; all are counted."""
+"""Most zero windows of a connection that are listed; all count in the total time."""
 
 Side = int
 """0 for the end that a connection names first, 1 for the other."""
@@ -33,11 +33,11 @@ first bytes of both directions are in the capture."""
 
 
 class ZeroWindow(NamedTuple):
-    """A time in which the receiver's kernel had no room: TCP's own back pressure.
+    """A time in which a receiver's kernel had no room: TCP's own back pressure.
 
     Attributes:
-        to_ns: None where the capture ended before it did.
-        is_data: it is the consumer that had none, so that buffers waited; else the producer.
+        to_ns: None if the capture ended first.
+        is_data: the consumer's kernel had no room, and buffers waited; otherwise the producer's.
     """
 
     from_ns: int
@@ -49,9 +49,9 @@ class CapturedConnection:
     """One TCP connection, both directions.
 
     Attributes:
-        ends: its two ends; the first is the one that sent first.
-        streams: what each end sent.
-        observer: of a Flink connection; None as long as, or because, it is none.
+        ends: the two ends, beginning with the one that sent first.
+        streams: the bytes that each end sent.
+        observer: None unless the connection is known to be Flink's.
         is_foreign: enough was captured to rule Flink out.
     """
 
@@ -66,7 +66,7 @@ class CapturedConnection:
         self._create_observer = create_observer
         self._undecided: list[tuple[Side, StreamData | StreamGap]] = []
         self._undecided_bytes = 0
-        self._tail = [b"", b""]  # the end of what an undecided side has sent
+        self._tail = [b"", b""]  # last bytes of each side while undecided
         self._server: Side = 0
         self._no_room_since: list[int | None] = [None, None]
         self._has_begun = [False, False]
@@ -78,30 +78,30 @@ class CapturedConnection:
 
     @property
     def consumer(self) -> Endpoint:
-        """The end that opened the connection and asked for partitions."""
+        """The end that opened the connection and requested partitions."""
         return self.ends[1 - self._server]
 
     @property
     def server_stream(self) -> TcpStream:
-        """What the producer sent."""
+        """The bytes that the producer sent."""
         return self.streams[self._server]
 
     @property
     def client_stream(self) -> TcpStream:
-        """What the consumer sent."""
+        """The bytes that the consumer sent."""
         return self.streams[1 - self._server]
 
     @property
     def missing_direction(self) -> str | None:
-        """The direction that is missing from the capture: "data" from the producer, "credit" from
-        the consumer; None where both are there.
+        """The direction that the capture lacks: "data" from the producer, "credit" from the
+        consumer; None if it has both.
         """
         if all(self._has_begun):
             return None
         return "credit" if self._has_begun[self._server] else "data"
 
     def opens_another(self, segment: TcpSegment) -> bool:
-        """Whether a segment opens another connection between the same ends."""
+        """Whether a segment opens a new connection between these ends."""
         side = self.ends.index(segment.source)
         return (
             segment.is_syn
@@ -122,7 +122,7 @@ class CapturedConnection:
             self._pass_on(side, item)
 
     def finish(self) -> None:
-        """The connection or the capture has ended."""
+        """End the connection, at its own end or that of the capture."""
         for side in (0, 1):
             for item in self.streams[side].finish():
                 self._pass_on(side, item)
@@ -182,17 +182,17 @@ class CapturedConnection:
 
     @property
     def consumer_zero_window_ns(self) -> int:
-        """How long the consumer's kernel had no room for buffers."""
+        """Time in which the consumer's kernel had no room for buffers, in ns."""
         return self.zero_window_ns[1 - self._server]
 
     @property
     def producer_zero_window_ns(self) -> int:
-        """How long the producer's kernel had no room for credit."""
+        """Time in which the producer's kernel had no room for credit, in ns."""
         return self.zero_window_ns[self._server]
 
 
 class CapturedConnections:
-    """All connections of a capture; segments in the order of the file."""
+    """All connections of a capture; segments must come in the order of the file."""
 
     def __init__(self, create_observer: ObserverFactory) -> None:
         self.all: list[CapturedConnection] = []
@@ -200,7 +200,7 @@ class CapturedConnections:
         self._create_observer = create_observer
 
     def add(self, segment: TcpSegment) -> None:
-        """Take a segment."""
+        """Add a segment to its connection."""
         key = frozenset((segment.source, segment.target))
         connection = self._open.get(key)
         if connection is not None and connection.opens_another(segment):
@@ -208,7 +208,7 @@ class CapturedConnections:
             connection = None
         if connection is None:
             if not segment.data and not segment.cut_bytes and not segment.is_syn:
-                return  # the last words of a connection that is over
+                return  # the last segment of a connection that has ended
             connection = CapturedConnection(segment, self._create_observer)
             self._open[key] = connection
             self.all.append(connection)
@@ -218,19 +218,19 @@ class CapturedConnections:
             del self._open[key]
 
     def finish(self) -> None:
-        """The capture has ended."""
+        """End all connections."""
         for connection in self._open.values():
             connection.finish()
         self._open.clear()
 
     @property
     def of_flink(self) -> Iterator[CapturedConnection]:
-        """Those that speak Flink's protocol, in the order of their first segments."""
+        """Connections that speak Flink's protocol, in the order of their first segments."""
         return (each for each in self.all if each.observer is not None)
 
 
 def _direction_of(data: bytes) -> Direction | None:
-    """The direction that the first frame in these bytes belongs to, wherever it begins."""
+    """The direction of the first frame in these bytes, wherever it begins."""
     at = data.find(MAGIC, MAGIC_OFFSET)
     while 0 <= at <= len(data) - (FRAME_HEADER_BYTES - MAGIC_OFFSET):
         for direction in Direction:

@@ -1,8 +1,8 @@
 """Packets in a capture file, with exact instants.
 
-dpkt reads the header of a pcap file and the blocks of pcapng. Its own readers give instants as
-floats, which do not hold nanoseconds since 1970, and know one interface; so the walk over the file
-is ours. Packets have four numbers before them in pcap, which are read here, in a tenth of the time.
+dpkt reads the header of a pcap file and the blocks of pcapng. Its readers give instants as floats,
+which cannot represent nanoseconds since 1970, and know one interface; so this module iterates over
+the file itself. It also reads the four numbers before each packet in pcap, in a tenth of the time.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from flinknet.errors import ConfigError, TraceFormatError
 from .sources import STANDARD_INPUT, DecompressionError, open_capture
 
 LONGEST_BLOCK_BYTES = 1 << 26
-"""Whatever claims to be longer is taken for damage."""
+"""Longest block or packet, in bytes; a longer one counts as damage."""
 
 LATEST_NS = 1 << 62
-"""In the year 2116; an instant beyond it is taken for damage."""
+"""Latest instant, in ns since 1970 (the year 2116); a later one counts as damage."""
 
 TIMELESS_PACKETS_MAX: Final = 10_000
-"""Packets that may wait for the first one with an instant."""
+"""Most packets that wait for the first one with an instant."""
 
 _INTERFACE_BYTES: Final = {pcapng.PCAPNG_BT_EPB: 4, pcapng.PCAPNG_BT_PB: 2}
-"""Size of the interface number in each kind of block that holds one packet with its instant; these
-blocks are otherwise alike."""
+"""Size of the interface number, in bytes, in each kind of block that has one packet with its
+instant; these kinds differ only in this size."""
 
 _WITHOUT_PACKETS: Final = {4, 5, 9, 10, 0xBAD, 0x4000_0BAD}
-"""Blocks of names, statistics, journals and keys, and those that programs add for themselves."""
+"""Kinds of blocks with names, statistics, journals, keys, and custom blocks of programs."""
 
 _SECTION_HEADER = b"\x0a\x0d\x0d\x0a"  # reads the same in both byte orders
 _LITTLE_ENDIAN = b"\x4d\x3c\x2b\x1a"
@@ -44,9 +44,9 @@ class CapturedPacket(NamedTuple):
 
     Attributes:
         at_ns: instant of the capture, ns since 1970.
-        link_type: how the frame begins (LINKTYPE_… of pcap).
-        frame: what was captured of it.
-        cut_bytes: what the snap length cut off its end.
+        link_type: kind of the frame's header (LINKTYPE_… of pcap).
+        frame: the captured bytes.
+        cut_bytes: bytes that the snap length cut off at the end.
     """
 
     at_ns: int
@@ -57,7 +57,7 @@ class CapturedPacket(NamedTuple):
 
 class _Interface(NamedTuple):
     link_type: int
-    longest_bytes: int  # that are captured of a packet; 0 for all
+    longest_bytes: int  # snap length; 0 for no limit
     ticks_per_s: int
     offset_s: int
 
@@ -67,14 +67,14 @@ class CaptureFile:
 
     Attributes:
         path: STANDARD_INPUT for standard input.
-        packets: that were given.
-        is_truncated: it ended in the middle of a packet, as it does when the capture was killed.
-        unread_blocks: of pcapng, of unknown kinds, which may have held packets.
-        timeless_packets: those of Simple Packet Blocks, which state no instant; they have that of
-            the packet before, the first ones that of the first packet with one, 0 where none has.
+        packets: packets given so far.
+        is_truncated: the file ended within a packet, as after a killed capture.
+        unread_blocks: pcapng blocks of unknown kinds, which may contain packets.
+        timeless_packets: packets of Simple Packet Blocks, which have no instant. They get the
+            instant of the packet before or, at the beginning, of the first packet with one, or 0.
 
-    Raises: ConfigError or TraceFormatError, when iterated, for what is no capture or is damaged; it
-        names the last good packet.
+    Raises: ConfigError or TraceFormatError, when iterated, for a file that is no capture or is
+        damaged; the text has the number of the last good packet.
     """
 
     def __init__(self, path: Path) -> None:
@@ -103,9 +103,9 @@ class CaptureFile:
             raise TraceFormatError(f"{self.name}: cannot read it ({error.strerror})") from error
 
     def first_ns(self) -> int:
-        """The instant of its first packet; 0 for a pipe, which can be read only once, or for none.
+        """The instant of the first packet; 0 for a pipe, which can be read only once, or if empty.
 
-        Raises: as when it is iterated.
+        Raises: the errors of iterating.
         """
         if not self.path.is_file():
             return 0
@@ -145,7 +145,7 @@ class CaptureFile:
         interfaces: list[_Interface] = []
         order: _ByteOrder = "little"
         now_ns: int | None = None
-        waiting: list[CapturedPacket] = []  # before the first one that states its instant
+        waiting: list[CapturedPacket] = []  # packets before the first one with an instant
         while head := file.read(12):
             if head.startswith(_SECTION_HEADER):
                 order = "little" if head[8:] == _LITTLE_ENDIAN else "big"
@@ -208,7 +208,7 @@ def _interface(block: bytes, order: _ByteOrder) -> _Interface:
 def _packet(
     kind: int, block: bytes, order: _ByteOrder, interfaces: list[_Interface]
 ) -> CapturedPacket:
-    """The packet of an Enhanced Packet Block, or of a Packet Block as before 2009."""
+    """The packet of an Enhanced Packet Block, or of an obsolete Packet Block (before 2009)."""
     of = interfaces[int.from_bytes(block[8 : 8 + _INTERFACE_BYTES[kind]], order)]
     high, low, captured_bytes, sent_bytes = (
         int.from_bytes(block[at : at + 4], order) for at in (12, 16, 20, 24)
@@ -225,7 +225,7 @@ def _packet(
 def _simple_packet(
     block: bytes, order: _ByteOrder, interface: _Interface, at_ns: int
 ) -> CapturedPacket:
-    """The packet of a Simple Packet Block: it has no instant, and is of the first interface."""
+    """The packet of a Simple Packet Block, which has no instant; its interface is the first."""
     sent_bytes = int.from_bytes(block[8:12], order)
     frame = block[12:-4][: min(sent_bytes, interface.longest_bytes or sent_bytes)]
     return CapturedPacket(at_ns, interface.link_type, frame, max(0, sent_bytes - len(frame)))

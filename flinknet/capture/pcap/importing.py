@@ -1,4 +1,4 @@
-"""From a capture file to a run directory."""
+"""Imports a capture file into a run directory."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ KINDS_LISTED_MAX: Final = 16
 _ENCRYPTED: Final = {"IPsec", "WireGuard"}
 
 CLOCK: Final = "CLOCK_REALTIME"
-"""Captures have wall-clock instants."""
+"""Clock of the instants in captures."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImportedCapture:
-    """What was in a capture.
+    """Summary of an imported capture.
 
     Attributes:
         directory: the run directory.
-        tcp_connections: all there were; `connections` are those of Flink.
-        file: all files of it, as far as they were read.
-        clock: what its clock did, in words, if it did not go evenly.
+        tcp_connections: number of all TCP connections; `connections` describes those of Flink.
+        file: all files of the capture, as far as they were read.
+        clock: irregularities of the capture's clock, in words.
     """
 
     directory: Path
@@ -52,12 +52,11 @@ class ImportedCapture:
     def to_dict(self) -> dict[str, Any]:
         """As JSON-ready plain data.
 
-        Each connection has what an observer says of it and, under `tcp`, what TCP itself did, by
-        direction: `data` are buffers, from the producer, `credit` what the consumer sent;
-        `missing_direction` is the one that the capture has nothing of, if there is one. The
-        stalls for lack of credit are in the trace; `zero_windows` are the times
-        [from_ns, to_ns] of its clock in which the consumer's kernel (`data`) or the producer's
-        (`credit`) had no room.
+        Each connection has its observer's summary and, under `tcp`, the figures of TCP by
+        direction: `data` from the producer, `credit` from the consumer. `missing_direction` is the
+        direction that the capture lacks, if any. Stalls for lack of credit are in the trace;
+        `zero_windows` are the times [from_ns, to_ns] of its clock in which the kernel of the
+        consumer (`data`) or of the producer (`credit`) had no room.
         """
         packets = {name: getattr(self.packets, name) for name in self.packets.__slots__}
         packets["unknown_link_types"] = sorted(self.packets.unknown_link_types)
@@ -88,11 +87,11 @@ def import_capture(
     """Read the files of a capture into a new run directory.
 
     Args:
-        layout: of BufferResponses; None to detect it.
-        on_progress: takes the packets read so far.
+        layout: layout of BufferResponses; None to detect it.
+        on_progress: called with the number of packets read so far.
 
-    Raises: TraceFormatError for what is no capture or holds no connection of Flink; ConfigError or
-        TraceError if the directory cannot be written to.
+    Raises: TraceFormatError for a file that is no capture or has no connection of Flink;
+        ConfigError or TraceError if the directory cannot be written to.
     """
     file, counts = CaptureFiles(paths), PacketCounts()
     reading = _Import(file, directory, layout, counts_records, versions)
@@ -111,7 +110,7 @@ def import_capture(
 
 
 class _Import:
-    """An import under way: the recording begins with the first connection of Flink's."""
+    """An import in progress; the recording begins with the first connection of Flink."""
 
     def __init__(
         self,
@@ -138,13 +137,13 @@ class _Import:
             self._recording.tick(self.now_ns)
 
     def abandon(self) -> None:
-        """The capture cannot be read to its end; what came before is a whole trace."""
+        """End an import that failed; the data before the failure becomes a complete trace."""
         if self._recording is not None:
             with suppress(TraceError):
                 self._recording.close(self.now_ns)
 
     def finish(self, counts: PacketCounts) -> ImportedCapture:
-        """The file has come to its end."""
+        """End the import after the last packet."""
         self.connections.finish()
         if self._recording is None:
             raise TraceFormatError(self._nothing_found(counts))

@@ -1,5 +1,5 @@
-"""TCP segments out of captured packets: link layer, IPv4 or IPv6, TCP, decoded by dpkt, however
-deep they are inside tunnels. VXLAN and Geneve are known by their headers; ports mean nothing.
+"""TCP segments from captured packets: link layer, IPv4 or IPv6, TCP, decoded by dpkt, also within
+tunnels. VXLAN and Geneve are recognised by their headers; port numbers are not used.
 """
 
 from __future__ import annotations
@@ -30,42 +30,42 @@ from .files import CapturedPacket
 _LINK_NULL, _LINK_ETHERNET, _LINK_LOOP, _LINK_SLL, _LINK_SLL2 = 0, 1, 108, 113, 276
 _LINK_RAW = (12, 14, 101, 228, 229)
 _LINK_PKTAP = (149, 258)
-"""macOS: a header with the link type behind it. Its own number and the registered one."""
+"""Link types of macOS, its own and the registered one; a header contains the real link type."""
 _LINKS = {_LINK_NULL, _LINK_ETHERNET, _LINK_LOOP, _LINK_SLL, _LINK_SLL2, *_LINK_RAW}
 
 COPY_WITHIN_NS: Final = 100_000_000
-"""Between two copies of one packet, at most. A sender that hears nothing waits longer."""
+"""Longest time between two copies of one packet, in ns; retransmissions come later."""
 
 UNNUMBERED_WITHIN_NS: Final = 5_000_000
-"""Between copies of packets that have neither a number nor a time of their sender."""
+"""Longest time between copies of packets without an IP number and a TCP timestamp, in ns."""
 
 PACKETS_KEPT: Final = 1 << 15
-"""Packets of which copies are known."""
+"""Most packets that are remembered to recognise copies."""
 
 _BY_ETHER_TYPE = {b"\x08\x00": IP, b"\x86\xdd": IP6}
-"""What most Ethernet frames hold; dpkt reads the others, such as those of VLANs."""
+"""Decoders for the content of most Ethernet frames; dpkt reads the others, such as VLANs."""
 
 _TIMESTAMPS: Final = b"\x08\x0a"
-"""Kind and length of TCP's option with the time of the sender."""
+"""Kind and length of TCP's timestamps option."""
 
 _ETHERNET = b"\x65\x58"
-"""As an EtherType: an Ethernet frame in a tunnel."""
+"""EtherType of an Ethernet frame in a tunnel."""
 
 _ETHER_TYPES_OF_VXLAN = {1: b"\x08\x00", 2: b"\x86\xdd", 3: _ETHERNET}
-"""By the next protocol of VXLAN-GPE; plain VXLAN has Ethernet."""
+"""EtherTypes by the next protocol of VXLAN-GPE; plain VXLAN carries Ethernet."""
 
 _ENVELOPES = (ethernet.Ethernet, LLC, PPPoE, PPP, AH)
 """Layers that dpkt decodes itself, as it does IP in IP."""
 
 _ERSPAN, _ERSPAN_3 = 0x88BE, 0x22EB
-"""In GRE: frames that a switch mirrors, behind a header of its own."""
+"""GRE protocols of frames that a switch mirrors, with ERSPAN's header before them."""
 
 _ESP = 50
 
 _LAYERS_MAX = 16
 
 _UNREADABLE = (UnpackError, IndexError, ValueError, RecursionError)
-"""Exceptions of dpkt for packets that are cut or damaged."""
+"""Exceptions of dpkt for cut or damaged packets."""
 
 _FIN, _SYN, _RST, _ACK = 0x01, 0x02, 0x04, 0x10
 
@@ -85,11 +85,11 @@ class TcpSegment(NamedTuple):
 
     Attributes:
         at_ns: instant of the capture, ns since 1970.
-        acknowledged: sequence number up to which it acknowledges; None without an ACK.
-        window: as in the header, not scaled; 0 says "send no more" in any scale.
+        acknowledged: sequence number of the acknowledgement; None without an ACK.
+        window: the header's value, not scaled; 0 means "send no more" in any scale.
         data: payload, as far as it was captured.
-        cut_bytes: payload that the snap length cut off its end.
-        sent_ms: the time that its sender put into it (TCP's timestamps), which most count in ms.
+        cut_bytes: payload bytes that the snap length cut off.
+        sent_ms: the sender's timestamp (TCP option), which most systems count in ms.
     """
 
     at_ns: int
@@ -108,13 +108,12 @@ class TcpSegment(NamedTuple):
 
 @dataclass(slots=True)
 class PacketCounts:
-    """What the packets of a capture were.
+    """Numbers of packets in a capture.
 
     Attributes:
-        cut_segments: those of them that the snap length cut.
-        duplicates: copies of packets, as a capture of several interfaces or of a mirror port has
-            them; they are left out.
-        others: not TCP, or damaged; `kinds` are what they were.
+        cut_segments: TCP segments that the snap length cut.
+        duplicates: skipped copies of packets, as from several interfaces or a mirror port.
+        others: packets that are not TCP, or damaged; `kinds` counts them by kind.
     """
 
     tcp_segments: int = 0
@@ -136,10 +135,10 @@ class _Left(Enum):
 def tcp_segments(
     packets: Iterable[CapturedPacket], counts: PacketCounts | None = None
 ) -> Iterator[TcpSegment]:
-    """The TCP segments among packets; `counts` is kept while they are taken.
+    """The TCP segments among packets; `counts` is updated during iteration.
 
-    Fragments of IP packets are counted and left out: TCP avoids them, and what they carried shows
-    as a gap in its stream.
+    Fragments of IP packets are counted and skipped: TCP avoids them, and their data shows as a gap
+    in its stream.
     """
     counts = counts if counts is not None else PacketCounts()
     copies = _Copies()
@@ -151,7 +150,7 @@ def tcp_segments(
             continue
         try:
             segment = _segment(packet, copies)
-        except AttributeError:  # dpkt expects no other header behind that of a fragment
+        except AttributeError:  # dpkt expects no other header after that of a fragment
             segment = _Left.FRAGMENT
         except _UNREADABLE:
             segment = "damaged"
@@ -169,14 +168,14 @@ def tcp_segments(
 
 
 class _Copies:
-    """Packets that were captured before. A copy has everything of its sender in common with the
-    first one, while what is sent again has another number of IP or another time."""
+    """Recently captured packets. A copy equals the first packet in all fields from the sender; a
+    retransmission has another IP number or another timestamp."""
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[Any, ...], int] = {}  # when, by what the sender wrote
+        self._seen: dict[tuple[Any, ...], int] = {}  # instants by the sender's fields
 
     def has(self, at_ns: int, datagram: IP | IP6, tcp: TCP) -> bool:
-        """Whether a packet is a copy of one before; else its own copies are known from here on."""
+        """Whether a packet is a copy of an earlier one; if not, remember it."""
         number = getattr(datagram, "id", 0)
         key = (
             *(datagram.src, datagram.dst, number, tcp.sport, tcp.dport, tcp.seq, tcp.ack),
@@ -201,7 +200,7 @@ def _inside_pktap(packet: CapturedPacket) -> CapturedPacket:
 
 
 def _segment(packet: CapturedPacket, copies: _Copies) -> TcpSegment | _Left | str:
-    """The segment in a packet; else why there is none, or what there is instead."""
+    """The segment in a packet; otherwise the reason for skipping it, or its kind."""
     layer = _datagram(packet)
     what = f"EtherType 0x{packet.frame[12:14].hex()}" if isinstance(layer, bytes) else ""
     for _ in range(_LAYERS_MAX):
@@ -231,7 +230,8 @@ def _tcp_segment(packet: CapturedPacket, datagram: IP | IP6, tcp_bytes: int | No
     """The segment in an IP packet.
 
     Args:
-        tcp_bytes: None where the kernel handed over more than the length of the packet can say.
+        tcp_bytes: size of the TCP packet; None if the kernel passed on more bytes than the length
+            field can express.
     """
     tcp = datagram.data
     cut_bytes = packet.cut_bytes
@@ -269,7 +269,7 @@ def _kind(datagram: IP | IP6) -> str:
 
 
 def _carried(inside: Any) -> Any:
-    """The next layer of a tunnel, or whatever else is inside an IP packet."""
+    """The next layer of a tunnel, or other content of an IP packet."""
     if isinstance(inside, UDP) and len(data := inside.data) > 8 and not data[7]:
         if (
             data[0] < 64 and not data[1] & 63 and data[2:4] in (_ETHERNET, *_BY_ETHER_TYPE)
@@ -288,7 +288,7 @@ def _carried(inside: Any) -> Any:
 
 
 def _frame(ether_type: bytes, data: bytes) -> Any:
-    """Decode bytes by their EtherType; unchanged where it is not known."""
+    """Decode bytes by their EtherType; unchanged if the type is unknown."""
     if ether_type == _ETHERNET:
         return ethernet.Ethernet(data)
     read = _BY_ETHER_TYPE.get(ether_type)
@@ -296,7 +296,7 @@ def _frame(ether_type: bytes, data: bytes) -> Any:
 
 
 def _datagram(packet: CapturedPacket) -> Any:
-    """The IP packet in a frame, or what it carries instead."""
+    """The IP packet in a frame, or its other content."""
     frame, link_type = packet.frame, packet.link_type
     if link_type == _LINK_ETHERNET:
         read = _BY_ETHER_TYPE.get(frame[12:14])

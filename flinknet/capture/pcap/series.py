@@ -1,5 +1,5 @@
-"""Files of one capture, as `tcpdump -C` and `dumpcap -b` split it, or of several at once: their
-names, and their packets in order.
+"""Files of one capture, as `tcpdump -C` and `dumpcap -b` split it, or of several captures: names,
+and packets in order.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _COMPRESSED: Final = re.compile(r"\.(?:gz|zst|xz|bz2|lz4)$", re.IGNORECASE)
 _SPLIT: Final = re.compile(
     r"(.+?)(?:_(\d{5}_\d{14}))?\.(?:pcap|pcapng|cap|dmp)(\d*)", re.IGNORECASE
 )
-"""rot.pcap12 of tcpdump -C, rot_00012_20260102030405.pcapng of dumpcap -b."""
+"""Names such as rot.pcap12 (tcpdump -C) and rot_00012_20260102030405.pcapng (dumpcap -b)."""
 
 
 def series_of(name: str) -> tuple[str, str | None]:
-    """The name of a capture, and what tells its file from others of it: ("rot", "1") for
-    rot.pcap1.gz, ("rot", "") for rot.pcap, None where the name is not that of a capture.
+    """The name of a capture and the number of its file: ("rot", "1") for rot.pcap1.gz, ("rot", "")
+    for rot.pcap; the number is None if the file is not named as a capture.
     """
     name = _COMPRESSED.sub("", name)
     found = _SPLIT.fullmatch(name)
@@ -30,12 +30,12 @@ def series_of(name: str) -> tuple[str, str | None]:
 
 
 class CaptureFiles:
-    """Several capture files; iterating them gives the packets of all, as if it were one file.
+    """Several capture files; iterating gives the packets of all, as of one file.
 
-    Files of one capture follow each other, in the order of their first packets; packets of
-    different captures are merged by their instants.
+    Files of one capture are read one after another, in the order of their first packets; packets
+    of different captures are merged by their instants.
 
-    Raises: as a CaptureFile.
+    Raises: errors of a CaptureFile.
     """
 
     def __init__(self, paths: Sequence[Path]) -> None:
@@ -54,7 +54,7 @@ class CaptureFiles:
 
     @property
     def packets(self) -> int:
-        """Packets that were given."""
+        """Packets given so far."""
         return sum(each.packets for each in self.files)
 
     @property
@@ -64,7 +64,7 @@ class CaptureFiles:
 
     @property
     def unread_blocks(self) -> int:
-        """Blocks of unknown kinds, which may have held packets."""
+        """Blocks of unknown kinds, which may contain packets."""
         return sum(each.unread_blocks for each in self.files)
 
     @property
@@ -83,8 +83,8 @@ class CaptureFiles:
             name, number = series_of(file.path.name)
             key = (index,) if number is None else (file.path.parent, name)
             captures.setdefault(key, []).append((file.first_ns(), index))
-        # A capture has its first instant here until that is reached: no more files are open than
-        # captures overlap.
+        # A capture waits with its first instant and is opened only then: no more files are open
+        # than captures overlap.
         waiting: list[tuple[int, int, CapturedPacket | None]] = []
         packets: dict[int, Iterator[CapturedPacket]] = {}
         for starts in captures.values():

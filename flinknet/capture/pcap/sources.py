@@ -1,4 +1,4 @@
-"""Bytes of a capture: from a file, a pipe or standard input, decompressed where they need to be."""
+"""Bytes of a capture from a file, a pipe or standard input, decompressed if necessary."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ import zstandard
 STANDARD_INPUT: Final = Path("-")
 
 MEMORY_BYTES_MAX: Final = 1 << 28
-"""Memory of a decompressor; `zstd --long=31` and the like ask for more."""
+"""Most memory of a decompressor, in bytes; `zstd --long=31` and the like need more."""
 
 _PIECE_BYTES: Final = 1 << 16
 
 
 class DecompressionError(Exception):
-    """Compressed data cannot be read; says why, and names the tool that made it."""
+    """Compressed data cannot be read; the text has the tool that made it and the reason."""
 
 
 class _Compression(NamedTuple):
@@ -33,7 +33,7 @@ class _Compression(NamedTuple):
         tool: name of the command that decompresses it.
         magic: first bytes of such a file.
         create: makes a decompressor of one frame.
-        step_bytes: compressed bytes that are taken at a time: few where few can become many.
+        step_bytes: compressed bytes decompressed at a time; fewer where compression is stronger.
     """
 
     tool: str
@@ -64,12 +64,12 @@ _MAGIC_BYTES: Final = max(len(each.magic) for each in _COMPRESSIONS)
 
 
 def open_capture(path: Path) -> BufferedReader:
-    """The decompressed bytes of a file that is read once, from its beginning to its end.
+    """Open a file to read its decompressed bytes once, from beginning to end.
 
     Args:
-        path: of a file or a pipe; STANDARD_INPUT for standard input.
+        path: a file or a pipe; STANDARD_INPUT for standard input.
 
-    Reading raises: EOFError where compressed data ends early, after all bytes before; and
+    Reading raises: EOFError after the last byte if compressed data ends early;
         DecompressionError.
     Raises: OSError.
     """
@@ -119,7 +119,7 @@ def _pieces(file: BinaryIO) -> Iterator[bytes]:
 def _decompressed(file: BinaryIO, data: bytes, compression: _Compression) -> Iterator[bytes]:
     frame: Any = None
     while data := data or file.read(compression.step_bytes):
-        if frame is None:  # zeros behind a frame fill up a block of a tape or disk
+        if frame is None:  # zeros after a frame are padding of a tape or disk block
             data = data.lstrip(b"\0")
             frame = compression.create() if data else None
             continue

@@ -1,7 +1,7 @@
 """Reassembly: the bytes of one direction of a TCP connection, in order, out of its segments.
 
-Sans-IO. What a capture lacks is a gap, reported at its place: the decoder of the bytes must
-find its way again after it.
+Sans-IO. Bytes missing from the capture are reported as a gap at their place; the decoder of the
+bytes must resynchronise after it.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from typing import NamedTuple
 from .segments import TcpSegment
 
 HELD_BYTES_MAX = 16 << 20
-"""Bytes that wait for an earlier segment. No receive window is so large by default; beyond it the
-segment is taken for missing."""
+"""Most bytes that wait for an earlier segment, more than any default receive window; beyond it the
+segment counts as missing."""
 
 PATIENCE_SEGMENTS = 32
-"""Segments that may come between an acknowledgement and the bytes that it acknowledges: where a
-capture has several queues they are not written in order. After so many the bytes are missing."""
+"""Most segments between an acknowledgement and the bytes that it acknowledges, as a capture with
+several queues is not written in order; after them the bytes count as missing."""
 
 _WRAP = 1 << 32
 
 
 class StreamData(NamedTuple):
-    """Bytes that follow those before.
+    """The next bytes of the stream.
 
     Attributes:
-        at_ns: instant of the capture of the last segment without which they could not be read.
+        at_ns: instant of capture of the segment that made them readable.
     """
 
     at_ns: int
@@ -34,7 +34,7 @@ class StreamData(NamedTuple):
 
 
 class StreamGap(NamedTuple):
-    """Bytes that were sent and are not in the capture."""
+    """Bytes that were sent but are not in the capture."""
 
     at_ns: int
     missing_bytes: int
@@ -60,10 +60,10 @@ class TcpStream:
     begins with its first segment.
 
     Attributes:
-        retransmitted_segments, retransmitted_bytes: what came again.
-        out_of_order_segments: that came before one they follow.
-        gaps, missing_bytes: what the capture has not got.
-        bytes: that were given out.
+        retransmitted_segments, retransmitted_bytes: data that was sent again.
+        out_of_order_segments: segments captured before one that they follow.
+        gaps, missing_bytes: data that the capture lacks.
+        bytes: bytes that were returned.
     """
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class TcpStream:
         self.missing_bytes = 0
         self.bytes = 0
         self.is_from_start = False
-        self._next: int | None = None  # position of the byte that comes next
+        self._next: int | None = None  # position of the next byte
         self._origin = 0  # sequence number of position 0
         self._held: list[_Held] = []
         self._held_bytes = 0
@@ -87,7 +87,7 @@ class TcpStream:
         return self.is_from_start and (sequence_number + 1 - self._origin) % _WRAP == 0
 
     def add(self, segment: TcpSegment) -> list[StreamData | StreamGap]:
-        """Take a segment of this direction. Returns: what can be read now, in order."""
+        """Add a segment of this direction. Returns: data and gaps that follow in order, if any."""
         first, self._last_ns = segment.sequence_number, segment.at_ns
         if segment.is_syn:
             first += 1
@@ -104,7 +104,7 @@ class TcpStream:
         if position + length <= self._next or any(
             each.position <= position and position + length <= each.end for each in self._held
         ):
-            if length > 1 or position + 1 != self._next:  # else it asks whether we are alive
+            if length > 1 or position + 1 != self._next:  # else it is a keep-alive
                 self.retransmitted_segments += 1
                 self.retransmitted_bytes += length
             return []
@@ -122,7 +122,7 @@ class TcpStream:
         return items
 
     def acknowledge(self, sequence_number: int) -> None:
-        """The other side has all bytes before this one: what is missing will not come again."""
+        """Note that the other side has all bytes before this one, so none will be sent again."""
         if self._next is not None:
             position = self._position(sequence_number)
             if position > self._acknowledged:
@@ -130,25 +130,25 @@ class TcpStream:
                 self._segments_since_ack = 0
 
     def finish(self) -> list[StreamData | StreamGap]:
-        """Nothing more comes. Returns: what was waiting, with the gaps before it, and a last one up
-        to what was acknowledged."""
+        """End the stream. Returns: the waiting data with the gaps before it, and a last gap up to
+        the last acknowledged byte."""
         items: list[StreamData | StreamGap] = []
         while self._held:
             items.append(self._skip_to(self._held[0].position, self._held[0].at_ns))
             items += self._read(0)
-        # The end of a stream is acknowledged as if it were a byte.
+        # A FIN is acknowledged as one byte.
         if self._next is not None and self._acknowledged > self._next + 1:
             items.append(self._skip_to(self._acknowledged, self._last_ns))
         return items
 
     def _position(self, sequence_number: int) -> int:
-        """Position of a sequence number: of those it may be, the one nearest to what comes next."""
+        """The position of a sequence number, which wraps: the one nearest to the next byte."""
         assert self._next is not None
         distance = (sequence_number - self._origin - self._next) % _WRAP
         return self._next + (distance if distance < _WRAP // 2 else distance - _WRAP)
 
     def _read(self, at_ns: int) -> list[StreamData | StreamGap]:
-        """Take out what follows without a gap; no sooner than `at_ns`."""
+        """Take the data that follows without a gap, with instants of at least `at_ns`."""
         assert self._next is not None
         items: list[StreamData | StreamGap] = []
         while self._held and self._held[0].position <= self._next:
@@ -167,7 +167,7 @@ class TcpStream:
         return items
 
     def _is_missing(self) -> bool:
-        """Whether to wait no longer for what stands before the first held segment."""
+        """Whether to stop waiting for the bytes before the first held segment."""
         if self._held_bytes > HELD_BYTES_MAX:
             return True
         if self._acknowledged < self._held[0].position:

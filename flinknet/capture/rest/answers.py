@@ -1,7 +1,7 @@
 """Answers of Flink's REST API: over HTTP, or from a directory in which they were saved.
 
-The answer to /jobs/overview is saved as jobs/overview.json, and so on: what `curl` gives, in a file
-for each path. Answers to queries (`?get=`) are not saved.
+Each answer is saved as `curl` prints it, in a file named after its path: /jobs/overview becomes
+jobs/overview.json. Answers to queries (`?get=`) are not saved.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from .http_client import ANSWER_BYTES_MAX, TIMEOUT_S, RestClient, RestPlace
 from .plans import job_answer
 
 VALUES_MAX = 512 << 10
-"""Objects and lists of an answer: decoded, an empty one takes 20 times the memory of its text."""
+"""Most objects and lists in an answer; decoded, an empty one takes 20 times its text's memory."""
 
 OVERVIEW = "/jobs/overview"
 
 NOT_AS_FLINK = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
-"""Exceptions from reading an answer that does not have the form of Flink's."""
+"""Exceptions from reading an answer whose form is not Flink's."""
 
 _SAVE = "`flinknet plan --rest URL --rest-save DIR`"
-"""Makes a directory of saved answers."""
+"""Command that makes a directory of saved answers."""
 
 _HOST_AND_PORT = re.compile(r"[\w.-]+:\d+")
 
@@ -34,8 +34,8 @@ class HttpAnswers:
     """The API of a running JobManager.
 
     Args:
-        save_to: directory in which answers are saved, too.
-        timeout_s: for a whole answer.
+        save_to: directory in which answers are also saved.
+        timeout_s: limit for a whole answer.
 
     Raises: ConfigError as `RestClient`.
     """
@@ -52,14 +52,14 @@ class HttpAnswers:
         return self._client.url
 
     def has(self, path: str) -> bool:
-        """Whether there may be an answer to a path."""
+        """True: there may be an answer to any path."""
         return True
 
     def get(self, path: str) -> Any:
         """The answer to a path, decoded.
 
-        Raises: RemoteTransportError without an answer, or for one that is not Flink's;
-            NotUpYetError as `RestClient.get`.
+        Raises: RemoteTransportError without an answer from Flink; NotUpYetError as
+            `RestClient.get`.
         """
         body = self._client.get(path)
         value = _decoded(
@@ -75,7 +75,7 @@ class HttpAnswers:
 class SavedAnswers:
     """A directory of saved answers.
 
-    Raises: ConfigError if it holds no list of jobs.
+    Raises: ConfigError if it has no list of jobs.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -89,7 +89,7 @@ class SavedAnswers:
 
     @property
     def name(self) -> str:
-        """Its path."""
+        """The directory's path."""
         return str(self._directory)
 
     def has(self, path: str) -> bool:
@@ -129,7 +129,7 @@ class SavedJob:
         self._answers: dict[str, Any] = {OVERVIEW: {"jobs": [job]}, f"/jobs/{job['jid']}": job}
 
     def has(self, path: str) -> bool:
-        """Whether it is the answer to a path."""
+        """Whether this is the answer to a path."""
         return path in self._answers
 
     def get(self, path: str) -> Any:
@@ -140,7 +140,7 @@ class SavedJob:
 
 
 RestAnswers = HttpAnswers | SavedAnswers | SavedJob
-"""Where answers come from."""
+"""A source of answers."""
 
 
 def answers_at(
@@ -180,7 +180,7 @@ def _save(directory: Path, path: str, body: bytes) -> None:
 
 
 def _decoded(body: bytes, place: str, otherwise: str) -> Any:
-    """The value of an answer. Raises: RemoteTransportError with `otherwise` for what is no JSON."""
+    """Decode an answer. Raises: RemoteTransportError, with `otherwise` if it is not JSON."""
     if len(body) > ANSWER_BYTES_MAX or body.count(b"{") + body.count(b"[") > VALUES_MAX:
         raise RemoteTransportError(f"--rest: {place}: larger than any answer of Flink's REST API")
     try:

@@ -1,4 +1,4 @@
-"""RestClient: bodies of Flink's REST API over HTTP or HTTPS, each within a time and a size."""
+"""RestClient: answers of Flink's REST API over HTTP or HTTPS, limited in time and size."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from flinknet.runtime.clock import monotonic_ns
 from ..pem import load_authority, load_certificate
 
 TIMEOUT_S: Final = 10.0
-"""For a whole answer, from the first packet to the last byte."""
+"""Limit for a whole answer, in seconds, from the first packet to the last byte."""
 
 ANSWER_BYTES_MAX: Final = 32 << 20
-"""An answer about a vertex has some 1 KB for each of at most 32,768 subtasks."""
+"""Largest answer, in bytes: about 1 KB for each of a vertex's at most 32,768 subtasks."""
 
 _NOT_UP_YET: Final = (502, 503, 504)
-"""Statuses of a JobManager that is starting, and of a gateway in front of one that is not there."""
+"""Statuses of a starting JobManager, and of a gateway without a JobManager behind it."""
 
 _NOT_TLS: Final = (
     "WRONG_VERSION_NUMBER",
@@ -44,25 +44,25 @@ _NOT_TLS: Final = (
 """OpenSSL's reasons for an answer that is not TLS."""
 
 _TLS_ALERT: Final = "\x15\x03"
-"""How TLS begins to answer plain HTTP."""
+"""First bytes of a TLS server's answer to plain HTTP."""
 
 _SAFE: Final = "/?&=,:.-_~"
-"""Characters that stay as they are in a path."""
+"""Characters that are not quoted in a path."""
 
 
 class NotUpYetError(RemoteTransportError):
-    """No JobManager answers, but one may later."""
+    """No JobManager answers now, but one may later."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestPlace:
-    """Where Flink's REST API is, and what it asks for.
+    """Address and credentials of Flink's REST API.
 
     Attributes:
         place: a URL, or a directory of saved answers.
         credentials: a bearer token, or user:password for basic authentication.
-        authority: PEM file of the authority that signed the server's certificate; None: those of
-            the system, or of SSL_CERT_FILE.
+        authority: PEM file of the authority that signed the server's certificate; None: the
+            system's authorities, or SSL_CERT_FILE.
         certificate, key: PEM files of a client certificate.
     """
 
@@ -74,8 +74,8 @@ class RestPlace:
 
 
 class RestClient:
-    """Asks the API of a JobManager; redirects are not followed, since credentials must not go to
-    another host.
+    """Queries the API of a JobManager. Redirects are not followed, since credentials must not go
+    to another host.
 
     Raises: ConfigError for a URL, a certificate or a proxy that cannot be used.
     """
@@ -95,8 +95,8 @@ class RestClient:
     def get(self, path: str) -> bytes:
         """The body of the answer to a path.
 
-        Raises: RemoteTransportError without one, in time and of a size that Flink's answers have;
-            NotUpYetError if that may change.
+        Raises: RemoteTransportError without an answer within the limits of time and size;
+            NotUpYetError if a JobManager may answer later.
         """
         until_ns = monotonic_ns() + int(self._timeout_s * 1e9)
         connection = self._connection()
@@ -197,7 +197,7 @@ class RestClient:
         return f"HTTP status {status}"
 
     def _wanted(self, response: HTTPResponse) -> str:
-        """The credentials that were refused, or are missing."""
+        """Advice about the refused or missing credentials."""
         challenge = _one_line(response.getheader("WWW-Authenticate") or "")
         asked = f"; WWW-Authenticate: {challenge}" if challenge else ""
         file = "--rest-token-file FILE, a file with"
@@ -214,7 +214,7 @@ class RestClient:
 
 
 class _TimedResponse(HTTPResponse):
-    """A response that must be complete at an instant."""
+    """A response that must be complete by an instant."""
 
     def __init__(self, until_ns: int, sock: Any, **options: Any) -> None:
         super().__init__(sock, **options)
@@ -246,7 +246,7 @@ class _TimedBytes(io.RawIOBase):
 
 
 def base_url(text: str) -> str:
-    """The address of an API without anything behind it.
+    """The address of an API without a path's trailing slashes or a query.
 
     Raises: ConfigError.
     """
@@ -269,7 +269,7 @@ def base_url(text: str) -> str:
 
 
 def _authorization(credentials: str) -> str:
-    if ":" in credentials:  # which no token has
+    if ":" in credentials:  # no token has a colon
         return f"Basic {b64encode(credentials.encode()).decode()}"
     return f"Bearer {credentials}"
 
@@ -297,8 +297,8 @@ def _context(url: str, rest: RestPlace) -> ssl.SSLContext | None:
 
 
 def _proxy_of(url: str) -> tuple[SplitResult | None, str]:
-    """The proxy that the environment names for a URL, split, and how errors name it; None and ""
-    without one, and for this machine."""
+    """The proxy for a URL from the environment, split, and its name in errors; None and "" without
+    a proxy or for a URL on this machine."""
     own = urlsplit(url)
     host = own.hostname or ""
     is_here = host in ("localhost", "::1") or host.startswith("127.")
@@ -317,7 +317,7 @@ def _proxy_of(url: str) -> tuple[SplitResult | None, str]:
 
 
 def _host_of(parts: SplitResult) -> str | None:
-    """The host of an address with a valid port, if it has one."""
+    """The host of an address; None if it has no host or an invalid port."""
     with suppress(ValueError):
         return parts.hostname if parts.port != 0 else None
     return None
@@ -337,7 +337,7 @@ def _swapped(url: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    """A header of an answer, safe to print."""
+    """Text from a header, safe to print."""
     return "".join(each if each.isprintable() else " " for each in text)[:200].strip()
 
 

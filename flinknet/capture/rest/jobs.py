@@ -1,7 +1,7 @@
 """Answers of Flink's REST API as values: jobs with their vertices and places, TaskManagers.
 
-Releases 1.20 and 2.x give the same fields; what one of them lacks is None. Anything that does not
-look like Flink's answer is refused, for it comes from outside.
+Releases 1.20 and 2.x give the same fields; fields that one of them lacks are None. Answers come
+from outside: any that does not look like Flink's is refused.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from flinknet.graph.running_job import (
 from .answers import NOT_AS_FLINK, OVERVIEW, RestAnswers
 
 ENDED = frozenset({"FINISHED", "FAILED", "CANCELED", "SUSPENDED"})
-"""States of a job that runs no longer."""
+"""States of a job that has ended."""
 
 SUBTASKS_MAX = 32_768
 """Flink's limit of parallelism."""
 
 NAME_CHARACTERS_MAX = 80
-"""Of a vertex; Flink cuts names there in its metrics, too."""
+"""Longest name of a vertex, in characters; Flink cuts names at this length in its metrics."""
 
 _HEX_ID = re.compile(r"[0-9a-f]{32}")
 
@@ -38,9 +38,9 @@ Answer = Mapping[str, Any]
 
 
 def job_overviews(answers: RestAnswers) -> list[Answer]:
-    """Every job that the cluster knows: jid, name, state, and when anything of it changed.
+    """All jobs that the cluster knows: jid, name, state, time of the last change.
 
-    Raises: RemoteTransportError, as all of these.
+    Raises: RemoteTransportError, as all functions that read answers.
     """
     return _objects(answers, OVERVIEW, "jobs")
 
@@ -65,7 +65,7 @@ def read_job(answers: RestAnswers, job_id: str) -> RunningJob:
 
 
 def vertex_details(answers: RestAnswers, job_id: str, vertex: RunningVertex) -> list[Answer]:
-    """What the JobManager says of each subtask of a vertex."""
+    """The JobManager's description of each subtask of a vertex."""
     return _objects(answers, _details_of(job_id, vertex), "subtasks")
 
 
@@ -107,7 +107,7 @@ def read_placed_job(answers: RestAnswers, job_id: str) -> RunningJob:
 
 
 def read_job_as_placed(answers: RestAnswers, job_id: str) -> RunningJob:
-    """A job with the places of its subtasks as far as there are answers about them."""
+    """A job with the places of its subtasks, except for vertices without an answer."""
     job = read_job(answers, job_id)
     return replace(
         job,
@@ -123,10 +123,10 @@ def read_job_as_placed(answers: RestAnswers, job_id: str) -> RunningJob:
 def read_jobs(
     answers: RestAnswers, read: Callable[[RestAnswers, str], RunningJob] = read_placed_job
 ) -> tuple[RunningJob, ...]:
-    """The jobs that run, with their places; those that ended last if none does.
+    """The running jobs with their places; all known jobs if none runs.
 
     Args:
-        read: reads one of them, by its id.
+        read: reads one job, by its id.
     """
     known = job_overviews(answers)
     wanted = [each for each in known if str(each.get("state")) not in ENDED] or known
@@ -139,7 +139,7 @@ def read_task_managers(
     """The TaskManagers of the cluster.
 
     Args:
-        with_memory: ask each for its network memory.
+        with_memory: query each TaskManager for its network memory.
     """
     path = "/taskmanagers"
     found = []
@@ -161,7 +161,7 @@ def read_task_managers(
 
 
 def read_settings(answers: RestAnswers) -> dict[str, str]:
-    """The cluster's configuration, as far as it is not all defaults."""
+    """The cluster's configuration, without keys left at their defaults."""
     path = "/jobmanager/config"
     found = answers.get(path)
     try:
@@ -185,13 +185,13 @@ def _with_memory(answers: RestAnswers, of: RunningTaskManager) -> RunningTaskMan
 
 
 def _part(answer: Any, name: str) -> Answer:
-    """An object in an answer; an empty one where there is none."""
+    """An object in an answer; empty if it is missing."""
     found = answer.get(name) if isinstance(answer, dict) else None
     return found if isinstance(found, dict) else {}
 
 
 def path_segment(value: Any) -> str:
-    """An id that stands in a path. Raises: ValueError for one that would change the path."""
+    """An id for use in a path. Raises: ValueError for an id that would change the path."""
     text = str(value)
     if not text.isprintable() or text in ("", ".", "..") or set(text) & set("/\\?#%"):
         raise ValueError(f"{text!r} is not an id")
@@ -199,7 +199,7 @@ def path_segment(value: Any) -> str:
 
 
 def printable(text: str) -> str:
-    """A name of the cluster's, on one line."""
+    """A name from the cluster, on one line."""
     return "".join(each if each.isprintable() else " " for each in text).strip()
 
 
@@ -236,7 +236,7 @@ def _vertex(answer: Answer, nodes: Mapping[str, Answer]) -> RunningVertex:
 
 
 def _in_order(vertices: Sequence[RunningVertex]) -> tuple[RunningVertex, ...]:
-    """Each behind all that it reads."""
+    """Sort vertices so that each follows all its inputs."""
     waiting, ordered = list(vertices), list[RunningVertex]()
     done: set[JobVertexID] = set()
     known = {each.id for each in vertices}
@@ -268,14 +268,12 @@ def _objects(answers: RestAnswers, path: str, name: str) -> list[Answer]:
 
 
 def _host_of(akka_path: str) -> str:
-    """Of pekko.tcp://flink@HOST:PORT/user/…"""
+    """The host in pekko.tcp://flink@HOST:PORT/user/…"""
     return akka_path.partition("@")[2].partition("/")[0].rpartition(":")[0].strip("[]")
 
 
 def hex_id(value: Any) -> str:
-    """The id of a job or a vertex, which may stand in a path. Raises: RemoteTransportError for
-    anything else.
-    """
+    """The id of a job or a vertex, for use in a path. Raises: RemoteTransportError for others."""
     text = str(value)
     if not _HEX_ID.fullmatch(text):
         raise RemoteTransportError(f"--rest: {text[:40]!r} is not an id of Flink's")

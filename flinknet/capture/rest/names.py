@@ -1,11 +1,11 @@
-"""The job in the manifest of a trace: what its vertices, edges and consumers are called.
+"""The job in the manifest of a trace: names of its vertices, edges and consumers.
 
-A partition names the data set and the vertex that writes it; ids on the wire are those of the REST
-API. Who reads a data set is on neither side: it follows from the plan, where the vertex has one
-output or only one of its outputs has as many subpartitions as were asked for.
+A partition names its data set and the vertex that writes it, with the ids that the REST API uses.
+Neither the wire nor the API names the readers of a data set. They follow from the plan if the
+vertex has one output, or if only one of its outputs has as many subpartitions as were requested.
 
-The id of a job is not on the wire, but one of its execution. A program that is started again has
-the same vertices: its executions and its jobs are told apart by their order.
+The wire shows the id of an execution, not of the job. A program that is started again has the same
+vertices: its executions are assigned to its jobs by their order.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from flinknet.trace import ChannelInfo, RunManifest
 from flinknet.trace.job_names import producer_of
 
 OUTPUTS_MAX = 6
-"""Of a vertex; of more it is not tried which data set is which."""
+"""Most outputs of a vertex for which assignments of data sets to outputs are tried."""
 
 Edge = tuple[RunningVertex, RunningVertex, RunningInput]
 
 
 @dataclass(slots=True)
 class _DataSet:
-    """What the channels of one edge of a trace show of their data set."""
+    """The data set of one edge of a trace, as its channels show it."""
 
     edge: int
     vertex: JobVertexID
@@ -49,8 +49,8 @@ class _DataSet:
 
 
 def named(manifest: RunManifest, jobs: Sequence[RunningJob]) -> RunManifest:
-    """The manifest with the jobs that its channels belong to, in `scenario.job`, and with the
-    consumer of each channel where the plan shows it. As it is if no job fits.
+    """The manifest with the jobs of its channels, in `scenario.job`, and with the consumer of each
+    channel where the plan shows it. Unchanged if no job fits.
     """
     data_sets = _data_sets(manifest.channels)
     job_of = _jobs_of_graphs(data_sets, jobs)
@@ -73,8 +73,8 @@ def named(manifest: RunManifest, jobs: Sequence[RunningJob]) -> RunManifest:
 def _jobs_of_graphs(
     data_sets: Sequence[_DataSet], jobs: Sequence[RunningJob]
 ) -> dict[ExecutionGraphID, RunningJob]:
-    """The job of each execution: the last one is that of the job that began last, and so on, of
-    those that have such vertices with as many subtasks."""
+    """The job of each execution. Among the jobs whose vertices and subtasks fit, the last execution
+    belongs to the job that started last, and so on backwards."""
     own: dict[ExecutionGraphID, list[_DataSet]] = {}
     for each in data_sets:
         own.setdefault(each.graph, []).append(each)
@@ -91,19 +91,19 @@ def _jobs_of_graphs(
 
 
 def _has(job: RunningJob, data_set: _DataSet) -> bool:
-    """Whether a data set can be one of a job: a program that runs twice has the same vertices."""
+    """Whether a data set fits an output of a job."""
     outputs = [each for each in job.edges() if each[0].id == data_set.vertex]
     return any(data_set.fits(each) for each in outputs)
 
 
 def _assigned(data_sets: Sequence[_DataSet], outputs: Sequence[Edge]) -> dict[int, Edge]:
-    """Which data set of a vertex is which of its outputs, as far as only one way fits."""
+    """The output of each data set of a vertex, where only one assignment fits."""
     fitting = {
         each.edge: [at for at, output in enumerate(outputs) if each.fits(output)]
         for each in data_sets
     }
     if len(data_sets) > len(outputs) or len(outputs) > OUTPUTS_MAX:
-        # each data set stands for itself
+        # too many assignments: look at each data set alone
         return {edge: outputs[at[0]] for edge, at in fitting.items() if len(at) == 1}
     ways = [
         way
@@ -123,7 +123,7 @@ def _document(
     job_of: Mapping[ExecutionGraphID, RunningJob],
     known: Mapping[int, tuple[RunningJob, Edge]],
 ) -> dict[str, Any]:
-    """The same shape as that of a job of flinknet's own (see `runtime.cluster.job_files`)."""
+    """The job's document, in the form of flinknet's own jobs (see `runtime.cluster.job_files`)."""
     jobs = sorted({each.id: each for each in job_of.values()}.values(), key=_age)
     has_other_names = len({each.name for each in jobs}) > 1
     vertices: list[dict[str, Any]] = []
@@ -134,12 +134,12 @@ def _document(
             prefix = f"{job.name}: " if has_other_names else ""
             vertices.append(_vertex(len(vertices), job, vertex, prefix))
     edges = []
-    unseen = 1 + max(each.edge for each in data_sets)
+    next_number = 1 + max(each.edge for each in data_sets)
     for job in jobs:
         for edge in job.edges():
             numbers = [number for number, each in known.items() if each == (job, edge)]
-            if not numbers:  # no channel of it was recorded, or not which it is
-                numbers, unseen = [unseen], unseen + 1
+            if not numbers:  # no recorded channel is known to belong to it
+                numbers, next_number = [next_number], next_number + 1
             source, target = (index_of[job.id, each.id] for each in edge[:2])
             recorded = set().union(*(each.channels for each in data_sets if each.edge in numbers))
             edges += [_edge(number, source, target, edge, len(recorded)) for number in numbers]
@@ -171,7 +171,7 @@ def _vertex(index: int, job: RunningJob, vertex: RunningVertex, prefix: str) -> 
 
 
 def _one_of(index: int, names: Sequence[str]) -> dict[str, Any]:
-    """Stands for the consumer of a data set where it is not known which of several it is."""
+    """A vertex in place of the consumer, where several vertices may be the consumer."""
     return {
         "index": index,
         "job": None,
@@ -187,8 +187,8 @@ def _edge(index: int, source: int, target: int, edge: Edge | None, recorded: int
     """An edge of the document.
 
     Args:
-        recorded: channels of it that were on the wire; those are not local, though they may be by
-            the places of now: tasks that started again may be elsewhere.
+        recorded: number of its channels that were on the wire. They are not local, even if the
+            current places suggest it: tasks may have been restarted elsewhere.
     """
     channels = None if edge is None else wiring_of(*edge).channels
     local = None if edge is None else _local_channels(edge)
@@ -210,9 +210,7 @@ def _age(job: RunningJob) -> int:
 
 
 def channels_of(job: RunningJob) -> tuple[int, int | None]:
-    """Channels of a job, and how many are within a TaskManager; None while a subtask has no
-    place.
-    """
+    """Numbers of all channels and of local channels of a job; None while a subtask has no place."""
     local = [_local_channels(each) for each in job.edges()]
     return (
         sum(wiring_of(*each).channels for each in job.edges()),
@@ -221,7 +219,7 @@ def channels_of(job: RunningJob) -> tuple[int, int | None]:
 
 
 def _local_channels(edge: Edge) -> int | None:
-    """Channels within a TaskManager, which no wire carries; None while a subtask has no place."""
+    """Channels within one TaskManager; None while a subtask has no place."""
     source, target, joined = edge
     places = [*source.task_managers, *target.task_managers]
     if None in places:
@@ -235,7 +233,7 @@ def _local_channels(edge: Edge) -> int | None:
 
 
 def _with_consumer(channel: ChannelInfo, edge: Edge | None) -> ChannelInfo:
-    """Where everybody reads everybody, the subpartition is the consumer; else the plan says."""
+    """Set the consumer from the plan; on all-to-all edges the subpartition's index is correct."""
     if edge is None or channel.producer < 0:
         return channel
     wiring = wiring_of(*edge)

@@ -1,7 +1,7 @@
 """A plan of a job as Flink's web page and `flink info` print it, or one saved answer about a job.
 
-A JobGraph's plan has vertices with hexadecimal ids. That of a StreamGraph, which `flink info`
-prints, has operators with numbers: which of them Flink chains follows from their exchanges.
+A JobGraph's plan has vertices with hexadecimal ids. A StreamGraph's plan, which `flink info`
+prints, has numbered operators; their exchanges show which of them Flink chains.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ PLAN = "PLAN"
 """State of a job that no JobManager knows."""
 
 _LINE = re.compile(r"\s*<[^>]*>[\s:+-]*")
-"""Between the operators of a vertex, in its description as a tree."""
+"""Separator of operators in a vertex's description, which is a tree."""
 
 
 def job_answer(text: str, name: str) -> dict[str, Any]:
-    """The answer to /jobs/ID that a saved one or a plan amounts to.
+    """The answer to /jobs/ID, from the text of a saved answer or a plan.
 
     Args:
-        name: of the job, unless the text has one.
+        name: the job's name, if the text has none.
 
-    Raises: KeyError, TypeError, ValueError, AttributeError or RecursionError for another text.
+    Raises: KeyError, TypeError, ValueError, AttributeError or RecursionError for any other text.
     """
     begin, end = text.find("{"), text.rfind("}") + 1  # `flink info` prints a frame around it
     document = json.loads(text[begin:end] if end else text)
@@ -59,8 +59,8 @@ def _name(description: str) -> str:
 
 
 def _chained(operators: Mapping[int, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Vertices of operators: one with a single forward input of its own parallelism is chained to
-    the operator before it."""
+    """Chain operators to vertices: an operator joins its input's vertex if this is its only input,
+    with a forward exchange and equal parallelism."""
     nodes: dict[int, dict[str, Any]] = {}
     head_of: dict[int, int] = {}
     for number in sorted(operators):

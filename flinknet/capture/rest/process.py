@@ -1,11 +1,10 @@
-"""The process that watches a cluster for a tap: it writes the metrics file of the run directory,
-and says on standard output, a JSON object a line, which jobs there are, how the cluster is set and
-what went wrong.
+"""The process that watches a cluster for a tap. It writes the metrics file of the run directory and
+reports jobs, settings and errors on standard output, one JSON object per line.
 
-It takes its order as a line of JSON on standard input, for a token must not be seen in a list of
-processes. Each further line asks it to keep what is around now, where old lines are dropped. It
-ends when that input ends, after a last look, and soon after its parent does; signals are for the
-tap alone.
+Its first line of standard input is its order, in JSON, because a token must not appear in a list of
+processes. Each further line asks it to keep the metrics around that time, where old lines are
+dropped. It ends when that input ends, after a last look, and soon after its parent ends. It ignores
+the signals that end the tap.
 """
 
 from __future__ import annotations
@@ -32,13 +31,14 @@ from .settings import ReportedSettings
 PERIOD_NS = 1_000_000_000
 
 FETCHED_WITHIN_NS = 100_000_000
-"""So long before a look the JobManager is made to fetch new values; most often it has them then."""
+"""Time before a look at which the JobManager is made to fetch new values, in ns; it usually has
+them by then."""
 
 TIMEOUT_S = 5.0
 
 
 def main() -> None:
-    """Look once a second until standard input ends, and once more then."""
+    """Look once a second until standard input ends, and once more at the end."""
     ignore_end_signals()
     end_with_parent(grace_s=1)
     orders = _Orders()
@@ -57,7 +57,7 @@ def main() -> None:
         before, error = error, None
         try:
             log.write(sampler.look())
-        except NotUpYetError as caught:  # for one wait, one line
+        except NotUpYetError as caught:  # report a wait once, although the text may change
             error = before or f"{caught}; asked again until it answers"
         except FlinknetError as caught:
             error = str(caught)
@@ -68,12 +68,12 @@ def main() -> None:
         if sampler.jobs != jobs:
             jobs = sampler.jobs
             _say({"jobs": to_plain(jobs)})
-            with suppress(FlinknetError):  # no more than a guess is lost
+            with suppress(FlinknetError):  # the manifest can do without settings
                 _say({"settings": to_plain(settings.of(each.id for each in jobs))})
 
 
 def _wait_until(at_ns: int, orders: _Orders, log: MetricsLog) -> None:
-    """Until an instant, or the end of the orders; each order keeps what is around."""
+    """Wait until an instant or the end of the orders; each order keeps the metrics around it."""
     while orders.wait(max(at_ns - monotonic_ns(), 0) / 1e9):
         log.keep_around(monotonic_ns())
         if orders.have_ended:
@@ -89,14 +89,14 @@ class _Orders:
         self.have_ended = False
 
     def first(self) -> bytes:
-        """The first line, waited for."""
+        """Wait for the first line."""
         while b"\n" not in self._unread and not self.have_ended:
             self._read()
         line, _, self._unread = self._unread.partition(b"\n")
         return line
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for a line, or the end. Returns: whether there was one."""
+        """Wait for a line or the end of input. Returns: whether there was a line."""
         if select.select([self._input], [], [], timeout_s)[0]:
             self._read()
         lines, self._unread = self._unread.count(b"\n"), self._unread.rpartition(b"\n")[2]

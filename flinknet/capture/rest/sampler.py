@@ -1,9 +1,9 @@
 """Flink's own metrics over time, as lines of the metrics file of a trace (`trace.metrics`).
 
-Each look takes one request for each vertex, and one before it. The JobManager fetches metrics from
-TaskManagers when somebody asks, at most every metrics.fetcher.update-interval (10 s by default), so
-most looks find nothing new: only of subtasks whose counters have moved the other metrics are asked
-for, and only they get a line. Its instant is the one at which the change was noticed.
+Each look takes one request, and one more for each vertex. The JobManager fetches metrics from
+TaskManagers on request, at most every metrics.fetcher.update-interval (10 s by default), so most
+looks find nothing new. Only subtasks whose counters have changed are queried for their other
+metrics and get a line, with the instant at which the change was noticed.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from .jobs import (
 CHECKPOINTS_EVERY_LOOKS = 5
 
 CHECKPOINTS_IN_DETAIL = 8
-"""Of the new checkpoints of a look, the last so many are asked for task by task: each takes a
-request for each vertex."""
+"""Most new checkpoints per look whose task details are requested (the latest ones); each takes one
+request per vertex."""
 
 JOB_AGAIN_LOOKS = 5
-"""The JobManager answers from a copy that is up to 3 s old: after a change a job is asked for again
-so many times."""
+"""Looks after a change in which a job is requested again, because the JobManager answers from a
+copy that is up to 3 s old."""
 
 NO_WATERMARK_MS = -(1 << 63)
-"""Of a task that got none yet."""
+"""Watermark of a task that has received none yet, in ms."""
 
 _COUNTERS = {
     "read-records": "numRecordsIn",
@@ -51,7 +51,7 @@ _COUNTERS = {
     "accumulated-idle-time": "accumulateIdleTimeMs",
     "accumulated-backpressured-time": "accumulateBackPressuredTimeMs",
 }
-"""Of a subtask's description -> the metric's own name."""
+"""Names of counters in a subtask's description, with the name of each as a metric."""
 
 TASK_METRICS = (
     *("busyTimeMsPerSecond", "idleTimeMsPerSecond", "backPressuredTimeMsPerSecond"),
@@ -63,7 +63,7 @@ TASK_METRICS = (
       "inputExclusiveBuffersUsage", "inputFloatingBuffersUsage")),
     *(f"Shuffle.Netty.Output.Buffers.{name}" for name in ("outputQueueLength", "outPoolUsage")),
 )  # fmt: skip
-"""Asked for each subtask; what one does not have is left out of the answer."""
+"""Metrics requested of each subtask; the answer omits those that it does not have."""
 
 TASK_MANAGER_METRICS = (
     *("Status.JVM.CPU.Load", "Status.JVM.CPU.Time"),
@@ -85,7 +85,7 @@ _CHECKPOINT_FIELDS = {
 }
 
 _OF_TASKS = {"start_delays_ms": (0, "start_delay"), "alignments_ms": (1, "duration")}
-"""Of each task: of the subtask itself, or of its alignment -> the key."""
+"""Place (0: the subtask itself, 1: its alignment) and key of each task detail of a checkpoint."""
 
 Line = dict[str, Any]
 
@@ -94,8 +94,8 @@ class Sampler:
     """Looks at a cluster again and again.
 
     Attributes:
-        jobs: that run, or ran while it looked, with the places of their subtasks.
-        task_managers: of the cluster.
+        jobs: all jobs that have run since the start, with the places of their subtasks.
+        task_managers: the cluster's TaskManagers.
 
     Args:
         now_ns: the clock of the trace.
@@ -117,15 +117,15 @@ class Sampler:
         return tuple(self._jobs.values())
 
     def ask_for_new(self) -> None:
-        """Make the JobManager fetch new values, if its own are old enough: it does so when somebody
-        asks for any, and answers with the old ones."""
+        """Make the JobManager fetch new values if its own are old enough: any request does so, but
+        is answered with the old values."""
         with suppress(RemoteTransportError):
             self._answers.get("/jobmanager/metrics")
 
     def look(self) -> list[Line]:
-        """What is new since the last look.
+        """Lines for all changes since the last look.
 
-        Raises: RemoteTransportError if the JobManager does not answer, or not as Flink does.
+        Raises: RemoteTransportError without an answer, or if the answer's form is not Flink's.
         """
         try:
             return self._look()
@@ -147,7 +147,7 @@ class Sampler:
             except RemoteTransportError:
                 if len(running) == 1 and not self._jobs:
                     raise
-                # it has ended between two requests; the next look says so
+                # it has ended between two requests; the next look will show it
         if running:
             lines += self._look_at_task_managers()
         self._looks += 1
@@ -236,7 +236,7 @@ class Sampler:
         return lines
 
     def _of_tasks(self, job: RunningJob, checkpoint: Any) -> Line:
-        """What a checkpoint took in each task that reads others, by vertex."""
+        """Start delays and alignment times of a checkpoint by vertex, in each task with inputs."""
         found: dict[str, dict[str, list[float]]] = {name: {} for name in _OF_TASKS}
         for vertex in job.vertices:
             if not vertex.inputs:
@@ -268,8 +268,8 @@ class Sampler:
 
 
 def _last_placed(vertex: RunningVertex, before: RunningJob | None) -> RunningVertex:
-    """The vertex with the last places of subtasks that have none now, as when the job has failed:
-    what was recorded of them was recorded there.
+    """The vertex with the last known places of subtasks that have none now, as after a failure of
+    the job: their data was recorded there.
     """
     known = None if before is None else before.vertex(vertex.id)
     if known is None or None not in vertex.task_managers:
@@ -285,14 +285,14 @@ def _last_placed(vertex: RunningVertex, before: RunningJob | None) -> RunningVer
 
 
 def short_name(metric: str) -> str:
-    """A metric without its scope, but for those of the JVM: inPoolUsage, JVM.CPU.Load."""
+    """A metric's name without its scope, except JVM metrics: inPoolUsage, JVM.CPU.Load."""
     if metric.startswith("Status.JVM."):
         return metric.removeprefix("Status.")
     return metric.rpartition(".")[2]
 
 
 def _number(value: Any) -> float | int | None:
-    """REST gives numbers as such or as text; NaN is none. Large counters are not rounded."""
+    """A number from a JSON number or text; None for NaN. Large counters are not rounded."""
     try:
         if isinstance(value, str) and value.removeprefix("-").isdecimal():
             return int(value)

@@ -1,8 +1,8 @@
 """Settings of a cluster and its jobs, as its JobManager reports them.
 
-Three places have them: the configuration of the JobManager, the TaskManagers (network memory and
-its segments), and each job (its checkpoints). What the code of a job sets beyond that, such as a
-buffer timeout, no answer contains.
+They come from the configuration of the JobManager, from the TaskManagers (network memory and its
+segments), and from each job (its checkpoints). No answer contains other settings that a job's code
+makes, such as a buffer timeout.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .answers import NOT_AS_FLINK, RestAnswers
 from .jobs import read_settings, read_task_managers
 
 TASK_MANAGERS: Final = "TaskManagers"
-"""Who reported a setting, besides JOB_MANAGER and JOB."""
+"""Origin of settings that TaskManagers reported; the others are JOB_MANAGER and JOB."""
 
 _CHECKPOINTING = "execution.checkpointing."
 
@@ -32,16 +32,16 @@ _SWITCHES = {
     "unaligned_checkpoints": f"{_CHECKPOINTING}unaligned.enabled",
     "checkpoints_after_tasks_finish": f"{_CHECKPOINTING}checkpoints-after-tasks-finish",
 }
-"""Of the answer about a job's checkpoints -> the key."""
+"""Fields of the answer about a job's checkpoints, with the key of each; so is _DURATIONS."""
 
 _OFF_FROM_MS = 1 << 62
-"""The interval of checkpoints that are taken on demand only."""
+"""Shortest interval, in ms, that stands for checkpoints on demand only."""
 
 _SEGMENT_SIZES = (options.MIN_SEGMENT_SIZE, options.STARTING_SEGMENT_SIZE)
 
 
 class ReportedSettings:
-    """Asks a cluster once for its own settings, and each job once for its checkpoints."""
+    """Queries a cluster once for its settings, and each job once for those of its checkpoints."""
 
     def __init__(self, answers: RestAnswers) -> None:
         self._answers = answers
@@ -49,10 +49,10 @@ class ReportedSettings:
         self._jobs: dict[str, Mapping[str, str]] = {}
 
     def of(self, jobs: Iterable[str]) -> Stated:
-        """What is set.
+        """The settings of the cluster and of some jobs.
 
         Args:
-            jobs: ids of those that count.
+            jobs: ids of these jobs.
 
         Raises: RemoteTransportError without an answer about the cluster.
         """
@@ -65,7 +65,7 @@ class ReportedSettings:
 
 
 def checkpoint_settings(answers: RestAnswers, job_id: str) -> dict[str, str]:
-    """How a job takes checkpoints, as keys; none if it takes none."""
+    """Flink's keys for a job's checkpoints; empty if it takes none."""
     try:
         found = answers.get(f"/jobs/{job_id}/checkpoints/config")
     except RemoteTransportError:  # they are off
@@ -83,8 +83,8 @@ def checkpoint_settings(answers: RestAnswers, job_id: str) -> dict[str, str]:
 
 
 def network_memory_keys(managers: Sequence[RunningTaskManager]) -> dict[str, str]:
-    """Network memory and segment size of the smallest TaskManager, as keys; none if they do not
-    report them."""
+    """Flink's keys for the network memory and segment size of the smallest TaskManager; empty if
+    none reports its memory."""
     smallest = min(
         (each for each in managers if each.network_memory_bytes),
         key=lambda each: each.network_memory_bytes or 0,
@@ -109,14 +109,14 @@ def _of_cluster(answers: RestAnswers) -> tuple[Layer, ...]:
 
 
 def _in_effect(configured: Mapping[str, str], release: str | None) -> dict[str, str]:
-    """The network keys that a release of Flink acts on, but for secrets and memory, which
+    """The network keys that a release of Flink acts on, without secrets, and without memory, which
     TaskManagers report."""
     found: dict[str, str] = {}
     for key, text in options.network_settings(configured)[0].items():
         try:
             option = options.find_option(key)
             options.network_config({option.key: text})
-        except ConfigError:  # no key of Flink's, or more than flinknet can do
+        except ConfigError:  # no key of Flink's, or not supported by flinknet
             continue
         is_fixed = option.fixed_in_2_x is not None and not (release or "2").startswith("1.")
         is_memory = (

@@ -1,4 +1,4 @@
-"""AddedDelay: how long the tap held bytes up."""
+"""AddedDelay: the delay that the tap adds."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from flinknet.results import LatencySummary
 
 
 class AddedDelay:
-    """Delays of chunks: from when they can have arrived first until the other socket had taken the
+    """Delays of chunks, from their earliest possible arrival until the other socket has taken the
     last byte.
 
-    A chunk is found when the sockets are asked; where the loop was busy before, it may have lain
-    there since they were asked the last time, and that counts as delay. So it is the most that the
-    tap can have added, but for the time the kernel takes to wake it.
+    If the loop was busy before it found a chunk, the chunk may have arrived at any time since the
+    sockets were polled before, and all this time counts as delay. The result is an upper bound,
+    except for the time the kernel takes to wake the tap.
     """
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class AddedDelay:
         self.add = self._new.append  # on the hot path
 
     def fold(self) -> None:
-        """Move what was added into the histograms; to be called now and then."""
+        """Move added delays into the histograms; to be called now and then."""
         if not self._new:
             return
         values = np.array(self._new, dtype=np.int64)
@@ -35,12 +35,12 @@ class AddedDelay:
         self._recent.add(values)
 
     def take_recent(self) -> LogLinearHistogram:
-        """Those since this was asked last."""
+        """The delays since the last call."""
         self.fold()
         recent, self._recent = self._recent, LogLinearHistogram()
         return recent
 
     def summary(self) -> LatencySummary:
-        """All of them, in ns."""
+        """Summary of all delays, in ns."""
         self.fold()
         return self.total.summary()

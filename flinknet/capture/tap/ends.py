@@ -22,9 +22,9 @@ class PlainEnd:
     """An end without TLS.
 
     Attributes:
-        has_more: bytes wait that the socket does not report.
-        receive_into: receives what is there; 0 at the end.
-        send: sends what the socket takes.
+        has_more: received bytes are waiting that the selector does not report.
+        receive_into: receives the available bytes into a view; returns 0 at the end.
+        send: sends as many bytes as the socket takes.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -36,7 +36,7 @@ class PlainEnd:
         self.send = sock.send
 
     def shake(self) -> bool:
-        """Go on with the handshake. Returns: whether it is over. Raises: TlsError."""
+        """Continue the handshake. Returns: whether it is complete. Raises: TlsError."""
         return True
 
     def wants_to_write(self) -> bool:
@@ -44,7 +44,7 @@ class PlainEnd:
         return False
 
     def finish(self) -> None:
-        """Nothing more is sent; the other half stays open."""
+        """End sending; the other direction stays open."""
         with suppress(OSError):
             self.sock.shutdown(socket.SHUT_WR)
 
@@ -87,7 +87,7 @@ class TlsEnd:
         return self._waits_to_write
 
     def receive_into(self, view: memoryview) -> int:
-        """TLS gives a record of 16 KiB at a time; all that is there is taken."""
+        """Receive all available bytes; TLS returns one record of 16 KiB at a time."""
         filled = 0
         while filled < len(view):
             try:
@@ -112,7 +112,7 @@ class TlsEnd:
             raise ConnectionError(errno.EPROTO, reason_of(error)) from None
 
     def finish(self) -> None:
-        """TLS ends both halves at once, so that only close does it."""
+        """Do nothing: TLS ends both directions at once, in `close`."""
 
     def close(self) -> None:
         with suppress(OSError, ValueError):
@@ -125,9 +125,7 @@ End = PlainEnd | TlsEnd
 
 @dataclass(frozen=True, slots=True)
 class TlsContexts:
-    """What the tap shows to either side and what it trusts: one certificate, as Flink's internal
-    TLS has it.
-    """
+    """The tap's TLS contexts for its two sides, with one certificate as in Flink's internal TLS."""
 
     server: ssl.SSLContext
     client: ssl.SSLContext
@@ -140,7 +138,7 @@ def create_contexts(
     signed. Host names are not checked, as in Flink before 2.3.
 
     Args:
-        password: of the key, if it is encrypted.
+        password: the key's password, if it is encrypted.
 
     Raises: ConfigError naming the file that cannot be used.
     """

@@ -1,4 +1,4 @@
-"""Proxy: listeners, relays and one selector; all of the tap that waits for sockets."""
+"""Proxy: listeners, relays and one selector; the part of the tap that waits for sockets."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from .redirected import Address, NotRedirectedError, check_not_own, original_des
 from .relay import CHUNK_BYTES, Relay, Turn
 
 CONNECT_TIMEOUT_NS: Final = 10_000_000_000
-"""For the upstream to answer, and for both handshakes."""
+"""Limit for connecting to the upstream and for both handshakes, in ns."""
 
 SILENCE_NS: Final = 10_000_000_000
-"""After which a connection without a message may be closed; a consumer requests at once."""
+"""Age at which a connection without a message may be closed, in ns; a consumer requests at once."""
 
 SILENT_MAX: Final = 128
-"""Silent connections that stay; fewer if the limit of open files is low."""
+"""Most silent connections that stay open; fewer if the limit of open files is low."""
 
 TLS_WARNING: Final = (
     "this is TLS, which is forwarded unread; to record it, end the tap and give it --tls-cert,"
@@ -47,7 +47,7 @@ SILENT_WARNING: Final = (
 _OUT_OF_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE)
 
 _OPEN_FILES_MAX: Final = 1 << 20
-"""Where the system sets no limit."""
+"""Limit of open files to set where the system has none."""
 
 INCIDENTS_KEPT: Final = 100
 
@@ -62,20 +62,20 @@ class Incident:
 
 
 class Proxy:
-    """Relays what comes to each listening address to its upstream; without one, to where the
-    connection was on its way when the kernel redirected it to the tap.
+    """Relays connections from each listening address to its upstream; without an upstream, to the
+    destination from which the kernel redirected the connection to the tap.
 
     Args:
-        destination_of: what the kernel says of a connection that it redirected.
+        destination_of: finds the original destination of a redirected connection.
+        ended: called with each relay that has ended.
 
     Attributes:
-        relays: that are open. `accepted`: how many there were in all.
-        ended: called with each relay that has ended.
-        incidents: the last ones; `incident_count` all of them.
-        warnings: what somebody should do something about, each once, in the order in which it came.
+        relays: open relays; `accepted` counts all.
+        incidents: the last ones; `incident_count` counts all.
+        warnings: problems that somebody should solve, each once, in order of appearance.
 
-    Raises: LocalTransportError if an address cannot be listened on; ConfigError if it is an
-        upstream, too.
+    Raises: LocalTransportError if an address cannot be listened on; ConfigError if it is also an
+        upstream.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Proxy:
 
     @property
     def delay(self) -> AddedDelay:
-        """What it added to each chunk."""
+        """The delay added to chunks."""
         return self._turn.delay
 
     @property
@@ -124,7 +124,7 @@ class Proxy:
         return self._turn.chunks
 
     def run_once(self, timeout_ns: int) -> None:
-        """Wait for sockets, but not longer than that, and serve those that can be served."""
+        """Wait for sockets, at most `timeout_ns`, and serve those that are ready."""
         turn = self._turn
         ready = self._selector.select(0)
         if not ready:
@@ -140,7 +140,7 @@ class Proxy:
         turn.since_ns = asked_ns
 
     def tick(self, now_ns: int) -> None:
-        """To be called some times a second: time-outs, and listeners that had to rest."""
+        """Apply timeouts and wake paused listeners; to be called several times a second."""
         self.delay.fold()
         for relay in [each for each in self.relays if not each.is_established]:
             if now_ns >= relay.opened_ns + CONNECT_TIMEOUT_NS:
@@ -191,8 +191,8 @@ class Proxy:
         self.addresses.append(sock.getsockname()[:2])
 
     def _check_upstream(self, upstream: Address) -> None:
-        """Refuse an upstream at which the tap itself listens: each connection would make another
-        one. A name that cannot be resolved now may be later.
+        """Refuse an upstream at which the tap itself listens: each connection would open another.
+        A name that cannot be resolved is accepted, as it may be resolved later.
         """
         with suppress(OSError):
             for family, kind, _, _, found in socket.getaddrinfo(*upstream, type=socket.SOCK_STREAM):
@@ -211,7 +211,7 @@ class Proxy:
     def _accept(self, listener: Listener, upstream: Address | None) -> None:
         taken = listener.accept(socket.socket.accept)
         if taken is None:
-            if listener.refusal is not None:  # it rests until the next tick
+            if listener.refusal is not None:  # it pauses until the next tick
                 self._note("", f"{listener.refusal}; {self._silent_in_words()}")
                 self.warnings[f"{listener.refusal}; connections wait"] = None
             return
@@ -239,11 +239,11 @@ class Proxy:
                 self._note(name, text)
 
     def _own_addresses(self) -> set[Address]:
-        """From where the connections to upstreams come."""
+        """Local addresses of the connections to upstreams."""
         return {each.server.sock.getsockname()[:2] for each in self.relays}
 
     def _open(self, sock: socket.socket, peer: Address, upstream: Address, name: str) -> None:
-        """Begin to connect to the upstream; nothing is received from the client before."""
+        """Begin to connect to the upstream; until then nothing is received from the client."""
         client = server = None
         try:
             client = self._end(sock, is_server=True)
@@ -294,7 +294,7 @@ class Proxy:
             side = "the consumer" if end is relay.client else "the upstream"
             self._break(relay, f"{error.strerror or error}, at or on the way to {side}")
             return
-        except Exception as error:  # costs one connection and not all
+        except Exception as error:  # close this connection, keep the others
             self._break(relay, f"a fault of the tap: {type(error).__name__}: {error}")
             return
         if relay.observer_failure is not None and relay.from_client.observe is None:
@@ -316,7 +316,7 @@ class Proxy:
         relay.shake()
 
     def _follow(self, relay: Relay) -> None:
-        """Find out whether a connection has carried something, and whether that is TLS."""
+        """Check whether a silent connection has carried data, and whether it is TLS."""
         if relay.is_silent:
             relay.is_silent = not relay.observer.has_messages and not relay.from_server.bytes
             if not relay.is_silent and relay.observer.is_tls:
@@ -324,9 +324,7 @@ class Proxy:
                 self.warnings[TLS_WARNING] = None
 
     def _close_silent(self, now_ns: int) -> None:
-        """Close the connections that have been silent for longest; all of them if descriptors are
-        needed.
-        """
+        """Close the longest silent connections; all silent ones if descriptors run out."""
         silent = [each for each in self.relays if each.is_silent]
         is_short = any(each.is_paused for each in self._listeners)
         spare = 0 if is_short else min(SILENT_MAX, raise_open_files_limit() // 8)
@@ -373,7 +371,7 @@ class Proxy:
         self._ended(relay)
 
     def _watch(self, relay: Relay) -> None:
-        """Wait for what both ends want now."""
+        """Register the events that both ends wait for now."""
         if relay.is_closed:
             return
         for end in (relay.client, relay.server):
@@ -398,18 +396,18 @@ class Proxy:
 
 
 def raise_open_files_limit() -> int:
-    """Raise the limit of open files of this process as far as it may be. Returns: the limit."""
+    """Raise this process's limit of open files as far as allowed. Returns: the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _OPEN_FILES_MAX if hard == resource.RLIM_INFINITY else hard
     if soft < most:
-        with suppress(ValueError, OSError):  # the system allows less than it says
+        with suppress(ValueError, OSError):  # the system may allow less than its hard limit
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
             return most
     return soft
 
 
 def _is_of_this_machine(family: int, kind: int, host: str) -> bool:
-    """Whether an address is one of this machine's."""
+    """Whether an address belongs to this machine."""
     with socket.socket(family, kind) as sock, suppress(OSError):
         sock.bind((host, 0))
         return True

@@ -1,8 +1,8 @@
-"""Connections that the kernel redirected to the tap: where they were on their way to.
+"""Original destinations of connections that the kernel redirected to the tap.
 
-A TaskManager whose data port is 0 listens on another port each time it starts, and tells consumers
-that one, so that no proxy can be named to them. But the kernel can turn their connections away to
-the tap (iptables' REDIRECT), and knows of each where it was to go.
+A TaskManager whose data port is 0 listens on another port each time it starts, and announces this
+port to consumers, so a proxy's port cannot be configured. But the kernel can redirect their
+connections to the tap (iptables' REDIRECT), and keeps the original destination of each.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from typing import Final
 Address = tuple[str, int]
 
 REDIRECTED: Final = "redirected"
-"""Stands for such an upstream."""
+"""Name of the upstream of redirected connections, in place of an address."""
 
 _SO_ORIGINAL_DST: Final = 80
-"""Of linux/netfilter_ipv4.h, and of netfilter_ipv6/ip6_tables.h: the same number."""
+"""Socket option of linux/netfilter_ipv4.h; netfilter_ipv6/ip6_tables.h has an equal number."""
 
 _MAPPED: Final = "::ffff:"
 
 _IPV4_BYTES, _IPV6_BYTES = 16, 28
-"""Of struct sockaddr_in and sockaddr_in6."""
+"""Sizes of struct sockaddr_in and sockaddr_in6, in bytes."""
 
 
 class NotRedirectedError(OSError):
-    """A connection that was made to the tap itself, or by it."""
+    """A connection that was made directly to the tap, or by the tap."""
 
 
 def original_destination(sock: socket.socket) -> Address:
-    """Where a connection was on its way to.
+    """The original destination of a connection.
 
-    Raises: NotRedirectedError if that is where it arrived.
+    Raises: NotRedirectedError if the connection was not redirected.
     """
     own = plain(sock.getsockname()[:2])
     is_ipv6 = ":" in own[0]
@@ -44,20 +44,20 @@ def original_destination(sock: socket.socket) -> Address:
     except OSError as error:
         if error.errno not in (errno.ENOENT, errno.ENOPROTOOPT):
             raise
-        raise _not_redirected() from None  # the kernel does not follow this connection
+        raise _not_redirected() from None  # the kernel does not track this connection
     if found == own:
         raise _not_redirected()
     return found
 
 
 def plain(address: Address) -> Address:
-    """An address as IPv4 has it: to a socket of IPv6, a peer with IPv4 is ::ffff:10.0.0.7."""
+    """The address without the prefix of mapped IPv4 addresses (::ffff:10.0.0.7)."""
     return address[0].removeprefix(_MAPPED), address[1]
 
 
 def address_of(sockaddr: bytes) -> Address:
-    """The address in a struct sockaddr_in, or sockaddr_in6: family, port, then the host, which an
-    IPv6 address has behind its flow label.
+    """The address in a struct sockaddr_in (family, port, host) or sockaddr_in6, which has a flow
+    label before the host.
     """
     port = int.from_bytes(sockaddr[2:4], "big")
     if len(sockaddr) < _IPV6_BYTES:
@@ -66,10 +66,10 @@ def address_of(sockaddr: bytes) -> Address:
 
 
 def check_not_own(peer: Address, own: Collection[Address]) -> None:
-    """Refuse a connection that the tap itself made: it would come back to it for ever.
+    """Refuse a connection that the tap itself made, which would be redirected for ever.
 
     Args:
-        own: from where the tap has connections to upstreams.
+        own: local addresses of the tap's connections to upstreams.
 
     Raises: NotRedirectedError.
     """

@@ -1,9 +1,9 @@
-"""Relay: one connection through the tap, bytes both ways, in order and as they come.
+"""Relay: one connection through the tap, in both directions.
 
-Bytes are forwarded first and shown to the observer afterwards, before anything else is received; an
-answer cannot pass before its question is recorded. What the target does not take at once is held,
-and nothing more is received from the source until it is gone: so a direction holds at most one
-chunk, and back pressure goes through.
+Bytes are forwarded first and then given to the observer, before anything else is received, so an
+answer is never recorded before its request. Bytes that the target does not take at once are held,
+and nothing more is received from the source until they are sent: a direction holds at most one
+chunk, and back pressure passes through.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from .delays import AddedDelay
 from .ends import End
 
 CHUNK_BYTES: Final = 256 * 1024
-"""Received at most at once, and held at most in each direction."""
+"""Most bytes received at once, and held in each direction."""
 
 
 @dataclass(slots=True)
 class Turn:
-    """What the loop shares with its relays.
+    """State that the event loop shares with its relays.
 
     Attributes:
-        since_ns: bytes that are found now cannot have been there before this.
-        buffer: for one chunk, reused for the next one.
+        since_ns: earliest instant at which bytes received now can have arrived.
+        buffer: space for one chunk, reused for the next one.
     """
 
     buffer: memoryview
@@ -39,7 +39,7 @@ class Turn:
 
 
 class RelayDirection:
-    """Takes what one end sends to the other."""
+    """Forwards bytes from one end to the other."""
 
     __slots__ = (
         "bytes",
@@ -67,9 +67,9 @@ class RelayDirection:
         return self.held is None and not self.is_ended
 
     def flow(self, turn: Turn) -> None:
-        """Receive once and forward it.
+        """Receive one chunk and forward it.
 
-        Raises: OSError of either socket, but for those that mean "later".
+        Raises: OSError of either socket, except BlockingIOError.
         """
         buffer = turn.buffer
         try:
@@ -94,14 +94,14 @@ class RelayDirection:
             self.observe(chunk, at_ns)
 
     def drain(self, turn: Turn) -> None:
-        """The target takes bytes again."""
+        """Send held bytes, as the target takes bytes again."""
         if self.held is not None:
             self.held = self._send(self.held)
             if self.held is None:
                 turn.delay.add(monotonic_ns() - self.held_since_ns)
 
     def _send(self, view: memoryview) -> memoryview | None:
-        """Send what the target takes. Returns: what it did not take."""
+        """Send as much as the target takes. Returns: the rest, if any."""
         try:
             while view:
                 view = view[self.target.send(view) :]
@@ -115,9 +115,9 @@ class Relay:
 
     Attributes:
         client: the consuming TaskManager's end; `server` the producing one's.
-        failure: why it ended, if one side broke it off.
+        failure: why it ended, if it was broken off.
         observer_failure: why it is not observed any more.
-        is_silent: no message has passed, and nothing that the server sent.
+        is_silent: no message has passed, and the server has sent nothing.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class Relay:
         self._unshaken = [client, server]
 
     def shake(self) -> None:
-        """Go on with the handshakes of both sides; without TLS they are over at once.
+        """Continue the handshakes of both sides; without TLS they complete at once.
 
         Raises: TlsError naming the side.
         """
@@ -163,7 +163,7 @@ class Relay:
         self.is_established = not self._unshaken
 
     def handle_readable(self, end: End, turn: Turn) -> None:
-        """One side has sent something."""
+        """Forward data that one side has sent."""
         direction = self.from_client if end is self.client else self.from_server
         if direction.wants_to_read:
             direction.flow(turn)
@@ -171,7 +171,7 @@ class Relay:
                 direction.flow(turn)
 
     def handle_writable(self, end: End, turn: Turn) -> None:
-        """One side takes bytes again."""
+        """Go on sending to a side that takes bytes again."""
         direction = self.from_server if end is self.client else self.from_client
         direction.drain(turn)
         while direction.wants_to_read and direction.source.has_more:
@@ -179,12 +179,12 @@ class Relay:
 
     @property
     def is_over(self) -> bool:
-        """Whether both halves have ended; TLS has no halves."""
+        """Whether both directions have ended; TLS ends them together."""
         ends = self.from_client.is_ended, self.from_server.is_ended
         return any(ends) if self._is_tls else all(ends)
 
     def wanted(self, end: End) -> tuple[bool, bool]:
-        """Whether to wait until an end can be read, and until it can be written."""
+        """Whether to wait until an end is readable, and until it is writable."""
         if not self.is_connected:
             return False, end is self.server
         if not self.is_established:
@@ -199,12 +199,12 @@ class Relay:
     def _guarded(
         self, observe: Callable[[memoryview, int], None]
     ) -> Callable[[memoryview, int], None]:
-        """Whatever goes wrong with observing must not touch the connection."""
+        """Wrap an observer, so that its errors end the observation and not the connection."""
 
         def observed(chunk: memoryview, at_ns: int) -> None:
             try:
                 observe(chunk, at_ns)
-            except Exception as error:  # fails open: bytes go on, unseen
+            except Exception as error:  # fails open: bytes are forwarded without observation
                 self.observer_failure = f"{type(error).__name__}: {error}"
                 self.from_client.observe = self.from_server.observe = None
 

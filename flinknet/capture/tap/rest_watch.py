@@ -1,7 +1,7 @@
-"""RestWatch: the process that asks the JobManager, as the tap holds it.
+"""RestWatch: runs the process that queries the JobManager for a tap.
 
-Answers of a large cluster take time to decode, and a JobManager may take seconds to answer; bytes
-on their way must not wait for either.
+A JobManager may take seconds to answer, and answers of a large cluster take time to decode; the
+forwarding of bytes must not wait for either.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..rest.http_client import RestPlace
 from ..stated import Stated
 
 ENDS_WITHIN_S: Final = 15.0
-"""For the requests that are under way, and the last look."""
+"""Limit for the process to end its requests and its last look, in seconds."""
 
 _PIPE_BYTES: Final = 1 << 16
 
@@ -31,14 +31,14 @@ class RestWatch:
     """Watches a cluster until it is closed.
 
     Attributes:
-        jobs: that are known, with the places of their subtasks.
-        settings: of the cluster and of the jobs, as they are reported.
-        error: why nothing new is known; None while the JobManager answers.
-        has_answered: it did so once.
+        jobs: known jobs, with the places of their subtasks.
+        settings: settings that the cluster and the jobs report.
+        error: why there is no current answer; None while the JobManager answers.
+        has_answered: the JobManager has answered at least once.
 
     Args:
-        directory: of the run, where the metrics file goes.
-        keep_ns: how much of the past stays in that file; None: all of it.
+        directory: the run directory, which gets the metrics file.
+        keep_ns: time that the metrics file covers; None: no limit.
     """
 
     def __init__(self, rest: RestPlace, directory: Path, keep_ns: int | None = None) -> None:
@@ -67,16 +67,15 @@ class RestWatch:
 
     @property
     def pid(self) -> int:
-        """The process."""
+        """The id of the process."""
         return self._process.pid
 
     def fileno(self) -> int:
-        """Readable when `tick` has something to take."""
+        """The descriptor that is readable when `tick` has something to read."""
         return self._out
 
     def tick(self) -> bool:
-        """Take what it has said, without waiting. Returns: whether jobs or settings are
-        others now."""
+        """Read the process's output, without waiting. Returns: whether jobs or settings changed."""
         data = b""
         with suppress(BlockingIOError):
             while more := os.read(self._out, _PIPE_BYTES):
@@ -84,7 +83,7 @@ class RestWatch:
         return self._take(data)
 
     def keep(self) -> None:
-        """Let it keep what is around now, too."""
+        """Ask the process to keep the metrics around this time."""
         self._tell("keep")
 
     def _tell(self, line: str) -> None:
@@ -93,7 +92,7 @@ class RestWatch:
             self._process.stdin.write(line.encode() + b"\n")
 
     def close(self) -> None:
-        """Let it look once more, and end it."""
+        """Let the process look once more, and end it."""
         try:
             data, _ = self._process.communicate(timeout=ENDS_WITHIN_S)
         except subprocess.TimeoutExpired:

@@ -45,15 +45,15 @@ PROCESS_NAME: Final = "tap"
 
 @dataclass(frozen=True, slots=True)
 class TapConfig:
-    """What a tap is asked to do.
+    """Settings of a tap.
 
     Attributes:
-        pairs: where to listen, and the upstream of it; None: where the connection was to go before
-            the kernel redirected it.
-        layout: of BufferResponses; None to detect it on each connection.
+        pairs: listening addresses, each with its upstream; None: the original destination of
+            connections that the kernel redirected.
+        layout: layout of BufferResponses; None to detect it on each connection.
         stated: settings of the cluster, for the manifest; they are not on the wire.
-        duration_ns: None: until it is stopped.
-        rest: where the JobManager answers; None: nobody is asked.
+        duration_ns: None: run until stopped.
+        rest: the JobManager's REST API; None: no queries.
     """
 
     pairs: tuple[tuple[Address, Address | None], ...]
@@ -72,11 +72,11 @@ class Tap:
     """One tap. `run` returns the result, as plain data.
 
     Args:
-        on_look: called once a second with where the tap stands.
-        on_tick: called some times a second.
+        on_look: called once a second with the current figures.
+        on_tick: called several times a second.
 
     Raises: ConfigError or TraceError if --out cannot be used, LocalTransportError for an address
-        that is taken; nothing was begun then.
+        that is taken; in both cases before anything is begun.
     """
 
     def __init__(
@@ -134,19 +134,19 @@ class Tap:
 
     @property
     def addresses(self) -> list[Address]:
-        """Where it listens; a port of 0 has become one."""
+        """The listening addresses, with the port that was assigned in place of 0."""
         return self._proxy.addresses
 
     def run(self, on_start: Callable[[], None] = lambda: None) -> dict[str, Any]:
-        """Relay until the time is over or a signal comes; then close everything and report.
+        """Relay until the duration is over or a signal comes; then close everything.
 
         Args:
-            on_start: called once a signal ends the tap as it should.
+            on_start: called when signals can end the tap properly.
 
-        Raises: TraceError if events were lost; `result.json` lies there nevertheless.
+        Returns: the result; `recording_error` has the reason if events were lost.
         """
         config, proxy, recording = self._config, self._proxy, self._recording
-        gc.freeze()  # what is alive now stays; cycle collection need not look at it again
+        gc.freeze()  # objects that exist now live to the end; garbage collection can skip them
         begun_ns = self._begun_ns = monotonic_ns()
         until_ns = None if config.duration_ns is None else begun_ns + config.duration_ns
         meter, next_tick_ns, next_look_ns = Meter(begun_ns), begun_ns, begun_ns + LOOK_NS
@@ -208,7 +208,7 @@ class Tap:
             self._connections.append({**summary.to_dict(), "failure": relay.failure})
 
     def _take_names(self) -> None:
-        """Let the manifest say what the JobManager says of the jobs, when that has changed."""
+        """Take jobs and settings from the JobManager into the manifest, if they have changed."""
         if self._watch is not None and self._watch.tick():
             self._name_channels(self._watch)
 
@@ -219,7 +219,7 @@ class Tap:
         self._names = channel_names(self._recording.manifest())
 
     def _described(self, manifest: RunManifest) -> RunManifest:
-        """The manifest with what is known of jobs and settings from elsewhere than the wire."""
+        """The manifest with jobs and settings, which are not on the wire."""
         return self._stated.put_into(named(manifest, self._jobs))
 
     def _look(self, meter: Meter, now_ns: int) -> None:
@@ -243,7 +243,7 @@ class Tap:
         self._on_look(look)
 
     def _warn_of_losses(self) -> None:
-        """Say at once that the trace cannot be written; the connections go on."""
+        """Warn at once that the trace cannot be written; connections continue."""
         recording = self._recording
         why = recording.files.lacking or recording.recorder.error or self._recording_error
         if why is not None and not self._has_warned:
@@ -251,9 +251,7 @@ class Tap:
             self._proxy.warnings[f"recording stopped: {why}; everything is still forwarded"] = None
 
     def _guard(self, step: Callable[..., None], *arguments: Any) -> None:
-        """A trace that cannot be written, and whatever goes wrong with looking, must not stop the
-        connections.
-        """
+        """Run a step; errors of recording and displaying must not stop the connections."""
         try:
             step(*arguments)
         except TraceError as error:
@@ -325,7 +323,7 @@ class Tap:
         }
 
     def _asked(self) -> dict[str, Any] | None:
-        """What came of asking the JobManager; None if it was not asked."""
+        """Result of the queries to the JobManager; None if there were none."""
         watch = self._watch
         if watch is None:
             return None
@@ -352,7 +350,7 @@ class Tap:
 
     @contextmanager
     def _signals_stop(self) -> Iterator[None]:
-        """Ctrl-C, SIGTERM and, but for nohup, SIGHUP end the loop, and nothing else."""
+        """Let Ctrl-C, SIGTERM and, except under nohup, SIGHUP end only the loop."""
 
         def stop(number: int, _: FrameType | None) -> None:
             self._stopped_by = signal.Signals(number).name

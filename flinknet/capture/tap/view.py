@@ -1,4 +1,4 @@
-"""What a tap shows while it runs and when it ends: plain data made of channels and proxy."""
+"""Plain data for the display and the result of a tap, from its channels and its proxy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CHANNELS_SHOWN = 64
 
 @dataclass(slots=True)
 class _Before:
-    """What a channel had at the last look."""
+    """Totals of a channel at the last look."""
 
     payload_bytes: int = 0
     records: int = 0
@@ -35,7 +35,7 @@ class Meter:
         self._largest_buffer_bytes = 1
 
     def look(self, table: ChannelTable, proxy: Proxy, now_ns: int) -> dict[str, Any]:
-        """Plain data for the live view; `metrics` are what triggers are about."""
+        """Plain data for the live view; triggers use its `metrics`."""
         span_ns = max(1, now_ns - self._at_ns)
         self._at_ns = now_ns
         self._open += table.channels[self._known_channels :]
@@ -111,7 +111,7 @@ def _pressure(row: dict[str, Any]) -> tuple[float, float, int]:
 
 
 def channel_rows(channels: Sequence[ObservedChannel], largest_bytes: int) -> list[dict[str, Any]]:
-    """What the result says of each channel."""
+    """Rows of the result, one for each channel."""
     return [
         {
             "channel": each.index,
