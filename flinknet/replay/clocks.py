@@ -1,9 +1,9 @@
-"""The clocks of recordings that are one run: how each is related to that of the first one.
+"""The clocks of recordings that make up a run, each related to that of the first one.
 
 Recordings of one host have one clock. Where two recorded the same channel, its messages relate
-their clocks: data passes the one that is nearer to the producer first, credit the other one, so
-that each message bounds the offset from one side. What is left is related by the wall clocks of the
-hosts, whose error nobody states.
+their clocks: data passes the one nearer to the producer first, credit the other one, so that each
+message bounds the offset from one side. Other clocks are related by the wall clocks of the hosts,
+whose error is unknown.
 """
 
 from __future__ import annotations
@@ -20,25 +20,26 @@ from flinknet.results.recordings import ASSUMED, BASES, MESSAGES, SAME_CLOCK, WA
 from flinknet.trace import ClockInfo, Run, RunManifest, TraceReader
 
 CHANNELS_COMPARED = 8
-"""Of two recordings, to relate their clocks."""
+"""Most channels of two recordings that are compared."""
 
 ROWS_COMPARED = 50_000
-"""Of each channel in each file, from its start."""
+"""Most rows of each channel in each file that are compared, from its start."""
 
 _COLUMNS = ("at_ns", "point", "kind", "sequence_number")
 _NOTHING: IntArray = np.zeros(0, np.int64)
 
 SameChannel = tuple[int, int]
-"""A channel that two recordings have, by the number that each gives it."""
+"""A channel in two recordings, by its number in each."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Passed:
-    """When the messages of a channel passed a recording, as far as it can be told which are which.
+    """Instants at which the messages of a channel passed a recording, as far as they can be
+    identified.
 
     Attributes:
-        sequence_number, data_ns: of the buffers and events of the producer, ascending.
-        asked_ns: of the request for the partition, and of each credit message after it.
+        sequence_number, data_ns: buffers and events of the producer, ascending.
+        asked_ns: the request for the partition, and each credit message after it.
     """
 
     sequence_number: IntArray
@@ -49,10 +50,10 @@ class _Passed:
 def relate(
     runs: Sequence[Run], same: Mapping[tuple[int, int], Sequence[SameChannel]]
 ) -> list[ClockRelation]:
-    """How the clock of each run is related to that of the first.
+    """Relate the clock of each run to that of the first.
 
     Args:
-        same: of two of the runs, channels that both recorded.
+        same: channels that two of the runs both recorded.
     """
     manifests = [_manifest(run) for run in runs]
     steps: dict[int, list[tuple[int, ClockRelation]]] = {}
@@ -96,10 +97,10 @@ def relate(
 
 
 def by_messages(one: Run, other: Run, channels: Sequence[SameChannel]) -> ClockRelation | None:
-    """By what both recorded; None if they have no message in common.
+    """Relate two clocks by messages that both recorded; None without any.
 
-    Credit messages have no number: they are counted from the request on, and if that contradicts
-    itself, for one was missed, the requests alone are compared.
+    Credit messages have no number: they are counted from the request on. If that is contradictory,
+    because one was missed, only the requests are compared.
     """
     passed = [
         (_passed(one, left), _passed(other, right))
@@ -129,8 +130,8 @@ def by_messages(one: Run, other: Run, channels: Sequence[SameChannel]) -> ClockR
 
 
 def by_wall_clocks(first: RunManifest, other: RunManifest) -> ClockRelation:
-    """By the wall clocks of both hosts, if both recordings state them; else as if their data had
-    begun at the same time."""
+    """Relate two clocks by the wall clocks of both hosts, if both recordings state them; else by
+    the assumption that their data began at the same time."""
     ours, theirs = epoch_ns(first.clock), epoch_ns(other.clock)
     if ours is not None and theirs is not None:
         return ClockRelation(WALL_CLOCKS, ours - theirs, None)
@@ -150,7 +151,7 @@ def epoch_ns(clock: ClockInfo) -> int | None:
 
 
 def _passed(run: Run, channel: int) -> _Passed:
-    """What a recording has of a channel, from its start."""
+    """Messages of a channel in a recording, from its start."""
     parts: list[dict[str, IntArray]] = []
     for file in run.files:
         rows = 0
@@ -177,7 +178,7 @@ def _passed(run: Run, channel: int) -> _Passed:
 
 
 def _between(left: _Passed, right: _Passed) -> IntArray:
-    """Of each buffer that both have, how much later it passed the left one, each by its clock."""
+    """Difference of the instants of each buffer that both have, each by its own clock."""
     _, ours, theirs = np.intersect1d(
         left.sequence_number, right.sequence_number, assume_unique=True, return_indices=True
     )
@@ -195,7 +196,7 @@ def _turned(relation: ClockRelation) -> ClockRelation:
 
 
 def _after(known: ClockRelation, step: ClockRelation) -> ClockRelation:
-    """A clock that is related to one whose relation to the first is known."""
+    """Relate a clock by one that is related to the first."""
     weakest = max(known.basis, step.basis, key=BASES.index)
     errors = known.error_ns, step.error_ns
     error_ns = None if errors[0] is None or errors[1] is None else errors[0] + errors[1]

@@ -1,8 +1,8 @@
-"""What happens in traces that are still being written: Structured Streaming follows them, and after
-each micro-batch the newest part of every run is observed and judged as a replay would do it.
+"""Observation of traces that are still being written: Structured Streaming follows them, and after
+each micro-batch the newest part of every run is observed and judged as in a replay.
 
 Nothing is predicted. The driver copies and reads that part itself (`excerpt`): it has a bounded
-number of events, and is worked off in the units of a replay, one after the other.
+number of events, and is processed in the units of a replay, one after the other.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ if TYPE_CHECKING:
 CONSUMED, RECORDED = "consumed", "recorded"
 
 WORKER_LATE = "Python worker failed to connect back"
-"""What Spark says of a Python process of a stream that has not started within 10 s, as on a machine
-with much else to do."""
+"""Spark's message about a Python process of a stream that has not started within 10 s, as on a busy
+machine."""
 
 RESTARTS_MAX = 5
-"""Of a stream in a row for that reason."""
+"""Most restarts of a stream in a row for that reason."""
 
 _EVERYTHING = AskedPart(from_ns=0)
-"""Of what was recorded between processes its start counts, too."""
+"""Part for traces recorded between processes: their start counts, too."""
 
 
 class Following:
-    """A stream that goes on where it was if its Python process started too late.
+    """A stream that continues if its Python process started too late.
 
     Args:
-        start: begins it, or goes on with it.
+        start: begins it, or continues it.
 
     Attributes:
-        query: the one that runs now.
+        query: the current query.
     """
 
     def __init__(self, start: Callable[[], StreamingQuery]) -> None:
@@ -62,7 +62,12 @@ class Following:
         self._restarts = 0
 
     def has_ended(self, within_s: int) -> bool:
-        """Whether the stream has ended; waits for that. Raises: what Spark raises."""
+        """Wait for the end of the stream.
+
+        Returns: whether it has ended.
+
+        Raises: exceptions of Spark.
+        """
         from pyspark.errors import StreamingQueryException
 
         try:
@@ -117,11 +122,11 @@ class WatchRow:
 
 
 class Watch:
-    """Follows the runs at a path. Those that had ended before are left out while others go on.
+    """Follows the runs at a path. Runs that had ended before are left out while others continue.
 
     Args:
         path: a run directory or a directory of them.
-        work_dir: for files that are of no use later.
+        work_dir: directory for temporary files.
         span_ns: length of the newest part.
 
     Raises: ConfigError for a path that is no directory.
@@ -145,10 +150,10 @@ class Watch:
         on_look: Callable[[WatchLook], None],
         table: str | None = None,
     ) -> Following:
-        """Follow the files from now on, and look after each micro-batch.
+        """Follow the files, and look after each micro-batch.
 
         Args:
-            every_s: seconds between two micro-batches at least; without new events there is none.
+            every_s: fewest seconds between two micro-batches; without new events there is none.
             on_look: called with each look, in a thread of Spark's.
             table: see `add_to_table`; None for none.
         """
@@ -200,7 +205,7 @@ class Watch:
         return WatchLook(batch, self._events, tuple(edges), bottlenecks, waiting)
 
     def _going_on(self) -> list[GrowingRun]:
-        """The runs that have not ended, or had not at an earlier look; all if there are none."""
+        """Runs that have not ended, or had not at an earlier look; all if there are none."""
         directories = sorted({file.parent for file in trace_files(self._path)})
         runs = [self._runs.setdefault(each, GrowingRun(each)) for each in directories]
         self._followed |= {each.path for each in runs if not each.has_ended()}
@@ -218,13 +223,12 @@ def add_to_table(spark: SparkSession, look: WatchLook, table: str) -> None:
 
 
 def watched(name: str, excerpt: Excerpt) -> tuple[list[WatchedEdge], str | None]:
-    """Each edge in a part of a run, and what holds its job up, in words; None where that is
-    unknown.
+    """Each edge in a part of a run, and what limits its job, in words; None if unknown.
 
     Args:
-        name: of the run.
+        name: name of the run.
 
-    Raises: TraceFormatError if nothing of a run can be said of it.
+    Raises: TraceFormatError if nothing can be said about a run.
     """
     is_between = RunManifest.load(excerpt.directory).is_from_between
     runs = open_runs([excerpt.directory], _EVERYTHING if is_between else WHOLE)

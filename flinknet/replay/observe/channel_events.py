@@ -1,6 +1,5 @@
-"""Events of many channels in few arrays, and an axis of time on which channels lie end to end: what
-is computed for one channel is then computed for many at once. A channel costs no calls of its own.
-"""
+"""Events of many channels in few arrays, and an axis of time on which channels lie end to end, so
+that one call computes the same for many channels."""
 
 from __future__ import annotations
 
@@ -16,14 +15,14 @@ from flinknet.trace.buffers import CHANNEL_BITS, SortedEvents
 from flinknet.trace.event_block import EventColumns
 
 Key = tuple[int, int]
-"""Kind and point."""
+"""Kind and point of events."""
 
 LONG_RUN = 512
-"""Rows that stand together, from which on they are copied as a piece, and not row by row: 65,536
-rows take 17 instead of 48 us in pieces of 4,096, and 228 in such of 64."""
+"""Fewest consecutive rows that are copied as a piece and not row by row: 65,536 rows take 17
+instead of 48 us in pieces of 4,096, and 228 in pieces of 64."""
 
 ROWS_AT_ONCE = 1 << 16
-"""Of several channels that are worked on together, so that what is computed of them fits into the
+"""Rows of several channels that are processed together, so that intermediate results fit into the
 caches."""
 
 _AXIS_NS = 1 << 62
@@ -31,13 +30,13 @@ _AXIS_NS = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A window of time on an axis on which channels lie end to end; on that of a single channel
-    instants are what they are.
+    """A window of time on an axis on which channels lie end to end; the axis of a single channel
+    has the instants of the trace.
 
     Attributes:
-        from_ns, to_ns: of the first channel.
-        length_ns: of the axis for each channel.
-        origin_ns: where the axis begins.
+        from_ns, to_ns: window of the first channel.
+        length_ns: length of the axis of each channel.
+        origin_ns: start of the axis.
     """
 
     from_ns: int
@@ -47,23 +46,23 @@ class Window:
     channels: int = 1
 
     def places(self, at_ns: IntArray) -> IntArray:
-        """The place of the channel to which each instant on the axis belongs."""
+        """Place of the channel of each instant on the axis."""
         places: IntArray = (at_ns - self.origin_ns) // self.length_ns
         return places
 
     def starts_ns(self, at_ns: IntArray) -> IntArray | int:
-        """Where the window of the channel of each instant starts."""
+        """Start of the window of the channel of each instant."""
         if self.channels == 1:
             return self.from_ns
         starts_ns: IntArray = self.places(at_ns) * self.length_ns + self.from_ns
         return starts_ns
 
     def ends_ns(self, at_ns: IntArray) -> IntArray | int:
-        """Where the window of the channel of each instant ends."""
+        """End of the window of the channel of each instant."""
         return self.starts_ns(at_ns) + (self.to_ns - self.from_ns)
 
     def on_axis(self, at_ns: IntArray) -> IntArray:
-        """Instants of one channel within it, for each channel: a row for each."""
+        """Lay instants of one channel on the axis, with a row for each channel."""
         shifts_ns = np.arange(self.channels)[:, np.newaxis] * self.length_ns
         found: IntArray = shifts_ns + at_ns
         return found
@@ -71,11 +70,11 @@ class Window:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EventRuns:
-    """Events of one kind and point in runs, each of one channel.
+    """Runs of events of one kind and point, each of one channel.
 
     Attributes:
-        places: of the channel of each run.
-        counts: rows of each run; they stand one behind the other.
+        places: place of the channel of each run.
+        counts: rows of each run; the rows of all runs follow each other.
     """
 
     places: IntArray
@@ -85,12 +84,12 @@ class EventRuns:
 
 @dataclass(frozen=True, eq=False)
 class ChannelEvents:
-    """Events of some channels by kind and point: those of a channel stand together, in the order of
+    """Events of channels by kind and point: rows of a channel follow each other, in the order of
     recording.
 
     Attributes:
-        bounds: for each kind and point, where the rows of a channel begin, and where the last ones
-            end.
+        bounds: for each kind and point, where the rows of each channel begin, and the end of the
+            last ones.
     """
 
     channels: IntArray
@@ -99,9 +98,8 @@ class ChannelEvents:
 
     @classmethod
     def of_parts(cls, channels: IntArray, parts: dict[Key, list[EventRuns]]) -> ChannelEvents:
-        """Out of parts, those of a channel in their order. The parts are used up, so that not
-        everything is there twice.
-        """
+        """Join parts, which are in the order of recording for each channel. The parts are emptied,
+        to save memory."""
         rows: dict[Key, EventColumns] = {}
         bounds: dict[Key, IntArray] = {}
         for key in list(parts):
@@ -116,7 +114,7 @@ class ChannelEvents:
 
     @classmethod
     def of_channels(cls, events: Mapping[int, SortedEvents]) -> ChannelEvents:
-        """Out of the events of each channel."""
+        """Join the events of each channel."""
         parts: dict[Key, list[EventRuns]] = {}
         for place, own in enumerate(events.values()):
             for key, columns in own.items():
@@ -143,12 +141,12 @@ class ChannelEvents:
         return found
 
     def of_places(self, places: Sequence[int]) -> ChannelEvents:
-        """Those of some channels, by their places."""
+        """The events of some channels, by their places."""
         channels = self.channels[places].tolist()
         return ChannelEvents.of_channels({channel: self[channel] for channel in channels})
 
     def of_range(self, start: int, end: int) -> ChannelEvents:
-        """Those of channels in a range of places."""
+        """The events of channels in a range of places."""
         rows, bounds = {}, {}
         for key, columns in self.rows.items():
             own = self.bounds[key][start : end + 1]
@@ -159,7 +157,7 @@ class ChannelEvents:
         return ChannelEvents(self.channels[start:end], rows, bounds)
 
     def replace(self, others: Sequence[ChannelEvents]) -> None:
-        """Take other events for the channels of others, each of which has some of them."""
+        """Replace the events of the channels that `others` have."""
         if not others:
             return
         others_places = [[self._place_of[each] for each in own.channels.tolist()] for own in others]
@@ -182,10 +180,10 @@ class ChannelEvents:
                 self.rows[key], self.bounds[key] = joined.rows[key], joined.bounds[key]
 
     def batches(self, axis_ns: int = 1) -> Iterator[tuple[int, int]]:
-        """Ranges of places of channels to work on together.
+        """Ranges of places of channels to process together.
 
         Args:
-            axis_ns: of each on their axis.
+            axis_ns: length of the axis of each channel.
         """
         most = max(1, _AXIS_NS // axis_ns)
         rows = np.zeros(len(self.channels) + 1, np.int64)
@@ -214,10 +212,10 @@ class ChannelEvents:
         return found
 
     def laid_out(self, from_ns: int, to_ns: int) -> Iterator[tuple[range, SortedEvents, Window]]:
-        """All channels, some at a time, end to end on an axis of time.
+        """Lay all channels on an axis of time, some at a time.
 
         Yields: their places, their events as of `together` with instants on that axis, and a window
-            on it.
+        on it.
         """
         low_ns, high_ns = from_ns, to_ns
         for columns in self.rows.values():
@@ -242,12 +240,12 @@ class ChannelEvents:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Layout:
-    """How the runs of some parts are laid by channels, each in the order of the parts.
+    """Order in which the runs of parts are joined by channels, each in the order of the parts.
 
     Attributes:
-        places, counts: of all runs, as they stand.
+        places, counts: of all runs, in their given order.
         parts: rows of each part.
-        order: of the runs; None if they stand in it.
+        order: order of the runs; None if they are sorted.
     """
 
     places: IntArray
@@ -264,14 +262,14 @@ class _Layout:
         return cls(places, counts, [int(part.counts.sum()) for part in own], order)
 
     def bounds(self, channels: int) -> IntArray:
-        """Where the rows of each channel begin, and where the last ones end."""
+        """Where the rows of each channel begin, and the end of the last ones."""
         starts = np.r_[0, np.cumsum(self.counts if self.order is None else self.counts[self.order])]
         places = self.places if self.order is None else self.places[self.order]
         found: IntArray = starts[np.searchsorted(places, np.arange(channels + 1))]
         return found
 
     def laid(self, values: Sequence[IntArray]) -> IntArray:
-        """A column of all parts."""
+        """Join a column of all parts."""
         order, counts = self.order, self.counts
         if order is None:
             return np.concatenate(values)

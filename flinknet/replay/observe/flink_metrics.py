@@ -29,11 +29,11 @@ BROADCAST = "broadcast"
 
 
 def flink_metrics(run: RecordedRun, measured: Measured) -> FlinkMetrics | None:
-    """What Flink reported while the part that is used was recorded; None where the job is not
-    known, and of a run of flinknet's own.
+    """Metrics that Flink reported while the used part was recorded; None for an unknown job and for
+    runs of flinknet.
 
     Args:
-        measured: of the channels that were recorded.
+        measured: figures of the recorded channels.
     """
     edges = named_edges(run.manifest)
     numbers = {each.edge for each in run.manifest.channels}
@@ -61,7 +61,7 @@ def flink_metrics(run: RecordedRun, measured: Measured) -> FlinkMetrics | None:
 
 
 def series_of(run: RecordedRun) -> list[Series]:
-    """Flink's own metrics while the part that is used was recorded."""
+    """Flink's metrics while the used part was recorded."""
     return series_within(run.place, run.from_ns, run.to_ns)
 
 

@@ -36,7 +36,7 @@ def _count_kinds(
     payload_bytes: Column,
     window_ns: tuple[int, int],
 ) -> Ints:
-    """Messages of a window, by data type and reason.
+    """Count messages of a window, by data type and reason.
 
     Returns: rows of span, data_type * REASONS + reason, messages, payload_bytes.
     """
@@ -65,7 +65,7 @@ def _count_kinds(
 def _sum_within(
     starts: Ints, ends: Ints, at_ns: Column, values: Column, window_ns: tuple[int, int]
 ) -> Ints:
-    """The sum of a column in a window, for each span."""
+    """Sum of a column in a window, for each span."""
     from_ns, to_ns = window_ns
     sums = np.zeros(len(starts), np.int64)
     for span in range(len(starts)):
@@ -76,7 +76,10 @@ def _sum_within(
 
 
 def _open(row: Ints, span: int, since_ns: int, width_ns: int) -> np.int64:
-    """Begin the row of a span's next window. Returns: when the window begins, as `since_ns`."""
+    """Begin the row of the next window of a span.
+
+    Returns: the start of the window, from the same instant as `since_ns`.
+    """
     row[:] = 0
     row[0], row[1] = span, since_ns // width_ns
     return row[1] * width_ns  # type: ignore[no-any-return]
@@ -95,7 +98,7 @@ def _sum_windows(
     payload_bytes: Column,
     times_ns: tuple[int, int, int],
 ) -> Ints:
-    """What data buffers held, window by window.
+    """Add up data buffers by window.
 
     Args:
         is_buffer: for each data type.
@@ -134,12 +137,12 @@ def _sample_windows(
     backlog_buffers: Column,
     times_ns: tuple[int, int, int],
 ) -> Ints:
-    """The backlog that data buffers carried, window by window.
+    """Add up the backlog that data buffers carried, by window.
 
     Args:
         times_ns: as in `sum_windows`.
 
-    Returns: rows of span, window, buffers, sum and largest of the backlog.
+    Returns: rows of span, window, buffers, sum and maximum of the backlog.
     """
     from_ns, to_ns, width_ns = times_ns
     found = np.empty(((ends - starts).sum(), 5), np.int64)
@@ -171,18 +174,18 @@ def _starve(
     window_ns: tuple[int, int],
     found: Ints,
 ) -> int:
-    """How long one channel was without credit in a block, up to its last row. Where the credit is
-    not known, as behind a gap of a capture, it is not without.
+    """Measure how long one channel was without credit in a block, up to its last row. Time with
+    unknown credit, as after a gap of a capture, does not count.
 
     Args:
-        sent: first row and the one after the last of messages sent.
-        credited: the same of credit received.
-        order: of recording; may be empty.
-        window_ns: instants before and after are taken for its edges.
-        found: takes when it begins, the time without credit, the first and the last instant within
-            the window, and whether it ends without credit.
+        sent: first row of sent messages, and the one after the last.
+        credited: the rows of received credit in the same way.
+        order: order of recording; may be empty.
+        window_ns: earlier and later instants are moved to its edges.
+        found: filled with the first instant, the time without credit, the first and the last
+            instant within the window, and whether it ends without credit.
 
-    Returns: rows that counted; -1 if the order of recording is needed, -2 if instants go back.
+    Returns: number of rows; -1 if the order of recording is needed, -2 if instants decrease.
     """
     left, right = sent[0], credited[0]
     begun_ns = last_ns = whole_ns = np.int64(0)
@@ -228,12 +231,12 @@ def _starve_all(
     order: Column,
     window_ns: tuple[int, int],
 ) -> tuple[int, Ints]:
-    """The time without credit of several channels.
+    """Measure the time without credit of several channels.
 
     Args:
         channels: for each the rows of `sent` and of `credited`.
 
-    Returns: 0 or what lacks (see `_starve`); and rows of rows counted, beginning, time without
+    Returns: 0 or the fault (see `_starve`); and rows of number of rows, first instant, time without
     credit, first, last, whether it ends without credit.
     """
     found = np.zeros((len(channels), 6), np.int64)
@@ -267,16 +270,16 @@ def _sum_slices(
     edges_ns: Ints,
     window_ns: tuple[int, int],
 ) -> tuple[Ints, Ints]:
-    """What data buffers held whose records all came in one slice; other buffers that count.
+    """Add up data buffers whose records all arrived in one slice, and find the others that count.
 
     Args:
         is_buffer: for each data type.
-        first_ns, last_ns: of the records of each row.
-        edges_ns: of the slices.
-        window_ns: buffers none of whose records came in it do not count.
+        first_ns, last_ns: instants of the first and the last record of each row.
+        edges_ns: edges of the slices.
+        window_ns: buffers without a record in this window do not count.
 
-    Returns: rows of span, slice, records, payload_bytes, and how long after the first record a
-        buffer was sent at most; and the numbers of the rows of other buffers.
+    Returns: rows of span, slice, records, payload_bytes, and longest time from the first record of
+    a buffer until it was sent; and the numbers of the rows of other buffers.
     """
     from_ns, to_ns = window_ns
     rows = (ends - starts).sum()
@@ -324,13 +327,13 @@ def _count_latencies(
 ) -> None:
     """Count the latency of each record.
 
-    Record j of n came at first + (last - first) * j // (n - 1): the quotient is carried on.
+    Record j of n arrived at first + (last - first) * j // (n - 1); the quotient is accumulated.
 
     Args:
-        window_ns: only records that came in it count.
-        counts: of the buckets of `histogram.LogLinearHistogram`; added to.
-        inside: how many records of each buffer count; filled.
-        whole: sum, smallest and largest latency; filled.
+        window_ns: only records that arrived in it count.
+        counts: counts of the buckets of `histogram.LogLinearHistogram`; increased.
+        inside: filled with the number of records of each buffer that count.
+        whole: filled with sum, minimum and maximum of the latency.
     """
     from_ns, to_ns = window_ns
     total, smallest, largest = 0, np.int64(2**62), np.int64(-(2**62))

@@ -62,7 +62,7 @@ class PassUnit:
 
 @dataclass(frozen=True, slots=True)
 class WorkRow:
-    """What a unit read.
+    """Bytes and events that a unit read.
 
     Attributes:
         events: events in its own blocks.

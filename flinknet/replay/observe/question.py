@@ -73,11 +73,11 @@ class Question:
         keys: columns that identify a row; without any, rows are not merged.
         sums, maxima, minima: columns that are merged in this way.
         histograms: columns of encoded LogLinearHistograms, which are added up.
-        ask: answers from blocks; None for a question about whole time slices, of which each gives
-            one row for a combination of keys.
+        ask: answers from blocks; None for a question about whole time slices, which have one row
+            for each combination of keys.
         tally: collects the answers of a unit.
         part: dataclass of the rows until `finish` has made rows of the table; None: `row`.
-        by: column by which the table is cut into buckets; None: it is not.
+        by: column by which the table is cut into buckets; None: it is not cut.
         apart: marks rows that are not merged.
         finish: makes the rows of the table from all merged rows of a bucket.
     """
@@ -171,11 +171,11 @@ class Summary:
 
     Attributes:
         question: name of the question.
-        over: keys over whose values rows are merged; without any, rows stay as they are.
+        over: keys over whose values rows are merged; without any, rows are unchanged.
         keep: chooses rows of a bucket, before they are merged.
         thin: chooses rows of a run, in the end.
         columns: columns that are kept, `inner.field` of a nested one as `field`; empty: all.
-        is_detail: whether it describes single channels, of which only some are shown.
+        is_detail: whether it describes single channels, not all of them shown.
     """
 
     question: str

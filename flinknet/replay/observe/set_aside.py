@@ -1,4 +1,4 @@
-"""What regimes need of blocks, set aside while the blocks are read once."""
+"""Collects the events that regimes need, while the blocks are read once."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ _SET_ASIDE: Mapping[Key, tuple[str, ...]] = {
     (MessageKind.BUFFER_RESPONSE, TracePoint.WRITER_WAITS): ("at_ns",),
     (MessageKind.BUFFER_RESPONSE, TracePoint.WRITER_RESUMES): ("at_ns",),
 }
-"""What regimes look at, by kind and point."""
+"""Columns that regimes need, by kind and point."""
 
 _PLACED = frozenset(_SET_ASIDE) - {
     (MessageKind.BUFFER_RESPONSE, TracePoint.RECEIVED),
     (MessageKind.BUFFER_RESPONSE, TracePoint.CONSUMED),
 }
-"""Of which their order among all is needed."""
+"""Kinds and points whose order among all events is needed."""
 
 SHARED_RUN = 4096
-"""Rows of a channel that stand together in a block, from which on they are not copied: a block
-keeps its columns then, most of which are set aside. That saves 7% of a pass over four channels."""
+"""Fewest consecutive rows of a channel in a block that are not copied. Such a block stays in
+memory, and most of its rows are needed; that saves 7 % of a pass over four channels."""
 
 _FOREVER_NS = 1 << 62
 
 
 class SetAside:
-    """The events of some channels, copied out of blocks, each channel within its own bounds."""
+    """The events of some channels, copied from blocks, each channel within its own bounds."""
 
     def __init__(self, bounds_ns: Mapping[int, tuple[int, int]], first_place: int = 0) -> None:
-        """Nothing yet.
+        """Create an empty collection.
 
         Args:
-            bounds_ns: of each channel: from when, and up to when.
-            first_place: in the order of recording, of the first event of the first block.
+            bounds_ns: start and end of each channel.
+            first_place: place of the first event of the first block in the order of recording.
         """
         self._channels = np.array(list(bounds_ns), np.int64)
         bounds = np.array(list(bounds_ns.values()), np.int64).reshape(-1, 2)
@@ -61,10 +61,10 @@ class SetAside:
         self._parts: dict[Key, list[EventRuns]] = {}
 
     def take(self, block: EventBlock, first_ns: int, last_ns: int) -> None:
-        """Set aside what is needed of the next block.
+        """Set aside the needed events of the next block.
 
         Args:
-            first_ns, last_ns: its first and last instant.
+            first_ns, last_ns: first and last instant of the block.
         """
         is_inside = first_ns >= self._inner_ns[0] and last_ns < self._inner_ns[1]
         spans = block.spans
@@ -99,7 +99,7 @@ class SetAside:
     def _shared(
         self, block: EventBlock, spans: Spans, places: IntArray, names: Sequence[str]
     ) -> Iterator[EventRuns]:
-        """Each range of a block, whose rows are not copied."""
+        """Ranges of a block, whose rows are not copied."""
         columns = {name: block[name] for name in names}
         if "order" in columns:
             columns["place"] = columns.pop("order").astype(np.int64) + self._rows
@@ -109,7 +109,7 @@ class SetAside:
             yield EventRuns(places[number : number + 1], np.array([end - start]), part)
 
     def _places(self, channels: IntArray) -> tuple[IntArray, IntArray]:
-        """The places of channels among those that are wanted, and whether they are."""
+        """Places of channels among the wanted ones, and whether each is wanted."""
         if not len(self._channels):
             return channels, np.zeros(len(channels), bool)
         found = np.searchsorted(self._channels, channels, sorter=self._by_number)
@@ -117,6 +117,6 @@ class SetAside:
         return places, self._channels[places] == channels
 
     def events(self) -> ChannelEvents:
-        """The events of all channels; what was set aside is handed over."""
+        """Hand over the events of all channels."""
         parts, self._parts = self._parts, {}
         return ChannelEvents.of_parts(self._channels, parts)

@@ -51,8 +51,8 @@ FOR_POOL = "waits for pool"
 """Time in which the writer of a producer waited although every channel could have continued."""
 
 TRANSITS, LATE_TRANSITS = "transits", "late transits"
-"""Number of data buffers that a channel carried between TaskManagers, and of those that took longer
-than LATE_NS."""
+"""Number of data buffers that a channel carried between TaskManagers, and how many took longer than
+LATE_NS."""
 
 LATE_NS = 2_000_000
 """Longest time of a buffer on an undisturbed way: between idle processes of one host it takes

@@ -1,13 +1,13 @@
 """Slices of time as work units: the channels of some files, from one instant to another.
 
-What asks for the state of a channel at every instant needs both of its sides together, and what
-was under way when the slice began. So a unit reads a little more than its slice on both sides,
-and, for the channels where that is not enough, more and more: until every buffer that was
-under way within the slice is whole, and what was sent last before it is known. The answers of
-slices then add up to that of the whole run exactly, however it is cut.
+A question about the state of a channel at every instant needs both ends of the channel, and the
+buffers in flight when the slice begins. So a unit reads a margin on both sides of its slice, and
+more for channels that need it, until every buffer in flight within the slice is complete, and the
+last message before it is known. The answers of slices add up to that of the whole run, however it
+is cut.
 
-Files that have no channel in common are cut apart from each other, and each group of files into
-slices of about as many events, by the indexes: a second with fifty times the mean is fifty slices.
+Files without common channels are cut separately. Each group of files is cut by the indexes into
+slices of about the same number of events: a second with fifty times the mean becomes fifty slices.
 """
 
 from __future__ import annotations
@@ -35,27 +35,28 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 EVENTS_PER_TIME_SLICE = 3_000_000
-"""About as many events are in memory at a time, and as many more as the edges need."""
+"""Events of a slice, about; margins add some."""
 
 EVENTS_PER_TIME_SLICE_MIN = 100_000
-"""Below that a slice costs more than it brings."""
+"""Fewest events of a slice: a smaller one costs more than it saves."""
 
 EVENTS_PER_FILE = 1 << 17
-"""Of a slice of many files, so that a block is read by few slices."""
+"""Events of a slice for each of its files, so that a block is read by few slices."""
 
 EVENTS_PER_CHANNEL = 1_500
-"""Of a slice of many channels: each of them has rows of its own in the answers."""
+"""Events of a slice for each of its channels, each of which has its own rows in the answers."""
 
 EVENTS_PER_TIME_SLICE_MAX = 5_000_000
-"""For the memory of a process: with 10,000 channels 46 bytes an event are set aside."""
+"""Most events of a slice, for the memory of a process: with 10,000 channels an event takes 46
+bytes."""
 
 OUTSIDE_EVENTS = 500_000
-"""As many of a file before and behind the measured part are units of their own."""
+"""Events of a file before or after the measured part from which on they get units of their own."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileGroup:
-    """Files that share channels, and the channels of a run in them.
+    """Files with common channels, and the channels of a run in them.
 
     Attributes:
         channels: in the order of the manifest.
@@ -67,10 +68,10 @@ class FileGroup:
 
 @dataclass(frozen=True, slots=True)
 class FileBlocks:
-    """Blocks of a file for a unit: those that are its own, and those near to it.
+    """Blocks of a file for a unit: its own ones and neighbours.
 
     Attributes:
-        own_from, own_to: numbers of its own blocks in the file, the end not included.
+        own_from, own_to: numbers of its own blocks in the file, the end excluded.
     """
 
     file: TraceFile
@@ -81,16 +82,14 @@ class FileBlocks:
 
 @dataclass(frozen=True, slots=True)
 class TimeSlice:
-    """All channels of a group of files in [from_ns, to_ns), which lies within the measured part of
-    their run.
+    """All channels of a group of files in [from_ns, to_ns), within the measured part of their run.
 
     Attributes:
-        files: with the blocks that lie in it or within its margins. A block is the own one of the
+        files: with the blocks that lie in the slice or within its margins. A block belongs to the
             slice in which its middle lies.
         producers, consumers: subtasks at the ends of the channels, in their order.
-        margin_ns: what is read more on both sides at first.
-        shared: number of its channels and subtasks among those of `SharedChannels`; -1: they are
-            here.
+        margin_ns: time on both sides that is read first.
+        shared: place of its channels and subtasks in `SharedChannels`; -1: they are here.
     """
 
     run: int
@@ -106,20 +105,20 @@ class TimeSlice:
     shared: int = -1
 
     def reaches(self, first_ns: int, last_ns: int) -> bool:
-        """Whether a block from one instant to another lies in it or within its margins."""
+        """Whether a block from one instant to another lies in the slice or within its margins."""
         return first_ns < self.to_ns + self.margin_ns and last_ns >= self.from_ns - self.margin_ns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedChannels:
-    """The channels of slices with the subtasks at their ends: slices of the same files have them in
-    common, so they travel once and not with each. Of a million channels they take 24 MB."""
+    """Channels of slices with the subtasks at their ends. Slices of the same files share them, so
+    they are sent once and not with each slice: a million channels take 24 MB."""
 
     ends: tuple[tuple[IntArray, IntArray, IntArray], ...]
 
     @classmethod
     def of(cls, slices: Sequence[TimeSlice]) -> tuple[SharedChannels, list[TimeSlice]]:
-        """Those of some slices, and the slices without them."""
+        """Separate slices from their channels."""
         numbers: dict[int, int] = {}
         ends: list[tuple[IntArray, IntArray, IntArray]] = []
         bare = []
@@ -140,16 +139,16 @@ class SharedChannels:
 
 
 TimeSliceQuestion = Callable[[TimeSlice, ChannelEvents], Iterable[Columns]]
-"""Runs in an executor: the unit and the events of its channels in, rows of the answer out. The rows
-of a channel are in the order of blocks: ascending by instant within each kind and point. Channels
-are in the order of the unit."""
+"""Function that runs in an executor: takes a unit and the events of its channels, in the order of
+the unit, and gives rows of the answer. Rows of a channel are ascending by instant within each kind
+and point."""
 
 
 def time_slices_of(runs: Sequence[RecordedRun], split: int | None = None) -> list[TimeSlice]:
-    """The measured part of each run, cut into slices, group by group of its files.
+    """Cut the measured part of each run into slices, for each group of its files.
 
     Args:
-        split: how many for each group; None for as many as suit its size.
+        split: slices of each group; None for a number that suits its size.
     """
     found = []
     for run in runs:
@@ -161,7 +160,7 @@ def time_slices_of(runs: Sequence[RecordedRun], split: int | None = None) -> lis
 
 
 def _slices_of(run: RecordedRun, group: FileGroup, edges: Sequence[int]) -> list[TimeSlice]:
-    """The measured part of a group of files, cut at edges."""
+    """Cut the measured part of a group of files at edges."""
     of = {info.index: info for info in run.manifest.channels}
     own = [of[channel] for channel in group.channels]
     channels = list(group.channels)  # the same of each slice, see SharedChannels
@@ -198,8 +197,8 @@ def _slices_of(run: RecordedRun, group: FileGroup, edges: Sequence[int]) -> list
 
 
 def _places(run: RecordedRun, index: FileIndex, edges: Sequence[int]) -> IntArray:
-    """The slice in which the middle of each block of a file lies, ascending; the one before the
-    first, and the one behind the last, for `outside_blocks`."""
+    """Slice in which the middle of each block of a file lies, ascending; -1 before the first slice,
+    and their number plus one after the last, for `outside_blocks`."""
     middles_ns = _middles_ns(index)
     place = np.searchsorted(edges[:-1], middles_ns, side="right") - 1
     places: IntArray = np.maximum.accumulate(np.maximum(place, 0))
@@ -209,9 +208,8 @@ def _places(run: RecordedRun, index: FileIndex, edges: Sequence[int]) -> IntArra
 
 
 def outside_blocks(run: RecordedRun, index: FileIndex) -> IntArray:
-    """The numbers of the blocks of a file that lie before or behind the measured part of a run. A
-    few of them belong to its first and last slice: then there are none.
-    """
+    """Numbers of the blocks of a file before and after the measured part of a run; none if there
+    are few events, which then belong to the first and last slice."""
     places = np.searchsorted([run.from_ns, run.to_ns], _middles_ns(index), side="right")
     outside = np.flatnonzero(places != 1)
     is_much = index.blocks["count"][outside].sum() > OUTSIDE_EVENTS
@@ -219,16 +217,15 @@ def outside_blocks(run: RecordedRun, index: FileIndex) -> IntArray:
 
 
 def _middles_ns(index: FileIndex) -> IntArray:
-    """The middle of each block of a file; never before that of an earlier block."""
+    """Middle of each block of a file, not before that of an earlier block."""
     blocks = index.blocks
     middles_ns: IntArray = np.maximum.accumulate((blocks["first_ns"] + blocks["last_ns"]) // 2)
     return middles_ns
 
 
 def groups_of(run: RecordedRun) -> list[FileGroup]:
-    """The files of a run that have channels in common. A channel of which nothing was recorded
-    belongs to the first group.
-    """
+    """Groups of files of a run that have common channels. Channels without events belong to the
+    first group."""
     first_with: dict[int, int] = {}
     group = list(range(len(run.files)))
 
@@ -253,21 +250,21 @@ def groups_of(run: RecordedRun) -> list[FileGroup]:
 
 
 def even_edges(run: RecordedRun, files: Sequence[TraceFile], parts: int) -> list[int]:
-    """Where the measured part of a run is cut so that each part holds about as many events of some
-    files."""
+    """Edges that cut the measured part of a run into parts with about the same number of events of
+    some files."""
     return even_cuts(run.from_ns, run.to_ns, *_blocks_within(run, files), parts)
 
 
 def even_cuts(
     from_ns: int, to_ns: int, starts_ns: IntArray, ends_ns: IntArray, counts: IntArray, parts: int
 ) -> list[int]:
-    """Where [from_ns, to_ns) is cut so that each part holds about as many events, the ends
-    included; fewer parts if there are not as many ns.
+    """Edges that cut [from_ns, to_ns) into parts with about the same number of events, with both
+    ends; fewer parts if there are fewer ns.
 
     Args:
-        starts_ns, ends_ns, counts: of blocks, whose events are taken as evenly spread; within the
-            whole.
-        parts: how many.
+        starts_ns, ends_ns, counts: blocks within the whole; their events are assumed to be evenly
+            spread.
+        parts: number of parts.
     """
     if parts < 2 or not counts.sum():
         even_ns: IntArray = np.linspace(from_ns, to_ns, max(parts, 1) + 1).astype(np.int64)
@@ -288,8 +285,8 @@ def even_cuts(
 def _blocks_within(
     run: RecordedRun, files: Sequence[TraceFile]
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """First and last instant of blocks as far as they lie in the measured part, and about how many
-    events are in that."""
+    """Start and end of blocks, clipped to the measured part, and about how many events are
+    in it."""
     rows = np.concatenate([file_index(file).blocks for file in files])
     rows = rows[(rows["last_ns"] >= run.from_ns) & (rows["first_ns"] < run.to_ns)]
     starts_ns = np.maximum(rows["first_ns"], run.from_ns)
@@ -319,7 +316,7 @@ def _answered(
 
 
 def read_time_slice(unit: TimeSlice) -> ChannelEvents:
-    """The events of each channel that show all about it in the slice."""
+    """Read the events of each channel that determine its state in the slice."""
     aside = begun_aside(unit)
     for each in unit.files:
         with TraceReader(each.file, each.extents) as reader:
@@ -330,7 +327,7 @@ def read_time_slice(unit: TimeSlice) -> ChannelEvents:
 
 
 def begun_aside(unit: TimeSlice) -> SetAside:
-    """Takes the blocks of a slice; those beyond its margins may be left out."""
+    """A collection for the blocks of a slice; blocks beyond its margins may be omitted."""
     bounds_ns = unit.from_ns - unit.margin_ns, unit.to_ns + unit.margin_ns
     return SetAside(dict.fromkeys(unit.channels, bounds_ns))
 
@@ -339,7 +336,7 @@ def ended_aside(unit: TimeSlice, aside: SetAside, counted: BytesRead) -> Channel
     """The events of each channel of a slice whose blocks were taken.
 
     Args:
-        counted: what is read more is added to it.
+        counted: increased by further reads.
     """
     files = [each.file for each in unit.files]
     window_ns = unit.from_ns, unit.to_ns
@@ -347,8 +344,8 @@ def ended_aside(unit: TimeSlice, aside: SetAside, counted: BytesRead) -> Channel
 
 
 def _parts(run: RecordedRun, group: FileGroup, groups: int) -> int:
-    """How many slices suit one of some groups of files of a run: so few events in each that they
-    fit, and work for all, but not so many that each block is read for several."""
+    """Number of slices for one of several groups of files of a run: small enough to fit into memory
+    and enough for all executors, but with few blocks that several slices read."""
     starts_ns, _, counts = _blocks_within(run, group.files)
     events = int(counts.sum())
     parts = min(-(-UNITS_MIN // groups), events // EVENTS_PER_TIME_SLICE_MIN)
@@ -360,13 +357,13 @@ def _parts(run: RecordedRun, group: FileGroup, groups: int) -> int:
 
 def most_events(few: int, files: int, channels: int, most: int) -> int:
     """Events of a slice: `few`, or up to `most` where that would be less than a block of each file,
-    or little of each channel."""
+    or few for each channel."""
     wanted = max(few, files * EVENTS_PER_FILE, channels * EVENTS_PER_CHANNEL)
     return max(few, min(wanted, most))
 
 
 def events_within(run: RecordedRun, files: Sequence[TraceFile]) -> int:
-    """About how many events of some files the measured part of a run has, by the index."""
+    """Approximate number of events of some files in the measured part of a run, by the index."""
     return int(_blocks_within(run, files)[2].sum())
 
 

@@ -1,7 +1,7 @@
 """Messages by kind, and throughput and backlog over time.
 
-Throughput is what the consumers took; of a trace recorded between processes, what passed. The
-backlog is how many buffers the producers still had queued when a data buffer left.
+Throughput is the data that consumers took or, recorded between processes, the data that passed. The
+backlog is the number of buffers that the producers still had queued when a data buffer left.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The events of a slice of time, and beyond its margins for those channels where that is needed.
+"""The events of a slice of time, and of channels that need it beyond the margins.
 
-Of a channel on which nothing was sent for a while, the block before is read, found by the index:
-one or two blocks, however long it has been idle. Its rows of these are kept for the next slices of
-the same process, so that idle channels cost no reading again and again.
+For a channel without sent messages for a while, the index finds the block before: one or two
+blocks, however long it has been idle. The process keeps their rows of the channel for its next
+slices, so that idle channels are not read again and again.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from .set_aside import SetAside
 Flags = npt.NDArray[np.bool_]
 
 LONGEST_LIFE_NS = 100_000_000_000
-"""A buffer that lives longer is not followed across the edge of a slice."""
+"""Longest life of a buffer that is followed across the edge of a slice."""
 
 _LIFE_COLUMNS = ("at_ns", "sequence_number", "channel")
 _NO_NUMBER = np.iinfo(np.int64).max
 _FAR = 1 << 60
-"""Between the places of events before a slice, in it, and behind it."""
+"""Distance between the places of events before a slice, in it, and after it."""
 
 _GROUPS_KEPT = 2
 
 CHANNELS_AT_ONCE = 4096
-"""That are completed together: some 10 KB each, as events of their own."""
+"""Channels that are completed together, some 10 KB each."""
 
 ROWS_KEPT = 4096
 """Channels of blocks whose rows a process keeps, some 20 KB each."""
@@ -56,13 +56,13 @@ def completed(
     found: ChannelEvents,
     counted: BytesRead,
 ) -> ChannelEvents:
-    """Events of each channel that show all about it in a slice.
+    """Complete the events of each channel, so that they determine its state in a slice.
 
     Args:
-        files: that hold them.
-        window_ns: the slice: from when, and up to when.
-        found: the events of each channel within the slice and its margins; used up.
-        counted: what is read is added to it, but the index, which each process reads once.
+        files: files that hold the events.
+        window_ns: start and end of the slice.
+        found: events of each channel within the slice and its margins; emptied.
+        counted: increased by further reads, except of the index, which each process reads once.
     """
     parts = []
     for start in range(0, len(found.channels), CHANNELS_AT_ONCE):
@@ -81,7 +81,7 @@ def _widened(
     events: ChannelEvents,
     counted: BytesRead,
 ) -> dict[int, SortedEvents]:
-    """Of some channels those whose events did not show all about a slice, with more of them."""
+    """Channels whose events were not complete, with more of their events."""
     from_ns, to_ns = window_ns
     spans_ns: dict[int, tuple[int, int]] = {}
     changed = dict[int, SortedEvents]()
@@ -119,7 +119,7 @@ def _widened(
 
 
 def joined_events(parts: Sequence[SortedEvents]) -> SortedEvents:
-    """Events of one channel, those of each part behind those of the one before it."""
+    """Join events of one channel, part after part."""
     found: dict[Key, list[EventColumns]] = {}
     for part in parts:
         for key, rows in part.items():
@@ -135,8 +135,8 @@ def joined_events(parts: Sequence[SortedEvents]) -> SortedEvents:
 def _incomplete(
     events: ChannelEvents, from_ns: int, to_ns: int
 ) -> Iterator[tuple[int, bool, bool]]:
-    """Channels whose events do not show all about a slice: whether they show its begin, and its
-    end."""
+    """Channels whose events are not complete, with whether they show the begin of the slice, and
+    its end."""
     for start, end in events.batches():
         own = events.together(start, end)
         is_begun = _is_begun(own, from_ns, end - start)
@@ -147,8 +147,8 @@ def _incomplete(
 
 
 def _is_begun(events: SortedEvents, from_ns: int, channels: int) -> Flags:
-    """Of which channels the events show how things stood at an instant: what was sent last, and
-    when everything was sent that is consumed later. Numbers and instants ascend alike."""
+    """Whether the events of each channel show its state at an instant: the last sent message, and
+    the sending of everything that is consumed later. Numbers and instants ascend alike."""
     left = events_at(events, MessageKind.BUFFER_RESPONSE, TracePoint.SENT, ("at_ns", "channel"))
     has_left = np.zeros(channels, bool)
     has_left[left["channel"][left["at_ns"] <= from_ns]] = True
@@ -163,15 +163,15 @@ def _is_begun(events: SortedEvents, from_ns: int, channels: int) -> Flags:
 
 
 def _first_of_each(rows: EventColumns, channels: int) -> IntArray:
-    """The sequence number of the first row of each channel; _NO_NUMBER of one without any."""
+    """Sequence number of the first row of each channel; _NO_NUMBER without rows."""
     first: IntArray = np.full(channels, _NO_NUMBER)
     first[rows["channel"][::-1]] = rows["sequence_number"][::-1]
     return first
 
 
 def _is_done(events: SortedEvents, to_ns: int, channels: int) -> Flags:
-    """Of which channels the events show when everything was consumed whose records had come before
-    an instant."""
+    """Whether the events of each channel show the consumption of all records that arrived before an
+    instant."""
     sent = data_at(events, TracePoint.SENT, (*_LIFE_COLUMNS, "first_record_ns"))
     consumed = data_at(events, TracePoint.CONSUMED, ("sequence_number", "channel"))
     is_known = sent["first_record_ns"] >= 0
@@ -191,12 +191,12 @@ def _is_done(events: SortedEvents, to_ns: int, channels: int) -> Flags:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _GroupIndex:
-    """Which blocks of some files hold a channel.
+    """Blocks of files that hold each channel.
 
     Attributes:
         entries: CHANNEL_ENTRY of all blocks, by channel, then by file and block.
-        files: the place of the file of each of them.
-        blocks: the number of its block.
+        files: place of the file of each entry.
+        blocks: number of the block of each entry.
         bounds: where the entries of a channel begin and end.
     """
 
@@ -207,7 +207,7 @@ class _GroupIndex:
 
     @classmethod
     def read(cls, files: Sequence[TraceFile]) -> _GroupIndex:
-        """Out of the indexes of files."""
+        """Read it from the indexes of files."""
         held: list[npt.NDArray[np.void]] = []
         counts = []
         for file in files:
@@ -226,20 +226,19 @@ class _GroupIndex:
         return cls(entries, of_file, blocks, dict(zip(channels.tolist(), bounds, strict=True)))
 
     def before(self, channel: int, at_ns: int) -> tuple[int, int] | None:
-        """First and last instant of a channel in the last block that holds some of it before an
-        instant."""
+        """First and last instant of a channel in its last block before an instant."""
         own = self._of(channel)
         own = own[own["first_ns"] < at_ns]
         return _span_of(own[np.argmax(own["last_ns"])]) if len(own) else None
 
     def after(self, channel: int, at_ns: int) -> tuple[int, int] | None:
-        """The same in the first block that holds some of it from an instant on."""
+        """First and last instant of a channel in its first block from an instant on."""
         own = self._of(channel)
         own = own[own["last_ns"] >= at_ns]
         return _span_of(own[np.argmin(own["first_ns"])]) if len(own) else None
 
     def blocks_within(self, channel: int, from_ns: int, to_ns: int) -> list[tuple[int, int]]:
-        """The blocks that hold events of a channel in [from_ns, to_ns), each after its file."""
+        """Blocks with events of a channel in [from_ns, to_ns), as file and number."""
         start, end = self.bounds.get(channel, (0, 0))
         own = self.entries[start:end]
         is_near = (own["last_ns"] >= from_ns) & (own["first_ns"] < to_ns)
@@ -271,11 +270,11 @@ def _read(
     first_place: int,
     counted: BytesRead,
 ) -> dict[int, SortedEvents]:
-    """The events of channels, each from one instant to another.
+    """Read the events of channels, each from one instant to another.
 
     Args:
-        index: of the files.
-        first_place: in the order of recording, of the first event of a file.
+        index: index of the files.
+        first_place: place of the first event of a file in the order of recording.
     """
     wanted: dict[int, dict[int, list[int]]] = {}
     for channel, span_ns in spans_ns.items():
@@ -293,7 +292,7 @@ def _read(
 def _rows_of_blocks(
     file: TraceFile, wanted: Mapping[int, Sequence[int]], counted: BytesRead
 ) -> Iterator[tuple[int, dict[int, SortedEvents]]]:
-    """The rows of channels in blocks of a file, whose places are those in the block.
+    """Rows of channels in blocks of a file, with their places in the block.
 
     Args:
         wanted: channels, by place of the block in the index.
@@ -324,7 +323,7 @@ def _rows_of_blocks(
 
 
 def _copied(events: SortedEvents) -> SortedEvents:
-    """Not a part of the block that they are from, which would be kept with them."""
+    """Copy events, so that their block can be freed."""
     return SortedEvents(
         {key: {name: rows[name].copy() for name in rows} for key, rows in events.items()}
     )
@@ -337,7 +336,7 @@ def _keep(rows: Mapping[_RowsKey, SortedEvents]) -> None:
 
 
 def _within(events: SortedEvents, span_ns: tuple[int, int], first_place: int) -> SortedEvents:
-    """The events from one instant to another, with their places in the order of recording."""
+    """Events from one instant to another, with their places in the order of recording."""
     found = SortedEvents()
     for key, rows in events.items():
         keep = (rows["at_ns"] >= span_ns[0]) & (rows["at_ns"] < span_ns[1])

@@ -1,7 +1,7 @@
-"""What units found, kept in a directory: a replay that ended early goes on from there.
+"""A directory of the rows of units: a replay that ended early continues from there.
 
-A unit is known by what it was handed and by what its files were when they were planned, so what is
-kept is never of other bytes, settings or another flinknet. A file is whole or not there.
+A unit is identified by its fields and by the state of its files when they were planned, so kept
+rows never belong to other bytes, settings or another flinknet. Files are written atomically.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Checkpoint:
     """A directory that executors and driver see under the same path.
 
     Attributes:
-        stamp: of the files that are read, and of all else that is not in a unit.
+        stamp: digest of the files that are read, and of everything else that is not in a unit.
     """
 
     directory: str
@@ -43,7 +43,8 @@ class Checkpoint:
 
     @classmethod
     def of(cls, directory: Path, files: Sequence[TraceFile]) -> Checkpoint:
-        """For a replay of some files. What a killed executor left there a day ago is removed."""
+        """A checkpoint for a replay of some files. Unfinished files of a killed executor are
+        removed after a day."""
         remove_unfinished(directory, f"*{SUFFIX}")
         stamps = zip(files, stamps_of(files), strict=True)
         read = sorted([file.absolute().path, *stamp] for file, stamp in stamps)
@@ -51,19 +52,19 @@ class Checkpoint:
 
     @property
     def kept(self) -> int:
-        """How many units are there, of this or other replays."""
+        """Number of kept units, of this or other replays."""
         return sum(1 for _ in Path(self.directory).glob(f"*{SUFFIX}"))
 
     def rows(
         self, unit: DataclassInstance, more: str, kind: type[Row], make: Callable[[], list[Row]]
     ) -> list[Row]:
-        """What a unit found: what was kept of it, or else what is made and kept now.
+        """The rows of a unit: the kept ones, or else those that `make` gives, which are kept.
 
         Args:
-            more: what else the rows depend on.
+            more: further data on which the rows depend.
             kind: dataclass of the rows.
 
-        Raises: OSError if it cannot be kept.
+        Raises: OSError if they cannot be kept.
         """
         key = digest([self.stamp, kind.__name__, more, asdict(unit)])
         path = Path(self.directory) / f"{key}{SUFFIX}"
@@ -81,6 +82,6 @@ class Checkpoint:
 
 
 def digest(value: object) -> str:
-    """A name for plain data."""
+    """Digest of plain data."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:32]

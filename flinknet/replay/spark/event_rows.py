@@ -39,7 +39,7 @@ MEANINGS = {each.name: each.meaning for each in COLUMNS} | {
     "direction": "to_consumer or to_producer",
     RUN: "name of the run directory; of several of that name with the directories above it",
 }
-"""What each column says."""
+"""Meaning of each column."""
 
 _NOT_STORED = frozenset({*DERIVED, RUN})
 
@@ -48,7 +48,7 @@ _BOUNDS = ("from_ns", "to_ns")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which rows are wanted; None for all.
+    """Conditions on rows; None for no condition.
 
     Attributes:
         kinds: ordinals of core.probe.MessageKind.
@@ -78,36 +78,36 @@ class Wanted:
         )
 
     def of_channels(self, channels: Iterable[Any]) -> Wanted:
-        """Those of some channels alone; -1 is null in a row and equals nothing."""
+        """Restrict to some channels; -1 is null in a row and equals nothing."""
         own = {each for each in channels if isinstance(each, int) and each >= 0}
         return replace(self, channels=_both(self.channels, own))
 
     def of_kinds(self, names: Iterable[Any]) -> Wanted:
-        """Those of some kinds alone; a name that no kind has stands for no row."""
+        """Restrict to some kinds; an unknown name selects no row."""
         own = {NAMES["kind"].index(each) for each in names if each in NAMES["kind"]}
         return replace(self, kinds=_both(self.kinds, own))
 
     def since(self, from_ns: int) -> Wanted:
-        """Those from an instant on."""
+        """Restrict to events from an instant on."""
         return replace(
             self, from_ns=max(from_ns, self.from_ns if self.from_ns is not None else from_ns)
         )
 
     def before(self, to_ns: int) -> Wanted:
-        """Those before an instant."""
+        """Restrict to events before an instant."""
         return replace(self, to_ns=min(to_ns, self.to_ns if self.to_ns is not None else to_ns))
 
     def may_lie_within(self, first_ns: int, last_ns: int) -> bool:
-        """Whether events between two instants may be among them."""
+        """Whether events between two instants may be wanted."""
         return (self.from_ns is None or last_ns >= self.from_ns) and (
             self.to_ns is None or first_ns < self.to_ns
         )
 
     def may_be_held(self, held: npt.NDArray[np.void]) -> bool:
-        """Whether a block may hold some.
+        """Whether a block may hold wanted rows.
 
         Args:
-            held: the channels of the block, as its index entry has them.
+            held: channels of the block, as in its index entry.
         """
         may = np.ones(len(held), dtype=bool)
         if self.channels is not None:
@@ -120,7 +120,7 @@ class Wanted:
 
     @property
     def columns(self) -> set[str]:
-        """What of a row shows whether it is wanted."""
+        """Columns of the conditions."""
         needed = {"channel"} if self.channels is not None else set()
         if self.from_ns is not None or self.to_ns is not None:
             needed.add("at_ns")
@@ -129,7 +129,7 @@ class Wanted:
         return needed
 
     def filtered(self, rows: EventColumns) -> EventColumns:
-        """The rows of a block that are."""
+        """The wanted rows of a block."""
         keep = np.ones(len(next(iter(rows.values()))), dtype=bool)
         if self.channels is not None:
             keep &= np.isin(rows["channel"], self.channels)
@@ -144,10 +144,10 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class EventRows:
-    """The columns asked for, of the rows wanted.
+    """Requested columns of wanted rows.
 
     Attributes:
-        names: of SOURCE_SCHEMA, in the order asked for.
+        names: columns of SOURCE_SCHEMA, in the requested order.
     """
 
     names: tuple[str, ...]
@@ -156,12 +156,12 @@ class EventRows:
     def batches(
         self, reader: TraceReader, process: str, run: AnyPath | None, name_of_run: str | None
     ) -> Iterator[pa.RecordBatch]:
-        """A batch for each block of the reader that may hold some.
+        """A batch for each block of the reader that may hold wanted rows.
 
         Args:
-            process: that recorded the file.
-            run: directory that the file belongs to; None for a trace file alone.
-            name_of_run: what the column `run` has.
+            process: name of the process that recorded the file.
+            run: directory of the file; None for a trace file alone.
+            name_of_run: value of the column `run`.
         """
         connections = _connections(run) if run is not None and "connection" in self.names else {}
         stored = sorted(set(self.names) - _NOT_STORED | self._needed)
@@ -178,8 +178,8 @@ class EventRows:
 
     @property
     def _needed(self) -> set[str]:
-        """What derived columns and conditions are made from; at least one column, for the number of
-        rows."""
+        """Stored columns from which derived columns and conditions are computed; at least one, for
+        the number of rows."""
         needed = self.wanted.columns
         if "connection" in self.names:
             needed.add("channel")
@@ -189,7 +189,7 @@ class EventRows:
 
 
 def check_columns(names: Collection[str]) -> None:
-    """Raises: ConfigError for a column that there is not."""
+    """Raises: ConfigError for an unknown column."""
     for name in names:
         if name not in SOURCE_SCHEMA.names:
             raise ConfigError(
@@ -219,7 +219,7 @@ def _run_array(name: str | None, rows: EventColumns) -> pa.Array:
 
 
 def _connections(run: AnyPath) -> dict[int, str]:
-    """The connection of each channel, as far as the manifest names them by now."""
+    """Connection of each channel, as far as the manifest names it yet."""
     try:
         manifest, _ = RunManifest.load_with_fault(run)
     except TraceFormatError:  # not there yet
@@ -233,7 +233,7 @@ _NEVER_NULL = ("at_ns", "kind")
 
 
 def is_pushdown_asked(options: Mapping[str, str]) -> bool:
-    """Whether conditions shall be taken. Raises: ConfigError where they cannot be."""
+    """Whether conditions are taken. Raises: ConfigError where they cannot be."""
     import pyspark
     from pyspark.sql.datasource import DataSourceReader
 
@@ -255,10 +255,12 @@ def is_pushdown_asked(options: Mapping[str, str]) -> bool:
 
 
 def take_filters(rows: EventRows, filters: Sequence[Any]) -> tuple[EventRows, list[Any]]:
-    """The rows with the conditions that are taken, and the conditions that are not.
+    """Take conditions into the rows.
 
     Args:
-        filters: of pyspark.sql.datasource, all of which must hold.
+        filters: conditions of pyspark.sql.datasource; all must hold.
+
+    Returns: the rows, and the conditions that were not taken.
     """
     wanted, rest = rows.wanted, []
     for each in filters:
@@ -271,8 +273,7 @@ def take_filters(rows: EventRows, filters: Sequence[Any]) -> tuple[EventRows, li
 
 
 def _narrowed(wanted: Wanted, condition: Any) -> Wanted | None:
-    """Those rows for which a condition holds; None if that cannot be said of rows as they are
-    stored."""
+    """Restrict to rows for which a condition holds; None if stored rows do not show that."""
     kind = type(condition).__name__
     column, *inner = getattr(condition, "attribute", ("",))
     value = getattr(condition, "value", None)

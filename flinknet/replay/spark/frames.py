@@ -47,19 +47,19 @@ Columns = Mapping[str, npt.NDArray[Any] | Sequence[Any]]
 """Columns of some rows, by name."""
 
 TABLE_BYTES_MAX = 16 << 20
-"""Of units in one table that is handed to Spark."""
+"""Bytes of units in one table for Spark."""
 
 UNITS_AT_ONCE = 10_000
-"""That are turned into a table: as Python objects they take some ten times as much."""
+"""Units that are converted at a time: as Python objects they need some ten times the memory."""
 
 ROWS_AT_ONCE = 4_096
-"""Of a table, as objects."""
+"""Rows of a table that are objects at a time."""
 
 ANSWERS_PER_BATCH = 1_000
-"""Columns of a thousand answers are in memory twice while they become a batch."""
+"""Answers that become one batch: their columns are in memory twice meanwhile."""
 
 Merge = Callable[[pa.Table], pa.Table]
-"""Makes one table from the rows of all units."""
+"""Function that makes one table from the rows of all units."""
 
 _TYPES = {
     int: pa.int64(),
@@ -92,7 +92,7 @@ def _arrow_type(hint: Any) -> pa.DataType:
 
 
 def spark_schema_of(kind: type) -> StructType:
-    """The same for Spark."""
+    """The Spark schema of a dataclass."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(schema_of(kind))
@@ -107,7 +107,7 @@ def rows_of(kind: type[Row], table: pa.Table | pa.RecordBatch) -> list[Row]:
 
 @cache
 def _nested(kind: type) -> dict[str, Any]:
-    """The fields that do not come out of Arrow as they are: dataclasses, and lists of them."""
+    """Fields that need conversion from Arrow: dataclasses, and lists of them."""
     hints = get_type_hints(kind)
     return {each.name: hints[each.name] for each in fields(kind) if _is_nested(hints[each.name])}
 
@@ -126,8 +126,8 @@ def _read(hint: Any, plain: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows(Generic[Row]):
-    """The rows of a table, made as they are looked at: as objects a million of them take some ten
-    times the memory."""
+    """The rows of a table, converted when they are needed: a million objects take some ten times
+    the memory."""
 
     kind: type[Row]
     table: pa.Table
@@ -140,7 +140,7 @@ class Rows(Generic[Row]):
             yield from rows_of(self.kind, batch)
 
     def __getitem__(self, name: str) -> npt.NDArray[Any]:
-        """A column; without a number: not a number."""
+        """A column; missing values are not a number."""
         values: npt.NDArray[Any] = self.table[name].to_numpy()
         return values
 
@@ -150,7 +150,7 @@ class Rows(Generic[Row]):
     __hash__ = None  # type: ignore[assignment]
 
     def of(self, channels: IntArray, name: str) -> npt.NDArray[Any]:
-        """A column of some channels, one by one; 0 for those that have no row."""
+        """Values of a column for some channels; 0 for channels without a row."""
         own, values = self["channel"], self[name]
         if not len(own):
             return np.zeros(len(channels), values.dtype)
@@ -159,16 +159,16 @@ class Rows(Generic[Row]):
         return np.where(own[place] == channels, values[place], 0)
 
     def where(self, name: str, value: Any) -> Rows[Row]:
-        """Those with a value in a column."""
+        """Rows with a value in a column."""
         return Rows(self.kind, self.table.filter(pc.equal(self.table[name], value)))
 
     def among(self, channels: IntArray) -> Rows[Row]:
-        """Those of some channels."""
+        """Rows of some channels."""
         return Rows(self.kind, self.table.filter(pa.array(np.isin(self["channel"], channels))))
 
 
 def table_of(kind: type[Row], rows: Iterable[Row]) -> pa.Table:
-    """Dataclasses as a table."""
+    """Convert dataclasses to a table."""
     columns = columns_of(kind, list(rows))
     for name in _nested(kind):
         columns[name] = [_plain(each) for each in columns[name]]
@@ -182,7 +182,7 @@ def _plain(value: Any) -> Any:
 
 
 def collected(kind: type[Row], frame: DataFrame) -> list[Row]:
-    """The rows of a small table, brought to the driver."""
+    """Bring the rows of a small table to the driver."""
     names = schema_of(kind).names
     is_nested = bool(_nested(kind))
     rows = (row.asDict(recursive=is_nested) for row in frame.collect())
@@ -190,7 +190,7 @@ def collected(kind: type[Row], frame: DataFrame) -> list[Row]:
 
 
 def flattened(table: DataFrame) -> DataFrame:
-    """A table with the fields of nested dataclasses as columns of their own names."""
+    """Replace nested dataclasses by columns for their fields, which keep their names."""
     from pyspark.sql.types import StructType
 
     kinds = [(each.name, isinstance(each.dataType, StructType)) for each in table.schema]
@@ -203,7 +203,7 @@ def map_units(
     work: Callable[[Unit], Iterable[Columns]],
     row: type,
 ) -> DataFrame:
-    """Rows that executors make from units, each unit by itself.
+    """Have executors make rows from units, one by one.
 
     Args:
         work: runs in an executor, and must be importable by name or travel by value.
@@ -223,10 +223,10 @@ def map_partitions(
     work: Callable[[Iterator[Unit]], Iterable[Columns]],
     row: type,
 ) -> DataFrame:
-    """Rows that executors make from units: a task is given a few that stand together.
+    """Have executors make rows from units, a few consecutive ones for each task.
 
     Args:
-        work: as of `map_units`, with all units of a task.
+        work: as in `map_units`, for all units of a task.
         row: dataclass of the rows.
     """
     if not units:
@@ -244,15 +244,14 @@ def map_partitions(
 
 
 def _table_of_units(spark: SparkSession, units: Sequence[DataclassInstance]) -> DataFrame:
-    """Units as a table with about as many partitions as rows. Spark has one partition for all of a
-    larger table (spark.sql.execution.arrow.localRelationThreshold), so that is made of several.
-    """
+    """Convert units to a table with about as many partitions as rows. A larger table would have one
+    partition (spark.sql.execution.arrow.localRelationThreshold), so it is made of several."""
     frames = [frame_of(spark, table) for table in _tables_of(units)]
     return reduce(lambda left, right: left.union(right), frames)
 
 
 def _tables_of(units: Sequence[Unit]) -> Iterator[pa.Table]:
-    """Units as tables of at most TABLE_BYTES_MAX, as far as their rows are of like size."""
+    """Convert units to tables of at most about TABLE_BYTES_MAX."""
     for start in range(0, len(units), UNITS_AT_ONCE):
         table = table_of(type(units[0]), units[start : start + UNITS_AT_ONCE])
         parts = max(1, -(-table.nbytes // TABLE_BYTES_MAX))
@@ -262,7 +261,7 @@ def _tables_of(units: Sequence[Unit]) -> Iterator[pa.Table]:
 
 
 def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
-    """A table of the driver in Spark, with a partition for each row as far as they are few."""
+    """Create a Spark table with a partition for each row, up to WORK_UNITS_MAX."""
     if has_arrow_tables():
         return spark.createDataFrame(table)
     from pyspark.sql.pandas.types import from_arrow_schema
@@ -272,7 +271,7 @@ def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
 
 
 def arrow_of(frame: DataFrame) -> pa.Table:
-    """A table of Spark, brought to the driver."""
+    """Bring a table of Spark to the driver."""
     if has_arrow_tables():
         return frame.toArrow()
     from pyspark.sql.pandas.types import to_arrow_schema
@@ -282,7 +281,7 @@ def arrow_of(frame: DataFrame) -> pa.Table:
 
 
 def merged(parts: DataFrame, merge: Merge, row: type) -> DataFrame:
-    """A small table made from the rows of all units, in one place.
+    """Make a small table from the rows of all units, in one place.
 
     Args:
         row: dataclass of the rows of that table.
@@ -302,22 +301,22 @@ def mapped(
     work: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
     row: type,
 ) -> DataFrame:
-    """Each partition of a table as rows of a dataclass."""
+    """Convert each partition of a table to rows of a dataclass."""
     return frame.mapInArrow(work, spark_schema_of(row))
 
 
 def in_order(table: DataFrame, *keys: str) -> DataFrame:
-    """A small table, sorted; `orderBy` would compute it twice, first to take a sample."""
+    """Sort a small table; `orderBy` would compute it twice, first to take a sample."""
     return table.repartition(1).sortWithinPartitions(*keys)
 
 
 def columns_of(kind: type[Row], rows: Sequence[Row]) -> dict[str, list[Any]]:
-    """Dataclasses as columns."""
+    """Convert dataclasses to columns."""
     return {name: [getattr(row, name) for row in rows] for name in schema_of(kind).names}
 
 
 def record_batches(answers: Iterable[Columns], schema: pa.Schema) -> list[pa.RecordBatch]:
-    """Rows as Arrow batches, one for many answers; none without a row."""
+    """Convert rows to Arrow batches, one for many answers; none without rows."""
     rest = iter(answers)
     batches = []
     while found := list(islice(rest, ANSWERS_PER_BATCH)):
@@ -340,10 +339,13 @@ _PACKED = "rows binary"
 
 
 def write_tables(tables: Mapping[str, DataFrame], directory: AnyPath) -> None:
-    """Write each table as DIRECTORY/NAME/part-00000.parquet, partition by partition: no more than
-    one of them is in memory.
+    """Write each table as DIRECTORY/NAME/part-00000.parquet, partition by partition, with one in
+    memory at a time: by an executor into a store, by the driver on its machine.
 
-    Raises: OSError, StorageError; what Spark raises.
+    `frame.write` of Spark would need Hadoop's client of each store in its JVM, and would leave
+    files of a path without a scheme on the disks of the executors.
+
+    Raises: OSError, StorageError; exceptions of Spark.
     """
     for name, table in tables.items():
         place = directory / name
@@ -361,7 +363,7 @@ def write_tables(tables: Mapping[str, DataFrame], directory: AnyPath) -> None:
 def _written(
     batches: Iterator[pa.RecordBatch], *, path: str, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """Runs in an executor. One that is tried again writes the same file again."""
+    """Runs in an executor. A repeated task writes the same file again."""
     rows = _write(path_of(path), batches, schema)
     yield pa.RecordBatch.from_pydict({"rows": pa.array([rows], pa.int64())})
 

@@ -69,7 +69,7 @@ class JavaRuntime:
 def find_java(environ: Mapping[str, str] = os.environ) -> JavaRuntime:
     """The first Java that is new enough.
 
-    Raises: FlinknetError naming what was looked at, if there is none.
+    Raises: FlinknetError with the rejected ones, if there is none.
     """
     rejected = []
     for origin, home in _candidates(environ):
@@ -86,11 +86,11 @@ def find_java(environ: Mapping[str, str] = os.environ) -> JavaRuntime:
 def launcher_home(
     java: JavaRuntime, environ: Mapping[str, str] = os.environ, fallback: Path | None = None
 ) -> Path:
-    """A directory to use as JAVA_HOME for Spark: everything of `java`, started through the
+    """A directory to use as JAVA_HOME for Spark, with everything of `java`, started through the
     launcher.
 
-    It lies in the user's cache directory and is made once for each Java; where that cannot be
-    written to, in a directory of the session.
+    It is in the user's cache directory and is made once for each Java; if that is not writable,
+    `fallback` is used.
 
     Raises: OSError if the cache cannot be written to and there is no `fallback`.
     """
@@ -156,7 +156,7 @@ def _cache_dir(environ: Mapping[str, str]) -> Path:
 
 
 def _make_launcher(home: Path, java: JavaRuntime, script: str) -> Path:
-    """Write the launcher; each step is atomic, for two processes may do this at once."""
+    """Write the launcher; each step is atomic, because two processes may do this at once."""
     launcher = home / "bin" / "java"
     if os.access(launcher, os.X_OK) and launcher.read_text() == script:
         return home
@@ -182,19 +182,19 @@ _SILENT = "-Xlog:disable"  # an archive that does not fit is reported to stdout 
 _DUMP_WAIT_S = 600.0
 
 _RETRY_S = 24 * 3600.0
-"""After which a try that came to nothing, as when the machine was turned off, is made again."""
+"""Time after which a failed attempt, as when the machine was turned off, is repeated."""
 
 VARIABLE = "FLINKNET_CLASS_ARCHIVE"
-"""Of the environment; `off` keeps archives from being made unasked."""
+"""Environment variable: `off` prevents that archives are made without a request."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClassArchive:
-    """The archive of a Java and a Spark, made already or not.
+    """The archive of a Java and a Spark, which may not exist yet.
 
     Attributes:
-        directory: of the launcher of this Java; it is written to.
-        path: of the archive.
+        directory: directory of the launcher of this Java, which is writable.
+        path: path of the archive.
     """
 
     directory: Path
@@ -202,7 +202,7 @@ class ClassArchive:
 
     @classmethod
     def of(cls, java: JavaRuntime, launcher: Path, spark_home: Path) -> ClassArchive:
-        """That of a Java with the jars of a Spark."""
+        """The archive of a Java with the jars of a Spark."""
         text = f"{java.home} {java.version} {spark_home}"
         name = f"spark-{hashlib.sha256(text.encode()).hexdigest()[:16]}.jsa"
         return cls(launcher, launcher / name)
@@ -213,24 +213,23 @@ class ClassArchive:
 
     @property
     def empty_directory(self) -> Path:
-        """For a class path that is the same each time: no archive has a directory with files."""
+        """An empty directory for the class path: no archive has a directory with files."""
         return self.directory / "no-configuration"
 
     def java_options(self, record: Path | None = None) -> list[str]:
-        """What a JVM is started with.
+        """Options of a JVM.
 
         Args:
-            record: file that takes the names of the classes that are loaded, for `make`; the
-                archive is not used then.
+            record: file for the names of the loaded classes, for `make`; the archive is not used
+                then.
         """
         if record is not None:
             return [f"-XX:DumpLoadedClassList={record}"]
         return [f"-XX:SharedArchiveFile={self.path}", _SILENT] if self.is_made else []
 
     def is_wanted(self, environ: Mapping[str, str] = os.environ) -> bool:
-        """Whether nobody has made it, or tried to in the last day, so that it is worth a try; this
-        is the try, also if two processes ask at the same time.
-        """
+        """Whether it is worth an attempt: it does not exist, and no process tried within a day.
+        This call counts as the attempt, also if two processes make it at the same time."""
         if self.is_made or environ.get(VARIABLE) == "off":
             return False
         tried = self.path.with_suffix(".tried")
@@ -244,12 +243,12 @@ class ClassArchive:
         return True
 
     def make(self, java: JavaRuntime, record: Path, class_path: str) -> None:
-        """Write it; a JVM that starts meanwhile finds the old one or none.
+        """Make the archive; a JVM that starts meanwhile finds the old one or none.
 
         Args:
-            class_path: of the JVM that has written `record`.
+            class_path: class path of the JVM that has written `record`.
 
-        Raises: FlinknetError if Java does not, OSError if the cache cannot be written to.
+        Raises: FlinknetError if Java fails, OSError if the cache cannot be written to.
         """
         draft = self.path.with_name(f"{self.path.name}.{os.getpid()}")
         command = [
@@ -265,7 +264,7 @@ class ClassArchive:
 
 
 def start_unnoticed(command: Sequence[str], environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Start a process that outlives this one, says nothing, and runs when nothing else does."""
+    """Start a silent process that outlives this one, and runs when the machine is idle."""
     return subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,

@@ -1,10 +1,10 @@
-"""The JVM under a Spark session: started for it, silent, and gone with it, also after Ctrl-C.
+"""The JVM under a Spark session: started for it, silent, and ended with it, also after Ctrl-C.
 
 PySpark waits for its JVM, leaves it running until Python ends, lets it write to our stderr, and
-answers Ctrl-C by calling it, often in the middle of another call. Here it loads while Python does
-other things, as spark-submit has it: whoever knows its port and its secret connects. Its stderr is
-a file, and what ends us (Ctrl-C, and SIGTERM and SIGHUP that are handled) ends it first: nothing
-that a replay has computed is lost with it, and the workers end when their JVM does.
+answers Ctrl-C by calling it, often in the middle of another call. Here the JVM loads while Python
+does other work, as with spark-submit, and a caller with its port and secret connects. Its stderr is
+a file. Signals that end this process (Ctrl-C, and SIGTERM and SIGHUP if they are handled) end the
+JVM first: no results are lost with it, and workers end with their JVM.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LOOK_S = 0.05
 _EXIT_WAIT_S = 10.0
 _DEATH_WAIT_S = 0.2
 _CUT_OFF = (ConnectionRefusedError, ConnectionResetError)
-"""What py4j raises at a call to a JVM that ends; it listens no longer before it has ended."""
+"""Exceptions of py4j at a call to a JVM that ends; it stops listening before it has ended."""
 
 _CALLERS = ("py4j", "pyspark")
 """Packages that call the JVM."""
@@ -42,22 +42,22 @@ _CALLERS = ("py4j", "pyspark")
 _TERMINATIONS = (signal.SIGTERM, signal.SIGHUP)
 
 _NOT_REGISTERED = "spark-application-"
-"""How the id of an application begins that no cluster has given one."""
+"""Beginning of the id of an application that no cluster has accepted."""
 
 
 @contextlib.contextmanager
 def loading_jvm(environment: Mapping[str, str], log: Path) -> Iterator[Callable[[], Any]]:
-    """A JVM of its own, for the time of the block, which loads while the block goes on.
+    """Start a JVM for the time of the block; it loads while the block runs.
 
     Args:
-        environment: variables that the JVM and its Python workers get in addition to ours; one
-            names the file of Spark's settings.
-        log: file that takes what they write to stderr, in a directory for this session alone.
+        environment: variables of the JVM and its Python workers in addition to ours; one names the
+            file of Spark's settings.
+        log: file for their stderr, in a directory for this session alone.
 
-    Yields: what waits for the JVM and makes its SparkContext; it raises FlinknetError if Spark does
-        not start, with the reason in one line.
+    Yields: a function that waits for the JVM and makes its SparkContext; it raises FlinknetError,
+    with the reason in one line, if Spark does not start.
 
-    Raises: FlinknetError if its JVM ends before the block does and that ends the block.
+    Raises: FlinknetError if the block fails because its JVM has ended.
     """
     with contextlib.ExitStack() as stack:
         ending = stack.enter_context(_Ending())
@@ -79,7 +79,7 @@ def loading_jvm(environment: Mapping[str, str], log: Path) -> Iterator[Callable[
 
 
 def _context_of(jvm: _Jvm, stack: contextlib.ExitStack, ending: _Ending) -> Any:
-    """A SparkContext that goes with the stack."""
+    """Make a SparkContext that ends with the stack."""
     from py4j.protocol import Py4JError, Py4JJavaError
     from pyspark import SparkConf, SparkContext, java_gateway
     from pyspark.errors import PySparkException
@@ -113,8 +113,8 @@ def _context_of(jvm: _Jvm, stack: contextlib.ExitStack, ending: _Ending) -> Any:
 
 
 class _Jvm:
-    """The process, started as PySpark starts it: it ends when its stdin is closed, and writes into
-    a file where it listens."""
+    """The process, started as PySpark does: it ends when its stdin is closed, and writes its
+    address to a file."""
 
     def __init__(self, environment: Mapping[str, str], log: Path) -> None:
         self._environment = dict(environment)
@@ -139,7 +139,9 @@ class _Jvm:
             )
 
     def connection(self) -> dict[str, str]:
-        """Wait until it listens. Returns: the variables by which PySpark finds it.
+        """Wait until the JVM listens.
+
+        Returns: the variables by which PySpark finds it.
 
         Raises: FlinknetError if it ends before.
         """
@@ -157,13 +159,13 @@ class _Jvm:
         }
 
     def complaint(self) -> str | None:
-        """The last line that it wrote to stderr, but for stacks."""
+        """The last line of its stderr, without stack traces."""
         said = self._log.read_text(errors="replace").strip().splitlines()
         lines = [line for line in said if not line.lstrip().startswith(("at ", "..."))]
         return " ".join(lines[-1].split()) if lines else None
 
     def end(self) -> None:
-        """Close its stdin and wait; one that only loads has nothing to save."""
+        """Close its stdin and wait; a JVM that still loads is killed."""
         if not self._is_connected:
             self.process.kill()
         assert self.process.stdin is not None
@@ -176,14 +178,15 @@ class _Jvm:
 
 
 def _is_of_jvm(error: Exception) -> bool:
-    """Whether a connection to the JVM broke, and not one to a store or to Flink."""
+    """Whether a connection to the JVM broke, not one to a store or to Flink."""
     frames = traceback.walk_tb(error.__traceback__)
     modules = {str(frame.f_globals.get("__name__")).partition(".")[0] for frame, _ in frames}
     return isinstance(error, _CUT_OFF) and not modules.isdisjoint(_CALLERS)
 
 
 def ignore_interrupts() -> None:
-    """Ctrl-C reaches all processes of a terminal; what becomes of the JVM is for us to say."""
+    """Ignore Ctrl-C in a child process: it reaches all processes of a terminal, and the parent ends
+    the JVM."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
@@ -197,9 +200,8 @@ def cause_in(text: str) -> str:
 
 
 class _Ending:
-    """What Ctrl-C does, and SIGTERM and SIGHUP where they have a handler: nothing until there is a
-    JVM; then they end it first. One that comes again does not disturb the end that goes on.
-    """
+    """Handler of Ctrl-C, and of SIGTERM and SIGHUP where they have a handler: it waits until there
+    is a JVM, and then ends it first. Further signals do not disturb the end."""
 
     def __init__(self) -> None:
         self._then: dict[int, Callable[[int, FrameType | None], object]] = {}
@@ -225,22 +227,20 @@ class _Ending:
         return self
 
     def takes(self, process: subprocess.Popen[bytes]) -> None:
-        """From now on a signal ends this process; at once if one came before."""
+        """Let signals end this process; at once if one has arrived before."""
         self._process = process
         for number in self._pending[:1]:
             self._handle(number, None)
 
     def expected_by(self, context: Any) -> None:
-        """From now on this context does not report that its JVM has ended."""
+        """Keep this context from reporting that its JVM has ended."""
         self._context = context
         if self._before:
             signal.signal(signal.SIGINT, self._handle)  # PySpark has put its own in place
 
     def death(self, wait_s: float) -> str | None:
-        """How the JVM ended by itself, in words; None if it runs on for so long, or never did.
-
-        The connection to it may break a moment before the process has ended.
-        """
+        """How the JVM ended by itself, in words; None if it runs on for `wait_s`, or never started.
+        The connection to it may break a moment before the process has ended."""
         if self._process is None or not self.is_used:
             return None
         try:
@@ -281,10 +281,8 @@ class _Ending:
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
-    """False for what py4j reports with a stack when a call breaks: it raises that, too, and what
-    became of the JVM is for us to say. The thread in which py4j has Java objects dropped may meet
-    the end of the JVM later than we do.
-    """
+    """Suppress records of py4j about broken calls, which it also raises. The thread of py4j that
+    drops Java objects may notice the end of the JVM late."""
     kind = record.exc_info[0] if record.exc_info else None
     return kind is None or not kind.__module__.startswith("py4j.")
 
@@ -301,8 +299,8 @@ def _environment(changes: Mapping[str, str]) -> Iterator[None]:
 
 
 def _stop(context: Any, process: subprocess.Popen[bytes]) -> None:
-    """End the context, but wait for none of PySpark's threads: the one that adds up accumulators
-    looks once a second whether it is over, and prints a stack when its JVM has gone before."""
+    """End the context without waiting for PySpark's threads: the one for accumulators checks once a
+    second whether it may end, and prints a stack if its JVM has gone before."""
     if process.poll() is None:
         adding_up, context._accumulatorServer = context._accumulatorServer, None
         adding_up.handle_error = lambda *_: None

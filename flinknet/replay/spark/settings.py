@@ -1,8 +1,8 @@
-"""What Spark is to be started with: our own defaults, what the platform and the user say instead.
+"""Settings of Spark: our defaults, and those of the platform and the user.
 
-Later wins: defaults of flinknet; spark-defaults.conf of the platform, or the file of
-`--properties-file` in its place, as spark-submit has it; `--spark-conf`; the other options.
-The platform's directory of configuration is SPARK_CONF_DIR, or `conf` of SPARK_HOME.
+Later ones win: defaults of flinknet; spark-defaults.conf of the platform, or the file of
+`--properties-file` in its place, as with spark-submit; `--spark-conf`; the other options. The
+platform's configuration is in SPARK_CONF_DIR, or in `conf` of SPARK_HOME.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from flinknet.storage import AnyPath
 from .remote import LOCAL_MASTER, check_master, check_remote, is_here, is_local
 
 SHIP_NOTHING, SHIP_CODE, SHIP_ENVIRONMENT = SHIPMENTS = ("none", "code", "environment")
-"""What executors get from this machine: nothing, as flinknet is installed there; its code; or all
-packages of this environment but Spark."""
+"""Code that executors get from this machine: none, if flinknet is installed there; that of
+flinknet; or all packages of this environment but Spark."""
 
 WORK_UNITS_MAX = 1_000
-"""A table made by the driver has a partition for each row up to this number: each row is a work
-unit."""
+"""Most partitions of a table made by the driver: up to this number, each row is a work unit."""
 
 OLDEST_SPARK = (3, 5)
 
 SPARK_4 = (4, 0)
-"""Takes Arrow tables from Python and gives them back as such, and has data sources in Python."""
+"""First Spark with Arrow tables from and to Python, and data sources in Python."""
 
 LOG_CONFIGURATION = "log4j2.properties"
-"""Of a Spark that the platform has not configured: a file in the directory for its own files."""
+"""Name of the configuration of logging where the platform has none, in the directory of the
+session."""
 
 DRIVER_MEMORY = "512m"
-"""Of the heap: with what else a JVM takes it is less than 1 GiB."""
+"""Heap of the driver: the whole JVM takes less than 1 GiB."""
 
 BATCH_BYTES_MAX = 8 << 20
-"""That are handed to a Python worker at a time: 10,000 rows of parts of tables would be gigabytes.
+"""Bytes that a Python worker gets at a time: 10,000 rows of parts of tables would be gigabytes.
 Spark 3.5 does not know the setting."""
 
 SHUFFLE_PARTITIONS = 64
-"""Of a query that does not say how many; Spark puts small ones together and parts large ones."""
+"""Partitions of a shuffle by default; Spark joins small ones and splits large ones."""
 
 OF_QUERIES = {
     "spark.sql.session.timeZone": "UTC",
@@ -57,7 +57,7 @@ OF_QUERIES = {
     "spark.sql.leafNodeDefaultParallelism": str(WORK_UNITS_MAX),
     "spark.sql.shuffle.partitions": str(SHUFFLE_PARTITIONS),
 }
-"""Defaults that a session can have while others with other ones use the same Spark."""
+"""Defaults that a session can have while other sessions of the same Spark have others."""
 
 OF_SESSIONS = OF_QUERIES | {
     "spark.app.name": "flinknet trace replay",
@@ -66,40 +66,40 @@ OF_SESSIONS = OF_QUERIES | {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.catalogImplementation": "in-memory",
 }
-"""Defaults of any session that has a Spark of its own."""
+"""Defaults of each session with a Spark of its own."""
 
 OF_REPLAYS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
-"""Defaults of the session of one replay, whose queries have a few rows for each unit and say how
-many partitions they want: to compile them, and to plan them anew after each shuffle, takes Spark
-longer than to compute them."""
+"""Defaults of the session of a replay, whose queries have a few rows for each unit and fixed
+numbers of partitions: compiling them, and planning them again after each shuffle, takes Spark
+longer than computing them."""
 
 TOLD_TO_EXECUTORS = (
     *("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"),
     *("AZURE_TENANT_ID", "GOOGLE_CLOUD_PROJECT"),
 )
-"""Environment variables about storage that executors on other machines need, too. None of them is
-a secret: credentials are for the platform to hand out."""
+"""Environment variables about storage that executors on other machines need, too. None is a secret:
+the platform distributes credentials."""
 
 _PROPERTY = re.compile(r"((?:\\.|[^\s=:\\])+)\s*[=:\s]?\s*(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """How a user wants Spark.
+    """Options for Spark.
 
     Attributes:
         master: None for that of the platform, or else all cores of this machine.
-        remote: server of Spark Connect, sc://HOST:PORT; with one there is no master.
+        remote: server of Spark Connect, sc://HOST:PORT; excludes a master.
         conf: keys and values.
         properties_file: in the format of spark-defaults.conf, which it replaces.
-        has_ui: whether Spark's page is served while it runs.
+        has_ui: whether Spark's page is served.
         event_log: directory for Spark's event log; None for none.
         ship: one of SHIPMENTS.
-        defaults: of the command, where nobody states anything else.
+        defaults: defaults of the command.
     """
 
     master: str | None = None
@@ -112,8 +112,10 @@ class SessionOptions:
     defaults: Mapping[str, str] = field(default_factory=dict)
 
     def check(self) -> None:
-        """Raises: ConfigError for what does not go together or cannot be; FlinknetError if nobody
-        answers there.
+        """Check the options.
+
+        Raises: ConfigError for contradictory or invalid ones; FlinknetError if the master does not
+        answer.
         """
         if self.remote is not None:
             belongs = {
@@ -146,10 +148,10 @@ def parse_conf(text: str) -> tuple[str, str]:
 def settings_of(
     options: SessionOptions, work_dir: Path, environ: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
-    """Everything that Spark is started with, but for what the code runs on.
+    """All settings of Spark but those of its Python.
 
     Args:
-        work_dir: for what Spark writes while it runs.
+        work_dir: directory for files of the session.
 
     Raises: ConfigError for a file that cannot be read.
     """
@@ -189,7 +191,7 @@ def settings_of(
 def submitted_settings(
     options: SessionOptions, environ: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
-    """The part of them that the platform and the user state. Raises: ConfigError."""
+    """Settings of the platform and the user. Raises: ConfigError."""
     settings: dict[str, str] = {}
     directory = conf_dir(environ)
     if options.properties_file is not None:
@@ -210,7 +212,7 @@ def submitted_settings(
 def for_executors(
     settings: Mapping[str, str], environ: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
-    """Settings with what executors on other machines need to know of storage."""
+    """Add the variables about storage that executors on other machines need."""
     told: dict[str, str] = {}
     if not is_local(settings.get("spark.master", LOCAL_MASTER)):
         for name in TOLD_TO_EXECUTORS:
@@ -220,9 +222,8 @@ def for_executors(
 
 
 def nameless_user() -> int | None:
-    """The number of this user if it has no entry in /etc/passwd, as in many containers: Java then
-    knows neither its name nor its home directory. None if it has one.
-    """
+    """Number of this user if it has no entry in /etc/passwd, as in many containers: Java then knows
+    neither its name nor its home directory. None if it has one."""
     try:
         pwd.getpwuid(os.geteuid())
     except KeyError:
@@ -231,7 +232,7 @@ def nameless_user() -> int | None:
 
 
 def conf_dir(environ: Mapping[str, str] = os.environ) -> Path | None:
-    """The platform's directory of Spark's configuration; None if there is none."""
+    """The platform's directory of Spark's configuration; None without one."""
     for text in (environ.get("SPARK_CONF_DIR"), environ.get("SPARK_HOME", "") + "/conf"):
         if text and text != "/conf" and Path(text).is_dir():
             return Path(text)
@@ -257,14 +258,14 @@ def read_properties(path: Path, option: str) -> dict[str, str]:
 
 
 def properties_text(settings: Mapping[str, str]) -> str:
-    """Settings as Java properties."""
+    """Format settings as Java properties."""
     return "".join(
         f"{_escaped(key, ' =:#!')}={_escaped(value, '')}\n" for key, value in settings.items()
     )
 
 
 def find_pyspark(environ: Mapping[str, str] = os.environ) -> str:
-    """See that PySpark can be imported, that of SPARK_HOME if none is installed.
+    """Make PySpark importable, that of SPARK_HOME if none is installed.
 
     Returns: its version.
 
@@ -284,7 +285,7 @@ def find_pyspark(environ: Mapping[str, str] = os.environ) -> str:
 
 
 def pyspark_version() -> str:
-    """The same without importing it, where one is installed.
+    """Version of PySpark, without importing it if it is installed.
 
     Raises: as `find_pyspark`.
     """
@@ -314,9 +315,9 @@ def has_arrow_tables() -> bool:
 
 
 def check_data_source() -> None:
-    """See that Spark can read traces as a format of its own.
+    """Check that Spark can read traces as a format of its own.
 
-    Raises: FlinknetError if it is too old for that.
+    Raises: FlinknetError if it is too old.
     """
     import pyspark
 
@@ -328,8 +329,8 @@ def check_data_source() -> None:
 
 
 def spark_home(environ: Mapping[str, str] = os.environ) -> Path:
-    """The Spark that is started: that of SPARK_HOME if PySpark is of the same version, as an
-    installed PySpark is not always; else the one in PySpark.
+    """The Spark to start: that of SPARK_HOME if it has the version of PySpark; else the one in
+    PySpark.
 
     Raises: ModuleNotFoundError if only the name of PySpark is installed.
     """
@@ -355,7 +356,7 @@ def _event_log(path: AnyPath) -> str:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Lines without comments; one that ends with a backslash goes on in the next one."""
+    """Lines without comments; a line that ends with a backslash continues in the next one."""
     waiting = ""
     for line in text.splitlines():
         stripped = line.lstrip()

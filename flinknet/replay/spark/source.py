@@ -177,7 +177,7 @@ def _rows(schema: StructType, options: Mapping[str, str]) -> EventRows:
 
 
 def _paths(options: Mapping[str, str]) -> list[str]:
-    """Where the runs are; Spark gives several paths as JSON."""
+    """Paths of the runs; Spark gives several paths as JSON."""
     several = options.get("paths")
     paths: list[str] = [options.get("path") or ""] if several is None else json.loads(several)
     if not paths or not all(paths):
@@ -303,7 +303,7 @@ class TraceStreamReader(DataSourceStreamReader):
         self._seen: Offset = {}
 
     def initialOffset(self) -> Offset:
-        """Where a new query begins."""
+        """Offset at which a new query begins."""
         return self._reached({}, None) if self._starting == LATEST else {}
 
     def getDefaultReadLimit(self) -> Any:

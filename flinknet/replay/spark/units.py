@@ -79,18 +79,18 @@ def work_units(runs: Sequence[RecordedRun]) -> list[WorkUnit]:
 
 
 INDEXES_HERE_MAX = 32
-"""As many files of this machine are read by the driver itself."""
+"""Files of this machine that the driver reads itself, at most."""
 
 INDEXES_IN_STORE_MAX = 8
-"""The same of a store, where each takes several requests."""
+"""Files in a store that the driver reads itself, at most; each takes several requests."""
 
 FILES_AT_ONCE = 256
-"""In one job: what comes of them passes through the memory of the driver."""
+"""Files of one job: the driver holds their indexes in memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexUnit:
-    """A file whose index is to be read; `number` is its place among them."""
+    """A file whose index is read; `number` is its place among them."""
 
     number: int
     file: TraceFile
@@ -111,10 +111,10 @@ class IndexRow:
 
 
 def read_indexes(spark: Callable[[], SparkSession], files: Sequence[TraceFile]) -> None:
-    """Have the indexes of files kept for `trace.file_index`, read by executors if they are many.
+    """Read the indexes of files for `trace.file_index`, with executors if there are many.
 
     Args:
-        spark: gives the session, which may start with that.
+        spark: gives the session, and may start it.
 
     Raises: as TraceReader.
     """
@@ -157,7 +157,7 @@ def _read(unit: IndexUnit) -> Iterable[Columns]:
 
 @dataclass(frozen=True, slots=True)
 class FileToCheck:
-    """A file, and its number among those that are checked."""
+    """A file to check, and its number among them."""
 
     number: int
     file: TraceFile
@@ -165,14 +165,14 @@ class FileToCheck:
 
 @dataclass(frozen=True, slots=True)
 class DamagedBlock:
-    """A block that cannot be read, by its number in a file."""
+    """A damaged block: number of the file, and number in the file."""
 
     number: int
     block: int
 
 
 def find_damaged(spark: SparkSession, files: Sequence[TraceFile]) -> list[list[int]]:
-    """The numbers of the blocks of each file that cannot be read (an `opening.Scan`)."""
+    """Numbers of the damaged blocks of each file (an `opening.Scan`); every byte is read once."""
     units = [FileToCheck(number, file.absolute()) for number, file in enumerate(files)]
     found: list[list[int]] = [[] for _ in files]
     for each in collected(DamagedBlock, map_units(spark, units, _checked, DamagedBlock)):

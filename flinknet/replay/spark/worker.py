@@ -1,9 +1,9 @@
-"""What helps the Python processes that Spark starts: no time or memory is lost in them, no words.
+"""Tuning of Spark's Python workers: garbage collection, free memory, silenced tracebacks.
 
-Spark's workers collect garbage after every task, and look through all that they have ever loaded
-for it: 80 ms and more once there are pandas and the compiler, as long as many a task takes. When a
-scan is ended early, by a limit say, Spark closes the pipe of its worker, whose parent prints the
-stack of the write that failed; that is no error.
+Spark's workers collect garbage after every task and then traverse all loaded objects, which takes
+80 ms and more with pandas and the compiler, as long as many tasks. When a scan is ended early, as
+by a limit, Spark closes the pipe of its worker, whose parent prints the stack of the failed write;
+that is no error.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ import pyarrow as pa
 
 
 def freeze_what_is_loaded() -> None:
-    """Exempt what this process has loaded from collections. Called in a worker, at the end of a
-    task."""
+    """Exempt all loaded objects from garbage collection. Called in a worker, at the end of
+    a task."""
     _freeze(len(sys.modules))
 
 
 @cache
 def _freeze(_modules: int) -> None:
-    """Again whenever there are more modules."""
+    """Run once for each number of loaded modules."""
     gc.collect()
     gc.freeze()
 
 
 RESIDENT_BYTES_KEPT = 448 << 20
-"""Of a process that gives no memory back: what it has loaded takes half of that, and to have every
-page of the rest anew for each unit takes 5 to 10% of its time."""
+"""Resident memory below which a process frees nothing: its modules take half of that, and new pages
+for each unit cost 5 to 10 % of its time."""
 
 
 def return_free_memory() -> None:
-    """Give free memory back to the system where a process has much: what allocators keep lies in
-    pieces between what is in use, and the next unit needs others. After a unit of 90,000 channels
-    that is 500 MB."""
+    """Return free memory to the system if the process has much: allocators keep it in pieces
+    between used ones, and the next unit needs others. After a unit of 90,000 channels that is 500
+    MB."""
     if _resident_bytes() < RESIDENT_BYTES_KEPT:
         return
     pa.default_memory_pool().release_unused()
@@ -50,7 +50,7 @@ def return_free_memory() -> None:
 
 
 def _resident_bytes() -> int:
-    """Of this process; where the system does not say, it may be any number."""
+    """Resident memory of this process; a fixed number where the system does not report it."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except (OSError, ValueError):
@@ -60,7 +60,7 @@ def _resident_bytes() -> int:
 
 @cache
 def _trim_heap() -> Callable[[int], object]:
-    """The function of glibc; elsewhere one that does nothing."""
+    """malloc_trim of glibc; elsewhere a function without effect."""
     try:
         found: Callable[[int], object] = ctypes.CDLL(None).malloc_trim
     except (AttributeError, OSError, TypeError):
@@ -72,7 +72,7 @@ _ABANDONED = (BrokenPipeError, ConnectionResetError)
 
 
 def ignore_abandoned_pipes() -> None:
-    """From now on this process prints no stack for a pipe that nobody reads any more."""
+    """Keep this process from printing stacks of pipes that are not read any more."""
     print_exc = traceback.print_exc
     if hasattr(print_exc, "__wrapped__"):
         return
