@@ -21,15 +21,15 @@ from .advise.caveats import caveats, warnings_of
 from .advise.judged import judged
 from .observe.checkpoints import since_trigger
 from .observe.flink_metrics import flink_metrics
-from .observe.measured import uncounted_loss
-from .observe.observed_run import ObservedRun
-from .observe.summaries import (
+from .observe.measured import (
     latency_distribution,
     message_counts,
     over_time,
     regime_shares,
     replayed_channels,
+    uncounted_loss,
 )
+from .observe.observed_run import ObservedRun
 from .predicted import ComparedRun
 from .price import cpu_cost_of, priced
 from .read import RecordedRun

@@ -8,10 +8,12 @@ number of events, and is processed in the units of a replay, one after the other
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+import pyarrow as pa
 
 from flinknet.errors import ConfigError, TraceError
 from flinknet.predict.captured import waits_at_most
@@ -21,12 +23,12 @@ from flinknet.trace.growing import trace_files
 
 from .advise.judged import JudgedEdge, judged
 from .excerpt import Excerpt, GrowingRun
+from .observe.measured import regime_shares
 from .observe.observed import observe_here
 from .observe.observed_run import ObservedRun
 from .observe.regimes import REGIMES
-from .observe.summaries import regime_shares
 from .read import WHOLE, AskedPart, open_runs
-from .spark.frames import frame_of, table_of
+from .spark.frames import arrow_type, frame_of, schema_of
 from .spark.settings import check_data_source
 
 if TYPE_CHECKING:
@@ -85,40 +87,6 @@ class Following:
     def stop(self) -> None:
         """End it."""
         self.query.stop()
-
-
-@dataclass(frozen=True, slots=True)
-class WatchRow:
-    """A WatchedEdge as a row of the table, which has the wall-clock time `looked_at`, too."""
-
-    run: str
-    edge_number: int
-    edge: str | None
-    from_ns: int
-    to_ns: int
-    channels: int
-    records: int
-    records_per_s: float
-    bytes_per_s: float
-    latency_until: str
-    latency_p50_min_ns: float | None
-    latency_p50_max_ns: float | None
-    latency_p99_min_ns: float | None
-    latency_p99_max_ns: float | None
-    backlog_buffers_mean: float | None
-    backlog_buffers_max: int | None
-    waiting_for_flush: float | None
-    waiting_for_credit: float | None
-    blocked_by_alignment: float | None
-    in_socket: float | None
-    in_receiver_queue: float | None
-    idle: float | None
-    starved: float | None
-    blocked: float | None
-    verdict: str
-    share: float
-    why: str
-    is_bottleneck: bool | None
 
 
 class Watch:
@@ -217,7 +185,7 @@ def add_to_table(spark: SparkSession, look: WatchLook, table: str) -> None:
     from pyspark.sql.functions import current_timestamp
 
     if look.edges:
-        rows = frame_of(spark, table_of(WatchRow, [_row(each) for each in look.edges]))
+        rows = frame_of(spark, _table(look.edges))
         rows = rows.coalesce(1).withColumn("looked_at", current_timestamp())
         rows.write.mode("append").parquet(table)
 
@@ -284,19 +252,20 @@ def _bounds(observed: ObservedRun) -> LatencyBounds:
     return LatencyBounds(RECORDED, waits.count, None, p50, None, p99)
 
 
-def _row(edge: WatchedEdge) -> WatchRow:
-    latency, backlog = edge.latency, edge.backlog_buffers
-    values: dict[str, Any] = asdict(edge)
-    for name in ("latency", "backlog_buffers", "regimes"):
-        del values[name]
-    values |= {name: (edge.regimes or {}).get(name) for name in REGIMES}
-    return WatchRow(
-        **values,
-        latency_until=latency.until,
-        latency_p50_min_ns=latency.p50_min_ns,
-        latency_p50_max_ns=latency.p50_max_ns,
-        latency_p99_min_ns=latency.p99_min_ns,
-        latency_p99_max_ns=latency.p99_max_ns,
-        backlog_buffers_mean=backlog.mean,
-        backlog_buffers_max=backlog.max,
-    )
+def _table(edges: Sequence[WatchedEdge]) -> pa.Table:
+    """WatchedEdges as a table: fields of nested dataclasses have columns with the name of the outer
+    field in front, shares of regimes one for each regime."""
+    columns: dict[str, pa.Array] = {}
+    for name, kind in get_type_hints(WatchedEdge).items():
+        values = [getattr(each, name) for each in edges]
+        if is_dataclass(kind) and isinstance(kind, type):
+            for inner in schema_of(kind):
+                own = [getattr(each, inner.name) for each in values]
+                columns[f"{name}_{inner.name}"] = pa.array(own, inner.type)
+        elif name == "regimes":
+            for regime in REGIMES:
+                shares = [(each or {}).get(regime) for each in values]
+                columns[regime] = pa.array(shares, pa.float64())
+        else:
+            columns[name] = pa.array(values, arrow_type(kind))
+    return pa.table(columns)

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flinknet.histogram import LogLinearHistogram
+from flinknet.replay.observe.measured import distribution
 from flinknet.replay.observe.regimes import REGIMES
-from flinknet.replay.observe.summaries import distribution
 from flinknet.report.small_plots import (
     REGIME_STYLES,
     distribution_line,

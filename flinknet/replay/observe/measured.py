@@ -1,4 +1,5 @@
-"""Figures of a run, as `flinknet bench` would measure them, from observed rows.
+"""Figures of a run from observed rows, as `flinknet bench` would measure them, and the parts of its
+answer: messages by kind, channels, windows of time, shares of regimes, the latency distribution.
 
 Where the records of buffers could not be counted, as after a gap of a capture, they are estimated
 by their bytes, with the ratio of the other buffers of the channel, or of the run where a channel
@@ -7,35 +8,45 @@ has no others; the answer states the share of these bytes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from flinknet.arrays import IntArray
-from flinknet.core.buffers.data_type import IS_BUFFER
+from flinknet.core.buffers.data_type import IS_BUFFER, DataType
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
+from flinknet.histogram import LogLinearHistogram, bucket_bounds_ns
 from flinknet.job.load.payload import OVERHEAD_BYTES
 from flinknet.predict.exchange import is_max_rate
 from flinknet.results import (
     BacklogSummary,
-    ChannelMeasured,
     CreditSummary,
     FlushCounts,
+    LatencyDistribution,
     LatencySummary,
     Measured,
+    MessageCount,
+    ReplayedChannel,
     TraceLoss,
+    WindowMeasured,
     sustained_per_s,
 )
+from flinknet.trace.job_names import channel_names
 from flinknet.units import human_bytes, human_number
 
 from ..read import RecordedRun
 from ..spark.frames import Rows
 from .checkpoints import checkpoints_of, with_reported
 from .observed_run import ObservedRows, ObservedRun
-from .traffic import BacklogWindow, MessagesRow, ThroughputWindow
+from .question import sum_by_group
+from .regimes import REGIMES
+from .traffic import WINDOWS_MAX, BacklogWindow, MessagesRow, ThroughputWindow, window_width_ns
 
 UNCOUNTED = "uncounted_bytes"
 """Kind of the loss that is reported for uncounted records."""
@@ -113,37 +124,6 @@ def taken_per_s(windows: Sequence[ThroughputWindow], part_ns: int) -> float:
     return sum(row.records for row in whole) * 1e9 / covered_ns
 
 
-def channels_of(observed: ObservedRun) -> list[ChannelMeasured]:
-    """The shown channels of the manifest that carried records or buffers."""
-    rows, of_all = observed.rows, observed.measured
-    throughput = of_all.throughput_records_per_s or 0.0
-    backlog = {row.channel: row for row in rows.backlog_by_channel}
-    latency = {row.channel: row for row in rows.latency}
-    measured = []
-    for info in observed.run.manifest.channels:
-        row = latency.get(info.index)
-        if row is None and info.index not in backlog:
-            continue
-        latency_ns = row.latency_ns if row else LatencySummary(count=0)
-        records = latency_ns.count
-        measured.append(
-            ChannelMeasured(
-                channel=info.index,
-                producer=info.producer,
-                consumer=info.consumer,
-                records=records,
-                throughput_records_per_s=throughput * records / of_all.records
-                if records and of_all.records
-                else None,
-                latency_ns=latency_ns,
-                backlog_buffers=backlog_summary(
-                    [backlog[info.index]] if info.index in backlog else []
-                ),
-            )
-        )
-    return measured
-
-
 def _messages(rows: Sequence[MessagesRow]) -> int:
     return sum(row.messages for row in rows)
 
@@ -208,3 +188,172 @@ def _added(records: npt.NDArray[np.floating]) -> IntArray:
     reached = np.rint(np.cumsum(records)).astype(np.int64)
     added: IntArray = reached - np.r_[0, reached[:-1]]
     return added
+
+
+_BETWEEN = frozenset({TracePoint.SENT, TracePoint.RECEIVED})
+"""Points of messages recorded between processes: those that leave producers and those that reach
+them."""
+
+RANGES_PER_OCTAVE = 8
+"""Ranges of the latency distribution in each power of two, equally wide on a logarithmic axis."""
+
+PERCENTILES = (
+    *(0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.925, 0.95),
+    *(0.975, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999, 0.99995, 0.99999),
+)
+
+_Window = TypeVar("_Window", BacklogWindow, ThroughputWindow)
+
+
+def message_counts(observed: ObservedRun) -> tuple[MessageCount, ...]:
+    """Messages by kind, buffers and events by data type, counted where they were sent or, between
+    processes, recorded."""
+    messages: Counter[str] = Counter()
+    payload_bytes: Counter[str] = Counter()
+    for row in _counted(observed, observed.rows.messages):
+        kind = kind_name(row.kind, row.data_type)
+        messages[kind] += row.messages
+        payload_bytes[kind] += row.payload_bytes
+    return tuple(
+        MessageCount(kind, count, payload_bytes[kind]) for kind, count in messages.most_common()
+    )
+
+
+def replayed_channels(observed: ObservedRun) -> tuple[ReplayedChannel, ...]:
+    """The shown channels of the manifest that carried records or buffers."""
+    rows, run, of_all = observed.rows, observed.run, observed.measured
+    is_between = run.counted_at == TracePoint.SENT
+    backlog = {row.channel: row for row in rows.backlog_by_channel}
+    latency = {row.channel: row.latency_ns for row in rows.latency}
+    own = [each for each in run.manifest.channels if each.index in latency or each.index in backlog]
+    shown = np.array([each.index for each in own], np.int64)
+    names = channel_names(replace(run.manifest, channels=tuple(own)))
+    taken = rows.throughput_by_channel.among(shown)
+    passed = dict(zip(taken["channel"].tolist(), taken["records"].tolist(), strict=True))
+    starved = {row.channel: row.ns for row in rows.credit_starved.among(shown)}
+    messages: dict[int, Counter[str]] = {}
+    for row in _counted(observed, rows.messages_by_channel):
+        kind = kind_name(row.kind, row.data_type)
+        messages.setdefault(row.channel, Counter())[kind] += row.messages
+    spent = {
+        row.channel: {name: getattr(row, name) for name in REGIMES}
+        for row in rows.regimes.among(shown)
+    }
+    found = []
+    for each in own:
+        number = each.index
+        latency_ns = latency.get(number, LatencySummary(count=0))
+        records = passed.get(number, 0) if is_between else latency_ns.count
+        has_rate = of_all.records and (is_between or records)
+        throughput = of_all.throughput_records_per_s or 0.0
+        found.append(
+            ReplayedChannel(
+                channel=number,
+                producer=each.producer,
+                consumer=each.consumer,
+                records=records,
+                throughput_records_per_s=throughput * records / of_all.records
+                if has_rate
+                else None,
+                latency_ns=latency_ns,
+                backlog_buffers=backlog_summary([backlog[number]] if number in backlog else []),
+                starved_ns=starved.get(number) if run.is_credit_known else None,
+                regimes=_shares(spent.get(number, {})),
+                messages=dict(messages.get(number, Counter()).most_common()),
+                name=names.get(number),
+            )
+        )
+    return tuple(found)
+
+
+def over_time(observed: ObservedRun) -> tuple[WindowMeasured, ...]:
+    """Throughput and backlog of each window until the last record of the measured part is consumed.
+
+    The last window may be shorter; if less than half were left, it is longer. Where the drain is
+    long, several windows of the rows make one.
+    """
+    rows, duration_ns = observed.rows, observed.measured.duration_ns
+    narrow_ns = window_width_ns(observed.run.duration_ns)
+    width_ns = narrow_ns * max(-(-duration_ns // (narrow_ns * WINDOWS_MAX)), 1)
+    sampled, taken = _by_window(rows.backlog, width_ns), _by_window(rows.throughput, width_ns)
+    starts_ns = list(range(0, duration_ns, width_ns))
+    if len(starts_ns) > 1 and 2 * (duration_ns - starts_ns[-1]) < width_ns:
+        rest_ns = starts_ns.pop()
+        sampled.setdefault(starts_ns[-1], []).extend(sampled.get(rest_ns, ()))
+        taken.setdefault(starts_ns[-1], []).extend(taken.get(rest_ns, ()))
+    return tuple(
+        WindowMeasured(
+            from_ns,
+            to_ns - from_ns,
+            sum(row.records for row in taken.get(from_ns, ())) * 1e9 / (to_ns - from_ns),
+            backlog_summary(sampled.get(from_ns, ())),
+        )
+        for from_ns, to_ns in pairwise([*starts_ns, duration_ns])
+    )
+
+
+def regime_shares(rows: ObservedRows) -> dict[str, float] | None:
+    """Share of each regime in the time of all channels; None if unknown, as between processes."""
+    return _shares(spent_ns(rows))
+
+
+def spent_ns(rows: ObservedRows) -> dict[str, int]:
+    """Time in each regime, of all channels together."""
+    return {name: int(rows.regimes[name].sum()) for name in REGIMES}
+
+
+def latency_distribution(rows: ObservedRows) -> LatencyDistribution:
+    """Latency distribution of all records; empty without any."""
+    total = rows.total_latency
+    return distribution(
+        LogLinearHistogram.from_bytes(total.histogram) if total else LogLinearHistogram()
+    )
+
+
+def distribution(histogram: LogLinearHistogram) -> LatencyDistribution:
+    """Non-empty ranges, and the percentiles that enough samples support."""
+    bounds = np.array(
+        [bucket_bounds_ns(index) for index in np.flatnonzero(histogram.counts).tolist()]
+    )
+    middles_ns = np.maximum((bounds.reshape(-1, 2).sum(axis=1) - 1) / 2, 1)
+    number, inverse = np.unique(
+        np.floor(np.log2(middles_ns) * RANGES_PER_OCTAVE), return_inverse=True
+    )
+    counts = histogram.counts[histogram.counts > 0]
+    return LatencyDistribution(
+        low_ns=tuple(np.exp2(number / RANGES_PER_OCTAVE).round(1).tolist()),
+        high_ns=tuple(np.exp2((number + 1) / RANGES_PER_OCTAVE).round(1).tolist()),
+        records=tuple(sum_by_group(inverse, counts, len(number)).tolist()),
+        percentiles=tuple(
+            (q, value)
+            for q in PERCENTILES
+            if (value := histogram.supported_percentile(q)) is not None
+        ),
+    )
+
+
+def kind_name(kind: int, data_type: int) -> str:
+    """Name of the kind of a message; of a BufferResponse, the name of its data type."""
+    try:
+        if kind == MessageKind.BUFFER_RESPONSE:
+            return DataType(data_type).name
+        return MessageKind(kind).name
+    except ValueError:
+        return f"kind {kind}, data type {data_type}"
+
+
+def _counted(observed: ObservedRun, rows: Iterable[MessagesRow]) -> Iterable[MessagesRow]:
+    points = _BETWEEN if observed.run.counted_at == TracePoint.SENT else {TracePoint.SENT}
+    return (row for row in rows if row.point in points)
+
+
+def _by_window(rows: Iterable[_Window], width_ns: int) -> dict[int, list[_Window]]:
+    windows: dict[int, list[_Window]] = {}
+    for row in rows:
+        windows.setdefault(row.from_ns // width_ns * width_ns, []).append(row)
+    return windows
+
+
+def _shares(spent: Mapping[str, int]) -> dict[str, float] | None:
+    total = sum(spent.values())
+    return {name: ns / total for name, ns in spent.items()} if total else None

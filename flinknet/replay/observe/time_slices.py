@@ -27,8 +27,7 @@ from flinknet.trace.event_block import lazy_block
 from ..read import RecordedRun
 from ..spark.frames import Columns, map_units
 from ..spark.units import UNITS_MIN
-from .channel_events import ChannelEvents
-from .set_aside import SetAside
+from .channel_events import ChannelEvents, SetAside
 from .widening import completed
 
 if TYPE_CHECKING:

@@ -23,8 +23,7 @@ from flinknet.trace.event_block import EventColumns, lazy_block
 from flinknet.trace.format import CHANNEL_ENTRY, MAX_BLOCK_EVENTS
 from flinknet.trace.index import Stamp, stamp_of, stamps_of
 
-from .channel_events import ChannelEvents, Key
-from .set_aside import SetAside
+from .channel_events import ChannelEvents, Key, SetAside
 
 Flags = npt.NDArray[np.bool_]
 

@@ -74,10 +74,11 @@ _TYPES = {
 def schema_of(kind: type) -> pa.Schema:
     """The Arrow schema of a dataclass: a column for each field."""
     hints = get_type_hints(kind)
-    return pa.schema([(each.name, _arrow_type(hints[each.name])) for each in fields(kind)])
+    return pa.schema([(each.name, arrow_type(hints[each.name])) for each in fields(kind)])
 
 
-def _arrow_type(hint: Any) -> pa.DataType:
+def arrow_type(hint: Any) -> pa.DataType:
+    """The Arrow type of a field. Raises: TypeError if there is none."""
     if hint in _TYPES:
         return _TYPES[hint]
     if is_dataclass(hint) and isinstance(hint, type):
@@ -85,9 +86,9 @@ def _arrow_type(hint: Any) -> pa.DataType:
     arguments = [each for each in get_args(hint) if each not in (type(None), Ellipsis)]
     is_optional = get_origin(hint) in (Union, types.UnionType)
     if is_optional and len(arguments) == 1 and not _is_nested(arguments[0]):
-        return _arrow_type(arguments[0])
+        return arrow_type(arguments[0])
     if get_origin(hint) in (list, tuple) and len(arguments) == 1:
-        return pa.list_(_arrow_type(arguments[0]))
+        return pa.list_(arrow_type(arguments[0]))
     raise TypeError(f"{hint} has no column type")
 
 

@@ -20,9 +20,9 @@ from flinknet.replay.observe.details import (
     narrow_width_ns,
     run_details,
 )
+from flinknet.replay.observe.measured import RANGES_PER_OCTAVE, distribution
 from flinknet.replay.observe.observed import observe
 from flinknet.replay.observe.regimes import REGIMES
-from flinknet.replay.observe.summaries import RANGES_PER_OCTAVE, distribution
 from flinknet.replay.read import open_runs
 from flinknet.replay.spark.units import work_units
 

@@ -13,8 +13,8 @@ import pytest
 from flinknet.replay.advise.judged import judged
 from flinknet.replay.advise.task_use import ByPair
 from flinknet.replay.observe import observed
+from flinknet.replay.observe.measured import message_counts, over_time, replayed_channels
 from flinknet.replay.observe.observed import collect, observe
-from flinknet.replay.observe.summaries import message_counts, over_time, replayed_channels
 from flinknet.replay.read import open_recorded_run
 from flinknet.results import ReplayedChannel
 
