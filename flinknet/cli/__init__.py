@@ -1,39 +1,38 @@
-"""The command line: one file for each command, and the one boundary where errors become lines.
+"""The command line: a file for each command, and one place that turns errors into one line.
 
-A command imports what it needs inside its function, so that `flinknet --help` answers at once and
-only `trace replay`, `convert` and `watch` ever load Spark. Data goes to stdout, talk to stderr.
-Exit codes: 0 well, 1 a run failed its checks, a comparison found a regression or a planned job
-would not start, 2 the call cannot be understood, 3 inconclusive, 4 any other error that flinknet
-knows, 70 an error that it does not know (a bug, with its traceback), 130 ended by Ctrl-C, 143 by
-SIGTERM, 129 by SIGHUP, 141 by a closed pipe. A tap is meant to be ended by such a signal, and exits
-with 0.
+A command imports its modules inside its function, so that `flinknet --help` answers at once and
+only `trace replay`, `convert` and `watch` load Spark. Data goes to stdout, messages to stderr.
+Exit codes: 0 success, 1 a run failed its checks, a comparison found a regression or a planned job
+would not start, 2 wrong call, 3 inconclusive, 4 any other known error, 70 an unknown error (a bug,
+with its traceback), 130 ended by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP, 141 by a closed pipe. A tap
+normally ends by such a signal, and exits with 0.
 
-    bench               and its modes: bench_run (sweep: several runs), bench_again, bench_demo
-                        (demos: what each runs), bench_channels, bench_config; bench_consume,
-                        bench_produce (bench_peer: what they share)
-    compare_configs     with configs: as a user names them; compare_runs: what runs, and what it is
-                        compared with; compare_notes: what to know of settings that differ;
-                        compare_results: where results go, and earlier ones
-    plan                with plan_running: of a job on a real cluster
-    job                 job_run and job_cluster; the others stand in it
-    trace               trace_replay (replay_values: of its options), trace_tap, trace_import,
-                        trace_export, trace_convert, trace_watch, trace_synth; the others stand in
-                        it
+    bench               with a module for each mode: bench_run (sweep: several runs), bench_again,
+                        bench_demo (demos: scenarios), bench_channels, bench_config; bench_consume
+                        and bench_produce (bench_peer: their common part)
+    compare_configs     with configs: the CONFIG arguments; compare_runs: plans and the comparison;
+                        compare_notes: notes on settings that differ; compare_results: output files
+                        and earlier results
+    plan                with plan_running: a job on a real cluster
+    job                 with job_run and job_cluster; job.py has the other commands
+    trace               with trace_replay (replay_values: values of its options), trace_tap,
+                        trace_import, trace_export, trace_convert, trace_watch, trace_synth;
+                        trace.py has the other commands
     certificates, doctor
 
     commands            kinds of commands, with help in sections
-    options             that commands share; option_tables: what each is; rest_options: about
-                        Flink's REST API; spark_options: about Spark; value_parsers: from text to
-                        what a scenario holds; report_options: pages and pictures
-    completion          what a shell completes behind options
-    wrong_calls         a line about what click does not understand
-    missing_packages    that the light form leaves out, and how to add them
-    exchange            what its type does to the other settings
-    paths               that must be there, or must be new
-    json_files          --json, and where its document goes
-    result_files        the other forms in which programs read results: CSV, histogram, live values
-    run_settings        of a recorded run, in words
-    counting_line       progress of work whose end is not known
+    options             options that commands share; option_tables: their tables; rest_options:
+                        Flink's REST API; spark_options: Spark; report_options: pages and pictures;
+                        value_parsers: parsers of values
+    completion          completion of options in a shell
+    wrong_calls         one line about a call that click rejects
+    missing_packages    packages that the light form lacks, and how to add them
+    exchange            effects of the exchange's type on other settings
+    paths               checks of existing and new paths
+    json_files          --json and its file
+    result_files        results for other programs: CSV, histogram, live values
+    run_settings        settings of a recorded run, in words
+    counting_line       a progress line that counts
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ _COMMANDS = {
     "certificates": ("certificates", "Make certificates for trying TLS."),
     "doctor": ("doctor", "Check this machine: Python, Java, Spark, ports, clock."),
 }
-"""Command -> module of this room and its line in the overview."""
+"""Commands, each with its module in this package and its line in the overview."""
 
 _ADVICE_BY_ERRNO = {
     errno.ENOSPC: "free some space, or write elsewhere with --out",
@@ -92,13 +91,13 @@ _ADVICE_BY_ERRNO = {
 }
 EXIT_KNOWN_ERROR = 4
 EXIT_BUG = 70
-"""What no code here expects (EX_SOFTWARE of sysexits.h): no other outcome has this code."""
+"""Exit code of a bug (EX_SOFTWARE of sysexits.h); no other outcome has it."""
 EXIT_PIPE_CLOSED = 128 + 13
-"""What a shell reports of a program that SIGPIPE ended."""
+"""Exit code that a shell reports for a program ended by SIGPIPE."""
 
 
 class _CommandLine(CommandGroup):
-    """Loads a command when it is called for, and turns errors into one line and an exit code."""
+    """Loads a command when it is called, and turns errors into one line and an exit code."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -132,7 +131,7 @@ class _CommandLine(CommandGroup):
         return call()
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; a reader of its output that has gone is not an error."""
+        """Run the command; a closed output pipe is not an error."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -141,25 +140,25 @@ class _CommandLine(CommandGroup):
 
 
 def _exit_code(call: Callable[[], Any]) -> int:
-    """Call a command; a bug has its traceback and an exit code of its own, as Python's own, 1, is
-    that of a broken limit.
+    """Call a command. A bug prints its traceback and has a separate exit code, as Python's own, 1,
+    means a broken limit.
     """
     try:
         return _known_exit_code(call)
     except Exception:
         import traceback
 
-        with suppress(OSError):  # of a terminal that is gone
+        with suppress(OSError):  # the terminal may be gone
             traceback.print_exc()
             _say("a bug in flinknet: please report it with the lines above", EXIT_BUG)
         return EXIT_BUG
 
 
 def _known_exit_code(call: Callable[[], Any]) -> int:
-    """Call a command; what goes wrong in a way that flinknet knows becomes one line."""
-    for stream in (sys.stdout, sys.stderr):  # of every console and every line of any command
+    """Call a command and print known errors as one line. Returns: the exit code."""
+    for stream in (sys.stdout, sys.stderr):  # before any console uses them
         fall_back_to_plain_text(stream, is_ascii=asks_for_ascii(os.environ))
-    if not os.path.isabs(os.path.expanduser("~")):  # else libraries make a directory of that name
+    if not os.path.isabs(os.path.expanduser("~")):  # else libraries make a directory named "~"
         os.environ["HOME"] = "/"
     try:
         raise_at_interrupt()
@@ -168,7 +167,7 @@ def _known_exit_code(call: Callable[[], Any]) -> int:
     except (click.Abort, KeyboardInterrupt) as error:
         return _say(_noted("interrupted", error.__cause__ or error), EXIT_INTERRUPTED)
     except Terminated as end:
-        with suppress(OSError):  # of a terminal that is gone
+        with suppress(OSError):  # the terminal may be gone
             click.echo(f"flinknet: {_noted('terminated', end)}", err=True)
         raise
     except click.UsageError as error:
@@ -192,7 +191,7 @@ def _known_exit_code(call: Callable[[], Any]) -> int:
 
 
 def _discard_output() -> None:
-    """What is still buffered would fail again when the interpreter ends."""
+    """Discard buffered output, which would fail again when the interpreter ends."""
     with open(os.devnull, "w") as nowhere:
         for stream in (sys.stdout, sys.stderr):
             try:
@@ -202,12 +201,12 @@ def _discard_output() -> None:
 
 
 def _noted(what: str, error: BaseException) -> str:
-    """What ended a command, and what was noted on the way up."""
+    """The reason for the end of a command, with the notes of its exception."""
     return "; ".join([what, *getattr(error, "__notes__", ())])
 
 
 def _say(text: str, exit_code: int) -> int:
-    """Put one line on stderr, whatever `text` holds."""
+    """Print a text on stderr as one line. Returns: the exit code."""
     click.echo("flinknet: " + printable(" ".join(text.split())), err=True)
     return exit_code
 

@@ -1,7 +1,7 @@
 """`flinknet bench`: measure an exchange between tasks, in one of several modes.
 
-Each mode is a sub-command. Plain `bench` is `bench run`, and takes what it took before there were
-sub-commands: an option for each mode, and the options of all of them. Those are hidden.
+Each mode is a sub-command. Plain `bench` is `bench run`; it also takes hidden options from before
+there were sub-commands: one for each mode, and the options of all modes.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ class _Mode:
     option: str
     command: click.Command
     refusal: str = ""
-    """Why an option of `bench run` is refused that `command` does not have; {} is the option."""
+    """Why options of `bench run` that `command` lacks are refused; {} stands for the option."""
 
     ignored: frozenset[str] = frozenset()
     """Options of `bench run` that do nothing in this mode."""
 
     @property
     def name(self) -> str:
-        """Of the parameter of `bench`."""
+        """Name of the option's parameter."""
         return self.option.removeprefix("--").replace("-", "_")
 
     @property
     def argument(self) -> click.Argument | None:
-        """Of the sub-command, which the option gives a value to; None if it is a flag."""
+        """Argument of the sub-command that the option sets; None if the option is a flag."""
         arguments = (each for each in self.command.params if isinstance(each, click.Argument))
         return next(arguments, None)
 
@@ -61,7 +61,7 @@ class _Mode:
 
 
 _OUTPUTS = frozenset(("report", "plot", "csv", "histogram", "live_json", "metrics_port", "explain"))
-"""What a mode may lack whatever it measures."""
+"""Options for output, which some modes lack."""
 
 _NOT_FLINKNET = ": {} applies only when both ends are flinknet's"
 _MODES = (
@@ -88,7 +88,7 @@ _RUN = _Mode("", run)
 
 
 class _Bench(CommandGroup):
-    """Takes options of its own and job arguments, unless the first word is a sub-command."""
+    """Takes the options and job arguments of plain `bench` if the first word is no sub-command."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] in self.commands:
@@ -107,7 +107,7 @@ class _Bench(CommandGroup):
 
 
 def _plain_options() -> list[click.Parameter]:
-    """Those of `bench run`; hidden, the modes and what only they take."""
+    """The options of `bench run` and, hidden, those of the modes."""
     options = {each.name: each for each in run.params}
     for mode in _MODES:
         options[mode.name] = mode.hidden_option()

@@ -1,5 +1,5 @@
-"""`flinknet bench again RUN`: the records of a recorded run once more over real sockets,
-under other settings, and next to each measurement what the model had predicted from the trace.
+"""`flinknet bench again RUN`: sends the records of a recorded run again over real sockets, under
+other settings, and shows each measurement next to the model's prediction from the trace.
 """
 
 from __future__ import annotations
@@ -47,9 +47,7 @@ _METRICS = ("throughput", "p50", "p99")
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """One setting to run, its name among the others, whether it is the recorded one, and what to
-    know about it.
-    """
+    """One setting to run."""
 
     name: str
     scenario: Scenario
@@ -174,13 +172,13 @@ def again(executor: Executor | None, /, **values: Any) -> None:
                 for path in files:
                     write_json(path, document)
     except BaseException:
-        # What has been measured is written and printed even if a later run failed.
+        # Finished runs are written and printed even if a later run failed.
         if rows:
-            with suppress(Exception):  # what failed first counts
+            with suppress(Exception):  # report the first failure
                 reports.write(page)
             try:
                 _print_result(document, out, as_json=json_target == STDOUT)
-            except (Exception, SystemExit):  # of a pipe, rich exits
+            except (Exception, SystemExit):  # rich exits at a closed pipe
                 _drop_stdout()
         raise
     reports.write(page)
@@ -188,7 +186,7 @@ def again(executor: Executor | None, /, **values: Any) -> None:
 
 
 def _print_result(document: dict[str, Any], out: Path | None, *, as_json: bool) -> None:
-    """Put what was measured on stdout, and where it lies on stderr, whatever becomes of stdout."""
+    """Print the results on stdout and, even if that fails, their place on stderr."""
     from flinknet.report.console import console_for
     from flinknet.report.from_trace_console import print_predictions
 
@@ -205,7 +203,7 @@ def _print_result(document: dict[str, Any], out: Path | None, *, as_json: bool) 
 
 
 def _drop_stdout() -> None:
-    """Its reader is gone: keep the flush at the interpreter's end from failing once more."""
+    """Redirect stdout, whose reader is gone, so that the last flush does not fail again."""
     with suppress(OSError), open(os.devnull, "wb") as null_device:
         os.dup2(null_device.fileno(), sys.stdout.fileno())
 
@@ -246,7 +244,7 @@ def _attempts(recorded: Scenario, values: Mapping[str, Any]) -> list[_Attempt]:
 
 
 def _name(named: Mapping[str, str], *, is_recorded: bool) -> str:
-    """ "buffer-timeout=10ms (as recorded)"; without a key only that."""
+    """A name such as "buffer-timeout=10ms (as recorded)", or "as recorded" without a key."""
     from .sweep import short_name
 
     values = [f"{short_name(key)}={value.replace(' ', '')}" for key, value in named.items()]
@@ -256,7 +254,7 @@ def _name(named: Mapping[str, str], *, is_recorded: bool) -> str:
 
 
 def _notes_on_control(recorded: Scenario, values: Mapping[str, Any]) -> list[str]:
-    """Why the recorded setting does not run, if it should."""
+    """The reason for running without a control, if one was wanted."""
     if not values["control"] or not recorded.network.is_tls:
         return []
     return [
@@ -266,7 +264,7 @@ def _notes_on_control(recorded: Scenario, values: Mapping[str, Any]) -> list[str
 
 
 def _shortened(recorded: Scenario, duration: str) -> Scenario:
-    """Only the first of what was recorded."""
+    """The recorded scenario, shortened to its first `duration`. Raises: ConfigError."""
     duration_ns = value_parsers.measured_part(duration)
     recorded_ns = recorded.workload.duration_ns or 0
     if duration_ns > recorded_ns:
@@ -278,7 +276,7 @@ def _shortened(recorded: Scenario, duration: str) -> Scenario:
 
 
 def _with_secrets(network: NetworkConfig, recorded: NetworkConfig) -> NetworkConfig:
-    """Traces do not keep passwords, so a run with TLS cannot be repeated from one."""
+    """The configuration. Raises: ConfigError with TLS, as traces do not contain its passwords."""
     if recorded.is_tls and network.is_tls:
         raise ConfigError(
             "the trace is of a run with TLS and does not hold its passwords; add -D"
@@ -309,7 +307,7 @@ def _predictions(
 
 
 def _row(attempt: _Attempt, predicted: Outcome, result: RunResult) -> dict[str, Any]:
-    """Plain data: what was predicted, what was measured, and by how much they differ."""
+    """Plain data of a run: prediction, measurement, and the relative error."""
     measured = result.measured
     names = [each.name for each in fields(LatencySummary)]
     expected = {
@@ -340,8 +338,8 @@ def _row(attempt: _Attempt, predicted: Outcome, result: RunResult) -> dict[str, 
 
 
 def _against(then: Mapping[str, Any] | None, control: Mapping[str, Any]) -> dict[str, Any]:
-    """How the control differs from the recording, and its prediction: what this machine does, and
-    what the model does.
+    """Relative differences from the recording: `change` of the control's measurement, which shows
+    this machine's effect, and `model_error` of its prediction.
     """
     if then is None:
         return {}

@@ -1,4 +1,4 @@
-"""`flinknet bench channels`: where tasks and channels would be, and no run."""
+"""`flinknet bench channels`: shows the places of tasks and channels, without a run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def channels(**values: Any) -> None:
 
     plans = sweep.plan_sweep(collect(values))
     json_target = target_of(values["json"])
-    # Settings of a sweep differ in network keys alone, so their channels are the same.
+    # Settings of a sweep differ only in network keys, so their channels are equal.
     placed = [_placed(plans[0])]
     if json_target is not None:
         put_json(json_target, channels_document(placed))

@@ -1,4 +1,4 @@
-"""`flinknet bench config`: what holds for every key, and no run."""
+"""`flinknet bench config`: shows the effective value of every key, without a run."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _memory_need(buffers: TaskManagerBuffers) -> dict[str, int]:
 
 
 def _buffers_line(plan: Plan) -> str:
-    """One sentence on how many buffers a TaskManager needs: the one that needs most."""
+    """One sentence about the buffers of the TaskManager that needs most."""
     from flinknet.job.load.plan import load_plan_of
 
     needs, size = load_plan_of(plan.scenario).buffers(), plan.scenario.network.segment_size_bytes

@@ -1,4 +1,4 @@
-"""`flinknet bench consume`: read what a TaskManager of Flink produces."""
+"""`flinknet bench consume`: reads a partition from a TaskManager of Flink."""
 
 from __future__ import annotations
 

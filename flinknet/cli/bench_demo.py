@@ -1,4 +1,4 @@
-"""`flinknet bench demo NAME`: runs that are set up to show one thing (see demos)."""
+"""`flinknet bench demo NAME`: runs that show one effect (see demos)."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     from .sweep import Executor
 
 SAMPLES = 60
-"""In a run; what a plot shows."""
+"""Samples of a run, which are the points of its plots."""
 
 _LOAD = ("rate", "record-size", "arrivals", "duration", "warmup")
 _CHECKPOINT_INTERVAL = "checkpoint-interval"
 
 
 def _defaults() -> dict[str, str]:
-    """What the demos set to begin with: most of them, then those that differ, by option."""
+    """Default of each option: that of most demos, then those of the others."""
     key, _, _ = NETWORK_OPTIONS[_CHECKPOINT_INTERVAL]
     intervals = {name: each.network.get(key, "never") for name, each in DEMOS.items()}
     shown = {_CHECKPOINT_INTERVAL: _mostly(intervals)}
@@ -133,7 +133,7 @@ def _list_demos() -> None:
 
 
 def _scenario(chosen: Demo, values: Mapping[str, Any]) -> tuple[Scenario, tuple[RunWarning, ...]]:
-    """What all runs of the demo have in common, and what to know about it."""
+    """The scenario that all runs of the demo share, and warnings about it."""
     settings = collect(values)
     for key in (*chosen.sets, RUNTIME_MODE):
         if key in settings.network:
@@ -163,7 +163,7 @@ def _run(
     samples: dict[int, Progress] = {}
 
     def watch(progress: Progress) -> None:
-        """Keep one for each interval, the last: every TaskManager makes progress known."""
+        """Keep the last report of each interval; every TaskManager reports progress."""
         if progress.channels:
             samples[progress.elapsed_ns // interval_ns] = progress
         watcher.update(progress)

@@ -1,5 +1,5 @@
-"""What `flinknet bench consume` and `bench produce` share: one end of an exchange is flinknet, the
-other a TaskManager of Flink.
+"""Common part of `flinknet bench consume` and `bench produce`: flinknet is one end of an exchange,
+a TaskManager of Flink the other.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 def run_peer(values: Mapping[str, Any], create: Callable[[list[int]], Peer]) -> None:
-    """Be the peer that `create` makes, which gets the list that signals are noted in.
+    """Run the peer that `create` makes of the list to which signals are added; print its result.
 
-    Raises: ConfigError; the error that ended the exchange, after what had passed was printed;
-        RunFailedError when records were lost, repeated or out of order.
+    Raises: ConfigError; the error that ended the exchange, after the result is printed;
+        RunFailedError if records were lost, repeated or out of order.
     """
     from flinknet.runtime.signals import interrupts_noted
     from flinknet.starting import EXIT_INTERRUPTED
@@ -59,9 +59,9 @@ def run_peer(values: Mapping[str, Any], create: Callable[[list[int]], Peer]) -> 
 
 
 def peer_scenario(settings: Settings, seed: int) -> Scenario:
-    """What to write or how much to read, and Flink's settings; prints which of them are ignored.
+    """The scenario of an exchange with Flink; prints warnings about its settings.
 
-    Raises: ConfigError for what a TaskManager of Flink does not do, and for a sweep.
+    Raises: ConfigError for settings that Flink's TaskManagers lack, and for a sweep.
     """
     from .sweep import say_first
 
@@ -82,7 +82,7 @@ def partitions_of(texts: Sequence[str]) -> list[ResultPartitionID]:
 
 
 def run_directory(values: Mapping[str, Any]) -> Path | None:
-    """Where the trace goes, None for none."""
+    """The directory of the trace; None without a trace."""
     from . import sweep
 
     out = sweep.out_directory(values["out"], trace=values["trace"])

@@ -1,4 +1,4 @@
-"""`flinknet bench produce`: serve a partition to TaskManagers of Flink."""
+"""`flinknet bench produce`: serves partitions to TaskManagers of Flink."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`flinknet bench run`: measure an exchange between tasks, once or as a sweep."""
+"""`flinknet bench run`: measures an exchange between tasks, once or as a sweep."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def run(executor: Executor | None, /, **values: Any) -> None:
                 for path in files:
                     write_json(path, document)
     finally:
-        # What has been measured is printed even if a later run failed.
+        # Finished runs are printed even if a later run failed.
         if finished:
             settings = sweep.by_plan(plans, finished)
             results.write(settings, environment.get("started_at"))
@@ -161,7 +161,7 @@ def _document(
 
 
 def _check_measured(finished: Sequence[Finished]) -> None:
-    """Raises: RunFailedError if nothing was measured in some run."""
+    """Check the results. Raises: RunFailedError if any run measured no record."""
     empty = [each.number for each in finished if not each.result.measured.records]
     if empty:
         where = f" in {which_runs(empty, len(finished))}" if len(finished) > 1 else ""

@@ -1,5 +1,5 @@
-"""Kinds of commands: those with help in sections, where options that answer one question stand
-together; and groups, in which a name that is no command gets the nearest that is.
+"""Kinds of commands: commands whose help has sections of related options, and groups that suggest
+the nearest command for an unknown name.
 """
 
 from __future__ import annotations
@@ -39,27 +39,27 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         *("histogram", "live-json", "metrics-port", "explain", "reference"),
     ),
 }
-"""Heading -> its options by their long name, in this order. One that stands nowhere comes last."""
+"""Sections of help: headings with the long names of their options. Other options come last."""
 
 SPARK_SECTION: Mapping[str, tuple[str, ...]] = {
     "Spark": (
         *("master", "remote", "spark-conf", "properties-file", "ship", "spark-ui", "event-log"),
     )
 }
-"""Of commands that use Spark."""
+"""Section of commands that use Spark."""
 
 _TERM_WIDTH = 26
-"""The widest term that has its explanation on the same line."""
+"""Width of the widest term with its explanation on the same line, in characters."""
 
 _LONGEST_LINE = 200
-"""What a list of commands shows of the first sentence of one; they are all shorter."""
+"""Most characters of a command's first sentence in a list; all sentences are shorter."""
 
 
 _UNBROKEN_HYPHEN = "\N{NON-BREAKING HYPHEN}"
 
 
 class _Formatter(click.HelpFormatter):
-    """Breaks lines between words, never within the name of an option."""
+    """Wraps lines between words, never within the name of an option."""
 
     def write_text(self, text: str) -> None:
         super().write_text(text.replace("-", _UNBROKEN_HYPHEN))
@@ -79,7 +79,7 @@ class _Context(click.Context):
 
 
 class _Named(click.Command):
-    """A command whose errors say where help on it is, those of click's parser, too."""
+    """A command whose errors refer to its help, including errors of click's parser."""
 
     context_class = _Context
 
@@ -99,10 +99,10 @@ class _Named(click.Command):
 
 
 class SectionedCommand(_Named):
-    """A command with more options than a list of them could teach.
+    """A command with many options, whose help has sections.
 
     Attributes:
-        sections: its headings, as SECTIONS.
+        sections: headings with their options, as in SECTIONS.
     """
 
     def __init__(
@@ -123,12 +123,12 @@ def write_sections(
     sections: Mapping[str, tuple[str, ...]] = SECTIONS,
     only_named: Mapping[str, str] | None = None,
 ) -> None:
-    """Write each section that a command has visible options of.
+    """Write the sections for which a command has visible options.
 
     Args:
-        sections: headings and their options, as SECTIONS.
-        only_named: headings of sections whose options are named without an explanation, and where
-            that is.
+        sections: headings with their options, as in SECTIONS.
+        only_named: headings of sections that list options without explanations, each with the place
+            of the explanations.
     """
     only_named = only_named or {}
     records = {
@@ -150,7 +150,7 @@ def write_sections(
 
 
 class CommandGroup(_Named, click.Group):
-    """A group that lists its commands in the order they were added in."""
+    """A group that lists its commands in the order in which they were added."""
 
     command_class = _Named
 
@@ -158,30 +158,30 @@ class CommandGroup(_Named, click.Group):
         return list(self.commands)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List each with its whole line, folded where it does not fit."""
+        """List each command with its whole line, wrapped if it is too long."""
         with formatter.section("Commands"):
             formatter.write_dl(
                 [(name, self.line_of(ctx, name)) for name in self.list_commands(ctx)]
             )
 
     def line_of(self, ctx: click.Context, name: str) -> str:
-        """What the list of commands says of one."""
+        """The line about a command in the list of commands."""
         command = self.get_command(ctx, name)
         return command.get_short_help_str(_LONGEST_LINE) if command else ""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Raises: click.UsageError for a command that there is not."""
+        """Find a command. Raises: click.UsageError for an unknown one."""
         if not ctx.resilient_parsing and self.get_command(ctx, args[0]) is None:
             self.refuse(ctx, args[0])
         name, command, rest = super().resolve_command(ctx, args)
-        if ctx.resilient_parsing and command is not None:  # a shell completes words
+        if ctx.resilient_parsing and command is not None:  # called for shell completion
             complete_paths(command)
         return name, command, rest
 
     def refuse(self, ctx: click.Context, name: str) -> None:
-        """Raises: click.UsageError that says which command may have been meant."""
+        """Refuse an unknown command. Raises: click.UsageError that suggests similar ones."""
         names = self.list_commands(ctx)
         below = [
             f"{group} {name}"

@@ -1,4 +1,4 @@
-"""`flinknet compare-configs`: which of several configurations is better, and how surely."""
+"""`flinknet compare-configs`: finds out which of several configurations is better."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def compare_configs(executor: Executor | None, /, configs: tuple[str, ...], **va
         )
         try:
             finished = list(runs)
-        except RunFailedError as error:  # its exit code is that of a broken limit
+        except RunFailedError as error:  # its own exit code would mean a broken limit
             raise FlinknetError(f"nothing was compared, a run failed: {error}") from error
     measurement = Measurement(task, finished)
     comparison = measurement.comparison(environment, values)

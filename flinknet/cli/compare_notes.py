@@ -1,4 +1,4 @@
-"""What a reader of a comparison has to know of the settings in which two configurations differ."""
+"""Notes for the reader of a comparison on the settings in which two configurations differ."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from .configs import NETWORK_MEMORY, is_of_buffers, setting_changes
 from .sweep import Plan
 
 Described = tuple[Mapping[str, Any], Mapping[str, Any]]
-"""Flink's keys, and what is sent and how (`RunResult.config`, `workload`)."""
+"""Flink's keys and the workload of a run (`RunResult.config`, `workload`)."""
 
 
 def described(plan: Plan) -> Described:
-    """The settings of a plan, as the result of a run has them."""
+    """The settings of a plan, in the form of a run's result."""
     from flinknet.runtime.cluster.run_result import describe_workload
 
     return flink.effective_flink_keys(plan.scenario.network), describe_workload(plan.scenario)
 
 
 def notes_on(plan: Plan, base: Described, limits: Sequence[Limit]) -> tuple[str, ...]:
-    """What this load hardly shows of the differences between a configuration and the base, and
-    which limits it hardly tests.
+    """Notes on differences from the base that this load hardly shows, and on limits that it hardly
+    tests.
     """
     changes = setting_changes(base, described(plan))
     workload = plan.scenario.workload
@@ -42,13 +42,13 @@ def notes_on(plan: Plan, base: Described, limits: Sequence[Limit]) -> tuple[str,
 
 
 def _is_fixed(change: SettingChange) -> bool:
-    """Whether Flink 2.x ignores the key: what another load shows of it is no advice."""
+    """Whether Flink 2.x ignores the key, so that no other load would show its effect."""
     is_key = change.name != NETWORK_MEMORY
     return is_key and flink.find_option(change.name).fixed_in_2_x is not None
 
 
 def _is_plenty(change: SettingChange, plan: Plan, base: Described) -> bool:
-    """Whether it is of network memory, and both have more than all pools at their largest."""
+    """Whether network memory changes, and both sizes suffice for all pools at their maximum."""
     from flinknet.job.load.plan import load_plan_of
 
     if change.name != NETWORK_MEMORY:
@@ -87,15 +87,15 @@ def _hardly_tested(workload: WorkloadConfig, limits: Sequence[Limit]) -> Iterato
 
 
 def neutral_metrics(changes: Sequence[SettingChange]) -> frozenset[str]:
-    """Metrics that such a change makes neither better nor worse: fewer or smaller buffers hold less
-    back, whatever that does to the records.
+    """Metrics whose change is neither better nor worse: with fewer or smaller buffers, a smaller
+    backlog says nothing about the records.
     """
     is_of_room = any(is_of_buffers(each) or each.name == flink.SEGMENT_SIZE for each in changes)
     return frozenset(("backlog",) if is_of_room else ())
 
 
 def note_on_equals(plans: Sequence[Plan]) -> Iterator[str]:
-    """Which configurations are the same as the first one."""
+    """A note on configurations that are equal to the first one."""
     base, *others = plans
     equal = [each.name for each in others if not setting_changes(described(base), described(each))]
     if not equal:

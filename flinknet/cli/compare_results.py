@@ -1,4 +1,4 @@
-"""Where results of compare-configs go, and the earlier ones that a trend is made of."""
+"""Output files of compare-configs, and the earlier results for its trends."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ if TYPE_CHECKING:
 _FORMATS = ("json", "markdown", "junit", "csv")
 
 _TREND_METRICS = ("throughput", "p50", "p99")
-"""What a trend shows where no limit names metrics."""
+"""Metrics of trends if no limit names any."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """Where a result goes.
+    """Targets of a result.
 
     Attributes:
-        files: by format.
-        on_stdout: the format that goes there, alone; None: tables and sentences.
-        history: where it is kept by date.
+        files: files by format.
+        on_stdout: the only format on stdout; None: tables and sentences.
+        history: directory of results by date.
         reports: the page and its picture.
         is_explained: print warnings in full.
     """
@@ -65,7 +65,7 @@ class Outputs:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Outputs:
-        """From the options of a call. Raises: ConfigError for a file that cannot be written."""
+        """Read the options of a call. Raises: ConfigError for a file that cannot be written."""
         on_stdout = [name for name in _FORMATS if values[name] == STDOUT]
         if len(on_stdout) > 1:
             both = " and ".join(f"--{name}" for name in on_stdout)
@@ -91,8 +91,8 @@ class Outputs:
         trends: Sequence[Trend],
         out: Path | None,
     ) -> None:
-        """Print what goes to stdout, and write every file. A file that cannot be written is a line
-        on stderr: the verdict holds without it.
+        """Print the result and write all files. A file that cannot be written is reported on
+        stderr, and does not change the verdict.
         """
         from flinknet.report.comparison_junit import comparison_junit
         from flinknet.report.comparison_markdown import comparison_markdown
@@ -122,8 +122,8 @@ class Outputs:
         _try("--report", lambda: self.reports.write(lambda: comparison_page(comparison, trends)))
 
     def write_not_started(self, name: str, why: str) -> None:
-        """Say that a candidate cannot start, where people and CI servers read it: the other files
-        hold measurements, and there are none.
+        """Report a candidate that cannot start, on stderr, in Markdown and in JUnit XML. The other
+        formats are for measurements, and there are none.
         """
         from flinknet.report.comparison_junit import not_started_junit
         from flinknet.report.comparison_markdown import not_started_markdown
@@ -139,7 +139,7 @@ class Outputs:
 
 
 def _try(option: str, write: Callable[[], None]) -> None:
-    """Write a file; if that fails, say so and go on."""
+    """Write a file; report a failure on stderr."""
     try:
         write()
     except (FlinknetError, OSError) as error:
@@ -147,9 +147,9 @@ def _try(option: str, write: Callable[[], None]) -> None:
 
 
 def history_in(directory: str | None) -> list[EarlierResult] | None:
-    """The results in a directory, oldest first; it need not be there yet. None for no history.
+    """The results in a directory, oldest first; a missing directory is created. None for None.
 
-    Raises: ConfigError if it is no directory, or one that cannot be written to.
+    Raises: ConfigError if it is not a directory, or cannot be written to.
     """
     if directory is None:
         return None
@@ -181,7 +181,7 @@ def history_in(directory: str | None) -> list[EarlierResult] | None:
 def trends_of(
     comparison: Comparison, history: Sequence[EarlierResult] | None, environment: Mapping[str, Any]
 ) -> list[Trend]:
-    """The metrics of each candidate over the results of a history and of this call."""
+    """Trends of each candidate's metrics over a history and this call."""
     if history is None:
         return []
     limited = dict.fromkeys(each.limit.metric for _, each in comparison.decisions)
@@ -195,7 +195,7 @@ def trends_of(
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A result of a candidate: where it is, what it was compared with, why it does not count."""
+    """A candidate in one result; `why_not` is the reason for not counting it, or empty."""
 
     source: str
     measured_at: str | None
@@ -247,19 +247,19 @@ def _points(entries: Sequence[_Entry], metric: str) -> list[TrendPoint]:
 
 
 def _changes(before: Configuration | None, now: Configuration) -> tuple[SettingChange, ...]:
-    """Which of Flink's keys differ from the result before; other work has a reason of its own."""
+    """Flink's keys that differ from the previous result; `unlike_options` covers the workload."""
     if before is None:
         return ()
     return tuple(setting_changes((before.runs[0].config, {}), (now.runs[0].config, {})))
 
 
 def _base_value(base: Configuration | None, metric: str) -> float | None:
-    """What a result is compared with; None, unknown, if that has invalid runs."""
+    """The baseline's value of a metric; None if unknown or if the baseline has invalid runs."""
     return None if base is None or base.invalid else mean_of(base, metric)
 
 
 def _doubt(configuration: Configuration) -> str:
-    """Why a result does not count: an invalid run, or most are disturbed; empty if it does."""
+    """Why a result does not count (an invalid run, or most runs disturbed); empty if it does."""
     runs = len(configuration.runs)
     if configuration.invalid:
         return f"{len(configuration.invalid)} of {runs} runs invalid"
@@ -268,7 +268,7 @@ def _doubt(configuration: Configuration) -> str:
 
 
 def _new_file(directory: AnyPath, comparison: Comparison) -> AnyPath:
-    """A name by date that no other result has."""
+    """A new file, named by date."""
     stamp = re.sub(r"\D", "", str(comparison.environment.get("started_at") or ""))[:14]
     name = f"{stamp[:8]}-{stamp[8:]}" if stamp else "result"
     for number in itertools.count(1):
@@ -296,7 +296,7 @@ def _print(
     *,
     is_explained: bool,
 ) -> None:
-    """Everything for people on stdout; what the limits come to is last."""
+    """Print tables and sentences on stdout; the outcome of the limits comes last."""
     from flinknet.report.bench_console import print_doubts
     from flinknet.report.comparison_console import print_comparison, print_outcome, print_trends
     from flinknet.report.console import console_for

@@ -1,4 +1,4 @@
-"""What a call of compare-configs is to run, and the comparison that its runs make."""
+"""The runs of a call of compare-configs, and their comparison."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ BASELINE_NAME = "baseline"
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is to run, and what it is compared with.
+    """The runs to make, and their base.
 
     Attributes:
-        plans: of what runs, the base first unless there is a baseline.
-        baseline: an earlier result and the configuration in it that is the base.
-        notes: for each configuration other than the base, by name, what its reader should know.
-        equals: which configurations are the same as the first one, as a sentence.
+        plans: the configurations to run; the first is the base unless there is a baseline.
+        baseline: an earlier result, and the configuration in it that is the base.
+        notes: notes on each configuration except the base, by name.
+        equals: a sentence about configurations that are equal to the first one.
     """
 
     plans: tuple[Plan, ...]
@@ -55,9 +55,9 @@ class Task:
 
     @classmethod
     def of(cls, configs: Sequence[str], values: Mapping[str, Any]) -> Task:
-        """From the arguments and options of a call.
+        """Read the arguments and options of a call.
 
-        Raises: ConfigError for what cannot be compared.
+        Raises: ConfigError for configurations that cannot be compared.
         """
         from flinknet.runtime.cluster.run_result import describe_workload
 
@@ -89,7 +89,7 @@ class Task:
 
     @property
     def start_lines(self) -> tuple[str, ...]:
-        """What to know before anything runs, each line once."""
+        """Notes to print before the runs, each once."""
         return tuple(dict.fromkeys(chain(*self.notes.values(), self.equals)))
 
 
@@ -102,7 +102,7 @@ class Measurement:
 
     @property
     def results(self) -> dict[str, list[RunResult]]:
-        """The runs that count of each configuration of this call, in the order of the rounds."""
+        """The runs that count, of each configuration of this call, in the order of the rounds."""
         return {
             plan.name: [each.result for each in self.runs_of(index)]
             for index, plan in enumerate(self.task.plans)
@@ -121,7 +121,7 @@ class Measurement:
         return [each for each in self.finished if each.plan_index == plan_index]
 
     def comparison(self, environment: Mapping[str, Any], values: Mapping[str, Any]) -> Comparison:
-        """Every configuration against the base."""
+        """Compare every configuration with the base."""
         measured = [
             Configuration(plan.name, tuple(_compared(each) for each in self.runs_of(index)))
             for index, plan in enumerate(self.task.plans)
@@ -169,7 +169,7 @@ class Measurement:
 
 
 def read_earlier(path: AnyPath, option: str) -> EarlierResult:
-    """The result in a file. Raises: ConfigError if there is none in it."""
+    """The result in a file. Raises: ConfigError if the file has no result."""
     try:
         document = json.loads(path.read_text())
     except (FileNotFoundError, IsADirectoryError):

@@ -1,6 +1,6 @@
-"""What a shell completes behind an option: words of a set, Flink's keys, files.
+"""Shell completion of options' values: words of a set, Flink's keys, files.
 
-What gives a completer is used as `shell_complete` of click's options.
+Completers are for `shell_complete` of click's options.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]
 
 
 def words(known: Sequence[str]) -> Completer | None:
-    """Completes to one of `known`; None if there are none."""
+    """A completer for one of `known`; None if that is empty."""
 
     def complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
         return [CompletionItem(each) for each in known if each.startswith(incomplete)]
@@ -27,7 +27,7 @@ def words(known: Sequence[str]) -> Completer | None:
 
 
 def flink_keys(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Completes to KEY= of the keys that make a run differ."""
+    """Complete KEY= with the keys that change a run."""
     from flinknet.options.keys import options
 
     keys = [key for key, option in options().items() if option.is_acted_on]
@@ -35,8 +35,8 @@ def flink_keys(_: click.Context, __: click.Parameter, incomplete: str) -> list[C
 
 
 class CompletedPath(click.types.StringParamType):
-    """A parameter's own type, which a shell completes as it completes the name of a file. While it
-    does, values are not looked at.
+    """A parameter's type whose values a shell completes as names of files. Values are not checked
+    during completion.
     """
 
     def __init__(self, own: click.ParamType[Any]) -> None:
@@ -53,8 +53,8 @@ class CompletedPath(click.types.StringParamType):
 
 
 def complete_paths(command: click.Command) -> None:
-    """Let a shell complete files wherever a parameter of a command is shown as FILE, DIR, TRACE and
-    the like.
+    """Let a shell complete files for all parameters of a command that are shown as FILE, DIR, TRACE
+    and the like.
     """
     for parameter in command.params:
         is_path = _PATH_METAVAR.match(parameter.metavar or "")

@@ -23,7 +23,7 @@ from .sweep import Plan
 
 
 class CannotStartError(ConfigError):
-    """A candidate would not start, and the baseline does; carries its name and why."""
+    """A candidate that would not start, while the baseline does; has its name and the reason."""
 
     def __init__(self, name: str, why: str) -> None:
         super().__init__(f"{name}: {why}")
@@ -32,17 +32,17 @@ class CannotStartError(ConfigError):
 
 
 _HOW = frozenset(("partition-type", "scheduling", "partitioner"))
-"""Bench options that say how the work is done, not what work."""
+"""Bench options that change how the work is done, not the work."""
 
 _SUFFIXES = (".toml", ".yaml", ".yml")
-"""Of configurations that are files."""
+"""Suffixes of configurations that are files."""
 
 _BROADCAST = "broadcast"
 
 NETWORK_MEMORY = "network memory (by taskmanager.memory.*)"
 
 _NAMES = {flink.NETWORK_MIN: NETWORK_MEMORY}
-"""Of keys whose effective value need not be in a file: it is derived from others."""
+"""Names of keys whose effective value is derived from other keys."""
 
 _WORKLOAD_FIELDS = frozenset(field.name for field in fields(WorkloadConfig))
 _FIELD_OPTIONS = {option.field: name for name, option in WORKLOAD_OPTIONS.items()}
@@ -51,13 +51,13 @@ _FIELD_OPTIONS = {option.field: name for name, option in WORKLOAD_OPTIONS.items(
 def plan_configs(
     configs: Sequence[str], base: Settings, seed: int, *, has_baseline: bool = False
 ) -> list[Plan]:
-    """One plan for each configuration, on top of the options of the call.
+    """Plans of the configurations, each on top of the options of the call.
 
     Args:
-        has_baseline: an earlier result is the first configuration, so that one is enough.
+        has_baseline: an earlier result is the base, so one configuration is enough.
 
-    Raises: ConfigError; CannotStartError for a candidate whose Flink keys have values that no
-        TaskManager starts with, while the baseline's do.
+    Raises: ConfigError; CannotStartError for a candidate with values of Flink's keys that no
+        TaskManager starts with, while the base starts.
     """
     if len(configs) < 2 - has_baseline:
         raise ConfigError(
@@ -87,7 +87,7 @@ def plan_configs(
 def _scenario_of(
     name: str, own: Settings, merged: Settings, seed: int, is_candidate: bool
 ) -> tuple[Scenario, tuple[RunWarning, ...]]:
-    """As `scenario_of`; an error names the configuration that it comes from."""
+    """Call `scenario_of`, and name the configuration in its errors."""
     try:
         return scenario_of(merged, seed)
     except ConfigError as error:
@@ -101,7 +101,7 @@ def _scenario_of(
 def warned_of_workloads(
     plans: Sequence[Plan], base_name: str, workload: Mapping[str, Any]
 ) -> list[Plan]:
-    """The plans, with a warning for those that have another workload than the base."""
+    """The plans, with a warning on those whose workload differs from the base's."""
     from flinknet.runtime.cluster.run_result import describe_workload
 
     return [
@@ -113,11 +113,11 @@ def warned_of_workloads(
 
 
 def unlike_options(base: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """The bench options that give a run other work than the base has: rates, sizes, numbers of
-    tasks, delays, and how long they run. A comparison then shows what the work does, too.
+    """The bench options that make the workloads differ (rates, sizes, numbers of tasks, delays,
+    durations), so that a comparison also shows the effect of the workload.
 
     Args:
-        base: what was sent and how, as the results of runs describe it (`RunResult.workload`).
+        base, other: workloads in the form of `RunResult.workload`.
     """
     unlike = [
         name
@@ -136,10 +136,10 @@ def setting_changes(
     base: tuple[Mapping[str, Any], Mapping[str, Any]],
     other: tuple[Mapping[str, Any], Mapping[str, Any]],
 ) -> list[SettingChange]:
-    """What two configurations have different values of.
+    """The settings in which two configurations differ.
 
     Args:
-        base: Flink's keys, and what was sent and how (`RunResult.config`, `workload`).
+        base, other: Flink's keys and the workload, as `RunResult.config` and `workload`.
     """
     keys = sorted(base[0].keys() | other[0].keys())
     changes = [
@@ -158,14 +158,14 @@ def setting_changes(
 
 
 def is_of_buffers(change: SettingChange) -> bool:
-    """Whether it changes how many buffers there are."""
+    """Whether a change affects the number of buffers."""
     key = change.name
     is_number = key.startswith("taskmanager.network.memory.") and "-per-" in key
     return is_number or key == NETWORK_MEMORY
 
 
 def _differ(base: Mapping[str, Any], other: Mapping[str, Any], name: str) -> bool:
-    """Whether both have a value of that name, and not the same; a tuple is a list once in JSON."""
+    """Whether both have values of this name that differ; a tuple equals a list, as in JSON."""
     return name in base and name in other and _plain(base[name]) != _plain(other[name])
 
 
@@ -200,7 +200,7 @@ def read_config(text: str) -> tuple[str, Settings]:
     if colon and path.suffix in _SUFFIXES and "=" not in text and not path.exists():
         return name.strip(), read_config(assignments)[1]
     if path.suffix in _SUFFIXES and path.is_file() and not path.stat().st_size:
-        # What a command that failed leaves behind a `>`: not what anyone meant by the defaults.
+        # A failed command leaves an empty file behind its `>`; nobody means the defaults by it.
         raise ConfigError(f"{path}: the file is empty; to compare default settings, write base")
     if path.suffix == ".toml":
         return text, _read_toml(path)
@@ -215,7 +215,7 @@ def read_config(text: str) -> tuple[str, Settings]:
         raise ConfigError(
             f"{text}: no configuration; give base, key=value, name:key=value, a .toml or a .yaml"
         )
-    # A comma separates settings only where another key= follows it.
+    # A comma separates settings only if another key= follows.
     parts = re.split(r",(?=[^,=]+=)", assignments)
     pairs = dict(flink.parse_assignment(part) for part in parts)
     return name.strip(), settings_from(pairs, source=text)

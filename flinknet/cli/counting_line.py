@@ -1,4 +1,4 @@
-"""CountingLine: how much of some work is done, in a line that is written over."""
+"""CountingLine: a progress line that counts and overwrites itself."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 
 class CountingLine:
-    """A line on stderr that is written over, for a person only."""
+    """A progress line on stderr that overwrites itself; shown only on a terminal."""
 
     def __init__(self, noun: str) -> None:
         self._noun = noun
@@ -22,6 +22,5 @@ class CountingLine:
             click.echo("\r\x1b[K", nl=False, err=True)
 
     def show(self, count: int) -> None:
-        """Say how many were done."""
         if self._is_shown:
             click.echo(f"\r\x1b[Kflinknet: {count:,} {self._noun} …", nl=False, err=True)

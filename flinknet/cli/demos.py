@@ -1,4 +1,4 @@
-"""The demos of `bench demo`: what each runs, and what its runs come to."""
+"""The demos of `bench demo`: their runs, and the output made from their results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TIMEOUTS_NS = tuple(ms * 1_000_000 for ms in (0, 1, 5, 20, 100))
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a demo has come to: to print, to write as JSON, to put on a page."""
+    """The output of a demo: a JSON document, a printer, and a maker of its page."""
 
     document: Mapping[str, Any]
     print: Callable[[Console], None]
@@ -35,14 +35,14 @@ class Demo:
     """One demo.
 
     Attributes:
-        summary: what it shows, in a line.
-        load: options of the workload that a user may change, with their defaults.
-        fixed: options of the workload that it sets itself.
-        network: Flink's keys with its own defaults.
-        sets: keys that it sets itself.
-        is_overloaded: it is about consumers that do not keep up with the rate.
-        runs: the name and the scenario of each run, from what was asked for.
-        show: what the runs come to, with the workload of the scenario asked for.
+        summary: one line about the demo.
+        load: workload options that a user may change, with their defaults.
+        fixed: workload options that the demo sets itself.
+        network: the demo's defaults of Flink's keys.
+        sets: Flink's keys that the demo sets itself.
+        is_overloaded: its consumers do not keep up with the rate.
+        runs: makes the name and the scenario of each run from the common scenario.
+        show: makes the output from the runs and the workload of the common scenario.
     """
 
     summary: str
@@ -56,7 +56,7 @@ class Demo:
 
 
 def _head_of_line_runs(scenario: Scenario) -> list[tuple[str, Scenario]]:
-    """In each mode the neighbour alone, then next to a consumer that pauses."""
+    """Two runs in each mode: the neighbour alone, and next to a consumer that pauses."""
     from flinknet.report.demo_console import PAUSED
 
     workload = scenario.workload
@@ -96,7 +96,8 @@ def _back_pressure_runs(scenario: Scenario) -> list[tuple[str, Scenario]]:
 
 
 def _overloaded(scenario: Scenario, *, times: int) -> Scenario:
-    """In the measured part records come so many times as fast as the consumer can take them."""
+    """Slow the consumer down so that records come `times` as fast as it can take them, during the
+    measured part."""
     workload = scenario.workload
     delay_ns = round(times * 1e9 / (workload.rate_per_s * workload.producers))
     slow = SlowConsumer(0, delay_ns, slow_ns=workload.duration_ns)
@@ -134,7 +135,7 @@ def _timeout_runs(scenario: Scenario) -> list[tuple[str, Scenario]]:
 
 
 def _shown_by(module: str, function: str) -> Callable[..., Shown]:
-    """What a function of a module of report.demos makes of the runs."""
+    """A `Demo.show` that calls a function of a module of report.demos."""
 
     def show(runs: Sequence[DemoRun], workload: WorkloadConfig) -> Shown:
         from importlib import import_module

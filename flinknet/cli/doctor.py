@@ -1,4 +1,4 @@
-"""`flinknet doctor`: is this machine ready?"""
+"""`flinknet doctor`: checks whether this machine is ready."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def doctor(json: str | None, start_spark: bool) -> None:
 
 
 def check_python() -> Check:
-    """The interpreter that runs this, and that Spark's workers will use."""
+    """The version of this interpreter, which Spark's workers use, too."""
     from flinknet.runtime.readiness import MISSING, OK, Check
 
     version = f"{'.'.join(map(str, sys.version_info[:3]))} ({sys.executable})"
@@ -65,7 +65,7 @@ def check_python() -> Check:
 
 
 def check_interpreter() -> Check:
-    """How fast it runs bytecode; works in any case."""
+    """The interpreter's speed and build; never MISSING."""
     from flinknet.runtime.interpreter import DEBUG, build_of_interpreter, operations_per_s
     from flinknet.runtime.readiness import OK, WARNING, Check
     from flinknet.units import human_count
@@ -83,7 +83,7 @@ def check_interpreter() -> Check:
 
 
 def check_core() -> Check:
-    """Whether the hot path was compiled; it works in any case."""
+    """Whether the hot path is compiled; never MISSING."""
     import flinknet
     from flinknet.runtime.readiness import OK, WARNING, Check
 
@@ -94,7 +94,7 @@ def check_core() -> Check:
 
 
 def check_java() -> Check:
-    """The Java that Spark would be started with."""
+    """The Java that Spark would use."""
     from flinknet.errors import FlinknetError
     from flinknet.replay.spark.java import find_java
     from flinknet.runtime.readiness import OK, Check
@@ -107,7 +107,7 @@ def check_java() -> Check:
 
 
 def check_spark(start: bool) -> Check:
-    """PySpark's version; with `start`, also a session that counts to ten in a Python worker."""
+    """PySpark's version; with `start`, also whether a session runs a job in a Python worker."""
     from flinknet.errors import FlinknetError
     from flinknet.replay.spark.session import (
         cores_of,
@@ -144,7 +144,7 @@ def check_spark(start: bool) -> Check:
 
 
 def _without_replay(name: str, error: FlinknetError) -> Check:
-    """What `trace replay` needs is missing, which is how the light form is meant to be."""
+    """The check of a missing part that only `trace replay` needs; a warning in the light form."""
     from flinknet.runtime.readiness import MISSING, WARNING, Check
 
     if is_light():

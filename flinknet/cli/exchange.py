@@ -1,5 +1,5 @@
-"""What the type of the exchange does to the other settings: a blocking one has no buffer timeout,
-no warm-up, and an end; a pipelined one has no compression.
+"""Effects of the exchange's type on other settings: a blocking exchange has no buffer timeout, no
+warm-up, and an end; a pipelined one has no compression.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from flinknet.options.keys import (
 from flinknet.results import RunWarning
 
 DEFAULT_BLOCKING_RECORDS = 1_000_000
-"""Of each producer: a duration would say how much is written to disk by how fast it goes."""
+"""Records of each producer by default; with a duration, the size on disk would depend on speed."""
 
-_OF_BLOCKING = {
+_BLOCKING_KEYS = {
     COMPRESSION_CODEC: "compression_codec",
     "taskmanager.network.sort-shuffle.min-buffers": "sort_shuffle_min_buffers",
     "taskmanager.network.sort-shuffle.min-parallelism": "sort_shuffle_min_parallelism",
 }
-"""Keys that act in blocking exchanges only, and their settings, which are the defaults in others:
-two configurations that differ in these alone are the same."""
+"""Keys that act only in blocking exchanges, with their settings. Other exchanges get the defaults,
+so that configurations that differ only in these keys are equal."""
 
 _TYPES = {
     "ALL_EXCHANGES_BLOCKING": BLOCKING,
@@ -42,10 +42,10 @@ _TYPES = {
 
 
 def partition_type_of(network: Mapping[str, str]) -> str:
-    """The type that Flink's keys ask for: streaming jobs have pipelined, bounded exchanges, batch
-    jobs what `execution.batch-shuffle-mode` says.
+    """The exchange type that follows from Flink's keys: pipelined and bounded in streaming jobs,
+    by `execution.batch-shuffle-mode` in batch jobs.
 
-    Raises: ConfigError for hybrid exchanges, which flinknet does not have.
+    Raises: ConfigError for hybrid exchanges, which flinknet lacks.
     """
     if network.get(RUNTIME_MODE, "STREAMING").upper() == "STREAMING":
         return PIPELINED_BOUNDED
@@ -64,18 +64,18 @@ def with_exchange(
     settings: Mapping[str, str],
     given: Mapping[str, str],
 ) -> tuple[NetworkConfig, WorkloadConfig, tuple[RunWarning, ...]]:
-    """The configuration with what its type of exchange asks for, and what to know.
+    """The configuration adapted to its exchange type, and warnings.
 
     Args:
-        settings: Flink's keys as they were given.
-        given: bench options as they were given.
+        settings: Flink's keys from the user.
+        given: bench options from the user.
 
-    Raises: ConfigError for what does not go together.
+    Raises: ConfigError for settings that contradict each other.
     """
     if "partition-type" not in given:
         workload = replace(workload, partition_type=partition_type_of(settings))
     if not workload.is_blocking:
-        usual = {name: getattr(NetworkConfig(), name) for name in _OF_BLOCKING.values()}
+        usual = {name: getattr(NetworkConfig(), name) for name in _BLOCKING_KEYS.values()}
         return replace(network, **usual), workload, _ignored(workload, settings)
     if workload.slow_consumers and any(
         each.delay_ns_per_record < 0 for each in workload.slow_consumers
@@ -101,7 +101,7 @@ def with_exchange(
 
 
 def _ignored(workload: WorkloadConfig, settings: Mapping[str, str]) -> tuple[RunWarning, ...]:
-    ignored = [key for key in (*_OF_BLOCKING, BATCH_SHUFFLE_COMPRESSION) if key in settings]
+    ignored = [key for key in (*_BLOCKING_KEYS, BATCH_SHUFFLE_COMPRESSION) if key in settings]
     if not ignored:
         return ()
     text = (

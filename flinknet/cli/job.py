@@ -1,4 +1,4 @@
-"""`flinknet job`: run jobs, show those that are running, and cancel them."""
+"""`flinknet job`: runs jobs, shows running ones, and cancels them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .job_run import run
 
 RUNS = Path("flinknet-runs")
 NO_ID = "-" * 16
-"""In a list, in place of the id of a job."""
+"""Stands for the id of a job in the list, for clusters."""
 
 
 @click.group(cls=CommandGroup)

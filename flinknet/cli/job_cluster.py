@@ -1,4 +1,4 @@
-"""`flinknet job cluster`: a JobManager and TaskManagers that wait for jobs, and take several."""
+"""`flinknet job cluster`: starts and stops a JobManager with TaskManagers for several jobs."""
 
 from __future__ import annotations
 

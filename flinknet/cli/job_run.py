@@ -1,4 +1,4 @@
-"""`flinknet job run`: run a program on a cluster of its own, or on one that runs."""
+"""`flinknet job run`: runs a program on a new cluster or on a running one."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ if TYPE_CHECKING:
     from flinknet.runtime.cluster.job_files import Contact
 
 JOB_OPTIONS = ("duration", "warmup", "task-managers")
-"""Options of a workload that mean something for a job."""
+"""Workload options that apply to a job."""
 
 DEFAULT_WARMUP_NS = 500_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class JobCall:
-    """What the command line says of a job.
+    """A job, as the command line describes it.
 
     Attributes:
         duration_ns: None: generated sources make records without end.
-        cluster: that it joins; None: it has one of its own.
+        cluster: the cluster to join; None: a new one.
     """
 
     path: Path
@@ -157,7 +157,7 @@ def _call(values: Mapping[str, Any]) -> JobCall:
         network[START_CONDITION] = values["start_condition"]
     path = Path(values["file"])
     source = read_source(path)
-    with redirect_stdout(sys.stderr):  # what the program prints is no result
+    with redirect_stdout(sys.stderr):  # keep the program's output apart from the result
         program = load_program(path, network, values["arguments"], source=source)
     for warning in (*settings.warnings, *program.warnings):
         click.echo(f"flinknet: {warning.text}", err=True)
@@ -193,7 +193,7 @@ def _call(values: Mapping[str, Any]) -> JobCall:
 
 
 def _cluster_in(directory: Path) -> tuple[Contact, ClusterStatus]:
-    """How the cluster that runs in a directory is reached, and where it stands."""
+    """Contact and status of the cluster that runs in a directory. Raises: ConfigError."""
     from flinknet.runtime.cluster.client import client_of
     from flinknet.runtime.cluster.job_files import Contact
 
@@ -208,7 +208,6 @@ def _cluster_in(directory: Path) -> tuple[Contact, ClusterStatus]:
 
 
 def _spec(call: JobCall, out: Path) -> JobManagerSpec:
-    """The cluster of a job that joins none."""
     from flinknet.runtime.cluster.child import JobManagerSpec
     from flinknet.runtime.cluster.client import new_token
 
@@ -240,7 +239,6 @@ def _stay(
     accepted: Callable[[JobAccepted], None],
     watch: Callable[[Any], None],
 ) -> JobEnded:
-    """Submit a job and wait for its end."""
     from flinknet.runtime.cluster.client import run_attached, run_joined
 
     submission = _submission(call, out, is_attached=True)
@@ -258,7 +256,7 @@ def _stay(
 def _attend(
     call: JobCall, out: Path, json_target: AnyPath | str | None, reports: ReportFiles
 ) -> int:
-    """Run a job and stay until it has ended."""
+    """Run a job and wait for its end. Returns: the exit code."""
     from flinknet.report.console import console_for
     from flinknet.report.job_console import JobView, print_job
     from flinknet.report.job_page import job_page
@@ -298,7 +296,6 @@ def _attend(
 
 
 def _detach(call: JobCall, out: Path) -> None:
-    """Submit a job and leave it to itself."""
     from flinknet.runtime.cluster.client import submit_detached, submit_joined
 
     submission = _submission(call, out, is_attached=False)

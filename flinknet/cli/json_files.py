@@ -1,4 +1,4 @@
-"""--json: the same option of every command, and where its document goes."""
+"""The option --json of all commands, and writing of its document."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ json_option = click.option(
 
 
 def target_of(text: str | None, option: str = "--json") -> AnyPath | str | None:
-    """A file that can be written, STDOUT, or None for none.
+    """The file to write, STDOUT, or None for None.
 
-    Raises: ConfigError for what cannot be written; and for a file that is there and is no JSON,
-        since `--json RUN` may have been meant as `--json` and an argument.
+    Raises: ConfigError for a file that cannot be written; and for an existing file that is not
+        JSON, since `--json RUN` may mean `--json` and an argument.
     """
     if text is None or text == STDOUT:
         return text
@@ -47,7 +47,7 @@ def target_of(text: str | None, option: str = "--json") -> AnyPath | str | None:
 
 
 def growing_file(text: str | None, option: str = "--json") -> Path | str | None:
-    """A file of this machine that can grow, STDOUT, or None. Raises: ConfigError."""
+    """A local file that can grow by lines, STDOUT, or None for None. Raises: ConfigError."""
     if text is not None and text != STDOUT and not isinstance(path_of(text), Path):
         raise ConfigError(f"{option}: {text} cannot grow line by line; name a file of this machine")
     target = target_of(text, option)
@@ -56,7 +56,7 @@ def growing_file(text: str | None, option: str = "--json") -> Path | str | None:
 
 
 def put_text(target: AnyPath | str, text: str) -> None:
-    """Write a text whole, into a file or to stdout."""
+    """Write a whole text to a file or to stdout."""
     from flinknet.report.export import write_text
 
     if isinstance(target, str):
@@ -75,7 +75,6 @@ def add_line(target: Path | str, line: str) -> None:
 
 
 def put_json(target: AnyPath | str, document: Any) -> None:
-    """Write a document."""
     from flinknet.report.export import dump
 
     put_text(target, dump(document))

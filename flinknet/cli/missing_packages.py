@@ -1,8 +1,7 @@
-"""Packages that may be missing, as in the light form of flinknet, and the line that says how to
-add them.
+"""Packages that may be missing, as in the light form of flinknet, and advice on adding them.
 
-`flinknet-light` is the same code without the packages below, for hosts that only measure and
-record. The extras of `pyproject.toml` add them to it.
+`flinknet-light` is flinknet without the packages below, for hosts that only measure and record. The
+extras of `pyproject.toml` add them.
 """
 
 from __future__ import annotations
@@ -23,18 +22,18 @@ EXTRA_BY_PACKAGE = {
     "cryptography": "tls",
     "matplotlib": "plot",
 }
-"""Import name of a package that is not always installed -> the extra that has it."""
+"""Extras that add packages, by the import name of the package."""
 
 
 def is_light() -> bool:
-    """Whether the light form is installed here, and not the whole of flinknet as well."""
+    """Whether only the light form of flinknet is installed here."""
     names = {"flinknet", LIGHT} & {each.name for each in metadata.distributions()}
     return names == {LIGHT}
 
 
 def install_line(extra: str) -> str:
-    """The command that adds the packages of an extra, under their own names: flinknet itself is
-    installed from a checkout or a wheel, and no index has it.
+    """The command that installs the packages of an extra by their own names, because no index has
+    flinknet itself: it is installed from a checkout or a wheel.
     """
     wanted = [name for name, its in EXTRA_BY_PACKAGE.items() if its == extra]
     try:
@@ -47,13 +46,13 @@ def install_line(extra: str) -> str:
 
 
 def check_installed(package: str) -> None:
-    """Without importing it. Raises: ModuleNotFoundError, as its import would."""
+    """Check for a package without importing it. Raises: ModuleNotFoundError, as an import."""
     if find_spec(package) is None:
         raise ModuleNotFoundError(f"No module named {package!r}", name=package)
 
 
 def advice_for(error: ModuleNotFoundError) -> str | None:
-    """One line about a package that is not installed; None for a module that is ours to bring."""
+    """One line about a package that is not installed; None for a module of no known extra."""
     package = (error.name or "").partition(".")[0]
     extra = EXTRA_BY_PACKAGE.get(package)
     if extra is None:

@@ -1,4 +1,4 @@
-"""Tables of the options that commands share: what each sets, its parser, its help."""
+"""Tables of the options that commands share: the field or key of each, its parser and its help."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ NETWORK_OPTIONS: Mapping[str, tuple[str, str, str]] = {
         " execution.checkpointing keys. [default: never]",
     ),
 }
-"""Named option -> Flink's key, metavar, help."""
+"""Options for Flink's keys: key, metavar and help, by the name of the option."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadOption:
-    """A bench option: the WorkloadConfig field it sets, its parser, metavar, help and default, and
-    words that a shell completes.
+    """A bench option: the WorkloadConfig field it sets, its parser, metavar, help and default;
+    `words` are for completion in a shell.
     """
 
     field: str
@@ -208,4 +208,4 @@ WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
         "500ms",
     ),
 }
-"""Bench option -> what it sets."""
+"""Bench options by name."""

@@ -1,7 +1,7 @@
-"""Options that commands share: added to a command, collected from it, and made into a scenario.
+"""Options that commands share: adds them to a command, collects their values, makes a scenario.
 
-All values stay texts until a scenario is made, so that the command line, a TOML file and a
-`key=value` set are read by the same parsers and a sweep can be cut at its commas.
+All values stay texts until a scenario is made, so that the command line, TOML files and `key=value`
+sets use the same parsers, and a sweep can be split at its commas.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the user asked for, as texts: Flink's keys, and bench options by their long name.
+    """The user's settings, as texts: Flink's keys, and bench options by their long name.
 
-    `origins` says where each key of `network` was set.
+    `origins` has the place where each key of `network` was set.
     """
 
     network: Mapping[str, str] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Settings:
 
 
 def settings_from(assignments: Mapping[str, str], *, source: str) -> Settings:
-    """Sort names into Flink's keys and bench options; `source` is named in errors."""
+    """Sort assignments into Flink's keys and bench options; `source` is named in errors."""
     network: dict[str, str] = {}
     workload: dict[str, str] = {}
     for name, text in assignments.items():
@@ -83,7 +83,7 @@ def settings_from(assignments: Mapping[str, str], *, source: str) -> Settings:
 
 
 def collect(values: Mapping[str, Any]) -> Settings:
-    """Take the shared options out of a command's parameters, in order of precedence."""
+    """Collect the shared options from a command's parameters, in order of precedence."""
     conf: dict[str, str] = {}
     warnings: tuple[RunWarning, ...] = ()
     if values["flink_conf"] is not None:
@@ -112,8 +112,8 @@ def collect(values: Mapping[str, Any]) -> Settings:
 
 
 def read_cluster_conf(file: str) -> tuple[dict[str, str], tuple[RunWarning, ...]]:
-    """The settings of a cluster's file for TaskManagers on this machine, which take no ports or
-    address of the cluster's."""
+    """The settings in a cluster's file, without its ports and addresses, which TaskManagers on this
+    machine do not use."""
     settings, warnings = flink.read_flink_conf(Path(file))
     of_cluster = [key for key in flink.ADDRESSES if settings.pop(key, None) is not None]
     if of_cluster:
@@ -125,7 +125,8 @@ def read_cluster_conf(file: str) -> tuple[dict[str, str], tuple[RunWarning, ...]
 
 
 def total_warning(file: object, settings: Mapping[str, str]) -> tuple[RunWarning, ...]:
-    """A warning if Flink does not start with a file: a run needs no total size of memory."""
+    """A warning if Flink would not start with a file, as it lacks a total size of memory; flinknet
+    needs none."""
     try:
         flink.check_total(settings)
     except ConfigError as error:
@@ -134,13 +135,13 @@ def total_warning(file: object, settings: Mapping[str, str]) -> tuple[RunWarning
 
 
 def check_single_values(settings: Settings) -> None:
-    """Raises: ConfigError for a comma list, which only a sweep can have."""
+    """Check for single values. Raises: ConfigError for a comma list, which only a sweep takes."""
     if swept := flink.swept_keys(settings.network):
         raise ConfigError(f"{swept[0]} must be one value, not a list")
 
 
 def network_options(values: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
-    """The options of a command that set one of Flink's keys: which key, and the text."""
+    """The given options that set one of Flink's keys, each with the key and the text."""
     return {
         f"--{option}": (key, _with_unit(option, text, f"--{option}"))
         for option, (key, _, _) in NETWORK_OPTIONS.items()
@@ -149,8 +150,8 @@ def network_options(values: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
 
 
 def _with_unit(option: str, text: str, where: str) -> str:
-    """The text of an option, which has a unit where it is a duration: only Flink's keys may do
-    without one and mean milliseconds; `where` is named in errors. Raises: ConfigError.
+    """The text of an option. Raises: ConfigError, beginning with `where`, for a duration without a
+    unit: only Flink's keys may omit it, and mean milliseconds.
     """
     if option in _DURATION_OPTIONS:
         for part in map(str.strip, text.split(",")):
@@ -160,9 +161,9 @@ def _with_unit(option: str, text: str, where: str) -> str:
 
 
 def scenario_of(settings: Settings, seed: int) -> tuple[Scenario, tuple[RunWarning, ...]]:
-    """The scenario of settings without comma lists, and what to know about it.
+    """The scenario of settings without comma lists, and warnings about it.
 
-    Raises: ConfigError for a value that cannot be used, alone or with the others.
+    Raises: ConfigError for an invalid value or an invalid combination.
     """
     from flinknet.job.load.plan import load_plan_of
 
@@ -235,9 +236,9 @@ def named_options(
     """Add options of the tables to a command.
 
     Args:
-        names: of WORKLOAD_OPTIONS and NETWORK_OPTIONS.
-        defaults: shown in the help where the command has another than the tables.
-        helps: of workload options that do something else in this command than in the tables.
+        names: names in WORKLOAD_OPTIONS and NETWORK_OPTIONS.
+        defaults: defaults to show in the help instead of the tables'.
+        helps: help texts of workload options to use instead of the tables'.
         is_sweep: network options may be comma lists.
     """
     defaults, helps = defaults or {}, helps or {}
@@ -272,7 +273,7 @@ def load_options(
     helps: Mapping[str, str] | None = None,
     is_sweep: bool = False,
 ) -> Callable[[_Command], _Command]:
-    """Add what flows (these options of a workload) and how the network is set to a command."""
+    """Add some workload options and all network options to a command; see `named_options`."""
     return _together(
         [
             named_options(
@@ -317,12 +318,12 @@ explain_option = click.option(
 
 
 def output_options(command: _Command) -> _Command:
-    """Add where results go, and the seed."""
+    """Add the seed and the options for results to a command."""
     return _together([seed_option, out_option, json_option])(command)
 
 
 def _together(decorators: Sequence[Callable[..., Any]]) -> Callable[[_Command], _Command]:
-    """One decorator that adds the options of all, in this order."""
+    """Combine decorators into one that adds their options in this order."""
 
     def decorate(command: _Command) -> _Command:
         for each in reversed(decorators):

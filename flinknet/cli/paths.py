@@ -1,4 +1,4 @@
-"""Paths on the command line: those that must be there, and those that must be new."""
+"""Paths on the command line: checks of existing and of new ones."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from flinknet.errors import ConfigError
 from flinknet.storage import AnyPath, StoragePath, matching, path_of
 
 _RUNS_NAMED = 6
-"""Of several runs of which one is to be chosen."""
+"""Most runs named in an error about several runs."""
 
 
 def any_path(text: str) -> AnyPath:
-    """A path of this machine or of a store, the type of a click argument. Raises: ConfigError."""
+    """A local path or one in an object store; a click type. Raises: ConfigError."""
     return path_of(text)
 
 
 def existing_path(text: str | AnyPath) -> AnyPath:
-    """A file or directory to read, the type of a click argument.
+    """An existing file or directory; a click type.
 
     Raises: ConfigError, StorageError.
     """
@@ -29,7 +29,7 @@ def existing_path(text: str | AnyPath) -> AnyPath:
 
 
 def path_of_runs(text: str | AnyPath) -> AnyPath:
-    """The same, or a pattern that something matches.
+    """An existing file or directory, or a pattern that matches some; a click type.
 
     Raises: ConfigError, StorageError.
     """
@@ -40,9 +40,9 @@ def path_of_runs(text: str | AnyPath) -> AnyPath:
 
 
 def one_run(path: AnyPath) -> AnyPath:
-    """The run at the path or, if it is the only one, directly below it.
+    """The run at a path, or the only run directly below it.
 
-    Raises: ConfigError if there are several, TraceFormatError if there is none.
+    Raises: ConfigError for several runs, TraceFormatError for none.
     """
     from flinknet.trace import find_runs
 
@@ -55,7 +55,7 @@ def one_run(path: AnyPath) -> AnyPath:
 
 
 def directory_here(text: str | Path) -> Path:
-    """The same of this machine alone, where files are followed while they grow."""
+    """An existing local path, whose files can be followed while they grow; a click type."""
     path = existing_path(text)
     if not isinstance(path, Path):
         raise ConfigError(f"{path}: only files of a file system can be followed")
@@ -63,8 +63,8 @@ def directory_here(text: str | Path) -> Path:
 
 
 def check_writable_file(path: AnyPath, option: str) -> None:
-    """Raises: ConfigError if no file can be written there, or if stdout seems to be meant;
-    StorageError if the store cannot be reached.
+    """Check that a file can be written. Raises: ConfigError if it cannot, or if stdout seems to be
+    meant; StorageError if the store cannot be reached.
     """
     if isinstance(path, StoragePath):
         if not path.key or path.is_dir() or not path.bucket.exists():
@@ -80,6 +80,6 @@ def check_writable_file(path: AnyPath, option: str) -> None:
 
 
 def check_new_directory(path: AnyPath) -> None:
-    """Raises: ConfigError if something is there already that is not an empty directory."""
+    """Check that a path is free or an empty directory. Raises: ConfigError."""
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise ConfigError(f"--out: {path} is not empty; traces are never overwritten")

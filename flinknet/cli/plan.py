@@ -1,4 +1,4 @@
-"""`flinknet plan`: what becomes of a job, layer by layer, before anything runs."""
+"""`flinknet plan`: shows the graphs of a job, layer by layer, before anything runs."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ def plan(
 
 
 def warn_of_idle_parallelism(graph: StreamGraph, settings: Mapping[str, str]) -> None:
-    """Say so where parallelism.default was given and changes nothing: the program sets its own."""
+    """Warn if the given parallelism.default has no effect, because the program sets its own."""
     given = settings.get(PARALLELISM)
     set_by_program = sorted({node.parallelism for node in graph.nodes.values()})
     if given is not None and not any(str(each) == given.strip() for each in set_by_program):
@@ -273,7 +273,7 @@ def _program(
     if _is_list_of_numbers(job) and not job.exists():
         vertices = str(job) if "," in str(job) else f"{job},{job}"
         raise ConfigError(f"{job}: no such file; for a job without one write --vertices {vertices}")
-    with redirect_stdout(sys.stderr):  # what the program prints is no part of the plan
+    with redirect_stdout(sys.stderr):  # keep the program's output apart from the plan
         return load_program(job, settings, arguments)
 
 
@@ -313,7 +313,7 @@ def _settings(define: tuple[str, ...], flink_conf: str | None) -> dict[str, str]
 
 
 def check_total(flink_conf: str, settings: Mapping[str, str]) -> None:
-    """Raises: ConfigError if Flink does not start with a file and what was given besides."""
+    """Check memory sizes. Raises: ConfigError if Flink would not start with a file and -D."""
     try:
         flink.check_total(settings)
     except ConfigError as error:

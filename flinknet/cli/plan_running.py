@@ -1,5 +1,4 @@
-"""`flinknet plan --rest`: network memory that a running job takes, and would need at another
-parallelism."""
+"""`flinknet plan --rest`: network memory of a running job, now and at another parallelism."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ _BUFFERS = {
     "wanted_buffers": "for full speed",
     "most_buffers": "with overdraft",
 }
-"""What a TaskManager needs of its buffers -> heading."""
+"""Headings of the numbers of buffers that a TaskManager needs, by field of the plan's buffers."""
 
 
 def show_running_plan(
@@ -44,9 +43,8 @@ def show_running_plan(
     settings: Mapping[str, str],
     as_json: bool,
 ) -> bool:
-    """Print both. Returns: whether the job would start at that parallelism.
-
-    Raises: ConfigError for a job or vertex that is not there; RemoteTransportError.
+    """Print the network memory of a running job, and of the job as planned. Returns: whether it
+    would start as planned. Raises: ConfigError for an unknown job or vertex; RemoteTransportError.
     """
     from flinknet.capture.rest import jobs as ask
     from flinknet.capture.rest.answers import SavedJob
@@ -111,8 +109,8 @@ def _config(
     of_cluster: Mapping[str, str],
     given: Mapping[str, str],
 ) -> JobConfig:
-    """The cluster's settings, as far as plans depend on them, with what was given; network memory
-    is what TaskManagers report."""
+    """The cluster's settings for plans, overridden by the given ones. Network memory comes from
+    TaskManagers' reports unless a taskmanager.memory key is given."""
     from flinknet import options as flink
     from flinknet.capture.rest.settings import network_memory_keys
     from flinknet.graph.job_config import job_config
@@ -133,8 +131,8 @@ def _config(
 
 
 def _wanted(text: str | None) -> list[tuple[str | None, int]] | None:
-    """What --parallelism says: names of vertices, None for those with the highest, each with a
-    number; None if it is not given."""
+    """Parse --parallelism: pairs of a vertex's name and a number; the name is None for a number
+    that applies to all vertices. None without the option."""
     if text is None:
         return None
     found: list[tuple[str | None, int]] = []
@@ -152,10 +150,10 @@ def _wanted(text: str | None) -> list[tuple[str | None, int]] | None:
 def _scaled(
     job: RunningJob, wanted: Sequence[tuple[str | None, int]] | None
 ) -> tuple[RunningJob, list[str]]:
-    """The job at another parallelism, and what to know of it: which vertices stay, and why; which
-    exchanges change.
+    """The job at another parallelism, and notes on vertices that keep theirs and on exchanges that
+    change.
 
-    Raises: ConfigError for a name without a vertex, and more subtasks than a vertex may have.
+    Raises: ConfigError for an unknown vertex, and above a vertex's maximum parallelism.
     """
     from flinknet.core.producer.key_groups import default_max_parallelism
 
@@ -195,7 +193,7 @@ def _scaled(
 
 
 def _named(job: RunningJob, name: str) -> list[RunningVertex]:
-    """The vertices of a name or an id, else the one with this part in its name."""
+    """The vertices with a name or an id, or the one vertex with this part in its name."""
     found = [each for each in job.vertices if name in (each.name, str(each.id))]
     if not found:
         part = name.lower()
@@ -213,7 +211,7 @@ def _named(job: RunningJob, name: str) -> list[RunningVertex]:
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """A job as it runs and as planned, each if it is known; and notes on the plan."""
+    """A job as it runs and as planned, each if known, with notes on the plan."""
 
     job: RunningJob
     managers: Sequence[RunningTaskManager]
@@ -223,14 +221,14 @@ class _Shown:
 
     @property
     def would_start(self) -> bool:
-        """Whether the job would start as planned, else where it runs."""
+        """Whether the job would start as planned or, without a plan, as it runs."""
         from flinknet.graph.placements import placement_bounds, shortage_in
 
         plan = self.planned or self.now
         return plan is None or shortage_in(plan, placement_bounds(plan)) is None
 
     def lines(self) -> list[str]:
-        """The text."""
+        """The lines to print."""
         from flinknet.capture.rest.plans import PLAN
         from flinknet.graph.placements import buffers_in_words, placement_bounds, verdict
 
@@ -277,7 +275,7 @@ class _Shown:
         return lines
 
     def document(self) -> dict[str, Any]:
-        """The JSON."""
+        """The JSON document."""
         running = None if self.now is None else _plan_document(self.now)
         if running is not None:
             running["task_managers"] = [

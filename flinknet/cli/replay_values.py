@@ -1,4 +1,4 @@
-"""Values of the options of `flinknet trace replay`: settings to predict, timeouts of edges, numbers
+"""Parsers of options of `flinknet trace replay`: settings to predict, timeouts of edges, numbers
 and offsets."""
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from flinknet.results import RunWarning
 
 Lists = Mapping[str, str | None]
-"""Text of each option for a list of settings, by click's name of the option."""
+"""Texts of the options that list settings, by click's name of the option."""
 
 
 def grid_of(lists: Lists, *, is_fine: bool) -> Grid:
-    """The grid of the given lists; of many timeouts if none are named and `is_fine`.
+    """The grid of the given lists, with many timeouts if `is_fine`.
 
-    Raises: ConfigError for a value that cannot be used, and for too many settings.
+    Raises: ConfigError for an invalid value, and for too many settings.
     """
     from flinknet.predict.grid import DEFAULT_TIMEOUTS_NS, FINE_TIMEOUTS_NS, Grid
 
@@ -49,8 +49,8 @@ def grid_of(lists: Lists, *, is_fine: bool) -> Grid:
 
 
 def setting_warnings(lists: Lists) -> list[tuple[str, tuple[RunWarning, ...]]]:
-    """Warnings about buffers and their sizes, which are known before anything runs: an option with
-    its value, and the warnings about it."""
+    """Warnings about numbers and sizes of buffers, known before anything runs: each option with its
+    value, and its warnings."""
     return [
         (f"{each.option}={text}", flink.network_config({key_of(each.field): text})[1])
         for each in (EXCLUSIVE, FLOATING, SEGMENT_SIZE)
@@ -81,7 +81,7 @@ def edge_timeouts_of(text: str) -> EdgeTimeouts:
 
 
 def number_or(option: str, text: str, word: str) -> int | None:
-    """A number of 1 or more; for the word None, or what stands for all."""
+    """A number of 1 or more, or `word`: the largest number for `all`, otherwise None."""
     if text == word:
         return sys.maxsize if word == "all" else None
     digits = text.replace("_", "")
@@ -91,5 +91,5 @@ def number_or(option: str, text: str, word: str) -> int | None:
 
 
 def offset(option: str, text: str | None) -> int | None:
-    """A time from the start of a run; None for none."""
+    """A time from the start of a run, in ns; None for None. Raises: ConfigError."""
     return None if text is None else parse_duration_ns(text, option, bare_unit=None)

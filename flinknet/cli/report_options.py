@@ -39,16 +39,16 @@ def report_options(command: _Command) -> _Command:
 
 @dataclass(frozen=True, slots=True)
 class ReportFiles:
-    """Where the page and the picture of a result go; None for none."""
+    """Files for the page and the picture of a result; None if not wanted."""
 
     page: AnyPath | None
     plot: AnyPath | None
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> ReportFiles:
-        """From the options, checked before anything runs.
+        """Read the options and check them.
 
-        Raises: ConfigError if a file cannot be written, or not in this format.
+        Raises: ConfigError if a file cannot be written, or its format is unknown.
         """
         page, plot = (
             path_of(values[name]) if values.get(name) is not None else None
@@ -64,7 +64,7 @@ class ReportFiles:
         return cls(page, plot)
 
     def write(self, make: Callable[[], Page]) -> None:
-        """Write what was asked for; `make` is only called if something was."""
+        """Write the wanted files; `make` is called only if there are any."""
         if self.page is None and self.plot is None:
             return
         page = make()
@@ -80,7 +80,7 @@ class ReportFiles:
 
 
 def say_nothing_to_draw(plot: AnyPath) -> None:
-    """On stderr, once the result is there."""
+    """Print on stderr that there is no chart."""
     click.echo(f"--plot: nothing to draw, {plot} is not written", err=True)
 
 

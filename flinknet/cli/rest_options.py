@@ -1,4 +1,4 @@
-"""Options about Flink's REST API that several commands have."""
+"""Options for Flink's REST API that several commands share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from flinknet.trace import RunManifest
 
 REST_FILES = ("rest-token-file", "rest-ca", "rest-cert", "rest-key")
-"""Options of `rest_files_options`, for a section of the help."""
+"""Names of the options of `rest_files_options`, for sections of help."""
 
 _HELP = (
     "File whose first line is sent to --rest: a bearer token, or user:password.",
@@ -31,7 +31,7 @@ _HELP = (
 
 @dataclass(frozen=True, slots=True)
 class RestFiles:
-    """Values of the options that say how to reach --rest; None for what is not given."""
+    """Files with credentials and certificates for --rest; None where not given."""
 
     token_file: str | None
     ca: str | None
@@ -39,7 +39,7 @@ class RestFiles:
     key: str | None
 
     def place(self, rest: str | None) -> RestPlace | None:
-        """Where the API is and what it asks for; None without --rest.
+        """Address and credentials of the API; None without --rest.
 
         Raises: ConfigError.
         """
@@ -57,7 +57,7 @@ class RestFiles:
 
 
 def rest_files_options(command: Any) -> Any:
-    """Add the options of `RestFiles`, which the command gets as `rest_files`."""
+    """Add the options of `RestFiles` to a command, which gets them as `rest_files`."""
 
     @wraps(command)
     def called(*args: Any, **values: Any) -> Any:
@@ -70,7 +70,7 @@ def rest_files_options(command: Any) -> Any:
 
 
 def _credentials(token_file: str | None) -> str | None:
-    """The token, or user:password, in a file."""
+    """The token or user:password in a file; None for None. Raises: ConfigError."""
     if token_file is None:
         return None
     try:
@@ -87,7 +87,7 @@ def _credentials(token_file: str | None) -> str | None:
 
 
 def answers_of(rest: str, files: RestFiles, save_to: Path | None = None) -> RestAnswers:
-    """The answers that --rest names. Raises: ConfigError."""
+    """The source of answers that --rest names. Raises: ConfigError."""
     from flinknet.capture.rest.answers import answers_at
 
     place = files.place(rest)
@@ -96,7 +96,7 @@ def answers_of(rest: str, files: RestFiles, save_to: Path | None = None) -> Rest
 
 
 def naming(rest: str | None, files: RestFiles) -> Callable[[RunManifest], RunManifest]:
-    """What puts names into the manifest of a trace; nothing without --rest.
+    """A function that adds the job's names to a manifest; it does nothing without --rest.
 
     Raises: ConfigError; RemoteTransportError without an answer.
     """

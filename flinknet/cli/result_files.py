@@ -1,4 +1,4 @@
-"""Where the results of a bench go besides the terminal: JSON, CSV, a histogram, live values."""
+"""Files and services for the results of a bench: JSON, CSV, a histogram, live values."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ metrics_port_option = click.option(
 
 
 def reading_options(command: Any) -> Any:
-    """Add the forms in which other programs read a bench."""
+    """Add the options for output to other programs to a command."""
     for option in reversed(
         (
             csv_option,
@@ -65,7 +65,7 @@ def reading_options(command: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class ResultFiles:
-    """What goes where; None for what is not wanted, STDOUT for what stands there alone."""
+    """Target of each format; None if not wanted, STDOUT for the only format on stdout."""
 
     json: AnyPath | str | None
     csv: AnyPath | str | None
@@ -74,7 +74,7 @@ class ResultFiles:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> ResultFiles:
-        """As the options say. Raises: ConfigError for what cannot be written."""
+        """Read the options. Raises: ConfigError for a file that cannot be written."""
         options = ("json", "csv", "live_json")
         alone = [_option(name) for name in options if values[name] == STDOUT]
         if len(alone) > 1:
@@ -96,11 +96,11 @@ class ResultFiles:
 
     @property
     def takes_stdout(self) -> bool:
-        """Whether stdout is for one of these alone."""
+        """Whether one of these formats is the only output on stdout."""
         return STDOUT in (self.json, self.csv, self.live_json)
 
     def write(self, settings: Sequence[Setting], started_at: str | None) -> None:
-        """Write CSV and histogram of the runs so far, which began at `started_at` (ISO 8601)."""
+        """Write CSV and histogram of the runs so far; the first started at `started_at` (ISO)."""
         from flinknet.report.csv_rows import csv_text, histogram_rows
         from flinknet.report.runs_csv import CsvRun, runs_csv
 
@@ -122,7 +122,7 @@ class ResultFiles:
 
 @contextmanager
 def watching(talk: Console, files: ResultFiles, metrics_port: str | None) -> Iterator[LineView]:
-    """A view of runs that also writes and serves live values, if that is wanted."""
+    """A view of runs that also writes and serves live values where the options ask for it."""
     from flinknet.report.live import view
     from flinknet.report.live_json import LiveJson
     from flinknet.report.prometheus import MetricsView
@@ -142,7 +142,7 @@ def watching(talk: Console, files: ResultFiles, metrics_port: str | None) -> Ite
 
 
 def metrics_endpoint(text: str, talk: Console) -> MetricsEndpoint:
-    """Serve metrics, and say where. Raises: ConfigError, LocalTransportError."""
+    """Serve metrics and print the address. Raises: ConfigError, LocalTransportError."""
     from flinknet.runtime.metrics_endpoint import MetricsEndpoint
 
     host, _, port = text.rpartition(":")

@@ -1,5 +1,5 @@
-"""What determined a recorded run, for people: settings that are not at their defaults, in words
-rather than in the fields of a manifest.
+"""Settings of a recorded run for people: those that are not at their defaults, named and written as
+options instead of fields of a manifest.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _WORKLOAD_ALWAYS = frozenset(("producers", "consumers", "rate_per_s"))
 def settings_to_show(
     description: Mapping[str, Any], *, is_all: bool
 ) -> tuple[Mapping[str, Any], int]:
-    """The description of a run with its settings for people, and how many of them are left out;
-    keys that a recording from outside says where they are from are never left out.
+    """The description of a run with its settings for people, and the number of settings left out.
+    Keys for which a recording from outside states an origin are never left out.
     """
     from flinknet.trace.manifest import SETTINGS_FROM
 
@@ -59,12 +59,12 @@ def _changed(
 
 
 def _plain(value: Any) -> Any:
-    """A tuple is a list where it has been in JSON."""
+    """The value with tuples as lists, as in JSON."""
     return list(value) if isinstance(value, tuple) else value
 
 
 def readable(name: str, value: Any) -> tuple[str, Any]:
-    """One field of a workload as its option is spelled."""
+    """A field of a workload, as the name and the value of its option."""
     if name == "record_size":
         if value.get("law") == EXPONENTIAL:
             return name, f"{EXPONENTIAL}:{format_size_bytes(value['stated_mean_bytes'])}"

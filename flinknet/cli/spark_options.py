@@ -1,4 +1,4 @@
-"""Options of every command that uses Spark: where it runs, and how it is set up."""
+"""Options of all commands that use Spark: its master and its settings."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _OPTIONS = (
 
 
 def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options to a command, which gets them as one argument `session`, a SessionOptions."""
+    """Add the options to a command, which gets them as `session`, a SessionOptions."""
 
     @wraps(command)
     def called(
@@ -102,9 +102,9 @@ def loading_spark(
     """A session that loads while the block prepares its work, and ends with the block.
 
     Args:
-        say: takes a line for stderr about what is done.
+        say: prints a line of progress.
 
-    Yields: what waits for the session; what Spark raises from then on is a FlinknetError.
+    Yields: a function that waits for the session; from then on Spark's errors are FlinknetErrors.
     """
     from flinknet.replay.spark.session import loading_session, spark_errors
 
@@ -117,14 +117,15 @@ def loading_spark(
             say("starting Spark", off_terminal_too=True)
             session = started()
             until_answered.enter_context(spark_errors())
-            _tell_page(session)
+            _print_page_address(session)
             return session
 
         yield spark
 
 
 def prepare_faster_starts(options: SessionOptions) -> None:
-    """Behind the first replay of a user on a terminal: a script may measure something next."""
+    """Make the class archive in the background after a user's first replay, but only on a terminal,
+    as a script may measure something next."""
     from flinknet.replay.spark.session import make_class_archive_later
 
     with suppress(OSError):
@@ -137,8 +138,7 @@ def prepare_faster_starts(options: SessionOptions) -> None:
             )
 
 
-def _tell_page(spark: SparkSession) -> None:
-    """Tell where Spark's own page is, if it is served."""
+def _print_page_address(spark: SparkSession) -> None:
     from flinknet.replay.spark.session import page_address
 
     address = page_address(spark)

@@ -1,4 +1,4 @@
-"""A sweep: which runs there are, in which order, where each lies; saved one by one as they end."""
+"""A sweep: its runs, their order and their directories; each run is saved when it ends."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from .option_tables import NETWORK_OPTIONS
 from .options import Settings, scenario_of
 
 _GENERIC_ENDS = frozenset(("size", "min", "max", "fraction", "enabled"))
-"""Ends of keys that say too little alone."""
+"""Last parts of keys that are too general as names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Executor:
-    """What a command needs of the runtime; tests hand in one that spawns nothing.
+    """The functions of the runtime that commands use; tests pass others, which spawn nothing.
 
-    `run` takes a scenario, and by name out_dir, trace and on_progress (runtime.launcher).
+    `run` takes a scenario and, by name, out_dir, trace and on_progress (runtime.cluster.launcher).
     """
 
     run: Callable[..., RunResult]
@@ -53,8 +53,8 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """One run that ended well, and the tries of it that were too doubtful to count; `number` is
-    that of its directory.
+    """One run that ended well, with its discarded tries; `number` is the number in the name of its
+    directory.
     """
 
     number: int
@@ -65,7 +65,7 @@ class Finished:
 
 
 def default_executor() -> Executor:
-    """Real sockets, real processes."""
+    """The executor with real sockets and processes."""
     from flinknet.runtime.cluster.launcher import run_scenario
     from flinknet.runtime.host import environment
 
@@ -73,8 +73,8 @@ def default_executor() -> Executor:
 
 
 def plan_sweep(settings: Settings, seed: int = 1) -> list[Plan]:
-    """One plan for each combination of the comma lists in the settings. The seed matters to runs,
-    not to where tasks and channels are.
+    """Plans of all combinations of the comma lists in the settings. The seed does not change the
+    places of tasks and channels.
     """
     swept = flink.swept_keys(settings.network)
     plans = []
@@ -86,7 +86,7 @@ def plan_sweep(settings: Settings, seed: int = 1) -> list[Plan]:
 
 
 def short_name(key: str) -> str:
-    """The named option of a Flink key, or the end of the key."""
+    """The name of the option for one of Flink's keys, or the end of the key."""
     named = {flink_key: option for option, (flink_key, _, _) in NETWORK_OPTIONS.items()}
     *stem, end = key.split(".")
     return named.get(key) or (f"{stem[-1]}.{end}" if end in _GENERIC_ENDS else end)
@@ -103,13 +103,13 @@ def run_all(
     watcher: LineView,
     repeats: int = 0,
 ) -> Iterator[Finished]:
-    """Run every plan once a round, and give each run when it has ended and is saved.
+    """Run every plan once per round, and yield each run when it is saved.
 
-    The runs of a round share one seed, so that they get the same arrivals; each round has another.
-    A run that other processes disturbed, or that is invalid, is repeated at most `repeats` times,
-    and the least disturbed valid try counts. After as many such runs in a row as there are plans,
-    none is repeated until one is good: on a machine that is always busy that would only take
-    longer. If none comes to anything, `out` is taken back.
+    The runs of a round share one seed, so that they get equal arrivals; each round has another. A
+    run that is invalid, or was disturbed by other processes, is repeated at most `repeats` times,
+    and the least disturbed valid try counts. After one such run per plan in a row, none is repeated
+    until one is good: on a machine that is always busy, repeating only takes longer. An empty `out`
+    is removed at the end.
     """
     total, number = rounds * len(plans), 0
     doubtful_in_a_row = 0
@@ -139,18 +139,18 @@ def run_all(
                 yield Finished(number, plan_index, round_index, best, discarded)
     finally:
         if out is not None:
-            with suppress(OSError):  # not empty, as it should be
+            with suppress(OSError):  # usually it is not empty
                 out.rmdir()
 
 
 def _is_sound(result: RunResult) -> bool:
-    """Whether a try needs no other."""
+    """Whether a try need not be repeated."""
     return result.validity is not Validity.INVALID and not is_disturbed(result.warnings)
 
 
 def _doubt(result: RunResult) -> tuple[bool, bool, float]:
-    """What orders tries: the invalid last, then the disturbed by how much was taken from them, the
-    unknown last.
+    """Sort key of tries, best first: valid before invalid, undisturbed before disturbed, then by
+    the share of CPU time lost to other processes, unknown shares last.
     """
     taken = None if result.processors is None else result.processors.taken_share
     return (
@@ -169,7 +169,7 @@ def run_saved(
     trace: bool,
     warnings: Sequence[RunWarning] = (),
 ) -> RunResult:
-    """Run a scenario, and save what it measured if there is a directory."""
+    """Run a scenario, and save its result if there is a directory."""
     measured = executor.run(
         scenario,
         out_dir=directory,
@@ -183,7 +183,7 @@ def run_saved(
 
 
 def save_result(directory: Path, result: RunResult) -> None:
-    """Put the result of a run into its directory."""
+    """Write the result of a run into its directory."""
     write_json(directory / RESULT_NAME, result.to_dict())
     seal_result(directory)
 
@@ -191,11 +191,11 @@ def save_result(directory: Path, result: RunResult) -> None:
 def say_first(
     settings: Sequence[tuple[str, Sequence[RunWarning]]], *, is_stdout_taken: bool = False
 ) -> None:
-    """Print what is known of settings before any of them runs: above the result or, where stdout is
-    for data alone, on stderr.
+    """Print warnings about settings before the runs, on stdout or, if that is only for data, on
+    stderr.
 
     Args:
-        settings: their names, with their warnings.
+        settings: names of settings, with their warnings.
     """
     from flinknet.report.console import console_for
     from flinknet.report.warning_lines import print_setting_notes
@@ -204,7 +204,7 @@ def say_first(
 
 
 def by_plan(plans: Sequence[Plan], finished: Sequence[Finished]) -> list[Setting]:
-    """The runs of each plan, in the order of the rounds; a plan without runs is left out."""
+    """The runs of each plan in the order of the rounds, without plans that have no runs."""
     of_plans = [[x for x in finished if x.plan_index == index] for index in range(len(plans))]
     grouped = [
         Setting(plan.name, [each.result for each in runs], [each.number for each in runs])
@@ -214,11 +214,10 @@ def by_plan(plans: Sequence[Plan], finished: Sequence[Finished]) -> list[Setting
 
 
 def out_directory(out: str | None, *, trace: bool) -> Path | None:
-    """The directory of a new sweep; without a wish, a fresh one if there are traces to keep. No
-    other run writes to it while the command goes on.
+    """The directory of a new sweep; without `out`, a new one if there are traces to keep. It is
+    locked until the command ends.
 
-    Raises: ConfigError if a run lies there already, or if another is writing to it: two sweeps in
-        one directory get mixed up.
+    Raises: ConfigError if it has a run already, or another command is writing to it.
     """
     if out is None and not trace:
         return None
@@ -241,7 +240,7 @@ def _timestamped_directory() -> Path:
 
 
 def directory_of(out: Path | None, number: int, name: str) -> Path | None:
-    """The directory of a run below that of the sweep; None if nothing is kept."""
+    """The directory of a run within the sweep's; None if nothing is kept."""
     setting = re.sub(r"[^\w.-]+", "-", name.replace("=", "-")).strip("-")
     own = f"run-{number:04d}" + (f"-{setting[:60]}" if setting else "")
     return None if out is None else out / own

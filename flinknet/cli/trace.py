@@ -1,4 +1,4 @@
-"""`flinknet trace`: look into recorded runs, check them, replay them."""
+"""`flinknet trace`: inspects, checks and replays recorded runs."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ _LAZY_COMMANDS = {
         "Show what happens in traces that are still being written, with Spark.",
     ),
 }
-"""Command -> module of this room and its line in the overview; loaded when called."""
+"""Commands that are loaded when called, each with its module here and its line in the overview."""
 
 _IN_ORDER = (
     *("replay", "info", "verify", "export"),
     *("tap", "import", "watch"),
     *("convert", "synth", "dissector"),
 )
-"""All commands: what most users want comes first."""
+"""All commands in the order of help: the most used first."""
 
 
 class _TraceGroup(CommandGroup):
-    """Loads a command of its own module when it is called for, so that help never loads Spark."""
+    """Loads the module of a command when it is called, so that help never loads Spark."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_IN_ORDER)

@@ -1,4 +1,4 @@
-"""`flinknet trace convert`: recorded runs as a table for SQL, written by Spark."""
+"""`flinknet trace convert`: writes recorded runs as a table for SQL, with Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`flinknet trace export`: a recorded run in a form that other tools read."""
+"""`flinknet trace export`: writes a recorded run in a form for other tools."""
 
 from __future__ import annotations
 

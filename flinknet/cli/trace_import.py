@@ -1,4 +1,4 @@
-"""`flinknet trace import`: a packet capture becomes a trace."""
+"""`flinknet trace import`: makes a trace from packet captures."""
 
 from __future__ import annotations
 
@@ -121,8 +121,8 @@ def _say_what_is_left() -> None:
 
 
 def _directory_for(captures: Sequence[AnyPath]) -> Path:
-    """The default directory of an import: next to the first file, with its name or, for several
-    files of one capture, with the name of the capture.
+    """The default directory of an import, next to the first file: named after the file or, for
+    several files of one capture, after the capture.
     """
     from flinknet.capture.pcap.series import series_of
 
@@ -135,16 +135,16 @@ def _directory_for(captures: Sequence[AnyPath]) -> Path:
 
 
 def _others_of(captures: Sequence[AnyPath]) -> list[str]:
-    """Names of the other files of the first one's capture, in the same directory."""
+    """Names of further files of the first file's capture in its directory."""
     from flinknet.capture.pcap.series import series_of
 
     given = {series_of(each.name) for each in captures}
     (name, number), place = series_of(captures[0].name), captures[0].parent
     if number is None or not isinstance(place, Path):
         return []
-    beside = ((each.name, series_of(each.name)) for each in place.iterdir())
+    neighbours = ((each.name, series_of(each.name)) for each in place.iterdir())
     return sorted(
         each
-        for each, found in beside
+        for each, found in neighbours
         if found not in given and found[0] == name and found[1] is not None
     )

@@ -1,4 +1,4 @@
-"""`flinknet trace replay`: recorded runs in, answers and predictions out."""
+"""`flinknet trace replay`: prints answers and predictions from recorded runs."""
 
 from __future__ import annotations
 
@@ -337,7 +337,6 @@ def replay(
 
 
 def _draw(path: AnyPath, answer: ReplayAnswer) -> None:
-    """The main chart of the first run."""
     from flinknet.report.plot import write_chart
     from flinknet.report.trade_off_chart import trade_off_chart
 
@@ -349,7 +348,7 @@ def _draw(path: AnyPath, answer: ReplayAnswer) -> None:
 
 
 def _check_channels(channels: Sequence[int] | None, runs: Sequence[RecordedRun]) -> None:
-    """Raises: ConfigError for a channel that no run has."""
+    """Check channels. Raises: ConfigError for a channel that no run has."""
     known = {each.index for run in runs for each in run.manifest.channels}
     unknown = [each for each in channels or () if each not in known]
     if unknown:
@@ -378,6 +377,6 @@ def _directory(text: str) -> Path:
 
 
 def _say(text: str, *, off_terminal_too: bool = False) -> None:
-    """Progress: one line, on stderr, for a person only unless it is `off_terminal_too`."""
+    """Print a line of progress on stderr, only on a terminal unless `off_terminal_too`."""
     if off_terminal_too or sys.stderr.isatty():
         click.echo(f"flinknet: {text} …", err=True)

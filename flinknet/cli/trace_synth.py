@@ -1,4 +1,4 @@
-"""`flinknet trace synth`: a large trace with known answers, made from a scenario."""
+"""`flinknet trace synth`: makes a large trace with known answers from a scenario."""
 
 from __future__ import annotations
 

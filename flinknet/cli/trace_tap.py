@@ -1,4 +1,4 @@
-"""`flinknet trace tap`: record a real Flink's traffic from between its TaskManagers."""
+"""`flinknet trace tap`: records a real Flink's traffic, as a proxy between its TaskManagers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from flinknet.capture.tap import TlsContexts
 
 _ROTATE_BYTES_MIN = 64 << 10
-"""Of a trace file: each has a header, an index and a name of its own."""
+"""Smallest size for --rotate, in bytes, as each trace file has a header and an index."""
 
 _EPILOG = """Two lines in a TaskManager's configuration make its consumers connect to the tap. The
 job's code stays as it is. The job restarts twice: when the lines are added, and when they are
@@ -201,7 +201,7 @@ def tap(
     if trigger is not None and ring is None:
         raise ConfigError("--trigger: chooses what a ring keeps; give --ring, such as 60s, too")
     json_target = target_of(json)
-    directory = _beside_others(Path(out))
+    directory = _free_directory(Path(out))
     config = TapConfig(
         pairs=pairs_of(listen, upstream),
         out=directory,
@@ -255,9 +255,9 @@ def tap(
         raise TraceError(f"all was forwarded, but {result['recording_error']}")
 
 
-def _beside_others(out: Path) -> Path:
-    """The directory to record into: the one given or, if a tap has recorded there before, the first
-    of NAME-2, NAME-3 and so on that is free. A file system of its own has them inside.
+def _free_directory(out: Path) -> Path:
+    """The directory to record into: the given one or, if it has a trace already, the first free one
+    of NAME-2, NAME-3 and so on; of NAME/2, NAME/3 at a mount point or below a read-only directory.
     """
     out = out.absolute() if not out.name else out
     is_inside = os.path.ismount(out) or not os.access(out.absolute().parent, os.W_OK)
@@ -379,7 +379,7 @@ def _rest(rest: str | None, files: RestFiles) -> RestPlace | None:
 
 
 def _stated(flink_conf: str | None) -> tuple[Layer, ...]:
-    """What the configuration of the cluster says of the network."""
+    """The cluster's network settings from its configuration file."""
     if flink_conf is None:
         return ()
     from flinknet import options as flink

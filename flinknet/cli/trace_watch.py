@@ -1,4 +1,4 @@
-"""`flinknet trace watch`: what happens in traces that are still being written."""
+"""`flinknet trace watch`: follows traces that are still being written."""
 
 from __future__ import annotations
 
@@ -134,7 +134,6 @@ def watch(
 
 
 def _show(looks: SimpleQueue[WatchLook], view: WatchView | None, target: Path | str | None) -> None:
-    """Show what has come in a second."""
     from flinknet.report.export import watch_document
 
     if looks.empty() and view is not None:

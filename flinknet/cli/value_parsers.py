@@ -1,6 +1,6 @@
-"""Parsers of the values that bench options take: from a text to what the configuration holds.
+"""Parsers of the values of bench options: from texts to values of the configuration.
 
-All raise ConfigError, which names the option and what would do.
+All raise ConfigError, which names the option and a correct value.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from flinknet.errors import ConfigError
 from flinknet.units import parse_duration_ns, parse_rate_per_s, parse_size_bytes
 
 RECORD_SIZE_MIN_BYTES = 8
-"""A record's value begins with the 8 bytes by which the consumer knows it."""
+"""Smallest record's value, in bytes; the first 8 bytes identify the record."""
 
 RECORD_SIZE_MAX_BYTES = 1 << 30
-"""On the wire a length has 31 bits; half of that already takes seconds for each record."""
+"""Largest record, in bytes: half of a 31-bit length, which already takes seconds per record."""
 
 EXPONENTIAL_LARGEST = 100
-"""The largest record of an exponential distribution, in means: none comes near."""
+"""Largest record of an exponential distribution, as a multiple of the mean; never reached."""
 
 EXPONENT_MAX = 100
-"""With this skew of keys there is only one."""
+"""Upper limit of --key-skew, at which only one key occurs."""
 
 
 EXPONENTIAL_SIZE = "exponential:"
-"""Begins a record size of which only the mean is given."""
+"""Prefix of a record size that is given by its mean."""
 
 
 def record_size(text: str) -> RecordSize:
-    """A size, a range SMALLEST..LARGEST, or exponential:MEAN."""
+    """Parse a size, a range SMALLEST..LARGEST, or exponential:MEAN."""
     if text.startswith(EXPONENTIAL_SIZE):
         mean = parse_size_bytes(text.removeprefix(EXPONENTIAL_SIZE), "--record-size")
         low, high = RECORD_SIZE_MIN_BYTES, mean * EXPONENTIAL_LARGEST
@@ -66,13 +66,12 @@ def record_size(text: str) -> RecordSize:
 
 
 def arrivals(text: str) -> str:
-    """A law of arrivals."""
     check_arrivals(text, "--arrivals")
     return text
 
 
 def each_of(parse: Callable[[str], int]) -> Callable[[str], tuple[int, ...]]:
-    """Parser of one or more values with commas between them."""
+    """Parser of one or more values, separated by commas."""
     return lambda text: tuple(parse(part.strip()) for part in text.split(","))
 
 
@@ -89,7 +88,7 @@ def exponent(name: str) -> Callable[[str], float]:
 
 
 def slow_consumers(text: str) -> tuple[SlowConsumer, ...]:
-    """Slow consumers, by commas: INDEX:DELAY or INDEX:DELAY:TIME; DELAY may be `pause`."""
+    """Parse INDEX:DELAY or INDEX:DELAY:TIME, separated by commas; DELAY may be `pause`."""
     slow = []
     for part in text.split(","):
         index, _, delay = part.strip().partition(":")
@@ -137,13 +136,13 @@ def count(name: str) -> Callable[[str], int]:
 
 
 def partitioner(text: str) -> str:
-    """A known partitioner, or custom:MODULE:FUNCTION, if it can be imported."""
+    """Check a partitioner: a known one, or custom:MODULE:FUNCTION that can be imported."""
     if text in PARTITIONERS:
         return text
     if text.startswith(CUSTOM_PARTITIONER):
         from flinknet.job.selectors import find_custom
 
-        # As `python -m` has it; the processes of a run get the same path.
+        # As with `python -m`; the processes of a run get this path, too.
         if "" not in sys.path and os.getcwd() not in sys.path:
             sys.path.insert(0, os.getcwd())
         find_custom(text)

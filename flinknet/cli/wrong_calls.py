@@ -1,4 +1,4 @@
-"""One line about a call that click does not understand, in the words of all other errors."""
+"""One line about a call that click rejects, in the form of all other errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 PROGRAM = "flinknet"
 
 _NO_COMMAND: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
-"""Raised for a group alone; click 8.1 prints its help instead."""
+"""Exception for a group without a command; click 8.1 prints help instead."""
 
 
 _NEAR = 0.7
@@ -40,7 +40,7 @@ class WholeNumber(click.IntRange):
 
 
 def line_of(error: click.UsageError) -> str:
-    """What is wrong with a call, and where help on it is."""
+    """The error of a call, with the command for its help."""
     context = error.ctx
     path = context.command_path if context else PROGRAM
     if isinstance(error, _NO_COMMAND) and context is not None:
@@ -57,12 +57,12 @@ def line_of(error: click.UsageError) -> str:
 
 
 def did_you_mean(near: Sequence[str]) -> str:
-    """The end of a line about a name that there is not."""
+    """The end of a line about an unknown name."""
     return f". Did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
 def _is_near(name: str, other: str) -> bool:
-    """Whether one may be meant by the other; what all options begin with says nothing."""
+    """Whether two options are similar, without their leading dashes."""
     return difflib.SequenceMatcher(a=name.strip("-"), b=other.strip("-")).ratio() >= _NEAR
 
 
