@@ -12,9 +12,8 @@ In the order of their use:
   nobody saw; `recorded_sizes`: of records; `disturbed`: when something delayed them that is not
   there in other runs); what they fit is in `fit`, also for runs at the highest rate.
 - what-if: `what_if` chooses between the simulator with the real core and the compiled model:
-  `fast_path` (what it covers), `fast_layout` (its memory, a `fast_memory`: `fast_addresses` of
-  everything, `fast_head` for what does not change; `fast_clock`: what happens by the clock),
-  `fast_kernel`. `full_speed`: in which batches records are written at the highest rate.
+  `fast_path` (what it covers), `layout` (its memory; `layout_head`: numbers that do not change),
+  `kernel`. `full_speed`: in which batches records are written at the highest rate.
   `outcome_probes` note what a simulation sends; `likely` makes an interval of several; `flushes`:
   how often buffers pass.
 - jobs of several exchanges: `recorded_job`, `captured_job`, `job_run` (end to end; `passing_on`:

@@ -29,11 +29,10 @@ from flinknet.job.load.payload import OVERHEAD_BYTES
 from flinknet.job.load.plan import LoadPlan
 from flinknet.simulator.cluster import OPENING_NS
 
-from .fast_clock import back_ns, one_way_ns
-from .fast_head import first_number_behind
-from .fast_kernel import joint_words as joint
-from .fast_kernel import words as k
-from .fast_layout import lay_out
+from . import kernel
+from .kernel.memory import FIRST, Barrier, Exchange
+from .layout import Layout, lay_out
+from .layout_head import back_ns, first_number_behind, one_way_ns
 from .recorded import RecordedExchange
 from .simulated import CheckpointTimes
 
@@ -48,8 +47,7 @@ class FastOutcome:
     successive checkpoints; `memory_bytes` is the most that all pools can take; `local_messages`: of
     the messages, within a TaskManager; `resumed_ns`: when a writer last went on that had waited for
     buffers, 0 for never; `full_sockets`: how often a connection was asked for more than its socket
-    had taken; `stops`: how often one without credit was not read any more.
-    """
+    had taken; `stops`: how often one without credit was not read any more."""
 
     latency: LogLinearHistogram
     records: int
@@ -104,75 +102,73 @@ def run_fast(
     if exchange.is_max_rate and not may_wait:
         return None
     ran = _run(exchange, network, load, may_wait=exchange.is_max_rate)
-    if may_wait and ran.memory[k.ENDED] == k.WRITER_WAITS:  # a fifth more, so only where one does
+    if may_wait and ran.exchange.ended == kernel.WRITER_WAITS:  # takes a fifth more
         ran = _run(exchange, network, load, may_wait=True)
     return outcome_of(ran, exchange, network) if ran.is_done else None
 
 
 def outcome_of(ran: Ran, exchange: RecordedExchange, network: NetworkConfig) -> FastOutcome:
     """What stands in the kernel's memory in the end."""
-    memory, numbers = ran.memory, ran.numbers
+    memory, numbers, m = ran.memory, ran.numbers, ran.exchange
     has_coordinator = network.checkpoint_interval_ns is not None and exchange.barriers is None
-    counts, slopes = np.split(numbers[k.COUNTS : k.COUNTS + 2 * BUCKETS], 2)
+    counts, slopes = np.split(numbers[kernel.COUNTS : kernel.COUNTS + 2 * BUCKETS], 2)
     return FastOutcome(
-        latency=_histogram(counts, slopes, memory),
-        records=int(memory[k.RECORDS]),
-        messages=int(memory[k.MESSAGES]),
-        backlog_total=int(memory[k.BACKLOG_TOTAL]),
-        backlog_max=int(memory[k.BACKLOG_MAX]),
-        credits=int(memory[k.CREDITS]),
-        credit_messages=int(memory[k.CREDIT_MESSAGES]),
-        last_ns=int(memory[k.LAST_NS]),
-        latency_bounds=None if exchange.has_instants else _bounds(numbers, memory),
-        local_messages=int(memory[k.LOCAL_MESSAGES]),
-        resumed_ns=int(memory[k.RESUMED_NS]),
-        full_sockets=int(memory[k.FULL_SOCKETS]),
-        stops=int(memory[k.STOPS]),
-        departures_ns={channel: memory[place] for channel, place in ran.departures.items()},
+        latency=_histogram(counts, slopes, m),
+        records=m.records,
+        messages=m.messages,
+        backlog_total=m.backlog_total,
+        backlog_max=m.backlog_max,
+        credits=m.credits,
+        credit_messages=m.credit_messages,
+        last_ns=m.last_ns,
+        latency_bounds=None if exchange.has_instants else _bounds(numbers, m),
+        local_messages=m.local_messages,
+        resumed_ns=m.resumed_ns,
+        full_sockets=m.full_sockets,
+        stops=m.stops,
+        departures_ns={channel: memory[place] for channel, place in ran.layout.departures.items()},
         barriers={
-            sink: memory[first : _word_of_sink(memory, sink, k.ALIGNMENTS)].reshape(
-                -1, k.BARRIER_WORDS
-            )
-            for sink, first in enumerate(ran.alignments)
+            sink: memory[first : m.sinks[sink].alignments.at].reshape(-1, Barrier.width())
+            for sink, first in enumerate(ran.layout.alignments)
         },
-        checkpoints=_checkpoints(numbers, memory) if has_coordinator else None,
+        checkpoints=_checkpoints(numbers, m) if has_coordinator else None,
     )
 
 
 class Ran(NamedTuple):
-    """The kernel's memory after a run, and where what was asked for stands in it."""
+    """An exchange after a run, and where what was asked for stands in the memory."""
 
     is_done: bool
+    exchange: Exchange
     memory: IntArray
     numbers: FloatArray
-    departures: dict[int, slice]
-    alignments: list[int]
+    layout: Layout
 
 
 def _run(
     exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan, *, may_wait: bool
 ) -> Ran:
     """One run; where the order of turns at one instant is unknown, as quiet ones were left out, all
-    of them are taken in another, and where there is too little room for messages, there is more.
-    """
-    from .fast_kernel.run import run
+    of them are taken in another, and where there is too little room for messages, there is more."""
+    from .kernel.run import run
 
     keeps_quiet_turns, attempts = False, 0
     while True:
         layout = lay_out(exchange, network, load, attempts=attempts)
         memory = layout.memory.to_array()
-        memory[k.MAY_WAIT] = int(may_wait)
+        m = Exchange(memory, FIRST)
+        m.may_wait = int(may_wait)
         if keeps_quiet_turns:
-            memory[k.CATCHES_UP] = 0
+            m.catches_up = 0
         numbers = numbers_of_run(exchange, network)
-        ended = run(memory, numbers, BUCKETS, np.zeros(joint.EXCHANGE_AT + 2, np.int64))
-        if ended == k.ROOM_MISSING and layout.may_have_more_room:
+        ended = run(memory, numbers, BUCKETS, 0)
+        if ended == kernel.ROOM_MISSING and layout.may_have_more_room:
             attempts += 1
-        elif ended == k.ORDER_UNKNOWN and not keeps_quiet_turns:
+        elif ended == kernel.ORDER_UNKNOWN and not keeps_quiet_turns:
             keeps_quiet_turns = True
         else:
             break
-    return Ran(ended == k.DONE, memory, numbers, layout.departures, layout.alignments)
+    return Ran(ended == kernel.DONE, m, memory, numbers, layout)
 
 
 def numbers_of_run(exchange: RecordedExchange, network: NetworkConfig) -> FloatArray:
@@ -181,65 +177,62 @@ def numbers_of_run(exchange: RecordedExchange, network: NetworkConfig) -> FloatA
     end = first_number_behind(exchange, network)
     numbers = np.zeros(end)
     numbers[end - exchange.consumers :] = network.starting_segment_size_bytes
-    numbers[k.NEWEST_SHARE] = 2 / (network.debloating_samples + 1)
-    numbers[k.SEND_NS_PER_MESSAGE] = costs.send_ns_per_message
-    numbers[k.SEND_NS_PER_BYTE] = costs.send_ns_per_byte
-    numbers[k.EMIT_NS_PER_RECORD] = costs.emit_ns_per_record
+    numbers[kernel.NEWEST_SHARE] = 2 / (network.debloating_samples + 1)
+    numbers[kernel.SEND_NS_PER_MESSAGE] = costs.send_ns_per_message
+    numbers[kernel.SEND_NS_PER_BYTE] = costs.send_ns_per_byte
+    numbers[kernel.EMIT_NS_PER_RECORD] = costs.emit_ns_per_record
     return numbers
 
 
-def _word_of_sink(memory: IntArray, sink: int, word: int) -> int:
-    return int(memory[memory[k.FIRST_SINK] + sink * k.SINK_WORDS + word])
-
-
-def _checkpoints(numbers: FloatArray, memory: IntArray) -> CheckpointTimes:
+def _checkpoints(numbers: FloatArray, m: Exchange) -> CheckpointTimes:
     times = []
-    for kind in range(k.TIME_KINDS):
-        sums = memory[k.TIME_SUMS] + kind * k.TIME_WORDS
-        first = memory[k.TIMES] + kind * BUCKETS
+    for kind in range(kernel.TIME_KINDS):
+        sums, first = m.time_sums[kind], m.times + kind * BUCKETS
         time = LogLinearHistogram()
         time.counts += numbers[first : first + BUCKETS].astype(np.int64)
-        time.add_totals(*memory[sums : sums + k.TIME_WORDS].tolist())
+        time.add_totals(sums.count, sums.total_ns, sums.smallest_ns, sums.largest_ns)
         times.append(time)
     return CheckpointTimes(
-        triggered=int(memory[k.TRIGGERED]),
-        completed=int(memory[k.COMPLETED]),
-        unaligned=int(memory[k.UNALIGNED_TOTAL]),
-        processed_bytes=int(memory[k.PROCESSED_BYTES]),
-        overtaken_bytes=int(memory[k.OVERTAKEN_TOTAL]),
-        overtaken_bytes_max=int(memory[k.OVERTAKEN_MAX]),
+        triggered=m.triggered,
+        completed=m.completed,
+        unaligned=m.unaligned_total,
+        processed_bytes=m.processed_bytes,
+        overtaken_bytes=m.overtaken_total,
+        overtaken_bytes_max=m.overtaken_max,
         times=tuple(times),
     )
 
 
-def _bounds(numbers: FloatArray, memory: IntArray) -> tuple[LogLinearHistogram, LogLinearHistogram]:
+def _bounds(numbers: FloatArray, m: Exchange) -> tuple[LogLinearHistogram, LogLinearHistogram]:
     """The lowest and the highest latencies that there may have been."""
     found = []
-    lows = k.COUNTS + 2 * BUCKETS
-    for first, total in ((lows, k.LOW_TOTAL), (lows + BUCKETS, k.HIGH_TOTAL)):
+    lows = kernel.COUNTS + 2 * BUCKETS
+    low = m.low_total, m.low_smallest, m.low_largest
+    high = m.high_total, m.high_smallest, m.high_largest
+    for first, totals in ((lows, low), (lows + BUCKETS, high)):
         latency = LogLinearHistogram()
-        if memory[k.RECORDS]:
+        if m.records:
             latency.counts = np.rint(numbers[first : first + BUCKETS]).astype(np.int64)
             latency.count = int(latency.counts.sum())
-            latency.total, latency.min, latency.max = memory[total : total + 3].tolist()
+            latency.total, latency.min, latency.max = totals
         found.append(latency)
     return found[0], found[1]
 
 
-def _histogram(counts: FloatArray, slopes: FloatArray, memory: IntArray) -> LogLinearHistogram:
+def _histogram(counts: FloatArray, slopes: FloatArray, m: Exchange) -> LogLinearHistogram:
     """Counts and densities as whole records, whose sum is exact."""
     latency = LogLinearHistogram()
-    records = int(memory[k.RECORDS])
+    records = m.records
     if not records:
         return latency
-    low_ns, high_ns = int(memory[k.SMALLEST]), int(memory[k.LARGEST])
+    low_ns, high_ns = m.smallest, m.largest
     filled = np.maximum(counts + np.cumsum(slopes) * _widths(), 0.0)
     low, high = bucket_index(np.array([low_ns, high_ns])).tolist()
     filled[:low] = filled[high + 1 :] = 0.0  # but for rounding they are
     reached = np.cumsum(filled)
     reached *= records / reached[-1]
     latency.counts = np.diff(np.rint(reached).astype(np.int64), prepend=0)
-    latency.count, latency.total = records, int(memory[k.LATENCY_TOTAL])
+    latency.count, latency.total = records, m.latency_total
     latency.min, latency.max = low_ns, high_ns
     return latency
 

@@ -14,8 +14,8 @@ from flinknet.job.load.payload import MAX_RATE_BATCH_BYTES
 from flinknet.job.load.plan import LoadPlan
 from flinknet.simulator.cost_model import Preemptions
 
-from .fast_kernel import words as k
-from .fast_memory import KernelMemory
+from .kernel.memory import Arrivals, Batches, Ramp
+from .kernel.views import KernelMemory
 from .ramps import Ramps
 from .recorded import RecordedChannel, RecordedExchange
 
@@ -54,24 +54,22 @@ def _records_before(channels: Sequence[RecordedChannel], batch_records: int) -> 
     total = sum(channel.records for channel in channels)
     if len(channels) == 1:
         return np.append(np.arange(batch_records, total, batch_records), total)[:, np.newaxis]
-    from .fast_kernel.batches import count_batches
+    from .kernel.times import count_batches
 
-    memory = KernelMemory(2)
-    places = memory.take(k.ARRIVALS_WORDS * len(channels))
+    memory = KernelMemory()
+    head = memory.take(Batches.width())
+    places = memory.take(Arrivals.width() * len(channels))
     first_ns, last_ns = [], []
     for number, channel in enumerate(channels):
         each = _one_after_another(channel.arrivals)
-        place, table = (
-            places + number * k.ARRIVALS_WORDS,
-            (each.records, each.first_ns, each.ends_ns),
-        )
-        first = memory.table_of(table)
-        memory.record(place, {0: first, 1: first + len(each) * k.RAMP_WORDS})
+        first = memory.table_of((each.records, each.first_ns, each.ends_ns))
+        end = first + len(each) * Ramp.width()
+        memory.put(Arrivals, places + number * Arrivals.width(), ramp=first, end=end)
         first_ns.append(int(each.first_ns[0]))
         last_ns.append(int(each.ends_ns[-1]))
     batches = -(-total // batch_records)
     counts = memory.take(batches * len(channels))
-    memory.record(0, {0: len(channels), 1: counts})
+    memory.put(Batches, head, channels_count=len(channels), channels=places, counts=counts)
     words = memory.to_array()
     count_batches(words, batch_records, min(first_ns), max(last_ns))
     return words[counts:].reshape(batches, len(channels))

@@ -17,19 +17,12 @@ from flinknet.arrays import IntArray
 from flinknet.config import TCP, NetworkConfig
 from flinknet.histogram import BUCKETS
 
-from .fast_clock import alignments_max
-from .fast_kernel import joint_words as joint
-from .fast_kernel import words as k
-from .fast_layout import Layout, lay_out
-from .fast_memory import KernelMemory
-from .fast_path import (
-    FastOutcome,
-    FloatArray,
-    Ran,
-    is_covered,
-    numbers_of_run,
-    outcome_of,
-)
+from .fast_path import FastOutcome, Ran, is_covered, numbers_of_run, outcome_of
+from .kernel import DONE, NEVER, ROOM_MISSING
+from .kernel.memory import Barrier, Channel, Exchange, Job, Link, Relay, Sink, Source
+from .kernel.views import KernelMemory
+from .layout import Layout, lay_out
+from .layout_head import alignments_max
 from .recorded import RecordedExchange
 from .recorded_job import Passage
 from .what_if import memory_bytes, recorded_load, without_idle_tasks
@@ -120,12 +113,11 @@ def run_joined(edges: Sequence[JoinedEdge]) -> list[Joined] | None:
 
     Returns: None where the kernel does not know one of them, or what comes of them.
 
-    Raises: ConfigError when the buffers of an exchange do not fit into network memory.
-    """
+    Raises: ConfigError when the buffers of an exchange do not fit into network memory."""
     if hold_each_other_up(each.exchange for each in edges):
         return None
-    ended, attempts = k.ROOM_MISSING, 0
-    while ended == k.ROOM_MISSING:
+    ended, attempts = ROOM_MISSING, 0
+    while ended == ROOM_MISSING:
         parts = [_Part(each) for each in edges]
         if not all(each.is_known() for each in parts):
             return None
@@ -133,40 +125,36 @@ def run_joined(edges: Sequence[JoinedEdge]) -> list[Joined] | None:
         if not any(_layout(each).may_have_more_room for each in parts):
             break
         attempts += 1
-    return outcomes if ended == k.DONE else None
+    return outcomes if ended == DONE else None
 
 
 def _run(parts: Sequence[_Part], attempts: int) -> tuple[int, list[Joined] | None]:
     """One attempt. Returns: how it ended, and what came of it."""
-    from .fast_kernel.run import run
+    from .kernel.run import run
 
-    joints = KernelMemory(joint.EXCHANGE_AT + 2 * len(parts))
+    memory = KernelMemory()
     for part in parts:
-        part.layout = _laid_out(part, _barriers_before(parts, part), attempts)
+        part.layout = _laid_out(part, memory, _barriers_before(parts, part), attempts)
     for place in range(len(parts)):
-        _put_relays(parts, place, joints)
-    memories = [_layout(each).memory.to_array() for each in parts]
+        _put_relays(parts, place, memory)
     numbers = [numbers_of_run(each.exchange, each.edge.network) for each in parts]
-    starts = {joint.EXCHANGES: len(parts)}
-    for place in range(len(parts)):
-        starts[joint.EXCHANGE_AT + 2 * place] = sum(map(len, memories[:place]))
-        starts[joint.EXCHANGE_AT + 2 * place + 1] = sum(map(len, numbers[:place]))
-    joints.record(0, starts)
-    joined = joints.to_array()
-    memory, number = np.concatenate(memories), np.concatenate(numbers)
-    ended = run(memory, number, BUCKETS, joined)
-    if ended != k.DONE:
-        return ended, None
-    own = np.split(memory, np.cumsum([len(each) for each in memories])[:-1])
-    own_numbers = np.split(number, np.cumsum([len(each) for each in numbers])[:-1])
-    if any(
-        int(words[k.RECORDS]) != p.exchange.records for words, p in zip(own, parts, strict=True)
-    ):
-        return ended, None
-    return ended, [
-        _outcome(part, words, floats, joined)
-        for part, words, floats in zip(parts, own, own_numbers, strict=True)
+    heads = [_layout(each).head for each in parts]
+    for head, first in zip(heads, np.cumsum([0, *map(len, numbers)]), strict=False):
+        memory.put(Exchange, head, first_number=int(first))
+    job, exchanges = memory.take(Job.width()), memory.list_of(heads)
+    memory.put(Job, job, exchanges=exchanges, exchanges_count=len(parts))
+    words = memory.to_array()
+    all_numbers = np.concatenate(numbers)
+    ended = run(words, all_numbers, BUCKETS, job)
+    own = np.split(all_numbers, np.cumsum([len(each) for each in numbers])[:-1])
+    ran = [
+        Ran(ended == DONE, Exchange(words, _layout(part).head), words, floats, _layout(part))
+        for part, floats in zip(parts, own, strict=True)
     ]
+    pairs = list(zip(parts, ran, strict=True))
+    if ended != DONE or any(each.exchange.records != p.exchange.records for p, each in pairs):
+        return ended, None
+    return ended, [_outcome(part, each) for part, each in pairs]
 
 
 def _layout(part: _Part) -> Layout:
@@ -174,7 +162,7 @@ def _layout(part: _Part) -> Layout:
     return part.layout
 
 
-def _laid_out(part: _Part, barriers: int, attempts: int) -> Layout:
+def _laid_out(part: _Part, memory: KernelMemory, barriers: int, attempts: int) -> Layout:
     """An exchange before it begins: to what tasks write nothing has come.
 
     Args:
@@ -183,21 +171,20 @@ def _laid_out(part: _Part, barriers: int, attempts: int) -> Layout:
     """
     exchange, relayed = part.exchange, set(part.relayed)
     if part.edge.before is not None:
-        room = np.zeros((barriers, k.BARRIER_WORDS), np.int64)
+        room = np.zeros((barriers, Barrier.width()), np.int64)
         exchange = replace(exchange, barriers=(room,) * exchange.producers)
-    layout = lay_out(exchange, part.edge.network, part.load, attempts=attempts)
-    memory = layout.memory
-    turns = TURNS_FACTOR * memory.word(k.TURNS_MAX)
-    memory.record(0, {k.MAY_WAIT: 1, k.CATCHES_UP: 0, k.TURNS_MAX: turns})
+    network, load = part.edge.network, part.load
+    layout = lay_out(exchange, network, load, memory=memory, attempts=attempts)
+    m = memory.at(Exchange, layout.head)
+    m.may_wait, m.catches_up, m.turns_max = 1, 0, TURNS_FACTOR * m.turns_max
     for each in part.exchange.channels:
         if part.producers[each.producer] in relayed:
-            address = layout.channel_at[each.channel]
-            first = memory.word(address + k.RAMP)
-            memory.record(address, {k.RAMP_END: first})
+            channel = memory.at(Channel, layout.channel_at[each.channel])
+            channel.ramp_end = channel.ramp
     for producer, address in zip(part.producers, layout.source_at, strict=True):
         if producer in relayed:
-            begin = memory.word(address + k.NEXT_BARRIER)
-            memory.record(address, {k.END_NS: k.NEVER, k.BARRIERS_END: begin})
+            source = memory.at(Source, address)
+            source.end_ns, source.barriers_end = NEVER, source.next_barrier
     return layout
 
 
@@ -208,69 +195,61 @@ def _barriers_before(parts: Sequence[_Part], part: _Part) -> int:
     return alignments_max(part.exchange, part.edge.network)
 
 
-def _put_relays(parts: Sequence[_Part], place: int, joints: KernelMemory) -> None:
+def _put_relays(parts: Sequence[_Part], place: int, memory: KernelMemory) -> None:
     """The tasks that read an exchange and write others, each with its links."""
     part, layout = parts[place], _layout(parts[place])
-    behind = [(n, each) for n, each in enumerate(parts) if each.edge.before == place]
+    behind = [each for each in parts if each.edge.before == place]
     for consumer, sink, task in zip(part.consumers, layout.sink_at, part.load.sinks, strict=True):
-        links = [(n, each) for n, each in behind if consumer in each.relayed]
+        links = [each for each in behind if consumer in each.relayed]
         if not links:
             continue
-        taken, relay = part.taken[consumer], joints.take(joint.RELAY_WORDS)
-        log = joints.take(taken)
+        taken, relay = part.taken[consumer], memory.take(Relay.width())
+        log = memory.take(taken)
         part.logs[consumer] = slice(log, log + taken)
-        layout.memory.record(sink, {k.RELAY: relay})
+        memory.put(Sink, sink, relay=relay)
         first = 0
-        for writes, each in reversed(links):
-            first = _put_link(joints, each, writes, consumer, relay, first, taken)
-        joints.record(
+        for each in reversed(links):
+            first = _put_link(memory, each, consumer, relay, first, taken)
+        memory.put(
+            Relay,
             relay,
-            {
-                joint.READS: place,
-                joint.READING_SINK: sink,
-                joint.READING_TASK_MANAGER: layout.manager_at[task.task_manager],
-                joint.ALL_RECORDS: taken,
-                joint.TAKEN_FROM: log,
-                joint.FIRST_LINK: first,
-                joint.SEEN_BARRIERS: layout.memory.word(sink + k.ALIGNMENTS),
-            },
+            exchange=layout.head,
+            sink=sink,
+            task_manager=layout.manager_at[task.task_manager],
+            all_records=taken,
+            taken_from=log,
+            first_link=first,
+            seen_barriers=memory.at(Sink, sink).alignments.at,
         )
 
 
 def _put_link(
-    joints: KernelMemory,
-    part: _Part,
-    writes: int,
-    producer: int,
-    relay: int,
-    next_link: int,
-    taken: int,
+    memory: KernelMemory, part: _Part, producer: int, relay: int, next_link: int, taken: int
 ) -> int:
     """What a task writes of its records to one exchange. Returns: the address of the link."""
-    layout, exchange, address = _layout(part), part.exchange, joints.take(joint.LINK_WORDS)
+    layout, exchange, address = _layout(part), part.exchange, memory.take(Link.width())
     passage = part.edge.passages[producer]
     inputs = passage.inputs(taken)
     routes = passage.routes[: len(inputs)]
     place = part.producers.index(producer)
     source, task = layout.source_at[place], part.load.sources[place]
-    layout.memory.record(source, {k.LINK: address})
+    memory.put(Source, source, link=address)
     part.links.append(address)
-    joints.record(
+    memory.put(
+        Link,
         address,
-        {
-            joint.WRITES: writes,
-            joint.WRITING_SOURCE: source,
-            joint.WRITING_TASK_MANAGER: layout.manager_at[task.task_manager],
-            joint.ROUTES: joints.list_of(_addresses(layout, routes)),
-            joint.ROUTES_COUNT: len(routes),
-            joint.WRITTEN_AFTER: joints.list_of(np.searchsorted(inputs, np.arange(taken), "right")),
-            joint.ENDS_FROM_NS: exchange.measured_to_ns,
-            joint.ENDS_AFTER_NS: exchange.data_ends_ns(part.edge.network) - exchange.measured_to_ns,
-            joint.WAITS_SINCE_NS: k.NEVER,
-            joint.WITHHELD: joints.take(task.outputs[0].subpartitions),
-            joint.LINK_RELAY: relay,
-            joint.NEXT_LINK: next_link,
-        },
+        exchange=layout.head,
+        source=source,
+        task_manager=layout.manager_at[task.task_manager],
+        routes=memory.list_of(_addresses(layout, routes)),
+        routes_count=len(routes),
+        written_after=memory.list_of(np.searchsorted(inputs, np.arange(taken), "right")),
+        ends_from_ns=exchange.measured_to_ns,
+        ends_after_ns=exchange.data_ends_ns(part.edge.network) - exchange.measured_to_ns,
+        waits_since_ns=NEVER,
+        withheld=memory.take(task.outputs[0].subpartitions),
+        relay=relay,
+        next_link=next_link,
     )
     return address
 
@@ -280,18 +259,16 @@ def _addresses(layout: Layout, routes: IntArray) -> IntArray:
     return np.array([layout.channel_at[each] for each in channels.tolist()], np.int64)[places]
 
 
-def _outcome(part: _Part, memory: IntArray, numbers: FloatArray, joined: IntArray) -> Joined:
-    layout = _layout(part)
-    ran = Ran(True, memory, numbers, layout.departures, layout.alignments)
+def _outcome(part: _Part, ran: Ran) -> Joined:
     fast = outcome_of(ran, part.exchange, part.edge.network)
     last_ns = max(int(each.max()) for each in fast.departures_ns.values())
     fast = replace(fast, last_ns=last_ns, memory_bytes=memory_bytes(part.load))
     channels = np.array([each.index for each in part.load.channels], np.int64)
     return Joined(
         fast,
-        sum(int(joined[each + joint.WAITED_NS]) for each in part.links),
+        sum(Link(ran.memory, each).waited_ns for each in part.links),
         {
-            consumer: channels[(joined[own] - layout.channels) // k.CHANNEL_WORDS]
+            consumer: channels[(ran.memory[own] - ran.layout.channels) // Channel.width()]
             for consumer, own in part.logs.items()
         },
     )

@@ -8,7 +8,7 @@ import numpy as np
 
 from flinknet.arrays import IntArray
 
-from .fast_kernel.words import BARRIER_WORDS
+from .kernel.memory import Barrier
 from .recorded_job import UNKNOWN_ORIGIN, Departures
 
 AT_TIMES_FROM = 0.995
@@ -63,7 +63,7 @@ def passed_on(barriers: Mapping[int, IntArray], producers: int) -> tuple[IntArra
     for number in range(max(map(len, found), default=0)):
         there = (each[number] for each in found if number < len(each))
         rows.append(min(there, key=lambda row: int(row[0])))
-    first = np.array(rows, np.int64).reshape(-1, BARRIER_WORDS)
+    first = np.array(rows, np.int64).reshape(-1, Barrier.width())
     return tuple(barriers.get(producer, first) for producer in range(producers))
 
 

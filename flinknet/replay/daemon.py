@@ -150,9 +150,7 @@ def load() -> None:
     import pandas  # type: ignore[import-untyped]  # noqa: F401  # pyarrow does, given an array
     import pyspark.worker  # noqa: F401
 
-    import flinknet.predict.fast_kernel.run
-    import flinknet.predict.fast_path  # noqa: F401
-    from flinknet.predict.fast_kernel.compiling import load_kept
+    from flinknet.predict.kernel.compiling import load_kept
 
     from . import pipeline  # noqa: F401
     from .observe import kernels  # noqa: F401

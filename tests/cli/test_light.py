@@ -69,7 +69,7 @@ def test_only_what_reads_traces_as_tables_needs_the_packages_that_the_light_form
         assert "flinknet" not in named  # no index has it
         wanted = [*extras[extra], *(extras["analysis"] if extra == "replay" else [])]
         assert named == {re.split("[<>=]", each)[0] for each in wanted} - {"flinknet[analysis]"}
-    tables = r"flinknet\.(replay|export|predict\.fast_kernel)\.|flinknet\.(trace\.arrow|notebook)$"
+    tables = r"flinknet\.(replay|export|predict\.kernel)\.|flinknet\.(trace\.arrow|notebook)$"
     assert [name for name in found["fails"] if not re.match(tables, name)] == []
 
 

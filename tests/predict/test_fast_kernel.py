@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-import flinknet.predict.fast_kernel as fast_kernel
-from flinknet.predict.fast_kernel.compiling import digest_of, kept_on_disk
-from flinknet.predict.fast_kernel.run import run
+from flinknet.predict import kernel
+from flinknet.predict.kernel.compiling import digest_of, kept_on_disk
+from flinknet.predict.kernel.run import run
 
-SOURCES = Path(fast_kernel.__file__).parent
+SOURCES = Path(kernel.__file__).parent
 
 
 def test_what_is_kept_on_disk_is_that_of_all_source_files() -> None:
     """Of numba's own choice it would be that of the file of `run`, never of its callees."""
     path = Path(run._cache.cache_path)  # type: ignore[attr-defined]
-    assert path.name == f"flinknet-fast_kernel-{digest_of(SOURCES)[:16]}"
+    assert path.name == f"flinknet-kernel-{digest_of(SOURCES)[:16]}"
 
 
 def test_every_source_file_counts(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 The bound: records, messages, credit and backlog are equal; the mean lies within 2 ns, what rounding
 comes to; each percentile lies within a bucket (1%) of those one and a half records around it: the
-kernel moves a record by a bucket at most (`fast_kernel.latencies`), and its counts are rounded.
+kernel moves a record by a bucket at most (`kernel.times`), and its counts are rounded.
 """
 
 from __future__ import annotations

@@ -6,11 +6,11 @@ import numpy as np
 
 from flinknet.config import NetworkConfig
 from flinknet.histogram import BUCKETS
-from flinknet.predict.fast_kernel import joint_words as joint
-from flinknet.predict.fast_kernel import words as k
-from flinknet.predict.fast_kernel.run import run
-from flinknet.predict.fast_layout import lay_out
 from flinknet.predict.fast_path import numbers_of_run
+from flinknet.predict.kernel import DONE, TOO_LONG
+from flinknet.predict.kernel.memory import FIRST, Exchange
+from flinknet.predict.kernel.run import run
+from flinknet.predict.layout import lay_out
 from flinknet.predict.ramps import Ramps
 from flinknet.predict.recorded import RecordedChannel
 from flinknet.predict.what_if import recorded_load
@@ -157,7 +157,7 @@ def test_turns_that_are_made_up_for_count_as_turns() -> None:
     ended = []
     for turns in (50, 1000):
         memory = lay_out(exchange, network, recorded_load(exchange, network)).memory.to_array()
-        memory[k.TURNS_MAX] = turns
+        Exchange(memory, FIRST).turns_max = turns
         numbers = numbers_of_run(exchange, network)
-        ended.append(run(memory, numbers, BUCKETS, np.zeros(joint.EXCHANGE_AT + 2, np.int64)))
-    assert ended == [k.TOO_LONG, k.DONE]
+        ended.append(run(memory, numbers, BUCKETS, 0))
+    assert ended == [TOO_LONG, DONE]

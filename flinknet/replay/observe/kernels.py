@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flinknet.histogram import SUB_BUCKET_BITS, SUB_BUCKETS, VALUE_BITS
-from flinknet.predict.fast_kernel.compiling import kept_on_disk
+from flinknet.predict.kernel.compiling import kept_on_disk
 
 Ints = npt.NDArray[np.int64]
 Column = npt.NDArray[Any]

@@ -1,0 +1,57 @@
+"""A second model of the exchange in virtual time: arithmetic on one array, compiled by numba.
+
+`simulator.cluster` does the same with the real core, message by message, in 50 µs and more each;
+this model takes 0.2 to 3 µs, however many channels there are: pipelined channels, local or over
+connections, credit, full sockets, records that come at a rate or as fast as they are taken, back
+pressure, checkpoints, debloating. `fast_path` says what is covered; property tests compare the two.
+Names follow the core: a *turn* of a TaskManager, *beats* of the flusher, readers with credit in a
+queue, exclusive and floating buffers.
+
+All state lies in one array of 64-bit words, since passing eighty arrays to a compiled function
+costs a hundred times the call. `memory` is the table of its records, such as Channel and Sink;
+`views` makes them records in Python and in compiled functions alike. In every function `m` is the
+exchange, and `f` its floating-point numbers. Times are ns. Records come as ramps: a number of them,
+evenly spaced between two instants.
+
+- `exchange_memory`, `memory`: all records. `compiling`: how functions are compiled and kept.
+- `times`: what is due next, arrivals, latencies, batches.
+- `source`: steps of a source, and quiet turns. `writer`: its records in buffers.
+- `subpartition`: buffers that wait to be sent. `ends`: buffers, credit, gates, and full sockets.
+- `connection`: messages and credit on their way.
+- `checkpoints`: barriers written, aligned, overtaking; acknowledgements.
+- `sink`: buffers taken, and their size announced.
+- `relays`: tasks that read one exchange and write others, in a run of several.
+- `run`: turns, one after the other. Imported only when it is needed: loading the compiler takes
+  half a second.
+"""
+
+DONE, WRITER_WAITS, TOO_LONG, CHECKPOINT_EXPIRES = range(4)
+ORDER_UNKNOWN, ANSWER_MISSING, ROOM_MISSING = range(4, 7)
+"""Ends of a run; all but DONE are for another run, or for the simulator, to answer."""
+
+NEVER = 2**62
+DATA, RECOVERY, END_OF_DATA, END_OF_PARTITION, BARRIER, PRIORITY_BARRIER, NOTHING = range(7)
+"""Kinds of messages. An EndOfPartition is sent when every channel of its source has acknowledged
+the end of data. A PRIORITY_BARRIER is an unaligned one, which overtakes data."""
+
+RESUME, ACKNOWLEDGE, CANCEL, BUFFER_SIZE = -1, -2, -3, -4
+"""Messages of a consumer besides credit; a new buffer size is sent as BUFFER_SIZE less the size."""
+
+RUNNING, AWAITING_ACKNOWLEDGEMENT, FINISHED = range(3)
+"""States of a source."""
+
+NOWHERE, BEFORE_TAIL, BEHIND_TAIL = range(3)
+"""Places of a barrier: in front of the event at the tail if there is one, or behind it."""
+
+IS_LISTENING, HAS_BUFFER = 1, 2
+"""Without credit: a connection waits for a buffer, or has been given one."""
+
+CHECKPOINT_TIME, START_DELAY, ALIGNMENT, TRAVEL = range(4)
+TIME_KINDS = 4
+"""Durations that are counted of checkpoints."""
+
+SEND_NS_PER_MESSAGE, SEND_NS_PER_BYTE, EMIT_NS_PER_RECORD, NEWEST_SHARE, COUNTS = range(5)
+"""Places of floating-point numbers: costs, and the weight of a new buffer size.
+From COUNTS on: latencies by bucket, differences of their density, and their lowest and highest by
+bucket, where it is unknown when records came; then durations of checkpoints, and sizes of buffers.
+"""

@@ -1,0 +1,386 @@
+"""How functions are compiled and kept, and how those of the kernel read the memory."""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+from collections.abc import Callable, MutableSequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from types import FunctionType
+from typing import Any, TypeVar, cast, get_args, get_origin
+
+import numba
+import numpy as np
+import numpy.typing as npt
+from numba import types
+from numba.core import caching, cgutils
+from numba.core.imputils import lower_constant
+from numba.core.typing import templates
+from numba.extending import (
+    intrinsic,
+    lower_builtin,
+    lower_getattr_generic,
+    lower_setattr_generic,
+    models,
+    register_model,
+    type_callable,
+    typeof_impl,
+)
+from numba.misc.appdirs import AppDirs
+from numba.np.arrayobj import make_array
+
+from flinknet import histogram
+
+from . import memory
+from .views import List, Rows, View
+
+_Function = TypeVar("_Function", bound=Callable[..., object])
+
+_njit: Any = numba.njit
+_intrinsic: Any = intrinsic
+_config: Any = numba.config
+_app_dirs: Any = AppDirs
+_make_array: Any = make_array
+_pointer_to: Any = types.CPointer
+_word: Any = types.int64
+_infer_getattr: Any = templates.infer_getattr
+_infer_global: Any = templates.infer_global
+_signature: Any = templates.signature
+_proxy: Any = cgutils.create_struct_proxy
+_Registers = Callable[..., Callable[[_Function], _Function]]
+_lower: _Registers[Any] = lower_builtin
+_lower_getattr: _Registers[Any] = lower_getattr_generic
+_lower_setattr: _Registers[Any] = lower_setattr_generic
+_lower_constant: _Registers[Any] = lower_constant
+_type_callable: _Registers[Any] = type_callable
+_type_of_constant: _Registers[Any] = typeof_impl.register
+_register_model: Any = register_model
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Words = MutableSequence[int]
+Numbers = MutableSequence[float]
+"""Pointers to words and to floating-point numbers, within the kernel."""
+
+_HOW: dict[str, Any] = {"error_model": "numpy"}
+
+_kept: list[Any] = []
+
+
+def compile_all(module: dict[str, Any]) -> None:
+    """Compile the functions of a file, each together with its callers, and called by them alone."""
+    for name, function in module.items():
+        if isinstance(function, FunctionType) and function.__module__ == module["__name__"]:
+            module[name] = _njit(**_HOW, no_cpython_wrapper=True)(function)
+
+
+def inlined(function: _Function) -> _Function:
+    """Compiled as a part of the function that calls it, however large it is: one in each of several
+    runs."""
+    return cast(_Function, _njit(**_HOW, no_cpython_wrapper=True, forceinline=True)(function))
+
+
+def kept_on_disk(function: _Function) -> _Function:
+    """Compiled once for all processes, where there is a place to keep it."""
+    dispatcher = numba.njit(**_HOW)(function)
+    with suppress(RuntimeError):  # no directory can be written to
+        dispatcher._cache = _Cache(function)  # type: ignore[no-untyped-call]
+        _kept.append(dispatcher)
+    return cast(_Function, dispatcher)
+
+
+def load_kept() -> None:
+    """Load the machine code that is on disk of the functions imported so far, without a call: who
+    is forked from this process has it. Nothing is compiled."""
+    for dispatcher in _kept:
+        cache, target = dispatcher._cache, dispatcher.targetctx
+        target.refresh()
+        for key in cache._cache_file._load_index():
+            if key == cache._index_key(key[0], target.codegen()):  # of this processor and code
+                dispatcher.compile(key[0])
+
+
+class _ByContent(caching._CacheLocator):
+    """Machine code is found by the sources that it was made from, wherever they lie: all clones
+    and environments of a user share it. numba's own cache looks at one file, by its path, and
+    never at those of the functions that are called.
+
+    It lies where numba keeps what has no other place: in NUMBA_CACHE_DIR, or with the user's
+    caches."""
+
+    def __init__(self, function: Callable[..., object], file: str) -> None:
+        folder = Path(file).parent
+        self._line = function.__code__.co_firstlineno
+        self._digest = digest_of(folder)
+        root = _config.CACHE_DIR or _app_dirs(appname="numba", appauthor=False).user_cache_dir
+        self._path = Path(root, f"flinknet-{folder.name}-{self._digest[:16]}")
+
+    def get_cache_path(self) -> str:
+        return str(self._path)
+
+    def get_source_stamp(self) -> str:
+        return self._digest
+
+    def get_disambiguator(self) -> str:
+        return str(self._line)
+
+    @classmethod
+    def from_function(cls, function: Callable[..., object], file: str) -> _ByContent | None:
+        """None where the sources are in an archive, or nothing can be written."""
+        if not Path(file).exists():
+            return None
+        locator = cls(function, file)
+        try:
+            locator.ensure_cache_path()  # type: ignore[no-untyped-call]
+        except OSError:
+            return None
+        return locator
+
+
+class _CacheOfResults(caching.CompileResultCacheImpl):
+    _locator_classes = [  # noqa: RUF012 - so numba declares it
+        _ByContent,
+        *caching.CompileResultCacheImpl._locator_classes,
+    ]
+
+
+class _Cache(caching.FunctionCache):
+    _impl_class = _CacheOfResults
+
+
+def digest_of(folder: Path) -> str:
+    """A text that changes with any source file of a folder, and with the histogram's, whose numbers
+    are compiled in."""
+    digest = hashlib.sha256()
+    for file in [*sorted(folder.glob("*.py")), Path(histogram.__file__)]:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _pointer(_context: Any, array: Any) -> Any:
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _make_array(signature.args[0])(context, builder, arguments[0]).data
+
+    return _pointer_to(array.dtype)(array), code
+
+
+def _moved(_context: Any, numbers: Any, _places: Any) -> Any:
+    def code(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.gep(arguments[0], [arguments[1]])
+
+    return numbers(numbers, types.int64), code
+
+
+def _bits(_context: Any, _number: Any) -> Any:
+    def code(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], context.get_value_type(types.int64))
+
+    return types.int64(types.float64), code
+
+
+pointer: Callable[[Any], Any] = _intrinsic(_pointer)
+"""Where the numbers of an array begin; indexed as the array is, and twice as fast for the whole
+kernel: an index into an array may count from its end, and each access looks whether it does."""
+
+moved: Callable[[Any, int], Any] = _intrinsic(_moved)
+"""Such a pointer, so many numbers farther on."""
+
+bits: Callable[[float], int] = _intrinsic(_bits)
+"""The 64 bits of a number: sign, exponent, mantissa; frexp is a call that takes longer."""
+
+
+class _Type(types.Type):
+    """A view or a list in compiled functions: a pointer to all words, and an address.
+
+    Attributes:
+        kind: View subclass, or None for a list.
+        element: type of an element of a list.
+        width: words of a record, or of an element.
+        is_rows: whether elements lie in the list, whose words are otherwise their addresses.
+    """
+
+    def __init__(self, hint: Any) -> None:
+        inner = get_args(hint)
+        self.kind = None if inner else hint
+        self.element = _type_of(inner[0]) if inner else None
+        self.is_rows = get_origin(hint) is Rows
+        self.width = 1 if inner and not self.is_rows else len((*inner, hint)[0].fields)
+        super().__init__(name=str(hint))
+
+
+class _View(_Type):
+    """A record; lists are of the type _Type itself."""
+
+
+@cache
+def _type_of(hint: Any) -> Any:
+    if hint is int:
+        return _word
+    return _Type(hint) if get_args(hint) else _View(hint)
+
+
+@_register_model(_Type)
+@_register_model(_View)
+class _Model(models.StructModel):
+    def __init__(self, manager: Any, own: Any) -> None:
+        members = [("words", _pointer_to(_word)), ("at", _word)]
+        super().__init__(manager, own, members)  # type: ignore[no-untyped-call]
+
+
+def _made(context: Any, builder: Any, words: Any, at: Any, kind: Any) -> Any:
+    made = _proxy(kind)(context, builder)
+    made.words, made.at = words, at
+    return made._getvalue()
+
+
+def _load(context: Any, builder: Any, words: Any, at: Any, kind: Any) -> Any:
+    """A word as a value of a type."""
+    value = builder.load(builder.gep(words, [at]))
+    return value if kind is _word else _made(context, builder, words, value, kind)
+
+
+def _store(context: Any, builder: Any, words: Any, at: Any, kind: Any, value: Any) -> None:
+    if kind is not _word:
+        value = _proxy(kind)(context, builder, value=value).at
+    builder.store(value, builder.gep(words, [at]))
+
+
+@_infer_getattr
+class _Attributes(templates.AttributeTemplate):
+    key = _Type
+
+    def generic_resolve(self, own: Any, name: str) -> Any:  # type: ignore[override]
+        known = {"words": _pointer_to(_word), "at": _word, "next": own}
+        return known.get(name) or _type_of(own.kind.kinds()[name])
+
+
+def _place(context: Any, builder: Any, own: Any, view: Any, name: str) -> Any:
+    place = own.width if name == "next" else own.kind.fields[name].place
+    return builder.add(view.at, context.get_constant(_word, place))
+
+
+@_lower_getattr(_Type)
+def _get(context: Any, builder: Any, own: Any, value: Any, name: str) -> Any:
+    view = _proxy(own)(context, builder, value=value)
+    if name in ("words", "at"):
+        return getattr(view, name)
+    at = _place(context, builder, own, view, name)
+    if name == "next":
+        return _made(context, builder, view.words, at, own)
+    return _load(context, builder, view.words, at, _type_of(own.kind.kinds()[name]))
+
+
+@_lower_setattr(_Type)
+def _set(context: Any, builder: Any, signature: Any, arguments: Any, name: str) -> None:
+    own, kind = signature.args
+    view = _proxy(own)(context, builder, value=arguments[0])
+    at = _place(context, builder, own, view, name)
+    _store(context, builder, view.words, at, kind, arguments[1])
+
+
+def _typing(function: Any, signature: Callable[[Any], Any], *kinds: Any) -> None:
+    """Let calls of a function with arguments of some types have a signature."""
+
+    @_infer_global(function)
+    class _Typed(templates.AbstractTemplate):
+        def generic(self, arguments: Any, _keywords: Any) -> Any:
+            is_own = len(arguments) == len(kinds) and all(map(isinstance, arguments, kinds))
+            return signature(arguments) if is_own else None
+
+
+def _item_type(own: Any) -> Any:
+    return _signature(own[0].element, own[0], _word)
+
+
+def _store_type(own: Any) -> Any:
+    return _signature(types.none, own[0], _word, own[0].element)
+
+
+def _truth_type(own: Any) -> Any:
+    return _signature(types.boolean, *own)
+
+
+_typing(operator.getitem, _item_type, _Type, types.Integer)
+_typing(operator.setitem, _store_type, _Type, types.Integer, types.Type)
+_typing(bool, _truth_type, _View)
+
+
+@_lower(operator.getitem, _Type, types.Integer)
+def _item(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    own = signature.args[0]
+    view = _proxy(own)(context, builder, value=arguments[0])
+    place = builder.mul(arguments[1], context.get_constant(_word, own.width))
+    make = _made if own.is_rows else _load
+    return make(context, builder, view.words, builder.add(view.at, place), own.element)
+
+
+@_lower(operator.setitem, _Type, types.Integer, types.Any)
+def _store_item(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    own = signature.args[0]
+    view = _proxy(own)(context, builder, value=arguments[0])
+    at = builder.add(view.at, arguments[1])
+    _store(context, builder, view.words, at, own.element, arguments[2])
+    return context.get_dummy_value()
+
+
+@_lower(bool, _View)
+def _exists(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    at = _proxy(signature.args[0])(context, builder, value=arguments[0]).at
+    return builder.icmp_signed("!=", at, context.get_constant(_word, 0))
+
+
+def _comparing(compare: Any, sign: str) -> None:
+    """Let compiled functions compare the addresses of views."""
+    _typing(compare, _truth_type, _View, _View)
+
+    @_lower(compare, _View, _View)
+    def _lowered(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pairs = zip(signature.args, arguments, strict=True)
+        one, other = (_proxy(own)(context, builder, value=value).at for own, value in pairs)
+        return builder.icmp_signed(sign, one, other)
+
+
+for _name, _sign in (("eq", "=="), ("ne", "!="), ("lt", "<"), ("le", "<="), ("ge", ">=")):
+    _comparing(getattr(operator, _name), _sign)
+
+
+def _know(kind: Any) -> None:
+    """Let compiled functions make views of a kind."""
+
+    @_type_callable(kind)
+    def _typed(_context: Any) -> Any:
+        return lambda words, at: _type_of(kind)
+
+    @_lower(kind, types.CPointer, types.Integer)
+    def _lowered(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        at = context.cast(builder, arguments[1], signature.args[1], _word)
+        return _made(context, builder, arguments[0], at, signature.return_type)
+
+    @_type_of_constant(kind)
+    def _constant(_value: Any, _context: Any) -> Any:
+        return _type_of(kind)
+
+
+@_lower_constant(_View)
+def _none(context: Any, builder: Any, kind: Any, value: View) -> Any:
+    """A constant of the kernel is no record."""
+    words = context.get_constant_null(_pointer_to(_word))
+    return _made(context, builder, words, context.get_constant(_word, value.at), kind)
+
+
+def _moved_list(_context: Any, own: Any, _places: Any) -> Any:
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        view = _proxy(own)(context, builder, value=arguments[0])
+        return _made(context, builder, view.words, builder.add(view.at, arguments[1]), own)
+
+    return own(own, _word), code
+
+
+moved_list: Callable[[List[int], int], List[int]] = _intrinsic(_moved_list)
+"""A list that begins so many numbers farther on."""
+
+for _kind in vars(memory).values():
+    if isinstance(_kind, type) and issubclass(_kind, View) and _kind is not View:
+        _know(_kind)

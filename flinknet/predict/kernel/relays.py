@@ -1,0 +1,292 @@
+"""Tasks that read one exchange and write others: records that they take from the one come to the
+others; where they wait for buffers there, they take no more.
+
+A record is done with, and written, one after the other. While a writer waits, the records that its
+task has taken and not begun are withheld; it goes on with them where it stopped.
+"""
+
+from __future__ import annotations
+
+from . import FINISHED, NEVER
+from .checkpoints import complete
+from .compiling import Numbers, compile_all, moved, moved_list
+from .connection import wake
+from .memory import NO_BARRIER, Channel, Exchange, Job, Link, Sink, Source, TaskManager
+from .source import write_until
+from .times import due_ns, earliest_ns, set_due
+from .writer import next_record_ns
+
+
+def numbers_of(numbers: Numbers, m: Exchange) -> Numbers:
+    """The floating-point numbers of an exchange."""
+    own: Numbers = moved(numbers, m.first_number)
+    return own
+
+
+def next_exchange(job: Job) -> Exchange:
+    """The exchange that has the next turn; of several at one instant the one farthest down."""
+    found = job.exchanges[0]
+    for number in range(1, job.exchanges_count):
+        if earliest_ns(job.exchanges[number].wakes) <= earliest_ns(found.wakes):
+            found = job.exchanges[number]
+    return found
+
+
+def _follow_segments(source: Source, channel: Channel, from_ns: int) -> None:
+    """Lay down when a record opens the next segment of a channel, if that is new, not before an
+    instant."""
+    if due_ns(source.segments_due, channel.place) != NEVER:
+        return
+    ramp, base, end = channel.opens_ramp, channel.opens_base, channel.ramp_end
+    while ramp < end and base + ramp.records <= channel.opens_record:
+        base += ramp.records
+        ramp = ramp.next
+    channel.opens_ramp, channel.opens_base = ramp, base
+    if ramp < end:
+        set_due(source.segments_due, channel.place, max(ramp.first_ns, from_ns))
+
+
+def _wake_writer(link: Link, now: int) -> None:
+    """Let a TaskManager have a turn when there is something to write, or the data ends."""
+    m, source = link.exchange, link.source
+    due = source.records_due if m.steps_at_records else source.segments_due
+    at_ns = min(earliest_ns(due), source.end_ns)
+    if source.next_barrier < source.barriers_end:
+        at_ns = min(at_ns, source.next_barrier.at_ns)
+    if at_ns != NEVER:
+        source.again_ns = min(source.again_ns, at_ns)
+        wake(m, link.task_manager, max(at_ns, now))
+
+
+def _write_onwards(link: Link, taken: int, records: int, at_ns: int, delay_ns: int) -> None:
+    """Let what follows from records come to the channels of a link, one after the other, when each
+    record is done.
+
+    Args:
+        taken: records before these.
+        at_ns: begin of the first.
+        delay_ns: cost of each.
+    """
+    source = link.source
+    written = link.written_after[taken - 1] if taken else 0
+    for number in range(records):
+        until = link.written_after[taken + number]
+        at_ns += delay_ns
+        while written < until:
+            channel = link.routes[link.next_route]
+            link.next_route += 1
+            if link.next_route == link.routes_count:
+                link.next_route = 0
+            ramp = channel.ramp_end
+            ramp.records, ramp.first_ns, ramp.last_ns = 1, at_ns, at_ns
+            channel.ramp_end = ramp.next
+            if channel.ramp == ramp:
+                set_due(source.records_due, channel.place, at_ns)
+            _follow_segments(source, channel, at_ns)
+            written += 1
+    if taken + records == link.relay.all_records:
+        source.end_ns = max(at_ns, link.ends_from_ns) + link.ends_after_ns
+
+
+def _hand_on(sink: Sink, now: int) -> None:
+    """Records that a task has taken in its turn come to the exchanges that it writes."""
+    sink.has_taken = 0
+    relay, records = sink.relay, sink.took_records
+    taken = relay.taken_records
+    for number in range(taken, taken + records):
+        relay.taken_from[number] = sink.took
+    relay.taken_records = taken + records
+    link = relay.first_link
+    while link:
+        _write_onwards(link, taken, records, sink.took_ns, sink.consume_ns)
+        _wake_writer(link, now)
+        link = link.next_link
+
+
+def _pass_barriers_on(sink: Sink, now: int) -> None:
+    """A task passes on barriers that it has aligned in its turn."""
+    link = sink.relay.first_link
+    while link:
+        source, passed = link.source, sink.relay.seen_barriers
+        while passed < sink.alignments:
+            barrier = source.barriers_end
+            barrier.at_ns, barrier.began_ns = passed.at_ns, passed.began_ns
+            barrier.is_overtaking = passed.is_overtaking
+            source.barriers_end, passed = barrier.next, passed.next
+        _wake_writer(link, now)
+        link = link.next_link
+    sink.relay.seen_barriers = sink.alignments
+
+
+def _withhold(link: Link, from_ns: int) -> None:
+    """Take back the arrivals of a link after an instant."""
+    source = link.source
+    for place in range(source.outputs_count):
+        channel = source.outputs[place]
+        ramp, end = channel.ramp, channel.ramp_end
+        link.withheld[place] = end
+        while ramp < end and ramp.first_ns <= from_ns:
+            ramp = ramp.next
+        if ramp == end:
+            continue
+        channel.ramp_end = ramp
+        if channel.ramp == ramp:
+            set_due(source.records_due, place, NEVER)
+        if channel.opens_ramp >= ramp:
+            set_due(source.segments_due, place, NEVER)
+
+
+def _release(link: Link, since_ns: int, now: int) -> None:
+    """Let the arrivals that were withheld come, as much later as they were."""
+    source = link.source
+    for place in range(source.outputs_count):
+        channel, end = source.outputs[place], link.withheld[place]
+        ramp = channel.ramp_end
+        while ramp < end:
+            ramp.first_ns += now - since_ns
+            ramp.last_ns += now - since_ns
+            ramp = ramp.next
+        if channel.ramp_end < end:
+            channel.ramp_end = end
+            set_due(source.records_due, place, next_record_ns(channel))
+            _follow_segments(source, channel, now)
+    if since_ns < source.end_ns < NEVER:
+        source.end_ns += now - since_ns
+    _wake_writer(link, now)
+
+
+def _wait(link: Link, since_ns: int) -> None:
+    """A writer waits for buffers: its task stops where it is."""
+    link.waits_since_ns = since_ns
+    relay = link.relay
+    if relay.sink.is_held_up:
+        return
+    relay.sink.is_held_up = 1
+    relay.held_up_ns = since_ns
+    other = relay.first_link
+    while other:
+        _withhold(other, since_ns)
+        other = other.next_link
+
+
+def _go_on(link: Link, now: int) -> None:
+    """A writer has buffers again: with the last of its task, the task goes on."""
+    link.waited_ns += now - link.waits_since_ns
+    link.waits_since_ns = NEVER
+    relay, other = link.relay, link.relay.first_link
+    while other:
+        if other.waits_since_ns != NEVER:
+            return
+        other = other.next_link
+    since_ns, sink = relay.held_up_ns, relay.sink
+    sink.is_held_up = sink.mail_ns = 0
+    if sink.busy_until_ns > since_ns:
+        sink.busy_until_ns += now - since_ns
+    if sink.took:
+        departures = moved_list(sink.took.departures, -sink.took_records)
+        for number in range(sink.took_records):
+            if departures[number] > since_ns:
+                departures[number] += now - since_ns
+    other = relay.first_link
+    while other:
+        _release(other, since_ns, now)
+        other = other.next_link
+    wake(relay.exchange, relay.task_manager, max(now, sink.busy_until_ns))
+
+
+def _has_to_follow(link: Link) -> bool:
+    """Whether a writer has something to do now that records were written before its turn: not where
+    they only went into open buffers."""
+    m, task_manager = link.exchange, link.task_manager
+    if link.source.has_waited or m.has_barriers or task_manager.has_local_channels:
+        return True
+    return earliest_ns(task_manager.unsent) != NEVER
+
+
+def write_before(numbers: Numbers, task_manager: TaskManager, now: int) -> None:
+    """Tasks that may read in this turn first write what they have: for more they need buffers."""
+    for place in range(task_manager.own_sinks_count):
+        sink = task_manager.own_sinks[place]
+        if not sink.relay or sink.is_held_up or now < sink.busy_until_ns:
+            continue
+        link = sink.relay.first_link
+        while link:
+            behind, source = link.exchange, link.source
+            if earliest_ns(source.records_due) <= now:
+                write_until(behind, numbers_of(numbers, behind), source, now)
+                if _has_to_follow(link):
+                    wake(behind, link.task_manager, now)
+            if source.has_waited and link.waits_since_ns == NEVER:
+                _wait(link, now)
+            link = link.next_link
+
+
+def pass_on(job: Job, numbers: Numbers, owner: TaskManager, now: int) -> None:
+    """Effects of a turn of a TaskManager on the other exchanges."""
+    for place in range(owner.own_sinks_count):
+        sink = owner.own_sinks[place]
+        if sink.relay and sink.has_taken:
+            _hand_on(sink, now)
+        if sink.relay and sink.alignments != sink.relay.seen_barriers:
+            _pass_barriers_on(sink, now)
+        if sink.owes_alignment and _has_done_its_part(sink):
+            sink.owes_alignment = 0
+            _confirm(job, numbers, now)
+    for place in range(owner.own_sources_count):
+        source = owner.own_sources[place]
+        link = source.link
+        if not link:
+            continue
+        if source.owes_from and _have_barriers_left(source):
+            source.owes_from = NO_BARRIER
+            _confirm(job, numbers, now)
+        waits = link.waits_since_ns != NEVER
+        if source.has_waited and not waits:
+            _wait(link, now)
+        elif waits and not source.has_waited:
+            _go_on(link, now)
+
+
+def ask_tasks_behind(job: Job) -> None:
+    """A checkpoint begins: the sinks of all exchanges have to align it, and where it may time out,
+    what has been written before it has to leave."""
+    count = 0
+    for exchange in range(1, job.exchanges_count):
+        m = job.exchanges[exchange]
+        for number in range(m.sinks_count):
+            sink = m.sinks[number]
+            sink.owes_alignment = 1 if sink.open_inputs > 0 else 0
+            sink.seen_alignments = sink.finished_alignments
+            count += sink.owes_alignment
+        for number in range(m.sources_count if m.aligned_timeout_ns else 0):
+            source = m.sources[number]
+            source.owes_from = NO_BARRIER
+            if source.state != FINISHED:
+                source.owes_from = source.next_barrier
+                count += 1
+    job.exchanges[0].answers_behind = count
+
+
+def _has_done_its_part(sink: Sink) -> bool:
+    """Whether a sink has aligned the checkpoint that waits for it, or never will."""
+    return sink.finished_alignments != sink.seen_alignments or sink.open_inputs == 0
+
+
+def _have_barriers_left(source: Source) -> bool:
+    """Whether the barriers of the checkpoint that is under way have been written and have left, or
+    have overtaken data; or never will."""
+    if source.state == FINISHED:
+        return True
+    return source.next_barrier != source.owes_from and not source.is_watched
+
+
+def _confirm(job: Job, numbers: Numbers, now: int) -> None:
+    """A part of a task behind the first exchange has done its part of a checkpoint."""
+    first = job.exchanges[0]
+    first.unconfirmed -= 1
+    if first.unconfirmed == 0:
+        first.turn_ns = now
+        complete(first, numbers_of(numbers, first))
+
+
+compile_all(globals())

@@ -1,0 +1,273 @@
+"""A run: TaskManagers and the coordinator take turns, in the order in which they have work."""
+
+from __future__ import annotations
+
+from . import COUNTS, DONE, NEVER, ORDER_UNKNOWN, RUNNING
+from .checkpoints import take_coordinators_turn
+from .compiling import Floats, Ints, Numbers, Words, compile_all, kept_on_disk, pointer
+from .connection import pump_down, pump_up, receive_down, receive_up, wake
+from .ends import deliver_waiting
+from .memory import FIRST, NO_TASK_MANAGER, Exchange, Job, TaskManager
+from .relays import ask_tasks_behind, next_exchange, numbers_of, pass_on, write_before
+from .sink import rest, step_sink, take_debloaters_turn
+from .source import (
+    catch_up,
+    count_turn,
+    held_up_until,
+    is_any_blocked,
+    may_any_go_on,
+    next_arrival_ns,
+    next_watched_ns,
+    start_source,
+    step_at_max_rate,
+    step_source,
+)
+from .subpartition import notify
+from .times import earliest_ns, next_due, set_due
+
+
+def _receive_all(m: Exchange, task_manager: TaskManager, now: int) -> None:
+    """Read what has come to the ends of connections."""
+    ends, arrivals = task_manager.ends, task_manager.arrivals
+    place = next_due(arrivals, 0, now)
+    while place >= 0:
+        end = ends[place]
+        if end.is_upstream:
+            next_ns = receive_up(m, end.connection, now)
+        else:
+            next_ns = receive_down(m, end.connection, now)
+        set_due(arrivals, place, next_ns)
+        place = next_due(arrivals, place + 1, now)
+
+
+def _pump_all(m: Exchange, f: Numbers, task_manager: TaskManager, now: int) -> int:
+    """Send what waits at the ends of connections. Returns: when that is done."""
+    ends, unsent = task_manager.ends, task_manager.unsent
+    place = next_due(unsent, 0, 0)
+    while place >= 0:
+        end = ends[place]
+        if end.is_upstream:
+            now = pump_up(m, f, end.connection, now)
+        else:
+            pump_down(m, end.connection, now)
+            if m.without_credit and end.connection.is_due:
+                deliver_waiting(m, end.connection)
+        if not end.connection.is_pressed or not end.is_upstream:
+            set_due(unsent, place, NEVER)
+        place = next_due(unsent, place + 1, 0)
+    return now
+
+
+def _turn(m: Exchange, f: Numbers, slopes: int, task_manager: TaskManager, now: int) -> None:
+    """SimulatedTaskManager's turn."""
+    m.turn_ns = now
+    set_due(m.wakes, task_manager.number, NEVER)
+    task_manager.idle_ns += now - task_manager.free_since_ns
+    if m.is_disturbed:
+        now = held_up_until(task_manager, now)
+    _receive_all(m, task_manager, now)
+    next_ns = earliest_ns(task_manager.arrivals)
+    for place in range(task_manager.own_sources_count):
+        source = task_manager.own_sources[place]
+        if m.is_max_rate:
+            now, again_ns = step_at_max_rate(m, f, source, now)
+        else:
+            now, again_ns = step_source(
+                m, f, task_manager.own_sources[place], now, task_manager.idle_ns
+            )
+        next_ns = min(next_ns, again_ns)
+    sinks = task_manager.own_sinks
+    for place in range(task_manager.own_sinks_count):
+        now, again_ns = step_sink(m, f, slopes, sinks[place], now)
+        if m.debloat_ns and again_ns > now:
+            rest(sinks[place], now)
+        next_ns = min(next_ns, again_ns)
+    if task_manager.has_local_channels and may_any_go_on(task_manager):
+        next_ns = now  # a local consumer has let it
+    waiting = m.may_wait and is_any_blocked(task_manager)
+    m.has_sent = m.has_delivered = 0
+    now = _pump_all(m, f, task_manager, now)
+    if m.has_delivered:
+        next_ns = now
+    if m.catches_up:
+        next_ns = min(next_ns, next_watched_ns(m, task_manager))
+    if waiting and (m.has_sent or may_any_go_on(task_manager)):
+        next_ns = now  # buffers came back to the writer
+    task_manager.free_since_ns = now
+    if next_ns != NEVER:
+        wake(m, task_manager, next_ns)
+
+
+def _doubt(m: Exchange, task_manager: TaskManager, until_ns: int) -> None:
+    """With quiet turns to make up for, the simulator would have asked in these for the next turn,
+    behind what others asked for before."""
+    if next_arrival_ns(task_manager) <= until_ns:
+        task_manager.doubted = m.turns_asked
+
+
+def _doubt_all(m: Exchange) -> None:
+    """What was asked for in a turn may be numbered otherwise than by the simulator, as its place
+    among the turns of others is unknown, or it was made up for."""
+    for number in range(m.task_managers):
+        m.managers[number].doubted = m.turns_asked
+
+
+def _is_doubted(m: Exchange, task_manager: TaskManager, now: int) -> bool:
+    """Whether it is unknown where a TaskManager stands among those that have a turn now."""
+    if task_manager.number >= m.task_managers:
+        return False
+    is_old = task_manager.asked <= task_manager.doubted
+    return is_old or next_arrival_ns(task_manager) <= now
+
+
+def _are_apart(m: Exchange) -> bool:
+    """Whether the order of turns of TaskManagers at one instant does not matter: what they send
+    arrives later, and no source ends, whose answer to a checkpoint depends on who has answered."""
+    running = 0
+    for number in range(m.sources_count):
+        if m.sources[number].state == RUNNING:
+            running += 1
+    may_answer_twice = m.aligned_timeout_ns > 0 and running < m.sources_count
+    return min(m.latency_ns, m.back_ns) > 0 and not may_answer_twice
+
+
+def _is_pressed(task_manager: TaskManager) -> bool:
+    """Whether anything waits for a socket of a TaskManager, so that a turn of it sees what others
+    have read by then."""
+    unsent = task_manager.unsent
+    place = next_due(unsent, 0, 0)
+    while place >= 0:
+        end = task_manager.ends[place]
+        if end.is_upstream and end.connection.is_pressed:
+            return True
+        place = next_due(unsent, place + 1, 0)
+    return False
+
+
+def _begin(m: Exchange, f: Numbers, task_manager: TaskManager, now: int) -> int:
+    """Let a TaskManager have its quiet turns before its next one. Returns: when that begins."""
+    _doubt(m, task_manager, now)
+    begin_ns = catch_up(m, f, task_manager, now)
+    if begin_ns > now:
+        set_due(m.wakes, task_manager.number, NEVER)
+        wake(m, task_manager, begin_ns)
+    return begin_ns
+
+
+def _late(m: Exchange, f: Numbers, owner: TaskManager, until_ns: int) -> tuple[TaskManager, int]:
+    """Let TaskManagers have their quiet turns before one of the coordinator, or of a timer of one.
+    The run ends if a quiet turn at that very instant would be before or behind it.
+
+    Returns: one that has another turn before, or none; and when that begins."""
+    first, last = 0, m.task_managers
+    if owner.number > m.task_managers:
+        first = owner.number - m.task_managers - 1
+        last = first + 1
+    for number in range(first, last if m.catches_up else first):
+        each = m.managers[number]
+        _doubt(m, each, until_ns)
+        begin_ns = catch_up(m, f, each, until_ns)
+        if begin_ns < until_ns:
+            return each, begin_ns
+        if next_arrival_ns(each) <= until_ns:
+            m.ended = ORDER_UNKNOWN
+    return NO_TASK_MANAGER, until_ns
+
+
+def _next_task_manager(m: Exchange, now: int) -> TaskManager:
+    """Whose turn it is; of several whoever asked for it first. The run ends if that is unknown."""
+    first = m.managers
+    place = next_due(m.wakes, 0, now)
+    found = first[place]
+    place = next_due(m.wakes, place + 1, now)
+    while place >= 0:
+        other = first[place]
+        if m.catches_up and (_is_doubted(m, found, now) or _is_doubted(m, other, now)):
+            m.tied_ns = now
+        is_timer = other.number >= m.task_managers
+        if m.tied_ns == now and (is_timer or not _are_apart(m)):
+            m.ended = ORDER_UNKNOWN
+        if other.asked < found.asked:
+            found = other
+        place = next_due(m.wakes, place + 1, now)
+    return found
+
+
+def _start(m: Exchange) -> None:
+    """Lay down what is due first."""
+    for number in range(m.sources_count):
+        start_source(m, m.sources[number])
+    for number in range(m.channels_count):
+        notify(m.channels[number])
+
+
+@kept_on_disk
+def run(memory: Ints, numbers: Floats, buckets: int, job: int) -> int:
+    """Run an exchange to its end, or those of a job, which wait for each other.
+
+    There is one call of `_turn`, so that it becomes part of the loop, which saves a tenth.
+
+    Args:
+        memory: laid out by `layout`, and for a job by `joined_run`.
+        numbers: for each exchange costs, and room for four times as many numbers as there are
+            buckets; as much again for the durations of checkpoints; the buffer size of each sink.
+        buckets: of a latency histogram.
+        job: address of the job; 0 for one exchange alone.
+
+    Returns: DONE, or why it must be run otherwise: ORDER_UNKNOWN with all quiet turns, the rest by
+        the simulator.
+    """
+    words: Words = pointer(memory)
+    all_numbers: Numbers = pointer(numbers)
+    m, f, j = Exchange(words, FIRST), all_numbers, Job(words, job)
+    if job == 0:
+        _start(m)
+    else:
+        for number in range(j.exchanges_count):
+            _start(j.exchanges[number])
+    while True:
+        if j:
+            m = next_exchange(j)
+            f = numbers_of(all_numbers, m)
+        now = earliest_ns(m.wakes)
+        if now == NEVER:
+            break
+        count_turn(m)
+        owner, is_unordered = _next_task_manager(m, now), False
+        if m.ended != DONE:
+            break
+        if owner.number >= m.task_managers:
+            late, begin_ns = _late(m, f, owner, now)
+            if m.ended != DONE:
+                break
+            if not late:
+                is_coordinator = owner.number == m.task_managers
+                if j and is_coordinator and m == j.exchanges[0]:
+                    ask_tasks_behind(j)
+                m.turn_ns, m.passed_ns, m.passed_asked = now, now, owner.asked
+                if is_coordinator:
+                    take_coordinators_turn(m, f, now)
+                else:
+                    take_debloaters_turn(m, f, owner, now)
+                continue
+            owner, now, is_unordered = late, begin_ns, True
+        elif m.catches_up:
+            begin_ns = _begin(m, f, owner, now)
+            if begin_ns > now:
+                continue
+            is_unordered = begin_ns < now or m.tied_ns == now
+            now = begin_ns
+        if is_unordered and _is_pressed(owner):
+            m.ended = ORDER_UNKNOWN
+            break
+        if j:
+            write_before(all_numbers, owner, now)
+        _turn(m, f, COUNTS + buckets, owner, now)
+        if is_unordered:
+            _doubt_all(m)
+        if j:
+            pass_on(j, all_numbers, owner, now)
+    return m.ended
+
+
+compile_all(globals())

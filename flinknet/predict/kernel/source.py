@@ -1,0 +1,332 @@
+"""Sources: their steps at a rate and at the highest rate, and turns in which nothing leaves.
+
+In a quiet turn records are written into open buffers, and nothing else happens. The simulator takes
+each of these turns; here they are made up for when something else happens in their TaskManager.
+"""
+
+from __future__ import annotations
+
+from . import (
+    AWAITING_ACKNOWLEDGEMENT,
+    DONE,
+    EMIT_NS_PER_RECORD,
+    FINISHED,
+    NEVER,
+    ORDER_UNKNOWN,
+    RUNNING,
+    TOO_LONG,
+)
+from .checkpoints import end_source, pass_barriers, watch_barriers
+from .compiling import Numbers, compile_all, moved_list
+from .ends import is_pool_available
+from .memory import Exchange, Source, TaskManager
+from .subpartition import flush, note, notify, notify_of_event
+from .times import earliest_ns, set_due
+from .writer import (
+    emit_until,
+    follow_segment,
+    is_blocked,
+    is_inside_record,
+    next_record_ns,
+    skip_segments,
+    take_until,
+    write_taken,
+    write_waiting,
+)
+
+
+def start_source(m: Exchange, source: Source) -> None:
+    """Lay down when the records of each channel come."""
+    for place in range(source.outputs_count):
+        channel = source.outputs[place]
+        note(m, channel)
+        set_due(source.records_due, place, next_record_ns(channel))
+        follow_segment(m, source, channel, channel.emitted)
+
+
+def flush_all(m: Exchange, source: Source, now: int) -> None:
+    """The beat of the flusher: the next one is a timeout after the end of its round, which takes
+    no less than what the period is longer."""
+    if source.all_elements > 0:
+        for place in range(source.outputs_count):
+            flush(m, source.outputs[place])
+    source.flush_ns = max(now + m.timeout_ns, source.flush_ns + m.period_ns)
+
+
+def _next_barrier_ns(m: Exchange, source: Source) -> int:
+    """When a source passes on the next barrier. One waits for the end of a record, and until those
+    before it have left: a checkpoint begins only when the one before it is complete."""
+    if source.next_barrier == source.barriers_end or is_inside_record(m, source):
+        return NEVER
+    for place in range(source.outputs_count):
+        if source.outputs[place].barrier_place or source.outputs[place].has_priority_barrier:
+            return NEVER
+    return source.next_barrier.at_ns
+
+
+def watches_barriers(m: Exchange, source: Source) -> bool:
+    """Whether any turn may see that barriers of a source have left, and what follows from that."""
+    if source.is_watched:
+        return True
+    is_last = source.next_barrier == source.barriers_end
+    return not is_last and _next_barrier_ns(m, source) == NEVER
+
+
+def _pass_barriers(m: Exchange, source: Source, until_ns: int) -> int:
+    """Write the barriers that have come up to an instant, each behind the records before it; one
+    of them may have to wait for buffers. Returns: the number of records."""
+    emitted = 0
+    barrier_ns = _next_barrier_ns(m, source)
+    while barrier_ns <= until_ns:
+        emitted += emit_until(m, source, barrier_ns)
+        if is_inside_record(m, source):
+            return emitted
+        pass_barriers(m, source, source.next_barrier)
+        source.next_barrier = source.next_barrier.next
+        barrier_ns = _next_barrier_ns(m, source)
+    return emitted
+
+
+def await_acknowledgement(m: Exchange, f: Numbers, source: Source, now: int) -> int:
+    """Finish when every channel has acknowledged the end of data; until then the flusher beats on.
+
+    Returns: when to step again."""
+    if source.state == FINISHED:
+        watch_barriers(m, f, source, now)
+        return source.times_out_ns
+    if source.flush_ns <= now:
+        flush_all(m, source, now)
+    watch_barriers(m, f, source, now)
+    if source.unacknowledged > 0:
+        _pass_barriers(m, source, now)
+        return min(source.flush_ns, source.times_out_ns, _next_barrier_ns(m, source))
+    end_source(m, f, source)
+    low = source.outputs
+    for place in range(source.outputs_count):
+        low[place].is_finished = low[place].tail_event = 1
+        note(m, low[place])
+        notify(low[place])
+    return source.times_out_ns
+
+
+def may_any_go_on(task_manager: TaskManager) -> bool:
+    """Whether a source of a TaskManager has only waited for an acknowledgement of its end of data,
+    which has come, or for a buffer, which it may have now."""
+    count = 0
+    for place in range(task_manager.own_sources_count):
+        source = task_manager.own_sources[place]
+        if source.state == AWAITING_ACKNOWLEDGEMENT:
+            count += 1 if source.unacknowledged == 0 else 0
+        elif source.has_waited and is_pool_available(source):
+            count += 1
+    return count > 0
+
+
+def is_any_blocked(task_manager: TaskManager) -> bool:
+    """Whether a source has finished, or its pool has no buffer to begin a record in."""
+    count = 0
+    for place in range(task_manager.own_sources_count):
+        source = task_manager.own_sources[place]
+        if source.state == FINISHED or is_blocked(source):
+            count += 1
+    return count > 0
+
+
+def end_data(m: Exchange, source: Source) -> None:
+    """Behind the records of each channel comes the end of data."""
+    source.state = AWAITING_ACKNOWLEDGEMENT
+    for place in range(source.outputs_count):
+        channel = source.outputs[place]
+        channel.tail_event = 1
+        note(m, channel)
+        notify_of_event(channel)
+
+
+def write_until(m: Exchange, f: Numbers, source: Source, until_ns: int) -> int:
+    """Write the records and barriers that came up to an instant. Returns: the number of records."""
+    if not m.has_barriers:
+        return emit_until(m, source, until_ns)
+    watch_barriers(m, f, source, until_ns)
+    emitted = _pass_barriers(m, source, until_ns)
+    return emitted + emit_until(m, source, until_ns)
+
+
+def step_source(m: Exchange, f: Numbers, source: Source, now: int, idle_ns: int) -> tuple[int, int]:
+    """SimulatedSource.step. Returns: when that is done, and when to step again."""
+    if source.state != RUNNING:
+        return now, await_acknowledgement(m, f, source, now)
+    is_idle = now < source.again_ns and source.available == 0
+    if is_idle and not m.steps_at_records:
+        return now, source.again_ns
+    first_ns = min(earliest_ns(source.records_due), source.end_ns)
+    emitted = 0
+    if source.flush_ns <= now:
+        if not source.has_ended:
+            emitted += write_until(m, f, source, source.flush_ns - 1)
+        flush_all(m, source, now)
+    emitted += write_until(m, f, source, now)
+    next_ns = min(earliest_ns(source.records_due), source.end_ns)
+    has_records = earliest_ns(source.records_due) != NEVER
+    timers_ns = source.flush_ns
+    if m.has_barriers:
+        timers_ns = min(timers_ns, source.times_out_ns, _next_barrier_ns(m, source))
+    if source.has_waited:
+        next_ns = NEVER
+    elif next_ns <= now and not has_records:
+        end_data(m, source)
+        next_ns = NEVER
+    if m.catches_up and next_ns != NEVER:
+        next_ns = min(source.end_ns, earliest_ns(source.segments_due))
+    if not m.steps_at_records and source.state == RUNNING:
+        skip_segments(m, source, now)
+        next_ns = source.end_ns if source.end_ns > now else NEVER
+        next_ns = min(next_ns, earliest_ns(source.segments_due))
+    next_ns = min(next_ns, timers_ns)
+    source.again_ns = 0 if source.has_waited else next_ns
+    if emitted:
+        spare_ns = min(idle_ns - source.idle_seen_ns, now - first_ns)
+        now += max(0, int(emitted * f[EMIT_NS_PER_RECORD]) - spare_ns)
+    source.idle_seen_ns = idle_ns
+    return now, next_ns
+
+
+def _write_batch(m: Exchange, source: Source, now: int) -> int:
+    """Write the next batch as far as there are buffers. Returns: its records."""
+    outputs, batch, written = source.outputs, source.batch, 0
+    for place in range(source.outputs_count):
+        records = batch[place]
+        if records == 0:
+            continue
+        channel = outputs[place]
+        ramp = channel.ramp_end
+        ramp.records = records
+        ramp.first_ns = ramp.last_ns = now
+        channel.ramp_end = ramp.next
+        channel.waiting_until = channel.emitted + records * m.record_bytes
+        written += records
+    source.batch = moved_list(batch, source.outputs_count)
+    write_waiting(m, source, 0)
+    return written
+
+
+def step_at_max_rate(m: Exchange, f: Numbers, source: Source, now: int) -> tuple[int, int]:
+    """SimulatedSource's steps in one turn. Returns: when they are done, and when to step again."""
+    for _ in range(m.steps_per_turn):
+        if source.state != RUNNING:
+            return now, await_acknowledgement(m, f, source, now)
+        if source.flush_ns <= now:
+            flush_all(m, source, now)
+        if m.has_barriers:
+            watch_barriers(m, f, source, now)
+        if source.waits_at:
+            write_waiting(m, source, source.waits_at - 1)
+        source.has_waited = 1 if is_blocked(source) else 0
+        if source.has_waited:
+            return now, min(source.flush_ns, source.times_out_ns)
+        if source.batch.at == source.batches_end:
+            end_data(m, source)
+            continue
+        records = _write_batch(m, source, now)
+        source.has_waited = 1 if is_blocked(source) else 0
+        now += int(records * f[EMIT_NS_PER_RECORD])
+    return now, now
+
+
+def held_up_until(task_manager: TaskManager, now: int) -> int:
+    """When a turn begins that is to begin now: later if its process has to get going first, or is
+    kept from its work."""
+    count = task_manager.wakeups_count
+    if count and now > task_manager.free_since_ns:
+        now += task_manager.wakeups[task_manager.next_wakeup]
+        task_manager.next_wakeup = (task_manager.next_wakeup + 1) % count
+    place = task_manager.preemption
+    while place < task_manager.preemptions_end and place.starts_ns <= now:
+        now = max(now, max(place.starts_ns, task_manager.free_since_ns) + place.length_ns)
+        place = place.next
+    task_manager.preemption = place
+    return now
+
+
+_RECORDS_MAX = 256
+"""Records that one of these turns takes at most. Where more come at once, all turns are taken."""
+
+
+def count_turn(m: Exchange) -> None:
+    """One more turn; the run ends after too many."""
+    m.turns += 1
+    if m.turns > m.turns_max:
+        m.ended = TOO_LONG
+
+
+def _takes_records(source: Source) -> bool:
+    return source.state == RUNNING and not source.has_waited
+
+
+def next_arrival_ns(task_manager: TaskManager) -> int:
+    """Instant of the next record of a TaskManager's sources; NEVER if they have ended, or wait for
+    buffers."""
+    found_ns = NEVER
+    for place in range(task_manager.own_sources_count):
+        source = task_manager.own_sources[place]
+        if _takes_records(source):
+            found_ns = min(found_ns, earliest_ns(source.records_due))
+    return found_ns
+
+
+def next_watched_ns(m: Exchange, task_manager: TaskManager) -> int:
+    """Instant of the next turn that is not quiet as barriers are watched; NEVER if none are."""
+    for place in range(task_manager.own_sources_count):
+        if watches_barriers(m, task_manager.own_sources[place]):
+            return next_arrival_ns(task_manager)
+    return NEVER
+
+
+def _take_turn(f: Numbers, task_manager: TaskManager, now: int) -> int:
+    """One quiet turn. Returns: when it is over."""
+    task_manager.idle_ns += now - task_manager.free_since_ns
+    idle_ns = task_manager.idle_ns
+    for place in range(task_manager.own_sources_count):
+        source = task_manager.own_sources[place]
+        if source.state != RUNNING:
+            continue
+        first_ns = earliest_ns(source.records_due)
+        if first_ns <= now and not source.has_waited:
+            cost_ns = int(take_until(source, now, NEVER) * f[EMIT_NS_PER_RECORD])
+            spare_ns = min(idle_ns - source.idle_seen_ns, now - first_ns)
+            now += max(0, cost_ns - spare_ns)
+        source.idle_seen_ns = idle_ns
+    task_manager.free_since_ns = now
+    return now
+
+
+def catch_up(m: Exchange, f: Numbers, task_manager: TaskManager, until_ns: int) -> int:
+    """Make up for the quiet turns of a TaskManager that began before an instant.
+
+    Returns: when its next turn begins: then, or when the last of these is over; before that, if one
+        of several tasks may hold up another beyond the instant. They count as turns: after too many
+        the run ends."""
+    free_ns = task_manager.free_since_ns
+    if free_ns >= until_ns:
+        return free_ns
+    sources, count = task_manager.own_sources, task_manager.own_sources_count
+    if f[EMIT_NS_PER_RECORD] == 0.0:
+        for place in range(count):
+            if _takes_records(sources[place]):
+                emit_until(m, sources[place], until_ns - 1)
+        return until_ns
+    most_ns = 0
+    if count + task_manager.own_sinks_count > 1:
+        most_ns = int(_RECORDS_MAX * f[EMIT_NS_PER_RECORD])
+    now = max(next_arrival_ns(task_manager), free_ns)
+    while now < until_ns - most_ns and m.ended == DONE:
+        count_turn(m)
+        free_ns = _take_turn(f, task_manager, now)
+        if most_ns and free_ns - now > most_ns:
+            m.ended = ORDER_UNKNOWN
+        now = max(next_arrival_ns(task_manager), free_ns)
+    for place in range(count):
+        write_taken(m, sources[place])
+    return now if now < until_ns else max(free_ns, until_ns)
+
+
+compile_all(globals())

@@ -1,0 +1,297 @@
+"""PipelinedSubpartition: buffers that wait to be sent, and whether their reader may."""
+
+from __future__ import annotations
+
+from . import (
+    BARRIER,
+    BEFORE_TAIL,
+    BEHIND_TAIL,
+    DATA,
+    END_OF_DATA,
+    END_OF_PARTITION,
+    NOTHING,
+    NOWHERE,
+    PRIORITY_BARRIER,
+    RECOVERY,
+    RESUME,
+)
+from .compiling import compile_all
+from .ends import charge, queue_barrier, queue_channel, say
+from .memory import Channel, Connection, Exchange
+from .times import set_due
+
+
+def _count_segments(m: Exchange, channel: Channel) -> int:
+    """Data buffers of a subpartition, the open one too."""
+    if channel.boundaries_begin == channel.boundaries_end:
+        size = channel.emitted - channel.segments_from
+        return _segments(m, size) - channel.head
+    open_bytes = channel.emitted - channel.open_from
+    return channel.closed_segments + _segments(m, open_bytes)
+
+
+def _segments(m: Exchange, size: int) -> int:
+    """Segments that so many bytes take."""
+    return (size + m.segment_bytes - 1) >> m.segment_bits
+
+
+def open_end(m: Exchange, channel: Channel) -> int:
+    """The byte up to which the open segment of a channel goes; the next one, if none is open."""
+    emitted, open_from = channel.emitted, channel.open_from
+    if m.debloat_ns:
+        return emitted if emitted == open_from else channel.open_until
+    return open_from + (_segments(m, emitted - open_from) << m.segment_bits)
+
+
+def close_buffer(m: Exchange, channel: Channel) -> None:
+    """What is written next begins another segment."""
+    emitted = channel.emitted
+    if emitted == channel.open_from:
+        return
+    segments = _count_segments(m, channel)
+    channel.open_from = emitted
+    if segments == 0:
+        channel.segments_from, channel.head = emitted, 0
+        return
+    place = channel.boundaries_end & m.boundaries_mask
+    channel.boundaries[place] = emitted
+    channel.boundaries_end += 1
+    channel.closed_segments = segments
+
+
+def _fill_buffers(m: Exchange, channel: Channel, end: int) -> None:
+    """Write up to a byte into buffers of the size that the consumer wants, or as long as it takes
+    to end a record."""
+    while channel.emitted < end:
+        emitted = channel.emitted
+        if emitted == channel.open_from:
+            rest = m.record_bytes - emitted % m.record_bytes
+            capacity = min(max(rest, channel.buffer_bytes), m.segment_bytes)
+            channel.open_until = emitted + capacity
+        channel.emitted = min(end, channel.open_until)
+        if channel.emitted == channel.open_until:
+            close_buffer(m, channel)
+
+
+def note(m: Exchange, channel: Channel) -> None:
+    """Count what there is in a subpartition, also for its source; to be called after each change:
+    SEGMENTS are data buffers, the open one too, ELEMENTS these and events."""
+    source, segments = channel.source, _count_segments(m, channel)
+    elements = segments + channel.front_event + channel.tail_event
+    elements += channel.has_priority_barrier
+    if channel.barrier_place:
+        elements += 1
+    is_available = 0
+    if not channel.is_blocked:
+        has_whole = elements > 1 or (elements == 1 and segments == 0)
+        is_available = 1 if has_whole or channel.flush_requested else 0
+    source.all_segments += segments - channel.segments
+    source.all_elements += elements - channel.elements
+    source.available += is_available - channel.is_available
+    if m.may_wait and segments != channel.segments:
+        charge(m, channel, segments - channel.segments)
+    channel.segments, channel.elements = segments, elements
+    channel.is_available = is_available
+
+
+def notify(channel: Channel) -> None:
+    """Tell the connection that a reader may have something to send; the gate, of a local channel
+    that it may be read."""
+    connection = channel.connection
+    if not connection:
+        if channel.has_priority_barrier:
+            queue_barrier(channel)
+        elif not channel.is_queued and not channel.is_released:
+            queue_channel(channel)
+    elif not channel.is_notified:
+        channel.is_notified = 1
+        connection.notified[connection.notified_count] = channel
+        connection.notified_count += 1
+        set_due(connection.upstream.unsent, connection.upstream_place, 0)
+
+
+def write_barrier(m: Exchange, channel: Channel, is_unaligned: bool) -> None:
+    """Close the open buffer, and append an aligned barrier, or put an unaligned one in front."""
+    close_buffer(m, channel)
+    if is_unaligned:
+        channel.has_priority_barrier = 1
+        note(m, channel)
+        notify(channel)
+        return
+    channel.segments_before = _count_segments(m, channel)
+    channel.bytes_before = channel.emitted
+    is_last = channel.tail_event == 0
+    channel.barrier_place = BEFORE_TAIL if is_last else BEHIND_TAIL
+    note(m, channel)
+    notify_of_event(channel)
+
+
+def time_barrier_out(m: Exchange, channel: Channel) -> int:
+    """PipelinedSubpartition.alignment_timeout: a barrier overtakes the data before it. Returns: the
+    bytes of these."""
+    channel.barrier_place, channel.has_priority_barrier = NOWHERE, 1
+    note(m, channel)
+    notify(channel)
+    return channel.bytes_before - channel.polled
+
+
+def notify_of_event(channel: Channel) -> None:
+    """Tell the reader of an event that was appended, unless it knows that there is something."""
+    is_told = channel.flush_requested or channel.elements > 2
+    if not is_told and not channel.is_blocked:
+        notify(channel)
+
+
+def resume_consumption(m: Exchange, channel: Channel) -> None:
+    """Let the producer of a channel go on behind an event that blocks it."""
+    if channel.connection:
+        say(channel, RESUME)
+        return
+    channel.is_blocked = 0
+    note(m, channel)
+    if channel.is_available:
+        notify(channel)
+
+
+def emit(m: Exchange, channel: Channel, records: int) -> None:
+    """Write records: the reader is told when a second buffer is opened."""
+    before = channel.elements
+    if m.debloat_ns:
+        _fill_buffers(m, channel, channel.emitted + records * m.record_bytes)
+    else:
+        channel.emitted += records * m.record_bytes
+    note_written(m, channel, before)
+
+
+def note_written(m: Exchange, channel: Channel, elements_before: int) -> None:
+    """Count what was written, and notify the reader of a second buffer."""
+    note(m, channel)
+    may_tell = elements_before < 2 and not channel.flush_requested and not channel.is_blocked
+    if may_tell and channel.elements >= 2:
+        notify(channel)
+
+
+def flush(m: Exchange, channel: Channel) -> None:
+    """PipelinedSubpartition.flush."""
+    elements = channel.elements
+    if elements == 0 or channel.flush_requested:
+        return
+    is_fresh = elements == 1 and (channel.emitted > channel.polled or channel.segments == 0)
+    if is_fresh or elements > 1:
+        channel.flush_requested = 1
+        note(m, channel)
+    if is_fresh and not channel.is_blocked:
+        notify(channel)
+
+
+def may_send(channel: Channel) -> bool:
+    if channel.credit > 0:
+        return channel.is_available > 0
+    if channel.is_blocked:
+        return channel.has_priority_barrier > 0
+    return channel.elements > 0 and _is_event_next(channel, channel.segments)
+
+
+def _is_event_next(channel: Channel, segments: int) -> bool:
+    """Whether an event comes first, of what there is, with so many data buffers."""
+    if channel.front_event or channel.has_priority_barrier:
+        return True
+    if channel.barrier_place == BEFORE_TAIL and channel.segments_before == 0:
+        return True
+    return segments == 0
+
+
+def append_reader(connection: Connection, channel: Channel) -> None:
+    channel.is_enqueued = 1
+    place = connection.readers_end & connection.width_mask
+    connection.readers[place] = channel
+    connection.readers_end += 1
+    set_due(connection.upstream.unsent, connection.upstream_place, 0)
+
+
+def poll(m: Exchange, channel: Channel) -> tuple[int, int, int, int]:
+    """PipelinedSubpartition.poll.
+
+    Returns: kind (NOTHING for none), bytes, backlog, and what may follow: 0 nothing, 1 data, 2 an
+        event."""
+    polled = _poll(m, channel)
+    note(m, channel)
+    return polled
+
+
+def _poll(m: Exchange, channel: Channel) -> tuple[int, int, int, int]:
+    if channel.is_blocked and not channel.has_priority_barrier:
+        return NOTHING, 0, 0, 0
+    count, segments = channel.elements, channel.segments
+    if count == 0:
+        channel.flush_requested = 0
+        return NOTHING, 0, 0, 0
+    while True:
+        if count == 1:
+            channel.flush_requested = 0
+        if channel.has_priority_barrier:
+            channel.has_priority_barrier = 0
+            count -= 1
+            kind, size = PRIORITY_BARRIER, m.barrier_bytes
+            break
+        if channel.front_event:
+            channel.front_event, channel.is_blocked = 0, 1
+            count -= 1
+            kind, size = RECOVERY, m.recovery_bytes
+            break
+        is_before_tail = channel.barrier_place == BEFORE_TAIL
+        if is_before_tail and channel.segments_before == 0:
+            channel.barrier_place, channel.is_blocked = NOWHERE, m.is_blocking
+            count -= 1
+            kind, size = BARRIER, m.barrier_bytes
+            break
+        if segments == 0:
+            channel.tail_event = 0
+            if channel.barrier_place:
+                channel.barrier_place = BEFORE_TAIL
+            count -= 1
+            if channel.is_finished:
+                kind, size = END_OF_PARTITION, m.end_of_partition_bytes
+            else:
+                kind, size = END_OF_DATA, m.end_of_data_bytes
+            break
+        kind = DATA
+        is_closed, end = channel.tail_event == 1, channel.emitted
+        has_boundary = channel.boundaries_begin < channel.boundaries_end
+        if has_boundary:
+            place = channel.boundaries_begin & m.boundaries_mask
+            is_closed, end = True, channel.boundaries[place]
+        stretch = _segments(m, end - channel.segments_from) - channel.head
+        whole = channel.segments_from + ((channel.head + 1) << m.segment_bits)
+        reached = min(whole, end)
+        size = reached - channel.polled
+        channel.polled, channel.is_taken_whole = reached, 0
+        if reached == whole or (is_closed and stretch == 1):
+            channel.is_taken_whole = 1
+            channel.head += 1
+            count -= 1
+            segments -= 1
+            channel.segments_before = max(channel.segments_before - 1, 0)
+            if has_boundary:
+                channel.closed_segments -= 1
+            if has_boundary and stretch == 1:
+                channel.boundaries_begin += 1
+                channel.segments_from, channel.head = end, 0
+        elif size == 0:
+            return NOTHING, 0, 0, 0
+        if size > 0:
+            break
+        if count == 0:
+            return NOTHING, 0, 0, 0
+    backlog = following = 0
+    if count and not channel.is_blocked:
+        is_all = channel.flush_requested or channel.tail_event
+        if channel.barrier_place and segments == channel.segments_before:
+            is_all = 1  # the barrier is last
+        backlog = segments if is_all else max(segments - 1, 0)
+        if count > 1 or channel.flush_requested or segments == 0:
+            following = 2 if _is_event_next(channel, segments) else 1
+    return kind, size, backlog, following
+
+
+compile_all(globals())

@@ -1,0 +1,275 @@
+"""Time: what is due next, when records came, and how long they took, counted in the buckets of
+`histogram.LogLinearHistogram`; and the batches of a source at the highest rate, by arrivals.
+
+A timetable is a tree whose nodes know the earliest instant below them: a change takes as many steps
+as the tree is high, and what is not due costs nothing. Word 0 is the number of leaves, a power of
+two; the nodes stand behind it, the root as 1, those below node n as 2n and 2n + 1.
+"""
+
+from __future__ import annotations
+
+from . import COUNTS
+from .compiling import Ints, Numbers, bits, compile_all, kept_on_disk, moved_list, pointer
+from .memory import FIRST, Arrivals, Batches, Channel, Exchange, Ramp
+from .views import List
+
+
+def set_due(table: List[int], place: int, at_ns: int) -> None:
+    """Something is due at an instant now."""
+    node = table[0] + place
+    table[node] = at_ns
+    while node > 1:
+        node >>= 1
+        earliest_ns = min(table[2 * node], table[2 * node + 1])
+        if table[node] == earliest_ns:
+            return
+        table[node] = earliest_ns
+
+
+def due_ns(table: List[int], place: int) -> int:
+    """When something is due."""
+    return table[table[0] + place]
+
+
+def earliest_ns(table: List[int]) -> int:
+    """When the first thing is due; NEVER if nothing is."""
+    return table[1]
+
+
+def next_due(table: List[int], place: int, until_ns: int) -> int:
+    """The first place from one on that is due by an instant; -1 if there is none."""
+    leaves = table[0]
+    if place >= leaves or table[1] > until_ns:
+        return -1
+    node = leaves + place
+    while table[node] > until_ns:
+        while node & 1:  # the last one below its parent: go on behind that
+            node >>= 1
+        if node == 0:
+            return -1
+        node += 1
+    while node < leaves:
+        node *= 2
+        if table[node] > until_ns:
+            node += 1
+    return node - leaves
+
+
+def instant(ramp: Ramp, position: int) -> int:
+    """When a record of a ramp came."""
+    steps = ramp.records - 1
+    if position == 0:
+        return ramp.first_ns
+    if position == steps:
+        return ramp.last_ns
+    return ramp.first_ns + (ramp.last_ns - ramp.first_ns) * position // steps
+
+
+def records_until(channel: Channel, until_ns: int, most: int) -> int:
+    """Move a channel's arrivals on, over about `most` records at most. Returns: how many records
+    came up to an instant."""
+    ramp, position, end = channel.ramp, channel.position, channel.ramp_end
+    count = 0
+    while ramp < end and count <= most:
+        records, first_ns, last_ns = ramp.records, ramp.first_ns, ramp.last_ns
+        if last_ns > until_ns:
+            if first_ns <= until_ns:
+                reached = ((until_ns - first_ns + 1) * (records - 1) - 1) // (last_ns - first_ns)
+                if reached >= position:
+                    count += reached + 1 - position
+                    position = reached + 1
+            break
+        count += records - position
+        ramp = ramp.next
+        position = 0
+    channel.ramp, channel.position = ramp, position
+    return count
+
+
+def bucket(value: int) -> int:
+    """histogram.bucket_index: the exponent of 2 and the seven bits behind the first one."""
+    if value < 128:
+        return max(value, 0)
+    return (bits(float(min(value, (1 << 50) - 1))) >> 45) - (1029 << 7)
+
+
+def _bucket_start(index: int) -> float:
+    if index < 256:
+        return float(index)
+    shift = index // 128 - 1
+    return float((index - shift * 128) << shift)
+
+
+def _count(m: Exchange, f: Numbers, slopes: int, first_ns: int, last_ns: int, records: int) -> None:
+    """Count latencies that go evenly from one to another.
+
+    Close ones are counted by their density, which spreads each over half the gap to its neighbours;
+    others one by one. That half is never wider than a bucket, so density moves no record by more
+    than a bucket; and since buckets grow with the latency, at most 128 are counted one by one."""
+    low, high = min(first_ns, last_ns), max(first_ns, last_ns)
+    m.records += records
+    m.latency_total += (first_ns + last_ns) * records // 2
+    m.smallest = min(m.smallest, low)
+    m.largest = max(m.largest, high)
+    low_bucket, high_bucket = bucket(low), bucket(high)
+    if low_bucket == high_bucket:
+        f[COUNTS + low_bucket] += records
+        return
+    half = (high - low) / (records - 1) / 2.0
+    wide_ns = float(256 << ((bits(half + 1.0) >> 52) - 1023))  # from here buckets are wider
+    counted, at_ns = 0, float(low)
+    while counted < records and at_ns < wide_ns:
+        f[COUNTS + bucket(int(at_ns + 0.5))] += 1.0
+        counted += 1
+        at_ns = low + 2.0 * half * counted
+    if counted == records:
+        return
+    low_bucket = bucket(int(at_ns + 0.5))
+    if low_bucket == high_bucket:
+        f[COUNTS + low_bucket] += records - counted
+        return
+    start, end = at_ns - half, high + half
+    density = (records - counted) / (end - start)
+    f[COUNTS + low_bucket] += (_bucket_start(low_bucket + 1) - start) * density
+    f[COUNTS + high_bucket] += (end - _bucket_start(high_bucket)) * density
+    f[slopes + low_bucket + 1] += density
+    f[slopes + high_bucket] -= density
+
+
+def take_records(
+    m: Exchange,
+    f: Numbers,
+    slopes: int,
+    channel: Channel,
+    records: int,
+    begin_ns: int,
+    delay_ns: int,
+) -> None:
+    """Count the latencies of the next records of a channel, ramp by ramp, and note when each is
+    done with where that is wanted."""
+    departure = channel.departures
+    if departure.at:
+        for number in range(records):
+            departure[number] = begin_ns + delay_ns * (number + 1)
+        channel.departures = moved_list(departure, records)
+    ramp, position = channel.done_ramp, channel.done_position
+    taken = 0
+    while taken < records:
+        count = min(ramp.records - position, records - taken)
+        if channel.counted_ramp <= ramp < channel.counted_ramp_end:
+            first_ns = begin_ns + delay_ns * (taken + 1) - instant(ramp, position)
+            done_ns = begin_ns + delay_ns * (taken + count)
+            last_ns = done_ns - instant(ramp, position + count - 1)
+            _count(m, f, slopes, first_ns, last_ns, count)
+            m.last_ns = max(m.last_ns, done_ns)
+        taken += count
+        position += count
+        if position == ramp.records:
+            ramp = ramp.next
+            position = 0
+    channel.done_ramp, channel.done_position = ramp, position
+
+
+def longest_wait_ns(m: Exchange, channel: Channel, records: int, backlog: int, now: int) -> int:
+    """How long the records of a buffer may have waited that leaves now, where nobody knows when
+    they came (WaitBoundsProbe)."""
+    wait_ns = now - channel.last_sent_ns
+    channel.last_sent_ns = now
+    if backlog <= 0:
+        wait_ns = min(wait_ns, m.beat_ns)
+    if records == 0:
+        return wait_ns
+    ramp, position = channel.sent_ramp, channel.sent_position
+    wait_ns = max(wait_ns, now - instant(ramp, position))
+    position += records
+    while position > 0 and position >= ramp.records:
+        position -= ramp.records
+        ramp = ramp.next
+    channel.sent_ramp, channel.sent_position = ramp, position
+    return wait_ns
+
+
+def count_bounds(
+    m: Exchange, f: Numbers, slopes: int, records: int, low_ns: int, high_ns: int
+) -> None:
+    """Count the records of a buffer as if all had come when it left, and as if all had waited for
+    as long as may be."""
+    buckets = slopes - COUNTS
+    lows, highs = slopes + buckets, slopes + 2 * buckets
+    f[lows + bucket(low_ns)] += records
+    f[highs + bucket(high_ns)] += records
+    m.low_total += low_ns * records
+    m.low_smallest = min(m.low_smallest, low_ns)
+    m.low_largest = max(m.low_largest, low_ns)
+    m.high_total += high_ns * records
+    m.high_smallest = min(m.high_smallest, high_ns)
+    m.high_largest = max(m.high_largest, high_ns)
+
+
+def _until(channel: Arrivals, at_ns: int) -> int:
+    """Ramps.until, from the stretch on that was last looked at."""
+    ramp, count = channel.ramp, channel.before
+    while ramp < channel.end and ramp.first_ns <= at_ns:
+        records, first_ns, last_ns = ramp.records, ramp.first_ns, ramp.last_ns
+        if at_ns < last_ns:
+            return count + ((at_ns - first_ns + 1) * (records - 1) - 1) // (last_ns - first_ns) + 1
+        count += records
+        ramp = ramp.next
+    return count
+
+
+def _all_until(batches: Batches, at_ns: int) -> int:
+    """How many records of all channels came up to an instant."""
+    count = 0
+    for number in range(batches.channels_count):
+        count += _until(batches.channels[number], at_ns)
+    return count
+
+
+def _move_on(channel: Arrivals, at_ns: int) -> None:
+    """Look no more at the stretches of a channel that have ended before an instant."""
+    while channel.ramp.next <= channel.end and channel.ramp.last_ns < at_ns:
+        channel.before += channel.ramp.records
+        channel.ramp = channel.ramp.next
+
+
+@kept_on_disk
+def count_batches(memory: Ints, batch_records: int, first_ns: int, last_ns: int) -> None:
+    """Find the batches of a source.
+
+    Args:
+        memory: Batches, with room for the counts of all channels for each batch.
+        first_ns, last_ns: of all records.
+    """
+    batches = Batches(pointer(memory), FIRST)
+    counts, low_ns = batches.counts, first_ns - 1
+    step_ns = max((last_ns - first_ns) // 2, 1)
+    total, wanted = _all_until(batches, last_ns), 0
+    while wanted < total:
+        wanted = min(wanted + batch_records, total)
+        high_ns = min(low_ns + step_ns, last_ns)
+        while _all_until(batches, high_ns) < wanted:
+            low_ns = high_ns
+            high_ns = min(high_ns + step_ns, last_ns)
+            step_ns *= 2
+        began_ns = low_ns
+        while high_ns - low_ns > 1:  # too few have come at low_ns, enough at high_ns
+            middle_ns = (low_ns + high_ns) >> 1
+            if _all_until(batches, middle_ns) < wanted:
+                low_ns = middle_ns
+            else:
+                high_ns = middle_ns
+        step_ns = max(high_ns - began_ns, 1) * 2
+        left = wanted - _all_until(batches, high_ns - 1)
+        for number in range(batches.channels_count):
+            channel = batches.channels[number]
+            before = _until(channel, high_ns - 1)
+            more = min(_until(channel, high_ns) - before, left)
+            left -= more
+            counts[number] = before + more
+            _move_on(channel, high_ns)
+        counts = moved_list(counts, batches.channels_count)
+        low_ns = high_ns - 1
+
+
+compile_all(globals())
