@@ -135,11 +135,11 @@ def predict_again(directory: Path, kept: dict[str, Any]) -> None:
         ]
         found = dict(zip(timeouts, predict_here(run, settings, duration_ns), strict=True))
         for row in rows:
-            own = found[row["timeout"]]
+            own = found[row["timeout"]].point
             row["predicted"] = {
                 "throughput_records_per_s": own.throughput_records_per_s,
                 "buffers_per_s": own.buffers_per_s,
-                "latency_ns": {"p50": own.p50, "p99": own.p99},
+                "latency_ns": {"p50": own.latency_ns.p50, "p99": own.latency_ns.p99},
             }
 
 

@@ -236,11 +236,12 @@ def measured(
         on_row: takes what is known after each run.
     """
     from flinknet.predict.grid import Grid
-    from flinknet.replay.candidates import candidates_of
     from flinknet.replay.observe.arrivals import slice_edges, slicing_of
     from flinknet.replay.observe.observed import collect, observe
+    from flinknet.replay.parts import first_of
+    from flinknet.replay.plans import plan_of, settings_of
+    from flinknet.replay.predicted import predict
     from flinknet.replay.read import open_runs
-    from flinknet.replay.simulations import predict
     from flinknet.replay.spark.session import spark_errors, spark_session
     from flinknet.replay.spark.settings import SessionOptions
     from flinknet.trace import file_index
@@ -253,10 +254,12 @@ def measured(
     def predicted(run: Any, arrivals: Any, packed: Any) -> Any:
         few = len(run.manifest.channels) <= 16
         grid = Grid(buffer_timeouts_ns=TIMEOUTS_NS if few else TIMEOUTS_OF_MANY_NS)
-        candidates = candidates_of(run, grid, run.to_ns)
-        edges = slice_edges(run, None)
-        slicings = {run.run: slicing_of(arrivals, edges)} if len(edges) > 2 else {}
-        return predict(spark, candidates, None, slicings, packed).collect()
+        edges, part = slice_edges(run, None), first_of(run, run.duration_ns)
+        if len(edges) > 2:
+            part = replace(part, slicing=slicing_of(arrivals, edges))
+        return predict(
+            spark, [plan_of(run, settings_of(run, grid), part)], arrivals=packed
+        ).collect()
 
     rows = []
     with spark_session(SessionOptions(master=master)) as spark, spark_errors():

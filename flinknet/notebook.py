@@ -38,15 +38,14 @@ from typing import TYPE_CHECKING, Any
 
 from flinknet.errors import ConfigError
 from flinknet.predict.grid import DEFAULT_TIMEOUTS_NS, Grid
-from flinknet.replay.candidates import candidates_of
-from flinknet.replay.job_answers import plan_jobs
-from flinknet.replay.job_rows import predict_jobs
 from flinknet.replay.observe import details
 from flinknet.replay.observe.observed import TABLES, ObservedTables, collect, observe
 from flinknet.replay.opening import FileReads
+from flinknet.replay.parts import first_of
 from flinknet.replay.pipeline import replay_runs
+from flinknet.replay.plans import plan_jobs, plan_of, settings_of
+from flinknet.replay.predicted import flat_predictions, predict
 from flinknet.replay.read import RecordedRun, open_runs
-from flinknet.replay.simulations import predict
 from flinknet.replay.spark.session import spark_errors, spark_session
 from flinknet.replay.spark.settings import check_data_source
 from flinknet.replay.spark.units import read_indexes
@@ -260,7 +259,7 @@ def predicted(
     seconds: float = PREDICTED_FROM_S,
     **lists: Sequence[Any],
 ) -> DataFrame:
-    """Predictions for other settings: a row for each run and setting, see `simulations.predict`.
+    """Predictions for other settings: a row for each run and setting, see `predictions.Prediction`.
 
     Args:
         seconds: how much of the measured part provides the arrivals, in s.
@@ -271,11 +270,11 @@ def predicted(
         a value that cannot be used, and too many settings.
     """
     grid = _grid(lists)
-    candidates = []
-    for run in _opened(spark, paths):
-        to_ns = min(run.to_ns, run.from_ns + round(seconds * 1e9))
-        candidates += candidates_of(run, grid, to_ns)
-    return _with_units(predict(spark, candidates))
+    plans = [
+        plan_of(run, settings_of(run, grid), first_of(run, round(seconds * 1e9)))
+        for run in _opened(spark, paths)
+    ]
+    return _with_units(flat_predictions(predict(spark, plans)))
 
 
 def replayed(spark: SparkSession, *paths: str, **lists: Sequence[Any]) -> Answers:
@@ -295,7 +294,7 @@ def replayed(spark: SparkSession, *paths: str, **lists: Sequence[Any]) -> Answer
 
 def predicted_jobs(spark: SparkSession, *paths: str, **lists: Sequence[Any]) -> DataFrame:
     """Predictions for jobs of several exchanges, from end to end: a row for each setting and the
-    job (edge -1), and each of its edges; see `job_rows.JobRow`.
+    job (edge -1), and each of its edges; see `predictions.Prediction`.
 
     Args:
         lists: as of `predicted`.
@@ -305,7 +304,7 @@ def predicted_jobs(spark: SparkSession, *paths: str, **lists: Sequence[Any]) -> 
     grid = _grid(lists)
     runs = _opened(spark, paths)
     observed = collect(observe(spark, runs, None), runs)
-    return _with_units(predict_jobs(spark, plan_jobs(observed, grid, (), max_records=None)))
+    return _with_units(flat_predictions(predict(spark, plan_jobs(observed, grid))))
 
 
 def _opened(spark: SparkSession, paths: Sequence[str]) -> list[RecordedRun]:

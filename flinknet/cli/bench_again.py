@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ import click
 from flinknet import options as flink
 from flinknet.config import NetworkConfig, Scenario
 from flinknet.errors import ConfigError
-from flinknet.results import LatencySummary, RunWarning
+from flinknet.results import RunWarning, TradeOffPoint
 from flinknet.storage import AnyPath
 from flinknet.units import human_duration
 from flinknet.whole_files import work_directory
@@ -33,7 +33,6 @@ from .wrong_calls import WholeNumber
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from flinknet.replay.outcome import Outcome
     from flinknet.replay.read import RecordedRun
     from flinknet.report.page_parts import Page
     from flinknet.results import RunResult
@@ -287,13 +286,13 @@ def _with_secrets(network: NetworkConfig, recorded: NetworkConfig) -> NetworkCon
 
 def _predictions(
     run: RecordedRun, attempts: list[_Attempt], duration_ns: int, here: Mapping[str, Any]
-) -> list[Outcome]:
+) -> list[TradeOffPoint]:
     from flinknet.options.what_if import Setting
     from flinknet.replay.simulations import predict_here
     from flinknet.runtime.host import differences_from
 
     settings = [Setting(each.scenario.network, each.scenario.flow_control) for each in attempts]
-    predictions = predict_here(run, settings, duration_ns)
+    predictions = [each.point for each in predict_here(run, settings, duration_ns)]
     differences = differences_from(run.manifest.host, here)
     if run.manifest.is_synthetic:
         differences = ["made, not recorded"]
@@ -303,22 +302,21 @@ def _predictions(
         f"recorded under other conditions ({'; '.join(differences)}): what a record costs is"
         " predicted for there"
     )
-    return [replace(each, notes=[note, *each.notes]) for each in predictions]
+    return [replace(each, notes=(note, *each.notes)) for each in predictions]
 
 
-def _row(attempt: _Attempt, predicted: Outcome, result: RunResult) -> dict[str, Any]:
+def _row(attempt: _Attempt, predicted: TradeOffPoint, result: RunResult) -> dict[str, Any]:
     """Plain data of a run: prediction, measurement, and the relative error."""
     measured = result.measured
-    names = [each.name for each in fields(LatencySummary)]
     expected = {
         "throughput_records_per_s": predicted.throughput_records_per_s,
         "buffers_per_s": predicted.buffers_per_s,
-        "latency_ns": {name: getattr(predicted, name) for name in names},
+        "latency_ns": asdict(predicted.latency_ns),
     }
     actual = {
         "throughput_records_per_s": measured.throughput_records_per_s,
         "buffers_per_s": measured.buffers_per_s,
-        "latency_ns": {name: getattr(measured.latency_ns, name) for name in names},
+        "latency_ns": asdict(measured.latency_ns),
     }
     return {
         "name": attempt.name,
@@ -330,8 +328,7 @@ def _row(attempt: _Attempt, predicted: Outcome, result: RunResult) -> dict[str, 
             name: _relative(_value(expected, name), _value(actual, name)) for name in _METRICS
         },
         "method": predicted.method,
-        "notes": predicted.notes
-        + ([f"not predicted: {predicted.error}"] if predicted.error else []),
+        "notes": list(predicted.notes),
         "warnings": [asdict(each) for each in result.warnings],
         "processors": None if result.processors is None else asdict(result.processors),
     }

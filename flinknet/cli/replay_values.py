@@ -22,7 +22,7 @@ from flinknet.units import parse_duration_ns
 
 if TYPE_CHECKING:
     from flinknet.predict.grid import Grid
-    from flinknet.replay.job_answers import EdgeTimeouts
+    from flinknet.replay.plans import EdgeTimeouts
     from flinknet.results import RunWarning
 
 Lists = Mapping[str, str | None]
@@ -66,7 +66,7 @@ def _texts(lists: Lists, asked: Asked) -> list[str]:
 
 def edge_timeouts_of(text: str) -> EdgeTimeouts:
     """Read "1=5ms,Enrich=100ms". Raises: ConfigError."""
-    from flinknet.replay.job_answers import EdgeTimeouts
+    from flinknet.replay.plans import EdgeTimeouts
 
     found = []
     for part in text.split(","):

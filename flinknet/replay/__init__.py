@@ -1,11 +1,11 @@
 """Recorded traces in, answers out, computed by Spark.
 
 `pipeline` is the whole of it: runs are opened (`read`; `start_up`: how long a job was starting;
-`executions`: jobs that came and went in one) and observed (`observe`); `candidates` says what to
-predict (`outcome`: one, and what came of it), `simulations` has executors fit and simulate it with
-the model of `predict` (`windows` of a run, or all of it in `slices`, spread by `sliced`; `figures`
-of each), `predicted` compares, `price` says what it costs, `trade_off` advises (`advise`), and
-`answer` puts it together; `job_rows` and `job_answers` do the same for jobs of several exchanges.
+`executions`: jobs that came and went in one) and observed (`observe`). `plans` says what to predict
+and `parts` from how much of the recording; executors fit and simulate it with the model of
+`predict` (`simulations`; long runs in `slices`), and `predictions` are the rows that come back, all
+of them in `predicted`. `compared` has the model's error, `advise` the advice, `price` the costs;
+`answers` and, for jobs as a whole, `job_answers` put it together.
 `opening` opens what is usable of recordings and says what they lost; `joining` finds out which of
 them are one run, and `clocks` how their clocks are related (`recording_sets`, for `trace info`).
 `ledger` has where the time of each task went; `verdict` judges by it what holds a job up.

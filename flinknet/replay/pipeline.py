@@ -1,5 +1,6 @@
-"""Replay is a pipe: runs that were read are observed; candidates are planned and predicted, which
-fits the costs of each run inside the executors; advice follows from predictions and observations.
+"""Replay as a pipe: runs that were read are observed; plans of their exchanges and jobs are
+predicted, which fits the costs of each run inside the executors; advice follows from predictions
+and observations.
 
 Each stage hands a typed value to the next one. JSON is made from the answers at the end, by
 `report.export`.
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from flinknet.predict.grid import Grid
@@ -16,27 +18,18 @@ from flinknet.results import JobAnswer, ReplayAnswer
 from flinknet.units import counted
 
 from .advise.targets import Target
-from .answer import answers_of
-from .candidates import grids_for, plan_candidates
-from .job_answers import (
-    EdgeTimeouts,
-    check_edge_timeouts,
-    job_answers,
-    plan_jobs,
-    predict_all_jobs,
-    predict_more_jobs,
-    refined_plans,
-    with_remarks,
-)
+from .answers import AdvisedRun, advise, answers_of
+from .compared import compared_runs
+from .job_answers import job_answer, with_remarks
 from .observe.details import run_details
 from .observe.observed import collect, observe
-from .predicted import compared_runs, predict_all, predict_more
+from .plans import EdgeTimeouts, check_edge_timeouts, grids_for, plan_exchanges, plan_jobs
+from .predicted import Predictions, predict, predict_all
+from .predictions import Simulate
 from .price import priced_job
 from .read import RecordedRun
-from .simulations import Simulate
 from .spark.checkpoint import Checkpoint
 from .spark.units import work_units
-from .trade_off import AdvisedRun, advise
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,8 +37,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """Answers of all runs, of their jobs as a whole, and what gives the tables that they were made
-    from: each would take Spark a tenth of a second, read or not."""
+    """Answers about all runs and about their jobs as a whole. `tables` makes the tables behind them
+    on demand: each takes Spark a tenth of a second."""
 
     answers: list[ReplayAnswer]
     tables: Callable[[], dict[str, DataFrame]]
@@ -71,17 +64,21 @@ def replay_runs(
     """Observe all runs, and predict them under each setting.
 
     Args:
-        grid: candidates; the recorded setting is always one more.
-        max_records: of each run, to simulate for each candidate; None for as many as take seconds.
-        split: parts of its time that each run is cut into; None for as many as suit its size.
-        simulate: the simulation; None for the one of `predict.what_if`.
+        grid: settings to predict; the recorded one is always one more.
+        max_records: records of each run to simulate for each setting; None for as many as take
+            seconds.
+        split: slices of time that each run is cut into; None for as many as suit its size.
+        simulate: simulation of exchanges, in place of those of `predict.what_if`; jobs as a whole
+            are not predicted then.
         targets: bounds that the advice looks for a setting to meet.
         refine: predict timeouts between the chosen one and the next longer one, too.
-        details: add what a page shows in addition.
+        details: add the details of a page.
         edge_timeouts: further settings of jobs of several exchanges.
-        checkpoint: where what units find is kept, and taken from if it is there; None: nowhere.
-        channels: that the answers are about, however many others there are.
-        on_progress: takes a line that says what is being done.
+        checkpoint: directory with results of units that are kept and used again; None: none.
+        channels: channels to report in full, however many others there are.
+        on_progress: takes a line at the beginning of each step.
+
+    Raises: ConfigError for settings that no run can have.
     """
     check_edge_timeouts(runs, edge_timeouts)
     units = work_units(runs)
@@ -91,55 +88,56 @@ def replay_runs(
     tables = observe(spark, runs, split, checkpoint)
     observed = collect(tables, runs, channels)
 
-    candidates = plan_candidates(
-        observed, grid, max_records=max_records, split=split, may_slice=simulate is None
+    plans, why_long = plan_exchanges(
+        observed, grid, max_records=max_records, split=split, may_be_compiled=simulate is None
     )
-    simulating = f"simulating {counted(len(candidates.all), 'setting')}"
-    on_progress("; ".join([simulating, *candidates.why_long]))
-    packed = tables.packed_arrivals()
-    predicted = predict_all(spark, candidates, simulate, packed, checkpoint)
+    if simulate is None:
+        plans += plan_jobs(observed, grid, edge_timeouts, max_records=max_records)
+    settings = sum(len(each.candidates) for each in plans)
+    on_progress("; ".join([f"simulating {counted(settings, 'setting')}", *why_long]))
+    compute = partial(
+        predict,
+        spark,
+        simulate=simulate,
+        arrivals=tables.packed_arrivals(),
+        checkpoint=checkpoint,
+    )
+    predictions = predict_all(compute, plans)
 
-    plans = plan_jobs(observed, grid, edge_timeouts, max_records=max_records)
-    jobs = None
-    if plans and simulate is None:
-        on_progress(f"simulating {counted(len(plans), 'job')} from end to end")
-        jobs = predict_all_jobs(spark, plans)
+    recorded = [predictions.recorded_of(each.run) for each in observed]
+    compared = compared_runs(spark, observed, recorded)
+    grids = grids_for([each.run for each in observed], observed, grid)
+    of_run = {each.run.run: each for each in observed}
 
-    compared = compared_runs(spark, observed, predicted)
-    grids = grids_for([each.run for each in compared], observed, grid)
-
-    def all_advised() -> list[AdvisedRun]:
-        return [
-            advise(each, predicted, own, targets) for each, own in zip(compared, grids, strict=True)
+    def answered(found: Predictions) -> tuple[list[AdvisedRun], list[JobAnswer]]:
+        advised = [
+            advise(each.run, part, found, own, targets)
+            for each, part, own in zip(observed, compared, grids, strict=True)
         ]
+        return advised, [job_answer(each, found, of_run, targets) for each in found.jobs]
 
-    advised = all_advised()
-    more = candidates.refined([each.advice for each in advised]) if refine else []
-    if more:
-        on_progress(f"simulating {counted(len(more), 'setting')} in finer steps")
-        predicted = predict_more(spark, predicted, more, simulate, packed)
-        advised = all_advised()
+    advised, jobs = answered(predictions)
+    if refine:
+        choices = [each.choices for each in advised]
+        choices += [[each.choice] if each.choice else [] for each in jobs]
+        refined = [plan.refined(own) for plan, own in zip(plans, choices, strict=True)]
+        more = sum(len(each.candidates) for each in refined) - settings
+        if more:
+            on_progress(f"simulating {counted(more, 'setting')} in finer steps")
+            predictions = predict_all(compute, refined, predictions)
+            advised, jobs = answered(predictions)
 
     if details:
         on_progress("reading details")
     found = run_details(spark, units, tables, runs) if details else [None] * len(runs)
     answers = answers_of(observed, compared, advised, found)
-
-    def named() -> dict[str, DataFrame]:
-        of_jobs = {"jobs": jobs.table} if jobs is not None else {}
-        return tables.named() | {"trade_offs": predicted.table} | of_jobs
-
-    if jobs is None:
-        return Replay(answers, named)
-    of_run = {each.run.run: answer for each, answer in zip(observed, answers, strict=True)}
-    answered = job_answers(jobs, observed, predicted, targets)
-    refined = refined_plans(jobs.plans, answered) if refine else []
-    if refined:
-        on_progress(f"simulating {counted(len(refined), 'job')} in finer steps")
-        jobs = predict_more_jobs(spark, jobs, refined)
-        answered = job_answers(jobs, observed, predicted, targets)
+    by_run = {each.run.run: answer for each, answer in zip(observed, answers, strict=True)}
     wholes = [
-        priced_job(whole, [of_run.get(run.run) for run in plan.edges])
-        for whole, plan in zip(answered, jobs.plans, strict=True)
+        priced_job(job, [by_run.get(each.run) for each in plan.edges])
+        for job, plan in zip(jobs, predictions.jobs, strict=True)
     ]
-    return Replay(with_remarks(answers, observed, jobs), named, wholes)
+    return Replay(
+        with_remarks(answers, observed, predictions.jobs),
+        lambda: tables.named() | predictions.tables(spark),
+        wholes,
+    )

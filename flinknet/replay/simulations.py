@@ -1,226 +1,157 @@
-"""Recorded arrivals under other settings: one simulation for each run and candidate, inside the
-executors. A work unit is a run with a share of its candidates, so that the run is read once."""
+"""Predictions of a unit, computed in an executor.
+
+The compiled model simulates every window that it covers. What it does not cover, the simulator on
+the real core simulates message by message, and only the first part of it. A job of several
+exchanges is simulated by `predict.job_run`, which knows the compiled model alone.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache, partial
-from itertools import groupby
-from typing import TYPE_CHECKING
+from functools import lru_cache
 
 import numpy as np
-import pyarrow as pa
 
-from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigError, SimulationError
-from flinknet.options.what_if import Setting
+from flinknet.options.what_if import Setting, columns_of
 from flinknet.predict.captured import load_captured
-from flinknet.predict.exchange import BLOCKING_IS_NO_MODEL, is_blocking, is_max_rate, load_exchange
+from flinknet.predict.captured_job import JobEdges, load_captured_job
+from flinknet.predict.exchange import (
+    BLOCKING_IS_NO_MODEL,
+    is_blocking,
+    is_max_rate,
+    load_exchange,
+)
 from flinknet.predict.fit.costs import CostFit
 from flinknet.predict.fit.queued import contradiction
 from flinknet.predict.flushes import flushes_factor
+from flinknet.predict.job_outcome import JobOutcome, joined_jobs
+from flinknet.predict.job_run import BARRIERS_LEFT_OUT, leaves_barriers_out, simulate_job
 from flinknet.predict.likely import likely_around
 from flinknet.predict.recorded import RecordedExchange
+from flinknet.predict.recorded_job import JobEdge, RecordedJob
 from flinknet.predict.simulated import SimulatedOutcome, joined_outcomes
 from flinknet.trace.index import Stamp
 from flinknet.trace.recordings import Recording, open_recordings
+from flinknet.units import NS_PER_MS, human_bytes, human_duration
 
-from . import figures
 from .advise.edges import NOT_FROM_SOURCES, is_from_sources
-from .observe.arrivals import Slicing
-from .outcome import Candidate, Outcome, Window
-from .read import RecordedRun
-from .sliced import PARTITIONS_MAX, simulated_slices, slice_plans
-from .slices import SlicePart, added_up, fitted, stamps_at
-from .spark.checkpoint import Checkpoint
-from .spark.frames import (
-    Columns,
-    columns_of,
-    in_order,
-    map_units,
-    mapped,
-    rows_of,
-    table_of,
+from .parts import Window, first_of
+from .plans import plan_of
+from .predictions import (
+    ALONE,
+    NO_RUN,
+    WHOLE_JOB,
+    AskedSetting,
+    Prediction,
+    PredictionUnit,
+    Simulate,
+    point_of,
+    units_of,
+    without_latency,
 )
-from .spark.units import UNITS_MIN
-from .windows import why_too_short
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-Simulate = Callable[[RecordedExchange, NetworkConfig], SimulatedOutcome]
+from .read import RecordedRun
+from .slices import SlicePart, added_up, fitted, stamps_at
 
 MAX_RATE_WINDOW_NS = 2_000_000_000
-"""How much of a run at the highest rate is read without Spark."""
+"""Length of a run at the highest rate that is read without Spark, at most."""
 
 SEVERAL_EXCHANGES = "records passed through several exchanges, and the model knows one at a time"
 """Why nothing is predicted from the first producer to the last consumer."""
 
+NO_RECORDS = "the trace holds no records to drive a simulation with"
 
-@dataclass(frozen=True, slots=True)
-class PredictionUnit:
-    """A run with a share of its candidates, and the windows to simulate.
+POLLS = (
+    "TaskManagers would poll that slept in the recorded run: what the machine does to a process"
+    " that never sleeps, such as to let a thread of the kernel have its core, is not in the trace,"
+    " and p99 may be higher"
+)
 
-    Attributes:
-        to_ns: end of the part that the windows are of.
-        part_ns: how much of the windows together is simulated where the compiled model does not
-            know the exchange.
-        is_asked: the part was asked for.
-    """
+SLEEPS = (
+    "consumers that polled in the recorded run would sleep between messages: the trace does not"
+    " show how long they take to wake, 0.1 ms and more"
+)
 
-    run: int
-    place: list[Recording]
-    candidates: list[int]
-    settings: list[Setting]
-    windows: list[Window]
-    to_ns: int
-    part_ns: int
-    edge: int | None = None
-    is_asked: bool = False
+GROWS = (
+    "debloating begins with buffers of {}, as in a task, and the prediction includes the time until"
+    " they have their final size: to see what it is worth after that, record a run with it"
+)
+
+NO_CHECKPOINT = (
+    "the part that is simulated, {}, is over before the first checkpoint begins: give a shorter"
+    " interval, or more of the trace with --max-records"
+)
+
+SHORTER = (
+    "shorter than recorded: instants between the first and last record of a recorded buffer are"
+    " taken as evenly spread"
+)
+
+NOT_WHOLE_MS = "not advised: Flink's buffer timeout is in whole milliseconds"
+
+SLOW = "it is simulated message by message"
 
 
-def predict(
-    spark: SparkSession,
-    candidates: Sequence[Candidate],
-    simulate: Simulate | None = None,
-    slicings: Mapping[int, Slicing] | None = None,
-    arrivals: DataFrame | None = None,
-    checkpoint: Checkpoint | None = None,
-) -> DataFrame:
-    """Simulate every candidate.
+def predictions_of(
+    unit: PredictionUnit, simulate: Simulate | None = None, *, ends_its_data: bool = False
+) -> Iterator[Prediction]:
+    """The rows of a unit.
 
     Args:
-        simulate: the simulation; None for the one of `predict.what_if`.
-        slicings: how long runs are cut, by their number; each slice is simulated on its own, by
-            `predict.what_if`.
-        arrivals: what comes in the slices, from `ObservedTables.packed_arrivals`.
-        checkpoint: where what comes of the slices is kept; None: nowhere.
-
-    Returns: rows of Outcome.
+        simulate: simulation of an exchange; None for those of `predict.what_if`.
+        ends_its_data: producers of an exchange end with the part.
     """
-    if slicings:
-        assert arrivals is not None
-        sliced = [each for each in candidates if each.run.run in slicings]
-        table = _predict_slices(sliced, slicings, arrivals, checkpoint)
-        rest = [each for each in candidates if each.run.run not in slicings]
-        return table.union(predict(spark, rest, simulate)) if rest else table
-    units = _units(candidates, UNITS_MIN)
-    return map_units(spark, units, partial(_predicted_columns, simulate=simulate), Outcome)
+    if unit.job == ALONE:
+        yield from _of_exchange(unit, simulate, ends_its_data=ends_its_data)
+    else:
+        yield from _of_job(unit)
 
 
-def _predicted_columns(unit: PredictionUnit, *, simulate: Simulate | None) -> Iterable[Columns]:
-    return [columns_of(Outcome, list(_simulate_unit(unit, simulate)))]
-
-
-def _predict_slices(
-    candidates: Sequence[Candidate],
-    slicings: Mapping[int, Slicing],
-    arrivals: DataFrame,
-    checkpoint: Checkpoint | None,
-) -> DataFrame:
-    bare = {each.run.run: _without_channels(each.run) for each in candidates}
-    by_key = {
-        (each.run.run, each.number): replace(each, run=bare[each.run.run]) for each in candidates
-    }
-
-    def merge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found = (part for batch in batches for part in rows_of(SlicePart, batch))
-        for key, own in groupby(found, lambda part: (part.run, part.candidate)):
-            parts = sorted(own, key=lambda part: part.slice_from_ns)
-            outcome = _outcome_of_slices(by_key[key], parts, slicings[key[0]].simulated_ns)
-            yield from table_of(Outcome, [outcome]).to_batches()
-
-    keys = ("run", "candidate")
-    plans = slice_plans(candidates, slicings)
-    parts = simulated_slices(arrivals, plans, checkpoint)
-    parts = parts.repartition(min(len(candidates), PARTITIONS_MAX), *keys)
-    return in_order(mapped(parts.sortWithinPartitions(*keys), merge, Outcome), *keys)
-
-
-def _without_channels(run: RecordedRun) -> RecordedRun:
-    """What outcomes need of a run: with a million channels it would not travel."""
-    return replace(run, manifest=replace(run.manifest, channels=()), files=())
-
-
-def _outcome_of_slices(
-    candidate: Candidate, parts: Sequence[SlicePart], simulated_ns: int | None = None
-) -> Outcome:
-    """The outcome of a candidate from those of its slices, in their order; `simulated_ns`: their
-    length together where they are not all.
-    """
-    run, setting, to_ns = candidate.run, candidate.setting, candidate.to_ns
-    from_ns = run.from_ns
-    if not all(part.is_covered for part in parts):
-        capped_to_ns = candidate.capped_to_ns or to_ns
-        (unit,) = _units([replace(candidate, to_ns=capped_to_ns)], shares=1)
-        (outcome,) = _simulate_unit(unit, None)
-        return (
-            outcome
-            if capped_to_ns >= to_ns
-            else figures.of_the_first(outcome, from_ns, capped_to_ns)
-        )
-    exchange, fit = fitted(run.place, from_ns, to_ns)
-    unpredicted = figures.unpredicted(run.run, candidate.number, setting, fit, to_ns)
-    error = next((part.error for part in parts if part.error), None)
-    if candidate.is_asked:
-        error = why_too_short(to_ns - from_ns, setting) or error
-    if error is not None:
-        return replace(unpredicted, error=error)
-    simulated = added_up(parts, exchange.under(setting), setting.network)
-    if simulated_ns is not None:
-        simulated = replace(simulated, duration_ns=round(simulated_ns / setting.rate_factor))
-        unpredicted = replace(unpredicted, windows=len(parts), simulated_ns=simulated_ns)
-    return figures.with_figures(unpredicted, simulated, exchange, fit, setting)
-
-
-def predict_here(run: RecordedRun, settings: Sequence[Setting], duration_ns: int) -> list[Outcome]:
-    """Predict some settings in this process, without Spark.
+def predict_here(
+    run: RecordedRun, settings: Sequence[Setting], duration_ns: int
+) -> list[Prediction]:
+    """Predict some settings of an exchange in this process, without Spark.
 
     Args:
         duration_ns: how long records come, from the start of the measured part, until producers
-            end. What things cost is found in more of the trace, if there is more.
-
-    Returns: an outcome for each.
+            end. Costs are fitted to more of the trace, if there is more.
     """
     is_capped = is_max_rate(run.manifest)
-    to_ns = run.from_ns + (min(duration_ns, MAX_RATE_WINDOW_NS) if is_capped else duration_ns)
-    candidates = [Candidate(run, number, each, to_ns) for number, each in enumerate(settings)]
-    (unit,) = _units(candidates, shares=1)
-    return list(_simulate_unit(unit, None, ends_its_data=not is_capped))
+    part = first_of(run, min(duration_ns, MAX_RATE_WINDOW_NS) if is_capped else duration_ns)
+    (unit,) = units_of(plan_of(run, settings, part), shares=1)
+    return list(predictions_of(unit, ends_its_data=not is_capped))
 
 
-def _units(candidates: Sequence[Candidate], shares: int) -> list[PredictionUnit]:
-    """Each run with its candidates dealt out to so many units."""
-    units = []
-    runs = {each.run.run: each for each in candidates}
-    for run, last in runs.items():
-        own = [each for each in candidates if each.run.run == run]
-        windows = [*last.windows] or [Window(last.run.from_ns, last.to_ns)]
-        part_ns = (last.capped_to_ns or last.to_ns) - last.run.from_ns
-        parts = min(shares, len(own))
-        for part in range(parts):
-            share = own[part::parts]
-            units.append(
-                PredictionUnit(
-                    run,
-                    list(last.run.place),
-                    [each.number for each in share],
-                    [each.setting for each in share],
-                    windows,
-                    last.to_ns,
-                    part_ns,
-                    last.run.edge,
-                    last.is_asked,
-                )
-            )
-    return units
+def prediction_of_slices(unit: PredictionUnit, parts: Sequence[SlicePart]) -> Prediction:
+    """The prediction of an exchange from those of its slices, in their order.
+
+    Args:
+        unit: with one candidate.
+    """
+    part, (setting,), slicing = unit.part, unit.settings, unit.part.slicing
+    assert slicing is not None
+    if not all(each.is_covered for each in parts):
+        first = part.from_ns + part.core_ns
+        core = replace(part, windows=(Window(part.from_ns, first),), slicing=None)
+        (row,) = predictions_of(replace(unit, part=core))
+        return row if first >= part.to_ns else _of_the_first(row, part.from_ns, first)
+    exchange, fit = fitted(tuple(unit.place), part.from_ns, part.to_ns)
+    row = _unpredicted(unit, 0, fit)
+    error = part.why_refused(setting) or next((each.error for each in parts if each.error), None)
+    if error is None:
+        simulated = added_up(parts, exchange.under(setting), setting.network)
+        if slicing.simulated_ns is not None:
+            length_ns = round(slicing.simulated_ns / setting.rate_factor)
+            simulated = replace(simulated, duration_ns=length_ns)
+            row = replace(row, windows=len(parts), simulated_ns=slicing.simulated_ns)
+        row = _with_figures(row, simulated, exchange, fit, setting)
+    return with_notes(row, unit.recorded[0], error)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Loaded:
-    """The windows of a run, and what things cost."""
+    """The windows of an exchange, and what things cost."""
 
     exchanges: tuple[RecordedExchange, ...]
     fit: CostFit
@@ -233,7 +164,7 @@ def _loaded(
     edge: int | None,
     _stamps: tuple[Stamp, ...],
 ) -> _Loaded:
-    """What all shares of the settings of a run need, loaded once in each process."""
+    """Windows of an exchange, loaded once in each process for all shares of its settings."""
     manifest = open_recordings(place).manifest
     load = load_captured if manifest is not None and manifest.is_from_between else load_exchange
     found = [load(place, each.from_ns, each.to_ns, edge=edge) for each in windows]
@@ -241,160 +172,105 @@ def _loaded(
     return _Loaded(tuple(exchange for exchange, _ in found), fit)
 
 
-def _simulate_unit(
-    unit: PredictionUnit, simulate: Simulate | None, *, ends_its_data: bool = False
-) -> Iterator[Outcome]:
-    """The outcomes of a unit; `ends_its_data`: of producers that end with the window, whether or
-    not the recorded ones did."""
+def _of_exchange(
+    unit: PredictionUnit, simulate: Simulate | None, *, ends_its_data: bool
+) -> Iterator[Prediction]:
     manifest = open_recordings(unit.place).manifest
     assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
-    place = tuple(unit.place)
-    loaded = _loaded(place, tuple(unit.windows), unit.edge, stamps_at(place))
+    place, edge = tuple(unit.place), unit.edges[0]
+    loaded = _loaded(place, tuple(unit.part.windows), edge, stamps_at(place))
     exchanges, fit = list(loaded.exchanges), loaded.fit
     if ends_its_data:
         exchanges = [replace(each, ends_its_data=True) for each in exchanges]
     error = None
-    if not is_from_sources(manifest, unit.edge):
+    if not is_from_sources(manifest, edge):
         error = NOT_FROM_SOURCES
     elif is_blocking(manifest):
         error = BLOCKING_IS_NO_MODEL
-    elif unit.edge is None and len({each.edge for each in manifest.channels}) > 1:
+    elif edge is None and len({each.edge for each in manifest.channels}) > 1:
         error = SEVERAL_EXCHANGES
     elif not any(each.records for each in exchanges):
-        error = "the trace holds no records to drive a simulation with"
-    why_no_latency = None if error else _contradiction(loaded, unit.part_ns, simulate)
-    for candidate, setting in zip(unit.candidates, unit.settings, strict=True):
-        outcome = figures.unpredicted(unit.run, candidate, setting, fit, unit.to_ns)
-        why = error
-        if why is None and unit.is_asked:
-            why = why_too_short(unit.to_ns - unit.windows[0].from_ns, setting)
-        if why is not None:
-            yield replace(outcome, error=why)
-            continue
-        try:
-            outcome = _simulated(outcome, exchanges, fit, setting, simulate, unit.part_ns)
-        except (SimulationError, ConfigError) as failure:
-            outcome = replace(outcome, error=str(failure))
-        else:
-            outcome = (
-                figures.without_latency(outcome, why_no_latency) if why_no_latency else outcome
-            )
-        yield outcome
+        error = NO_RECORDS
+    why_no_latency = None if error else _contradiction(loaded, unit.part.core_ns, simulate)
+    for number, setting in enumerate(unit.settings):
+        row = _unpredicted(unit, number, fit)
+        why = error or unit.part.why_refused(setting)
+        if why is None:
+            try:
+                row = _simulated(row, exchanges, fit, setting, simulate, unit.part.core_ns)
+                if why_no_latency is not None:
+                    row = replace(row, point=without_latency(row.point, why_no_latency))
+            except (SimulationError, ConfigError) as failure:
+                why = str(failure)
+        yield with_notes(row, unit.recorded[0], why)
 
 
 def _simulated(
-    unpredicted: Outcome,
+    row: Prediction,
     exchanges: Sequence[RecordedExchange],
     fit: CostFit,
     setting: Setting,
     simulate: Simulate | None,
-    part_ns: int,
-) -> Outcome:
-    """The outcome of the windows of a run, with its range where something was not recorded."""
+    core_ns: int,
+) -> Prediction:
+    """The row with the outcome of the windows, and its range if something was not recorded."""
     windows, whole = len(exchanges), exchanges
-    exchanges, found = _simulate_windows(exchanges, setting, simulate, part_ns)
-    busiest = max(exchanges, key=lambda each: each.records)
+    exchanges, found = _simulated_windows(exchanges, setting, simulate, core_ns)
     simulated = joined_outcomes(found)
-    outcome = figures.with_figures(unpredicted, simulated, busiest, fit, setting)
-    if fit.unseen is not None and outcome.records:
+    busiest = max(exchanges, key=lambda each: each.records)
+    row = _with_figures(row, simulated, busiest, fit, setting)
+    if fit.unseen is not None and row.records:
         fitted_to = next(each for each in whole if fit.unseen.is_of(each))
-        outcome = _with_range(outcome, simulated, fitted_to, fit, setting, simulate)
+        row = _with_range(row, simulated, fitted_to, fit, setting, simulate)
     if len(exchanges) > 1:
-        simulated_ns = sum(each.duration_ns for each in exchanges)
         if len(exchanges) < windows:
-            note = f"of the first {len(exchanges)} of {windows} windows only: {figures.SLOW}"
-            outcome = replace(outcome, notes=[note, *outcome.notes])
-        return replace(outcome, windows=len(exchanges), simulated_ns=simulated_ns)
+            row = _noted(row, f"of the first {len(exchanges)} of {windows} windows only: {SLOW}")
+        simulated_ns = sum(each.duration_ns for each in exchanges)
+        return replace(row, windows=len(exchanges), simulated_ns=simulated_ns)
     from_ns, to_ns = exchanges[0].measured_from_ns, exchanges[0].measured_to_ns
-    return (
-        outcome
-        if to_ns >= unpredicted.window_to_ns
-        else figures.of_the_first(outcome, from_ns, to_ns)
-    )
+    return row if to_ns >= row.window_to_ns else _of_the_first(row, from_ns, to_ns)
 
 
-def _simulate_windows(
+def _simulated_windows(
     exchanges: Sequence[RecordedExchange],
     setting: Setting,
     simulate: Simulate | None,
-    part_ns: int,
+    core_ns: int,
 ) -> tuple[Sequence[RecordedExchange], list[SimulatedOutcome]]:
-    """What is simulated of the windows of a run, and what each of them comes to. What the compiled
-    model does not know of is simulated message by message, and only the first windows, or the first
-    part of the first.
+    """The windows that are simulated, and the outcome of each: all of them if the compiled model
+    covers them, else the first ones, or the first part of the first one.
     """
     from flinknet.predict import what_if
 
-    if simulate is None and sum(each.duration_ns for each in exchanges) > part_ns:
-        found = _compiled(exchanges, setting)
-        if found is not None:
+    if simulate is None and sum(each.duration_ns for each in exchanges) > core_ns:
+        found = []
+        for each in exchanges:
+            outcome = what_if.simulate_compiled(each.under(setting), setting.network)
+            if outcome is None:
+                break
+            found.append(outcome)
+        else:
             return exchanges, found
-        exchanges = _first_of(exchanges, part_ns)
+        lengths_ns = np.cumsum([each.duration_ns for each in exchanges])
+        count = int(np.searchsorted(lengths_ns, core_ns, side="right"))
+        first = exchanges[0].up_to(exchanges[0].measured_from_ns + core_ns)
+        exchanges = exchanges[:count] or [first]
     if simulate is None:  # with assumed instants there are many simulations (`likely`)
         has_instants = all(each.has_instants for each in exchanges)
         simulate = what_if.simulate if has_instants else what_if.simulate_quickly
     return exchanges, [simulate(each.under(setting), setting.network) for each in exchanges]
 
 
-def _with_range(
-    outcome: Outcome,
-    simulated: SimulatedOutcome,
-    exchange: RecordedExchange,
-    fit: CostFit,
-    setting: Setting,
-    simulate: Simulate | None,
-) -> Outcome:
-    """The outcome with the 90% interval of its figures."""
-    from flinknet.predict.what_if import simulate_quickly
-
-    assert fit.unseen is not None
-    simulate = simulate or simulate_quickly
-    delays = fit.delays.awake(exchange.waking_share(setting), flushes_factor([exchange], [setting]))
-    found = likely_around(simulated, exchange, fit.unseen, delays, setting, simulate)
-    bounds = json.dumps([asdict(found.low.latency_ns), asdict(found.high.latency_ns)])
-    return replace(
-        outcome,
-        bounds=bounds,
-        buffers_low_per_s=found.low.buffers_per_s,
-        buffers_high_per_s=found.high.buffers_per_s,
-        notes=[*outcome.notes, found.in_words],
-    )
-
-
-def _first_of(exchanges: Sequence[RecordedExchange], part_ns: int) -> list[RecordedExchange]:
-    """The first windows that come to a length together, or so much of the first."""
-    lengths_ns = np.cumsum([each.duration_ns for each in exchanges])
-    count = int(np.searchsorted(lengths_ns, part_ns, side="right"))
-    if count:
-        return list(exchanges[:count])
-    return [exchanges[0].up_to(exchanges[0].measured_from_ns + part_ns)]
-
-
-def _compiled(
-    exchanges: Sequence[RecordedExchange], setting: Setting
-) -> list[SimulatedOutcome] | None:
-    """The outcomes of all windows; None if there is one that the compiled model does not know."""
-    from flinknet.predict.what_if import simulate_compiled
-
-    found: list[SimulatedOutcome] = []
-    for each in exchanges:
-        outcome = simulate_compiled(each.under(setting), setting.network)
-        if outcome is None:
-            return None
-        found.append(outcome)
-    return found
-
-
 @lru_cache(maxsize=1)
-def _contradiction(loaded: _Loaded, part_ns: int, simulate: Simulate | None) -> str | None:
-    """Why no latency can be predicted of an exchange, by what its backlog says about the recorded
-    setting; None if it can."""
+def _contradiction(loaded: _Loaded, core_ns: int, simulate: Simulate | None) -> str | None:
+    """Why no latency of an exchange can be predicted, by its backlog and the prediction of the
+    recorded setting; None if it can."""
     exchanges, fit = loaded.exchanges, loaded.fit
     if not fit.queued.is_worth_a_look:
         return None
     recorded = Setting(exchanges[0].network, exchanges[0].flow_control)
     try:
-        _, found = _simulate_windows(exchanges, recorded, simulate, part_ns)
+        _, found = _simulated_windows(exchanges, recorded, simulate, core_ns)
     except (SimulationError, ConfigError):
         return None
     simulated = joined_outcomes(found)
@@ -402,3 +278,224 @@ def _contradiction(loaded: _Loaded, part_ns: int, simulate: Simulate | None) -> 
         return None
     summaries = (simulated.latency, *simulated.latency_bounds)
     return contradiction(fit.queued, *(asdict(fit.delays.over(each)) for each in summaries))
+
+
+def _unpredicted(unit: PredictionUnit, place: int, fit: CostFit) -> Prediction:
+    """The row of a candidate of an exchange, without figures."""
+    setting = unit.settings[place]
+    point = point_of(setting, is_recorded=setting == unit.recorded[0])
+    least_ns = fit.queued.mean_ns or None
+    return Prediction(
+        run=unit.runs[0],
+        candidate=unit.candidates[place],
+        setting=AskedSetting(**columns_of(setting)),
+        point=replace(point, mean_latency_at_least_ns=least_ns if point.is_recorded else None),
+        window_to_ns=unit.part.to_ns,
+        assumed=list(fit.notes),
+    )
+
+
+def _with_figures(
+    row: Prediction,
+    simulated: SimulatedOutcome,
+    exchange: RecordedExchange,
+    fit: CostFit,
+    setting: Setting,
+) -> Prediction:
+    """The row with the outcome of a simulation and the delays of the machine."""
+    delays = fit.delays.awake(exchange.waking_share(setting), flushes_factor([exchange], [setting]))
+    delays = delays.and_waits(exchange.late_waits_ns(setting))
+    seconds = simulated.duration_ns / 1e9
+    notes = list(row.assumed)
+    if setting.network.debloating_enabled and exchange.buffer_size_bytes is None:
+        notes.append(GROWS.format(human_bytes(setting.network.starting_segment_size_bytes)))
+    if simulated.checkpoints is not None and not simulated.checkpoints.triggered:
+        notes.append(NO_CHECKPOINT.format(human_duration(simulated.duration_ns)))
+    if exchange.starts_sleeping(setting):
+        notes.append(SLEEPS)
+    if exchange.stops_sleeping(setting):
+        notes.append(POLLS)
+    point = replace(
+        row.point,
+        throughput_records_per_s=simulated.throughput_records_per_s,
+        latency_ns=delays.over(simulated.latency),
+        backlog_buffers=simulated.backlog_buffers,
+        buffers_per_s=simulated.buffers_per_s,
+        credits_per_s=simulated.credits / seconds if seconds > 0 else None,
+        memory_bytes=simulated.memory_bytes,
+        method=simulated.method,
+        notes=tuple(notes),
+        checkpoints=simulated.checkpoints,
+    )
+    return replace(row, point=point, records=simulated.records, duration_ns=simulated.duration_ns)
+
+
+def _with_range(
+    row: Prediction,
+    simulated: SimulatedOutcome,
+    exchange: RecordedExchange,
+    fit: CostFit,
+    setting: Setting,
+    simulate: Simulate | None,
+) -> Prediction:
+    """The row with the 90% interval of its figures."""
+    from flinknet.predict.what_if import simulate_quickly
+
+    assert fit.unseen is not None
+    delays = fit.delays.awake(exchange.waking_share(setting), flushes_factor([exchange], [setting]))
+    found = likely_around(
+        simulated, exchange, fit.unseen, delays, setting, simulate or simulate_quickly
+    )
+    point = replace(
+        row.point,
+        latency_low_ns=found.low.latency_ns,
+        latency_high_ns=found.high.latency_ns,
+        buffers_low_per_s=found.low.buffers_per_s,
+        buffers_high_per_s=found.high.buffers_per_s,
+        notes=(*row.point.notes, found.in_words),
+    )
+    return replace(row, point=point)
+
+
+def _of_the_first(row: Prediction, from_ns: int, to_ns: int) -> Prediction:
+    """A row of the first part of a run only."""
+    row = _noted(row, f"of the first {(to_ns - from_ns) / 1e9:.3g} s only: {SLOW}")
+    return replace(row, window_to_ns=to_ns)
+
+
+def _noted(row: Prediction, note: str) -> Prediction:
+    return replace(row, point=replace(row.point, notes=(note, *row.point.notes)))
+
+
+def with_notes(row: Prediction, recorded: Setting, why: str | None) -> Prediction:
+    """The row with the notes about its timeout, and why nothing is predicted."""
+    point = row.point
+    notes = list(point.notes if row.records is not None else row.assumed)
+    timeout_ns = row.setting.buffer_timeout_ns
+    recorded_ns = recorded.network.buffer_timeout_ns
+    is_longer = recorded_ns < 0 or recorded_ns > timeout_ns
+    is_timed = point.latency_low_ns is None and point.why_no_latency is None
+    if timeout_ns >= 0 and is_longer and is_timed:
+        notes.append(SHORTER)
+    if timeout_ns > 0 and timeout_ns % NS_PER_MS and not point.is_recorded:
+        notes.append(NOT_WHOLE_MS)
+    if why is not None:
+        notes.append(f"not predicted: {why}")
+    return replace(row, point=replace(point, notes=tuple(notes)), why_unknown=why)
+
+
+def _of_job(unit: PredictionUnit) -> Iterator[Prediction]:
+    """Rows of each candidate: the job, and its edges."""
+    place = tuple(unit.place)
+    edges = tuple(each or 0 for each in unit.edges)
+    ends = JobEdges(edges, tuple(unit.sources), tuple(unit.targets), tuple(unit.whys))
+    loaded = _loaded_job(place, tuple(unit.part.windows), ends, stamps_at(place))
+    jobs = [job for job, _ in loaded]
+    notes = list(dict.fromkeys(note for _, own in loaded for note in own))
+    count = len(unit.edges)
+    for number, candidate in enumerate(unit.candidates):
+        settings = unit.settings[number * count : (number + 1) * count]
+        whys = [why for each in settings if (why := unit.part.why_refused(each)) is not None]
+        is_without = any(leaves_barriers_out(each) for each in settings)
+        outcome = None
+        try:
+            if not whys:
+                outcome = joined_jobs([simulate_job(job, settings) for job in jobs])
+        except ConfigError as failure:
+            whys = [str(failure)]
+        for edge in range(WHOLE_JOB, count):
+            setting = settings[max(edge, 0)]
+            row = Prediction(
+                run=NO_RUN if edge == WHOLE_JOB else unit.runs[edge],
+                job=unit.job,
+                edge=edge,
+                candidate=candidate,
+                setting=AskedSetting(**columns_of(setting)),
+                point=point_of(setting, is_recorded=settings == unit.recorded),
+                window_to_ns=unit.part.to_ns,
+                windows=len(jobs),
+                simulated_ns=unit.part.simulated_ns if len(jobs) > 1 else None,
+                why_unknown=next(iter(whys), None),
+            )
+            if outcome is None:
+                yield row
+            elif edge == WHOLE_JOB:
+                assumed = [*notes, BARRIERS_LEFT_OUT] if is_without else notes
+                yield replace(_with_job(row, outcome), assumed=assumed)
+            else:
+                yield _with_hop(row, outcome, edge)
+
+
+def _with_job(row: Prediction, outcome: JobOutcome) -> Prediction:
+    """The row of a job with its outcome."""
+    is_known, likely = outcome.why_unknown is None, outcome.likely
+    point = replace(
+        row.point,
+        throughput_records_per_s=outcome.throughput_records_per_s,
+        buffers_per_s=outcome.buffers_per_s,
+    )
+    if is_known:
+        memory_bytes = sum(each.memory_bytes or 0 for each in outcome.hops)
+        latency_ns = outcome.latency.summary()
+        point = replace(point, latency_ns=latency_ns, memory_bytes=memory_bytes, method="kernel")
+    if likely is not None:
+        point = replace(
+            point,
+            latency_low_ns=likely.low.latency_ns,
+            latency_high_ns=likely.high.latency_ns,
+            buffers_low_per_s=likely.low.buffers_per_s,
+            buffers_high_per_s=likely.high.buffers_per_s,
+        )
+    records = sum(each.records for each in outcome.hops) if is_known else None
+    return replace(row, point=point, records=records, why_unknown=outcome.why_unknown)
+
+
+def _with_hop(row: Prediction, outcome: JobOutcome, edge: int) -> Prediction:
+    """The row of an edge of a job with its outcome."""
+    hop = outcome.hops[edge]
+    point = replace(
+        row.point,
+        throughput_records_per_s=hop.throughput_records_per_s,
+        buffers_per_s=hop.buffers_per_s,
+        memory_bytes=hop.memory_bytes,
+    )
+    if hop.why_unknown is not None:
+        return replace(row, point=point, why_unknown=hop.why_unknown)
+    point = replace(point, latency_ns=hop.latency.summary(), method="kernel")
+    since_source_ns = hop.since_source.summary()
+    return replace(row, point=point, records=hop.records, since_source_ns=since_source_ns)
+
+
+@lru_cache(maxsize=1)
+def _loaded_job(
+    place: tuple[Recording, ...],
+    windows: tuple[Window, ...],
+    ends: JobEdges,
+    _stamps: tuple[Stamp, ...],
+) -> list[tuple[RecordedJob, list[str]]]:
+    """The job in each window, and what was assumed; loaded once in each process."""
+    manifest = open_recordings(place).manifest
+    assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
+    load = load_captured_job if manifest.is_from_between else _load_job
+    return [load(place, each.from_ns, each.to_ns, ends) for each in windows]
+
+
+def _load_job(
+    place: tuple[Recording, ...], from_ns: int, to_ns: int, ends: JobEdges
+) -> tuple[RecordedJob, list[str]]:
+    """The job of a run that recorded itself, and what was assumed."""
+    found = [load_exchange(place, from_ns, to_ns, edge=each) for each in ends.numbers]
+    edges = []
+    for n, (exchange, fit) in enumerate(found):
+        is_fed = ends.sources[n] in ends.targets
+        edges.append(
+            JobEdge(
+                ends.sources[n],
+                ends.targets[n],
+                exchange,
+                found[0][1].delays if is_fed else fit.delays,
+                has_own_instants=not is_fed,
+                why_unknown=ends.whys[n] or None,
+            )
+        )
+    return RecordedJob(edges), list(dict.fromkeys(note for _, fit in found for note in fit.notes))

@@ -1,23 +1,29 @@
-"""What-if of a long run, slice by slice: each a simulation of its own, with a warm-up before what
+"""Slices of long runs, simulated by executors one by one, each with a warm-up before the time that
 counts and some time after it.
 
 A slice begins where the simulation of the whole run would stand, as far as that follows from the
 records: the flusher on its beat, the segment of each channel filled as far as by the records that
 came before, checkpoints at their interval. Queues start empty and fill within the warm-up, for in
 what the compiled kernel covers no writer ever waits: no channel has more than its quota of buffers.
-What is left are beats that drift by the length of turns, segments that barriers ended before the
+Left out are beats that drift by the length of turns, segments that barriers ended before the
 warm-up, and checkpoints that take longer than their interval. Latencies count for the records that
 came in the slice, messages and credit for those sent in it; outcomes of slices add up. A setting
 that the kernel does not cover is simulated again, as far as it is without slices.
+
+Arrivals of slices are found bucket by bucket of the channels, brought together slice by slice, and
+simulated there: they never pass through the driver.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigError
@@ -28,30 +34,50 @@ from flinknet.predict.fit.costs import CostFit
 from flinknet.predict.fit.window_rows import read_arrivals
 from flinknet.predict.ramps import ChannelRamps
 from flinknet.predict.recorded import RecordedExchange
-from flinknet.predict.simulated import CheckpointTimes, SimulatedOutcome, added_checkpoints
+from flinknet.predict.simulated import (
+    CheckpointTimes,
+    SimulatedOutcome,
+    added_checkpoints,
+    merged,
+)
 from flinknet.results import BacklogSummary
-from flinknet.trace import RunManifest
 from flinknet.trace.index import Stamp, stamps_of
 from flinknet.trace.recordings import Recording, open_recordings
 
-from .observe.arrivals import Slice, SliceLoad
+from .observe.arrivals import Slice, SliceLoad, loads_of
+from .observe.tree import rows_in
+from .plans import Plan
+from .spark.checkpoint import Checkpoint
+from .spark.frames import columns_of, mapped, record_batches, rows_of, schema_of
+from .spark.worker import freeze_what_is_loaded, return_free_memory
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 WARM_UP_NS, WARM_UP_BEATS = 50_000_000, 3
-"""What comes before a slice: so long and so many beats of the flusher, the longer the better."""
+"""Warm-up before a slice: its length, and its beats of the flusher; the longer one counts."""
+
+PARTITIONS_MAX = 1_000
+"""Partitions of a table that is brought together by slices or candidates, at most."""
+
+SLICES_PER_PARTITION = 2
+"""Slices of a partition, roughly. They fall into partitions by their hash: with as many of both, a
+third of all tasks would find nothing to do."""
 
 _EDGE_SHARE = 0.25
-"""Warm-up and rest may be that long, relative to a slice."""
+"""Length of the warm-up and the rest, relative to a slice, at most."""
 
 _NEVER_NS = 2**62
 
 
 @dataclass(frozen=True, slots=True)
 class SlicePlan:
-    """What all slices of a run have in common.
+    """Slices of a run, and the settings to simulate.
 
     Attributes:
-        candidates: numbers of the settings to simulate.
+        candidates: numbers of the settings.
         slices: by number.
+        latest_ns: how long after the first of its records a buffer was sent, at most.
     """
 
     run: int
@@ -64,29 +90,26 @@ class SlicePlan:
     latest_ns: int
 
     def unit(self, loads: Sequence[SliceLoad]) -> SliceUnit:
-        """A slice, with what comes in it over all channels."""
+        """A slice with its arrivals over all channels."""
         own = self.slices[loads[0].slice]
+        given: dict[str, Any] = {name: getattr(self, name) for name in _COMMON}
+        for name in _LOADED:
+            given[name] = [each for load in loads for each in getattr(load, name)]
         return SliceUnit(
-            run=self.run,
-            place=self.place,
-            candidates=self.candidates,
-            settings=self.settings,
-            from_ns=self.from_ns,
-            to_ns=self.to_ns,
+            **given,
             slice_from_ns=own.from_ns,
             slice_to_ns=own.to_ns,
             is_last=own.to_ns >= self.to_ns,
-            channels=[each for load in loads for each in load.channels],
-            records=[each for load in loads for each in load.records],
-            records_before=[each for load in loads for each in load.records_before],
-            record_wire_bytes=[each for load in loads for each in load.record_wire_bytes],
-            latest_ns=self.latest_ns,
         )
 
 
-@dataclass(frozen=True, slots=True)
+_COMMON = ("run", "place", "candidates", "settings", "from_ns", "to_ns", "latest_ns")
+_LOADED = ("channels", "records", "records_before", "record_wire_bytes")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SliceUnit:
-    """A slice with the settings to simulate."""
+    """A slice with the settings to simulate; other fields as of SlicePlan and SliceLoad."""
 
     run: int
     place: tuple[Recording, ...]
@@ -94,6 +117,7 @@ class SliceUnit:
     settings: Sequence[Setting]
     from_ns: int
     to_ns: int
+    latest_ns: int
     slice_from_ns: int
     slice_to_ns: int
     is_last: bool
@@ -101,15 +125,17 @@ class SliceUnit:
     records: list[int]
     records_before: list[int]
     record_wire_bytes: list[float]
-    latest_ns: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlicePart:
-    """What a slice adds to the outcome of a candidate.
+    """Share of a slice in the outcome of a candidate.
 
     Attributes:
         is_covered: the kernel could simulate it; without that, or with an error, nothing was added.
+        histogram: latencies.
+        checkpoint_counts: first fields of CheckpointTimes, for checkpoints that began in the slice;
+            `checkpoint_times` is the last field. Empty without checkpoints.
     """
 
     run: int
@@ -125,31 +151,88 @@ class SlicePart:
     last_ns: int = 0
     memory_bytes: int = 0
     histogram: bytes = b""
-    checkpoints_triggered: int = 0
-    checkpoints_completed: int = 0
-    checkpoints_unaligned: int = 0
-    processed_bytes: int = 0
-    overtaken_bytes: int = 0
-    overtaken_bytes_max: int = 0
+    checkpoint_counts: list[int] = field(default_factory=list)
     checkpoint_times: list[bytes] = field(default_factory=list)
 
     @property
-    def checkpoints(self) -> CheckpointTimes | None:
-        """What became of the checkpoints that began in the slice; None without any."""
-        if not self.checkpoint_times:
-            return None
-        return CheckpointTimes(
-            self.checkpoints_triggered,
-            self.checkpoints_completed,
-            self.checkpoints_unaligned,
-            self.processed_bytes,
-            self.overtaken_bytes,
-            self.overtaken_bytes_max,
-            tuple(map(LogLinearHistogram.from_bytes, self.checkpoint_times)),
-        )
+    def checkpoints(self) -> CheckpointTimes:
+        """The checkpoints that began in the slice."""
+        times = tuple(map(LogLinearHistogram.from_bytes, self.checkpoint_times))
+        counts = dict(zip(_COUNTS, self.checkpoint_counts, strict=True))
+        return CheckpointTimes(**counts, times=times)
 
 
-def simulate_slice(unit: SliceUnit) -> Iterator[SlicePart]:
+_ADDED = ("records", "messages", "backlog_total", "backlog_max", "credits", "last_ns")
+_COUNTS = (
+    *("triggered", "completed", "unaligned"),
+    *("processed_bytes", "overtaken_bytes", "overtaken_bytes_max"),
+)
+
+
+def slice_plan(plan: Plan, first: int = 0) -> SlicePlan:
+    """The slices of an exchange, each with all candidates from a number on: it is read once."""
+    part = plan.part
+    assert part.slicing is not None
+    return SlicePlan(
+        run=plan.run.run,
+        place=plan.run.place,
+        candidates=list(range(first, len(plan.candidates))),
+        settings=[setting for (setting,) in plan.candidates[first:]],
+        from_ns=part.from_ns,
+        to_ns=part.to_ns,
+        slices={each.number: each for each in part.slicing.slices if each.to_ns <= part.to_ns},
+        latest_ns=part.slicing.latest_ns,
+    )
+
+
+def simulated_slices(
+    arrivals: DataFrame, plans: Mapping[int, SlicePlan], checkpoint: Checkpoint | None = None
+) -> DataFrame:
+    """Simulate all slices of some runs. Returns: rows of SlicePart.
+
+    Args:
+        arrivals: rows of NamedTable that hold ArrivalsRow.
+        plans: by number of the run.
+        checkpoint: where the parts are kept; None: nowhere.
+    """
+    count = sum(len(plan.slices) for plan in plans.values())
+    wanted = {run: sorted(plan.slices) for run, plan in plans.items()}
+    loads = mapped(arrivals, partial(_loads, wanted=wanted), SliceLoad)
+    keys = ("run", "slice")
+    loads = loads.repartition(
+        max(1, min(-(-count // SLICES_PER_PARTITION), PARTITIONS_MAX)), *keys
+    ).sortWithinPartitions(*keys)
+    return mapped(loads, partial(_parts, plans=plans, checkpoint=checkpoint), SlicePart)
+
+
+def _loads(
+    batches: Iterator[pa.RecordBatch], *, wanted: Mapping[int, Sequence[int]]
+) -> Iterator[pa.RecordBatch]:
+    schema = schema_of(SliceLoad)
+    for batch in batches:
+        for run, data in zip(batch["run"].to_pylist(), batch["rows"], strict=True):
+            for load in loads_of(rows_in(data.as_py()), wanted.get(run, ())):
+                yield from record_batches([columns_of(SliceLoad, [load])], schema)
+
+
+def _parts(
+    batches: Iterator[pa.RecordBatch],
+    *,
+    plans: Mapping[int, SlicePlan],
+    checkpoint: Checkpoint | None,
+) -> Iterator[pa.RecordBatch]:
+    schema = schema_of(SlicePart)
+    loads = (load for batch in batches for load in rows_of(SliceLoad, batch))
+    for (run, _), own in groupby(loads, key=lambda each: (each.run, each.slice)):
+        unit = plans[run].unit(sorted(own, key=lambda each: each.channels))
+        simulate = partial(simulate_slice, unit)
+        parts = checkpoint.rows(unit, "", SlicePart, simulate) if checkpoint else simulate()
+        yield from record_batches([columns_of(SlicePart, parts)], schema)
+        return_free_memory()
+    freeze_what_is_loaded()
+
+
+def simulate_slice(unit: SliceUnit) -> list[SlicePart]:
     """The parts of a slice, one for each setting. Runs in an executor."""
     from flinknet.predict.what_if import simulate_part
 
@@ -163,6 +246,7 @@ def simulate_slice(unit: SliceUnit) -> Iterator[SlicePart]:
     load_from_ns = max(unit.slice_from_ns - edge_ns - _period_ns(frame, networks), unit.from_ns)
     load_to_ns = min(unit.slice_to_ns + rest_ns, unit.to_ns)
     pieces = _pieces(unit, place, load_from_ns, load_to_ns)
+    parts = []
     for candidate, setting in zip(unit.candidates, unit.settings, strict=True):
         part = SlicePart(run=unit.run, candidate=candidate, slice_from_ns=unit.slice_from_ns)
         if _rest_ns(frame, unit, setting.network) <= max(_EDGE_SHARE * length_ns, rest_ns):
@@ -170,46 +254,34 @@ def simulate_slice(unit: SliceUnit) -> Iterator[SlicePart]:
             try:
                 outcome = simulate_part(exchange, setting.network)
             except ConfigError as error:
-                yield replace(part, error=str(error), is_covered=True)
-                continue
-            if outcome is not None:
-                part = replace(
-                    part,
-                    is_covered=True,
-                    records=outcome.records,
-                    messages=outcome.messages,
-                    backlog_total=outcome.backlog_total,
-                    backlog_max=outcome.backlog_max,
-                    credits=outcome.credits,
-                    last_ns=outcome.last_ns,
-                    memory_bytes=outcome.memory_bytes,
-                    histogram=outcome.latency.to_bytes(),
-                )
-                found = outcome.checkpoints
-                if found is not None:
-                    part = replace(
-                        part,
-                        checkpoints_triggered=found.triggered,
-                        checkpoints_completed=found.completed,
-                        checkpoints_unaligned=found.unaligned,
-                        processed_bytes=found.processed_bytes,
-                        overtaken_bytes=found.overtaken_bytes,
-                        overtaken_bytes_max=found.overtaken_bytes_max,
-                        checkpoint_times=[each.to_bytes() for each in found.times],
-                    )
-        yield part
+                part = replace(part, error=str(error), is_covered=True)
+            else:
+                part = part if outcome is None else _covered(part, outcome)
+        parts.append(part)
+    return parts
+
+
+def _covered(part: SlicePart, outcome: Any) -> SlicePart:
+    """The part with a FastOutcome of the kernel."""
+    added = {name: getattr(outcome, name) for name in (*_ADDED, "memory_bytes")}
+    part = replace(part, is_covered=True, histogram=outcome.latency.to_bytes(), **added)
+    found = outcome.checkpoints
+    if found is None:
+        return part
+    counts = [getattr(found, name) for name in _COUNTS]
+    times = [each.to_bytes() for each in found.times]
+    return replace(part, checkpoint_counts=counts, checkpoint_times=times)
 
 
 def fitted(
     place: tuple[Recording, ...], from_ns: int, to_ns: int
 ) -> tuple[RecordedExchange, CostFit]:
-    """The exchange of a run without its arrivals, and what things cost; fitted once in each
-    process."""
+    """The exchange of a run without its arrivals, and its costs; fitted once in each process."""
     return _fitted(place, from_ns, to_ns, stamps_at(place))
 
 
 def stamps_at(place: tuple[Recording, ...]) -> tuple[Stamp, ...]:
-    """When the files of a run were changed: what was kept of them holds as long as this."""
+    """When the files of a run were changed, as part of the key of cached results."""
     return stamps_of(open_recordings(place).files)
 
 
@@ -222,8 +294,7 @@ def _fitted(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Pieces:
-    """What comes before a slice, what comes in it in parts, and what comes behind, of the same
-    channels."""
+    """Arrivals before a slice, in it in parts, and behind it, of the same channels."""
 
     before: ChannelRamps
     own: Sequence[ChannelRamps]
@@ -256,7 +327,7 @@ def _part(
     load_to_ns: int,
     setting: Setting,
 ) -> RecordedExchange:
-    """The exchange of a slice: what comes before it, itself, and what comes behind."""
+    """The exchange of a slice, with the arrivals before and behind it."""
     run_from_ns, factor = unit.from_ns, setting.rate_factor
 
     def scaled(at_ns: int) -> int:
@@ -270,16 +341,18 @@ def _part(
     whole = ChannelRamps.joined((warm, *pieces.own, pieces.behind)).by_channel()
     counted = np.sum([each.counts for each in pieces.own], axis=0)
     counts = zip(*(each.tolist() for each in (warm.records, warm.counts, counted)), strict=True)
-    channels = []
-    recorded = recorded_channels(_manifest(tuple(unit.place)), whole, sizes)
-    for channel, (warmed, first, count) in zip(recorded, counts, strict=True):
-        channels.append(
-            replace(
-                channel,
-                records_before=before[channel.channel] - warmed,
-                counted=(first, first + count),
-            )
+    manifest = open_recordings(tuple(unit.place)).manifest
+    assert manifest is not None
+    channels = [
+        replace(
+            channel,
+            records_before=before[channel.channel] - warmed,
+            counted=(first, first + count),
         )
+        for channel, (warmed, first, count) in zip(
+            recorded_channels(manifest, whole, sizes), counts, strict=True
+        )
+    ]
     exchange = replace(frame, channels=tuple(channels)).under(replace(setting, rate_factor=1.0))
     return replace(
         exchange,
@@ -298,15 +371,13 @@ def _part(
 def _start_ns(
     frame: RecordedExchange, unit: SliceUnit, earliest_ns: int, slice_ns: int, setting: Setting
 ) -> int:
-    """When the simulation of a slice starts: a whole number of beats after the run."""
+    """Start of the simulation of a slice: a whole number of beats after the start of the run."""
     network = setting.network
     period_ns = max(network.buffer_timeout_ns, 0) + frame.flush_overhead_ns
     wanted_ns = max(slice_ns - _warm_up_ns(frame, network), earliest_ns)
     beats = max(-(-(wanted_ns - unit.from_ns) // period_ns), 0)
     start_ns = unit.from_ns + beats * period_ns
-    if start_ns > slice_ns:
-        start_ns -= period_ns
-    return start_ns
+    return start_ns if start_ns <= slice_ns else start_ns - period_ns
 
 
 def _warm_up_ns(frame: RecordedExchange, network: NetworkConfig) -> int:
@@ -318,7 +389,7 @@ def _period_ns(frame: RecordedExchange, networks: Sequence[NetworkConfig]) -> in
 
 
 def _rest_ns(frame: RecordedExchange, unit: SliceUnit, network: NetworkConfig) -> int:
-    """How long it may take until the records of a slice have left."""
+    """Time until the records of a slice have left, at most."""
     if network.buffer_timeout_ns >= 0:
         return WARM_UP_NS + 2 * _period_ns(frame, [network])
     length_ns = unit.slice_to_ns - unit.slice_from_ns
@@ -329,40 +400,33 @@ def _rest_ns(frame: RecordedExchange, unit: SliceUnit, network: NetworkConfig) -
     return WARM_UP_NS + int(2 * fills_ns)
 
 
-def _manifest(place: tuple[Recording, ...]) -> RunManifest:
-    manifest = open_recordings(place).manifest
-    assert manifest is not None
-    return manifest
-
-
 def added_up(
     parts: Sequence[SlicePart], exchange: RecordedExchange, network: NetworkConfig
 ) -> SimulatedOutcome:
     """The outcome of a setting from its parts, all covered.
 
     Args:
-        exchange: as the setting has it.
+        exchange: under the setting.
     """
     from flinknet.predict.what_if import duration_ns
 
-    latency = LogLinearHistogram()
-    for part in parts:
-        latency.merge(LogLinearHistogram.from_bytes(part.histogram))
-    records = sum(part.records for part in parts)
-    messages = sum(part.messages for part in parts)
-    backlog_total = sum(part.backlog_total for part in parts)
-    last_ns = max(part.last_ns for part in parts)
-    checkpoints = [each for each in (part.checkpoints for part in parts) if each is not None]
+    records, messages, backlog_total, credits = (
+        sum(getattr(part, name) for part in parts)
+        for name in ("records", "messages", "backlog_total", "credits")
+    )
+    last_ns, backlog_max, memory_bytes = (
+        max(getattr(part, name) for part in parts)
+        for name in ("last_ns", "backlog_max", "memory_bytes")
+    )
+    checkpoints = [part.checkpoints for part in parts if part.checkpoint_times]
     return SimulatedOutcome(
-        latency,
+        merged([LogLinearHistogram.from_bytes(part.histogram) for part in parts]),
         records,
         messages,
         duration_ns(last_ns, records, messages, exchange, network),
-        BacklogSummary(
-            backlog_total / messages if messages else None, max(part.backlog_max for part in parts)
-        ),
-        memory_bytes=max(part.memory_bytes for part in parts),
-        credits=sum(part.credits for part in parts),
+        BacklogSummary(backlog_total / messages if messages else None, backlog_max),
+        memory_bytes=memory_bytes,
+        credits=credits,
         method="kernel",
         checkpoints=added_checkpoints(checkpoints).summary() if checkpoints else None,
     )

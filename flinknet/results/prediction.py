@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from .measures import BacklogSummary, CheckpointSummary, LatencySummary
 
@@ -91,7 +91,7 @@ class TradeOffPoint:
         price: what it costs; None where buffers per second are unknown.
     """
 
-    config: dict[str, Any]
+    config: Mapping[str, str]
     throughput_records_per_s: float | None
     latency_ns: LatencySummary
     backlog_buffers: BacklogSummary

@@ -15,10 +15,10 @@ from click.testing import CliRunner
 from flinknet.cli import main
 from flinknet.cli.replay_values import setting_warnings
 from flinknet.options.what_if import FACTOR_MAX, FACTOR_MIN, SETTINGS
-from flinknet.replay.candidates import (
-    MAX_RECORDS,
-    MAX_RECORDS_AT_MAX_RATE,
-    MAX_RECORDS_CAPTURED,
+from flinknet.replay.parts import (
+    CORE_RECORDS_MAX,
+    CORE_RECORDS_MAX_AT_MAX_RATE,
+    CORE_RECORDS_MAX_CAPTURED,
 )
 from tests.recorded_run import write_run
 
@@ -88,9 +88,9 @@ def test_help_shows_the_bounds_of_factors() -> None:
 def test_help_states_how_many_records_are_simulated_by_default() -> None:
     shown = " ".join(CliRunner().invoke(main, ["trace", "replay", "--help"]).output.split())
     assert (
-        f"where each message must be simulated, {MAX_RECORDS};"
-        f" for a tap or a capture, {MAX_RECORDS_CAPTURED};"
-        f" at the highest rate, {MAX_RECORDS_AT_MAX_RATE}]"
+        f"where each message must be simulated, {CORE_RECORDS_MAX};"
+        f" for a tap or a capture, {CORE_RECORDS_MAX_CAPTURED};"
+        f" at the highest rate, {CORE_RECORDS_MAX_AT_MAX_RATE}]"
     ) in shown
 
 

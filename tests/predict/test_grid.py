@@ -27,7 +27,7 @@ from flinknet.options.what_if import (
     words_of,
 )
 from flinknet.predict.grid import Grid
-from flinknet.replay.outcome import Outcome
+from flinknet.replay.predictions import AskedSetting
 from flinknet.results import TradeOffPoint
 
 MS = 1_000_000
@@ -154,6 +154,6 @@ def test_what_is_asked_as_text_is_predicted_stored_and_shown(asked: Asked) -> No
     assert ascending(setting) != ascending(RECORDED)
 
 
-def test_the_columns_of_settings_are_fields_of_an_outcome() -> None:
-    assert columns_of(RECORDED).keys() <= {each.name for each in fields(Outcome)}
+def test_the_columns_of_settings_are_those_of_predictions() -> None:
+    assert columns_of(RECORDED).keys() == {each.name for each in fields(AskedSetting)}
     assert {*SITUATION} <= {each.name for each in fields(TradeOffPoint)}

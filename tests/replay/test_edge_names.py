@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from flinknet.cli import main
 from flinknet.errors import ConfigError
-from flinknet.replay.job_answers import EdgeTimeouts, check_edge_timeouts
+from flinknet.replay.plans import EdgeTimeouts, check_edge_timeouts
 from flinknet.replay.read import open_runs
 from flinknet.trace import RunManifest
 from flinknet.trace.job_names import edges_in_flow

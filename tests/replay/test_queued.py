@@ -109,13 +109,15 @@ def test_of_a_saturated_consumer_no_latency_is_predicted(
     (run,) = open_runs([tapped(tmp_path / "run", consume_ns_per_record)])
     settings = [Setting(NetworkConfig(buffer_timeout_ns=each)) for each in (1 * MS, 100 * MS)]
     for row in predict_here(run, settings, run.duration_ns):
-        known = [getattr(row, name) is not None for name in ("p50", "p99", "max", "count")]
-        assert known == [is_known] * 4
-        assert (row.bounds is not None) == is_known
-        assert (row.backlog_buffers_mean is not None) == is_known
-        assert (row.why_no_latency is None) == is_known
-        assert row.throughput_records_per_s is not None
-        assert any(note.startswith("latency unknown: ") for note in row.notes) != is_known
+        point = row.point
+        known = [getattr(point.latency_ns, name) is not None for name in ("p50", "p99", "max")]
+        assert known == [is_known] * 3
+        assert (point.latency_ns.count > 0) == is_known
+        assert (point.latency_low_ns is not None) == is_known
+        assert (point.backlog_buffers.mean is not None) == is_known
+        assert (point.why_no_latency is None) == is_known
+        assert point.throughput_records_per_s is not None
+        assert any(note.startswith("latency unknown: ") for note in point.notes) != is_known
 
 
 @pytest.mark.spark

@@ -21,10 +21,9 @@ from flinknet.predict.exchange import (
 from flinknet.predict.fit.flusher import ASSUMED_FLUSH_OVERHEAD_NS, flush_overhead_ns
 from flinknet.predict.grid import Grid
 from flinknet.predict.simulated import SimulatedOutcome
-from flinknet.replay.figures import GROWS
 from flinknet.replay.pipeline import replay_runs
 from flinknet.replay.read import open_recorded_run, open_runs
-from flinknet.replay.simulations import predict_here
+from flinknet.replay.simulations import GROWS, predict_here
 from flinknet.replay.spark.session import spark_errors
 from flinknet.report.export import replay_document
 from flinknet.results import BacklogSummary
@@ -291,7 +290,7 @@ def test_that_debloating_begins_small_is_told(sawtooth_run: Path) -> None:
     recorded = recorded_setting(run.manifest)
     on = replace(recorded, network=replace(recorded.network, debloating_enabled=True))
     rows = predict_here(run, [recorded, on], 1000 * MS)
-    assert [[note for note in row.notes if "debloating" in note] for row in rows] == [
+    assert [[note for note in row.point.notes if "debloating" in note] for row in rows] == [
         [],
         [GROWS.format("1.00 KiB")],
     ]

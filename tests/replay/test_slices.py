@@ -6,7 +6,6 @@ of the latency within 1% (a bucket of the histogram is 0.8% wide), mean backlog 
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
+from flinknet.options.what_if import Setting
 from flinknet.predict import what_if as simulator
 from flinknet.predict.exchange import load_exchange, recorded_setting
 from flinknet.predict.grid import Grid
@@ -25,11 +25,14 @@ from flinknet.predict.synth.plan import plan
 from flinknet.predict.synth.run import write_file
 from flinknet.replay import simulations, slices
 from flinknet.replay.observe import arrivals
-from flinknet.replay.outcome import Candidate, Outcome
+from flinknet.replay.parts import Part, Window
+from flinknet.replay.plans import Plan, plan_of
+from flinknet.replay.predictions import Prediction, units_of
 from flinknet.replay.read import RecordedRun, open_recorded_run
-from flinknet.replay.sliced import slice_plans
+from flinknet.replay.slices import slice_plan
 from flinknet.replay.spark.frames import rows_of, table_of
 from flinknet.replay.spark.units import work_units
+from flinknet.results import CheckpointSummary
 from flinknet.trace import TraceReader
 from flinknet.trace.event_block import lazy_block
 
@@ -74,28 +77,29 @@ def slicing_in(edges: list[int], found: pa.Table) -> arrivals.Slicing:
     return arrivals.slicing_of(totals, edges)
 
 
-def simulated(candidates: list[Candidate], parts: int) -> list[slices.SlicePart]:
+def planned(run: RecordedRun, settings: list[Setting], parts: int, core_ns: int) -> Plan:
+    slicing = slicing_in(*arrivals_in(run, parts))
+    part = Part((Window(run.from_ns, run.to_ns),), core_ns, slicing=slicing)
+    return plan_of(run, settings, part)
+
+
+def simulated(plan: Plan, parts: int) -> list[slices.SlicePart]:
     """What executors do with the slices of a run, without Spark."""
-    run = candidates[0].run
-    edges, found = arrivals_in(run, parts)
-    plan_of = slice_plans(candidates, {run.run: slicing_in(edges, found)})
-    plan = plan_of[run.run]
-    loads = arrivals.loads_of(found, list(plan.slices))
-    return [part for load in loads for part in slices.simulate_slice(plan.unit([load]))]
+    _, found = arrivals_in(plan.run, parts)
+    sliced = slice_plan(plan)
+    loads = arrivals.loads_of(found, list(sliced.slices))
+    return [part for load in loads for part in slices.simulate_slice(sliced.unit([load]))]
 
 
-def sliced(run: RecordedRun, grid: Grid, parts: int) -> dict[int, Outcome]:
-    settings = grid.settings(recorded_setting(run.manifest), is_max_rate=False)
-    candidates = [
-        Candidate(run, number, each, run.to_ns, run.to_ns) for number, each in enumerate(settings)
+def sliced(run: RecordedRun, settings: list[Setting], parts: int) -> list[Prediction]:
+    plan = planned(run, settings, parts, run.duration_ns)
+    found = simulated(plan, parts)
+    return [
+        simulations.prediction_of_slices(
+            unit, [each for each in found if [each.candidate] == unit.candidates]
+        )
+        for unit in units_of(plan, shares=len(settings))
     ]
-    parts_of: dict[int, list[slices.SlicePart]] = {each.number: [] for each in candidates}
-    for part in simulated(candidates, parts):
-        parts_of[part.candidate].append(part)
-    return {
-        each.number: simulations._outcome_of_slices(each, parts_of[each.number])
-        for each in candidates
-    }
 
 
 @pytest.mark.parametrize(
@@ -121,47 +125,50 @@ def test_slices_add_up_to_the_whole(
     run = made_run(tmp_path / "run", seed=seed, rate_per_s=rate_per_s, timeout_ns=timeout_ns)
     exchange, fit = load_exchange(run.path, run.from_ns, run.to_ns)
     settings = grid.settings(recorded_setting(run.manifest), is_max_rate=False)
-    for number, row in sliced(run, grid, parts).items():
-        setting = settings[number]
-        whole = simulations._simulated(row, [exchange], fit, setting, simulator.simulate, 0)
-        assert row.method == whole.method == "kernel"
-        assert row.records == row.count == whole.records
+    for setting, row in zip(settings, sliced(run, settings, parts), strict=True):
+        own = row.point
+        alone = simulations._simulated(row, [exchange], fit, setting, simulator.simulate, 0)
+        whole = alone.point
+        assert own.method == whole.method == "kernel"
+        assert row.records == own.latency_ns.count == alone.records
         # where the segments that fill begin, depends on barriers before the warm-up
         bound = 1e-3 if setting.network.checkpoint_interval_ns is None else 3e-3
         for name in ("throughput_records_per_s", "buffers_per_s", "credits_per_s"):
-            assert getattr(row, name) == pytest.approx(getattr(whole, name), rel=bound), name
+            assert getattr(own, name) == pytest.approx(getattr(whole, name), rel=bound), name
         for name in ("mean", "p50", "p90", "p99", "p99_9"):
-            assert getattr(row, name) == pytest.approx(getattr(whole, name), rel=0.01), name
-        assert row.backlog_buffers_mean == pytest.approx(whole.backlog_buffers_mean, abs=0.02)
-        assert row.memory_bytes == whole.memory_bytes
-        assert_checkpoints_add_up(row.checkpoints, whole.checkpoints)
+            ours, theirs = (getattr(each.latency_ns, name) for each in (own, whole))
+            assert ours == pytest.approx(theirs, rel=0.01), name
+        assert own.backlog_buffers.mean == pytest.approx(whole.backlog_buffers.mean, abs=0.02)
+        assert own.memory_bytes == whole.memory_bytes
+        assert_checkpoints_add_up(own.checkpoints, whole.checkpoints)
 
 
-def assert_checkpoints_add_up(ours: str | None, theirs: str | None) -> None:
-    assert (ours is None) == (theirs is None)
-    if ours is None or theirs is None:
+def assert_checkpoints_add_up(
+    found: CheckpointSummary | None, whole: CheckpointSummary | None
+) -> None:
+    assert (found is None) == (whole is None)
+    if found is None or whole is None:
         return
-    found, whole = json.loads(ours), json.loads(theirs)
-    assert [found[name] for name in ("triggered", "completed")] == [whole["triggered"]] * 2
+    assert found.triggered == found.completed == whole.triggered
     for name in ("duration_ns", "alignment_ns", "travel_ns"):
-        assert found[name]["count"] == whole[name]["count"]
-        assert found[name]["mean"] == pytest.approx(whole[name]["mean"], rel=0.02, abs=1000)
+        ours, theirs = getattr(found, name), getattr(whole, name)
+        assert ours.count == theirs.count
+        assert ours.mean == pytest.approx(theirs.mean, rel=0.02, abs=1000)
 
 
 def test_what_the_kernel_does_not_cover_is_simulated_as_far_as_without_slices(
     tmp_path: Path,
 ) -> None:
     run = made_run(tmp_path / "run", seed=1, rate_per_s=2_000.0, timeout_ns=20 * MS)
-    setting = recorded_setting(run.manifest)
-    capped_to_ns = run.from_ns + 500 * MS
-    candidate = Candidate(run, 0, setting, run.to_ns, capped_to_ns)
-    parts = simulated([candidate], 2)
+    plan = planned(run, [recorded_setting(run.manifest)], 2, 500 * MS)
+    parts = simulated(plan, 2)
     assert [part.is_covered for part in parts] == [True, True]
     parts[1] = replace(parts[1], is_covered=False)
-    found = simulations._outcome_of_slices(candidate, parts)
-    assert found.window_to_ns == capped_to_ns
+    (unit,) = units_of(plan)
+    found = simulations.prediction_of_slices(unit, parts)
+    assert found.window_to_ns == run.from_ns + 500 * MS
     assert found.records == pytest.approx(2 * 2_000 * 0.5, abs=2)
-    assert "of the first 0.5 s only" in found.notes[0]
+    assert "of the first 0.5 s only" in found.point.notes[0]
 
 
 def test_each_record_is_counted_in_one_slice(tmp_path: Path) -> None:
@@ -182,10 +189,7 @@ def test_what_comes_in_a_slice_does_not_depend_on_which_others_are_wanted(tmp_pa
     _, found = arrivals_in(run, 7)
     every = list(arrivals.loads_of(found, range(7)))
     assert list(arrivals.loads_of(found, [5, 2])) == [every[2], every[5]]
-    plan = slice_plans(
-        [Candidate(run, 0, recorded_setting(run.manifest), run.to_ns)],
-        {0: slicing_in(*arrivals_in(run, 7))},
-    )[0]
+    plan = slice_plan(planned(run, [recorded_setting(run.manifest)], 7, run.duration_ns))
     halves = [
         arrivals.SliceLoad(
             0,

@@ -16,8 +16,8 @@ from flinknet.errors import ConfigError
 from flinknet.predict.grid import Grid
 from flinknet.replay.advise.job_graph import not_to_the_end, whys_not_joined
 from flinknet.replay.advise.targets import Target
-from flinknet.replay.job_answers import EdgeTimeouts, check_edge_timeouts
 from flinknet.replay.pipeline import Replay, replay_runs
+from flinknet.replay.plans import EdgeTimeouts, check_edge_timeouts
 from flinknet.replay.read import open_runs
 from flinknet.report.export import replay_document
 from flinknet.report.job_answer_console import print_job_answer

@@ -4,12 +4,10 @@ for them and the next longer one, in whole milliseconds."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from flinknet.errors import ConfigError
-from flinknet.options.what_if import Setting
-from flinknet.results import ModelError, SituationAdvice, TradeOffPoint
+from flinknet.results import ModelError, TradeOffPoint
 from flinknet.units import NS_PER_MS, parse_duration_ns, parse_rate_per_s
 
 MARGIN_MIN = 0.05
@@ -74,27 +72,6 @@ class Target:
 
 STEPS_MAX = 9
 """Timeouts between two others that are predicted at most."""
-
-
-def refined_settings(
-    situations: Iterable[SituationAdvice], settings: Sequence[Setting]
-) -> list[Setting]:
-    """The chosen setting of each situation of an advice with timeouts up to the next longer one.
-
-    Args:
-        settings: by the index that the advice names them by.
-    """
-    found = []
-    for choice in (situation.choice for situation in situations if not situation.is_alike):
-        if choice is None or choice.point is None or choice.next_longer_ns is None:
-            continue
-        chosen = settings[choice.point]
-        timeouts_ns = between(chosen.network.buffer_timeout_ns, choice.next_longer_ns)
-        found += [
-            replace(chosen, network=replace(chosen.network, buffer_timeout_ns=each))
-            for each in timeouts_ns
-        ]
-    return [each for each in dict.fromkeys(found) if each not in settings]
 
 
 def between(low_ns: int, high_ns: int) -> list[int]:

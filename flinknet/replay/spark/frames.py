@@ -8,8 +8,8 @@ driver nor between Python and the JVM.
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache, partial, reduce
 from itertools import chain, islice
 from typing import (
@@ -84,8 +84,10 @@ def arrow_type(hint: Any) -> pa.DataType:
     if is_dataclass(hint) and isinstance(hint, type):
         return pa.struct(list(schema_of(hint)))
     arguments = [each for each in get_args(hint) if each not in (type(None), Ellipsis)]
+    if get_origin(hint) is Mapping:
+        return pa.map_(*map(arrow_type, arguments))
     is_optional = get_origin(hint) in (Union, types.UnionType)
-    if is_optional and len(arguments) == 1 and not _is_nested(arguments[0]):
+    if is_optional and len(arguments) == 1:
         return arrow_type(arguments[0])
     if get_origin(hint) in (list, tuple) and len(arguments) == 1:
         return pa.list_(arrow_type(arguments[0]))
@@ -108,18 +110,30 @@ def rows_of(kind: type[Row], table: pa.Table | pa.RecordBatch) -> list[Row]:
 
 @cache
 def _nested(kind: type) -> dict[str, Any]:
-    """Fields that need conversion from Arrow: dataclasses, and lists of them."""
+    """Fields that need conversion from Arrow: dataclasses, mappings, tuples, and lists of
+    dataclasses."""
     hints = get_type_hints(kind)
     return {each.name: hints[each.name] for each in fields(kind) if _is_nested(hints[each.name])}
 
 
 def _is_nested(hint: Any) -> bool:
-    return is_dataclass(hint) or any(_is_nested(each) for each in get_args(hint))
+    if is_dataclass(hint) or get_origin(hint) in (Mapping, tuple):
+        return True
+    return any(_is_nested(each) for each in get_args(hint))
 
 
 def _read(hint: Any, plain: Any) -> Any:
-    if isinstance(plain, list):
-        return [_read(get_args(hint)[0], each) for each in plain]
+    if plain is None:
+        return None
+    if get_origin(hint) in (Union, types.UnionType):
+        hint = next(each for each in get_args(hint) if each is not type(None))
+    kind = get_origin(hint)
+    if kind is Mapping:
+        return dict(plain)
+    if kind is not None:
+        inner = get_args(hint)[0]
+        read = [_read(inner, each) for each in plain] if _is_nested(inner) else plain
+        return tuple(read) if kind is tuple else read
     own = _nested(hint)
     read = {name: _read(own[name], each) for name, each in plain.items() if name in own}
     return hint(**plain | read)
@@ -170,32 +184,53 @@ class Rows(Generic[Row]):
 
 def table_of(kind: type[Row], rows: Iterable[Row]) -> pa.Table:
     """Convert dataclasses to a table."""
-    columns = columns_of(kind, list(rows))
-    for name in _nested(kind):
-        columns[name] = [_plain(each) for each in columns[name]]
-    return pa.Table.from_pydict(columns, schema=schema_of(kind))
+    return pa.Table.from_pydict(columns_of(kind, list(rows)), schema=schema_of(kind))
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return list(value.items())
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
-    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+    return value
 
 
 def collected(kind: type[Row], frame: DataFrame) -> list[Row]:
     """Bring the rows of a small table to the driver."""
+    if _nested(kind):
+        return rows_of(kind, arrow_of(frame))
     names = schema_of(kind).names
-    is_nested = bool(_nested(kind))
-    rows = (row.asDict(recursive=is_nested) for row in frame.collect())
-    return [_read(kind, {name: row[name] for name in names}) for row in rows]
+    return [kind(**{name: row[name] for name in names}) for row in frame.collect()]
 
 
-def flattened(table: DataFrame) -> DataFrame:
-    """Replace nested dataclasses by columns for their fields, which keep their names."""
-    from pyspark.sql.types import StructType
+def flattened(table: DataFrame, through: Collection[str] | None = None) -> DataFrame:
+    """Replace nested dataclasses by columns for their fields; mappings are left out.
 
-    kinds = [(each.name, isinstance(each.dataType, StructType)) for each in table.schema]
-    return table.select(*(f"{name}.*" if is_nested else name for name, is_nested in kinds))
+    Args:
+        through: dataclasses whose fields keep their own names; those of others have the name of the
+            dataclass before them, and its unit behind them. None for all. Of equal names the first
+            one counts.
+    """
+    from pyspark.sql.functions import col
+
+    found: dict[str, str] = {}
+
+    def add(fields_of: Any, path: str, before: str, unit: str) -> None:
+        for each in fields_of.fields:
+            at, kind = f"{path}{each.name}", each.dataType.typeName()
+            if kind == "struct" and (through is None or each.name in through):
+                add(each.dataType, f"{at}.", before, unit)
+            elif kind == "struct":
+                outer, ns, _ = each.name.partition("_ns")
+                add(each.dataType, f"{at}.", f"{before}{outer}_", ns)
+            elif kind != "map":
+                has_unit = each.name == "count" or each.name.endswith(unit)
+                found.setdefault(f"{before}{each.name}{'' if has_unit else unit}", at)
+
+    add(table.schema, "", "", "")
+    return table.select(*(col(path).alias(name) for name, path in found.items()))
 
 
 def map_units(
@@ -313,7 +348,11 @@ def in_order(table: DataFrame, *keys: str) -> DataFrame:
 
 def columns_of(kind: type[Row], rows: Sequence[Row]) -> dict[str, list[Any]]:
     """Convert dataclasses to columns."""
-    return {name: [getattr(row, name) for row in rows] for name in schema_of(kind).names}
+    nested = _nested(kind)
+    return {
+        name: [_plain(getattr(row, name)) if name in nested else getattr(row, name) for row in rows]
+        for name in schema_of(kind).names
+    }
 
 
 def record_batches(answers: Iterable[Columns], schema: pa.Schema) -> list[pa.RecordBatch]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +12,19 @@ from flinknet.histogram import LogLinearHistogram
 from flinknet.options.what_if import Setting
 from flinknet.predict.grid import Grid
 from flinknet.predict.simulated import SimulatedOutcome
-from flinknet.replay.advise.targets import Target, between, refined_settings
+from flinknet.replay.advise.targets import Target, between
+from flinknet.replay.parts import first_of
 from flinknet.replay.pipeline import replay_runs
-from flinknet.replay.read import open_runs
-from flinknet.results import BacklogSummary, Choice, SituationAdvice
+from flinknet.replay.plans import plan_of
+from flinknet.replay.read import open_recorded_run, open_runs
+from flinknet.results import BacklogSummary, Choice
 from tests.replay_documents import documents
 
 MS = 1_000_000
 
 
-def choice(point: int | None, next_longer_ns: int | None) -> SituationAdvice:
-    found = Choice(("p99<=20ms",), point, True, 0.1, None, "", next_longer_ns)
-    return SituationAdvice(1.0, 1.0, 0, "credit", None, "", None, False, found, ())
+def choice(point: int | None, next_longer_ns: int | None) -> Choice:
+    return Choice(("p99<=20ms",), point, True, 0.1, None, "", next_longer_ns)
 
 
 def test_steps_are_whole_milliseconds_between_two_timeouts() -> None:
@@ -41,20 +41,22 @@ def test_wide_gaps_are_cut_evenly_and_not_too_often() -> None:
     assert all(step % MS == 0 and 50 * MS < step < 70 * MS for step in steps)
 
 
-def test_each_situation_gets_steps_around_its_own_choice() -> None:
+def test_each_situation_gets_steps_around_its_own_choice(sawtooth_run: Path) -> None:
+    run = open_recorded_run(sawtooth_run, 0)
     settings = [
         Setting(NetworkConfig(buffer_timeout_ns=each * MS), rate_factor=factor)
         for factor in (1.0, 2.0)
         for each in (3, 5, 7)
     ]
-    situations = [choice(0, 5 * MS), choice(4, 7 * MS), choice(None, None)]
-    found = refined_settings(situations, settings)
-    assert [(each.rate_factor, each.network.buffer_timeout_ns) for each in found] == [
+    plan = plan_of(run, settings, first_of(run, run.duration_ns))
+    found = plan.refined([choice(0, 5 * MS), choice(4, 7 * MS), choice(None, None)])
+    more = [setting for (setting,) in found.candidates[6:]]
+    assert [(each.rate_factor, each.network.buffer_timeout_ns) for each in more] == [
         (1.0, 4 * MS),
         (2.0, 6 * MS),
     ]
-    assert refined_settings([replace(choice(0, 5 * MS), is_alike=True)], settings) == []
-    assert refined_settings([choice(2, None)], settings) == []
+    assert found.order == [0, 6, 1, 2, 3, 4, 7, 5]
+    assert plan.refined([choice(2, None)]) == plan
 
 
 @pytest.mark.spark

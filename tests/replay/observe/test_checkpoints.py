@@ -12,7 +12,6 @@ import pytest
 from flinknet.graph import StreamExecutionEnvironment, StreamGraph
 from flinknet.histogram import LogLinearHistogram
 from flinknet.predict.grid import Grid
-from flinknet.replay.candidates import grids_for
 from flinknet.replay.observe.checkpoints import (
     BarrierRow,
     checkpoints_of,
@@ -20,6 +19,7 @@ from flinknet.replay.observe.checkpoints import (
     since_trigger,
 )
 from flinknet.replay.observe.observed import observe_here
+from flinknet.replay.plans import grids_for
 from flinknet.replay.read import AskedPart, open_runs
 from flinknet.results import CheckpointSummary
 from flinknet.simulator.cluster import Cluster

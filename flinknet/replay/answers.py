@@ -1,24 +1,32 @@
-"""The answers to a replay, from what was observed, predicted and advised."""
+"""Answers about runs: observations, predictions, advice and prices."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from flinknet.options import effective_flink_keys
 from flinknet.predict.exchange import has_own_timeout, is_max_rate, recorded_network
+from flinknet.predict.grid import Grid
 from flinknet.results import (
+    Advice,
+    Choice,
+    ModelError,
     ReplayAnswer,
     RunDetails,
     TraceDescription,
     TraceLoss,
     TracePart,
+    TradeOffPoint,
 )
 from flinknet.trace import file_index
 from flinknet.trace.recordings import RunPlace
 
+from .advise.advice import advice, withheld
 from .advise.caveats import caveats, warnings_of
 from .advise.judged import judged
+from .advise.targets import Target
+from .compared import ComparedRun, model_error
 from .observe.checkpoints import since_trigger
 from .observe.flink_metrics import flink_metrics
 from .observe.measured import (
@@ -30,10 +38,48 @@ from .observe.measured import (
     uncounted_loss,
 )
 from .observe.observed_run import ObservedRun
-from .predicted import ComparedRun
+from .predicted import Predictions
 from .price import cpu_cost_of, priced
 from .read import RecordedRun
-from .trade_off import AdvisedRun
+
+
+@dataclass(frozen=True, slots=True)
+class AdvisedRun:
+    """The predictions of a run with ascending settings, their error, and advice."""
+
+    points: tuple[TradeOffPoint, ...]
+    error: ModelError
+    advice: Advice
+
+    @property
+    def choices(self) -> list[Choice]:
+        """The setting chosen for the targets in each situation where settings differ."""
+        situations = [each for each in self.advice.situations if not each.is_alike]
+        return [each.choice for each in situations if each.choice is not None]
+
+
+def advise(
+    run: RecordedRun,
+    compared: ComparedRun,
+    predictions: Predictions,
+    grid: Grid,
+    targets: Sequence[Target],
+) -> AdvisedRun:
+    """Advice on a run, among the settings that the grid asks for."""
+    plan = predictions.plan_of(run)
+    points = tuple(predictions.of(plan, number).point for number in plan.order)
+    asked = grid.asked(plan.recorded[0], is_max_rate=is_max_rate(run.manifest))
+    settings = [plan.candidates[number][0] for number in plan.order]
+    recorded = next(point for point in points if point.is_recorded)
+    error = model_error(recorded, compared.measured, is_from_between=run.manifest.is_from_between)
+    found = advice(
+        points,
+        targets,
+        error,
+        asked=[place for place, each in enumerate(settings) if each in asked],
+        why_not=withheld(error, points),
+    )
+    return AdvisedRun(points, error, found)
 
 
 def answers_of(

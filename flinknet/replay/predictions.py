@@ -1,0 +1,175 @@
+"""Predictions as rows: one for each exchange and setting, and for each job and setting one for the
+job and one for each of its edges; and the units in which executors compute them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from flinknet.config import NetworkConfig
+from flinknet.options import effective_flink_keys
+from flinknet.options.what_if import Setting, situation_of
+from flinknet.predict.recorded import RecordedExchange
+from flinknet.predict.simulated import SimulatedOutcome
+from flinknet.results import BacklogSummary, LatencySummary, TradeOffPoint
+from flinknet.trace.recordings import Recording
+
+from .parts import Part
+from .plans import Plan
+from .spark.units import UNITS_MIN
+
+Simulate = Callable[[RecordedExchange, NetworkConfig], SimulatedOutcome]
+
+ALONE = -1
+"""Number of the job of an exchange by itself."""
+
+WHOLE_JOB = -1
+"""Number of the edge, in the row of a job as a whole."""
+
+NO_RUN = -1
+"""Number of the run of a job as a whole."""
+
+
+UNKNOWN_LATENCY = LatencySummary(count=0)
+UNKNOWN_BACKLOG = BacklogSummary(None, None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedSetting:
+    """The settings that can be asked, as columns; None where one does not act.
+
+    Attributes:
+        aligned_timeout_ns: time after which checkpoints become unaligned; 0: at once, -1: never.
+    """
+
+    buffer_timeout_ns: int
+    exclusive_buffers: int
+    floating_buffers: int
+    segment_size_bytes: int
+    flow_control: str
+    round_trip_ns: int
+    consumer_speed: float
+    rate_factor: float
+    debloating_target_ns: int | None
+    checkpoint_interval_ns: int | None
+    aligned_timeout_ns: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """A prediction for an exchange or a job under a setting; None for figures that are unknown.
+
+    Attributes:
+        run: number of the run that is the exchange; NO_RUN for a job as a whole.
+        job: number of the job; ALONE for an exchange by itself.
+        edge: place of the exchange in the job; WHOLE_JOB for a job as a whole.
+        candidate: number of the setting in its plan.
+        setting: of the exchange; for a job, of its first edge.
+        point: the predicted figures.
+        since_source_ns: latency from when a record came to the job; of edges of jobs alone.
+        records: simulated ones, over all windows and phases.
+        duration_ns: length of time that the figures count over.
+        window_to_ns: end of the part that the prediction stands for.
+        windows: spread over this part; 1: the part was simulated whole.
+        simulated_ns: length of the windows together; None if the part was simulated whole.
+        assumed: what the trace leaves open, and was assumed.
+        why_unknown: reason why nothing is predicted; None if something is.
+    """
+
+    run: int
+    job: int = ALONE
+    edge: int = 0
+    candidate: int
+    setting: AskedSetting
+    point: TradeOffPoint
+    since_source_ns: LatencySummary | None = None
+    records: int | None = None
+    duration_ns: int | None = None
+    window_to_ns: int
+    windows: int = 1
+    simulated_ns: int | None = None
+    assumed: list[str] = field(default_factory=list)
+    why_unknown: str | None = None
+
+
+def point_of(setting: Setting, *, is_recorded: bool) -> TradeOffPoint:
+    """A setting without figures."""
+    return TradeOffPoint(
+        config=effective_flink_keys(setting.network),
+        throughput_records_per_s=None,
+        latency_ns=UNKNOWN_LATENCY,
+        backlog_buffers=UNKNOWN_BACKLOG,
+        buffers_per_s=None,
+        is_recorded=is_recorded,
+        **situation_of(setting),
+    )
+
+
+def without_latency(point: TradeOffPoint, why: str) -> TradeOffPoint:
+    """A point whose latency and backlog are known to be wrong."""
+    return replace(
+        point,
+        latency_ns=UNKNOWN_LATENCY,
+        latency_low_ns=None,
+        latency_high_ns=None,
+        backlog_buffers=UNKNOWN_BACKLOG,
+        why_no_latency=why,
+        notes=(*point.notes, f"latency unknown: {why}"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PredictionUnit:
+    """A plan with a share of its candidates, as it travels to an executor.
+
+    Attributes:
+        job: ALONE for an exchange by itself.
+        runs, edges: number of each exchange among the runs, and in its manifest; None for the only
+            one.
+        sources, targets, whys: vertices at the ends of each edge, and why it cannot be joined to
+            the others; empty if it can.
+        recorded: setting of each edge.
+        settings: those of each candidate, one candidate after the other.
+    """
+
+    job: int
+    place: list[Recording]
+    runs: list[int]
+    edges: list[int | None]
+    sources: list[int]
+    targets: list[int]
+    whys: list[str]
+    recorded: list[Setting]
+    candidates: list[int]
+    settings: list[Setting]
+    part: Part
+
+
+def units_of(plan: Plan, first: int = 0, shares: int = UNITS_MIN) -> list[PredictionUnit]:
+    """A plan with its candidates dealt out to some units.
+
+    Args:
+        first: number of the first candidate to predict.
+    """
+    units = []
+    ends = [each.ends for each in plan.edges]
+    shares = min(shares, len(plan.candidates) - first)
+    for share in range(shares):
+        numbers = list(range(first + share, len(plan.candidates), shares))
+        units.append(
+            PredictionUnit(
+                ALONE if plan.job is None else plan.job,
+                list(plan.run.place),
+                [each.run for each in plan.edges],
+                [plan.run.edge] if plan.job is None else [each.index for each in ends],
+                [each.source for each in ends],
+                [each.target for each in ends],
+                [each or "" for each in plan.whys],
+                list(plan.recorded),
+                numbers,
+                [each for number in numbers for each in plan.candidates[number]],
+                plan.part,
+            )
+        )
+    return units
