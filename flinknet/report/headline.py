@@ -39,6 +39,11 @@ class Sentence:
     separator: str = " "
     takes_rest: bool = False
 
+    @property
+    def text(self) -> str:
+        """All clauses."""
+        return self.separator.join(self.clauses).rstrip(";,.")
+
 
 def headline(sentences: Iterable[Sentence], width: int = WIDTH) -> list[str]:
     """The lines of an answer; sentences without clauses are left out. On a terminal narrower than

@@ -31,6 +31,7 @@ from .page_parts import Page
 from .prediction_notes import notes_of
 from .price_cells import trades
 from .recording_lines import recording_lines
+from .replay_headline import replay_sentences
 from .settings_in_words import settings_of, what_varies
 
 _SCRIPTS = (
@@ -53,10 +54,15 @@ _SCRIPTS = (
 
 def page_of(answers: Sequence[ReplayAnswer], jobs: Sequence[JobAnswer] = ()) -> str:
     """The page for some runs, each with `details`, and for jobs of several exchanges."""
+    whole = {job.path for job in jobs}
     return _page_with(
         {
             "command": "replay",
-            "replays": [_with_settings(each) for each in answers],
+            "replays": [
+                _with_settings(each)
+                | {"headline": [] if each.trace.path in whole else _lines([each])}
+                for each in answers
+            ],
             "jobs": [_job_in_words(each, answers) for each in jobs],
         }
     )
@@ -111,8 +117,7 @@ def _with_settings(answer: ReplayAnswer) -> dict[str, Any]:
 
 def _job_in_words(answer: JobAnswer, replays: Sequence[ReplayAnswer]) -> dict[str, Any]:
     """The answer about a job with what the terminal says of it as a whole and of each setting."""
-    bottlenecks = [each.bottleneck for each in replays if each.trace.path == answer.path]
-    bottleneck = bottlenecks[0] if bottlenecks else None
+    own = [each for each in replays if each.trace.path == answer.path]
     document: dict[str, Any] = to_plain(answer)
     points = zip(document["points"], answer.points, strict=True)
     advised = job_recommendation(answer)
@@ -120,12 +125,17 @@ def _job_in_words(answer: JobAnswer, replays: Sequence[ReplayAnswer]) -> dict[st
         "lines": job_lines(answer),
         "trades": [each.text for each in job_trades(answer)],
         "recommendations": [to_plain(advised)] if advised is not None else [],
-        "bottleneck": None if bottleneck is None else bottleneck.text,
+        "headline": _lines(own, answer),
         "points": [
             plain | {"setting": setting_of(answer, point), "marks": job_marks(answer, place)}
             for place, (plain, point) in enumerate(points)
         ],
     }
+
+
+def _lines(own: Sequence[ReplayAnswer], job: JobAnswer | None = None) -> list[tuple[str, str]]:
+    """The sentences of the answer, whole, each with its name."""
+    return [(each.name, each.text) for each in replay_sentences(own, job) if each.clauses]
 
 
 def _embedded(document: Any) -> str:

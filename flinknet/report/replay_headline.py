@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from flinknet.results import ERROR_TO_BET_ON, JobAnswer, ModelError, ReplayAnswer, TradeOffPoint
+from flinknet.results import (
+    ERROR_TO_BET_ON,
+    TAKEN_ALONE,
+    JobAnswer,
+    ModelError,
+    ReplayAnswer,
+    TradeOffPoint,
+)
 from flinknet.results.bottleneck import Cause
 from flinknet.units import human_change, human_count, human_duration
 
@@ -87,9 +94,8 @@ def _recorded(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> list[str]:
         f"buffer timeout {timeout_text(trace.config)}",
     ]
     doubts = [*recording_lines(trace), *(each for answer in own for each in doubts_of(answer))]
-    briefs = [
-        each.split("; ")[0].split(": ")[0] for each in doubts if not each.startswith(PART_USED)
-    ]
+    stated = (TAKEN_ALONE, PART_USED)
+    briefs = [each.split("; ")[0].split(": ")[0] for each in doubts if not each.startswith(stated)]
     return [each for each in [*found, *dict.fromkeys(briefs)] if each]
 
 

@@ -24,6 +24,7 @@ def browser_test(test: Any) -> Any:
 
 
 SECTIONS = (
+    "headline",
     "answer",
     "trade-offs",
     "latency",
@@ -136,7 +137,7 @@ def test_every_section_has_its_plot_and_nothing_runs_over(
         "  svg.querySelectorAll('path, rect, circle').length)]))"
     )
     charts = 3 if floating == (8,) else 4  # throughput, latency, buffers; the heat map
-    assert [len(plots[name]) for name in SECTIONS] == [0, charts, 2, 1, 1, 1, 0, 0]
+    assert [len(plots[name]) for name in SECTIONS] == [0, 0, charts, 2, 1, 1, 1, 0, 0]
     assert all(count > 3 for counts in plots.values() for count in counts), plots
     assert browser.run("document.documentElement.scrollWidth") == width
     cut = browser.run(
@@ -228,9 +229,12 @@ def test_a_value_below_one_is_within_its_plot(show: Callable[..., Chromium]) -> 
 
 
 @browser_test
-def test_the_error_of_the_model_comes_first(show: Callable[..., Chromium]) -> None:
+def test_the_answer_comes_first_and_then_the_error_of_the_model(show: Callable[..., Chromium]) -> None:
     browser = show(answer())
-    first = browser.run("document.querySelector('main').children[1].innerText")
+    names = browser.run("[...document.querySelectorAll('.headline b')].map((b) => b.innerText)")
+    assert names[0] == "recorded"
+    assert names[-1] == "next"
+    first = browser.run("document.querySelector('main').children[2].innerText")
     assert first.startswith(
         "Model error on the recorded setting: throughput +1.0%, p50 −5.2%, p99 +20.0%"
     )
@@ -248,7 +252,7 @@ def test_doubts_stand_before_the_numbers(show: Callable[..., Chromium]) -> None:
     given = answer()
     given["trace"] |= {"damaged_files": ["a.fnt"], "warnings": ["disturbed for 19%"]}
     browser = show(given | {"remarks": ["the run was interrupted"]})
-    actual = "document.querySelector('main').children[2].innerText.split('\\n').filter(Boolean)"
+    actual = "document.querySelector('main').children[3].innerText.split('\\n').filter(Boolean)"
     assert browser.run(actual) == [
         "a.fnt is cut off; its whole blocks are used",
         "Disturbed for 19%",
@@ -424,7 +428,7 @@ def test_a_job_opens_with_its_answer_and_curves_and_its_edges_have_their_names(
     chromium.complaints.clear()
     chromium.open(page, width)
     shown = chromium.run("[...document.querySelectorAll('section')].map((each) => each.id)")
-    assert shown == ["answer", "job-curves", "job"]
+    assert shown == ["headline", "answer", "job-curves", "job"]
     assert "p99<=20ms is met by the job as a whole" in text_of(chromium, "#answer")
     marks = "[...document.querySelectorAll('#job-curves svg .strong')].map((t) => t.textContent)"
     assert chromium.run(marks) == ["choice", "choice"]

@@ -1,3 +1,7 @@
+// The answer in a few sentences, as on the terminal: what was recorded, the verdict, the trade-off, how far to trust it, what to do next.
+const headline = (sentences) => sentences.length ? h("section", {id: "headline", class: "headline"},
+  sentences.map(([name, text]) => h("p", {}, h("b", {}, name), text))) : null;
+
 // What the replay advises: for each situation a sentence in words, what to know about it, and the keys to set; and what that gives and costs.
 
 const answerCard = ({recommendations: found, trades}) => found.length || trades.length ? h("section", {id: "answer"}, h("h2", {}, "Answer"),

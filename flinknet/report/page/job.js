@@ -63,7 +63,7 @@ function jobTables(job) {
 function showJob(job) {
   document.getElementById("page").replaceChildren(...[
     h("h1", {"data-tip": job.path, tabindex: 0}, `The job from end to end: ${jobName(job)}`),
-    job.bottleneck ? h("p", {class: "verdict"}, h("b", {}, "Bottleneck:"), ` ${job.bottleneck}`) : null,
+    headline(job.headline),
     answerCard(job),
     h("div", {class: bannerOf(job.model_error, job.lines.some((line) => /^(unknown|model error unknown|Do not rely)/.test(line))), id: "job-lines"}, job.lines.map((line) => h("p", {class: "small"}, capital(line)))),
     jobCurves(job), jobTables(job),

@@ -12,7 +12,7 @@ const viewName = ({trace, trace: {edge}}) => [isOneRun && edge ? null : runName(
 
 function showRun(answer) {
   document.getElementById("page").replaceChildren(...[
-    h("h1", {"data-tip": answer.trace.path, tabindex: 0}, viewName(answer)), modelError(answer), doubts(answer), answerCard(answer), facts(answer),
+    h("h1", {"data-tip": answer.trace.path, tabindex: 0}, viewName(answer)), headline(answer.headline), modelError(answer), doubts(answer), answerCard(answer), facts(answer),
     tradeOffs(answer), latencySection(answer), overTime(answer), regimesSection(answer), fillSection(answer), channelsSection(answer),
     flinkSection(answer), environment(answer),
   ].filter(Boolean));

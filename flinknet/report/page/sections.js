@@ -128,7 +128,6 @@ function regimesSection(answer) {
   return h("section", {id: "regimes"}, h("h2", {}, "Where the time went"),
     isKnown && h("p", {class: "lead"}, "At any instant, a channel's time counts for the place where its oldest record is that has not been consumed yet.",
       left ? ` The ${MOST} channels with the highest p99 are here, ${left} more are not.` : ""),
-    answer.bottleneck ? h("p", {}, h("b", {}, "Bottleneck"), `: ${answer.bottleneck.text}.`) : null,
     answer.diagnosis && answer.diagnosis.length ? h("ul", {class: "verdicts"}, answer.diagnosis.map((verdict) =>
       h("li", {}, h("b", {"data-tip": `Share behind the verdict: ${percent(verdict.share)}`, tabindex: 0}, verdict.edge), `: ${verdict.text}`))) : null,
     isKnown ? legend(REGIMES.map(([, text, color, meaning]) => [text, color, meaning])) : null,
