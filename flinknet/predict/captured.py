@@ -29,12 +29,10 @@ from .captured_rows import (
 from .captured_settings import with_settings
 from .disturbed import disturbed_within
 from .exchange import recorded_channels, recorded_network, recorded_partitioner
-from .fit.arrivals import fit_pattern
-from .fit.bursts import find_bursts
-from .fit.busy import are_idle, busy_ns_per_record
+from .fit.arrivals import find_bursts, fit_pattern
 from .fit.costs import CostFit
 from .fit.flusher import OWN_SHARE, fit_late_beats, flush_overhead_ns
-from .fit.queued import queued
+from .fit.queued import are_idle, busy_ns_per_record, queued
 from .fit.round_trips import fit_captured, with_busy_tasks
 from .fit.unseen import Unseen
 from .local_channels import (

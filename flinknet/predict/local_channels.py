@@ -29,7 +29,7 @@ from flinknet.trace.metrics import Series
 from flinknet.trace.recordings import RunPlace, series_within
 
 from .fit.arrivals import Seen
-from .fit.busy import (
+from .fit.queued import (
     BYTES_IN_LOCAL,
     BYTES_IN_REMOTE,
     RECORDS_IN,

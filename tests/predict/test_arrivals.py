@@ -7,8 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from flinknet.predict.fit.arrivals import UNKNOWN_PATTERN, Seen, fit_pattern
-from flinknet.predict.fit.bursts import find_bursts
+from flinknet.predict.fit.arrivals import UNKNOWN_PATTERN, Seen, find_bursts, fit_pattern
 
 MS = 1_000_000
 BEAT_NS = 20 * MS

@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from flinknet.predict.fit.arrivals import Seen
-from flinknet.predict.fit.bursts import find_bursts
+from flinknet.predict.fit.arrivals import Seen, find_bursts
 
 MS = 1_000_000
 BEAT_NS = 20_170_000

@@ -13,7 +13,7 @@ import pytest
 
 from flinknet.config import NetworkConfig
 from flinknet.predict.captured import load_captured
-from flinknet.predict.fit.busy import busy_ns_per_record
+from flinknet.predict.fit.queued import busy_ns_per_record
 from flinknet.predict.fit.round_trips import NO_WORK, WORK_UNKNOWN
 from flinknet.predict.recorded import RecordedExchange
 from flinknet.predict.simulated import SimulatedOutcome

@@ -1,15 +1,19 @@
-"""When the records of captured buffers came: the stretch of time of each buffer, and the pattern of
-the records in it.
+"""Arrivals of the records of captured buffers: the interval of each buffer, the pattern of the
+records in it, and bursts.
 
-A tap sees how many records a buffer holds, and between which instants they came. How they are
-spread in between shows in how the counts differ from one beat of the flusher to the next. Gaps that
-vary little give equal counts; independent records give a variance as large as the mean; records
-that come several at once give a larger one. So records are placed with gaps from a gamma
-distribution whose squared coefficient of variation is that ratio of variance and mean, the index of
-dispersion: 0 for even gaps, 1 for a Poisson process, more for clumps.
+A tap sees how many records a buffer holds, and between which two instants they came. How the counts
+differ from one beat of the flusher to the next shows the pattern. Even gaps give equal counts;
+independent records give a variance as large as the mean; groups of records give a larger one. So
+records are placed with gaps from a gamma distribution whose squared coefficient of variation is
+this index of dispersion: 0 for even gaps, 1 for a Poisson process, more for groups.
 
-Load that goes on and off varies from beat to beat for another reason. There the beats at the edges
-of a burst are left out of the ratio; when they begin and end is in `bursts`.
+Load that goes on and off varies from beat to beat for another reason, so only beats within bursts
+count there. The flusher cuts a producer's bursts into beats, on all its channels at the same
+instants. From the first beat with records to the last, a burst takes as long as it is on, on
+average, since a beat comes as much behind its end as behind its beginning. So the mean of that time
+is the length of a burst, also if no beat lies within one. Each burst has its own rate: its records
+over that length. At that rate the records of its first beat came last in the beat, and those of its
+last beat first.
 """
 
 from __future__ import annotations
@@ -29,30 +33,58 @@ FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
 DISPERSION_MIN = 0.02
-"""Below it records are as good as evenly spaced."""
+"""Index of dispersion below which records are evenly spaced."""
 
 DISPERSION_UNKNOWN = (0.05, 1.0)
-"""Least and greatest that is assumed where too few beats were recorded: from even to Poisson."""
+"""Bounds of the index of dispersion where too few beats were recorded: from even to Poisson."""
 
 PARTS_MAX, PARTS_OF_MANY = 64, 8
-"""Parts of a buffer's records that have gaps of their own; records within a part are even, or come
-at once where the dispersion is above 1. Fewer where a channel has more than MANY_BUFFERS."""
+"""Most parts of a buffer's records with a random gap each, and most on a channel with more than
+MANY_BUFFERS. Records within a part are even, or simultaneous if the dispersion is above 1."""
 
 MANY_BUFFERS = 100_000
 
+LENGTH_OFF = 0.1
+"""Largest difference, in beats, between the time of two flushes and a whole number of beats at
+which the second flush holds the records of one beat."""
+
+SILENT_BEATS_MAX = 50
+"""Most beats that a silence counts as."""
+
+SILENT_SHARE, SILENT_FACTOR = 0.05, 3.0
+"""Share of a producer's beats without records above which load goes on and off, on top of this
+multiple of the share that independent records would give."""
+
+RECORDS_MIN = 5.0
+"""Fewest records of a producer in a beat with records, on average, that show bursts: silence comes
+by chance with fewer."""
+
+BURSTS_MIN = 10
+"""Fewest bursts from which their length is measured."""
+
+EARLY_BEATS = 0.2
+"""Largest time, in beats, by which a beat may come early."""
+
+LATE_RECORDS = 1.5
+"""Multiple of the usual records above which a beat after the time of two beats was late by one."""
+
+HELD_BEATS = 1.2
+"""Interval of a buffer, in beats, above which it was held back: its records may have come before
+its beat."""
+
 EVEN_MAX, RANDOM_MAX = 0.3, 2.0
-"""Up to here arrivals are called even, and random."""
+"""Largest index of dispersion of arrivals that are called even, and random."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Seen:
-    """The buffers of one channel in which a record ends, in their order; int64 columns.
+    """The buffers of one channel in which a record ends, in order; int64 columns.
 
     Attributes:
-        records: that end in the buffer.
+        records: number of records that end in the buffer.
         since_ns: instant after which they came; ascending, `since_ns[i] >= at_ns[i - 1]`.
-        at_ns: when the buffer left.
-        is_flush: the flusher took it: nothing was left behind.
+        at_ns: instant at which the buffer left.
+        is_flush: the flusher sent it, and left nothing behind.
     """
 
     records: IntArray
@@ -61,45 +93,45 @@ class Seen:
     is_flush: BoolArray
 
     def evenly(self) -> Ramps:
-        """The records of each buffer evenly spaced in its stretch."""
+        """Space the records of each buffer evenly in its interval."""
         half_ns = (self.at_ns - self.since_ns) // (2 * self.records)
         return Ramps(self.records, self.since_ns + half_ns, self.at_ns - half_ns)
 
     def at_random(self, random: np.random.Generator) -> IntArray:
-        """An instant for each record, at random within the stretch of its buffer."""
+        """Draw an instant for each record, within the interval of its buffer."""
         shares = random.uniform(size=int(self.records.sum()))
         since_ns, at_ns = (np.repeat(each, self.records) for each in (self.since_ns, self.at_ns))
         instants_ns: IntArray = since_ns + (shares * (at_ns - since_ns)).astype(np.int64)
         return instants_ns
 
     def up_to(self, to_ns: int) -> Seen:
-        """Those whose records may have come before an instant."""
+        """Keep the buffers whose records may have come before an instant."""
         end = int(np.searchsorted(self.since_ns, to_ns))
         return Seen(*(getattr(self, each.name)[:end] for each in fields(self)))
 
     def times(self, factor: float) -> Seen:
-        """The same with so many times as many records, over the same stretches."""
+        """Scale the number of records by a factor, over the same intervals."""
         reached = np.floor(np.cumsum(self.records) * factor + 0.5).astype(np.int64)
         scaled = replace(self, records=np.diff(reached, prepend=0))
         keep = scaled.records > 0
         return Seen(*(getattr(scaled, each.name)[keep] for each in fields(scaled)))
 
     def drawn(self, dispersion: float, random: np.random.Generator) -> Ramps:
-        """The records of each buffer with gaps of a gamma distribution that add up to its stretch.
+        """Place the records of each buffer with gamma-distributed gaps that fill its interval.
 
         Args:
             dispersion: squared coefficient of variation of the gaps.
         """
         if dispersion <= DISPERSION_MIN:
             return self.evenly()
-        is_clumped = dispersion > 1  # a part is a clump then, and clumps are independent
+        is_clumped = dispersion > 1  # each part is a group then, and groups are independent
         parts_max = PARTS_MAX if len(self.records) <= MANY_BUFFERS else PARTS_OF_MANY
         most = np.ceil(self.records / dispersion) if is_clumped else self.records
         parts = np.minimum(most, parts_max).astype(np.int64)
         buffer_of, number = _numbered(parts)
         total, of_parts = self.records[buffer_of], parts[buffer_of]
         records = total * (number + 1) // of_parts - total * number // of_parts
-        # Behind the records of each buffer one more gap reaches up to where it left.
+        # After the records of each buffer one more gap reaches up to the instant at which it left.
         gap_of, _ = _numbered(parts + 1)
         ends = np.cumsum(parts + 1) - 1
         is_part = np.ones(len(gap_of), bool)
@@ -118,21 +150,21 @@ class Seen:
 
 
 def _numbered(counts: IntArray) -> tuple[IntArray, IntArray]:
-    """Of so many things of each group: the group, and the number within it."""
+    """The group of each member of groups of these sizes, and its number within the group."""
     group = np.repeat(np.arange(len(counts)), counts)
     return group, np.arange(len(group)) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """How records of an exchange follow each other within a beat.
+    """The pattern of the records of an exchange within a beat.
 
     Attributes:
         dispersion: squared coefficient of variation of the gaps, the best guess.
-        low, high: between which it lies in nine cases of ten.
+        low, high: bounds of its 90% interval.
         is_on_off: load goes on and off.
-        varying: where counts vary by more than those of independent records, what they are as
-            likely to be: independent, at a rate that varies from beat to beat.
+        varying: an equally likely dispersion if counts vary more than those of independent records:
+            records may be independent, at a rate that varies from beat to beat.
     """
 
     dispersion: float
@@ -143,7 +175,7 @@ class Pattern:
 
     @property
     def in_words(self) -> str:
-        """The pattern, and what it was read from."""
+        """The pattern and its source."""
         where = " in bursts" if self.is_on_off else ""
         if (self.low, self.high) == DISPERSION_UNKNOWN:
             return f"evenly spaced to random{where}: too few flushes to see how their number varies"
@@ -157,7 +189,7 @@ class Pattern:
         return f"{how}{where}, {source}: variance {value} times the mean ({least_most})"
 
     def draw(self, random: np.random.Generator, number: int) -> float:
-        """A dispersion that may be the true one; of two that are as likely by turns."""
+        """Draw a dispersion; of two equally likely ones, each in turn."""
         if self.varying is not None and number % 2:
             return self.varying
         low, high = np.log(max(self.low, 1e-3)), np.log(max(self.high, 1e-3))
@@ -173,8 +205,8 @@ def fit_pattern(
     """The pattern of an exchange, from the counts of successive beats of each channel.
 
     Args:
-        beat_ns: from one flush to the next; None where the flusher has no beat that is known.
-        is_on_off: load goes on and off: beats within bursts count (`bursts`).
+        beat_ns: period of the flusher; None if unknown.
+        is_on_off: load goes on and off, so only beats within bursts count.
     """
     if not beat_ns:
         return UNKNOWN_PATTERN
@@ -188,14 +220,13 @@ def fit_pattern(
         return found
     if found.dispersion <= 1:
         return found
-    # Counts that vary by more than those of independent records: several come at once, or the rate
-    # varies from beat to beat and within a beat they are independent.
+    # Either records come in groups, or they are independent at a rate that varies between beats.
     return replace(found, dispersion=float(np.sqrt(found.dispersion)), varying=1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
-    """Squared differences of the counts of successive beats, and what a Poisson process gives."""
+    """Squared differences of the counts of successive beats, and those of a Poisson process."""
 
     squares: float
     expected: float
@@ -212,17 +243,15 @@ class _Sums:
 
 
 def _pattern(sums: _Sums, *, is_on_off: bool) -> Pattern:
-    """With the 90% interval of a variance that was estimated from so many beats."""
+    """The pattern with the 90% interval of a variance that was estimated from these beats."""
     spread = 1.645 * np.sqrt(3.0 / sums.beats)
     found = max(sums.dispersion, DISPERSION_MIN)
     return Pattern(found, float(found * np.exp(-spread)), float(found * np.exp(spread)), is_on_off)
 
 
 def _counts(seen: Seen, beat_ns: int) -> tuple[IntArray, BoolArray]:
-    """Records of a channel in each beat, those without any among them; a silence counts as at most
-    SILENT_BEATS_MAX of them. And which of the beats are as long as others: where the flusher was
-    late, or a barrier was flushed in between, a buffer has the records of more time, or of less.
-    """
+    """Number of records of a channel in each beat, empty ones included, and whether the beat has
+    the usual length: after a late flush, or the flush of a barrier, it has not."""
     reached = np.cumsum(seen.records)
     ticks = np.flatnonzero(seen.is_flush)
     if len(ticks) < 2:
@@ -236,25 +265,154 @@ def _counts(seen: Seen, beat_ns: int) -> tuple[IntArray, BoolArray]:
     return counts, is_whole
 
 
-LENGTH_OFF = 0.1
-"""Beats by which the time between two flushes is off a whole number, at most, where the second one
-has the records of one beat."""
-
-SILENT_BEATS_MAX = 50
-
-
 def _differences(counts: IntArray, is_whole: BoolArray) -> tuple[float, float, int]:
-    """Of all successive beats."""
+    """Sums over all successive beats."""
     own = is_whole[1:] & is_whole[:-1]
     one, other = counts[:-1][own], counts[1:][own]
     return float(((other - one) ** 2).sum()), float((one + other).sum()), len(one)
 
 
 def _differences_within(counts: IntArray, is_whole: BoolArray) -> tuple[float, float, int]:
-    """Of those with records in both, and in the beats before and after them."""
+    """Sums over successive beats with records in both, and in the beats around them."""
     if len(counts) < 4:
         return 0.0, 0.0, 0
     some = counts > 0
     inside = some[:-3] & some[1:-2] & some[2:-1] & some[3:] & is_whole[1:-2] & is_whole[2:-1]
     one, other = counts[1:-2][inside], counts[2:-1][inside]
     return float(((other - one) ** 2).sum()), float((one + other).sum()), int(inside.sum())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Beats:
+    """The beats of a producer that have records; columns.
+
+    Attributes:
+        at_ns: instant at which the buffers of a beat left.
+        burst: number of its burst.
+        records: number of its records.
+        silent: number of beats without records.
+    """
+
+    at_ns: IntArray
+    burst: IntArray
+    records: IntArray
+    silent: int
+
+    @classmethod
+    def of(cls, channels: list[Seen], beat_ns: int) -> Beats:
+        """The beats over all channels of a producer."""
+        left_ns = np.sort(np.concatenate([each.at_ns[each.is_flush] for each in channels]))
+        if not len(left_ns):
+            return cls(*(np.zeros(0, np.int64),) * 3, 0)
+        at_ns = left_ns[np.r_[True, np.diff(left_ns) > beat_ns // 2]]
+        records = np.zeros(len(at_ns), np.int64)
+        for each in channels:
+            np.add.at(records, _place(each, at_ns), each.records)
+        gaps = np.floor(np.diff(at_ns) / beat_ns + EARLY_BEATS).astype(np.int64)
+        is_late = (gaps == 2) & (records[1:] > LATE_RECORDS * np.median(records))
+        gaps[is_late] = 1
+        burst = np.r_[0, np.cumsum(gaps > 1)]
+        return cls(at_ns, burst, records, int((np.clip(gaps, 1, SILENT_BEATS_MAX) - 1).sum()))
+
+    def spans(self) -> tuple[IntArray, IntArray]:
+        """Time from the first to the last beat of each burst, and its records."""
+        if not len(self.burst):
+            return self.at_ns, self.records
+        first = np.flatnonzero(np.r_[True, np.diff(self.burst) > 0])
+        last = np.r_[first[1:], len(self.burst)] - 1
+        return self.at_ns[last] - self.at_ns[first], np.add.reduceat(self.records, first)
+
+    def on_ns(self, on_ns: float, beat_ns: int) -> tuple[IntArray, IntArray]:
+        """The interval in which the records of each beat came.
+
+        Args:
+            on_ns: length of a burst.
+        """
+        in_burst = np.bincount(self.burst, weights=self.records)[self.burst]
+        needs_ns = (self.records / in_burst * on_ns).astype(np.int64)
+        since_ns, to_ns = self.at_ns - beat_ns, self.at_ns.copy()
+        is_first = np.r_[True, np.diff(self.burst) > 0]
+        is_last = np.r_[is_first[1:], True]
+        own_ns = np.minimum(needs_ns, beat_ns)
+        only, begins, ends = is_first & is_last, is_first & ~is_last, is_last & ~is_first
+        since_ns = np.where(begins, self.at_ns - own_ns, since_ns)
+        before_ns = np.r_[0, self.at_ns[:-1]]
+        since_ns = np.where(is_first, since_ns, np.maximum(since_ns, before_ns))
+        to_ns = np.where(ends, since_ns + own_ns, to_ns)
+        spare_ns = (beat_ns - own_ns) // 2
+        since_ns = np.where(only, since_ns + spare_ns, since_ns)
+        to_ns = np.where(only, to_ns - spare_ns, to_ns)
+        return since_ns, np.minimum(to_ns, self.at_ns)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bursts:
+    """Bursts of an exchange.
+
+    Attributes:
+        on_ns: length of a burst.
+        beats: beats by producer.
+    """
+
+    on_ns: float
+    beat_ns: int
+    beats: Mapping[int, Beats]
+    producer_of: Mapping[int, int]
+
+    def within(self, seen: Mapping[int, Seen]) -> dict[int, Seen]:
+        """The buffers of each channel with the intervals in which their records came."""
+        found = dict(seen)
+        spans = {each: own.on_ns(self.on_ns, self.beat_ns) for each, own in self.beats.items()}
+        for channel, own in seen.items():
+            producer = self.producer_of[channel]
+            if not len(self.beats[producer].at_ns):
+                continue  # every buffer was full, so none shows when its records came
+            place = _place(own, self.beats[producer].at_ns)
+            begun_ns, ended_ns = (each[place] for each in spans[producer])
+            is_held = own.at_ns - own.since_ns > HELD_BEATS * self.beat_ns
+            since_ns = np.maximum(own.since_ns, np.minimum(begun_ns, own.at_ns))
+            at_ns = np.maximum(np.minimum(own.at_ns, ended_ns), since_ns)
+            found[channel] = replace(
+                own,
+                since_ns=np.where(is_held, own.since_ns, since_ns),
+                at_ns=np.where(is_held, own.at_ns, at_ns),
+            )
+        return found
+
+
+def find_bursts(
+    seen: Mapping[int, Seen], producer_of: Mapping[int, int], beat_ns: int | None
+) -> Bursts | None:
+    """The bursts of an exchange; None if its beats do not show any.
+
+    Args:
+        producer_of: channel to index of its producer.
+        beat_ns: period of the flusher; None if unknown.
+    """
+    if not beat_ns:
+        return None
+    channels: dict[int, list[Seen]] = {}
+    for channel, own in seen.items():
+        channels.setdefault(producer_of[channel], []).append(own)
+    beats = {each: Beats.of(own, beat_ns) for each, own in channels.items()}
+    filled = sum(len(each.at_ns) for each in beats.values())
+    silent = sum(each.silent for each in beats.values())
+    spans = [each.spans() for each in beats.values()]
+    bursts = sum(len(own) for own, _ in spans)
+    if bursts < BURSTS_MIN or not filled:
+        return None
+    mean = sum(int(each.records.sum()) for each in beats.values()) / filled
+    by_chance = float(np.exp(-mean))
+    if mean < RECORDS_MIN or silent / (filled + silent) < SILENT_SHARE + SILENT_FACTOR * by_chance:
+        return None
+    lengths_ns = np.concatenate([own for own, _ in spans])
+    weights = np.concatenate([own for _, own in spans])
+    return Bursts(float(np.average(lengths_ns, weights=weights)), beat_ns, beats, producer_of)
+
+
+def _place(seen: Seen, beats_ns: IntArray) -> IntArray:
+    """The beat of each buffer: flushed buffers leave just after the first one of their beat, full
+    ones before the next flush."""
+    flushed = np.searchsorted(beats_ns, seen.at_ns, side="right") - 1
+    full = np.searchsorted(beats_ns, seen.at_ns, side="left")
+    return np.clip(np.where(seen.is_flush, flushed, full), 0, max(len(beats_ns) - 1, 0))

@@ -1,9 +1,8 @@
-"""What the steps on a buffer's way cost in a recorded run, fitted from its rows by medians.
+"""Costs of the steps on a buffer's way in a recorded run, fitted from its rows by medians.
 
-A run tells how long a message took as a whole. How much of it goes with the message and how much
-with its bytes and records shows only if messages differ in size. Where they do not, the share of a
-message is assumed to be what flinknet's own stack was measured to need, and the rest goes to the
-records; `CostFit.notes` says so.
+A run shows how long a message took as a whole. The share of the message itself and that of its
+bytes or records can only be separated if messages differ in size. If they do not, the share of the
+message is assumed to be that of flinknet's own stack; `CostFit.notes` says so.
 """
 
 from __future__ import annotations
@@ -27,37 +26,35 @@ from .unseen import Unseen
 from .window_rows import ExchangeRows
 
 SATURATED_SEND_SHARE = 0.05
-"""Of a producer's time at the highest rate, what goes with the message and not with its records:
-one system call sends many full buffers. Busy per record with buffers of 8 and of 32 KiB: 13.7 and
-16.5 ns, 19.0 and 25.8, so the fixed share does not show."""
+"""Share of a producer's time at the highest rate that belongs to messages and not to records: one
+system call sends many full buffers. Busy time per record with buffers of 8 and of 32 KiB was 13.7
+and 16.5 ns, 19.0 and 25.8."""
 
 SATURATED_RECEIVE_SHARE = 0.55
-"""The same of a consumer's time for a buffer of 32 KiB: 12.8 and 19.1 µs for buffers of 8 and of 32
-KiB, 10.9 and 17.1."""
+"""Share of a consumer's time for a buffer of 32 KiB that belongs to the message: 12.8 and 19.1 µs
+for buffers of 8 and of 32 KiB, 10.9 and 17.1."""
 
 _SIZES_DIFFER = 2.0
-"""Messages of at least this ratio between the upper and the lower quarter of sizes tell two costs
-apart."""
-
+"""Least ratio of the upper to the lower quartile of sizes at which two costs can be separated."""
 
 SHARE_WORTH_NOTING = 0.02
-"""Share of the time in preemptions from which on it is told."""
+"""Least share of the time in preemptions that is worth a note."""
 
 
 @dataclass(frozen=True, slots=True)
 class CostFit:
-    """The costs, and what had to be assumed.
+    """The costs, and the assumptions behind them.
 
     Attributes:
-        queued: by the recorded backlog; found only where latency was not recorded.
-        unseen: what messages captured between processes leave open; None where the run recorded
-            itself.
+        is_message_share_assumed: the share of messages in the consumers' time is assumed.
+        queued: waiting by the recorded backlog; only where latency was not recorded.
+        unseen: quantities that a capture does not show; None if the run recorded itself.
     """
 
     costs: CostModel
     notes: tuple[str, ...]
     delays: Delays = NO_DELAYS
-    is_message_share_assumed: bool = False  # of the consumers' time
+    is_message_share_assumed: bool = False
     queued: Queued = NOT_QUEUED
     unseen: Unseen | None = None
 
@@ -71,8 +68,8 @@ def fit_costs(
 
     Args:
         rows: of a part of the measured window.
-        emit_busy_ns_per_record: time of a producer for each record with all that belongs to it, at
-            the highest rate; None for a run with a rate, which does not tell.
+        emit_busy_ns_per_record: busy time of producers for each record at the highest rate; None
+            for a run with a rate, which does not show it.
     """
     notes: list[str] = []
     sent_at, received_at = same_message(rows.sent, rows.received)
@@ -110,8 +107,8 @@ def fit_costs(
 def saturated_costs(
     fit: CostFit, consumed: EventColumns, saturation: Saturation, manifest: RunManifest
 ) -> CostFit:
-    """The costs of a run at the highest rate: ways that met nothing, and consumers that take as
-    long for a buffer as their processes were busy, preemptions apart.
+    """The costs of a run at the highest rate: uncontended transit times, and for consumers the busy
+    time of their processes, unless they work on buffers longer than an event loop waits.
     """
     costs, records = fit.costs, _mean(np.maximum(consumed["records"], 0), 1.0)
     process_of = {each.consumer: each.consumer_process for each in manifest.channels}
@@ -155,10 +152,9 @@ def _preemption_notes(saturation: Saturation) -> tuple[str, ...]:
 def split_cost(
     total_ns: npt.NDArray[np.float64], units: IntArray, assumed_fixed_ns: float
 ) -> tuple[float, float, bool]:
-    """Split the cost of messages into a fixed part and one for each of their units (records or
-    bytes).
+    """Split the cost of messages into a fixed part and one for each unit (record or byte).
 
-    Returns: fixed ns, ns a unit, and whether the data told them apart.
+    Returns: fixed ns, ns for a unit, and whether the sizes differ enough for that.
     """
     low, high = np.quantile(units, [0.25, 0.75])
     small, large = units <= low, units >= high

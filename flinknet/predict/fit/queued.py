@@ -1,8 +1,15 @@
-"""What the recorded backlog says about waiting, by Little's law, and whether a prediction agrees.
+"""Work of consumers by Flink's metrics, and waiting by the recorded backlog.
 
-Of a trace of messages seen in passing nobody knows how long records waited for a saturated
-consumer. The backlog that buffers carry bounds it from below: so many buffers were ready to leave,
-and at the rate at which they left each of them waited so long.
+Messages between processes do not show how long a task works on a record: a consumer that has
+floating buffers to spare returns credit before it has looked at the records. Flink counts how long
+each task was neither idle nor back-pressured (`accumulateBusyTimeMs`) and how many records it took
+(`numRecordsIn`). Records that stay within a TaskManager are not in such a trace, and records in the
+trace wait for them: this wait counts as part of the time for a record, so that a task that is
+nearly saturated is not predicted as idle.
+
+Nor do these messages show how long records waited for a saturated consumer. The backlog that
+buffers carry is a lower bound by Little's law: the buffers that were ready to leave waited for as
+long as it took them to leave.
 """
 
 from __future__ import annotations
@@ -15,26 +22,39 @@ import numpy as np
 
 from flinknet.arrays import IntArray
 from flinknet.results import ERROR_TO_BET_ON
+from flinknet.trace import RunManifest
 from flinknet.trace.event_block import EventColumns
+from flinknet.trace.job_names import named_edges
+from flinknet.trace.metrics import Series
+from flinknet.trace.recordings import RunPlace, series_within
 from flinknet.units import human_duration
 
 from .window_rows import places_by_channel
 
 WORTH_A_LOOK_NS = 1_000_000
-"""Less waiting is what schedulers do to any process."""
+"""Least waiting, in ns, that is more than schedulers cause."""
 
 CONTRADICTED = "the recorded backlog contradicts the predicted latency"
-"""Why nothing can be advised."""
+"""Reason for which no setting is advised."""
+
+BUSY_TIME, IDLE_TIME = "accumulateBusyTimeMs", "accumulateIdleTimeMs"
+RECORDS_IN, RECORDS_OUT = "numRecordsIn", "numRecordsOut"
+BYTES_IN_LOCAL, BYTES_IN_REMOTE = "numBytesInLocal", "numBytesInRemote"
+
+IDLE_MS_PER_S = 990.0
+"""Idle time of a task, in ms per s, from which on its work does not matter."""
+
+REMOTE_SHARE_MIN = 0.1
+"""Least share of a task's input that is assumed to be in the trace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Queued:
-    """How long buffers that were ready to leave waited in the queues of producers, at least.
+    """Lower bounds of the time that buffers waited in the queues of producers.
 
     Attributes:
-        mean_ns: over all records.
-        p99_ns: what the mean of a channel comes to for one record in a hundred: one slow consumer
-            among many shows here.
+        mean_ns: mean over all records.
+        p99_ns: p99 over records of the mean of their channel: it shows one slow consumer of many.
     """
 
     mean_ns: float = 0.0
@@ -42,7 +62,7 @@ class Queued:
 
     @property
     def is_worth_a_look(self) -> bool:
-        """Whether a prediction should be compared with it."""
+        """Whether predictions should be compared with it."""
         return max(self.mean_ns, self.p99_ns) >= WORTH_A_LOOK_NS
 
 
@@ -50,10 +70,9 @@ NOT_QUEUED = Queued()
 
 
 def queued(sent: EventColumns, to_ns: int) -> Queued:
-    """Little's law for each channel: the time that buffers stood in its queue, over their number.
-
-    Between two buffers a queue only grows, so the backlog that the first one left behind is the
-    least that stood there until the second one left.
+    """Apply Little's law to each channel: the time that buffers stood in its queue, over their
+    number. Between two buffers a queue only grows, so at least the backlog of the first one stood
+    there until the second one left.
 
     Args:
         sent: data buffers; those that left before `to_ns` count.
@@ -81,15 +100,14 @@ def contradiction(
     low: Mapping[str, Any],
     high: Mapping[str, Any],
 ) -> str | None:
-    """Why a prediction of the recorded setting cannot be true; None if it can.
+    """A sentence on why a prediction of the recorded setting cannot be true; None if it can.
 
-    Waiting alone is proof when it is longer than the whole predicted latency. With the predicted
-    way to the consumer on top, the model is granted the error that predictions may have.
+    Waiting that is longer than the predicted latency disproves it. With the predicted transit time
+    added, the model may be off by the usual error.
 
     Args:
         latency: fields of a LatencySummary, in ns.
-        low: the same of the least latency: from sending on.
-        high: of the greatest.
+        low, high: such fields of the lower and the upper bound of the latency.
     """
     if not latency["count"]:
         return None
@@ -112,16 +130,14 @@ def _described(what: str, implied_ns: float, predicted_ns: float) -> str:
 def queued_ns(
     arrived_ns: IntArray, consumed_ns: IntArray, service_ns: IntArray, consumer: IntArray
 ) -> IntArray:
-    """What the messages ahead of each took, that its consumer had not worked off when it came.
-
-    Each consumer is one server that takes its messages in turn. Where it stood still the wait was
-    longer than that: such a delay is the machine's, and no queue.
+    """Work, in ns, that lay before the consumer of each message when the message arrived. Delays
+    while a consumer stood still come from the machine and do not count.
 
     Args:
-        arrived_ns: of each message, when it reached its consumer.
+        arrived_ns: arrival of each message at its consumer.
         consumed_ns: when the consumer was done with it.
-        service_ns: what it costs the consumer.
-        consumer: the consumer's index.
+        service_ns: time that it takes the consumer.
+        consumer: index of the consumer.
     """
     queued = np.zeros(len(arrived_ns), dtype=np.int64)
     for each in np.unique(consumer).tolist():
@@ -138,14 +154,98 @@ def queued_ns(
 
 
 def busy_for_ns(at_ns: IntArray, records: IntArray, ns_per_record: float) -> IntArray:
-    """How long a consumer has to work on the messages before each when that comes, if it takes so
-    long for each record and works without a pause.
+    """Work, in ns, that lies before a consumer when each of its messages arrives, if it works
+    without a pause.
 
     Args:
-        at_ns: when its messages come, ascending.
+        at_ns: arrivals of its messages, ascending.
     """
     work_ns = np.cumsum(np.maximum(records, 0) * ns_per_record)
     before_ns = np.r_[0.0, work_ns[:-1]]
     done_ns = before_ns + np.maximum.accumulate(at_ns - before_ns)  # begun, of each message
     found: IntArray = (done_ns - at_ns).astype(np.int64)
     return found
+
+
+def busy_ns_per_record(
+    place: RunPlace,
+    manifest: RunManifest,
+    edge: int | None,
+    from_ns: int,
+    to_ns: int,
+    *,
+    is_all_seen: bool = False,
+) -> dict[int, float]:
+    """Time of each consuming task for a record, by subtask; a record of any input if there are
+    several. Tasks without metrics are missing.
+
+    Args:
+        is_all_seen: local records are known, too; if not, records from other TaskManagers stand for
+            all.
+    """
+    named = None if edge is None else named_edges(manifest).get(edge)
+    if named is None:
+        return {}
+    of_task = series_of_tasks(place, manifest, named.target, from_ns, to_ns)
+    found = {}
+    for subtask, name in enumerate(named.target_tasks):
+        busy_ns = _ns_per_record(of_task[name], is_all_seen) if name in of_task else None
+        if busy_ns is not None:
+            found[subtask] = busy_ns
+    return found
+
+
+def are_idle(
+    place: RunPlace, manifest: RunManifest, edge: int | None, from_ns: int, to_ns: int
+) -> bool:
+    """Whether Flink reports every consuming task as idle nearly all of the time."""
+    named = None if edge is None else named_edges(manifest).get(edge)
+    if named is None:
+        return False
+    of_task = series_of_tasks(place, manifest, named.target, from_ns, to_ns)
+    reported = [of_task[name] for name in named.target_tasks if name in of_task]
+    idle_ms_per_s = [each.increase_per_s(IDLE_TIME) or 0.0 for each in reported]
+    return bool(idle_ms_per_s) and min(idle_ms_per_s) >= IDLE_MS_PER_S
+
+
+def series_of_tasks(
+    place: RunPlace, manifest: RunManifest, vertex: int, from_ns: int, to_ns: int
+) -> dict[str | None, Series]:
+    """Flink's metrics of the tasks of a vertex, by name of the task."""
+    vertices: Any = manifest.scenario["job"]["vertices"]
+    described = next(each for each in vertices if each["index"] == vertex)
+    own = described.get("job"), described.get("id")
+    return {
+        each.task: each
+        for each in series_within(place, from_ns, to_ns)
+        if (each.job, each.vertex) == own
+    }
+
+
+def _ns_per_record(series: Series, is_all_seen: bool) -> float | None:
+    busy_ms_per_s = series.increase_per_s(BUSY_TIME)
+    records_per_s = series.increase_per_s(RECORDS_IN)
+    if busy_ms_per_s is None or not records_per_s:
+        return None
+    busy_ms_per_s = min(busy_ms_per_s, 1000.0)
+    busy_ns = busy_ms_per_s * 1e6 / records_per_s
+    return busy_ns if is_all_seen else busy_ns * _with_local(busy_ms_per_s, _remote_share(series))
+
+
+def _with_local(busy_ms_per_s: float, remote_share: float) -> float:
+    """Factor by which the wait for local records lengthens the time of a remote one, up to the
+    number of records for each remote one. At a task with constant times, records that come at
+    random wait for load / (1 - load) / 2 others.
+    """
+    at_most = 1 / max(remote_share, REMOTE_SHARE_MIN)
+    busy = busy_ms_per_s / 1000
+    if busy >= 1:
+        return at_most
+    remote = busy * remote_share
+    return min(1 + (busy / (1 - busy) - remote / (1 - remote)) / 2, at_most)
+
+
+def _remote_share(series: Series) -> float:
+    """Remote share of a task's input by bytes; 1 if unknown, or if all of it is local."""
+    local, remote = (series.increase_per_s(name) for name in (BYTES_IN_LOCAL, BYTES_IN_REMOTE))
+    return remote / (local + remote) if local and remote else 1.0

@@ -1,10 +1,9 @@
-"""What buffers cost, from the time that passes between a buffer and its credit.
+"""Costs of captured buffers, from the time between a buffer and its credit.
 
-Only buffers that were alone on their channel count: the credit belongs to one buffer then. Those of
-other channels to the same process were on their way at the same time, mostly of the same flush, and
-their records take its time, too. How much of a round trip goes with records shows where their
-number varies. Where it does not, it may be anything from nothing to all that a round trip takes
-beyond the least that was seen.
+Only buffers that were alone on their channel count, as the credit belongs to one buffer then.
+Buffers of other channels to the same process were on their way at the same time, mostly of the same
+flush, and their records take its time, too. The time for a record shows if the number of records
+varies. If not, it may be anything up to the time of a typical round trip beyond the shortest.
 """
 
 from __future__ import annotations
@@ -31,29 +30,29 @@ FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
 ASSUMED_CONSUME_NS_PER_RECORD = 20.0
+"""Time of a consumer for a record that is assumed if none can be measured, in ns."""
 
 WAY_SHARE = 0.4
-"""Of a round trip without records, what the way to the reader takes; as much is the way back, and
-the rest goes into handling the buffer."""
+"""Share of the way to the reader in a round trip without records; the way back takes the same, and
+the rest is the handling of the buffer."""
 
 WAY_SHARES = (0.25, 0.5)
-"""Least and greatest share that it may be."""
+"""Bounds of WAY_SHARE."""
 
 DELAYS_SHARE, DELAYS_SHARES = 0.6, (0.2, 1.0)
-"""Of what round trips vary by, what happens to buffers on their way and not the credit on its way
-back; and the least and greatest share that it may be."""
+"""Share of buffers, not credit, in the variation of round trips, and its bounds."""
 
 QUICK, QUICKEST = 0.1, 0.01
-"""Quantiles of the times that the machine did not disturb, and of those where nobody slept."""
+"""Quantiles of round trips that the machine did not disturb, and of those where nobody slept."""
 
 PARTS = 4
-"""Of a run, whose times for each record are compared."""
+"""Number of parts of a run whose times for a record are compared."""
 
 ALIKE = 0.5
-"""Largest difference between parts, as a share of their mean, of a time that is known."""
+"""Largest difference between parts, as a share of their mean, at which the time is known."""
 
 BUSY_OFF = 0.1
-"""How far busy times are off what a record takes, as a share."""
+"""Relative error of busy times as times for a record."""
 
 WORK_UNKNOWN = (
     "assumed: tasks work on a record no longer than its credit shows, which is too short where"
@@ -61,11 +60,10 @@ WORK_UNKNOWN = (
 )
 
 NO_WORK = "tasks are idle by Flink's metrics: taken as no work on records"
-"""The same where Flink says so."""
 
 HELD_UP_NS = 100_000
-"""A task that takes so long for a record holds up the credit of what comes meanwhile; a round trip
-that waited for as long shows the task's work and not what the machine does to messages."""
+"""Time for a record, in ns, from which on a task holds up the credit of later buffers. A round trip
+that waited longer shows the task's work, not delays of the machine."""
 
 ALL_HELD_UP = (
     "assumed: only tasks delay messages; they were busy whenever one came, so delays of the machine"
@@ -77,16 +75,16 @@ TYPICAL_ROUND_TRIP_NS = 2 * TYPICAL_COSTS.transit_ns + TYPICAL_COSTS.receive_ns_
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RoundTrips:
-    """Of buffers that were alone on their channel; columns.
+    """Round trips of buffers that were alone on their channel; columns.
 
     Attributes:
-        total_ns: round trip, from a buffer until its credit is back.
-        records: of the buffer.
-        company: records of all buffers to the same process at that time, its own among them.
+        total_ns: time from the buffer until its credit is back.
+        records: number of its records.
+        company: records of all buffers to the same process at that time, its own included.
         consumer: index of its consumer.
         at_ns: when it passed.
-        gap_ns: since what passed to the same process before, of another flush.
-        quiet_ns: how long nothing had passed before the flush that it is of.
+        gap_ns: time since the flush before it to the same process.
+        quiet_ns: idle time before its flush, over all exchanges.
     """
 
     total_ns: IntArray
@@ -98,24 +96,24 @@ class RoundTrips:
     quiet_ns: IntArray
 
     def of(self, consumer: int) -> RoundTrips:
-        """Those to one consumer."""
+        """The round trips to one consumer."""
         return self.where(self.consumer == consumer)
 
     def where(self, keep: BoolArray) -> RoundTrips:
-        """Some of them."""
+        """The round trips for which `keep` is true."""
         return RoundTrips(*(getattr(self, each.name)[keep] for each in fields(self)))
 
 
 @dataclass(frozen=True, slots=True)
 class RoundTrip:
-    """What is known of the typical round trip.
+    """The typical round trip.
 
     Attributes:
-        total_ns: with its records.
-        records: that take their time in it.
-        ns_per_record: the best guess, the mean over consumers.
-        low_ns, high_ns: between which it lies.
-        quick_ns: the quickest round trips without their records: no thread had to be woken.
+        total_ns: its length, with records.
+        records: number of records that take time in it.
+        ns_per_record: time for a record, the mean over consumers.
+        low_ns, high_ns: bounds of ns_per_record.
+        quick_ns: length of the quickest ones without records, which woke no thread.
     """
 
     total_ns: float
@@ -126,15 +124,15 @@ class RoundTrip:
     quick_ns: float
 
     def fixed_ns(self, ns_per_record: float) -> float:
-        """The rest, if a record takes that long."""
+        """Its length without records."""
         return max(self.total_ns - ns_per_record * self.records, 0.0)
 
     def costs_at(self, costs: CostModel, of_records: float, of_way: float) -> CostModel:
-        """Costs that this round trip may have come of.
+        """Costs that agree with this round trip.
 
         Args:
-            of_records: where the time for a record lies between its bounds, from 0 to 1.
-            of_way: the same of the share of the way.
+            of_records: place of the time for a record between its bounds, from 0 to 1.
+            of_way: place of WAY_SHARE between its bounds.
         """
         ns_per_record = self.low_ns + of_records * (self.high_ns - self.low_ns)
         least, most = WAY_SHARES
@@ -149,11 +147,11 @@ class RoundTrip:
 
 @dataclass(frozen=True, slots=True)
 class CapturedCosts:
-    """The costs, what was assumed for them, and what else the round trips show.
+    """The costs, their assumptions, and other results of the round trips.
 
     Attributes:
-        round_trip: the typical one; None where too few were measured.
-        wakeups: how round trips depend on the time between messages; None if they do not show it.
+        round_trip: the typical one; None if too few were measured.
+        wakeups: round trips by the gap before a message; None if they do not depend on it.
     """
 
     costs: CostModel
@@ -175,21 +173,20 @@ def fit_captured(
     disturbed: Intervals = NOTHING,
     tap_ns: float = 0.0,
 ) -> CapturedCosts:
-    """The costs of an exchange.
+    """Fit the costs of an exchange.
 
     Args:
         sent: data buffers.
         credit: AddCredits.
         consumer_of: channel to index of its consumer.
-        consumers: their number.
+        consumers: number of consumers.
         process_of: channel to the process of its consumer; None for one each.
         producer_of: channel to index of its producer; None for one each.
         passed_ns: when data buffers of any exchange passed, ascending; None for those of this one.
-        busy_ns: of a consumer, what it takes for a record by Flink's account of its time.
-        disturbed: when something delayed messages that is not there in other runs; it counts only
-            where there is too little else.
-        tap_ns: of a round trip, what the tap holds it up: it sends the data on, and has to wake
-            for the credit.
+        busy_ns: time of consumers for a record by Flink's metrics.
+        disturbed: when messages were delayed by something that does not exist in other runs; it
+            counts only if there are too few round trips otherwise.
+        tap_ns: delay of a round trip by the tap, which forwards data and wakes for the credit.
     """
     trips = round_trips(sent, credit, consumer_of, process_of, passed_ns)
     total_ns = np.maximum(trips.total_ns - round(tap_ns), trips.total_ns // 2)
@@ -258,8 +255,8 @@ def _is_free(
     consumer_of: Mapping[int, int],
     busy_ns: Mapping[int, float],
 ) -> BoolArray:
-    """Whether no record before a buffer, and none in it but the last, held up its credit. That one
-    does not: a task gives the buffer back when it has taken the last record out."""
+    """Whether no records held up the credit of a buffer: those before it, and its own except the
+    last, since a task returns a buffer when it has taken the last record out."""
     found = np.ones(len(trips.total_ns), np.bool_)
     consumer = np.array([consumer_of[each] for each in sent["channel"].tolist()], np.int64)
     for each, work_ns in busy_ns.items():
@@ -283,13 +280,13 @@ def with_busy_tasks(
     *,
     is_idle: bool = False,
 ) -> CapturedCosts:
-    """The costs with what tasks take for a record by Flink's own account of their time; without
-    one, a note says what predictions leave out.
+    """The costs with the tasks' times for a record by Flink's metrics; without those, a note says
+    what predictions leave out.
 
     Args:
-        busy_ns: of each consumer, for a record with its share of the message.
-        records_per_message: on average.
-        is_idle: without times for a record, Flink reports the tasks as idle.
+        busy_ns: time of each consumer for a record, with its share of the message.
+        records_per_message: mean number of records.
+        is_idle: Flink reports the tasks as idle; only used without times.
     """
     if not busy_ns:
         return replace(found, note=f"{found.note}; {NO_WORK if is_idle else WORK_UNKNOWN}")
@@ -299,7 +296,7 @@ def with_busy_tasks(
         for each, known in enumerate(found.costs.consume_ns_per_record)
     )
     trip = found.round_trip
-    if trip is not None:  # credit came back before the records were worked on
+    if trip is not None:  # credit came back before the work on the records
         mean_ns = float(np.mean(own_ns))
         trip = RoundTrip(
             trip.fixed_ns(trip.ns_per_record),
@@ -319,8 +316,8 @@ def round_trips(
     process_of: Mapping[int, str] | None = None,
     passed_ns: IntArray | None = None,
 ) -> RoundTrips:
-    """Of each buffer between two credits without another one of its channel; arguments as in
-    `fit_captured`."""
+    """The round trip of each buffer between two credits without another buffer of its channel;
+    arguments as in `fit_captured`."""
     if passed_ns is None:
         passed_ns = np.sort(sent["at_ns"])
     processes = process_of or {channel: str(of) for channel, of in consumer_of.items()}
@@ -354,8 +351,8 @@ def _numbered(names: Mapping[int, str]) -> dict[int, int]:
 
 
 def _gaps_between_flushes(sent: EventColumns, receiver_of: Mapping[int, int]) -> IntArray:
-    """Of each buffer, the time since the flush before that went to the same process: the buffers of
-    one flush pass shortly one after the other, and wake it once.
+    """Time before each buffer since the last flush to the same process. The buffers of one flush
+    pass shortly after each other, and wake it once.
     """
     if not len(sent["at_ns"]):
         return _NONE
@@ -370,7 +367,7 @@ def _gaps_between_flushes(sent: EventColumns, receiver_of: Mapping[int, int]) ->
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Traffic:
-    """When buffers passed to one process, and records up to each of them."""
+    """Instants of the buffers to one process, and the records up to each of them."""
 
     at_ns: IntArray
     reached: IntArray
@@ -388,7 +385,7 @@ class _Traffic:
         return found
 
     def records_near(self, sent_ns: IntArray, near_ns: int) -> IntArray:
-        """Records that passed so close before or after a buffer, its own among them."""
+        """Number of records within `near_ns` of a buffer, its own included."""
         first = np.searchsorted(self.at_ns, sent_ns - near_ns)
         last = np.searchsorted(self.at_ns, sent_ns + near_ns, side="right")
         found: IntArray = self.reached[last] - self.reached[first]
@@ -396,8 +393,8 @@ class _Traffic:
 
 
 def _ns_per_record(trips: RoundTrips) -> tuple[float, float, float]:
-    """Time for each record: least, best guess, greatest. By the quick ones among buffers with few
-    and with many records at a time: what the machine adds now and then would hide it.
+    """Time for a record: lower bound, best guess, upper bound. It compares the quick round trips
+    with few and with many records, as delays of the machine would hide the difference.
     """
     parts = np.array_split(np.argsort(trips.at_ns, kind="stable"), PARTS)
     found = [_slope_ns(trips.total_ns[part], trips.company[part]) for part in parts]
@@ -413,7 +410,7 @@ def _ns_per_record(trips: RoundTrips) -> tuple[float, float, float]:
 
 
 def _slope_ns(total_ns: IntArray, records: IntArray) -> float | None:
-    """None where their numbers are alike."""
+    """Time for a record; None if the numbers of records are alike."""
     if len(records) < SAMPLES_MIN:
         return None
     low, high = np.quantile(records, [0.25, 0.75])
@@ -427,9 +424,8 @@ def _slope_ns(total_ns: IntArray, records: IntArray) -> float | None:
 
 
 def _with_way(costs: CostModel, round_trip_ns: float, share: float, quick_ns: float) -> CostModel:
-    """The costs where the way to the reader takes this share of a round trip. What goes into
-    handling the buffer keeps its task at work only as far as the quickest round trips have it, too:
-    the rest is waking."""
+    """The costs if the way to the reader takes this share of a round trip. The handling of a buffer
+    is work as far as the quickest round trips contain it; the rest is waking."""
     there_ns = (1 - share) * round_trip_ns
     receive_ns = min(max((1 - 2 * share) * quick_ns, 0.0), there_ns)
     return replace(

@@ -1,8 +1,9 @@
-"""What messages captured between processes leave open, and draws of what it may have been.
+"""Quantities that a capture between processes does not show, and samples of them.
 
-Two things bear on predictions: when the records of a buffer came, and how much of a buffer's round
-trip, until its credit is back, is the way to its reader. A draw takes a value for each that the
-messages allow. All draws come from the seed of the run and a number, so they can be repeated.
+Two of them bear on predictions: when the records of a buffer came, and how much of a round trip,
+from a buffer until its credit is back, is the way to the reader. A sample has a value for each that
+the messages allow. All samples follow from the seed of the run and a number, so they can be
+repeated.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from .delays import Delays
 from .round_trips import DELAYS_SHARE, DELAYS_SHARES, RoundTrip
 
 LATE_FACTORS = (0.0, 2.0)
-"""Beats may be so many times as late as assumed (`flusher.OWN_SHARE`): from not at all to as
+"""Bounds of the factor of the assumed lateness of beats (`flusher.OWN_SHARE`): from punctual to as
 late as recorded."""
 
 _NONE = np.zeros(0, np.int64)
@@ -29,12 +30,12 @@ _NONE = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Unseen:
-    """Of one exchange in the window [from_ns, to_ns).
+    """Unknown quantities of one exchange in the window [from_ns, to_ns).
 
     Attributes:
-        seen: by channel, the stretches of time in which records came.
-        pattern: of the records in them.
-        round_trip: from a buffer until its credit is back; None where that was not measured.
+        seen: intervals in which records came, by channel.
+        pattern: pattern of the records in them.
+        round_trip: time from a buffer until its credit is back; None if it was not measured.
     """
 
     seen: Mapping[int, Seen]
@@ -44,20 +45,16 @@ class Unseen:
     round_trip: RoundTrip | None
 
     def is_of(self, exchange: RecordedExchange) -> bool:
-        """Whether it is of that window."""
+        """Whether it describes the window of an exchange."""
         return self.from_ns == exchange.measured_from_ns
 
     def arrivals(self, seed: int) -> dict[int, Ramps]:
-        """The best guess of the arrivals of each channel."""
+        """The most likely arrivals of each channel."""
         random = np.random.default_rng(seed)
         return self._arrivals(self.pattern.dispersion, random, to_ns=self.to_ns)
 
     def drawn(self, exchange: RecordedExchange, number: int) -> RecordedExchange:
-        """The exchange as it may have been.
-
-        Args:
-            number: of the draw.
-        """
+        """A sample of the exchange, by its number."""
         random = np.random.default_rng((exchange.seed, number))
         dispersion = self.pattern.draw(random, number)
         costs, wakeups = exchange.costs, exchange.wakeups
@@ -69,7 +66,7 @@ class Unseen:
         arrivals = self._arrivals(dispersion, random, to_ns=exchange.measured_to_ns)
         return replace(
             self.with_late_beats(exchange, number),
-            seed=exchange.seed + number,  # the phase of the flusher is open, too
+            seed=exchange.seed + number,  # the phase of the flusher is unknown, too
             costs=costs,
             wakeups=wakeups,
             channels=tuple(
@@ -78,26 +75,21 @@ class Unseen:
         )
 
     def with_late_beats(self, exchange: RecordedExchange, number: int) -> RecordedExchange:
-        """The exchange with its flushers as late as they may be in another run.
-
-        Args:
-            number: of the draw; alike for all exchanges of a job, whose machines are the same.
-        """
+        """A sample of the exchange with flushers as late as they may be in another run. All
+        exchanges of a job share a number, as they share machines."""
         if exchange.late_beats is None:
             return exchange
         factor = np.random.default_rng((exchange.seed, number, 3)).uniform(*LATE_FACTORS)
         return replace(exchange, late_beats=exchange.late_beats.times(factor))
 
     def routes(self, passed: Sequence[int], within: Sequence[int], seed: int) -> IntArray:
-        """The channels of successive records of a producer, as they may have followed each other.
-
-        Between processes only beats show, with how many records each channel had: which of a beat's
-        records went where is as good as random, and so is it of those that stayed within a
-        TaskManager among the others.
+        """A sample of the channels of successive records of a producer. A capture shows how many
+        records of a beat each channel had; their order, and that of local records among them, is
+        drawn at random.
 
         Args:
             passed: its channels between TaskManagers.
-            within: the others.
+            within: its local channels.
         """
         random = np.random.default_rng(seed)
         instants_ns = np.concatenate([_NONE, *(self.seen[n].at_random(random) for n in passed)])
@@ -109,12 +101,12 @@ class Unseen:
         return found
 
     def _all(self, channels: Sequence[int]) -> IntArray:
-        """The channel of each record of some."""
+        """The channel of each record of these channels."""
         records = [int(self.seen[each].records.sum()) for each in channels]
         return np.repeat(np.array(channels, np.int64), np.array(records, np.int64))
 
     def delays(self, delays: Delays, seed: int, number: int) -> Delays:
-        """The delays of the machine as they may have been in a draw."""
+        """The delays of the machine in a sample."""
         random = np.random.default_rng((seed, number, 1))
         factor = random.uniform(*DELAYS_SHARES) / DELAYS_SHARE
         return delays.times(factor)

@@ -1,10 +1,9 @@
-"""What messages take by their distance: how long their consumer had nothing to do.
+"""Transit and receiving times of messages by the idle time of their consumer before them.
 
-Consumers that wait for milliseconds sleep, and so do the cores they ran on; at short buffer
-timeouts, or at high rates, messages find them awake. One trace holds messages after short and after
-long gaps, if not as short as any setting brings them: what comes after no gap at all is taken to be
-as quick on its way as the quickest messages of the recorded run, and to be received in what an
-awake stack needs.
+Consumers that wait for milliseconds sleep, and so do their cores; at short buffer timeouts, or high
+rates, messages find them awake. A trace holds messages after short and after long gaps, but none as
+short as some settings bring. So a message without any gap is assumed to be on its way as long as
+the quickest messages of the recorded run, and to be received as quickly as an awake stack does.
 """
 
 from __future__ import annotations
@@ -25,38 +24,37 @@ from flinknet.units import human_duration
 from . import SAMPLES_MIN
 
 POLLED_GAP_NS = 200_000
-"""A TaskManager whose messages come closer than this does not sleep between them but polls
-(runtime.event_loop.SPIN_NS); after that it sleeps, in the middle of traffic, too."""
+"""Longest gap between messages, in ns, in which a TaskManager polls instead of sleeping
+(runtime.event_loop.SPIN_NS)."""
 
 POLLED_TRANSIT_NS = 35_000
-"""From SENT to RECEIVED over loopback where both ends poll, and until their loops come round: runs
-at timeout 0 took 13 us for the way (13.2 to 13.8 us in half of the messages), and from due to
-consumed 20 (20,000 records/s) to 40 us (200,000/s) longer than their steps."""
+"""Transit time over loopback if both ends poll, with the turns of their loops, in ns: runs at
+timeout 0 took 13 us from SENT to RECEIVED, and from due to consumed 20 (20,000 records/s) to 40 us
+(200,000/s) longer than their steps."""
 
 SHALLOW_WAKE_NS = 30_000
-"""What the quickest of the recorded wakeups (AWAKE) took longer than that: a poller saves so much,
-and over a network that takes longer itself no more."""
+"""Time that a poller saves compared with the quickest recorded wakeups (AWAKE), in ns."""
 
 TIMER_SLACK_NS = 50_000
-"""By which Linux may let a sleep end late, however long it is."""
+"""Time by which Linux may end any sleep late, in ns."""
 
 FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Wakeups:
-    """What messages take by the time since the one before: the longer a TaskManager with consumers
-    slept, the longer it takes to wake, and they to find their data.
+    """Times of messages by the gap before them: after a longer sleep a TaskManager takes longer to
+    wake, and its consumers to find their data.
 
     Attributes:
         gaps_ns: times between two messages to a TaskManager, ascending.
-        transit_ns: from SENT to RECEIVED of the second one, as typical of each gap.
-        awake_receive_ns: of `CostModel.receive_ns_per_message`, what is left without a gap.
-        records_per_s: to a TaskManager, as recorded.
+        transit_ns: typical time from SENT to RECEIVED after each gap.
+        awake_receive_ns: `CostModel.receive_ns_per_message` without a gap.
+        records_per_s: records to a TaskManager, as recorded.
         record_bytes: mean bytes of a record in a buffer.
-        flushers: producers that send to a TaskManager; the beat of one flushes all its channels.
-        may_poll: whether each TaskManager has a core of its own; only then they poll.
-        is_inferred: from round trips, of which the delays by quiet times have the same.
+        flushers: producers that send to a TaskManager; a beat flushes all channels of one.
+        may_poll: each TaskManager has a core, without which none polls.
+        is_inferred: fitted from round trips; already contained in the delays by idle time.
     """
 
     gaps_ns: tuple[float, ...]
@@ -69,18 +67,12 @@ class Wakeups:
     is_inferred: bool = False
 
     def transit_after(self, gaps_ns: npt.NDArray[np.int64 | np.float64]) -> FloatArray:
-        """The typical way of messages, each by its gap."""
+        """The typical transit time of messages after these gaps."""
         return np.interp(gaps_ns, self.gaps_ns, self.transit_ns)
 
     def late_ns(self, recorded_ns: int, slept_ns: int, sleep_ns: int) -> int:
-        """How late a thread wakes from a sleep, if it woke so late from another one: the slack of
-        timers, and beyond it what waking takes, which grows with the sleep as with a gap.
-
-        Args:
-            recorded_ns: how late it woke.
-            slept_ns: how long it had slept.
-            sleep_ns: how long it sleeps.
-        """
+        """Lateness after a sleep of `sleep_ns`, from the recorded one after `slept_ns`: the slack
+        of timers, and beyond it a time that grows with the sleep."""
         own_ns, before_ns = self.transit_after(np.array([sleep_ns, slept_ns])).tolist()
         slack_ns = min(recorded_ns, TIMER_SLACK_NS)
         share = own_ns / before_ns if before_ns else 1.0
@@ -98,7 +90,7 @@ class Wakeups:
 
     @property
     def in_words(self) -> str:
-        """What was found, for a person."""
+        """A sentence on how transit times depend on the gap."""
         (quick_ns, *_, slow_ns), gaps_ns = self.transit_ns, self.gaps_ns
         return (
             f"a message takes about {quick_ns / 1e3:.0f} us right behind another, and"
@@ -107,8 +99,7 @@ class Wakeups:
         )
 
     def times(self, factor: float, steepness: float = 1.0) -> Wakeups:
-        """The same where transit takes so many times as long, and short gaps spare so many times as
-        much."""
+        """Multiply transit times by a factor, and the time that short gaps save by `steepness`."""
         longest_ns = self.transit_ns[-1]
         return replace(
             self,
@@ -119,11 +110,11 @@ class Wakeups:
         )
 
     def is_polled(self, gap_ns: float) -> bool:
-        """Whether a TaskManager with such a gap between messages does not sleep."""
+        """Whether a TaskManager with this gap between messages polls instead of sleeping."""
         return self.may_poll and gap_ns < POLLED_GAP_NS
 
     def moved(self, costs: CostModel, from_gap_ns: float, to_gap_ns: float) -> CostModel:
-        """Costs that hold for messages of one gap, where the given ones are those of another."""
+        """Convert costs of messages after one gap to those after another."""
         if self.is_inferred:
             return costs
         before_ns, after_ns = self.transit_after(np.array([from_gap_ns, to_gap_ns])).tolist()
@@ -166,33 +157,33 @@ def may_poll(manifest: RunManifest) -> bool:
 
 
 AWAKE = 0.01
-"""Share of messages that are taken to have found their consumer awake, if the gaps do not tell:
-recorded at 10 ms and 2,000 records/s, p50 at timeout 0 is predicted at 198 us so, at 244 with 5%,
-and was measured at 201."""
+"""Assumed share of messages whose consumer was awake, where gaps do not show it. Recorded at 10 ms
+and 2,000 records/s, this predicts a p50 of 198 us at timeout 0, 5% predict 244, and 201 were
+measured."""
 
 GROUPS = 5
-"""Messages are put together by their gaps; each group tells its typical way."""
+"""Number of groups of messages by their gaps; each gives one typical transit time."""
 
 GAPS_APART = 3.0
-"""Round trips show what waking takes if the longest typical gap is so many times the shortest."""
+"""Least ratio of the longest to the shortest typical gap at which round trips show waking."""
 
 BEYOND_NOISE = 4.0
-"""And where their medians differ by so many times their standard error."""
+"""Least difference of their medians, in standard errors."""
 
 UNKNOWN = -1
 
 TOO_FEW = (
-    f"fewer than {SAMPLES_MIN} messages: what consumers that slept took to wake is not known, and"
-    " settings that bring messages more often are predicted too slow"
+    f"fewer than {SAMPLES_MIN} messages: the time that sleeping consumers take to wake is unknown,"
+    " and settings that bring messages more often are predicted too slow"
 )
 
 
 def gaps_of(sent: EventColumns, receiver_of: Mapping[int, int]) -> IntArray:
-    """Time since something was sent to the same TaskManager before, in ns; UNKNOWN for what came
-    first. What is sent at one instant wakes it once, and has one gap.
+    """Gap before each buffer to its TaskManager, in ns; UNKNOWN for the first. Buffers of one
+    instant wake it once, and have the same gap.
 
     Args:
-        receiver_of: channel to index of the TaskManager of its consumer: its tasks share a loop.
+        receiver_of: channel to index of its consumer's TaskManager.
     """
     receiver = np.array([receiver_of[each] for each in sent["channel"].tolist()], np.int64)
     order = np.lexsort((sent["at_ns"], receiver))
@@ -214,14 +205,12 @@ def fit_wakeups(
     *,
     may_poll: bool = True,
 ) -> Wakeups | None:
-    """Fit what messages of a run took, from the rows of its data buffers.
+    """Fit the data buffers of a run; None for too few.
 
     Args:
-        receiver_of: as in `gaps_of`.
+        receiver_of: channel to index of its consumer's TaskManager.
         producer_of: channel to index of its producer.
         awake_receive_ns, may_poll: as in Wakeups.
-
-    Returns: None for too few messages.
     """
     there, here = same_message(sent, received)
     return wakeups_of(
@@ -246,16 +235,14 @@ def wakeups_of(
     may_poll: bool,
     is_inferred: bool = False,
 ) -> Wakeups | None:
-    """The same from what some messages took.
+    """Fit transit times of messages; None for too few.
 
     Args:
-        gaps_ns: of each of these messages.
-        ways_ns: from SENT to RECEIVED of it.
-        is_inferred: these were not measured but follow from round trips, which vary for other
-            reasons, too: then ways count that clearly grow with the gap, and what comes after no
-            gap lies on the line through the shortest and the longest.
-
-    Returns: None for too few messages; if inferred, also where gaps make no clear difference.
+        gaps_ns: gap before each message.
+        ways_ns: transit time of each.
+        is_inferred: transit times follow from round trips, which vary for other reasons, too. Then
+            the result is None unless they clearly grow with the gap, and the time without a gap
+            lies on the line through the shortest and the longest.
     """
     is_known = gaps_ns != UNKNOWN
     if is_known.sum() < SAMPLES_MIN:
@@ -289,12 +276,8 @@ def wakeups_of(
 
 
 def _grow_with_gaps(ways_ns: Sequence[IntArray], gaps_ns: Sequence[float]) -> bool:
-    """Whether messages after long gaps clearly took longer than those after short ones.
-
-    Args:
-        ways_ns: of groups by their gap, ascending.
-        gaps_ns: typical of each group.
-    """
+    """Whether messages after long gaps clearly took longer than those after short ones; groups by
+    gap, ascending, with the typical gap of each."""
     if len(ways_ns) < 2 or gaps_ns[-1] < GAPS_APART * max(gaps_ns[0], 1.0):
         return False
     first_ns, last_ns = ways_ns[0], ways_ns[-1]
@@ -304,14 +287,13 @@ def _grow_with_gaps(ways_ns: Sequence[IntArray], gaps_ns: Sequence[float]) -> bo
 
 
 def _median_error_ns(ways_ns: IntArray) -> float:
-    """The standard error of a median, by the quartiles, as of a normal distribution."""
+    """Standard error of a median, from the quartiles, assuming a normal distribution."""
     low_ns, high_ns = np.quantile(ways_ns, [0.25, 0.75]).tolist()
     return 0.93 * float(high_ns - low_ns) / float(np.sqrt(len(ways_ns)))
 
 
 def _rising(known: IntArray, gaps_ns: IntArray, ways_ns: IntArray) -> list[IntArray]:
-    """Groups of messages by their gaps, ascending, joined where the next group is quicker: then
-    something else made the difference."""
+    """Groups of messages by gap, ascending; joined with the next group if that is quicker."""
     groups: list[IntArray] = []
     count = min(GROUPS, len(known) // SAMPLES_MIN)
     for part in np.array_split(known[np.argsort(gaps_ns[known], kind="stable")], count):

@@ -1,4 +1,5 @@
-"""Reading a recorded run: when its records came, and the rows that costs are fitted to."""
+"""Rows of a window of a recorded run: arrivals of its records, and the rows that costs are fitted
+to."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ _ARRIVAL_COLUMNS = ("channel", "records", "first_record_ns", "last_record_ns")
 _WAIT_COLUMNS = ("at_ns", "channel", "point")
 
 _SHIFTS_MAX = 8
-"""Credit messages that may be under way when the window begins."""
+"""Most credit messages under way when the window begins."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,12 +42,9 @@ class ExchangeRows:
     """Rows of one exchange; columns as in the trace.
 
     Attributes:
-        sent: data buffers when they were sent.
-        received: the same when they were received.
-        consumed: the same when they were consumed.
-        credit_sent: credit messages when they were sent.
-        credit_received: the same when they were received.
-        waits: when writers began and ceased to wait for buffers.
+        sent, received, consumed: data buffers at these points.
+        credit_sent, credit_received: credit messages at these points.
+        waits: beginnings and ends of writers' waits for buffers.
     """
 
     sent: EventColumns
@@ -57,7 +55,7 @@ class ExchangeRows:
     waits: EventColumns
 
     def within(self, from_ns: int, to_ns: int) -> ExchangeRows:
-        """Those in [from_ns, to_ns), with 64-bit columns."""
+        """Rows in [from_ns, to_ns), with 64-bit columns."""
 
         def cut(rows: EventColumns) -> EventColumns:
             keep = (rows["at_ns"] >= from_ns) & (rows["at_ns"] < to_ns)
@@ -66,7 +64,7 @@ class ExchangeRows:
         return ExchangeRows(*(cut(getattr(self, each.name)) for each in fields(self)))
 
     def sent_over(self, channels: Sequence[int]) -> ExchangeRows:
-        """Without what was sent and received on other channels."""
+        """Drop the buffers sent and received on other channels."""
 
         def own(rows: EventColumns) -> EventColumns:
             return _where(rows, np.isin(rows["channel"], channels))
@@ -74,8 +72,8 @@ class ExchangeRows:
         return replace(self, sent=own(self.sent), received=own(self.received))
 
     def waited_ns(self, from_ns: int, to_ns: int) -> int:
-        """Time that writers waited for buffers, over all producers; the rows of each are on a
-        channel of its own."""
+        """Time that writers waited for buffers, summed over producers, each of which records its
+        waits on one channel."""
         waited_ns = 0
         for channel in np.unique(self.waits["channel"]).tolist():
             own = self.waits["channel"] == channel
@@ -90,13 +88,13 @@ class ExchangeRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Window:
-    """What was read of a window.
+    """Content of a window.
 
     Attributes:
-        arrivals: of each channel, the records that came in it.
-        record_wire_bytes: of each channel, mean bytes of a record in a buffer.
-        rows: as many as were asked for, from the start of the window.
-        rows_to_ns: up to here they are whole.
+        arrivals: records that came in it, by channel.
+        record_wire_bytes: mean bytes of a record in a buffer, by channel.
+        rows: rows from the start of the window, up to a number.
+        rows_to_ns: instant up to which they are complete.
     """
 
     arrivals: dict[int, Ramps]
@@ -119,10 +117,10 @@ def read_window(
     """Read the window [from_ns, to_ns) of some channels; None for all.
 
     Args:
-        until_ns: when the records of the window have left at the latest; None if unknown.
-        rows_max: of each file, for the rows of the exchange.
-        rows_to_ns: where those end if there are no more.
-        with_arrivals: whether to read on when there are enough rows; if not, there are none.
+        until_ns: latest instant at which records of the window left; None if unknown.
+        rows_max: most rows from each file.
+        rows_to_ns: end of the rows if there are no more.
+        with_arrivals: whether to read the arrivals, too, after enough rows.
     """
     arrivals = _Arrivals(from_ns, to_ns)
     parts = _Parts()
@@ -151,8 +149,8 @@ def read_window(
 def read_arrivals(
     files: Sequence[TraceFile], from_ns: int, to_ns: int, until_ns: int
 ) -> ChannelRamps:
-    """The instants of the records of each channel that came in [from_ns, to_ns) and were sent
-    before until_ns; stretches at the edges are whole."""
+    """Arrivals of each channel in [from_ns, to_ns) that were sent before until_ns; ramps at the
+    edges are not cut."""
     arrivals = _Arrivals(from_ns, to_ns)
     for file in files:
         with TraceReader(file, file_index(file).within(from_ns, until_ns)) as reader:
@@ -173,8 +171,8 @@ def of_channels(rows: EventColumns, channels: Iterable[int]) -> EventColumns:
 
 
 def same_credit(sent: EventColumns, received: EventColumns) -> tuple[IntArray, IntArray]:
-    """Rows of the same credit messages of one channel: their indices in both. The first ones
-    received may have been sent before."""
+    """Indices of the same credit messages of one channel in both. The first ones received may have
+    been sent before the window."""
     best: tuple[float, int] = (-1.0, 0)
     for shift in range(min(_SHIFTS_MAX, len(received["at_ns"]))):
         count = min(len(sent["at_ns"]), len(received["at_ns"]) - shift)
@@ -189,16 +187,16 @@ def same_credit(sent: EventColumns, received: EventColumns) -> tuple[IntArray, I
 
 
 class _Arrivals:
-    """The records that came in a window, from the buffers that were sent, block by block."""
+    """Collects the arrivals in a window from sent buffers, block by block."""
 
     def __init__(self, from_ns: int, to_ns: int) -> None:
         self._from_ns, self._to_ns = from_ns, to_ns
-        self._parts: list[tuple[IntArray, Ramps]] = []  # the channels of stretches, and those
+        self._parts: list[tuple[IntArray, Ramps]] = []  # channels of ramps, and ramps
         self._sizes: dict[int, list[int]] = {}  # of each channel: bytes, records
 
     def add(self, sent: EventColumns, *, with_sizes: bool = True) -> None:
-        """Add the sent buffers of a block. Rows of a channel stand together."""
-        if not len(sent["channel"]):  # nothing else of the block is read then
+        """Add the sent buffers of a block, whose rows are sorted by channel."""
+        if not len(sent["channel"]):  # then no other column of the block is read
             return
         keep = (sent["channel"] >= 0) & (sent["records"] > 0) & (sent["first_record_ns"] >= 0)
         keep &= sent["first_record_ns"] < self._to_ns
@@ -207,7 +205,7 @@ class _Arrivals:
             return
         names = (*_ARRIVAL_COLUMNS, "payload_bytes") if with_sizes else _ARRIVAL_COLUMNS
         own = {name: sent[name] for name in names}
-        if not keep.all():  # else as they are, without a copy
+        if not keep.all():  # otherwise no copy is made
             own = _where(own, keep)
         channel, *columns = (own[name].astype(np.int64, copy=False) for name in _ARRIVAL_COLUMNS)
         self._parts.append((channel, Ramps(*columns)))
@@ -223,12 +221,12 @@ class _Arrivals:
             size[1] += added
 
     def whole(self) -> ChannelRamps:
-        """Those of each channel in order; stretches at the edges of the window are whole."""
+        """The arrivals of each channel, with whole ramps at the edges of the window."""
         parts, self._parts = self._parts, []
         return ChannelRamps.of(parts).in_order()
 
     def within(self) -> dict[int, Ramps]:
-        """The same of each, cut at the edges of the window."""
+        """The arrivals of each channel, cut at the edges of the window."""
         return self.whole().within(self._from_ns, self._to_ns).by_channel()
 
     def record_wire_bytes(self) -> dict[int, float]:
@@ -237,7 +235,7 @@ class _Arrivals:
 
 
 class _Parts:
-    """The rows of an exchange, block by block."""
+    """Collects the rows of an exchange, block by block."""
 
     def __init__(self) -> None:
         self._rows: dict[str, list[EventColumns]] = {each.name: [] for each in fields(ExchangeRows)}
@@ -256,13 +254,13 @@ class _Parts:
             self._rows[name].append(_where(block, keep))
 
     def add_waits(self, block: EventColumns) -> None:
-        """Add when writers began and ceased to wait in a block."""
+        """Add the beginnings and ends of writers' waits in a block."""
         point = block["point"]
         is_wait = (point == TracePoint.WRITER_WAITS) | (point == TracePoint.WRITER_RESUMES)
         self._rows["waits"].append({name: block[name][is_wait] for name in _WAIT_COLUMNS})
 
     def joined(self) -> ExchangeRows:
-        """All of it."""
+        """The rows of all blocks."""
         return ExchangeRows(
             **{
                 name: joined_rows(parts, _WAIT_COLUMNS if name == "waits" else _COLUMNS)
@@ -272,7 +270,7 @@ class _Parts:
 
 
 def _first_of(block: EventColumns, rows_max: int) -> EventColumns:
-    """The first rows of a block, by their instants, where it has more than are wanted of a file."""
+    """The first rows of a block by their instants, at most `rows_max`."""
     at_ns = block["at_ns"]
     if len(at_ns) <= rows_max:
         return block
@@ -284,7 +282,7 @@ def _where(rows: EventColumns, keep: npt.NDArray[np.bool_]) -> EventColumns:
 
 
 def joined_rows(parts: Sequence[EventColumns], columns: Sequence[str]) -> EventColumns:
-    """Some columns of the rows of several blocks."""
+    """Columns of the rows of several blocks."""
     return {
         name: np.concatenate([part[name] for part in parts] or [np.zeros(0, np.int64)])
         for name in columns
@@ -292,7 +290,7 @@ def joined_rows(parts: Sequence[EventColumns], columns: Sequence[str]) -> EventC
 
 
 def places_by_channel(rows: EventColumns) -> dict[int, IntArray]:
-    """Where the rows of each channel stand, in their order."""
+    """Indices of the rows of each channel, in order."""
     order = np.argsort(rows["channel"], kind="stable")
     channels, starts = np.unique(rows["channel"][order], return_index=True)
     return dict(zip(channels.tolist(), np.split(order, starts[1:]), strict=False))
