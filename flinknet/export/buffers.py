@@ -24,13 +24,12 @@ from .selection import Selection
 def channels_read(
     selection: Selection, columns: Sequence[str] = ()
 ) -> Iterator[tuple[ChannelInfo, EventColumns, ChannelBuffers]]:
-    """Each wanted channel: its two ends, its events, its buffers.
+    """Yield each wanted channel with its events and its buffers, one channel in memory at a time.
 
-    One channel is in memory at a time. Buffers that were sent or consumed outside the selection are
-    left out.
+    Buffers that were sent or consumed outside the selection are left out.
 
     Args:
-        columns: of the trace that are wanted besides those of buffers.
+        columns: columns of the trace to read in addition to those of buffers.
     """
     run = selection.run
     for info in selection.channel_infos:
@@ -41,8 +40,8 @@ def channels_read(
 
 
 def begun_ns(buffers: ChannelBuffers) -> IntArray:
-    """When each buffer's life begins: with its first record, or when it is sent if the trace has
-    no such instants."""
+    """Begin of each buffer's life, in ns: its first record, or SENT if the trace lacks instants of
+    records."""
     begun: IntArray = np.where(
         buffers.first_record_ns >= 0,
         np.minimum(buffers.first_record_ns, buffers.sent_ns),
@@ -52,7 +51,7 @@ def begun_ns(buffers: ChannelBuffers) -> IntArray:
 
 
 def channel_titles(selection: Selection) -> dict[int, str]:
-    """Each wanted channel and its two ends in words, with its edge where there are several."""
+    """Title of each wanted channel, with its two ends and, if there are several edges, its edge."""
     manifest = selection.run.manifest
     edges = () if manifest is None else edges_in_flow(manifest)
     titles = {each.index: f"edge {each.title}, " for each in edges} if len(edges) > 1 else {}

@@ -1,4 +1,4 @@
-"""Files that are whole or not there."""
+"""Files that are written whole or not at all."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def whole_packed_file(path: AnyPath) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def whole_text_file(path: AnyPath) -> Iterator[IO[str]]:
-    """The same for text in UTF-8."""
+    """A `whole_packed_file` for text in UTF-8."""
     with whole_packed_file(path) as file:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="")
         try:

@@ -1,7 +1,7 @@
-"""A log for the tools of HdrHistogram: the latencies of the buffers of each channel of a trace,
-second by second, each channel under a tag of its own; or of the records of whole runs.
+"""A log for the tools of HdrHistogram: latencies of buffers, second by second, with a tag for each
+channel; or latencies of the records of whole runs.
 
-The log's format is version 1.3 (tags), its histograms are encoded by "V2": three significant
+The log's format is version 1.3 (tags). Its histograms have the encoding "V2": three significant
 digits, counts as ZigZag LEB128, compressed, in base 64.
 """
 
@@ -28,10 +28,10 @@ from .tables import OnRows
 
 SIGNIFICANT_DIGITS = 3
 HIGHEST_TRACKABLE_NS = 24 * 3600 * NS_PER_S
-"""Longer latencies count as this one."""
+"""Longest latency, in ns; longer ones count as this one."""
 
 _SUB_BUCKET_BITS = 11
-"""2048 linear buckets, then every power of two in 1024: what three digits need."""
+"""log2 of the sub-buckets: 2048 linear ones, then 1024 per power of two, for three digits."""
 _HALF_BITS = _SUB_BUCKET_BITS - 1
 
 _COOKIE = 0x1C849313
@@ -40,14 +40,14 @@ _NO_CONVERSION = bytes.fromhex("3ff0000000000000")  # 1.0
 _LONGEST_VARINT_BYTES = 9
 
 Line = tuple[float, int, str]
-"""Start of the interval in seconds and channel, by which lines are sorted, and the line itself."""
+"""Sort key of a line (start of the interval in seconds, channel), and the line."""
 
 
 def write_hdr(selection: Selection, path: AnyPath, on_rows: OnRows = lambda _: None) -> int:
-    """Write the log; returns the number of buffers in it.
+    """Write the log. Returns: the number of buffers in it.
 
-    A buffer counts in the second in which its consumer was done with it. Seconds count from the
-    start of the measured part, or from the first event if the selection begins before it.
+    A buffer counts in the second in which it was consumed. Seconds count from the start of the
+    measured part, or from the selection's first event if that is earlier.
     """
     zero_ns = selection.first_ns if selection.from_ns is None else selection.from_ns
     zero_ns = min(zero_ns, selection.origin_ns)
@@ -74,11 +74,11 @@ def write_hdr(selection: Selection, path: AnyPath, on_rows: OnRows = lambda _: N
 
 @dataclass(frozen=True, slots=True)
 class RunLatencies:
-    """How long the records of a run took: numbers of records by latency.
+    """Latencies of the records of a run, as numbers of records by latency.
 
     Attributes:
         tag: name of the run in the log.
-        duration_ns: of its measured part.
+        duration_ns: length of the measured part.
     """
 
     tag: str
@@ -95,7 +95,7 @@ class RunLatencies:
         high_ns: Sequence[float],
         records: Sequence[int],
     ) -> RunLatencies:
-        """Of ranges of the latency: each record counts in the middle of its range."""
+        """Make latencies from a histogram; each record counts in the middle of its range."""
         middles_ns = (np.asarray(low_ns) + np.asarray(high_ns) - 1) / 2
         return cls(tag, duration_ns, middles_ns.astype(np.int64), np.asarray(records, np.int64))
 
@@ -106,7 +106,7 @@ def write_records_hdr(
     """Write a log with an interval for each run, under its tag.
 
     Args:
-        started_at: when the first of them began, as ISO 8601; None if unknown.
+        started_at: start of the first run, in ISO 8601; None if unknown.
     """
     lines = []
     for run in runs:
@@ -122,7 +122,7 @@ def write_records_hdr(
 
 
 def _seconds_since_1970(iso: str) -> float | None:
-    """None for a text that is no instant."""
+    """The Unix time of an ISO text, in seconds; None for any other text."""
     try:
         return datetime.fromisoformat(iso).timestamp()
     except ValueError:
@@ -132,7 +132,7 @@ def _seconds_since_1970(iso: str) -> float | None:
 def _write_log(
     path: AnyPath, comments: Iterable[str], start_s: float | None, lines: Iterable[str]
 ) -> None:
-    """Write a log whose intervals count from a start; readers do without one that is unknown."""
+    """Write a log whose intervals count from `start_s`, which may be unknown."""
     head = [*comments, "Histogram log format version 1.3"]
     if start_s is not None:
         head.append(f"StartTime: {start_s:.3f} (seconds since epoch)")
@@ -159,16 +159,16 @@ def _interval_lines(channel: int, buffers: ChannelBuffers, zero_ns: int) -> Iter
 
 
 def encode_histogram(values: IntArray, weights: IntArray | None = None) -> str:
-    """The histogram of some values (0 to HIGHEST_TRACKABLE_NS) as text.
+    """The histogram of values (0 to HIGHEST_TRACKABLE_NS) as text.
 
         cookie  length  offset  digits  lowest  highest  ratio | counts
         u4      u4      u4      u4      i8      i8       f8    | ZigZag LEB128 each
 
-    A negative count -n stands for n buckets without a value. All of it is compressed and stands
-    behind a cookie and its length (u4 each); numbers are big-endian.
+    A negative count -n stands for n buckets without a value. The whole is compressed and follows a
+    cookie and its length (u4 each); numbers are big-endian.
 
     Args:
-        weights: how often each value counts; None: once.
+        weights: number of times each value counts; None: once.
     """
     indexes, place = np.unique(count_index(values), return_inverse=True)
     counts = np.zeros(len(indexes), dtype=np.int64)
@@ -196,7 +196,7 @@ def encode_histogram(values: IntArray, weights: IntArray | None = None) -> str:
 
 
 def count_index(values: IntArray) -> IntArray:
-    """Where HdrHistogram counts each value (HdrHistogram: countsArrayIndex)."""
+    """Index of each value's bucket (HdrHistogram: countsArrayIndex)."""
     bits = np.frexp(np.maximum(values, 1).astype(np.float64))[1].astype(np.int64)
     bucket = np.maximum(bits - _SUB_BUCKET_BITS, 0)
     index: IntArray = (bucket << _HALF_BITS) + (values >> bucket)
@@ -204,7 +204,7 @@ def count_index(values: IntArray) -> IntArray:
 
 
 def _zigzag_leb128(value: int) -> bytes:
-    """An int64 in one to nine bytes; the ninth holds eight bits."""
+    """Encode an int64 in one to nine bytes; the ninth has eight bits of it."""
     rest = ((value << 1) ^ (value >> 63)) & 0xFFFF_FFFF_FFFF_FFFF
     encoded = bytearray()
     while rest > 0x7F and len(encoded) < _LONGEST_VARINT_BYTES - 1:

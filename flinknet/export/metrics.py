@@ -1,6 +1,6 @@
 """The metrics file of a run as a table: a row for each line, a typed column for each metric.
 
-Lines about checkpoints are not in it: they have other columns.
+Lines about checkpoints are left out, as they have other columns.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _ABOUT = (
     *(("job", pa.string()), ("vertex", pa.string())),
     *(("subtask", pa.int32()), ("attempt", pa.int32())),
 )
-"""What each row is about; null where a line does not say."""
+"""Columns that identify a row's subject; null where a line lacks them."""
 
 
 def write_metrics(
     selection: Selection, path: AnyPath, on_rows: OnRows = lambda _: None, *, form: str = "parquet"
 ) -> int:
-    """Write the metrics of tasks and TaskManagers; returns the number of rows.
+    """Write the metrics of tasks and TaskManagers. Returns: the number of rows.
 
     Args:
         form: parquet, csv or json.
@@ -87,7 +87,7 @@ def _batches(selection: Selection, schema: pa.Schema) -> Iterator[pa.RecordBatch
 
 
 def _typed(value: Any, name: str) -> Any:
-    """A metric as a number; what a line is about as it is."""
+    """The number of a metric; the unchanged value of a column of _ABOUT."""
     if any(name == each for each, _ in _ABOUT):
         return value
     return number_of(value)

@@ -1,12 +1,12 @@
 """A trace for Perfetto (ui.perfetto.dev) in Chrome's JSON trace format.
 
-A process stands for each channel. Its tracks hold a slice for each buffer, from its first record
-until its consumer was done with it, cut into the time before it was sent, on its way, and in the
-receiver's queue; buffers that overlap take several tracks. Beside them stand the counters `credit`
-and `backlog` at the producer, and when the record writer waited for a buffer.
+Each channel is a process. Its tracks have a slice for each buffer, from its first record until it
+was consumed, divided into the times before it was sent, on the way, and in the receiver's queue;
+buffers that overlap use several tracks. Further tracks have the counters `credit` and `backlog` at
+the producer, and the times at which the record writer waited for a buffer.
 
-Of a run recorded between the processes (a tap, a capture) an instant for each buffer shows when it
-passed; what it waited for before and after is not known there.
+A run recorded between the processes (by a tap or a capture) has an instant for each buffer instead,
+at which it passed; its waiting times are unknown.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ FLUSH_REASONS = {
 }
 
 _GAP_NS = 2
-"""Slices end this much early, and a track is free for the next one so much later: importers compute
-in microseconds as floating-point numbers, and drop slices that overlap by a nanosecond."""
+"""Time by which slices are cut short, and after which a track is free again, in ns: importers use
+floating-point microseconds, and drop slices that overlap by a nanosecond."""
 
 _TRACKS_PER_CHANNEL = 10_000
 _RUN_PROCESS = 1
@@ -49,10 +49,10 @@ _FIRST_CHANNEL_PROCESS = 2
 
 
 def write_perfetto(selection: Selection, path: AnyPath, on_rows: OnRows = lambda _: None) -> int:
-    """Write the trace; returns the number of buffers in it.
+    """Write the trace. Returns: the number of buffers in it.
 
-    Instants count from the selection's first one. Memory grows with the busiest channel's events in
-    the selection.
+    Instants count from the start of the selection. The memory needed grows with the events of the
+    busiest channel.
     """
     zero_ns = selection.first_ns if selection.from_ns is None else selection.from_ns
     buffers, titles = 0, channel_titles(selection)
@@ -78,7 +78,7 @@ def write_perfetto(selection: Selection, path: AnyPath, on_rows: OnRows = lambda
 
 
 class _Writer:
-    """Events as the items of a JSON array, one a line."""
+    """Writes events as the items of a JSON array, one per line."""
 
     def __init__(self, file: IO[str]) -> None:
         self._file = file
@@ -92,7 +92,7 @@ class _Writer:
 
 
 def _run_events(selection: Selection, zero_ns: int) -> Iterator[dict[str, Any]]:
-    """The parts of the run as slices of a process of its own."""
+    """The parts of the run, as slices of a separate process."""
     manifest = selection.run.manifest
     yield _metadata(_RUN_PROCESS, "process_name", name="run")
     yield _metadata(_RUN_PROCESS, "process_sort_index", sort_index=0)
@@ -121,7 +121,7 @@ def _names(info: ChannelInfo, title: str) -> Iterator[dict[str, Any]]:
 
 
 def _slices(info: ChannelInfo, buffers: ChannelBuffers, zero_ns: int) -> Iterator[dict[str, Any]]:
-    """A slice for each buffer, and in it one for each phase that took time."""
+    """A slice for each buffer, with a slice within it for each phase that took time."""
     process = _process(info)
     edges = np.maximum.accumulate(
         [begun_ns(buffers), buffers.sent_ns, buffers.received_ns, buffers.consumed_ns]
@@ -181,11 +181,10 @@ def _instants(info: ChannelInfo, events: EventColumns, zero_ns: int) -> Iterator
 
 
 def tracks_of(starts_ns: IntArray, ends_ns: IntArray) -> list[int]:
-    """A track for each slice, the lowest one that is free, so that those of one track do not
-    overlap."""
+    """The track of each slice: the lowest free one, so that slices of a track do not overlap."""
     tracks = [0] * len(starts_ns)
     free: list[int] = []
-    taken: list[tuple[int, int]] = []  # until when, which
+    taken: list[tuple[int, int]] = []  # end of the slice, track
     starts, ends = starts_ns.tolist(), ends_ns.tolist()
     for index in np.argsort(starts_ns, kind="stable").tolist():
         while taken and taken[0][0] <= starts[index]:
@@ -199,7 +198,7 @@ def tracks_of(starts_ns: IntArray, ends_ns: IntArray) -> list[int]:
 def _writer_waits(
     info: ChannelInfo, events: EventColumns, zero_ns: int
 ) -> Iterator[dict[str, Any]]:
-    """When the writer waited for a buffer; shown on one of its channels."""
+    """Slices for the times at which the writer waited for a buffer, on one of its channels."""
     is_switch = np.isin(events["point"], (TracePoint.WRITER_WAITS, TracePoint.WRITER_RESUMES))
     if not is_switch.any():
         return
@@ -219,7 +218,7 @@ def _writer_waits(
 
 
 def _counters(info: ChannelInfo, events: EventColumns, zero_ns: int) -> Iterator[dict[str, Any]]:
-    """Credit and backlog at the producer, where they change."""
+    """Counters of credit and backlog at the producer, at each change."""
     is_sent = (events["kind"] == MessageKind.BUFFER_RESPONSE) & (events["point"] == TracePoint.SENT)
     is_credit = (events["kind"] == MessageKind.ADD_CREDIT) & (
         events["point"] == TracePoint.RECEIVED

@@ -1,4 +1,4 @@
-"""Which part of a run is exported."""
+"""Selection: the part of a run to export."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from flinknet.trace import ChannelInfo, Run, TraceReader
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """A run, and which of it is wanted.
+    """A run, with the channels and the time to export.
 
-    Instants are those of the trace. `origin_ns` is where its time is counted from: the start of the
-    measured part, or the first event if there is none.
+    Instants are those of the trace. `origin_ns` is zero on the user's time scale: the start of the
+    measured part or, without one, the first event.
     """
 
     run: Run
     channels: tuple[int, ...] | None  # None: all, and the events of whole connections
     from_ns: int | None  # None: from the first event
-    to_ns: int | None  # None: to the last one; else the first instant not wanted
+    to_ns: int | None  # exclusive; None: to the last event
     origin_ns: int
     first_ns: int  # of all events
     last_ns: int
-    cut_files: tuple[str, ...]  # names of files that lack their end: whole blocks are exported
+    cut_files: tuple[str, ...]  # names of files without an end, whose whole blocks are exported
 
     @property
     def connections(self) -> dict[int, str]:
-        """The name of each channel's connection, as far as there is a manifest."""
+        """The name of each channel's connection; empty without a manifest."""
         return {each.index: each.connection for each in self._infos}
 
     @property
     def channel_infos(self) -> tuple[ChannelInfo, ...]:
         """The wanted channels.
 
-        Raises: TraceFormatError for a trace file alone: it holds one side of its channels.
+        Raises: TraceFormatError for a single trace file, which has one side of its channels.
         """
         if self.run.manifest is None:
             raise TraceFormatError(
@@ -60,12 +60,12 @@ def select(
     """Select some channels and some time of a run.
 
     Args:
-        channels: indexes, None for all.
-        from_ns: counted from the start of the measured part; None for the first event.
-        to_ns: end, counted likewise; None for the last event.
+        channels: indexes; None for all.
+        from_ns: start, counted from the start of the measured part; None for the first event.
+        to_ns: end, counted in the same way; None for the last event.
 
-    Raises: ConfigError if the run has no such channel or no such time, TraceFormatError if it holds
-        no event at all.
+    Raises: ConfigError for an unknown channel or a time without events, TraceFormatError if the run
+        has no event.
     """
     known: set[int] = set()
     spans: list[tuple[int, int]] = []

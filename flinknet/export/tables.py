@@ -1,6 +1,6 @@
-"""The message table as Parquet, CSV and JSON: a row for each event, block by block.
+"""The message table as Parquet, CSV and JSON: a row for each event, written block by block.
 
-Columns are those of `trace.arrow`. Rows come file by file, in the order of recording.
+`trace.arrow` has the columns. Rows are in the order of recording, file by file.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from .files import whole_packed_file
 from .selection import Selection
 
 OnRows = Callable[[int], None]
-"""Takes the number of rows written so far."""
+"""Function that takes the number of rows written so far."""
 
 
 def event_batches(selection: Selection) -> Iterator[pa.RecordBatch]:
-    """The events wanted, a batch for each block that holds some."""
+    """The selected events, a batch for each block that has any."""
     connections = selection.connections
     for file in selection.run.files:
         with TraceReader(file) as reader:
@@ -45,7 +45,7 @@ def event_batches(selection: Selection) -> Iterator[pa.RecordBatch]:
 
 
 def write_parquet(selection: Selection, path: AnyPath, on_rows: OnRows = lambda _: None) -> int:
-    """Write the table as Parquet, a row group for each block; returns the number of rows."""
+    """Write the table as Parquet, a row group for each block. Returns: the number of rows."""
     with (
         whole_packed_file(path) as file,
         pyarrow.parquet.ParquetWriter(file, EVENT_SCHEMA, compression="zstd") as writer,
@@ -54,7 +54,7 @@ def write_parquet(selection: Selection, path: AnyPath, on_rows: OnRows = lambda 
 
 
 def write_csv(selection: Selection, path: AnyPath, on_rows: OnRows = lambda _: None) -> int:
-    """Write the table as CSV with a header line; what does not apply is empty."""
+    """Write the table as CSV with a header line; missing values are empty."""
     options = pyarrow.csv.WriteOptions(quoting_style="needed")
     with (
         whole_packed_file(path) as file,
@@ -64,7 +64,7 @@ def write_csv(selection: Selection, path: AnyPath, on_rows: OnRows = lambda _: N
 
 
 def write_json_lines(selection: Selection, path: AnyPath, on_rows: OnRows = lambda _: None) -> int:
-    """Write the table as JSON, an object a line; what does not apply is null."""
+    """Write the table as JSON, an object per line; missing values are null."""
     with whole_packed_file(path) as file:
 
         def write(batch: pa.RecordBatch) -> None:
@@ -75,7 +75,7 @@ def write_json_lines(selection: Selection, path: AnyPath, on_rows: OnRows = lamb
 
 
 def json_lines(batch: pa.RecordBatch) -> pa.Array:
-    """Each row as a JSON object; joined column by column, ten times as fast as row by row."""
+    """Rows as JSON objects, joined by column, which is ten times as fast as by row."""
     parts: list[pa.Array | str] = []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         parts += [f"{', ' if parts else '{'}{json.dumps(name)}: ", _json_values(column)]
