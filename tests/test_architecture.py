@@ -98,7 +98,7 @@ BUDGETS = {
     "results": (3_488, 18),
     "(leaves)": (2_405, 14),
     "options": (2_531, 11),
-    "export": (893, 8),
+    "export": (891, 8),
     "certificates": (277, 3),
 }
 """Room -> lines and files that it may have. The numbers only fall: a change that needs more room

@@ -1,9 +1,9 @@
-"""What the demos of `flinknet bench demo` show, as values for the terminal and the page.
+"""Output of the demos of `flinknet bench demo`, as values for the terminal and the page.
 
-    shown           what every demo comes to, and its page; demo_console prints it
-    head_of_line    the page of that demo: six places, step by step
-    back_pressure, unaligned, debloating, timeout    each from its runs to its table, its charts
-                    and what one sees
+    shown           the output of a demo, and its page; demo_console prints it
+    head_of_line    the page of this demo: six places, step by step
+    back_pressure, unaligned, debloating, timeout    each makes a table, charts and a lesson from
+                    its runs
 
-The runs themselves are set up by the command (`cli/demos.py`).
+The command sets up the runs (`cli/demos.py`).
 """

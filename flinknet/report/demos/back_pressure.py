@@ -1,5 +1,5 @@
-"""back-pressure: the last of a chain of tasks becomes slow, and the buffers before it fill up, one
-pool after another, until the source waits.
+"""back-pressure: the last task of a chain becomes slow, and the buffers before it fill up, one pool
+after another, until the source waits.
 """
 
 from __future__ import annotations
@@ -16,21 +16,20 @@ from ..page_parts import Color, Head, OverTime, Row, Span, Table, TimeSeries
 from .shown import DemoRun, DemoShown, asked_rate, doubts_of
 
 OFTEN = 0.3
-"""A task waits from the first instant on at which it did so for more than this share of the time
-since the sample before."""
+"""Share of the time between two samples; above it, a task counts as waiting from then on."""
 
 SLOWER = 4
-"""The sink needs so many times as long for a record as the source."""
+"""Time of the sink for a record, as a multiple of the source's."""
 
 TAKEN_MIN = 0.95
-"""Of the records that its delay allows, what the sink takes on a quiet machine."""
+"""Least share of the records allowed by its delay that the sink takes on a quiet machine."""
 
 BUSY, WAITING = 0.8, 0.2
-"""Shares of the time of the sink and of the source from which the demo has shown its effect."""
+"""Least shares of time (the sink busy, the source waiting) at which the effect has been shown."""
 
 
 def back_pressure(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
-    """From the one run of the chain."""
+    """Make the output from the only run, that of the chain."""
     (run,) = runs
     metrics = run.result.metrics
     tasks = list(metrics.tasks) if metrics is not None else []
@@ -92,7 +91,7 @@ def back_pressure(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShow
         _lesson(shares, waits_after_ns, taken, workload.rate_per_s),
         doubts_of(
             [(run.name, run.result)], (DISTURBED, DISTURBED_BY_STRANGERS)
-        ),  # not of four on few cores
+        ),  # without CORES_SHARED: the chain has four tasks
         {
             "tasks": {
                 name: dict(zip(("busy", "back_pressured", "idle"), shares[name], strict=True))
@@ -105,7 +104,7 @@ def back_pressure(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShow
 
 
 def _short_of(taken_per_s: float | None, rate_per_s: float) -> str:
-    """What the sink could take, if it takes clearly less."""
+    """A clause about a sink that takes clearly less than its delay allows; empty otherwise."""
     allowed = rate_per_s / SLOWER
     if taken_per_s is None or taken_per_s >= TAKEN_MIN * allowed:
         return ""
@@ -116,7 +115,7 @@ def _short_of(taken_per_s: float | None, rate_per_s: float) -> str:
 
 
 def _shares(run: DemoRun, name: str) -> tuple[float, float, float]:
-    """Busy, back-pressured and idle, over the measured part."""
+    """Shares of the measured part in which a task was busy, back-pressured and idle."""
     assert run.result.metrics is not None
     values = run.result.metrics.tasks[name]
     busy, waiting, idle = (
@@ -126,14 +125,14 @@ def _shares(run: DemoRun, name: str) -> tuple[float, float, float]:
 
 
 def _waiting(run: DemoRun, name: str) -> TimeSeries:
-    """The share of the time in which a task was back-pressured, between samples in the measured
-    part: metrics give it since the start of that part.
+    """The share of the time between samples in which a task was back-pressured, in the measured
+    part. Computed by differences, as metrics give it since the start of this part.
     """
     waited: list[tuple[int, float]] = [(run.measured_from_ns, 0.0)]
     before = None
     for sample in run.samples:
         task = next((each for each in sample.tasks if each.name == name), None)
-        is_new = task is not None and task != before  # not what its TaskManager said before
+        is_new = task is not None and task != before  # else its TaskManager has not reported anew
         if is_new and task is not None and sample.elapsed_ns > run.measured_from_ns:
             elapsed_ns = sample.elapsed_ns - run.measured_from_ns
             waited.append((sample.elapsed_ns, task.back_pressured * elapsed_ns))
@@ -147,14 +146,14 @@ def _waiting(run: DemoRun, name: str) -> TimeSeries:
 
 
 def _waits_after_ns(waiting: TimeSeries, from_ns: int) -> int | None:
-    """How long after an instant a task waited often; None if it never did."""
+    """Time from an instant until a task waits (see OFTEN), in ns; None if it never does."""
     pairs = zip(waiting.at_ns, waiting.values, strict=True)
     first = next((at for at, share in pairs if share is not None and share > OFTEN), None)
     return None if first is None else first - from_ns
 
 
 def _pools(run: DemoRun, tasks: Sequence[str]) -> list[TimeSeries]:
-    """How full each pool was over time, from the source to the sink."""
+    """Usage of each pool over time, from the source to the sink."""
     read: dict[str, Callable[[TaskProgress], float | None]] = {
         "input": lambda task: task.in_pool_usage,
         "output": lambda task: task.out_pool_usage,

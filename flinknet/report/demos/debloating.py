@@ -1,4 +1,4 @@
-"""debloating: buffers are only so large that what is in flight takes the target time."""
+"""debloating: buffers shrink until consuming the data in flight takes the target time."""
 
 from __future__ import annotations
 
@@ -22,26 +22,25 @@ from .shown import UNEXPECTED, DemoRun, DemoShown, asked_rate, doubts_of
 OFF, ON = "off", "on"
 
 MISSED, KEPT_MIN = 1.2, 0.95
-"""The target is missed beyond the first, and throughput is lost below the second."""
+"""Multiple of the target above which it is missed; share of throughput below which it is lost."""
 
 SLOWER = 2
-"""The consumer needs so many times as long for a record as the producer."""
+"""Time of the consumer for a record, as a multiple of the producer's."""
 
 TARGET = "taskmanager.network.memory.buffer-debloat.target"
 THRESHOLD = "taskmanager.network.memory.buffer-debloat.threshold-percentages"
 THRESHOLD_PERCENT = 25
 
 LESS = 0.5
-"""Of the data in flight without debloating, what there is with it at most if the demo has shown
-its effect."""
+"""Largest share of the data in flight, compared with no debloating, at which the effect has been
+shown."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """One run: what the consumer took, data in flight (median, least and most of the second half)
-    and for how long they keep it busy, buffer sizes at the start, the middle and the end, how long
-    its gate expected to need for its buffers, at which rate (medians of the second half), and how
-    long checkpoints took."""
+class _Figures:
+    """Figures of one run. `in_flight_bytes`, its least and its most, `expected_ns` and
+    `expected_bytes_per_s` are of the second half (medians); `in_flight_ns` is the consumer's time
+    for the data in flight, `expected_ns` the gate's estimate of it."""
 
     taken_records_per_s: float | None
     in_flight_bytes: float | None
@@ -57,8 +56,8 @@ class _Seen:
 
 
 def debloating(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
-    """From the two runs: without debloating, and with it."""
-    off, on = (_seen(each, workload) for each in runs)
+    """Make the output from two runs, without and with debloating."""
+    off, on = (_figures_of(each, workload) for each in runs)
     gates = [gate for gate in runs[1].result.debloating if gate.samples]
     target_ns = gates[0].target_ns if gates else None
     doubts = doubts_of([(each.name, each.result) for each in runs])
@@ -121,7 +120,7 @@ def debloating(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
     )
 
 
-def _seen(run: DemoRun, workload: WorkloadConfig) -> _Seen:
+def _figures_of(run: DemoRun, workload: WorkloadConfig) -> _Figures:
     result = run.result
     rates = [each.taken_records_per_s for each in result.channels]
     taken = sum(each for each in rates if each is not None) if any(rates) else None
@@ -140,7 +139,7 @@ def _seen(run: DemoRun, workload: WorkloadConfig) -> _Seen:
     ]
     sizes = [each.buffer_size_bytes for each in evaluated] or [run.segment_size_bytes]
     settled = [each for each in evaluated if each.at_ns >= half_ns]
-    return _Seen(
+    return _Figures(
         taken,
         in_flight,
         min(late, default=None),
@@ -167,12 +166,12 @@ def _exact(target_ns: int | None) -> str:
 
 
 def _threshold_percent(run: DemoRun) -> int:
-    """By how much a size has to change before it is announced."""
+    """Smallest change of the buffer size that is announced, in percent."""
     return int(run.result.config.get(THRESHOLD, THRESHOLD_PERCENT))
 
 
 def _lesson(
-    off: _Seen, on: _Seen, target_ns: int | None, threshold_percent: int, *, is_doubtful: bool
+    off: _Figures, on: _Figures, target_ns: int | None, threshold_percent: int, *, is_doubtful: bool
 ) -> list[str]:
     before, after = off.in_flight_bytes, on.in_flight_bytes
     if target_ns and off.in_flight_ns and target_ns > LESS * off.in_flight_ns:
@@ -212,8 +211,8 @@ def _lesson(
     return lines
 
 
-def _why_missed(on: _Seen, missed_by: float, threshold_percent: int) -> str:
-    """What the gate did in the second half, and what it reckons with."""
+def _why_missed(on: _Figures, missed_by: float, threshold_percent: int) -> str:
+    """Sentences about a missed target: the sizes in the second half, and the gate's estimate."""
     middle, end = on.buffer_size_middle_bytes, on.buffer_size_bytes
     if middle == end:
         steps = (
@@ -227,12 +226,12 @@ def _why_missed(on: _Seen, missed_by: float, threshold_percent: int) -> str:
         )
     return (
         f"That misses the target by {human_share(missed_by)}. {steps}. The gate expected"
-        f" {human_duration(on.expected_ns)}: {_other_reckoning(on)}."
+        f" {human_duration(on.expected_ns)}: {_estimate_error(on)}."
     )
 
 
-def _other_reckoning(on: _Seen) -> str:
-    """Where the gate and the measured values differ more: in the rate, or in the bytes."""
+def _estimate_error(on: _Figures) -> str:
+    """The part of the gate's estimate that is further off: its rate, or its bytes."""
     assert on.in_flight_bytes is not None
     assert on.in_flight_ns is not None
     rate, expected_ns = on.expected_bytes_per_s, on.expected_ns

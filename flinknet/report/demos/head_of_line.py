@@ -72,11 +72,11 @@ CAPTIONS = (
 QUOTA = "taskmanager.network.memory.max-buffers-per-channel"
 CHANNELS = 2
 AXIS_HEADROOM = 1.5
-"""Rates are drawn up to so much of what was taken alone."""
+"""Top of the axis of rates, as a multiple of the neighbour's rate alone."""
 
 USED_MIN = 0.5
-"""Of the bytes that a quota lets in, what lies in the first place at least if it is used up:
-buffers that were flushed are not full."""
+"""Least share of a quota's bytes in the first place at which the quota counts as used up; it is
+below 1 because flushed buffers are not full."""
 
 TABLE_NOTES = (
     "Alone: a run without A.2 and B.4. Latency counts from when a record was due. What is kept with"
@@ -85,7 +85,7 @@ TABLE_NOTES = (
 
 
 def head_of_line_page(modes: Sequence[HeadOfLine], *, pause_from_ns: int, pause_ns: int) -> Page:
-    """Both flow controls under one slider, then the table."""
+    """The page: both flow controls under one slider, then the table."""
     pause = Span("B.4 is paused", pause_from_ns, pause_from_ns + pause_ns)
     curve = OverTime(
         "Throughput of the neighbour B.3",
@@ -109,7 +109,7 @@ def head_of_line_page(modes: Sequence[HeadOfLine], *, pause_from_ns: int, pause_
         places_run(
             TITLES[mode.flow_control],
             _within_quota(mode.shared.buffering, mode.shared.config),
-            {each.at_ns: _said(mode, each, pause) for each in mode.shared.buffering.samples},
+            {each.at_ns: _state_at(mode, each, pause) for each in mode.shared.buffering.samples},
             (NEIGHBOUR, PAUSED),
         )
         for mode in modes
@@ -142,8 +142,8 @@ def head_of_line_page(modes: Sequence[HeadOfLine], *, pause_from_ns: int, pause_
 
 
 def _within_quota(buffering: Buffering, config: Mapping[str, Any]) -> Buffering:
-    """The most that the first place can hold is what the quota of each channel lets in, which is
-    less than the pools have.
+    """The levels, with the bound of the first place lowered to the quotas of the channels, which
+    are below the size of the pools.
     """
     if QUOTA not in config:
         return buffering
@@ -169,8 +169,8 @@ def _table(modes: Sequence[HeadOfLine]) -> Table:
     return Table([Head(each) for each in ("flow control", *COMPARED)], rows, notes=TABLE_NOTES)
 
 
-def _said(mode: HeadOfLine, sample: FillSample, pause: Span) -> list[str]:
-    """What goes on at an instant."""
+def _state_at(mode: HeadOfLine, sample: FillSample, pause: Span) -> list[str]:
+    """Sentences about the state at an instant."""
     if sample.at_ns < pause.from_ns:
         phase = "Before the pause."
     elif sample.at_ns < pause.to_ns:
@@ -212,7 +212,7 @@ def _buffers(number: int | None) -> str:
 
 
 def _waiting(mode: HeadOfLine, rates: RateSample | None, sample: FillSample) -> str:
-    """Which producers wait for a buffer: those whose consumer gets next to nothing."""
+    """A clause about producers that wait for a buffer: those whose consumer gets almost nothing."""
     least = STARVED_RATIO * (mode.solo_records_per_s or 0.0)
     names = []
     if rates is not None:
@@ -230,7 +230,7 @@ def _waiting(mode: HeadOfLine, rates: RateSample | None, sample: FillSample) -> 
 
 
 def _quota_bytes(config: Mapping[str, Any]) -> int:
-    """What the quota of a channel lets in; 0 where it is not known."""
+    """The quota of a channel, in bytes; 0 if unknown."""
     if QUOTA not in config:
         return 0
     return int(config[QUOTA]) * parse_size_bytes(config[SEGMENT_SIZE], SEGMENT_SIZE)

@@ -1,4 +1,4 @@
-"""What a demo has shown: one table, a few charts, and two or three sentences about them."""
+"""DemoShown: the output of a demo: one table, a few charts, and two or three sentences."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ OWN_STACK = (
 )
 
 UNEXPECTED = "Unexpected"
-"""Begins the lesson of a demo that did not show its effect."""
+"""First word of the lesson of a demo that did not show its effect."""
 
 
 DOUBTFUL = "(doubtful)"
-"""Ends a sentence that rests on a doubtful run."""
+"""End of a sentence that is based on a doubtful run."""
 
 
 @dataclass(frozen=True, slots=True)
 class DemoRun:
-    """One run of a demo, and where it stood every now and then.
+    """One run of a demo, with samples of its progress.
 
     Attributes:
-        name: of what is different in this run, such as "aligned".
-        measured_from_ns, measured_to_ns: since the start of the run.
-        segment_size_bytes: the largest that a buffer can be.
+        name: the setting that distinguishes this run, such as "aligned".
+        measured_from_ns, measured_to_ns: bounds of the measured part, since the start of the run.
+        segment_size_bytes: largest size of a buffer.
     """
 
     name: str
@@ -51,13 +51,13 @@ class DemoRun:
 
 @dataclass(frozen=True, slots=True)
 class DemoShown:
-    """What a demo comes to.
+    """The output of a demo.
 
     Attributes:
-        setup: what ran, in a sentence or two.
-        charts: for the page; the terminal shows those over time as well.
-        lesson: what one sees, in sentences drawn from the numbers.
-        figures: the numbers behind it by run, as JSON-ready data.
+        setup: one or two sentences about the runs.
+        charts: charts of the page; the terminal also shows those over time.
+        lesson: sentences about the effect, with the measured numbers.
+        figures: these numbers by run, as JSON-ready data.
     """
 
     name: str
@@ -71,7 +71,7 @@ class DemoShown:
 
     @property
     def page(self) -> Page:
-        """The same as a page."""
+        """The page."""
         return demo_page(
             self.name, self.title, self.setup, self.lesson, self.doubts, [*self.charts, self.table]
         )
@@ -87,26 +87,26 @@ def demo_page(
     *,
     spares_lesson: bool = False,
 ) -> Page:
-    """The lesson first, then what can be seen of it; a doubt stands next to the lesson unless it
-    leaves that unaffected.
+    """A page with the lesson first, then the parts. Doubts follow the lesson, or the parts if they
+    do not affect the lesson (`spares_lesson`).
     """
     has_failed = any(each.startswith(UNEXPECTED) for each in lesson)
     is_doubt = has_failed or any(each.endswith(DOUBTFUL) for each in lesson)
     taught = Lines(lesson, is_doubt=is_doubt, is_headed=True)
     doubtful = [Lines([f"Warning: {each}" for each in doubts], is_doubt=True)] if doubts else []
-    seen, about = (
+    effect, about = (
         Section("demo", "What happens", "", parts),
         Section("about", "What ran", OWN_STACK),
     )
     if spares_lesson and not has_failed:
-        view = View(name, title, [taught, seen, *doubtful, about], setup)
+        view = View(name, title, [taught, effect, *doubtful, about], setup)
     else:
-        view = View(name, title, [taught, *doubtful, seen, about], setup)
+        view = View(name, title, [taught, *doubtful, effect, about], setup)
     return Page(f"bench demo {name}", [view])
 
 
 def measured_document(result: RunResult) -> dict[str, Any]:
-    """How far a run can be used, and what it ran with, as JSON-ready data."""
+    """The validity, the warnings and the configuration of a run, as JSON-ready data."""
     return {
         "validity": result.validity.name.lower(),
         "warnings": [asdict(each) for each in result.warnings],
@@ -115,7 +115,7 @@ def measured_document(result: RunResult) -> dict[str, Any]:
 
 
 def over_time_document(charts: Sequence[Part]) -> dict[str, Any]:
-    """The curves over time, by the title of the chart and the name of the curve."""
+    """The curves over time, by title of the chart and name of the curve."""
     return {
         chart.title: {
             each.name: {"at_ns": list(each.at_ns), chart.unit: list(each.values)}
@@ -127,7 +127,7 @@ def over_time_document(charts: Sequence[Part]) -> dict[str, Any]:
 
 
 def asked_rate(per_s: float) -> str:
-    """A rate that was asked for: "10 k records/s"."""
+    """The requested rate as text: "10 k records/s"."""
     return f"{without_zeros(human_count(per_s))} records/s"
 
 
@@ -135,8 +135,8 @@ def doubts_of(
     runs: Sequence[tuple[str, RunResult]],
     codes: Sequence[str] = (DISTURBED, CORES_SHARED, DISTURBED_BY_STRANGERS),
 ) -> list[str]:
-    """The first warning that touches a comparison, and in which of the runs, by name; that a
-    blocked source is late belongs to it.
+    """The first warning that affects a comparison, with the names of the runs that have it. A late
+    source that is blocked is part of the demo and no warning.
     """
     found = [(name, each) for name, run in runs for each in run.warnings if each.code in codes]
     if not found:

@@ -1,4 +1,4 @@
-"""timeout: the same records under several buffer timeouts: latency against messages."""
+"""timeout: equal records under several buffer timeouts: latency against messages."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ NOTES = (
 )
 
 HIGHER = 1.25
-"""A p50 that is higher by this factor than that of a longer timeout is the machine's doing."""
+"""Factor by which a p50 must exceed that of a longer timeout to be blamed on the machine."""
 
 FAR = 2.0
-"""A p50 that is further than this factor from half the timeout shows something else."""
+"""Largest factor between a p50 and half the timeout at which the timeout explains the p50."""
 
 
 def timeout(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
-    """From one run for each timeout, the shortest first."""
+    """Make the output from one run for each timeout, the shortest first."""
     unsure = doubtful(runs)
     names = [each.name for each in runs]
     marked = [f"{MARKS[each.result.validity]}{each.name}" for each in runs]
@@ -91,7 +91,7 @@ def timeout(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
 
 
 def doubtful(runs: Sequence[DemoRun]) -> list[str]:
-    """The names of the runs whose values are not to be relied on."""
+    """Names of the runs whose values are not reliable."""
     return [each.name for each in runs if each.result.validity is not Validity.VALID]
 
 
@@ -108,7 +108,7 @@ def _doubts(runs: Sequence[DemoRun]) -> list[str]:
 
 
 def _reasons(runs: Sequence[DemoRun]) -> list[str]:
-    """Why runs are doubtful: the gravest of each, once where they differ in numbers alone."""
+    """The gravest reason of each doubtful run; reasons that differ only in numbers are merged."""
     found: dict[str, list[tuple[str, str]]] = {}
     for each in runs:
         reasons = [
@@ -125,7 +125,7 @@ def _reasons(runs: Sequence[DemoRun]) -> list[str]:
 
 
 def _full_notes(runs: Sequence[DemoRun]) -> list[str]:
-    """Why more buffers leave than the longest timeout alone would send."""
+    """A note on full buffers, which leave in addition to those of the longest timeout."""
     measured = runs[-1].result.measured
     full = measured.flushes.full
     if not full:
@@ -156,7 +156,7 @@ def _lesson(
         f"A buffer timeout of {names[0]} instead of {names[-1]}: p50 falls from"
         f" {human_duration(long)} to {human_duration(short)}, and the network carries"
         f" {buffers[0] / buffers[-1]:.0f} times as many buffers.{end}",
-        *(_humps(names, p50) or _too_close(names, latencies)),
+        *(_reversals(names, p50) or _too_close(names, latencies)),
     ]
     half_ns = parse_duration_ns(names[-2], "a timeout") / 2
     if (
@@ -173,8 +173,8 @@ def _lesson(
 
 
 def _too_close(names: Sequence[str], latencies: Sequence[LatencySummary]) -> list[str]:
-    """Names neighbours that differ by less than latencies within one run: the p50 of the longer
-    timeout is at most the p75 of the shorter one.
+    """Sentences about neighbouring timeouts that cannot be distinguished, because the p50 of the
+    longer one is at most the p75 of the shorter one.
     """
     return [
         f"{name} and {longer} cannot be distinguished here: p50 is {human_duration(own.p50)} and"
@@ -186,8 +186,8 @@ def _too_close(names: Sequence[str], latencies: Sequence[LatencySummary]) -> lis
     ]
 
 
-def _humps(names: Sequence[str], p50: Sequence[float | None]) -> list[str]:
-    """The first timeout that was slower than a longer one."""
+def _reversals(names: Sequence[str], p50: Sequence[float | None]) -> list[str]:
+    """A sentence about the first timeout that was slower than a longer one."""
     known = [(name, ns) for name, ns in zip(names, p50, strict=True) if ns is not None]
     for (name, ns), (longer, longer_ns) in combinations(known, 2):
         if ns > HIGHER * longer_ns:

@@ -1,4 +1,4 @@
-"""unaligned: a checkpoint barrier waits behind the data before it, or overtakes them."""
+"""unaligned: a checkpoint barrier waits for the data before it, or overtakes that data."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .shown import DemoRun, DemoShown, asked_rate, doubts_of
 ALIGNED, UNALIGNED = "aligned", "unaligned"
 
 FASTER = 0.5
-"""Of the duration of an aligned checkpoint, what an unaligned one takes at most if the demo has
-shown its effect."""
+"""Largest duration of an unaligned checkpoint, as a share of an aligned one's, at which the effect
+has been shown."""
 
 
 def unaligned(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
-    """From the two runs: aligned, and unaligned."""
+    """Make the output from two runs, aligned and unaligned."""
     found = {each.name: each.result.measured.checkpoints for each in runs}
     table = Table(
         [
