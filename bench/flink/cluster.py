@@ -67,12 +67,15 @@ class TaskManager:
         data_port: what it advertises; 0: a free one.
         bind_port: where it listens; None: where it advertises. Where the two differ, something
             that carries the bytes must stand between, such as `flinknet trace tap`.
+        tap_port: where the tap listens; None: where it advertises. Where the two differ, a slow
+            link carries the bytes from the one to the other.
         resources: of which kind its slots are, one of each kind per slot (see ExchangeJob).
     """
 
     slots: int = 1
     data_port: int = 0
     bind_port: int | None = None
+    tap_port: int | None = None
     resources: Sequence[str] = ()
 
     def options(self, name: str) -> dict[str, str]:

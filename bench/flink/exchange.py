@@ -46,6 +46,8 @@ class Stage:
         service_ns: what a record takes here.
         slow_subtask: the only one that takes this time; None: all of them.
         hot_share: of the records have one key in common, if they are keyed.
+        is_computing: the service takes the processor, instead of waiting for another system.
+        fails_after_ns: a relay fails so long after its first attempt began; 0: it does not.
     """
 
     parallelism: int = 1
@@ -53,11 +55,16 @@ class Stage:
     service_ns: int = 0
     slow_subtask: int | None = None
     hot_share: float = 0.0
+    is_computing: bool = False
+    fails_after_ns: int = 0
 
     def argument(self) -> str:
         """As job/Stage.java reads it."""
         slow = -1 if self.slow_subtask is None else self.slow_subtask
-        fields = (self.parallelism, self.partitioner, self.service_ns, slow, self.hot_share)
+        fields = (
+            *(self.parallelism, self.partitioner, self.service_ns, slow, self.hot_share),
+            *(str(self.is_computing).lower(), self.fails_after_ns),
+        )
         return ":".join(map(str, fields))
 
 

@@ -10,6 +10,7 @@ from random import Random
 
 from bench.flink.exchange import Exchange, Stage
 from bench.flink.slowed import FEW_BUFFERS, Case
+from flinknet.errors import ConfigError
 
 EXPIRING = {
     "execution.checkpointing.timeout": "3 s",
@@ -17,21 +18,41 @@ EXPIRING = {
 }
 """Checkpoints that a job survives although they expire."""
 
+UNALIGNED = EXPIRING | {
+    "execution.checkpointing.timeout": "500 ms",
+    "execution.checkpointing.unaligned.enabled": "true",
+}
+"""Unaligned checkpoints wait for the record that a task works on, and expire."""
+
+RESTARTING = {
+    "restart-strategy.type": "fixed-delay",
+    "restart-strategy.fixed-delay.attempts": "3",
+    "restart-strategy.fixed-delay.delay": "500 ms",
+}
+"""A job that fails goes on."""
+
 STAGES = 3
 """Tasks behind the sources: two relays and a sink."""
 
 
-def incidents(seed: int, count: int, base: Exchange) -> list[Case]:
+def incidents(seed: int, count: int, base: Exchange, kinds: str = "") -> list[Case]:
     """Cases of all kinds in turn; the same ones for the same seed.
 
     Args:
         base: with duration, warm-up and buffer timeout.
+        kinds: parts of their names, separated by commas; empty for all.
+
+    Raises:
+        ConfigError: there is no such kind.
     """
     random = Random(seed)
+    wanted = [kind for kind in _KINDS if any(each in kind for each in kinds.split(","))]
+    if not wanted:
+        raise ConfigError(f"--kinds: none is {kinds!r}; there are {', '.join(_KINDS)}")
     return [
         replace(found, name=f"{number}: {kind}")
         for number in range(1, count + 1)
-        for kind in [list(_KINDS)[(number - 1) % len(_KINDS)]]
+        for kind in [wanted[(number - 1) % len(wanted)]]
         for found in [_KINDS[kind](_Drawn(random, base))]
     ]
 
@@ -135,6 +156,38 @@ def _expiring(drawn: _Drawn) -> Case:
     return replace(found, exchange=exchange, keys=EXPIRING)
 
 
+def _computing(drawn: _Drawn) -> Case:
+    load = drawn.random.uniform(1.3, 2.0)
+    at = drawn.random.randrange(STAGES - 1)
+    stage = drawn.stage(load, slow_subtask=drawn.subtask, is_computing=True)
+    task = f"stage-{at + 1} ({drawn.subtask + 1}/{drawn.parallelism})"
+    return Case("", drawn.with_stage(at, stage), ("slow-subtask",), task)
+
+
+def _expiring_unaligned(drawn: _Drawn) -> Case:
+    rare = replace(drawn.calm, rate_per_s=2.0, checkpoint_interval_ms=1_000)
+    service_ns = round(drawn.random.uniform(0.7, 0.9) * 1e9)
+    stage = Stage(drawn.parallelism, service_ns=service_ns, slow_subtask=drawn.subtask)
+    exchange = drawn.with_stage(drawn.at, stage, rare)
+    return Case("", exchange, ("slow-subtask",), drawn.task, keys=UNALIGNED)
+
+
+def _slow_link(drawn: _Drawn) -> Case:
+    calm = replace(drawn.calm, placement="split", rate_per_s=400.0, value_bytes=4_000)
+    needed = 400.0 * drawn.parallelism * calm.wire_bytes
+    links: list[int | None] = [None, None]
+    at = drawn.random.randrange(2)
+    # the first TaskManager sends two exchanges, the second one
+    links[at] = round(drawn.random.uniform(0.5, 0.7) * needed * (2 - at))
+    return Case("", calm, ("network",), slow_links=tuple(links))
+
+
+def _just_restarted(drawn: _Drawn) -> Case:
+    fails = Stage(drawn.parallelism, fails_after_ns=round(drawn.random.uniform(3, 6) * 1e9))
+    exchange = replace(drawn.with_stage(0, fails), checkpoint_interval_ms=1_000, warmup_ns=0)
+    return Case("", exchange, HEALTHY, keys=RESTARTING)
+
+
 def _host_stops(drawn: _Drawn) -> Case:
     calm = replace(drawn.calm, placement="split")
     return Case("", calm, ("slow-host",), stopped=drawn.random.randrange(2))
@@ -177,4 +230,8 @@ _KINDS: Mapping[str, Callable[[_Drawn], Case]] = {
     "checkpoints expire": _expiring,
     "few buffers": _few_buffers,
     "healthy, just started": _just_started,
+    "computing": _computing,
+    "unaligned checkpoints expire": _expiring_unaligned,
+    "a slow link": _slow_link,
+    "healthy, just restarted": _just_restarted,
 }

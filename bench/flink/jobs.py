@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from bench.flink import options as options_of
 from bench.flink.calibration import calibrations_json, print_calibration
@@ -29,7 +29,15 @@ from bench.flink.job_table import (
     truth_of,
 )
 from bench.flink.options import java_version, tell, whole_ms
-from bench.flink.slowed import Judged, RecordedCase, cases, judged, print_verdicts, record_case
+from bench.flink.slowed import (
+    Case,
+    Judged,
+    RecordedCase,
+    cases,
+    judged,
+    print_verdicts,
+    record_case,
+)
 from bench.flink.tap import flinknet
 from bench.flink.tapped_job import Tapped
 from bench.flink.warm import WarmCluster
@@ -74,6 +82,8 @@ examples:
 Flink's jars: `make flink`, or FLINK_HOME. It takes a JDK of 17 or newer.
 """
 
+_Value = TypeVar("_Value")
+
 MEASURED_FILE = "measured.json"
 SLOWED_FILE = "slowed.json"
 
@@ -84,6 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         base = settings(options)
+        drawn = incidents(base.seed, options.drawn, base, options.kinds)
         timeouts_ms = sorted({whole_ms(each, "--timeouts") for each in options.timeouts.split(",")})
     except ConfigError as error:
         parser.error(str(error))
@@ -105,7 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             recorded = (
                 earlier_cases(work)
                 if options.again
-                else slow(homes, work, base, with_rest=with_rest, drawn=options.drawn)
+                else slow(homes, work, base, with_rest=with_rest, drawn=drawn)
             )
             verdicts = judge(recorded, work)
             document, show = {"cases": cases_json(verdicts)}, lambda: print_verdicts(verdicts)
@@ -139,6 +150,7 @@ def arguments_parser() -> argparse.ArgumentParser:
     options_of.add_length(parser, duration="12s", warmup="3s", before="of each job, before it")
     add("--slow", action="store_true", help="jobs with a bottleneck, and the verdicts on them")
     add("--drawn", type=int, default=0, metavar="N", help="with --slow: N cases drawn from --seed")
+    add("--kinds", default="", metavar="LIST", help="with --drawn: parts of their names")
     add("--without-rest", action="store_true", help="the tap does not ask Flink's REST API")
     add("--again", metavar="WORK", help="only replay what is recorded in this directory")
     options_of.add_output(parser)
@@ -344,31 +356,31 @@ def slow(
     base: Exchange,
     *,
     with_rest: bool,
-    drawn: int = 0,
+    drawn: Sequence[Case] = (),
 ) -> list[RecordedCase]:
     """Record every case once, with two subtasks on the first release, three on the second, and so
     on; or drawn ones, on the releases in turn. What is recorded is kept in `work` after each case.
 
     Args:
-        drawn: number of cases that are drawn from the seed of `base`; 0: the fixed ones.
+        drawn: cases drawn from a seed; empty for the fixed ones.
 
     Raises:
         FlinkError: a job failed.
     """
     found: list[RecordedCase] = []
-    incident = incidents(base.seed, drawn, base)
     for turn, (release, home) in enumerate(homes.items()):
         place = work / release
         place.mkdir()
         jar = build(home, place)
         own = replace(base, producers=turn + 2, consumers=turn + 2)
-        asked = incident[turn :: len(homes)] if drawn else cases(own)
+        asked = drawn[turn :: len(homes)] if drawn else cases(own)
         possible = [each for each in asked if release.startswith(each.only)]
-        for number, keys in enumerate(unique(each.keys for each in possible)):
-            tell(f"Flink {release}: starting a cluster and warming it {keys or ''}")
+        for number, needed in enumerate(unique(each.cluster for each in possible)):
+            keys, links = needed
+            tell(f"Flink {release}: starting a cluster and warming it {keys or ''} {links or ''}")
             here = place / f"cluster-{number}"
-            with WarmCluster(home, jar, here, True, keys, with_rest) as cluster:
-                for case in (each for each in possible if each.keys == keys):
+            with WarmCluster(home, jar, here, True, keys, with_rest, links) as cluster:
+                for case in (each for each in possible if each.cluster == needed):
                     tell(f"{case.name}: {described(case.exchange)}")
                     recording, uses = record_case(cluster, case)
                     job = measured_job(recording, case.exchange, {}, len(found) + 1, release)
@@ -385,10 +397,10 @@ def judge(recorded: Sequence[RecordedCase], work: Path) -> list[Judged]:
     return [judged(each, answers[each.job.run].edges) for each in recorded]
 
 
-def unique(mappings: Iterable[Mapping[str, str]]) -> list[Mapping[str, str]]:
+def unique(values: Iterable[_Value]) -> list[_Value]:
     """Each once."""
-    found: list[Mapping[str, str]] = []
-    for each in mappings:
+    found: list[_Value] = []
+    for each in values:
         if each not in found:
             found.append(each)
     return found

@@ -48,6 +48,7 @@ class Case:
         task: that is to be named; None: none, or it does not matter which.
         stopped: index of a TaskManager that is stopped now and then.
         keys: of a cluster of its own.
+        slow_links: bytes per second that leave each TaskManager; see WarmCluster.
         only: releases that can do it, by how they begin.
     """
 
@@ -57,7 +58,13 @@ class Case:
     task: str | None = None
     stopped: int | None = None
     keys: Mapping[str, str] = field(default_factory=dict)
+    slow_links: tuple[int | None, ...] = ()
     only: str = ""
+
+    @property
+    def cluster(self) -> tuple[Mapping[str, str], tuple[int | None, ...]]:
+        """Keys and links of the cluster that it runs on."""
+        return self.keys, self.slow_links
 
 
 def cases(base: Exchange) -> list[Case]:

@@ -23,12 +23,22 @@ READY_WITHIN_S = 30.0
 ENDS_WITHIN_S = 60.0
 
 
-def behind_a_tap(task_managers: Sequence[TaskManager]) -> list[TaskManager]:
-    """The same TaskManagers, each with a port that it advertises and another that it binds."""
-    ports = free_ports(2 * len(task_managers))
+def behind_a_tap(
+    task_managers: Sequence[TaskManager], *, with_links: bool = False
+) -> list[TaskManager]:
+    """Give each TaskManager a port that it advertises and another that it binds.
+
+    Args:
+        with_links: the tap listens at a third port; see `slow_link`.
+    """
+    ports = free_ports(3 * len(task_managers))
     return [
-        replace(each, data_port=advertised, bind_port=bound)
-        for each, advertised, bound in zip(task_managers, ports[::2], ports[1::2], strict=True)
+        replace(
+            each, data_port=advertised, bind_port=bound, tap_port=own if with_links else advertised
+        )
+        for each, advertised, bound, own in zip(
+            task_managers, ports[::3], ports[1::3], ports[2::3], strict=True
+        )
     ]
 
 
@@ -47,7 +57,7 @@ def tap_command(
     if rest is not None:
         command += ["--rest", rest]
     for each in task_managers:
-        command += ["--listen", f"{LOOPBACK}:{each.data_port}"]
+        command += ["--listen", f"{LOOPBACK}:{each.tap_port or each.data_port}"]
         command += ["--upstream", f"{LOOPBACK}:{each.bind_port}"]
     return command
 
@@ -138,7 +148,7 @@ def tap(
     task_managers: Sequence[TaskManager], work: Path, conf: Path | None, rest: str | None = None
 ) -> Companion:
     """A tap that stands between when its context begins; its run is `work/tap`. See tap_command."""
-    ports = {each.data_port for each in task_managers}
+    ports = {each.tap_port or each.data_port for each in task_managers}
     return Companion(
         tap_command(task_managers, work / "tap", conf, rest),
         lambda popen: ports <= listening(popen.pid),

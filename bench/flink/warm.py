@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +10,7 @@ from types import TracebackType
 
 from bench.flink.cluster import Cluster, TaskManager
 from bench.flink.exchange import GROUPS, Exchange, Outcome, Stage, run, upload
+from bench.flink.slow_link import SlowLink
 from bench.flink.tap import behind_a_tap
 from bench.flink.tapped_job import Tapped, complete, record
 
@@ -49,6 +50,8 @@ class WarmCluster:
         is_tapped: every job passes a tap of its own; else none does.
         keys: of Flink.
         with_rest: taps ask the cluster for names and metrics.
+        slow_links: bytes per second that leave each TaskManager at most; None: no limit. Of every
+            job behind the warm-up.
     """
 
     home: Path
@@ -57,6 +60,7 @@ class WarmCluster:
     is_tapped: bool
     keys: Mapping[str, str] = field(default_factory=dict)
     with_rest: bool = True
+    slow_links: Sequence[int | None] = ()
     _stack: ExitStack = field(default_factory=ExitStack)
     _cluster: Cluster = field(init=False)
     _jar_id: str = ""
@@ -66,7 +70,7 @@ class WarmCluster:
         self.work.mkdir(parents=True)
         task_managers = [TaskManager(SLOTS, resources=(group,)) for group in GROUPS]
         if self.is_tapped:
-            task_managers = behind_a_tap(task_managers)
+            task_managers = behind_a_tap(task_managers, with_links=bool(self.slow_links))
         with ExitStack() as stack:
             self._cluster = stack.enter_context(
                 Cluster(
@@ -79,10 +83,15 @@ class WarmCluster:
                 )
             )
             self._jar_id = upload(self._cluster, self.jar)
+            links = [
+                stack.enter_context(SlowLink(each)) for each in task_managers if self.slow_links
+            ]
             if self.is_tapped:
                 self.record(WARM_UP)
             else:
                 self.run(WARM_UP)
+            for link, bytes_per_s in zip(links, self.slow_links, strict=True):
+                link.bytes_per_s = bytes_per_s
             self._stack = stack.pop_all()
         return self
 

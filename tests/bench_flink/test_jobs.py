@@ -246,10 +246,10 @@ def test_every_case_fits_the_cluster() -> None:
     for each in cases(Exchange(producers=3, consumers=3)):
         assert each.exchange.parallelisms == (3, 3, 3, 3), each.name
         assert each.exchange.stages[:-1] == each.exchange.relays
-    for each in incidents(7, 44, Exchange()):
+    for each in incidents(7, 60, Exchange()):
         assert max(each.exchange.parallelisms) <= SLOTS
-    assert incidents(7, 44, Exchange()) == incidents(7, 44, Exchange())
-    assert Stage(2).argument() == "2:rebalance:0:-1:0.0"
+    assert incidents(7, 60, Exchange()) == incidents(7, 60, Exchange())
+    assert Stage(2).argument() == "2:rebalance:0:-1:0.0:false:0"
 
 
 @pytest.mark.parametrize(

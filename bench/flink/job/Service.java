@@ -6,11 +6,13 @@ final class Service {
     private static final long SHORTEST_SLEEP_NS = 200_000;
 
     private final long serviceNs;
+    private final boolean isComputing;
     private long busyUntilNs;
 
     Service(Stage stage, int subtask) {
         boolean isSlow = stage.slowSubtask() < 0 || stage.slowSubtask() == subtask;
         serviceNs = isSlow ? stage.serviceNs() : 0;
+        isComputing = stage.isComputing();
     }
 
     /**
@@ -23,7 +25,11 @@ final class Service {
         }
         busyUntilNs = Math.max(busyUntilNs, nowNs) + serviceNs;
         while (busyUntilNs - System.nanoTime() > SHORTEST_SLEEP_NS) {
-            LockSupport.parkNanos(busyUntilNs - System.nanoTime());
+            if (isComputing) {
+                Thread.onSpinWait();
+            } else {
+                LockSupport.parkNanos(busyUntilNs - System.nanoTime());
+            }
         }
         return Math.max(busyUntilNs, System.nanoTime());
     }

@@ -9,12 +9,20 @@ import java.util.List;
  * @param serviceNs what a record takes here.
  * @param slowSubtask the only subtask that takes this time; -1: all of them.
  * @param hotShare of the records that have one key in common, if they are keyed.
+ * @param isComputing the service takes the processor, instead of waiting for another system.
+ * @param failsAfterNs a relay fails so long after its first attempt began; 0: it does not.
  */
 record Stage(
-        int parallelism, String partitioner, long serviceNs, int slowSubtask, double hotShare)
+        int parallelism,
+        String partitioner,
+        long serviceNs,
+        int slowSubtask,
+        double hotShare,
+        boolean isComputing,
+        long failsAfterNs)
         implements Serializable {
 
-    /** Reads `parallelism:partitioner:serviceNs:slowSubtask:hotShare`, separated by semicolons. */
+    /** Reads the fields of each stage, separated by colons; stages by semicolons. */
     static List<Stage> parse(String text) {
         return Arrays.stream(text.split(";")).map(Stage::parseOne).toList();
     }
@@ -26,6 +34,8 @@ record Stage(
                 fields[1],
                 Long.parseLong(fields[2]),
                 Integer.parseInt(fields[3]),
-                Double.parseDouble(fields[4]));
+                Double.parseDouble(fields[4]),
+                Boolean.parseBoolean(fields[5]),
+                Long.parseLong(fields[6]));
     }
 }
