@@ -26,7 +26,7 @@ from urllib.request import Request, urlopen
 from bench.flink.distribution import class_path, java, write_log4j
 
 LOOPBACK = "127.0.0.1"
-READY_WITHIN_S = 90.0
+READY_WITHIN_S = 300.0
 METRICS_EVERY_MS = 500
 _PORTS = range(20_000, 32_000)
 

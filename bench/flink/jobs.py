@@ -376,15 +376,16 @@ def slow(
         asked = drawn[turn :: len(homes)] if drawn else cases(own)
         possible = [each for each in asked if release.startswith(each.only)]
         for number, needed in enumerate(unique(each.cluster for each in possible)):
-            keys, links = needed
-            tell(f"Flink {release}: starting a cluster and warming it {keys or ''} {links or ''}")
+            keys, with_links = needed
+            tell(f"Flink {release}: starting a cluster and warming it {keys or ''}")
             here = place / f"cluster-{number}"
-            with WarmCluster(home, jar, here, True, keys, with_rest, links) as cluster:
+            with WarmCluster(home, jar, here, True, keys, with_rest, with_links) as cluster:
                 for case in (each for each in possible if each.cluster == needed):
                     tell(f"{case.name}: {described(case.exchange)}")
                     recording, uses = record_case(cluster, case)
                     job = measured_job(recording, case.exchange, {}, len(found) + 1, release)
-                    found.append(RecordedCase(case.name, job, tuple(uses), case.causes, case.task))
+                    right, late_ns = (case.causes, case.task), recording.outcome.latest_ns
+                    found.append(RecordedCase(case.name, job, tuple(uses), *right, late_ns))
                     keep_cases(found, work)
     return found
 

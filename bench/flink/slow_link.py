@@ -1,5 +1,5 @@
-"""A link of little bandwidth out of a TaskManager: a proxy between its consumers and its tap, so that
-the tap sees when a buffer leaves, and not when it arrives.
+"""A link of little bandwidth out of a TaskManager: a proxy between its consumers and its tap, so
+that the tap sees when a buffer leaves, and not when it arrives.
 """
 
 from __future__ import annotations

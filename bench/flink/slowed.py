@@ -32,6 +32,10 @@ BUSY_FROM_MS = 500
 
 STOPPED_S, RUNNING_S = 0.4, 0.6
 
+LATE_NS = 1_000_000_000
+"""Lateness of a source's record from which a job is not healthy: its tasks did not take what its
+sources had to send."""
+
 FEW_BUFFERS = {
     "taskmanager.network.memory.buffers-per-channel": "1",
     "taskmanager.network.memory.floating-buffers-per-gate": "1",
@@ -48,7 +52,7 @@ class Case:
         task: that is to be named; None: none, or it does not matter which.
         stopped: index of a TaskManager that is stopped now and then.
         keys: of a cluster of its own.
-        slow_links: bytes per second that leave each TaskManager; see WarmCluster.
+        slow_links: bytes per second that leave each TaskManager; see SlowLink.
         only: releases that can do it, by how they begin.
     """
 
@@ -62,9 +66,9 @@ class Case:
     only: str = ""
 
     @property
-    def cluster(self) -> tuple[Mapping[str, str], tuple[int | None, ...]]:
-        """Keys and links of the cluster that it runs on."""
-        return self.keys, self.slow_links
+    def cluster(self) -> tuple[Mapping[str, str], bool]:
+        """Keys of the cluster that it runs on, and whether its links can be slowed."""
+        return self.keys, bool(self.slow_links)
 
 
 def cases(base: Exchange) -> list[Case]:
@@ -268,6 +272,7 @@ class RecordedCase:
 
     Args:
         causes, task: what is right, as in its Case.
+        late_ns: how late a source emitted a record at most.
     """
 
     name: str
@@ -275,13 +280,20 @@ class RecordedCase:
     uses: tuple[TaskUse, ...]
     causes: tuple[str, ...]
     task: str | None
+    late_ns: int = 0
+
+    @property
+    def is_void(self) -> bool:
+        """Whether a healthy job was held up after all: by the machine on which it ran."""
+        return "none" in self.causes and self.late_ns >= LATE_NS
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> RecordedCase:
         """What `asdict` and JSON made of one."""
         uses = tuple(TaskUse(**each) for each in document["uses"])
         job = MeasuredJob.from_json(document["job"])
-        return cls(document["name"], job, uses, tuple(document["causes"]), document["task"])
+        causes, late_ns = tuple(document["causes"]), document.get("late_ns", 0)
+        return cls(document["name"], job, uses, causes, document["task"], late_ns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,6 +352,7 @@ def record_case(cluster: WarmCluster, case: Case) -> tuple[Tapped, list[TaskUse]
         if case.stopped is not None:
             pid = cluster.cluster.task_manager_pids()[case.stopped]
             stack.enter_context(stopped_now_and_then(pid))
+        cluster.slow_links(case.slow_links)
         recording = cluster.record(case.exchange, watch)
     return recording, watch.uses()
 
@@ -353,7 +366,7 @@ def print_verdicts(found: Sequence[Judged]) -> None:
             f"{each.verdict.cause}"
             + (f" at {', '.join(each.verdict.tasks)}" if each.verdict.tasks else ""),
             _WORD[each.is_task_right],
-            _WORD[each.is_right],
+            "void" if each.case.is_void else _WORD[each.is_right],
             each.flinks or "none",
             _WORD[each.is_flink_agreed],
         )
@@ -374,12 +387,13 @@ def print_verdicts(found: Sequence[Judged]) -> None:
                 f" back-pressured {_share(use.back_pressured)},"
                 f" most {_share(use.most_back_pressured)}"
             )
-    right = sum(each.is_right for each in found)
+    counted = [each for each in found if not each.case.is_void]
+    right = sum(each.is_right for each in counted)
     named = [each.is_task_right for each in found if each.is_task_right is not None]
     asked = [each.is_flink_agreed for each in found if each.is_flink_agreed is not None]
     print(
-        f"\nright: {right} of {len(found)}, the task alone {sum(named)} of {len(named)};"
-        f" Flink's busy task agrees in {sum(asked)} of {len(asked)}"
+        f"\nright: {right} of {len(counted)} that are not void, the task alone {sum(named)} of"
+        f" {len(named)}; Flink's busy task agrees in {sum(asked)} of {len(asked)}"
     )
 
 

@@ -50,8 +50,7 @@ class WarmCluster:
         is_tapped: every job passes a tap of its own; else none does.
         keys: of Flink.
         with_rest: taps ask the cluster for names and metrics.
-        slow_links: bytes per second that leave each TaskManager at most; None: no limit. Of every
-            job behind the warm-up.
+        with_links: its links can be slowed; see `slow_links`.
     """
 
     home: Path
@@ -60,7 +59,8 @@ class WarmCluster:
     is_tapped: bool
     keys: Mapping[str, str] = field(default_factory=dict)
     with_rest: bool = True
-    slow_links: Sequence[int | None] = ()
+    with_links: bool = False
+    _links: list[SlowLink] = field(default_factory=list)
     _stack: ExitStack = field(default_factory=ExitStack)
     _cluster: Cluster = field(init=False)
     _jar_id: str = ""
@@ -70,7 +70,7 @@ class WarmCluster:
         self.work.mkdir(parents=True)
         task_managers = [TaskManager(SLOTS, resources=(group,)) for group in GROUPS]
         if self.is_tapped:
-            task_managers = behind_a_tap(task_managers, with_links=bool(self.slow_links))
+            task_managers = behind_a_tap(task_managers, with_links=self.with_links)
         with ExitStack() as stack:
             self._cluster = stack.enter_context(
                 Cluster(
@@ -83,15 +83,12 @@ class WarmCluster:
                 )
             )
             self._jar_id = upload(self._cluster, self.jar)
-            links = [
-                stack.enter_context(SlowLink(each)) for each in task_managers if self.slow_links
-            ]
+            if self.with_links:
+                self._links = [stack.enter_context(SlowLink(each)) for each in task_managers]
             if self.is_tapped:
                 self.record(WARM_UP)
             else:
                 self.run(WARM_UP)
-            for link, bytes_per_s in zip(links, self.slow_links, strict=True):
-                link.bytes_per_s = bytes_per_s
             self._stack = stack.pop_all()
         return self
 
@@ -107,6 +104,11 @@ class WarmCluster:
     def cluster(self) -> Cluster:
         """What runs."""
         return self._cluster
+
+    def slow_links(self, bytes_per_s: Sequence[int | None]) -> None:
+        """Limit what leaves each TaskManager from now on; None: no limit."""
+        for link, own in zip(self._links, bytes_per_s, strict=True):
+            link.bytes_per_s = own
 
     def run(self, exchange: Exchange) -> Outcome:
         """One job to its end, with Flink's counters.

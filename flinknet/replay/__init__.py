@@ -8,7 +8,8 @@ of them in `predicted`. `compared` has the model's error, `advise` the advice, `
 `answers` and, for jobs as a whole, `job_answers` put it together.
 `opening` opens what is usable of recordings and says what they lost; `joining` finds out which of
 them are one run, and `clocks` how their clocks are related (`recording_sets`, for `trace info`).
-`ledger` has where the time of each task went; `verdict` judges by it what holds a job up.
+`ledger` has where the time of each task and channel went; the rules of `results.verdict` judge by
+it what holds a job up, as they do for a job that runs.
 `watch` observes what is still being written (`excerpt`: its newest part, as a run), `convert` makes
 a table of all events, `rerun` prepares a recorded run to be sent again. `spark` has the session and
 the ways into a trace; `daemon` is the process that its workers are forked from.

@@ -1,131 +1,358 @@
-"""Where the time of each task of a job went, and what became of its checkpoints: the evidence that
-verdicts are judged by. A figure that nobody saw is absent.
+"""The ledger of a recorded job, from its own events, or from what a tap or capture saw and Flink
+reported: where the time of each task and channel went.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from statistics import median
+from typing import Any
 
-from flinknet.predict.exchange import recorded_network
-from flinknet.results import TaskMetrics, VertexMetrics
-from flinknet.trace.job_names import named_edges
+import numpy as np
+
+from flinknet.arrays import FloatArray, IntArray
+from flinknet.core.probe import TracePoint
+from flinknet.predict.exchange import is_max_rate, recorded_network
+from flinknet.results.bottleneck import HELD_FROM
+from flinknet.results.ledger import (
+    BARRIER,
+    CREDIT,
+    LATE,
+    SOCKET,
+    UNANSWERED,
+    WITHOUT_CREDIT,
+    CheckpointCounts,
+    EdgeTime,
+    HostTime,
+    InputTime,
+    Ledger,
+    SeenBy,
+    TaskTime,
+    VertexTime,
+)
+from flinknet.trace import RunManifest
+from flinknet.trace.job_names import Edge, named_edges
 from flinknet.trace.metrics import number_of
 from flinknet.trace.recordings import checkpoints_within
 from flinknet.units import NS_PER_MS
 
+from .advise.caveats import BARRIERS
+from .advise.edges import channel_ends, task_of
+from .advise.order import EdgeOrder, produced_edge
 from .observe.checkpoints import COMPLETED, FAILED
-from .observe.flink_metrics import series_of, vertex_metrics
-from .read import RecordedRun
+from .observe.flink_metrics import records_in, series_of, vertex_metrics
+from .observe.observed_run import ObservedRun
+from .observe.regimes import REGIMES
+from .observe.task_times import LATE_TRANSITS, TRANSITS, WAITS, WORKING
+from .read import RecordedRun, result_of
 
-NAMES_MAX = 4
-"""Names that are listed before the rest are counted."""
+CHECKPOINTS_MIN = 3
+BLOCKED_NS_MIN = 10_000_000_000
+"""Barriers of fewer checkpoints show nothing, unless one of them blocks a channel for so long: the
+first checkpoints of a job wait for tasks that are still being deployed."""
+
+STALLED_FROM = 0.02
+"""Share of late buffers at a TaskManager, and at no other one, from which it stood still at
+times."""
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
-    """An edge from one vertex to another."""
+def ledger_of(edges: Sequence[ObservedRun]) -> Ledger:
+    """The ledger of a job.
 
-    source: int
-    target: int
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointCounts:
-    """Checkpoints that ended while the trace was recorded.
-
-    Attributes:
-        expired: failed after `timeout_ns`.
-        failed: for another reason.
+    Args:
+        edges: those that were recorded, in the order of the ledger's edges.
     """
-
-    completed: int = 0
-    expired: int = 0
-    failed: int = 0
-    timeout_ns: int = 0
-
-    @property
-    def ended(self) -> int:
-        """Number of all of them."""
-        return self.completed + self.expired + self.failed
+    if edges[0].run.counted_at == TracePoint.SENT:
+        return _captured(edges)
+    return _own(edges)
 
 
-@dataclass(frozen=True, slots=True)
-class Ledger:
-    """All tasks and edges of one job, its local channels included.
+# What a run of flinknet's own recorded
 
-    Attributes:
-        vertices: by their numbers in the job, with the time of each subtask.
-        stopped: TaskManagers that stand still at times.
-    """
 
-    vertices: Mapping[int, VertexMetrics]
-    links: Sequence[Link]
-    checkpoints: CheckpointCounts = CheckpointCounts()
-    stopped: frozenset[str] = frozenset()
+def _own(edges: Sequence[ObservedRun]) -> Ledger:
+    manifest = edges[0].run.manifest
+    ends = [each.run.ends for each in edges]
+    times = [_own_edge(each) for each in edges]
+    amounts = [_Amounts(each) for each in edges]
+    names = _task_names(manifest)
+    vertices = {}
+    for vertex, name in _vertices(ends).items():
+        into = [place for place, each in enumerate(ends) if each.target == vertex]
+        out = [place for place, each in enumerate(ends) if each.source == vertex]
+        consumers = {each.consumer: each for place in into for each in times[place].inputs}
+        subtasks = set(consumers).union(*(times[place].sent for place in out))
+        waits = [amounts[place].of_task(WAITS, producers=True) for place in out]
+        works = [amounts[place].of_task(WORKING, producers=False) for place in into]
+        tasks = []
+        for subtask in sorted(subtasks):
+            known = names.get(vertex, ())
+            waited = min(sum(each.get(subtask, 0.0) for each in waits), 1.0)
+            worked = max((each.get(subtask, 0.0) for each in works), default=0.0)
+            own = consumers.get(subtask)
+            tasks.append(
+                TaskTime(
+                    known[subtask]
+                    if subtask < len(known)
+                    else task_of(name, subtask, len(subtasks)),
+                    None if own is None else own.task_manager,
+                    working=max(worked - waited, 0.0) if into else None,
+                    waits_for_input=1 - worked if into else None,
+                    waits_for_output=waited if out else None,
+                    held_by_barrier=None if own is None else own.most[BARRIER],
+                    stood_still=None if own is None else _stood_still(times, own.task_manager),
+                    records=None if own is None else float(own.records),
+                )
+            )
+        vertices[vertex] = VertexTime(name, tasks)
+    seen = dict.fromkeys(("tasks", "channels", "checkpoints", "hosts"), SeenBy.OWN_EVENTS)
+    found = Ledger(vertices, times, hosts=_hosts(edges[0]), seen_by=seen)
+    found = replace(found, is_unpaced=is_max_rate(manifest))
+    return replace(found, edges=[_with_order(each, found) for each in times])
 
-    def before(self, vertex: int) -> list[int]:
-        """The vertices whose records come to this one, the nearest first."""
-        found, nearest = list[int](), [vertex]
-        while nearest:
-            sources = [each.source for each in self.links if each.target in nearest]
-            nearest = [each for each in dict.fromkeys(sources) if each not in (*found, vertex)]
-            found += nearest
+
+def _with_order(edge: EdgeTime, ledger: Ledger) -> EdgeTime:
+    return replace(
+        edge,
+        behind=frozenset(
+            place
+            for place, other in enumerate(ledger.edges)
+            if edge.target in (other.source, *ledger.before(other.source))
+        ),
+    )
+
+
+def _vertices(ends: Iterable[Edge]) -> dict[int, str]:
+    found = {}
+    for each in ends:
+        found[each.source] = each.source_name
+        found[each.target] = each.target_name
+    return found
+
+
+def _own_edge(observed: ObservedRun) -> EdgeTime:
+    rows, pairs = observed.rows, _Pairs(observed.run)
+    spent = {name: pairs.summed(rows.regimes.of(pairs.channel, name)) for name in REGIMES}
+    whole = np.maximum(sum(spent.values()), 1)
+    shares = {name: own / whole for name, own in spent.items()}
+    amounts = _Amounts(observed)
+    passed = amounts.of_pairs(TRANSITS, pairs) * ~pairs.is_local
+    late = amounts.of_pairs(LATE_TRANSITS, pairs) / np.maximum(passed, 1)
+    shares[LATE] = np.where(passed > 0, late, 0.0)
+    records = pairs.summed(rows.consumed.of(pairs.channel, "count"))
+    return replace(
+        pairs.edge(records, shares, mean=REGIMES),
+        has_barriers=any(row.data_type in BARRIERS for row in rows.messages),
+        is_held_up=bool(len(rows.waited)),
+    )
+
+
+def _stood_still(edges: Sequence[EdgeTime], place: str) -> float:
+    """Share of the time in which the oldest record lay before a TaskManager that now and then did
+    not read; 0 where no more buffers were late there than elsewhere."""
+    own = [each for edge in edges for each in edge.inputs if each.task_manager == place]
+    others = [each for edge in edges for each in edge.inputs if each.task_manager != place]
+    late = max(each.most[LATE] for each in own)
+    elsewhere = median(each.most[LATE] for each in others) if others else 0.0
+    if not max(STALLED_FROM, 2 * elsewhere) <= late < HELD_FROM:
+        return 0.0
+    return max(each.most[SOCKET] for each in own)
+
+
+class _Amounts:
+    """Shares and numbers of an edge's TaskTimeRows."""
+
+    def __init__(self, observed: ObservedRun) -> None:
+        self._rows = observed.rows.task_times
+        self._whole_ns = max(observed.run.duration_ns, 1)
+
+    def of_task(self, what: str, *, producers: bool) -> dict[int, float]:
+        """Share of the time, by producer or consumer."""
+        own = self._rows.where("what", what)
+        tasks = own["producer" if producers else "consumer"].tolist()
+        return dict(zip(tasks, (own["amount"] / self._whole_ns).tolist(), strict=True))
+
+    def of_pairs(self, what: str, pairs: _Pairs) -> IntArray:
+        """Numbers of pairs; 0 where there is none."""
+        own = self._rows.where("what", what)
+        own_keys, keys = _key(own["producer"], own["consumer"]), pairs.keys
+        if not len(own_keys):
+            return np.zeros(len(keys), np.int64)
+        order = np.argsort(own_keys, kind="stable")
+        place = order[np.minimum(np.searchsorted(own_keys, keys, sorter=order), len(own_keys) - 1)]
+        found: IntArray = np.where(own_keys[place] == keys, own["amount"][place], 0)
         return found
 
-    def back_pressure(self, vertex: int) -> float | None:
-        """Share of the time in which a task waited for its output, of the subtask that waited most;
-        None where nobody saw it."""
-        waited = [each.back_pressured for each in self.vertices[vertex].tasks]
-        return max((each for each in waited if each is not None), default=None)
 
-    def waiting_input(self, vertex: int) -> tuple[Link | None, float]:
-        """The edge that a vertex reads whose producers waited most, and for what share of the time;
-        0 where nobody saw them wait."""
-        own = [each for each in self.links if each.target == vertex]
-        waited = {link: self.back_pressure(link.source) or 0.0 for link in own}
-        most = max(own, key=lambda link: waited[link], default=None)
-        return most, 0.0 if most is None else waited[most]
-
-    def place_of(self, vertex: int, subtasks: Sequence[int]) -> str | None:
-        """The TaskManager of some subtasks, if all of them are on one that is known."""
-        tasks = self.vertices[vertex].tasks
-        places = {tasks[each].task_manager for each in subtasks}
-        return places.pop() if len(places) == 1 else None
-
-
-def working(task: TaskMetrics) -> float:
-    """Share of the time in which a task was busy; 0 where nobody saw it."""
-    return task.busy or 0.0
-
-
-def named(names: Sequence[str]) -> str:
-    """Some names as a list in words; of more than NAMES_MAX, the first ones and a count."""
-    shown = list(names[:NAMES_MAX])
-    if len(names) > NAMES_MAX:
-        shown.append(f"{len(names) - NAMES_MAX} more")
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
-
-
-def flink_ledger(run: RecordedRun) -> Ledger | None:
-    """The job of a captured run by Flink's own metrics; None where no task reported its time."""
-    named = named_edges(run.manifest)
-    if not named or not run.manifest.is_from_between:
-        return None
-    described = {each["index"]: each for each in run.manifest.scenario["job"]["vertices"]}
-    ends = {named[each.edge].source for each in run.manifest.channels if each.edge in named}
-    jobs = {described[each].get("job") for each in ends or described}
-    series = series_of(run)
-    vertices = {
-        index: vertex_metrics(each, series)
-        for index, each in described.items()
-        if each.get("job") in jobs
+def _hosts(observed: ObservedRun) -> dict[str, HostTime]:
+    """Event loops of the TaskManagers, as far as the run reported them in its result."""
+    processors = result_of(observed.run).get("processors")
+    if not isinstance(processors, Mapping):
+        return {}
+    busy, lacked = (
+        {
+            name: share
+            for name, share in (shares.items() if isinstance(shares, Mapping) else ())
+            if isinstance(share, int | float)
+        }
+        for shares in (processors.get("busy_share"), processors.get("lacked_share"))
+    )
+    return {
+        name: HostTime(busy.get(name, 0.0), lacked.get(name, 0.0)) for name in {**busy, **lacked}
     }
-    if all(task.busy is None for vertex in vertices.values() for task in vertex.tasks):
-        return None
-    links = [Link(each.source, each.target, each.name) for each in named.values()]
-    return Ledger(vertices, [each for each in links if each.source in vertices], _checkpoints(run))
+
+
+def _task_names(manifest: RunManifest) -> dict[int, Sequence[str]]:
+    job: Any = manifest.scenario.get("job")
+    if not isinstance(job, Mapping):
+        return {}
+    found = {each["index"]: each.get("tasks") for each in job["vertices"]}
+    return {
+        index: names
+        for index, names in found.items()
+        if isinstance(names, list) and all(isinstance(each, str) for each in names)
+    }
+
+
+# What was recorded between TaskManagers
+
+
+def _captured(edges: Sequence[ObservedRun]) -> Ledger:
+    run = edges[0].run
+    order = EdgeOrder([produced_edge(each.run.manifest, each.rows.milestones) for each in edges])
+    described, links = _described(run)
+    times: list[EdgeTime] = []
+    for place, each in enumerate(edges):
+        behind = {other: order.is_behind(other, place) for other in range(len(edges))}
+        times.append(
+            replace(
+                _captured_edge(each),
+                behind=frozenset(other for other, sure in behind.items() if sure),
+                unsure=frozenset(o for o, sure in behind.items() if sure is None and o != place),
+            )
+        )
+    recorded = {each.name for each in times}
+    vertices = {each.target: _consumers(each) for each in times}
+    for index, vertex in described.items():
+        vertices[index] = _reported(vertex, [each for each in times if each.target == index], run)
+    times = [_with_names(each, vertices) for each in times]
+    seen = {"channels": SeenBy.TAP, "tasks": SeenBy.TAP}
+    if any(task.working is not None for each in vertices.values() for task in each.tasks):
+        seen |= {"tasks": SeenBy.FLINK, "checkpoints": SeenBy.FLINK}
+    unseen = [each for each in links if each.name not in recorded]
+    return Ledger(vertices, [*times, *unseen], _checkpoints(run), seen_by=seen)
+
+
+def _described(run: RecordedRun) -> tuple[dict[int, Mapping[str, Any]], list[EdgeTime]]:
+    """The vertices of the job that a run belongs to, and its edges; empty where they have no
+    names."""
+    named = named_edges(run.manifest)
+    if not named:
+        return {}, []
+    vertices = {each["index"]: each for each in run.manifest.scenario["job"]["vertices"]}
+    recorded = {named[each.edge].source for each in run.manifest.channels if each.edge in named}
+    jobs = {vertices[each].get("job") for each in recorded or vertices}
+    own = {index: each for index, each in vertices.items() if each.get("job") in jobs}
+    links = [
+        EdgeTime(each.source, each.target, each.name, each.source_name)
+        for each in named.values()
+        if each.source in own
+    ]
+    return own, links
+
+
+def _captured_edge(observed: ObservedRun) -> EdgeTime:
+    """The channels of an edge. One of a task that was restarted goes on as that of its next
+    attempt."""
+    run, rows, pairs = observed.run, observed.rows, _Pairs(observed.run)
+    whole_ns = max(run.duration_ns, 1)
+    blocked_ns = pairs.summed(rows.blocked.of(pairs.channel, "ns"))
+    blocked = np.minimum(blocked_ns / whole_ns, 1.0)
+    starved_ns = pairs.summed(rows.credit_starved.of(pairs.channel, "ns"))
+    shares = {
+        BARRIER: blocked,
+        CREDIT: np.minimum(starved_ns / whole_ns, 1 - blocked),  # behind a barrier is no credit
+        UNANSWERED: pairs.summed(rows.unanswered.of(pairs.channel, "ns")) / whole_ns,
+    }
+    if recorded_network(run.manifest).exclusive_buffers:
+        without_ns = pairs.summed(rows.without_credit.of(pairs.channel, "ns"))
+        shares[WITHOUT_CREDIT] = np.minimum(without_ns / whole_ns, 1.0)
+    checkpoints = {each.value for each in rows.milestones if each.data_type in BARRIERS}
+    records = pairs.summed(rows.throughput_by_channel.of(pairs.channel, "records"))
+    return replace(
+        pairs.edge(records, shares, mean=()),
+        has_barriers=len(checkpoints) >= CHECKPOINTS_MIN
+        or int(blocked_ns.max(initial=0)) >= BLOCKED_NS_MIN,
+        is_credit_known=run.is_credit_known,
+    )
+
+
+def _consumers(edge: EdgeTime) -> VertexTime:
+    """The tasks that read an edge, of which nothing is known but their channels."""
+    count = max([len(edge.inputs), *(each.consumer + 1 for each in edge.inputs)])
+    inputs = {each.consumer: each for each in edge.inputs}
+    return VertexTime(
+        "consumers",
+        [
+            _with_channels(TaskTime(task_of("consumers", subtask, count)), [own] if own else [])
+            for subtask in range(count)
+            for own in [inputs.get(subtask)]
+        ],
+    )
+
+
+def _reported(vertex: Mapping[str, Any], edges: Sequence[EdgeTime], run: RecordedRun) -> VertexTime:
+    """A vertex by Flink's own metrics, and the channels to its tasks."""
+    series = series_of(run)
+    found, records = vertex_metrics(vertex, series), records_in(vertex, series)
+    return VertexTime(
+        found.name,
+        [
+            _with_channels(
+                TaskTime(
+                    each.name,
+                    each.task_manager,
+                    working=each.busy,
+                    waits_for_input=each.idle,
+                    waits_for_output=each.back_pressured,
+                    records=records.get(each.name),
+                    queued_buffers=each.input_queue_buffers,
+                ),
+                [own for edge in edges for own in edge.inputs if own.consumer == subtask],
+            )
+            for subtask, each in enumerate(found.tasks)
+        ],
+    )
+
+
+def _with_channels(task: TaskTime, inputs: Sequence[InputTime]) -> TaskTime:
+    if not inputs:
+        return task
+    return replace(
+        task,
+        task_manager=task.task_manager or inputs[0].task_manager,
+        held_by_barrier=max(each.most[BARRIER] for each in inputs),
+        stood_still=min(each.most[UNANSWERED] for each in inputs),
+    )
+
+
+def _with_names(edge: EdgeTime, vertices: Mapping[int, VertexTime]) -> EdgeTime:
+    """An edge whose inputs have the names of the TaskManagers, where these are known."""
+
+    def place(vertex: int, subtask: int, otherwise: str) -> str:
+        tasks = vertices[vertex].tasks if vertex in vertices else ()
+        return (0 <= subtask < len(tasks) and tasks[subtask].task_manager) or otherwise
+
+    inputs = [
+        replace(
+            each,
+            task_manager=place(edge.target, each.consumer, each.task_manager),
+            sender=place(edge.source, each.producer, each.sender),
+        )
+        for each in edge.inputs
+    ]
+    return replace(edge, inputs=inputs)
 
 
 def _checkpoints(run: RecordedRun) -> CheckpointCounts:
@@ -143,3 +370,100 @@ def _checkpoints(run: RecordedRun) -> CheckpointCounts:
     ]
     expired = sum(each * NS_PER_MS >= timeout_ns for each in failed_ms)
     return CheckpointCounts(completed, expired, len(failed_ms) - expired, timeout_ns)
+
+
+# Both
+
+
+def _key(producer: IntArray, consumer: IntArray) -> IntArray:
+    return producer * (1 << 32) + consumer
+
+
+class _Pairs:
+    """The producers and consumers of an edge, as columns. Several channels between two tasks, as
+    after a restart, are one pair, which stands for the newest of them.
+
+    Attributes:
+        channel: all channels, one by one.
+        producer, consumer, is_local, keys: of the pairs.
+    """
+
+    def __init__(self, run: RecordedRun) -> None:
+        self._run = run
+        self.channel, producer, consumer = channel_ends(run.manifest)
+        is_known = (producer >= 0) & (consumer >= 0)
+        keys = np.where(is_known, _key(producer, consumer), -1 - self.channel)
+        distinct, first, place = np.unique(keys, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        self._place = rank[place]
+        self._newest = np.zeros(len(distinct), np.int64)
+        np.maximum.at(self._newest, self._place, np.arange(len(keys)))
+        self.keys = distinct[order]
+        self.producer, self.consumer = producer[self._newest], consumer[self._newest]
+        infos = run.manifest.channels
+        self.is_local = np.fromiter((infos[each].is_local for each in self._newest), bool)
+
+    def summed(self, values: IntArray) -> IntArray:
+        """Values of channels as those of pairs."""
+        found = np.zeros(len(self.keys), np.int64)
+        np.add.at(found, self._place, values)
+        return found
+
+    def edge(
+        self,
+        records: IntArray,
+        shares: Mapping[str, FloatArray],
+        *,
+        mean: Iterable[str],
+    ) -> EdgeTime:
+        """The edge of the pairs: their shares by consumer.
+
+        Args:
+            mean: names of shares whose mean counts, too.
+        """
+        infos, ends = self._run.manifest.channels, self._run.ends
+        network = recorded_network(self._run.manifest)
+        inputs = []
+        order = np.argsort(self.consumer, kind="stable")
+        consumers, starts = np.unique(self.consumer[order], return_index=True)
+        for consumer, own in zip(consumers.tolist(), np.split(order, starts[1:]), strict=True):
+            at = {name: share[own] for name, share in shares.items()}
+            latest = own[int(np.argmax(at.get(LATE, at[BARRIER])))]
+            info = infos[int(self._newest[latest])]
+            inputs.append(
+                InputTime(
+                    consumer,
+                    info.consumer_process,
+                    len(own),
+                    int(records[own].sum()),
+                    {name: float(at[name].mean()) for name in mean},
+                    {
+                        name: float(each.min() if name == UNANSWERED else each.max())
+                        for name, each in at.items()
+                    },
+                    info.producer_process,
+                    info.producer,
+                    info.connection,
+                    info.producer_process.startswith("127."),
+                )
+            )
+        sent: dict[int, int] = {}
+        producers, place = np.unique(self.producer, return_inverse=True)
+        total = np.zeros(len(producers), np.int64)
+        np.add.at(total, place, records)
+        sent = dict(zip(producers.tolist(), total.tolist(), strict=True))
+        most = int(records.argmax())
+        busiest = infos[int(self._newest[most])]
+        return EdgeTime(
+            ends.source,
+            ends.target,
+            ends.name,
+            ends.source_name,
+            inputs,
+            sent,
+            (busiest.index, busiest.producer, busiest.consumer, int(records[most])),
+            buffers=network.exclusive_buffers
+            + network.floating_buffers * len(inputs) / max(len(self.keys), 1),
+        )

@@ -56,7 +56,7 @@ def print_job(console: Console, result: Mapping[str, Any]) -> None:
     if result["latency_markers"] is not None:
         print_latency_markers(console, result["latency_markers"])
     if result["limited_by"]:
-        print_line(console, f"Limited by {result['limited_by']}")
+        print_line(console, f"Bottleneck: {result['limited_by']}")
     for warning in result["warnings"]:
         print_line(console, Text.assemble(("Warning", "yellow"), f": {warning['text']}"))
 

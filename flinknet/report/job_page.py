@@ -52,7 +52,7 @@ def job_page(result: Mapping[str, Any]) -> Page:
 
 def _parts(result: Mapping[str, Any]) -> Iterator[Lines | Facts | Section]:
     if result["limited_by"]:
-        yield Lines([f"Limited by {result['limited_by']}"], is_headed=True)
+        yield Lines([f"Bottleneck: {result['limited_by']}"], is_headed=True)
     if result["reason"] and result["reason"] != f"it was {result['state']}":
         yield Lines([result["reason"]], is_doubt=True)
     if warnings := [each["text"] for each in result["warnings"]]:

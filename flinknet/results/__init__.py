@@ -6,7 +6,9 @@ JSON.
     job         one run of a job, also while it runs
     validity    how far a measurement can be used, and what disturbed it
     prediction  predictions of a replay, and their error
-    bottleneck  what limits a job
+    bottleneck  the verdict on a job, and the thresholds of its rules
+    ledger      where the time of a job's tasks and channels went; `verdict` and `slow_tasks` have
+                the rules over it
     recordings  recordings that make up a run, and known losses
     replay      the answer of a replay about a run; `job_answer` about a whole job
     flink_metrics  metrics that a real Flink reported while a trace was recorded
@@ -16,7 +18,7 @@ JSON.
                 here imports
 """
 
-from .bottleneck import NEAR_FROM, PRESSED_FROM, UNPRESSED, Bottleneck, Cause, Remedy
+from .bottleneck import Bottleneck, Cause, Remedy
 from .flink_metrics import (
     EdgeShare,
     FlinkMetrics,

@@ -1,29 +1,64 @@
-"""What holds a job up: one task or one connection, why, and what would help."""
+"""The verdict on a job: one task, host or connection, why, and what would help; and the thresholds
+by which all rules go.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 PRESSED_FROM = 0.1
-"""A task that waits for its output for this share of its time is pressed; Flink's web page calls
-less than that no back pressure."""
+"""Share of the time from which waiting counts: of a task for its output, of a channel behind a
+barrier, of a TaskManager that stands still. Flink's web page calls less than that no back
+pressure."""
 
-NEAR_FROM = 0.8
-"""A task that is busy for this share of its time is a verdict although no task waits for it yet."""
+IDLE_BELOW = 0.4
+"""Busy share below which a task is not the cause of its producers' waiting."""
 
-UNPRESSED = "though no task waits for its output"
+HELD_FROM = 0.5
+"""Share of the time from which a task or channel waits mostly."""
+
+LOADED_FROM = 0.85
+"""Busy share from which a task is saturated if its producers wait for it."""
+
+SATURATED_FROM = 0.95
+"""Busy share from which a task is saturated, whether or not its producers wait yet: small records
+queue in half-empty buffers, and the last of the buffers is filled much later."""
+
+ALIKE_FROM = 0.8
+"""Busy share of siblings that count as slow as well, relative to the busiest one."""
+
+FURTHER = 1.25
+"""Ratio of records or of times between siblings from which it is no chance."""
+
+SLOW_HOST_FROM = 1.5
+"""Ratio of times per record, against siblings on other TaskManagers, from which the tasks of a
+TaskManager are slow."""
+
+LONGER_MAX = 100
+"""Ratios of times per record above this say nothing: the siblings had next to nothing to do."""
+
+MORE_BUFFERS_MAX = 10
+"""Factor of the buffers that are recommended, at most."""
+
+NAMES_MAX = 4
+"""Names that are listed before the rest are counted."""
+
+NO_NETWORK = "network settings do not help"
+CHECK_HOST = "check its CPU, its garbage collection and what runs next to it"
+NOTHING = "nothing holds the job up"
 
 
 class Cause(StrEnum):
-    """Why a job goes no faster, or its records come late."""
+    """Reason why a job goes no faster, or its records come late."""
 
     SLOW_TASKS = "slow-tasks"
-    """All subtasks of a vertex are at work all the time."""
+    """All subtasks of a vertex work all the time."""
     SLOW_SUBTASK = "slow-subtask"
-    """One subtask takes longer for a record than its like."""
+    """One subtask takes longer for a record than its siblings."""
     SLOW_HOST = "slow-host"
-    """The tasks of one TaskManager do."""
+    """The tasks of one TaskManager do, or it stands still at times."""
     SKEW = "skew"
     """Some subtasks get many more records than others."""
     ALIGNMENT = "alignment"
@@ -33,13 +68,13 @@ class Cause(StrEnum):
     FEW_BUFFERS = "few-buffers"
     """Tasks, hosts and network have time left, and a writer waits for a buffer."""
     BUFFER_TIMEOUT = "buffer-timeout"
-    """Nothing waits for anything but the flusher."""
+    """Records wait for nothing but the flusher."""
     NONE = "none"
     """Nothing waits."""
 
 
 class Remedy(StrEnum):
-    """What would help."""
+    """Change that would help."""
 
     PARALLELISM = "parallelism"
     BALANCE = "balance of keys"
@@ -52,15 +87,15 @@ class Remedy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Bottleneck:
-    """What holds a job up.
+    """The verdict on a job.
 
     Attributes:
-        tasks: by name; those that are slow, or that read what comes late.
-        share: of the time: in which they were busy, or a writer or channel waited; None where
+        tasks: names of those that are slow, or that read what comes late.
+        share: of the time in which they were busy, or a writer or channel waited; None where
             nothing waits.
         edge: that they read.
         place: of a slow host or network, the TaskManager or connection.
-        helps: what would help, the best first; empty if nothing has to.
+        helps: changes that would help, the best first; empty if none is needed.
     """
 
     cause: Cause
@@ -70,3 +105,11 @@ class Bottleneck:
     edge: str | None = None
     place: str | None = None
     helps: tuple[Remedy, ...] = ()
+
+
+def named(names: Sequence[str]) -> str:
+    """Some names as a list in words; of more than NAMES_MAX, the first ones and a count."""
+    shown = list(names[:NAMES_MAX])
+    if len(names) > NAMES_MAX:
+        shown.append(f"{len(names) - NAMES_MAX} more")
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"

@@ -22,7 +22,7 @@ from flinknet.core.probe import MessageKind
 from flinknet.core.wire.messages import AddCredit
 from flinknet.errors import TraceFormatError
 from flinknet.predict.captured import load_captured
-from flinknet.replay.advise.between import bottleneck_between, judge_between
+from flinknet.replay.advise.judged import judged
 from flinknet.replay.observe.measured import replayed_channels, uncounted_loss
 from flinknet.replay.observe.observed import observe_here
 from flinknet.replay.observe.observed_run import ObservedRun
@@ -202,9 +202,9 @@ def test_how_long_data_waited_is_unknown_where_credit_is(tmp_path: Path) -> None
     (observed,) = observe_here([run])
     assert observed.measured.credits.starved_ns is None
     assert {each.starved_ns for each in replayed_channels(observed)} == {None}
-    edges = judge_between([observed])
-    assert [each.kind for each in edges[0].verdicts] == ["unknown"]
-    assert bottleneck_between(edges) is None
+    (edge,) = judged([observed])
+    assert [each.kind for each in edge.diagnosis] == ["unknown"]
+    assert edge.bottleneck is None
 
 
 @settings(max_examples=20)

@@ -13,7 +13,7 @@ from flinknet.units import human_count, human_duration
 
 from ..observe.observed_run import ObservedRows, ObservedRun
 from ..read import RecordedRun, result_of
-from .channel_times import channel_ends
+from .edges import channel_ends
 
 BARRIERS = frozenset(
     {

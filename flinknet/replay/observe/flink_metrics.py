@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from flinknet.results import (
     EdgeShare,
     FlinkMetrics,
@@ -92,6 +94,16 @@ def vertex_metrics(vertex: Mapping[str, Any], series: Iterable[Series]) -> Verte
         records_out_per_s=_sum_of(tasks, "records_out_per_s"),
         tasks=tasks,
     )
+
+
+def records_in(vertex: Mapping[str, Any], series: Iterable[Series]) -> dict[str, float]:
+    """Records that tasks of a vertex have read since they were started, by Flink's counters."""
+    found = {}
+    for each in _tasks_of(vertex, series):
+        column = each.values.get("numRecordsIn")
+        if each.task is not None and column is not None and not np.isnan(column).all():
+            found[each.task] = float(np.nanmax(column))
+    return found
 
 
 def _tasks_of(vertex: Mapping[str, Any], series: Iterable[Series]) -> list[Series]:

@@ -11,9 +11,6 @@ from flinknet.graph.physical_plan import PhysicalPlan
 from flinknet.histogram import LogLinearHistogram
 from flinknet.job import TaskDeploymentDescriptor
 from flinknet.results import (
-    NEAR_FROM,
-    PRESSED_FROM,
-    UNPRESSED,
     EdgeMeasured,
     LatencyMarkersMeasured,
     LatencySummary,
@@ -21,7 +18,8 @@ from flinknet.results import (
     TaskMeasured,
     VertexMeasured,
 )
-from flinknet.units import human_duration
+from flinknet.results.ledger import EdgeTime, Ledger, SeenBy, TaskTime, VertexTime
+from flinknet.results.verdict import verdict
 
 from .collected import Collected, backlog_of
 from .marked_latency import markers_measured
@@ -37,15 +35,6 @@ Shares = tuple[float | None, float | None, float | None]
 OVERTIME_SHARE = 0.2
 """A job that goes on for this share of its time after its sources have ended is not limited by
 them."""
-
-BUSY_SHARE = 0.5
-"""A task that is busy for a larger share of its time is what such a job waits for."""
-
-NEGLIGIBLE_SHARE = 0.01
-"""A smaller back-pressured share of a vertex is not mentioned."""
-
-SKEWED_FROM = 1.5
-"""A task this many times as busy as the mean of its vertex is named itself."""
 
 UNKNOWN_SHARES: Shares = (None, None, None)
 
@@ -283,37 +272,49 @@ def prior_attempts(subtask: ExecutionVertex) -> tuple[PriorAttempt, ...]:
 
 
 def limited_by(vertices: Sequence[VertexMeasured], edges: Sequence[EdgeMeasured]) -> str:
-    """What limited the job, by the times of its tasks: among the back-pressured vertices and all
-    downstream of them, the one with the busiest task, not counting its own back-pressured time.
-    Where none is back-pressured, the busiest of all if it has hardly any time left, or if the job
-    went on after its sources had ended; else the sources. Empty if nothing is known.
-    """
+    """The verdict on the job, by the times of its tasks; empty if no task reported any."""
     if all(each.busy is None for each in vertices):
         return ""
-    pressed = {each.name for each in vertices if _most_pressed(each) >= PRESSED_FROM}
-    behind = _downstream(pressed, edges) if pressed else {each.name for each in vertices}
-    slowest = max(
-        (each for each in reversed(vertices) if each.name in behind),
-        key=lambda each: max(_own_work(task) for task in _tasks_of(each)),
+    found = verdict(ledger_of(vertices, edges))
+    return "" if found is None else f"{found.text}."
+
+
+def ledger_of(vertices: Sequence[VertexMeasured], edges: Sequence[EdgeMeasured]) -> Ledger:
+    """The ledger of a job, from what its tasks reported."""
+    places = {each.name: place for place, each in enumerate(vertices)}
+    seen = {"tasks": SeenBy.OWN_EVENTS}
+    return Ledger(
+        {places[each.name]: VertexTime(each.name, _task_times(each)) for each in vertices},
+        [
+            EdgeTime(
+                places[each.source],
+                places[each.target],
+                f"{each.source} → {each.target}",
+                each.source,
+            )
+            for each in edges
+        ],
+        seen_by=seen,
+        overtime_ns=_overtime_ns(vertices, edges),
     )
-    waits = {each.name: _most_pressed(each) for each in vertices}
-    inputs = [each for each in edges if each.target == slowest.name]
-    edge = max(inputs, key=lambda each: waits[each.source], default=None)
-    said = _busy_text(slowest)
-    if not pressed:
-        share = max(_own_work(task) for task in _tasks_of(slowest))
-        overtime_ns = _overtime_ns(vertices, edges)
-        if share >= (BUSY_SHARE if overtime_ns else NEAR_FROM):
-            over = f", {human_duration(overtime_ns)} of it after the sources had ended"
-            return f"{said}{over if overtime_ns else ''}, {UNPRESSED}."
-        next_one = f"; the next limit is {said}" if share >= BUSY_SHARE else ""
-        return f"its sources: no task waited for its output for a tenth of its time{next_one}."
-    if edge is None or waits[edge.source] < NEGLIGIBLE_SHARE:
-        return f"{said}."
-    return (
-        f"{said}, and {edge.source} waits {waits[edge.source]:.0%} of the time for its output"
-        f" (edge {edge.index})."
-    )
+
+
+def _task_times(vertex: VertexMeasured) -> list[TaskTime]:
+    """The time of each subtask; of the vertex, if none reported any."""
+    found = [
+        TaskTime(
+            each.name,
+            each.task_manager,
+            working=each.busy,
+            waits_for_input=each.idle,
+            waits_for_output=each.back_pressured,
+            records=each.metrics.get("numRecordsIn"),
+        )
+        for each in vertex.tasks
+    ]
+    if any(each.working is not None for each in found):
+        return found
+    return [TaskTime(vertex.name, None, vertex.busy, vertex.idle, vertex.back_pressured)]
 
 
 def _overtime_ns(vertices: Sequence[VertexMeasured], edges: Sequence[EdgeMeasured]) -> int:
@@ -325,58 +326,6 @@ def _overtime_ns(vertices: Sequence[VertexMeasured], edges: Sequence[EdgeMeasure
     last_ns = max(ends.values(), default=0)
     overtime_ns = last_ns - max(sources, default=last_ns)
     return overtime_ns if overtime_ns >= OVERTIME_SHARE * last_ns else 0
-
-
-def _tasks_of(vertex: VertexMeasured) -> Sequence[TaskMeasured | VertexMeasured]:
-    """The tasks of a vertex that reported; the vertex itself if none did."""
-    return [each for each in vertex.tasks if each.busy is not None] or [vertex]
-
-
-def _own_work(task: TaskMeasured | VertexMeasured) -> float:
-    return (task.busy or 0) - (task.back_pressured or 0)
-
-
-def _most_pressed(vertex: VertexMeasured) -> float:
-    return max(each.back_pressured or 0 for each in _tasks_of(vertex))
-
-
-def _busy_text(vertex: VertexMeasured) -> str:
-    """How busy a vertex is, in words; a task much busier than the others is named."""
-    if vertex.busy is None:
-        return f"{vertex.name}: its busy time is unknown"
-    tasks = _tasks_of(vertex)
-    busiest = max(tasks, key=_own_work)
-    most, mean = busiest.busy or 0, vertex.busy
-    if most < SKEWED_FROM * mean or not most:
-        return f"{vertex.name}: it is busy {mean:.0%} of the time"
-    others = [each.busy or 0 for each in tasks if each is not busiest]
-    why = _why_busier(vertex, busiest)
-    return (
-        f"{busiest.name}: it is busy {most:.0%} of the time, the other subtasks"
-        f" {sum(others) / len(others):.0%}{why}"
-    )
-
-
-def _why_busier(vertex: VertexMeasured, busiest: TaskMeasured | VertexMeasured) -> str:
-    """The task's share of the records, if that explains why it is busier."""
-    records = {each.name: each.metrics.get("numRecordsIn", 0.0) for each in vertex.tasks}
-    total = sum(records.values())
-    own = records.get(busiest.name, 0.0)
-    if not total or own * len(records) < SKEWED_FROM * total:
-        return ""
-    return f" (it has {own / total:.0%} of the records)"
-
-
-def _downstream(names: Iterable[str], edges: Sequence[EdgeMeasured]) -> set[str]:
-    """These vertices and all vertices downstream of them."""
-    found: set[str] = set()
-    to_visit = list(names)
-    while to_visit:
-        name = to_visit.pop()
-        if name not in found:
-            found.add(name)
-            to_visit += [each.target for each in edges if each.source == name]
-    return found
 
 
 def _times(metrics: Mapping[str, float]) -> tuple[float, ...]:

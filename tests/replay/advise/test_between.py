@@ -9,16 +9,27 @@ import numpy as np
 import pytest
 
 from flinknet.core.probe import MessageKind, TracePoint
-from flinknet.replay.advise.between import CapturedEdge, bottleneck_between, judge_between
-from flinknet.replay.advise.diagnose import ChannelTimes, diagnose_captured
+from flinknet.replay.ledger import ledger_of
 from flinknet.replay.observe.observed import observe_here
 from flinknet.replay.read import AskedPart, open_runs
-from flinknet.results import Bottleneck, Cause, TaskMetrics, Verdict
+from flinknet.results import Bottleneck, Cause
+from flinknet.results.ledger import (
+    BARRIER,
+    CREDIT,
+    UNANSWERED,
+    EdgeTime,
+    InputTime,
+    Ledger,
+    SeenBy,
+    TaskTime,
+    VertexTime,
+)
+from flinknet.results.verdict import verdict
 from flinknet.trace import ProcessInfo, RunManifest, TraceReader, TraceWriter
 from flinknet.trace.format import MAX_BLOCK_EVENTS
 from flinknet.trace.schema import COLUMN_NAMES, ROW_DTYPE
 from tests.replay.advise.test_bottleneck import CASES
-from tests.replay.verdict.test_saturated import ledger, source, vertex
+from tests.replay.advise.test_verdict import ledger, source, vertex
 from tests.tapped_job import SOURCE, TappedChannel, write_tapped_job
 
 MS = 1_000_000
@@ -70,7 +81,7 @@ def tapped(run: Path, directory: Path, block_events: int = MAX_BLOCK_EVENTS) -> 
 
 def bottleneck(path: Path) -> Bottleneck | None:
     runs = open_runs([path], AskedPart(from_ns=0))
-    return bottleneck_between(judge_between(observe_here(runs)))
+    return verdict(ledger_of(observe_here(runs)))
 
 
 @pytest.mark.parametrize(
@@ -98,26 +109,31 @@ def test_verdicts_between(name: str, cause: Cause, edge: int | None, tmp_path: P
     assert found.edge == (None if edge is None else names[edge])
 
 
-def edge_of(name: str, is_bottleneck: bool | None, share: float) -> CapturedEdge:
-    """Two consumers that data waits for."""
-    kind = "pressed" if is_bottleneck is None else "credit-starved"
-    verdict = Verdict(name, kind, share, "data waits")
-    return CapturedEdge(name, is_bottleneck, [verdict], {0: 5, 1: 5}, {0: "a:1", 1: "b:1"})
+def pressed(place: int, share: float, **more: frozenset[int]) -> EdgeTime:
+    """An edge to two consumers that data waits for."""
+    inputs = [InputTime(each, f"{each}:1", 1, 5, most={CREDIT: share}) for each in range(2)]
+    return EdgeTime(2 * place, 2 * place + 1, "AB"[place], inputs=inputs, **more)  # type: ignore[arg-type]
 
 
 def test_where_nothing_was_reported_an_unknown_order_names_nobody() -> None:
-    assert bottleneck_between([edge_of(name, None, 0.9) for name in "AB"]) is None
+    tasks = VertexTime("consumers", [TaskTime("one"), TaskTime("other")])
+    vertices = {1: tasks, 3: tasks}
+    unsure = [pressed(0, 0.9, unsure=frozenset({1})), pressed(1, 0.9, unsure=frozenset({0}))]
+    assert verdict(Ledger(vertices, unsure)) is None
+    sure = verdict(Ledger(vertices, [pressed(0, 0.9, behind=frozenset({1})), pressed(1, 0.8)]))
+    assert sure is not None
+    assert (sure.cause, sure.edge) == (Cause.SLOW_TASKS, "B")
 
 
 def silent(a: float, b: float, *, busy: float = 0.1) -> Bottleneck:
     """The verdict where nobody is pressed, and buffers to the TaskManagers wait so long."""
     tasks = [
-        TaskMetrics(f"A ({n}/2)", f"tm{n}", busy, 1 - busy, 0.0, None, None, None, None)
-        for n in (1, 2)
+        TaskTime(f"A ({n}/2)", f"tm{n}", busy, waits_for_output=0.0, stood_still=share)
+        for n, share in ((1, a), (2, b))
     ]
-    balanced = [Verdict("A", "balanced", 0.0, "")]
-    edge = replace(edge_of("A", True, 0.0), verdicts=balanced, unanswered={0: a, 1: b}, tasks=tasks)
-    found = bottleneck_between([edge])
+    inputs = [InputTime(each, f"tm{each + 1}", 1, 5) for each in range(2)]
+    edges = [EdgeTime(0, 1, "A", inputs=inputs)]
+    found = verdict(Ledger({1: VertexTime("A", tasks)}, edges, seen_by={"tasks": SeenBy.FLINK}))
     assert found is not None
     return found
 
@@ -125,14 +141,14 @@ def silent(a: float, b: float, *, busy: float = 0.1) -> Bottleneck:
 def test_a_task_manager_that_answers_nobody_at_times_stands_still() -> None:
     found = silent(0.2, 0.01)
     assert (found.cause, found.place, found.tasks) == (Cause.SLOW_HOST, "tm1", ("A (1/2)",))
-    assert "tm1 stops at times: 20% of the time no credit comes from it" in found.text
+    assert "tm1 stops at times: 20% of the time it answers on no channel" in found.text
     assert silent(0.01, 0.2).place == "tm2"
 
 
 def test_where_all_are_silent_or_the_tasks_are_busy_no_task_manager_is_named() -> None:
     assert silent(0.2, 0.15).cause is Cause.NONE
     assert silent(0.2, 0.0, busy=0.6).cause is Cause.NONE
-    assert silent(0.01, 0.0).cause is Cause.NONE
+    assert silent(0.05, 0.0).cause is Cause.NONE  # start-up of a JVM
 
 
 @pytest.mark.parametrize(
@@ -151,47 +167,30 @@ def test_a_first_checkpoint_is_no_alignment_unless_it_blocks_for_long(
 
 
 def test_metrics_of_tasks_speak_before_the_barriers_that_queue_for_them() -> None:
-    blocked = Verdict("A", "alignment", 0.9, "alignment: barriers block")
-    edge = replace(edge_of("A", False, 0.0), verdicts=[blocked])
-    for busy, cause in ((0.97, Cause.SLOW_TASKS), (0.3, Cause.ALIGNMENT)):
+    for busy, blocked, cause in (
+        (0.97, 0.9, Cause.SLOW_TASKS),
+        (0.3, 0.9, Cause.ALIGNMENT),
+        (0.3, 0.0, Cause.NONE),
+    ):
         job = ledger(source(), vertex("B", [busy, busy]))
-        found = bottleneck_between([edge], job)
+        inputs = [InputTime(0, "tm0", 1, 5, most={BARRIER: blocked})]
+        found = verdict(replace(job, edges=[replace(job.edges[0], inputs=inputs)]))
         assert found is not None
         assert found.cause is cause
-    found = bottleneck_between([replace(edge, verdicts=[])], job)
+
+
+@pytest.mark.parametrize("waits", [0.9, 0.0])
+def test_buffers_that_are_long_on_their_way_to_idle_tasks_are_the_network(waits: float) -> None:
+    job = ledger(source(waits), vertex("B", [0.1, 0.1]))
+    inputs = [InputTime(each, f"tm{each}", 1, 5, most={UNANSWERED: 0.8}) for each in range(2)]
+    found = verdict(replace(job, edges=[replace(job.edges[0], inputs=inputs)]))
     assert found is not None
-    assert found.text.startswith("nothing holds the job up")
+    assert found.cause is (Cause.NETWORK if waits else Cause.NONE)
 
 
-def between(without_credit: list[float], starved: list[int]) -> list[Verdict]:
-    """The verdicts on two channels, each to a consumer of its own, of a trace of 100 ns."""
-    one, none = np.arange(2), np.zeros(2, np.int64)
-    waits = np.array(starved)
-    return diagnose_captured(
-        ChannelTimes(
-            "A → B",
-            one,
-            none,
-            one,
-            none + 5,
-            {
-                "waiting_for_credit": waits,
-                "blocked_by_alignment": none,
-                "unknown": 100 - waits,
-            },
-            none > 0,
-            np.array(without_credit),
-        )
-    )
-
-
-def test_a_channel_that_is_mostly_without_credit_is_pressed_though_no_backlog_came() -> None:
-    (verdict,) = between([0.8, 0.1], [0, 0])
-    assert (verdict.kind, verdict.share, verdict.consumers) == ("credit-starved", 0.8, (0,))
-    assert "80% of the time there was no credit for a channel" in verdict.text
-    assert [each.kind for each in between([0.4, 0.1], [0, 0])] == ["balanced"]
-
-
-def test_data_that_is_known_to_wait_says_more_than_missing_credit() -> None:
-    (verdict,) = between([0.8, 0.7], [60, 0])
-    assert (verdict.share, verdict.consumers) == (0.6, (0,))
+def test_few_buffers_are_told_with_the_number_that_would_do() -> None:
+    job = ledger(source(0.75), vertex("B", [0.1, 0.1]))
+    found = verdict(replace(job, edges=[replace(job.edges[0], buffers=1.5)]))
+    assert found is not None
+    assert found.cause is Cause.FEW_BUFFERS
+    assert "6 buffers for each channel instead of 1.5 to B" in found.text

@@ -12,11 +12,11 @@ import pytest
 
 from flinknet.config import NetworkConfig, SlowConsumer
 from flinknet.graph import StreamExecutionEnvironment, StreamGraph
-from flinknet.replay.advise.bottleneck import bottleneck_of
-from flinknet.replay.advise.task_use import job_use
+from flinknet.replay.ledger import ledger_of
 from flinknet.replay.observe.observed import observe_here
 from flinknet.replay.read import open_runs
 from flinknet.results import Cause
+from flinknet.results.verdict import verdict
 from flinknet.simulator.cost_model import TYPICAL_COSTS, Preemptions
 from flinknet.simulator.direction import LinkSettings
 from tests.simulated_job import COSTS
@@ -238,7 +238,7 @@ CASES = [
     ),
     Case(
         "few buffers in a job",
-        job(stages(rate="10k/s", settings=FEW), costs=replace(COSTS, transit_ns=400 * US)),
+        job(stages(rate="20k/s", settings=FEW), costs=replace(COSTS, transit_ns=400 * US)),
         Cause.FEW_BUFFERS,
     ),
     Case("alignment", job(burst_branch()), Cause.ALIGNMENT),
@@ -263,7 +263,8 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_verdicts(case: Case, tmp_path: Path) -> None:
-    found = bottleneck_of(job_use(observe_here(open_runs([case.make(tmp_path)]))))
+    found = verdict(ledger_of(observe_here(open_runs([case.make(tmp_path)]))))
+    assert found is not None
     assert found.cause is case.cause, found.text
     if case.tasks:
         assert set(found.tasks) == set(case.tasks)

@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
-import numpy as np
 import pytest
 
 from flinknet.replay.advise import diagnose as judge
-from flinknet.replay.advise.diagnose import ChannelTimes, verdict_of_blocking
+from flinknet.replay.advise.diagnose import verdict_of_blocking
 from flinknet.replay.observe.regimes import REGIMES
 from flinknet.results import Verdict
+from flinknet.results.ledger import EdgeTime, InputTime
 
 
 @dataclass(frozen=True)
@@ -21,29 +22,44 @@ class ChannelTime:
     producer: int
     consumer: int
     records: int
-    spent_ns: Mapping[str, int]
+    spent: Mapping[str, int]
     is_held_up: bool = False
 
 
-def times(channels: Sequence[ChannelTime]) -> ChannelTimes:
-    """They as columns."""
-    channel, producer, consumer, records = (
-        np.array([getattr(each, name) for each in channels])
-        for name in ("channel", "producer", "consumer", "records")
+def edge_of(channels: Sequence[ChannelTime], *, is_between: bool = False) -> EdgeTime:
+    """Channels as an edge; their time is in percent."""
+    inputs = []
+    for consumer in dict.fromkeys(each.consumer for each in channels):
+        own = [each for each in channels if each.consumer == consumer]
+        mean, most = (
+            {name: of([each.spent[name] for each in own]) / 100 for name in channels[0].spent}
+            for of in (fmean, max)
+        )
+        records = sum(each.records for each in own)
+        inputs.append(
+            InputTime(consumer, "tm", len(own), records, {} if is_between else mean, most)
+        )
+    sent = dict.fromkeys((each.producer for each in channels), 0)
+    for each in channels:
+        sent[each.producer] += each.records
+    top = max(channels, key=lambda each: each.records)
+    return EdgeTime(
+        0,
+        1,
+        channels[0].edge,
+        inputs=inputs,
+        sent=sent,
+        busiest=(top.channel, top.producer, top.consumer, top.records),
+        is_held_up=any(each.is_held_up for each in channels),
     )
-    names = channels[0].spent_ns
-    spent_ns = {name: np.array([each.spent_ns[name] for each in channels]) for name in names}
-    held_up = np.array([each.is_held_up for each in channels])
-    edge = channels[0].edge
-    return ChannelTimes(edge, channel, producer, consumer, records, spent_ns, held_up)
 
 
 def diagnose(channels: Sequence[ChannelTime]) -> list[Verdict]:
-    return judge.diagnose(times(channels))
+    return judge.diagnose(edge_of(channels))
 
 
 def diagnose_captured(channels: Sequence[ChannelTime]) -> list[Verdict]:
-    return judge.diagnose_captured(times(channels))
+    return judge.diagnose(edge_of(channels, is_between=True))
 
 
 def channel(
@@ -183,8 +199,8 @@ def test_a_producer_that_sends_most_of_the_records_is_skew() -> None:
 
 def captured(producer: int, consumer: int, **spent: int) -> ChannelTime:
     """A channel between processes; what is not spent as named, in percent, nobody knows."""
-    time = {"waiting_for_credit": 0, "blocked_by_alignment": 0} | spent
-    time["unknown"] = 100 - sum(time.values())
+    names = ("waiting_for_credit", "blocked_by_alignment", "without_credit")
+    time = dict.fromkeys(names, 0) | spent
     return ChannelTime("a -> b", 0, producer, consumer, 100, time)
 
 
@@ -237,3 +253,17 @@ def test_edges_are_judged_apart() -> None:
         ("a -> b", "bottleneck"),
         ("b -> c", "flush-limited"),
     ]
+
+
+def test_a_channel_that_is_mostly_without_credit_is_pressed_though_no_backlog_came() -> None:
+    (verdict,) = diagnose_captured([captured(0, 0, without_credit=80), captured(0, 1)])
+    assert (verdict.kind, verdict.share, verdict.consumers) == ("credit-starved", 0.8, (0,))
+    assert "80% of the time there was no credit for a channel" in verdict.text
+    (verdict,) = diagnose_captured([captured(0, 0, without_credit=40), captured(0, 1)])
+    assert verdict.kind == "balanced"
+
+
+def test_data_that_is_known_to_wait_says_more_than_missing_credit() -> None:
+    waits = captured(0, 0, without_credit=80, waiting_for_credit=60)
+    (verdict,) = diagnose_captured([waits, captured(0, 1, without_credit=70)])
+    assert (verdict.share, verdict.consumers) == (0.6, (0,))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from flinknet.predict.grid import Grid
-from flinknet.replay.advise.edges import is_from_sources, upstream_of
+from flinknet.replay.advise.edges import is_from_sources
 from flinknet.replay.pipeline import replay_runs
 from flinknet.replay.read import open_runs
 from flinknet.trace import RunManifest
@@ -66,24 +66,6 @@ def test_one_edge_has_no_name_of_its_own(sawtooth_run: Path) -> None:
     manifest = RunManifest.load(sawtooth_run)
     assert edges_in_flow(manifest)[0].name == "producers → consumers"
     assert is_from_sources(manifest, None)
-
-
-def ends(source: int, target: int) -> Edge:
-    return Edge(0, 0, source, target, "a", "b")
-
-
-@pytest.mark.parametrize(
-    ("edges", "last", "expected"),
-    [
-        ([(0, 1), (1, 2), (2, 3)], 2, [True, True, False]),
-        ([(0, 1), (1, 2), (2, 3)], 0, [False, False, False]),
-        ([(0, 2), (1, 2), (2, 3), (1, 4)], 2, [True, True, False, False]),
-    ],
-)
-def test_edges_upstream_of_another(
-    edges: list[tuple[int, int]], last: int, expected: list[bool]
-) -> None:
-    assert upstream_of([ends(*each) for each in edges], ends(*edges[last])) == expected
 
 
 def test_runs_are_opened_edge_by_edge(sawtooth_run: Path, tmp_path: Path) -> None:

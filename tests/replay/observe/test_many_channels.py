@@ -7,11 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from flinknet.replay.advise.judged import judged
-from flinknet.replay.advise.task_use import ByPair
 from flinknet.replay.observe import observed
 from flinknet.replay.observe.measured import message_counts, over_time, replayed_channels
 from flinknet.replay.observe.observed import collect, observe
@@ -51,14 +49,3 @@ def test_answers_are_about_the_channels_that_tell_most_and_verdicts_rest_on_all(
     others = [each for each in sorted(every, key=tells_most) if each.channel != WANTED]
     expected = {WANTED, others[0].channel, others[1].channel}
     assert [each for each in every if each.channel in expected] == list(told)
-
-
-def test_pairs_are_found_and_gone_through_in_their_order() -> None:
-    producers, consumers = np.array([7, 0, 7]), np.array([1, 3, 0])
-    pairs = ByPair(producers, consumers, lambda place: "abc"[place])
-    assert list(pairs.items()) == [((7, 1), "a"), ((0, 3), "b"), ((7, 0), "c")]
-    assert pairs.get((0, 0)) is None
-    assert len(pairs) == 3
-    nothing = ByPair(producers[:0], consumers[:0], lambda place: "abc"[place])
-    assert list(nothing) == []
-    assert nothing.get((7, 1)) is None

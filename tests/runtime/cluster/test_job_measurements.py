@@ -193,22 +193,22 @@ def edge(index: int, source: str, target: str) -> EdgeMeasured:
 def test_the_bottleneck_is_the_task_behind_the_last_that_waits() -> None:
     vertices = [vertex("A", 0.1, 0.9), vertex("B", 0.2, 0.8), vertex("C", 1.0, 0.0)]
     found = limited_by(vertices, [edge(0, "A", "B"), edge(1, "B", "C")])
-    assert found.startswith("C: it is busy 100% of the time, and B waits 80%")
-    assert "edge 1" in found
+    assert found.startswith("C is busy 100% of the time")
+    assert found.endswith("Back-pressured before it: B 80% and A 90%.")
 
 
 @pytest.mark.parametrize(
     ("busy", "finished_s", "said"),
     [
-        ((0.3, 0.2), (3, 3), "its sources: no task waited for its output for a tenth of its time."),
-        ((0.3, 0.6), (3, 3), "the next limit is B: it is busy 60% of the time."),
-        ((0.3, 0.97), (3, 3), "B: it is busy 97% of the time, though no task waits"),
-        ((0.97, 0.3), (3, 3), "A: it is busy 97% of the time, though no task waits"),
-        ((0.3, 0.77), (1, 4), "B: it is busy 77% of the time, 3.00 s of it after the sources"),
-        ((0.3, 0.2), (1, 4), "its sources"),
+        ((0.3, 0.2), (3, 3), "nothing holds the job up"),
+        ((0.3, 0.6), (3, 3), "the busiest, B, is busy 60% of the time and would be saturated"),
+        ((0.3, 0.97), (3, 3), "B is busy 97% of the time; a higher parallelism"),
+        ((0.97, 0.3), (3, 3), "A is busy 97% of the time; a higher parallelism"),
+        ((0.3, 0.77), (1, 4), "The job goes on for 3.00 s after its sources have ended."),
+        ((0.3, 0.2), (1, 4), "nothing holds the job up"),
     ],
 )
-def test_where_nobody_waits_the_sources_are_the_limit_unless_a_task_is_busy(
+def test_where_nobody_waits_nothing_is_the_limit_unless_a_task_is_busy(
     busy: tuple[float, float], finished_s: tuple[int, int], said: str
 ) -> None:
     vertices = [
@@ -217,47 +217,27 @@ def test_where_nobody_waits_the_sources_are_the_limit_unless_a_task_is_busy(
     ]
     found = limited_by(vertices, [edge(0, "A", "B")])
     assert said in found
-    assert found.startswith("its sources") == (max(busy) <= 0.6)
+    assert found.startswith("nothing holds the job up") == (max(busy) <= 0.6)
 
 
 @pytest.mark.parametrize(
-    ("shares", "named", "waiting"),
+    ("shares", "named"),
     [
         # busy and back-pressured, of A -> B -> C
-        ([(0.7, 0.25), (0.02, 0.099), (0.9, 0.0)], "C: it is busy 90%", "and B waits 10%"),
-        ([(0.7, 0.25), (0.02, 0.101), (0.9, 0.0)], "C: it is busy 90%", "and B waits 10%"),
-        ([(0.7, 0.25), (0.02, 0.0), (0.9, 0.0)], "C: it is busy 90% of the time.", ""),
-        ([(0.0, 0.9), (0.9, 0.099), (0.4, 0.0)], "B: it is busy 90%", "and A waits 90%"),
-        ([(0.0, 0.9), (0.9, 0.101), (0.4, 0.0)], "B: it is busy 90%", "and A waits 90%"),
-        ([(0.1, 0.9), (0.5, 0.5), (0.45, 0.0)], "C: it is busy 45%", "and B waits 50%"),
-        ([(0.75, 0.25), (0.02, 0.2), (0.7, 0.0)], "C: it is busy 70%", "and B waits 20%"),
-        ([(0.88, 0.12), (0.02, 0.0), (0.02, 0.0)], "A: it is busy 88% of the time.", ""),
-        ([(0.1, 0.9), (0.05, 0.0), (0.01, 0.0)], "B: it is busy 5%", "and A waits 90%"),
-        ([(0.2, 0.0), (0.9, 0.12), (0.02, 0.0)], "B: it is busy 90% of the time.", ""),
-        ([(0.0, 0.9), (0.5, 0.0), (0.5, 0.0)], "C: it is busy 50% of the time.", ""),
+        ([(0.7, 0.25), (0.02, 0.101), (0.9, 0.0)], "C is busy 90%"),
+        ([(0.0, 0.9), (0.9, 0.099), (0.4, 0.0)], "B is busy 90%"),
+        ([(0.1, 0.9), (0.5, 0.5), (0.45, 0.0)], "B is busy 50%"),
+        ([(0.1, 0.9), (0.2, 0.5), (0.45, 0.0)], "C is busy 45%"),
+        ([(0.1, 0.9), (0.05, 0.0), (0.01, 0.0)], "few buffers behind A"),
+        ([(0.2, 0.0), (0.96, 0.02), (0.02, 0.0)], "B is busy 96% of the time"),
+        ([(0.75, 0.25), (0.02, 0.2), (0.7, 0.0)], "nothing holds the job up"),
     ],
 )
 def test_the_busiest_of_those_behind_who_waits_is_the_limit(
-    shares: list[tuple[float, float]], named: str, waiting: str
+    shares: list[tuple[float, float]], named: str
 ) -> None:
     vertices = [vertex(name, *each) for name, each in zip("ABC", shares, strict=True)]
-    found = limited_by(vertices, [edge(0, "A", "B"), edge(1, "B", "C")])
-    assert found.startswith(named)
-    assert waiting in found
-
-
-def test_a_branch_that_nobody_waits_for_is_not_the_limit() -> None:
-    vertices = [
-        *(vertex("A", 0.1, 0.8), vertex("Idle", 0.02, 0.0), vertex("Slow", 0.8, 0.0)),
-        *(vertex("B", 0.1, 0.0), vertex("Other", 0.95, 0.0)),
-    ]
-    edges = [edge(0, "A", "Idle"), edge(1, "A", "Slow"), edge(2, "B", "Other")]
-    found = limited_by(vertices, edges)
-    assert (
-        found
-        == "Slow: it is busy 80% of the time, and A waits 80% of the time for its output"
-        + (" (edge 1).")
-    )
+    assert limited_by(vertices, [edge(0, "A", "B"), edge(1, "B", "C")]).startswith(named)
 
 
 def test_one_busy_task_among_idle_ones_is_the_limit() -> None:
@@ -276,23 +256,12 @@ def test_one_busy_task_among_idle_ones_is_the_limit() -> None:
     slow = replace(vertex("C", 0.25, 0.0), tasks=tasks)
     vertices = [vertex("A", 0.1, 0.9), vertex("B", 0.3, 0.5), slow]
     assert limited_by(vertices, [edge(0, "A", "B"), edge(1, "B", "C")]) == (
-        "C (2/4): it is busy 95% of the time, the other subtasks 2% (it has 97% of the records),"
-        " and B waits 50% of the time for its output (edge 1)."
+        "skew: C (2/4) is busy 95% of the time, its siblings 2%, with 97% of the records of C;"
+        " other keys or a rebalance help. Back-pressured before it: B 50% and A 90%."
     )
 
 
-@pytest.mark.parametrize(
-    ("busy", "named"),
-    [
-        (0.0, "B: it is busy 0% of the time, and A waits 90%"),
-        (None, "B: its busy time is unknown, and A waits 90%"),
-    ],
-)
-@pytest.mark.parametrize("parallelism", [1, 2])
-def test_a_limit_that_was_not_seen_to_work(
-    busy: float | None, named: str, parallelism: int
-) -> None:
-    """It took less than a millisecond, or ended before it reported."""
-    task = TaskMeasured("B", 0, "finished", "tm-0", busy, 1.0, 0.0, {})
-    slow = replace(vertex("B", 0.0, 0.0), busy=busy, tasks=(task,) * parallelism)
-    assert limited_by([vertex("A", 0.1, 0.9), slow], [edge(0, "A", "B")]).startswith(named)
+def test_a_task_that_ended_before_it_reported_is_not_blamed() -> None:
+    vertices = [vertex("A", 0.1, 0.9), replace(vertex("B", 0.0, 0.0), busy=None)]
+    found = limited_by(vertices, [edge(0, "A", "B")])
+    assert "no task is saturated; A waits for its output 90% of the time" in found

@@ -7,9 +7,10 @@ from itertools import pairwise
 
 import pytest
 
-from flinknet.replay.ledger import CheckpointCounts, Ledger, Link
-from flinknet.replay.verdict.saturated import healthy, saturated, starved_of_buffers
-from flinknet.results import Bottleneck, Cause, Remedy, TaskMetrics, VertexMetrics
+from flinknet.results import Bottleneck, Cause, Remedy
+from flinknet.results.ledger import CheckpointCounts, EdgeTime, Ledger, TaskTime, VertexTime
+from flinknet.results.slow_tasks import saturated
+from flinknet.results.verdict import healthy, starved
 
 S = 1_000_000_000
 
@@ -22,49 +23,47 @@ def vertex(
     records: Sequence[float | None] | None = None,
     places: Sequence[str | None] | None = None,
     queued: float | None = None,
-) -> VertexMetrics:
+) -> VertexTime:
     """Subtasks that are busy for these shares of the time and wait for their output for `waits`."""
     count = len(busy)
-    tasks = tuple(
-        TaskMetrics(
-            f"{name} ({subtask + 1}/{count})",
-            place,
-            share,
-            None if share is None else 1 - share - waits,
-            waits,
-            taken,
-            None,
-            None,
-            None,
-            queued,
-        )
-        for subtask, (share, taken, place) in enumerate(
-            zip(
-                busy,
-                records or [100.0] * count,
-                places or [f"tm{n}" for n in range(count)],
-                strict=True,
+    return VertexTime(
+        name,
+        [
+            TaskTime(
+                f"{name} ({subtask + 1}/{count})",
+                place,
+                working=share,
+                waits_for_output=waits,
+                records=taken,
+                queued_buffers=queued,
             )
-        )
+            for subtask, (share, taken, place) in enumerate(
+                zip(
+                    busy,
+                    records or [100.0] * count,
+                    places or [f"tm{n}" for n in range(count)],
+                    strict=True,
+                )
+            )
+        ],
     )
-    return VertexMetrics(name, count, None, None, None, None, None, tasks)
 
 
-def ledger(*vertices: VertexMetrics, checkpoints: CheckpointCounts | None = None) -> Ledger:
+def ledger(*vertices: VertexTime, checkpoints: CheckpointCounts | None = None) -> Ledger:
     """Vertices in a row."""
-    links = [
-        Link(number, number + 1, f"{one.name} → {other.name}")
+    edges = [
+        EdgeTime(number, number + 1, f"{one.name} → {other.name}")
         for number, (one, other) in enumerate(pairwise(vertices))
     ]
-    return Ledger(dict(enumerate(vertices)), links, checkpoints or CheckpointCounts())
+    return Ledger(dict(enumerate(vertices)), edges, checkpoints or CheckpointCounts())
 
 
-def source(waits: float = 0.0) -> VertexMetrics:
+def source(waits: float = 0.0) -> VertexTime:
     """Flink reports no busy time of sources."""
     return vertex("Source", [None, None], waits=waits)
 
 
-def of(*vertices: VertexMetrics, **more: CheckpointCounts) -> Bottleneck:
+def of(*vertices: VertexTime, **more: CheckpointCounts) -> Bottleneck:
     found = saturated(ledger(*vertices, **more))
     assert found is not None
     return found
@@ -166,22 +165,22 @@ def test_checkpoints_that_expire_stand_under_their_cause() -> None:
 
 
 def test_a_task_that_waits_while_nobody_behind_it_works_lacks_buffers() -> None:
-    found = starved_of_buffers(ledger(source(0.99), vertex("Sink", [0.1, 0.1])))
+    found = starved(ledger(source(0.99), vertex("Sink", [0.1, 0.1])))
     assert found is not None
     assert (found.cause, found.edge) == (Cause.FEW_BUFFERS, "Source → Sink")
     assert found.helps[0] is Remedy.BUFFERS
     assert "while no task behind it is busy for more than 10%; more buffers to Sink" in found.text
     for busy, waits in ((0.1, 0.3), (0.6, 0.99)):
-        assert starved_of_buffers(ledger(source(waits), vertex("Sink", [busy, busy]))) is None
+        assert starved(ledger(source(waits), vertex("Sink", [busy, busy]))) is None
 
 
 def test_where_several_wait_the_last_one_lacks_buffers() -> None:
     middle = vertex("Map", [0.1, 0.1], waits=0.6)
-    found = starved_of_buffers(ledger(source(0.99), middle, vertex("Sink", [0.1, 0.1])))
+    found = starved(ledger(source(0.99), middle, vertex("Sink", [0.1, 0.1])))
     assert found is not None
     assert found.edge == "Map → Sink"
     middle = vertex("Map", [0.1, 0.1], waits=0.3)
-    found = starved_of_buffers(ledger(source(0.99), middle, vertex("Sink", [0.1, 0.1])))
+    found = starved(ledger(source(0.99), middle, vertex("Sink", [0.1, 0.1])))
     assert found is not None
     assert found.edge == "Source → Map"
 

@@ -1,0 +1,236 @@
+"""The ledger of a job: where the time of its tasks and channels went, and what became of its
+checkpoints. The rules of `verdict` read nothing else. A figure that nobody saw is absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+FLUSH, CREDIT, SOCKET = "waiting_for_flush", "waiting_for_credit", "in_socket"
+QUEUE, BARRIER, IDLE = "in_receiver_queue", "blocked_by_alignment", "idle"
+"""Names of the places where the oldest record of a channel can be."""
+
+LATE, UNANSWERED, WITHOUT_CREDIT = "late", "unanswered", "without_credit"
+"""Names of further shares of a channel: buffers that took over 2 ms from one TaskManager to the
+other; time in which buffers waited long for any credit; time without credit, whether or not
+anything waited for it."""
+
+
+class SeenBy(StrEnum):
+    """Origin of a figure."""
+
+    OWN_EVENTS = "own events"
+    TAP = "tap"
+    FLINK = "Flink's metrics"
+    MODEL = "model"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskTime:
+    """One subtask: its time as shares, and its records.
+
+    Attributes:
+        working: it had a record to work on and did not wait for its output.
+        held_by_barrier: a checkpoint barrier blocked the channel to it that was blocked longest.
+        stood_still: its TaskManager sent nothing back for long, on any channel to this task.
+        records: in its input; a rate or a number, which compares with those of its siblings.
+        queued_buffers: in its input queues, on average.
+    """
+
+    name: str
+    task_manager: str | None = None
+    working: float | None = None
+    waits_for_input: float | None = None
+    waits_for_output: float | None = None
+    held_by_barrier: float | None = None
+    stood_still: float | None = None
+    records: float | None = None
+    queued_buffers: float | None = None
+
+    @property
+    def works(self) -> float:
+        """Share of the time in which it worked; 0 where nobody saw it."""
+        return self.working or 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class VertexTime:
+    """One vertex and its subtasks, in their order."""
+
+    name: str
+    tasks: Sequence[TaskTime]
+
+    @property
+    def works(self) -> float:
+        """Largest share of the time in which one of its subtasks worked."""
+        return max((each.works for each in self.tasks), default=0.0)
+
+    @property
+    def waits_for_output(self) -> float | None:
+        """Largest share in which a subtask waited for its output; None where nobody saw it."""
+        waited = [each.waits_for_output for each in self.tasks]
+        return max((each for each in waited if each is not None), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class InputTime:
+    """The channels of one edge to one consumer: shares of their time, by the names above.
+
+    Attributes:
+        consumer: its subtask; below 0 where that is unknown.
+        mean: over its channels; empty where only a part of the time shows.
+        most: of the channel with the largest share; for UNANSWERED, of the one with the least.
+        sender, producer, connection: TaskManager and subtask that the channel with the largest
+            LATE comes from.
+        is_loopback: the channels do not leave the host.
+    """
+
+    consumer: int
+    task_manager: str
+    channels: int
+    records: int
+    mean: Mapping[str, float] = field(default_factory=dict)
+    most: Mapping[str, float] = field(default_factory=dict)
+    sender: str = ""
+    producer: int = -1
+    connection: str = ""
+    is_loopback: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeTime:
+    """One edge of a job.
+
+    Attributes:
+        source, target: vertices.
+        inputs: the recorded channels; empty where none was.
+        sent: records by producer.
+        busiest: channel with the most records, as index, producer, consumer, records.
+        behind: places of the edges that its records come to.
+        unsure: places of the edges that its records may come to.
+        buffers: that each channel may have under way.
+        is_held_up: producers waited for buffers, so that they filled none on any channel.
+        has_barriers: enough checkpoints passed to judge how they align.
+    """
+
+    source: int
+    target: int
+    name: str
+    source_name: str = ""
+    inputs: Sequence[InputTime] = ()
+    sent: Mapping[int, int] = field(default_factory=dict)
+    busiest: tuple[int, int, int, int] | None = None
+    behind: frozenset[int] = frozenset()
+    unsure: frozenset[int] = frozenset()
+    buffers: float | None = None
+    has_barriers: bool = True
+    is_held_up: bool = False
+    is_credit_known: bool = True
+
+    def most(self, what: str) -> float:
+        """Largest share of a channel; 0 where none shows it."""
+        return max((each.most.get(what, 0.0) for each in self.inputs), default=0.0)
+
+    def mean(self, what: str) -> float:
+        """Mean share over all channels."""
+        channels = sum(each.channels for each in self.inputs)
+        return sum(each.channels * each.mean.get(what, 0.0) for each in self.inputs) / (
+            channels or 1
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointCounts:
+    """Checkpoints that ended in the part that was recorded.
+
+    Attributes:
+        expired: failed after `timeout_ns`.
+        failed: for another reason.
+    """
+
+    completed: int = 0
+    expired: int = 0
+    failed: int = 0
+    timeout_ns: int = 0
+
+    @property
+    def ended(self) -> int:
+        """Number of all of them."""
+        return self.completed + self.expired + self.failed
+
+
+@dataclass(frozen=True, slots=True)
+class HostTime:
+    """The event loop of a TaskManager: shares of the time in which it was busy, and in which it
+    wanted a processor in vain."""
+
+    busy: float = 0.0
+    lacked: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """All tasks and edges of one job, its local channels included.
+
+    Attributes:
+        vertices: by their numbers in the job.
+        hosts: TaskManagers by name; empty where nobody saw their event loops.
+        seen_by: origin of the cells: `tasks`, `channels`, `checkpoints`, `hosts`.
+        is_unpaced: the sources emit as fast as they can, so that something is always the limit.
+        overtime_ns: for how long the job went on after its sources had ended.
+    """
+
+    vertices: Mapping[int, VertexTime]
+    edges: Sequence[EdgeTime]
+    checkpoints: CheckpointCounts = CheckpointCounts()
+    hosts: Mapping[str, HostTime] = field(default_factory=dict)
+    seen_by: Mapping[str, SeenBy] = field(default_factory=dict)
+    is_unpaced: bool = False
+    overtime_ns: int = 0
+
+    @property
+    def tasks(self) -> Iterator[TaskTime]:
+        """All subtasks."""
+        return (task for vertex in self.vertices.values() for task in vertex.tasks)
+
+    @property
+    def inputs(self) -> Iterator[tuple[EdgeTime, InputTime]]:
+        """All inputs, with their edges."""
+        return ((edge, each) for edge in self.edges for each in edge.inputs)
+
+    def before(self, vertex: int) -> list[int]:
+        """The vertices whose records come to this one, the nearest first."""
+        found, nearest = list[int](), [vertex]
+        while nearest:
+            sources = [each.source for each in self.edges if each.target in nearest]
+            nearest = [each for each in dict.fromkeys(sources) if each not in (*found, vertex)]
+            found += nearest
+        return found
+
+    def waits_for(self, vertex: int) -> tuple[EdgeTime | None, float]:
+        """The edge that a vertex reads whose producers waited most, and for what share of the time;
+        0 where nobody saw them wait."""
+        own = [each for each in self.edges if each.target == vertex]
+        waited = [
+            (self.vertices[each.source].waits_for_output or 0.0)
+            if each.source in self.vertices
+            else 0.0
+            for each in own
+        ]
+        most = max(range(len(own)), key=lambda place: waited[place], default=None)
+        return (None, 0.0) if most is None else (own[most], waited[most])
+
+    def task_of(self, edge: EdgeTime, consumer: int) -> TaskTime:
+        """The task that reads an input; of an unknown one nothing but that."""
+        vertex = self.vertices.get(edge.target)
+        if vertex is None or not 0 <= consumer < len(vertex.tasks):
+            return TaskTime("an unknown consumer")
+        return vertex.tasks[consumer]
+
+    def place_of(self, vertex: int, subtasks: Sequence[int]) -> str | None:
+        """The TaskManager of some subtasks, if all of them are on one that is known."""
+        tasks = self.vertices[vertex].tasks
+        places = {tasks[each].task_manager for each in subtasks}
+        return places.pop() if len(places) == 1 else None

@@ -1,0 +1,308 @@
+"""Rules that say what holds a job up, over its ledger, in the order in which they are asked.
+
+Each rule names what would contradict it, and does not speak where a figure of the ledger does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import ceil
+
+from flinknet.units import human_duration
+
+from .bottleneck import (
+    CHECK_HOST,
+    HELD_FROM,
+    IDLE_BELOW,
+    LOADED_FROM,
+    MORE_BUFFERS_MAX,
+    NOTHING,
+    PRESSED_FROM,
+    Bottleneck,
+    Cause,
+    Remedy,
+    named,
+)
+from .ledger import (
+    BARRIER,
+    CREDIT,
+    FLUSH,
+    LATE,
+    SOCKET,
+    UNANSWERED,
+    EdgeTime,
+    InputTime,
+    Ledger,
+    SeenBy,
+    TaskTime,
+)
+from .slow_tasks import (
+    checkpoint_symptoms,
+    is_order_unknown,
+    saturated,
+    slow_tasks,
+    stopping,
+    symptoms,
+    unseen,
+)
+
+
+def verdict(ledger: Ledger) -> Bottleneck | None:
+    """The verdict of the first rule that speaks; None where the order of the edges is unknown, or
+    too little was seen to call the job healthy."""
+    if is_order_unknown(ledger):
+        return None
+    return next((found for rule in RULES if (found := rule(ledger)) is not None), None)
+
+
+# 3. Between the tasks: the network, TaskManagers, buffers, barriers
+
+
+def on_the_way(ledger: Ledger) -> Bottleneck | None:
+    """A connection on which buffers, or the credit for them, are long on their way.
+
+    Contradicted by consumers that are busy or back-pressured, for these answer late, and by
+    producers that do not wait if silence is the only evidence.
+    """
+    found = [
+        (share, -place, edge, each)
+        for place, (edge, each) in enumerate(ledger.inputs)
+        if (share := _long_way(ledger, edge, each))
+    ]
+    if not found:
+        return None
+    share, _, edge, slow = max(found, key=lambda each: each[:2])
+    readers = [
+        ledger.task_of(other, each.consumer).name
+        for _, _, other, each in found
+        if (each.connection, each.task_manager) == (slow.connection, slow.task_manager)
+    ]
+    names = tuple(dict.fromkeys(readers))
+    what = f"{share:.0%} of the time no credit comes back for buffers to {named(names)}"
+    if LATE in slow.most:
+        what = f"{slow.most[LATE]:.0%} of the buffers to {named(names)} take over 2 ms"
+    to_check = "round trip" if slow.is_loopback else "bandwidth and round trip"
+    text = (
+        f"the network from {slow.sender or edge.source_name} to {slow.task_manager}: {what},"
+        f" although they have little to do; check its {to_check}; more buffers help against a long"
+        " round trip"
+    )
+    place = slow.connection or slow.task_manager
+    helps = (Remedy.NETWORK, Remedy.BUFFERS)
+    return Bottleneck(Cause.NETWORK, names, share, text, edge.name, place, helps)
+
+
+def _long_way(ledger: Ledger, edge: EdgeTime, each: InputTime) -> float:
+    """Share of the time in which buffers of an input were long on their way; 0 where another
+    explanation is at hand."""
+    task = ledger.task_of(edge, each.consumer)
+    if task.works >= IDLE_BELOW or (task.waits_for_output or 0.0) >= PRESSED_FROM:
+        return 0.0
+    if LATE in each.most:
+        return each.most.get(SOCKET, 0.0) if each.most[LATE] >= HELD_FROM else 0.0
+    source = ledger.vertices.get(edge.source)
+    waits = 0.0 if source is None else source.waits_for_output or 0.0
+    silent = each.most.get(UNANSWERED, 0.0)
+    is_seen = task.working is not None and waits >= HELD_FROM
+    return silent if is_seen and silent >= HELD_FROM else 0.0
+
+
+def loaded_host(ledger: Ledger) -> Bottleneck | None:
+    """A TaskManager whose event loop has no time left, or no processor.
+
+    Contradicted by buffers that are read in time, unless the sources emit as fast as they can.
+    """
+    late = {each.task_manager for _, each in ledger.inputs if each.most.get(LATE, 0.0) >= HELD_FROM}
+    for place, host in sorted(ledger.hosts.items(), key=lambda each: -each[1].busy):
+        if place in late and host.lacked >= PRESSED_FROM:
+            why = f"wanted a processor that others had for {host.lacked:.0%} of the time"
+        elif host.busy >= LOADED_FROM and (place in late or ledger.is_unpaced):
+            why = f"has an event loop that is busy {host.busy:.0%} of the time"
+        else:
+            continue
+        names = tuple(each.name for each in ledger.tasks if each.task_manager == place)
+        text = f"{place} {why}; more cores or further TaskManagers help"
+        share = max(host.lacked, host.busy)
+        return Bottleneck(Cause.SLOW_HOST, names, share, text, None, place, (Remedy.HOST,))
+    return None
+
+
+def standing_still(ledger: Ledger) -> Bottleneck | None:
+    """A TaskManager that answers none of its senders at times.
+
+    Contradicted by others that are as silent, and by tasks of it that are busy or back-pressured:
+    these keep their buffers for a reason of their own.
+    """
+    found = stopping(ledger)
+    if not found:
+        return None
+    place = max(found, key=lambda each: found[each])
+    tasks = [each for each in ledger.tasks if each.task_manager == place]
+    if ledger.seen_by.get("tasks") is SeenBy.FLINK and _is_held(tasks):
+        return None
+    edge = next(edge for edge, each in ledger.inputs if each.task_manager == place)
+    names = tuple(each.name for each in tasks if each.stood_still is not None)
+    text = (
+        f"{place} stops at times: {found[place]:.0%} of the time it answers on no channel;"
+        f" {CHECK_HOST}"
+    )
+    helps = (Remedy.HOST,)
+    return Bottleneck(Cause.SLOW_HOST, names, found[place], text, edge.name, place, helps)
+
+
+def _is_held(tasks: Sequence[TaskTime]) -> bool:
+    """Whether each of some tasks is busy or waits for its output."""
+    return all(
+        each.works >= IDLE_BELOW or (each.waits_for_output or 0.0) >= HELD_FROM
+        for each in tasks
+        if each.stood_still is not None
+    )
+
+
+def starved(ledger: Ledger) -> Bottleneck | None:
+    """Tasks that mostly wait for their output while no task behind them has much to do: they lack
+    buffers. With few of them a task waits for one channel after the other, for a short time each.
+
+    Contradicted by a busy task behind them, and by barriers that hold the channels.
+    """
+    for vertex in sorted(ledger.vertices, key=lambda each: -len(ledger.before(each))):
+        edges = [each for each in ledger.edges if each.source == vertex]
+        share = ledger.vertices[vertex].waits_for_output or 0.0
+        reached = [each for each in ledger.vertices if vertex in ledger.before(each)]
+        behind = [task for each in reached for task in ledger.vertices[each].tasks]
+        if share < HELD_FROM or not edges or any(each.working is None for each in behind):
+            continue
+        most = max((each.works for each in behind), default=1.0)
+        if most >= IDLE_BELOW or max(each.most(BARRIER) for each in edges) >= share / 2:
+            return None
+        name = ledger.vertices[vertex].name
+        targets = named([ledger.vertices[each.target].name for each in edges])
+        text = (
+            f"few buffers behind {name}: it waits for its output {share:.0%} of the time, while no"
+            f" task behind it is busy for more than {most:.0%}; {_more_buffers(edges[0], share)} to"
+            f" {targets} or a shorter round trip help"
+        )
+        tasks = [task for each in edges for task in ledger.vertices[each.target].tasks]
+        return Bottleneck(
+            Cause.FEW_BUFFERS,
+            tuple(each.name for each in tasks),
+            share,
+            ". ".join([text, *symptoms(ledger, vertex)]),
+            edges[0].name,
+            None,
+            (Remedy.BUFFERS, Remedy.NETWORK),
+        )
+    return None
+
+
+def _more_buffers(edge: EdgeTime, share: float) -> str:
+    """The buffers with which the writer would not wait."""
+    if edge.buffers is None:
+        return "more buffers"
+    factor = min(1 / max(1 - share, 1e-9), MORE_BUFFERS_MAX)
+    return f"{ceil(factor * edge.buffers)} buffers for each channel instead of {edge.buffers:g}"
+
+
+def pressing(ledger: Ledger) -> Bottleneck | None:
+    """The busiest task behind one that mostly waits for its output, although it has time left: its
+    work comes in bursts, or takes time that does not count as busy.
+
+    Contradicted by waiting for its own output.
+    """
+    waiting = [
+        vertex
+        for vertex, each in ledger.vertices.items()
+        if (each.waits_for_output or 0.0) >= HELD_FROM
+    ]
+    behind = [
+        vertex
+        for vertex, each in ledger.vertices.items()
+        if set(ledger.before(vertex)) & set(waiting)
+        and each.works >= max(IDLE_BELOW, each.waits_for_output or 0.0)
+    ]
+    if not behind:
+        return None
+    return slow_tasks(ledger, max(behind, key=lambda each: ledger.vertices[each].works))
+
+
+def aligning(ledger: Ledger) -> Bottleneck | None:
+    """Checkpoint barriers that keep channels blocked.
+
+    Contradicted by the first checkpoints of a job alone: these wait for tasks that still start.
+    """
+    edges = [each for each in ledger.edges if each.has_barriers]
+    edge = max(edges, key=lambda each: each.most(BARRIER), default=None)
+    if edge is None or edge.most(BARRIER) < PRESSED_FROM:
+        return None
+    share = edge.most(BARRIER)
+    slow = [each for each in edge.inputs if each.most.get(BARRIER, 0.0) >= share / 2]
+    slow.sort(key=lambda each: -each.most[BARRIER])
+    names = tuple(ledger.task_of(edge, each.consumer).name for each in slow)
+    text = (
+        f"alignment of checkpoints: barriers keep a channel to {named(names)} blocked for"
+        f" {share:.0%} of the time; unaligned checkpoints, an aligned timeout or a longer interval"
+        " help"
+    )
+    text = ". ".join([text, *checkpoint_symptoms(ledger)])
+    helps = (Remedy.CHECKPOINTS,)
+    return Bottleneck(Cause.ALIGNMENT, names, share, text, edge.name, None, helps)
+
+
+# 4. Nothing
+
+
+def lasting(ledger: Ledger) -> Bottleneck | None:
+    """The busiest task of a job that goes on after its sources have ended.
+
+    Contradicted by tasks that have more time than that.
+    """
+    vertex = max(ledger.vertices, key=lambda each: ledger.vertices[each].works, default=None)
+    if not ledger.overtime_ns or vertex is None or ledger.vertices[vertex].works < HELD_FROM:
+        return None
+    found = slow_tasks(ledger, vertex)
+    text = f"{found.text}. The job goes on for {human_duration(ledger.overtime_ns)}"
+    return replace(found, text=f"{text} after its sources have ended")
+
+
+def healthy(ledger: Ledger) -> Bottleneck | None:
+    """A job that nothing holds up, with the task that would saturate next; None where neither the
+    tasks nor the credit of all channels were seen."""
+    if all(each.working is None for each in ledger.tasks):
+        if not all(each.is_credit_known for each in ledger.edges):
+            return None
+        most = max((each.most(CREDIT) for each in ledger.edges), default=0.0)
+        text = (
+            f"{NOTHING} that shows between the TaskManagers: no barrier blocks a channel for long,"
+            f" and data waits for credit at most {most:.0%} of the time on any channel"
+        )
+        return Bottleneck(Cause.NONE, (), None, text)
+    waits = {each.name: each.waits_for_output or 0.0 for each in ledger.vertices.values()}
+    most_waiting = max(waits, key=lambda each: waits[each])
+    busiest = max(ledger.tasks, key=lambda each: each.works)
+    text = f"{NOTHING}: no task is saturated and none waits for its output"
+    if ledger.is_unpaced:
+        text = "the sources: they emit as fast as they can, and no task behind them is saturated"
+    elif waits[most_waiting] >= PRESSED_FROM:
+        text = f"{NOTHING}: no task is saturated; {most_waiting} waits for its output"
+        text += f" {waits[most_waiting]:.0%} of the time"
+    text += f"; the busiest, {busiest.name}, is busy {busiest.works:.0%} of the time"
+    if busiest.works >= IDLE_BELOW:
+        text += f" and would be saturated at {1 / busiest.works:.1f} times the rate"
+    edge = max(ledger.edges, key=lambda each: each.mean(FLUSH), default=None)
+    share = 0.0 if edge is None else edge.mean(FLUSH)
+    text = ". ".join([text, *checkpoint_symptoms(ledger)])
+    if edge is None or share < IDLE_BELOW:
+        return Bottleneck(Cause.NONE, (), None, text)
+    text += (
+        f". On {edge.name} the oldest record waits for the flusher {share:.0%} of the time, so a"
+        " shorter buffer timeout cuts latency"
+    )
+    return Bottleneck(Cause.BUFFER_TIMEOUT, (), share, text, edge.name, None, (Remedy.TIMEOUT,))
+
+
+RULES: Sequence[Callable[[Ledger], Bottleneck | None]] = (
+    *(saturated, unseen, loaded_host, on_the_way, standing_still, starved, aligning, pressing),
+    *(lasting, healthy),
+)
+"""Rules in their order; the first one that speaks is the verdict."""
