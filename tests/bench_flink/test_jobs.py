@@ -238,7 +238,9 @@ def test_a_verdict_is_right_if_it_names_the_cause_and_the_task(
     assert all(each.is_flink_agreed for each in found)
     assert not judged(slow_last, [edge(SOURCE)]).is_right
     print_verdicts(found)
-    assert "right: 1 of 2, the task alone 2 of 2; Flink's" in capsys.readouterr().out
+    assert (
+        "right: 1 of 2 that are not void, the task alone 2 of 2; Flink's" in capsys.readouterr().out
+    )
     assert json.dumps(jobs.cases_json(found))
 
 
@@ -286,3 +288,10 @@ def test_barriers_are_no_buffers() -> None:
     )
     assert remote_buffers_per_s(done, channels=6) == pytest.approx(50)
     assert truth_of(replace(done, metrics={}), 6).buffers_per_s is None
+
+
+def test_a_healthy_job_that_its_machine_held_up_does_not_count() -> None:
+    healthy = RecordedCase("nothing", job(), (), ("none",), None, late_ns=2_000_000_000)
+    assert healthy.is_void
+    assert not replace(healthy, late_ns=0).is_void
+    assert not replace(healthy, causes=("slow-tasks",)).is_void
