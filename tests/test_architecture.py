@@ -94,7 +94,7 @@ BUDGETS = {
     "graph": (7_790, 43),
     "capture": (7_166, 39),
     "trace": (5_860, 30),
-    "simulator": (3_610, 24),
+    "simulator": (3_580, 24),
     "results": (4_380, 21),
     "(leaves)": (2_405, 14),
     "options": (2_531, 11),

@@ -1,21 +1,21 @@
 """The second driver of the network stack: virtual time, links, and faults that follow from a seed.
 
-    cluster         a job in virtual time; simulated_job: what it runs; deployed_tasks: its tasks;
-                    stages: vertices that are deployed one after the other; checkpoints: their
-                    coordinator; debloating: the buffer sizes of its gates
-    load            the load generator as such a job; source_plan: all that a source will emit;
+    cluster         a job in virtual time; simulated_job: its subtasks and settings; deployed_tasks:
+                    its tasks; stages: vertices that are deployed one after another; checkpoints:
+                    its coordinator; debloating: evaluation of its gates
+    load            the load generator as a job; source_plan: the records of a source;
                     stepped_tasks: its tasks, with the time that their steps take
     job_cluster     the job of a program
     scheduler       virtual time
     task_manager    an event loop, which takes turns as the runtime's does
-    link            two sockets and the wire between them; direction: that wire, one way
-    cost_model      what steps take
-    hosts           the TaskManagers that jobs run on; wiring, channels: what joins them
-    faults          what goes wrong, as data; disturbances: what of it happens to a cluster;
+    link            two sockets and the wire between them; direction: one way of this wire
+    cost_model      time that steps take
+    hosts           the TaskManagers that jobs run on; wiring: the connections between them;
+                    channels: partitions and gates
+    faults          faults as data; disturbances: faults that happen to a cluster at an instant;
                     host_clock: a clock that stands, jumps or drifts
-    debloating      gates get smaller buffers, when it is time
-    checkers        what must hold in every run, seen from outside; protocol_checker: of messages
+    checkers        checks of every run from outside; protocol_checker: checks of messages
 
-No socket, no clock; the same inputs give the same trace, byte for byte. It knows nothing of
-recorded runs: `predict` does, and runs clusters of its own.
+It uses no socket and no clock: equal inputs give equal traces, byte for byte. It knows nothing of
+recorded runs; `predict` does, and runs clusters from them.
 """

@@ -1,4 +1,4 @@
-"""Channels: the partitions and gates of a cluster, which are there before its tasks."""
+"""Channels: the partitions and gates of a cluster, which exist before its tasks."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from .wiring import Wiring
 
 
 class Channels:
-    """Makes partitions and gates, and requests the ones of the others.
+    """Makes partitions and gates, and lets gates request their partitions.
 
     Attributes:
-        partition_of: by edge and subtask that writes it.
-        gate_of: by edge and subtask that reads it.
+        partition_of: partitions by edge and writing subtask.
+        gate_of: gates by edge and reading subtask.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Channels:
         self._wiring = wiring
 
     def create_partitions(self, subtasks: Sequence[TaskDeploymentDescriptor]) -> None:
-        """With their pools, and registered."""
+        """Create and register the partitions of subtasks, with their pools."""
         for each in subtasks:
             place = each.task_manager
             partitions = create_partitions(
@@ -62,7 +62,7 @@ class Channels:
         self._wake()
 
     def create_gates(self, subtasks: Sequence[TaskDeploymentDescriptor]) -> None:
-        """With their channels, none of which is requested."""
+        """Create the gates of subtasks, with channels that are not yet requested."""
         for each in subtasks:
             place = each.task_manager
             gates = create_gates(
@@ -81,7 +81,7 @@ class Channels:
         self._wake()
 
     def request(self, subtasks: Sequence[TaskDeploymentDescriptor]) -> None:
-        """Let all gates request what they read."""
+        """Let the gates of subtasks request their partitions."""
         for each in subtasks:
             task_manager = self._task_managers[each.task_manager]
             for described in each.inputs:
@@ -91,7 +91,7 @@ class Channels:
         self._wake()
 
     def _repeat_requests(self, gate: SingleInputGate, task_manager: SimulatedTaskManager) -> None:
-        """Of channels within a TaskManager; those of connections are repeated there."""
+        """Repeat the requests of local channels; connections repeat those of remote ones."""
         due_ns = gate.next_deadline_ns()
         if due_ns is None:
             return

@@ -1,7 +1,7 @@
 # mypyc
-"""Checkers: what must hold in every run; safety (nothing wrong) and liveness (something happens).
+"""Checkers: rules for every run; safety (nothing wrong happens) and liveness (something happens).
 
-They stand outside: they read what probes are told and what the stack shows of itself.
+They look from outside: at the events of probes, and at the public state of the stack.
 """
 
 from __future__ import annotations
@@ -19,19 +19,18 @@ from .protocol_checker import ProtocolChecker
 from .task_manager import NEVER_NS
 
 LATE_FLUSH_NS = 2_000_000
-"""By which a flusher may be late: its loop is busy."""
+"""Tolerated delay of a flusher whose loop is busy, in ns."""
 
 _CHECK_INTERVAL_STEPS = 16
-"""Between two looks at the credits and segments of all channels."""
+"""Steps between two checks of the credits and segments of all channels."""
 
 
 def check_credits(cluster: Cluster, checker: ProtocolChecker) -> None:
-    """Credits are conserved on every open channel, at any moment.
+    """Check that credits are conserved on every open channel.
 
-    The consumer wants as many buffers as the last backlog says, beside the exclusive ones.
-
-    Producer's credit + AddCredit under way + unannounced credit + data under way = buffers free at
-    the consumer. A buffer that is being filled by a message that has come in part is not free.
+    Producer's credit + AddCredit under way + unannounced credit + data under way = free buffers of
+    the consumer, without the buffer of a message that has arrived in part. The consumer requires
+    its exclusive buffers plus the last backlog.
 
     Raises: InvariantViolatedError.
     """
@@ -59,7 +58,7 @@ def check_credits(cluster: Cluster, checker: ProtocolChecker) -> None:
 
 
 def check_invariants(cluster: Cluster) -> None:
-    """What pools, queues and channels say of themselves adds up, at any moment.
+    """Check the invariants of all pools, queues, channels and connections.
 
     Raises: InvariantViolatedError.
     """
@@ -83,9 +82,9 @@ def check_invariants(cluster: Cluster) -> None:
 
 
 class FlushChecker:
-    """What was written leaves, if the reader wants it, not later than the buffer timeout says.
+    """Checks that written data leaves within the buffer timeout if the reader can take it.
 
-    Where clocks jump, or a TaskManager has died with its flushers, nothing can be said.
+    It checks nothing with clocks that jump, or after a TaskManager has died with its flushers.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -101,7 +100,7 @@ class FlushChecker:
         )
 
     def check(self) -> None:
-        """Look at all queues. Raises: InvariantViolatedError."""
+        """Check all queues. Raises: InvariantViolatedError."""
         cluster = self._cluster
         has_ended = cluster.error is not None or cluster.now_ns >= self._until_ns
         if cluster.faults.clocks or has_ended:
@@ -131,7 +130,7 @@ class FlushChecker:
 
 
 def check_records(cluster: Cluster) -> None:
-    """Every record came once and in order. Raises: InvariantViolatedError."""
+    """Check that every record arrived once and in order. Raises: InvariantViolatedError."""
     sent = {
         channel: count
         for task in (*cluster.sources, *cluster.relays)
@@ -151,7 +150,7 @@ def check_records(cluster: Cluster) -> None:
 
 
 def check_segments(cluster: Cluster) -> None:
-    """A segment that is free is not in use, and lies in one place.
+    """Check that a free segment is free in one place, and not in use.
 
     Raises: InvariantViolatedError.
     """
@@ -174,7 +173,7 @@ def check_segments(cluster: Cluster) -> None:
 
 
 def check_memory(cluster: Cluster) -> None:
-    """After the end every segment is back. Destroys the pools of the gates, as closing them does.
+    """Close a cluster that has ended, and check that all its segments were returned.
 
     Raises: InvariantViolatedError.
     """
@@ -192,7 +191,7 @@ def check_memory(cluster: Cluster) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A cluster, and the checker that is its probe; None where nothing of the protocol holds."""
+    """A cluster and its probe, a checker; None if the protocol is not to be checked."""
 
     cluster: Cluster
     checker: ProtocolChecker | None
@@ -200,9 +199,9 @@ class Watched:
 
 
 def run_checked(cluster: Cluster, checker: ProtocolChecker, *, limit: int = 1_000_000) -> None:
-    """Run a cluster that `checker` is the probe of to its end, with all checks.
+    """Run a cluster, whose probe is `checker`, to its end with all checks.
 
-    Where its faults may end it the job may fail, but its memory comes back nevertheless.
+    The job may fail if its faults can end it, but all its memory must be returned.
 
     Raises: InvariantViolatedError, StalledError.
     """
@@ -217,11 +216,11 @@ def run_all_checked(
     interval_steps: int = 1,
     look: Callable[[], None] = lambda: None,
 ) -> None:
-    """Run clusters on the same hosts to their end, with all checks but that of memory.
+    """Run clusters on the same hosts to their end, with all checks except that of memory.
 
     Args:
-        interval_steps: between two looks at the invariants.
-        look: called as often.
+        interval_steps: steps between two checks of the invariants.
+        look: called before each of these checks.
 
     Raises: InvariantViolatedError, StalledError.
     """

@@ -1,4 +1,4 @@
-"""The checkpoints of a cluster: its coordinator is heard, and answered, in no time."""
+"""The checkpoints of a cluster; messages to and from its coordinator take no time."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class SimulatedCheckpoints:
     """Drives the coordinator of a cluster. Timestamps of barriers are milliseconds of virtual time.
 
     Args:
-        subtasks: of the job; the tasks acknowledge under their names.
-        tasks: filled later.
+        subtasks: subtasks of the job; the tasks acknowledge under their names.
+        tasks: tasks by subtask; filled later.
         is_over: whether the cluster has finished or failed.
-        interval_ns: between the beginnings of two checkpoints.
-        start_ns: when the tasks start.
-        end_ns: no checkpoint begins from this instant on; None for no end.
-        lost_triggers: that do not come to sources.
+        interval_ns: time from the beginning of a checkpoint to that of the next.
+        start_ns: start of the tasks.
+        end_ns: instant from which no checkpoint begins; None for no end.
+        lost_triggers: chooses the triggers that do not reach sources.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class SimulatedCheckpoints:
         self._planned: int | None = None
 
     def advance(self) -> None:
-        """Tell the tasks what the coordinator has to say, and come back when it has more."""
+        """Send the coordinator's commands to the tasks, and schedule the next call."""
         self._planned = None
         if self._is_over():
             return
@@ -77,9 +77,9 @@ class SimulatedCheckpoints:
         self._plan()
 
     def receive(self, answer: Answer) -> None:
-        """A task's answer reaches the coordinator; it may begin what it had put off.
+        """Give a task's answer to the coordinator, which may begin a postponed checkpoint.
 
-        Raises: InvariantViolatedError for a checkpoint that is complete without an answer.
+        Raises: InvariantViolatedError for a checkpoint that is complete but lacks an answer.
         """
         coordinator = self.coordinator
         pending_id = coordinator.pending_id
@@ -94,7 +94,7 @@ class SimulatedCheckpoints:
             self._plan()
 
     def summary(self) -> CheckpointSummary:
-        """What became of the checkpoints so far."""
+        """Summary of the checkpoints so far."""
         return self.coordinator.summary()
 
     def _tell(self, commands: Iterable[Command]) -> None:
@@ -110,7 +110,7 @@ class SimulatedCheckpoints:
                 task_manager.wake(self._scheduler.now_ns)
 
     def _plan(self) -> None:
-        """Come back when the coordinator next has something to say, and not when it once had."""
+        """Replace the scheduled call of `advance` by one at the coordinator's next deadline."""
         if self._planned is not None:
             self._scheduler.cancel(self._planned)
             self._planned = None

@@ -1,5 +1,5 @@
 # mypyc
-"""Cluster: a job in virtual time, on the same core and tasks that the runtime drives."""
+"""Cluster: a job in virtual time, with the core and the tasks that the runtime drives."""
 
 from __future__ import annotations
 
@@ -41,25 +41,24 @@ NO_PREEMPTIONS: Mapping[int, Preemptions] = {}
 class Cluster:
     """All TaskManagers of a job, with their connections and tasks.
 
-    The subtasks of the first stage are deployed at once, those of another when all tasks of the one
-    before it have ended. An error of a task or of the stack cancels the job.
+    The subtasks of the first stage are deployed at once, those of each later stage when all tasks
+    of the stage before have ended. An error of a task or of the stack cancels the job.
 
     Attributes:
         error: why the job was cancelled.
-        partition_of: by edge and subtask.
-        gate_of: by edge and subtask.
-        links: by TaskManager of the producer, TaskManager of the consumer, and number of the
+        partition_of: partitions by edge and subtask.
+        gate_of: gates by edge and subtask.
+        links: links by TaskManager of the producer, TaskManager of the consumer, and number of the
             connection between the two.
-        tasks: those that have been started, in the order of the job's subtasks.
-        stages: where the job's vertices wait for their inputs before they request them.
+        tasks: started tasks, in the order of the job's subtasks.
+        stages: deploys vertices when their inputs can be read; None if the job has no scheduling.
 
     Args:
         probes: one for each TaskManager; none to record nothing.
-        link: bandwidth and capacity of the links; their latency follows from the job's costs:
-            `transit_ns` counts from the hand-over of a message, so it is what the sending itself
-            leaves of it.
-        preemptions: of TaskManagers, counted from the start of the tasks.
-        hosts: that other jobs run on, or have run on; None for its own.
+        link: bandwidth and capacity of the links. Their latency is the `transit_ns` of the job's
+            costs, which counts from the hand-over of a message, minus the time for sending it.
+        preemptions: preemptions by TaskManager, counted from the start of the tasks.
+        hosts: hosts that are or were used by other jobs; None for new ones.
     """
 
     def __init__(
@@ -181,10 +180,7 @@ class Cluster:
         faults: FaultPlan = NO_FAULTS,
         flush_overhead_ns: int = 0,
     ) -> Cluster:
-        """The cluster of a scenario, whose workload must say how many records there are.
-
-        Raises: ConfigError.
-        """
+        """The cluster of a scenario. Raises: ConfigError if its number of records is unknown."""
         load = load_plan_of(scenario)
         return Cluster.of_load(
             load,
@@ -198,37 +194,37 @@ class Cluster:
 
     @property
     def partitions(self) -> list[ResultPartition]:
-        """All of them, in the order of the subtasks that write them."""
+        """All partitions, in the order of the subtasks that write them."""
         return list(self.partition_of.values())
 
     @property
     def gates(self) -> list[SingleInputGate]:
-        """All of them, in the order of the subtasks that read them."""
+        """All gates, in the order of the subtasks that read them."""
         return list(self.gate_of.values())
 
     @property
     def sources(self) -> list[StreamTask]:
-        """Every task that has no input."""
+        """The tasks without inputs."""
         return [task for task in self.tasks.values() if task.is_source]
 
     @property
     def relays(self) -> list[StreamTask]:
-        """Every task that has inputs and outputs."""
+        """The tasks with inputs and outputs."""
         return [task for task in self.reading_tasks if task.outputs.each]
 
     @property
     def sinks(self) -> list[StreamTask]:
-        """Every task that has an input and no output."""
+        """The tasks with inputs and without outputs."""
         return [task for task in self.reading_tasks if not task.outputs.each]
 
     @property
     def reading_tasks(self) -> list[StreamTask]:
-        """Every task that has an input."""
+        """The tasks with inputs."""
         return [task for task in self.tasks.values() if not task.is_source]
 
     @property
     def is_finished(self) -> bool:
-        """Whether every task has ended and every partition was given back that nobody keeps."""
+        """Whether all tasks have ended and all partitions that are not kept were released."""
         return (
             self._stage == self._last_stage
             and all(task.is_finished for task in self.tasks.values())
@@ -241,7 +237,7 @@ class Cluster:
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended, one way or the other."""
+        """Whether the job has finished or was cancelled."""
         return self.error is not None or self.is_finished
 
     @property
@@ -250,10 +246,9 @@ class Cluster:
         return self.scheduler.now_ns
 
     def step(self) -> bool:
-        """Let the next thing happen. Returns: False if nothing will happen any more.
+        """Run the next action. Returns: False if there was none.
 
-        An error of the stack cancels the job, as a failing task does in Flink; it is kept in
-        `error`.
+        An error of the stack cancels the job, as a failing task does in Flink, and is in `error`.
         """
         try:
             has_stepped = self.scheduler.step()
@@ -266,7 +261,7 @@ class Cluster:
         return has_stepped
 
     def advance(self) -> None:
-        """Deploy and request what can be now."""
+        """Deploy the next stage, and request channels, as far as possible now."""
         if self.error is not None:
             return
         try:
@@ -279,19 +274,18 @@ class Cluster:
             self.cancel(error)
 
     def run_until(self, at_ns: int) -> None:
-        """Let everything happen up to and including an instant."""
+        """Run all actions up to and including an instant."""
         while (next_ns := self.scheduler.next_ns) is not None and next_ns <= at_ns:
             if not self.step():
                 return
 
     def run_until_idle(self, limit: int = 100_000_000) -> None:
-        """Run until nothing happens any more.
+        """Run until there is no action left.
 
         Args:
-            limit: steps at most; a livelock fails instead of running for ever.
+            limit: most steps, so that a livelock fails instead of running for ever.
 
-        Raises: StalledError when work is left that nothing will ever do, or when the limit is
-            reached.
+        Raises: StalledError if the job has not ended then, or if the limit is reached.
         """
         for _ in range(limit):
             if not self.step():
@@ -305,10 +299,10 @@ class Cluster:
         """Run until the job has ended, or to an instant counted from the start.
 
         Args:
-            limit: steps at most; a livelock fails instead of running for ever.
+            limit: most steps, so that a livelock fails instead of running for ever.
 
-        Raises: what the job was cancelled for; StalledError when nothing can happen any more, or
-            when the limit is reached.
+        Raises: the error that cancelled the job; StalledError if there is no action left before
+            its end, or if the limit is reached.
         """
         for _ in range(limit):
             if self.error is not None:
@@ -326,15 +320,15 @@ class Cluster:
         raise StalledError(f"not finished after {limit} steps", self.seed)
 
     def stop(self) -> None:
-        """Let the sources end; the job runs to its end then."""
+        """End the sources, so that the job runs to its end."""
         for task in self.tasks.values():
             task.stop()
         for task_manager in self.task_managers:
             task_manager.wake(self.now_ns)
 
     def cancel(self, error: FlinknetError, *, breaks_links: bool = True) -> None:
-        """End the job: close all connections, or let them stay open as those of a TaskManager do;
-        give everything back. The first error is kept.
+        """End the job and return its memory; the first error is kept. Connections are closed, or
+        stay open as a TaskManager's do (`breaks_links`).
         """
         self.error = self.error or error
         self._deployed.stop_stepping()
@@ -352,7 +346,7 @@ class Cluster:
             task_manager.wake(self.now_ns)
 
     def close(self) -> None:
-        """The job is over: give back what its gates still have, and results that were kept."""
+        """Return the memory of the gates, and release kept results, after the job's end."""
         for partition in self.partitions:
             if partition.is_finished:
                 partition.release()
@@ -363,13 +357,13 @@ class Cluster:
             gate.close()
 
     def set_delay(self, consumer: int, delay_ns_per_record: int) -> None:
-        """How long a consumer of the load generator takes for each record from now on."""
+        """Set the time that a consumer of the load generator takes for each record."""
         task, task_manager = self._consumers()[consumer]
         run_input_of(task).set_delay(delay_ns_per_record)
         task_manager.wake(self.now_ns)
 
     def _consumers(self) -> list[tuple[StreamTask, SimulatedTaskManager]]:
-        """The sinks, and where they run."""
+        """The sinks, each with its TaskManager."""
         return [
             (self.tasks[each.key], self.task_managers[each.task_manager])
             for each in self.job.subtasks
@@ -382,7 +376,7 @@ class Cluster:
         return all(task.is_finished for task in self.tasks.values())
 
     def _deploy_stage(self) -> None:
-        """Partitions and gates of all subtasks of the stage before any of its tasks runs."""
+        """Create all partitions and gates of the current stage, then start its tasks."""
         subtasks = [each for each in self.job.subtasks if each.stage == self._stage]
         late_ns = self.faults.late_partitions_ns
         if late_ns is None or self.stages is not None or self.now_ns >= self._start_ns:

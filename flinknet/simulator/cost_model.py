@@ -1,4 +1,4 @@
-"""What steps take in virtual time, and when a machine keeps its processes from taking them."""
+"""Time that steps take in virtual time, and preemptions of processes by their machine."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from flinknet.arrays import IntArray
 
 @dataclass(frozen=True, slots=True)
 class CostModel:
-    """What the steps on a buffer's way took in the recorded run; medians, in ns.
+    """Time of the steps on a buffer's way in a recorded run; medians, in ns.
 
     Attributes:
-        send_ns_per_message: fixed share of handing one message to the socket.
-        send_ns_per_byte: share that grows with the payload.
+        send_ns_per_message: fixed part of handing one message to the socket.
+        send_ns_per_byte: part that grows with the payload.
         transit_ns: from SENT to RECEIVED of an uncontended message.
-        receive_ns_per_message: from RECEIVED to CONSUMED of a buffer that met an empty queue,
+        receive_ns_per_message: from RECEIVED to CONSUMED of a buffer that finds an empty queue,
             without its records.
-        emit_ns_per_record: time the producer's task needs for one record when nothing holds it
-            back.
-        consume_ns_per_record: time each consumer's task needs for one record, by index of the
-            consumer; a slow consumer stands out here.
-        back_ns: the way of credit back to the producer; None: as long as that of buffers.
+        emit_ns_per_record: time of the producer's task for one record if nothing holds it back.
+        consume_ns_per_record: time of each consumer's task for one record, by index of the
+            consumer.
+        back_ns: transit time of credit to the producer; None: that of buffers.
     """
 
     send_ns_per_message: float
@@ -43,17 +42,17 @@ TYPICAL_COSTS = CostModel(
     emit_ns_per_record=100.0,
     consume_ns_per_record=(),
 )
-"""What flinknet's own stack was measured to need on one core; for runs without a record."""
+"""Costs measured with flinknet's own stack on one core; for scenarios without a recorded run."""
 
 
 SUCCESSIVE_VALUES = 64
-"""Of what a process took more or less one after the other, so many stay together in a sample: it is
-slow or fast for a while."""
+"""Number of successive values that stay together in a sample, because a process is slow or fast for
+a while."""
 
 
 def sampled(count: int, factor: float, together: int) -> IntArray:
-    """Indices of one in so many of a number of things, evenly from first to last, so many of them
-    together; in their order.
+    """Indices of a sample of 1 / `factor` of `count` values, ascending: groups of `together`
+    successive values, evenly spread from first to last.
     """
     groups = -(-count // together)
     starts = (np.arange(int(np.ceil(groups / factor))) * factor).astype(np.int64) * together
@@ -67,9 +66,8 @@ def _successive(values: IntArray, factor: float) -> IntArray:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Preemptions:
-    """When a process had work and was kept from it by its machine, ascending; instants count from
-    the start of the window. `wakeups_ns` are the times it took to get going when it was idle, one
-    after the other.
+    """Times in which a process had work but was not running, ascending; instants count from the
+    start of the window. `wakeups_ns` are the successive delays of its wake-ups from idleness.
     """
 
     starts_ns: IntArray
@@ -77,12 +75,12 @@ class Preemptions:
     wakeups_ns: IntArray
 
     def since(self, from_ns: int) -> Preemptions:
-        """The same with instants that count from one of them."""
+        """These preemptions, with instants counted from `from_ns`."""
         return replace(self, starts_ns=self.starts_ns - from_ns)
 
     def condensed(self, factor: float) -> Preemptions:
-        """A sample of all of it in a time so many times shorter: every so many-th preemption, and
-        samples of the rest.
+        """A sample of 1 / `factor` of the preemptions and wake-ups, in a window shorter by
+        `factor`.
         """
         kept = sampled(len(self.starts_ns), factor, 1)
         return Preemptions(
@@ -92,7 +90,7 @@ class Preemptions:
         )
 
     def repeated(self, times: int, period_ns: int) -> Preemptions:
-        """The same over and over."""
+        """These preemptions, repeated `times` times with a period."""
         shifts_ns = np.repeat(np.arange(times) * period_ns, len(self.starts_ns))
         return replace(
             self,

@@ -1,4 +1,4 @@
-"""Buffer debloating of a cluster: gates are evaluated when it is time, in no time."""
+"""Buffer debloating of a cluster: evaluates the gates periodically, which takes no time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def start_debloating(
     network: NetworkConfig,
     is_over: Callable[[], bool],
 ) -> Sequence[GateDebloating]:
-    """Evaluate the gates of tasks of a TaskManager until their job is over. Returns: the gates."""
+    """Evaluate the gates of a TaskManager's tasks until their job is over. Returns: the gates."""
     now_ns = task_manager.now_ns
     debloating = BufferDebloating(
         debloated_gates(tasks, network, now_ns=now_ns),

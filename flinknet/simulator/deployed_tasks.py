@@ -21,15 +21,15 @@ from .task_manager import SimulatedTaskManager, SteppedTask
 
 
 class DeployedTasks:
-    """Starts the tasks of one stage after the other, and ends them.
+    """Starts the tasks of one stage after another, and ends them.
 
     Attributes:
-        each: those that have been started, in the order of the job's subtasks.
-        debloated_gates: of the tasks, where debloating is enabled.
+        each: started tasks, in the order of the job's subtasks.
+        debloated_gates: gates of the tasks, if debloating is enabled.
 
     Args:
         probes: one for each TaskManager.
-        fail: called with an error of a task.
+        fail: called with the error of a task.
         is_over: whether the cluster has finished or failed.
     """
 
@@ -56,7 +56,7 @@ class DeployedTasks:
 
     @property
     def gates(self) -> list[list[SingleInputGate]]:
-        """Those of the tasks of each TaskManager."""
+        """The gates of the tasks of each TaskManager."""
         return [
             [gate for each in task_manager.tasks for gate in each.task.gates]
             for task_manager in self._task_managers
@@ -67,7 +67,7 @@ class DeployedTasks:
         subtasks: Sequence[TaskDeploymentDescriptor],
         checkpoints: SimulatedCheckpoints | None,
     ) -> None:
-        """Start the tasks of a stage, instead of those of the stage before."""
+        """Start the tasks of a stage in place of those of the stage before."""
         self._replace([(each.task_manager, self._create(each, checkpoints)) for each in subtasks])
         network = self._job.network
         for index, task_manager in enumerate(self._task_managers):
@@ -86,11 +86,11 @@ class DeployedTasks:
                 )
 
     def stop_stepping(self) -> None:
-        """Let no TaskManager step them any more."""
+        """Remove all tasks of the job from the TaskManagers."""
         self._replace([])
 
     def _replace(self, placed: Sequence[tuple[int, SteppedTask]]) -> None:
-        """Let TaskManagers step these instead of those of the stage before."""
+        """Let TaskManagers step these tasks in place of those of the stage before."""
         for each in self._stepped:
             each.is_cancelled = True
         self._stepped = [each for _, each in placed]

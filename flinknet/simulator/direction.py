@@ -1,6 +1,6 @@
 # mypyc
-"""Direction: the wire between two sockets, one way. Bytes arrive in order and whole, as TCP has it;
-what may differ is when, and in what pieces.
+"""Direction: one way of the wire between two sockets. As with TCP, all bytes arrive in order; their
+delay and their division into pieces may vary.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from dataclasses import dataclass
 from .faults import LinkFaults
 
 BUFFER_RESPONSE_PIECES = 2
-"""Pieces of a message with a payload: header and buffer."""
+"""Number of pieces of a message with a payload: header and buffer."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinkSettings:
-    """What a link is like.
+    """Properties of a link.
 
     Attributes:
         latency_ns: from the last byte sent until it can be read.
         bandwidth_bytes_per_s: of each direction; 0 for no limit.
-        capacity_bytes: bytes that may be sent and not yet read before the sender's socket takes no
-            more (the buffers of both sockets). What a connection hands over beyond it waits.
-        high_water_bytes: of what waits there, above which a producer hands over no more, until half
-            of it is gone; 0: as the flow control has it.
-        receive_capacity_bytes: the part of them that the receiver's socket holds, which is TCP's
+        capacity_bytes: size of the buffers of both sockets. The sender's socket takes no more while
+            this many bytes are sent but not read; further bytes wait in the connection.
+        high_water_bytes: bytes waiting in the connection above which a producer hands over no more
+            until half of them are gone; 0: the default of the flow control.
+        receive_capacity_bytes: part of `capacity_bytes` in the receiver's socket, which is TCP's
             receive window.
     """
 
@@ -38,16 +38,16 @@ class LinkSettings:
 
 
 class Direction:
-    """One direction of a link: what was sent and not read yet, and when it arrives.
+    """One direction of a link: the bytes that are sent but not read, with their arrivals.
 
     Args:
-        wake_sender: called with an instant at which the full socket has taken bytes.
+        wake_sender: called with the instant at which a full socket takes bytes again.
 
     Attributes:
         wake_receiver: called with the instant at which there is something to read.
-        pieces: what is under way, each with its arrival.
-        sent_bytes: so far.
-        in_flight_bytes: of them, not read yet.
+        pieces: pieces under way, each with its arrival.
+        sent_bytes: bytes sent so far.
+        in_flight_bytes: bytes sent but not read.
     """
 
     def __init__(
@@ -91,13 +91,13 @@ class Direction:
         self.wake_receiver(self.pieces[0][0])
 
     def end(self, now_ns: int) -> None:
-        """The sender closes: the receiver reads that, as a piece of no bytes, behind the rest."""
+        """Close the sender's side: the receiver reads an empty piece after all others."""
         self._last_arrival_ns = max(self._last_arrival_ns, now_ns + self.settings.latency_ns)
         self.pieces.append((self._last_arrival_ns, b""))
         self.wake_receiver(self.pieces[0][0])
 
     def take_piece(self, now_ns: int) -> bytes | None:
-        """The next piece that has arrived, None if there is none."""
+        """Take the next piece that has arrived; None if there is none."""
         if not self.pieces or self.pieces[0][0] > now_ns:
             return None
         data = self.pieces.popleft()[1]
@@ -105,5 +105,5 @@ class Direction:
         return data
 
     def clear(self) -> None:
-        """The connection broke: what is under way is lost."""
+        """Discard all pieces under way, as the connection broke."""
         self.pieces.clear()

@@ -18,14 +18,14 @@ from .task_manager import SimulatedTaskManager
 
 
 class Disturbances:
-    """Lets the faults of a plan that have an instant happen to the parts of a cluster.
+    """Schedules the faults of a plan that happen at an instant, and applies them to a cluster.
 
     Args:
-        links: by TaskManager of the producer, TaskManager of the consumer, and number.
-        gates: on each TaskManager.
-        sinks: the consumers, and where they run.
-        cancel: ends the job for an error.
-        is_over: whether it has ended.
+        links: links by TaskManager of the producer, TaskManager of the consumer, and number.
+        gates: gates of each TaskManager.
+        sinks: consumers, each with its TaskManager.
+        cancel: ends the job with an error.
+        is_over: whether the job has ended.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Disturbances:
         self._is_over = is_over
 
     def schedule(self, faults: FaultPlan, *, start_ns: int) -> None:
-        """Let the faults happen; their instants count from `start_ns`."""
+        """Schedule the faults; their instants count from `start_ns`."""
         at = self._scheduler.at
         for number, at_ns in faults.resets:
             at(start_ns + at_ns, partial(self._reset, number))
@@ -68,7 +68,7 @@ class Disturbances:
             at(start_ns + exhaustion.from_ns, exhaust)
 
     def _link(self, number: int) -> SimulatedLink | None:
-        """One of those that are there now."""
+        """The current link with a number; None if there is none."""
         links = list(self._links.values())
         return links[number] if number < len(links) else None
 
@@ -84,7 +84,7 @@ class Disturbances:
             self._time_out()
 
     def _crash(self, index: int) -> None:
-        """The peers of a TaskManager that has died hear of it: its host resets connections."""
+        """End the process of a TaskManager; its host resets its connections."""
         if self._is_over():
             return
         dead = self._hosts.task_managers[index]
@@ -125,8 +125,8 @@ class Disturbances:
         task_manager.wake(self._scheduler.now_ns)
 
     def _exhaust(self, index: int, end_ns: int, late_ns: int) -> None:
-        """Another task takes the memory that no pool of a TaskManager was promised, until
-        `end_ns`. What is late comes back one by one behind that.
+        """Take all memory of a TaskManager that is not promised to its pools, until `end_ns`; then
+        return it at once or, with `late_ns`, one buffer after another at this interval.
         """
         task_manager = self._hosts.task_managers[index]
         memory = task_manager.memory

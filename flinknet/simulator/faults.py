@@ -1,11 +1,10 @@
 # mypyc
-"""FaultPlan: what goes wrong in a simulated run, as plain data.
+"""FaultPlan: the faults of a simulated run, as plain data.
 
-TCP neither loses nor reorders. What it does: cut bytes anywhere, deliver late, stand still, break,
-break for one side only. What peers do: send what is no message. What tasks do: be slow, pause, be
-cancelled. What processes do: die, wake up late. What memory does: belong to somebody else for a
-while. What clocks do: stand, jump, run at their own rate. Instants count from the start of the
-tasks.
+TCP neither loses nor reorders bytes, but it cuts them anywhere, delivers late, stalls, breaks, or
+breaks for one side only. Peers send bytes that are no message. Tasks are slow, pause, or are
+cancelled. Processes die or wake up late. Memory is taken by other tasks for a while. Clocks stand,
+jump, or run at another rate. Instants count from the start of the tasks.
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ from flinknet.config import SlowConsumer
 from .host_clock import HostClock
 
 LOST_WAKEUPS = 1 / 4
-"""Share of all wake-ups, where any are lost."""
+"""Share of wake-ups that are lost, in plans that lose any."""
 
 HEARTBEAT_TIMEOUT_NS = 5_000_000
-"""After which a job is cancelled whose TaskManager or connection is gone without a word."""
+"""Time after which a job with a dead TaskManager or a half-open connection is cancelled, in ns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """From `from_ns` to `to_ns` the link, consumer or TaskManager of this index is disturbed."""
+    """A time in which the link, consumer or TaskManager with this index is disturbed."""
 
     index: int
     from_ns: int
@@ -35,7 +34,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """Bytes that one side of a link (0: the producer's) sends between two messages of its own."""
+    """Foreign bytes that one side of a link (0: the producer's) sends between two messages."""
 
     link: int
     side: int
@@ -48,33 +47,35 @@ class FaultPlan:
     """All faults of one run.
 
     Attributes:
-        seed: of where bytes are cut, how late pieces are, and which wake-ups are lost.
-        piece_bytes_max: bytes arrive in pieces of at most this length; 0 as they were sent.
-        delay_ns_max: a piece is late by up to this much.
-        stalls: a link delivers nothing, in either direction.
+        seed: seed of the cuts, the delays and the lost wake-ups.
+        piece_bytes_max: most bytes of a piece in which bytes arrive; 0: pieces as sent.
+        delay_ns_max: longest additional delay of a piece.
+        stalls: times in which a link delivers nothing, in either direction.
         resets: (link, at_ns): a link breaks, which ends the job.
-        half_opens: (link, side, at_ns): a link breaks, and only this side hears of it; the job is
-            cancelled when the heartbeat timeout has passed, if it has not failed before.
+        half_opens: (link, side, at_ns): a link breaks, and only this side learns of it; the job is
+            cancelled after the heartbeat timeout, if it has not failed before.
         crashes: (TaskManager, at_ns): its process dies; its links break, and the job is cancelled
             as after a half-open connection.
-        cancels_at_ns: the job is cancelled; its connections stay open, as those of a TaskManager
-            do.
-        injections: what no peer of Flink's sends.
-        slow_consumers: for the workload of the scenario.
-        pauses: a consumer reads nothing.
-        exhaustions: another task takes the memory of a TaskManager that is not promised to pools.
-        late_buffers_ns: the memory that another task took comes back one buffer after the other, so
-            far apart, when its pool is gone; 0: all of it before.
-        closes_gates_first: a job that ends early gives up its gates while its tasks still read, as
+        cancels_at_ns: instants at which the job is cancelled; its connections stay open, as a
+            TaskManager's do.
+        injections: bytes that no peer of Flink sends.
+        slow_consumers: slow consumers for the workload of the scenario.
+        pauses: times in which a consumer reads nothing.
+        exhaustions: times in which another task has all memory of a TaskManager that is not
+            promised to pools.
+        late_buffers_ns: interval at which that memory returns, buffer by buffer, after the pool of
+            the other task is destroyed; 0: all of it before.
+        closes_gates_first: a job that ends early closes its gates while its tasks still read, as
             Flink's canceler does.
-        lost_triggers: share of all triggers of checkpoints that do not reach their source.
-        checkpoints_end_ns: no checkpoint begins from this instant on; None for no end.
-        late_partitions_ns: requests arrive before partitions are registered; None: afterwards.
-        tick_ns: one wake-up of a TaskManager in so many is lost, and it goes on at the next tick of
-            this length; 0 for none.
-        clocks: of the TaskManagers; of those that are not listed, virtual time.
-        first_sequence_number: of all pipelined channels: as if they had carried so many messages.
-        storage_fails: what is written to blocking partitions may not be readable.
+        lost_triggers: share of checkpoint triggers that do not reach their source.
+        checkpoints_end_ns: instant from which no checkpoint begins; None for no end.
+        late_partitions_ns: delay of the registration of partitions, so that requests arrive
+            earlier; None: requests arrive afterwards.
+        tick_ns: interval of the ticks at which a TaskManager continues after a lost wake-up (see
+            LOST_WAKEUPS); 0: none is lost.
+        clocks: clocks of TaskManagers; those without one show virtual time.
+        first_sequence_number: first sequence number of all pipelined channels.
+        storage_fails: data written to blocking partitions may be unreadable.
     """
 
     seed: int = 0
@@ -101,7 +102,7 @@ class FaultPlan:
 
     @property
     def may_end_the_job(self) -> bool:
-        """Whether the job may fail for them, or be cancelled."""
+        """Whether these faults may fail or cancel the job."""
         ends = self.resets, self.half_opens, self.crashes, self.cancels_at_ns, self.injections
         return any(ends) or self.storage_fails
 
@@ -123,10 +124,7 @@ class LinkFaults:
 
     @classmethod
     def of(cls, plan: FaultPlan, link: int, side: int, *, origin_ns: int) -> LinkFaults | None:
-        """The faults of a direction, None if there are none.
-
-        `origin_ns` is when the tasks start.
-        """
+        """The faults of a direction; None if there are none. The tasks start at `origin_ns`."""
         has_stalls = any(each.index == link for each in plan.stalls)
         if plan.piece_bytes_max or plan.delay_ns_max or has_stalls:
             return cls(plan, link, side, origin_ns=origin_ns)
@@ -146,7 +144,7 @@ class LinkFaults:
         return pieces
 
     def arrival_ns(self, at_ns: int) -> int:
-        """When a piece that should arrive at an instant arrives."""
+        """The arrival of a piece that would arrive at `at_ns` without faults."""
         if self._plan.delay_ns_max:
             at_ns += int(self._random.random() * self._plan.delay_ns_max)
         for from_ns, to_ns in self._stalls:
@@ -156,11 +154,7 @@ class LinkFaults:
 
 
 class LostTriggers:
-    """Which triggers of checkpoints do not reach their source.
-
-    Attributes:
-        lost: how many did not.
-    """
+    """Chooses the checkpoint triggers that do not reach their source; `lost` counts them."""
 
     def __init__(self, plan: FaultPlan) -> None:
         self.lost = 0
@@ -168,18 +162,14 @@ class LostTriggers:
         self._random = random.Random(f"triggers {plan.seed}")
 
     def is_next_lost(self) -> bool:
-        """Whether the next one is."""
+        """Whether the next trigger is lost."""
         is_lost = self._random.random() < self._share
         self.lost += is_lost
         return is_lost
 
 
 class LostWakeups:
-    """Which wake-ups of a TaskManager do not come.
-
-    Attributes:
-        lost: how many did not.
-    """
+    """Chooses the wake-ups of a TaskManager that are lost; `lost` counts them."""
 
     def __init__(self, plan: FaultPlan, task_manager: int) -> None:
         self.lost = 0
@@ -187,7 +177,7 @@ class LostWakeups:
         self._random = random.Random(f"wake-ups {plan.seed} {task_manager}")
 
     def woken_ns(self, at_ns: int) -> int:
-        """When a TaskManager that should wake up at an instant does so."""
+        """The instant at which a TaskManager wakes up that should do so at `at_ns`."""
         if self._random.random() < LOST_WAKEUPS:
             self.lost += 1
             at_ns += self._tick_ns - at_ns % self._tick_ns

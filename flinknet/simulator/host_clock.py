@@ -1,5 +1,5 @@
 # mypyc
-"""HostClock: the clock of a host that does not show virtual time."""
+"""HostClock: a host's clock that deviates from virtual time."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class ClockChange:
-    """From an instant of virtual time on, a clock is ahead by so much more and runs at a rate.
+    """A change of a clock at an instant of virtual time: a jump by `ahead_ns` and a new rate.
 
-    CLOCK_MONOTONIC is never set back: with a negative `ahead_ns` it stands until virtual time has
-    passed by as much. `rate_ppm` is positive, 1 000 000 that of virtual time.
+    CLOCK_MONOTONIC is never set back: with a negative `ahead_ns` it stands for that much virtual
+    time. `rate_ppm` is positive; 1 000 000 is the rate of virtual time.
     """
 
     at_ns: int
@@ -25,11 +25,11 @@ class HostClock:
     """A clock that drifts, jumps and stands.
 
     Invariant: `host_ns` never falls, and `virtual_ns` is the first instant at which the clock shows
-    what is asked for, or more.
+    at least the given time.
 
     Args:
-        task_manager: whose clock it is.
-        changes: ascending, and further apart than it stands; before the first of them it shows
+        task_manager: index of the clock's TaskManager.
+        changes: ascending, and further apart than the clock stands; before the first one it shows
             virtual time.
     """
 
@@ -47,7 +47,7 @@ class HostClock:
                 self._corners.append((each.at_ns, shown_ns + each.ahead_ns, each.rate_ppm))
 
     def host_ns(self, at_ns: int) -> int:
-        """What the clock shows at an instant of virtual time."""
+        """The time that the clock shows at an instant of virtual time."""
         corner = self._corners[0]
         for each in self._corners:
             if each[0] > at_ns:
@@ -57,12 +57,12 @@ class HostClock:
         return shown_ns + (at_ns - from_ns) * rate_ppm // MILLION
 
     def next_host_ns(self, at_ns: int) -> int:
-        """What the clock shows first when an instant of virtual time has passed."""
+        """The first time that the clock shows once an instant of virtual time is reached."""
         shown_ns = self.host_ns(at_ns)
         return shown_ns if self.virtual_ns(shown_ns) >= at_ns else shown_ns + 1
 
     def virtual_ns(self, shown_ns: int) -> int:
-        """The first instant of virtual time at which the clock shows so much, or more."""
+        """The first instant of virtual time at which the clock shows at least `shown_ns`."""
         for index, (from_ns, corner_ns, rate_ppm) in enumerate(self._corners):
             if corner_ns >= shown_ns:
                 return from_ns

@@ -1,4 +1,4 @@
-"""SimulatedHosts: the TaskManagers that jobs run on, together or one after the other."""
+"""SimulatedHosts: the TaskManagers that jobs run on, together or one after another."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from .task_manager import SimulatedTaskManager
 
 
 def no_wrap(connection: Connection, _is_server: bool) -> Connection:
-    """Nothing is put around a connection."""
+    """The connection itself, without another layer."""
     return connection
 
 
 def _let_it_close(_error: FlinknetError) -> None:
-    """A connection that cannot be followed says why, and closes when that is sent."""
+    """Ignore an error: the connection sends it to its peer and then closes."""
 
 
 class SimulatedHosts:
-    """TaskManagers with their memory and their partitions, and the time that passes for all.
+    """TaskManagers with their memory and partitions, and their common virtual time.
 
     Attributes:
-        task_managers, partitions, storages: one of each for a TaskManager.
+        task_managers, partitions, storages: one of each for each TaskManager.
 
     Args:
-        segments: of the network memory of each TaskManager.
+        segments: number of segments of each TaskManager's network memory.
         network: settings of all jobs.
-        start_ns: virtual time at first.
+        start_ns: virtual time at the beginning.
         faults: clocks and lost wake-ups.
-        create_data: where blocking partitions keep their bytes.
-        wrap: puts a layer around each connection of which it is said whether it serves: TLS.
+        create_data: makes the storage of blocking partitions.
+        wrap: puts a layer, such as TLS, around a connection; the flag is set for servers.
     """
 
     def __init__(
@@ -65,15 +65,15 @@ class SimulatedHosts:
         self.storages = [blocking_storage(network, create_data) for _ in segments]
 
     def replace(self, index: int) -> None:
-        """The process of a TaskManager has died; another one takes its place for jobs to come."""
+        """Replace a TaskManager whose process has died, for later jobs."""
         dead = self.task_managers[index]
         dead.tasks, dead.ends = (), []
         self.task_managers[index] = self._start(index)
         self.partitions[index] = ResultPartitionManager()
 
     def visit(self, index: int, serving: Connection, stranger: Connection) -> SimulatedLink:
-        """Let somebody who belongs to no job connect to the data port of a TaskManager, which
-        closes the connection when it cannot be followed.
+        """Let a stranger, who belongs to no job, connect to the data port of a TaskManager, which
+        closes the connection at the first invalid message.
         """
         if self._visitors is None:
             memory = NetworkBufferPool(0, self._segment_size_bytes)

@@ -1,8 +1,8 @@
 # mypyc
 """JobCluster: the job of a program in virtual time.
 
-A streaming job is deployed at once, one with blocking exchanges stage by stage, whatever its input
-dependency constraint.
+A streaming job is deployed at once, a job with blocking exchanges stage by stage, independent of
+its input dependency constraint.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from .simulated_job import SimulatedJob
 from .task_manager import NEVER_NS, SimulatedTaskManager, SteppedTask
 
 WorkerFactory = Callable[[SimulatedTaskManager, str], TaskWorker]
-"""Makes what a task of this name works in, on a TaskManager that it wakes when it is done."""
+"""Makes the worker of a task from its TaskManager, which the worker wakes, and its name."""
 
 TEXT_BYTES = 4096
-"""Of a text, brought at once."""
+"""Bytes of a text that are delivered at once."""
 
 
 class SimulatedStreamTask(SteppedTask):
-    """Steps a task of a program, brings it its texts, and charges the loop for what it does.
+    """Steps a task of a program, delivers its texts, and charges the loop for its work.
 
     Args:
-        texts: by path of a file, or host:port.
+        texts: contents by path of a file, or by host:port of a socket.
     """
 
     def __init__(self, task: StreamTask, costs: CostModel, texts: Mapping[str, bytes]) -> None:
@@ -54,7 +54,7 @@ class SimulatedStreamTask(SteppedTask):
         self._texts = texts
 
     def step(self, now_ns: int) -> tuple[int, int]:
-        """Do some work. Returns: when the loop is done with that, and when to step again."""
+        """Do some work. Returns: the instants of its end, and of the next step."""
         task = self.task
         for text in task.text_inputs:
             self._bring(text)
@@ -98,8 +98,8 @@ class SimulatedProgram(SimulatedJob):
     """The tasks of a plan, with the functions of its program (see JobCluster).
 
     Attributes:
-        io: what the sinks put out.
-        descriptors: of each TaskManager.
+        io: output of the sinks.
+        descriptors: subtasks of each TaskManager.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class SimulatedProgram(SimulatedJob):
         probe: Probe,
         respond: CheckpointResponder,
     ) -> SteppedTask:
-        """The task of a subtask."""
+        """Create the task of a subtask."""
         task = create_task(
             subtask,
             self._job,
@@ -167,19 +167,19 @@ class JobCluster(Cluster):
     """The cluster of a plan.
 
     Attributes:
-        io: what the sinks put out.
-        descriptors: of each TaskManager.
+        io: output of the sinks.
+        descriptors: subtasks of each TaskManager.
 
     Args:
-        job: that the plan is of.
-        texts: what sources read: by path of a file, or host:port of a socket.
-        costs: what the steps take.
+        job: the job graph of the plan.
+        texts: contents that sources read, by path of a file or host:port of a socket.
+        costs: time that the steps take.
         probes: one for each TaskManager; none to record nothing.
-        faults: of links, and exhaustions; consumers are not slowed down by it.
-        end_ns: generated records are due before, counted from the start; None for no end.
-        attempt_numbers: of subtasks that do not run for the first time.
-        workers: make what tasks with functions work in; None to call these in no time.
-        preemptions: of TaskManagers, counted from the start of the tasks.
+        faults: faults of links, and exhaustions; pauses of consumers are ignored.
+        end_ns: end of the generated records, counted from the start; None for no end.
+        attempt_numbers: attempts of restarted subtasks.
+        workers: makes the workers of tasks with functions; None: functions take no time.
+        preemptions: preemptions by TaskManager, counted from the start of the tasks.
     """
 
     def __init__(

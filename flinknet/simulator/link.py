@@ -1,5 +1,5 @@
 # mypyc
-"""SimulatedLink: two sockets and the wire between, on five verbs of a Connection at each end."""
+"""SimulatedLink: two sockets and the wire between them; each end drives a Connection."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from .host_clock import HostClock
 
 @dataclass(frozen=True, slots=True)
 class SendCosts:
-    """Time of the sender for each message and byte that it hands to the socket, in ns."""
+    """The sender's time for each message and each byte that it hands to the socket, in ns."""
 
     ns_per_message: float = 0.0
     ns_per_byte: float = 0.0
 
 
 class LinkEnd:
-    """One socket of a link, with the connection that speaks through it.
+    """One socket of a link, with its connection.
 
     Args:
         wake: called with an instant at which this end's TaskManager has something to do.
 
     Attributes:
-        clock: of its TaskManager, which `receive` and `pump` are called by; None for virtual time.
-        fail: called with an error of the connection; None to let it through.
-        seed: of the run, for errors.
+        clock: clock of its TaskManager, whose times `receive` and `pump` take; None: virtual time.
+        fail: called with an error of the connection; None to raise it.
+        seed: seed of the run, for errors.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class LinkEnd:
         self._unsent: deque[tuple[int, bytes | memoryview, bytes]] = deque()
 
     def join(self, peer: LinkEnd) -> None:
-        """Lay the wire between two ends."""
+        """Connect this end with its peer."""
         for sender, receiver in ((self, peer), (peer, self)):
             wire = receiver._incoming = sender._outgoing
             wire.wake_receiver = receiver._wake
@@ -68,35 +68,33 @@ class LinkEnd:
 
     @property
     def in_flight_bytes(self) -> int:
-        """Of them, those that the peer has not read."""
+        """Bytes sent from here that the peer has not read."""
         return self._outgoing.in_flight_bytes
 
     @property
     def unread_bytes(self) -> int:
-        """Bytes sent from here that lie in the peer's socket, or are on their way to it."""
+        """Bytes sent from here that are in the peer's socket, or on the way to it."""
         return min(self.in_flight_bytes, self._settings.receive_capacity_bytes)
 
     @property
     def unacknowledged_bytes(self) -> int:
-        """Bytes in the socket of this end, for which the window of the peer has no room."""
+        """Bytes in this end's socket for which the peer's receive window has no room."""
         taken_bytes = min(self.in_flight_bytes, self._settings.capacity_bytes)
         return taken_bytes - min(taken_bytes, self._settings.receive_capacity_bytes)
 
     @property
     def unsent_bytes(self) -> int:
-        """Bytes beyond what both sockets hold: they wait for this one (Netty's outbound buffer)."""
+        """Bytes that wait for this end's full socket (Netty's outbound buffer)."""
         return max(0, self.in_flight_bytes - self._settings.capacity_bytes)
 
     @property
     def is_ready(self) -> bool:
-        """Whether the connection would be heard if it were asked again: it is ready, and nothing
-        waits for the socket.
-        """
+        """Whether the connection has something to send and no bytes wait for the socket."""
         return not self.is_closed and self.connection.is_ready and not self.unsent_bytes
 
     @property
     def next_arrival_ns(self) -> int | None:
-        """When there is something to read, None if nothing is under way or nobody wants it."""
+        """Instant at which there is something to read; None if nothing is under way or wanted."""
         pieces = self._incoming.pieces
         if not pieces or self.is_closed or not self.connection.wants_data:
             return None
@@ -104,10 +102,9 @@ class LinkEnd:
         return arrival_ns if self.clock is None else self.clock.next_host_ns(arrival_ns)
 
     def receive(self, *, now_ns: int) -> int:
-        """Read what has arrived, up to RECEIVE_BYTES, while the connection wants it: data that was
-        handed over together is read together.
+        """Read arrived pieces, up to about RECEIVE_BYTES, while the connection wants data.
 
-        Returns: the instant at which the receiver is done with it.
+        Returns: the instant at which the receiver is done.
         """
         incoming, connection = self._incoming, self.connection
         was_full = incoming.is_full
@@ -126,9 +123,9 @@ class LinkEnd:
         return now_ns
 
     def pump(self, *, now_ns: int) -> int:
-        """Send what the connection has, until it has nothing or enough waits for the socket.
+        """Send the connection's data until it has none, or enough bytes wait for the socket.
 
-        Returns: the instant at which the sender is done with it.
+        Returns: the instant at which the sender is done.
         """
         connection, costs, outgoing = self.connection, self._costs, self._outgoing
         capacity_bytes = self._settings.capacity_bytes
@@ -156,7 +153,7 @@ class LinkEnd:
         return now_ns
 
     def _note_unsent(self, pieces: Sequence[bytes | memoryview]) -> None:
-        """Remember what the socket has not taken: it must stay as it is until it has."""
+        """Remember pieces that the socket has not taken, which must not change until it has."""
         end_bytes, taken_bytes = self.sent_bytes - sum(map(len, pieces)), self._taken_bytes
         for piece in pieces:
             end_bytes += len(piece)
@@ -164,8 +161,7 @@ class LinkEnd:
                 self._unsent.append((end_bytes, piece, bytes(piece)))
 
     def _check_unsent(self) -> None:
-        """What waited for the socket at the last hand-over is still the same; forget what it has
-        taken since.
+        """Check that pieces waiting for the socket are unchanged; forget those taken since.
 
         Raises: InvariantViolatedError.
         """
@@ -181,13 +177,13 @@ class LinkEnd:
         return self.sent_bytes - self.unsent_bytes
 
     def inject(self, data: bytes, *, now_ns: int) -> None:
-        """Send bytes that are not the connection's, at an instant of virtual time."""
+        """Send foreign bytes between the connection's, at an instant of virtual time."""
         if data and not self.is_closed:
             self._outgoing.send(data, now_ns)
 
     def close(self, *, now_ns: int) -> None:
-        """The connection broke, at an instant of virtual time: what is under way is lost, and this
-        side is told.
+        """Break the connection for this side, at an instant of virtual time; the incoming bytes are
+        lost.
         """
         if not self.is_closed:
             self.is_closed = True
@@ -210,7 +206,7 @@ class SimulatedLink:
 
     @property
     def ends(self) -> tuple[LinkEnd, LinkEnd]:
-        """Both, the producer's first."""
+        """Both ends, the producer's first."""
         return self.producer_end, self.consumer_end
 
     def reset(self, *, now_ns: int) -> None:

@@ -27,17 +27,16 @@ from .stepped_tasks import SimulatedRelay, SimulatedSink, SimulatedSource
 from .task_manager import SimulatedTaskManager, SteppedTask
 
 OPENING_NS = 100_000_000
-"""How long before the start the channels are requested."""
+"""Time from the requests of channels to the start of the tasks, in ns."""
 
 
 class SimulatedLoad(SimulatedJob):
-    """Sources that emit what is planned, relays and sinks.
+    """Sources that emit planned records, relays and sinks.
 
     Args:
-        plans: what each producer emits.
-        costs: what the steps take. Without a consume cost for a consumer its records take no time.
-        flush_overhead_ns: what the flusher's period is longer than the buffer timeout (0.1 ms in
-            Flink).
+        plans: records of each producer.
+        costs: time that the steps take; records of a consumer without a consume cost take none.
+        flush_overhead_ns: the flusher's period minus the buffer timeout (0.1 ms in Flink).
     """
 
     def __init__(
@@ -80,7 +79,7 @@ class SimulatedLoad(SimulatedJob):
         probe: Probe,
         respond: CheckpointResponder,
     ) -> SteppedTask:
-        """The task of a subtask."""
+        """Create the task of a subtask."""
         tasks = LoadTasks(self.network, respond, start_ns=self.start_ns)
         if not gates:
             return self._source(tasks, subtask, partitions[0], task_manager, probe)
@@ -152,7 +151,7 @@ class SimulatedLoad(SimulatedJob):
         partition: ResultPartition,
         probe: Probe,
     ) -> SimulatedRelay:
-        # a number of its own, behind those of the sources, for the phase of its flusher
+        # a unique number for the phase of its flusher, after the numbers of the sources
         number = descriptor.vertex * descriptor.parallelism + descriptor.subtask
         gate = input_of(gates)
         task = create_relay(
@@ -179,7 +178,7 @@ class SimulatedLoad(SimulatedJob):
         task_manager: SimulatedTaskManager,
         probe: Probe,
     ) -> SimulatedSink:
-        """The sink of a consumer, as slow as the scenario and the costs have it."""
+        """The sink of a consumer, with the delays of the scenario and the costs."""
         costs, consumer = self.costs, descriptor.subtask
         delay_ns = delay_of(consumer, self._scenario.workload.slow_consumers)
         consume_ns = costs.consume_ns_per_record

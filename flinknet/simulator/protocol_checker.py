@@ -1,5 +1,5 @@
 # mypyc
-"""ProtocolChecker: what must hold of the messages of every channel, at any moment."""
+"""ProtocolChecker: checks the messages of every channel against the protocol's rules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flinknet.errors import InvariantViolatedError
 
 from .cluster import Cluster
 
-# plain ints: a member of an enum costs a look-up each time, for each event
+# plain ints: a member of an enum costs a look-up for each event
 _SENT, _RECEIVED, _CONSUMED = map(int, (TracePoint.SENT, TracePoint.RECEIVED, TracePoint.CONSUMED))
 _BUFFER_RESPONSE, _PARTITION_REQUEST, _ADD_CREDIT, _RESUME_CONSUMPTION, _BACKLOG = map(
     int,
@@ -36,9 +36,9 @@ class ChannelView:
     """One channel as its messages show it.
 
     Attributes:
-        backlog: what the consumer knows of it; -1 for nothing yet.
-        priority_number: of the priority event that was consumed last.
-        under_way: when each message left, and the backlog it carries.
+        backlog: the backlog that the consumer knows; -1 if none yet.
+        priority_number: sequence number of the last consumed priority event.
+        under_way: instant of sending and backlog of each message under way.
     """
 
     sent_messages: int = 0
@@ -58,20 +58,20 @@ class ChannelView:
 
 
 class ProtocolChecker:
-    """A Probe of all TaskManagers that follows every message, and hands each event on.
+    """A Probe of all TaskManagers that follows every message, and passes each event on.
 
-    Sequence numbers are contiguous from 0 where a message leaves, arrives and is consumed; nothing
-    arrives before it left; data leaves only with credit, and credit is what was announced. Every
-    message carries the backlog of its queue (see `watch`), and arrives with the one it left with.
+    Rules: sequence numbers are contiguous when messages are sent, received and consumed. No message
+    is received before it is sent. Data is sent only with credit, and credit equals the announced
+    credit. Every message has the backlog of its queue when sent (see `watch`) and when received.
 
-    A channel within a TaskManager is requested without a message and has no credit to check. A
-    consumer without exclusive buffers gives back all it has when a blocking event comes, and credit
-    starts again at 0 when the producer goes on (`is_resetting` until then).
+    A local channel is requested without a message and has no credit to check. A consumer without
+    exclusive buffers returns all its buffers at a blocking event, and credit starts again at 0 when
+    the producer resumes (`is_resetting` until then).
 
     Args:
         is_credit_based: False for flow control tcp.
         has_one_clock: False if instants of two TaskManagers cannot be compared.
-        first_number: the sequence number that channels begin with.
+        first_number: first sequence number of channels.
     """
 
     def __init__(
@@ -95,8 +95,8 @@ class ProtocolChecker:
         self._owed: dict[int, dict[int, int]] = {}
 
     def watch(self, cluster: Cluster) -> None:
-        """Look into the queue of each channel when something is sent from it, too; of partitions
-        that are there now. And at the line of its connection.
+        """Also check the queues of the current partitions, and the order of channels in their
+        connections, whenever something is sent.
         """
         self._connections = cluster.producer_connections
         for subtask in cluster.job.subtasks:
@@ -163,7 +163,8 @@ class ProtocolChecker:
     def _follow_consumed(
         self, channel: int, view: ChannelView, data_type: int, sequence_number: int
     ) -> None:
-        """In the order of arrival, but for events that overtake; these in their order."""
+        """Check that consumption follows the order of arrival; priority events may overtake others,
+        but not each other."""
         if data_type == _PRIORITIZED:
             if sequence_number not in view.to_consume:
                 raise self._violation(channel, f"consumed {sequence_number}, which is not there")
@@ -210,9 +211,8 @@ class ProtocolChecker:
             raise self._violation(channel, f"credit is {credit_after}, should be {view.credit}")
 
     def _follow_turn(self, channel: int) -> None:
-        """Between two turns of a channel, every channel that waited at the first has had a turn,
-        perhaps one without anything to send: the rest of a buffer that a barrier finished may be
-        empty.
+        """Check that between two turns of a channel, every channel that waited at the first had a
+        turn; it may have sent nothing, as the rest of a buffer finished by a barrier may be empty.
         """
         connection = self._connection_of.get(channel)
         if connection is None:
@@ -238,7 +238,8 @@ class ProtocolChecker:
         self._owed[channel] = waiting
 
     def _check_backlog(self, channel: int, sequence_number: int, backlog_buffers: int) -> None:
-        """Several buffers may have been taken at once: those behind this one were waiting too."""
+        """Check a message's backlog. Buffers taken from the queue after this one count as waiting,
+        as several are taken at once."""
         queue = self._queues[channel]
         taken_behind = (queue.buffers_out - 1 - sequence_number) & 0xFFFF_FFFF
         expected = waiting_buffers(queue) + taken_behind
@@ -258,8 +259,8 @@ class ProtocolChecker:
 
 
 def waiting_buffers(queue: PipelinedSubpartition) -> int:
-    """The backlog, counted anew: data buffers in the queue, the last one only if it may leave; none
-    behind a barrier that blocks it.
+    """The backlog, counted independently: data buffers in the queue, without the last one if it may
+    not leave yet; 0 if the queue is blocked.
     """
     types = queue.queued_types
     if queue.is_blocked or not types:

@@ -1,7 +1,7 @@
 # mypyc
 """Scheduler: virtual time.
 
-A heap of (at_ns, order, action); what is due at one instant runs in the order it came.
+It is a heap of (at_ns, order, action); actions of one instant run in the order of their calls.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Callable
 Action = Callable[[], None]
 
 START_NS = 1_000_000_000
-"""When the tasks of a scenario or a job start; the channels of a scenario are opened before."""
+"""Start of the tasks of a scenario or a job, in virtual ns; a scenario opens channels before."""
 
 
 class Scheduler:
-    """Time passes only from one action to the next. Invariant: `now_ns` never goes back."""
+    """Virtual time, which jumps from one action to the next. Invariant: `now_ns` never falls."""
 
     def __init__(self, *, start_ns: int = 0) -> None:
         self.now_ns = start_ns
@@ -26,14 +26,14 @@ class Scheduler:
 
     @property
     def next_ns(self) -> int | None:
-        """Instant of the next action, None if there is none."""
+        """Instant of the next action; None if there is none."""
         if self._cancelled:
             self._drop_cancelled()
         return self._heap[0][0] if self._heap else None
 
     def at(self, at_ns: int, action: Action) -> int:
-        """Run an action at an instant; an instant that has passed means now. Returns: what `cancel`
-        knows it by.
+        """Schedule an action at an instant, or now if that has passed. Returns: a number for
+        `cancel`.
         """
         self._order += 1
         if at_ns < self.now_ns:
@@ -42,7 +42,7 @@ class Scheduler:
         return self._order
 
     def cancel(self, planned: int) -> None:
-        """Do not run an action that has not run yet; time does not pass for it."""
+        """Cancel an action that has not run yet; time does not jump to it."""
         self._cancelled.add(planned)
 
     def step(self) -> bool:

@@ -1,4 +1,4 @@
-"""SimulatedJob: what a cluster runs, and what makes its tasks."""
+"""SimulatedJob: the job of a cluster; creates its tasks."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from .task_manager import SimulatedTaskManager, SteppedTask
 
 
 class SimulatedJob:
-    """The subtasks of a job and its settings. What kind of tasks they are, and what their steps
-    cost, is up to `create_task`.
+    """The subtasks and settings of a job. `create_task` determines the kind of its tasks and the
+    cost of their steps.
 
     Attributes:
-        subtasks: in the order in which their channels are opened; on each TaskManager those that
-            write come before those that read it.
+        subtasks: in the order in which their channels are opened; on each TaskManager, subtasks
+            that write an edge come before those that read it.
         network, flow_control: settings of all channels.
-        costs: what steps and links take.
-        start_ns: when the tasks start.
-        opening_ns: how long before that the channels are requested.
-        segments: of the network memory of each TaskManager; counted for hosts of its own only.
-        scheduling: what a vertex waits for before it requests its channels; None for nothing.
+        costs: time that steps and links take.
+        start_ns: start of the tasks.
+        opening_ns: time from the requests of channels to the start.
+        segments: numbers of segments of the TaskManagers' network memory, if the job has new hosts.
+        scheduling: condition on which a vertex requests its channels; None for none.
     """
 
     def __init__(
@@ -63,10 +63,10 @@ class SimulatedJob:
         probe: Probe,
         respond: CheckpointResponder,
     ) -> SteppedTask:
-        """The task of a subtask.
+        """Create the task of a subtask.
 
         Args:
-            partitions, gates: of its outputs and inputs, in their order.
+            partitions, gates: partitions of its outputs and gates of its inputs, in their order.
             respond: takes its answers about checkpoints.
         """
         raise NotImplementedError

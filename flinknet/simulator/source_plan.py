@@ -1,10 +1,10 @@
-"""SourcePlan: all that one source will emit, so that virtual time need not stop for each record.
+"""SourcePlan: all records of a source, so that virtual time need not stop for each record.
 
-A record that is written into an open buffer wakes nobody: it matters when the buffer timeout's
-beat comes, when the segment is full, or when anything else happens in its TaskManager. Which
-record opens the next segment of a channel follows from the record's length alone. So the plan
-knows the instants at which a source must be stepped, and at each step it emits all that was due
-until then: the same bytes in the same messages as with a stop for each record.
+A record written into an open buffer has no effect until the flusher's next beat, until the segment
+is full, or until anything else happens in its TaskManager. The records that open a segment follow
+from the length of records alone. So the instants at which the source must be stepped are known in
+advance. At each step it emits all records due until then, and the messages are equal to those of a
+step for each record.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from flinknet.job.selectors import create_selector
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SourcePlan:
-    """What a source emits.
+    """The records of a source.
 
     Attributes:
-        subpartitions: for each record, the subpartition it goes to; None if all go to `only`.
-        instants_ns: intended instants, ascending; None for the highest rate.
+        subpartitions: subpartition of each record; None if all go to `only`.
+        instants_ns: intended instants, ascending; None at the highest rate.
         records: number of records.
-        end_ns: when the data ends; not before the last instant. At the highest rate it ends with
+        end_ns: end of the data, not before the last instant; at the highest rate the data ends with
             the last record.
-        only: where `subpartitions` is None, the subpartition of all records, or BROADCAST.
+        only: subpartition of all records, or BROADCAST, if `subpartitions` is None.
     """
 
     subpartitions: NDArray[np.int32] | None
@@ -45,9 +45,8 @@ class SourcePlan:
     only: int = 0
 
     def segment_instants(self, size: RecordSize, segment_bytes: int) -> list[int] | None:
-        """When a record opens another segment, on any channel, ascending.
-
-        None where every record must be looked at.
+        """Instants at which a record opens a new segment on any channel, ascending; None if they
+        cannot be computed, so that the source must be stepped for each record.
         """
         instants_ns = self.instants_ns
         if instants_ns is None or not size.is_constant:
@@ -71,10 +70,10 @@ class SourcePlan:
 
 
 def plan_sources(load: LoadPlan, *, start_ns: int) -> list[SourcePlan]:
-    """What the sources of a scenario emit, by producer; without warm-up.
+    """Plans of the sources of a scenario, by producer, without warm-up.
 
-    Differs from the runtime in the keys of hash partitioning, which are counted and hashed here,
-    not drawn, unless they are skewed.
+    The keys of hash partitioning differ from the runtime's: unless they are skewed, they are
+    successive hashed numbers here, not drawn.
 
     Raises: ConfigError for a scenario without a number of records.
     """
@@ -123,10 +122,7 @@ def plan_sources(load: LoadPlan, *, start_ns: int) -> list[SourcePlan]:
 
 
 def beat_phase_ns(seed: int, producer: int, timeout_ns: int) -> int:
-    """Where in its period the flusher of a producer stands when the run begins.
-
-    Anywhere, by the seed.
-    """
+    """Phase of a producer's flusher at the start of a run, in ns; drawn by the seed."""
     if timeout_ns <= 0:
         return 0
     drawn = int(murmur_hash(np.array([seed * 7919 + producer]))[0])

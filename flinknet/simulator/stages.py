@@ -1,5 +1,5 @@
 # mypyc
-"""Stages: vertices that are deployed one after the other, and a log of when."""
+"""Stages: deploys vertices one after another, and logs the instants."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from flinknet.job.scheduling import (
 from .task_manager import SimulatedTaskManager
 
 _PartitionKey = tuple[int, int]
-"""Index of the edge that a partition feeds, and of the subtask that writes it."""
+"""Key of a partition: index of its edge, index of the subtask that writes it."""
 
 
 class Stages:
-    """Deploys a vertex when its one input can be read: then it requests what can be consumed, and
-    the rest when that can be (Flink: channels whose producer is not ready are unknown until then).
+    """Deploys a vertex when its input can be read. A deployed vertex requests each channel when its
+    partition can be consumed (Flink: until then, the channel is an unknown channel).
 
     Args:
         partition_of: partitions by edge and producer; filled later.
         gate_of: gates by edge and consumer; filled later.
 
     Attributes:
-        deployed_ns: when each vertex was deployed. Those without inputs are from the beginning.
-        first_record_ns: when each vertex that writes had its first output.
-        finished_ns: when the last partition of each vertex that writes was complete.
+        deployed_ns: instant of deployment of each vertex; the start for vertices without inputs.
+        first_record_ns: instant of the first output of each vertex that writes.
+        finished_ns: instant at which all partitions of each vertex that writes were complete.
     """
 
     def __init__(
@@ -64,9 +64,9 @@ class Stages:
         self.finished_ns: dict[int, int] = {}
 
     def advance(self, *, now_ns: int) -> None:
-        """Look at what every partition has now, and deploy and request accordingly."""
+        """Deploy vertices and request channels according to the state of all partitions."""
         self._note_output(now_ns)
-        if not self._unrequested:  # nor is anything left to be deployed
+        if not self._unrequested:  # then all vertices are deployed, too
             return
         for vertex, read in self._read.items():
             if vertex not in self.deployed_ns:

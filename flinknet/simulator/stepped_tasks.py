@@ -1,5 +1,5 @@
 # mypyc
-"""The tasks of the load generator, with what their steps take of their loop's time."""
+"""The tasks of the load generator, with the time that their steps take."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .task_manager import BUSY_NS_MAX, NEVER_NS, SteppedTask
 
 
 class SimulatedSource(SteppedTask):
-    """Steps a source when something can come of it, and charges the loop for the records.
+    """Steps a source when it can have an effect, and charges the loop for the records.
 
     Args:
-        segment_instants: when a record opens another segment; None to step for every record.
-        idle_ns: how long the loop has been idle since it began. Records that came while it was were
-            emitted then, in time that was not needed otherwise.
+        segment_instants: instants at which a record opens a segment; None: step for every record.
+        idle_ns: total idle time of the loop. Records due while it was idle were emitted then, and
+            are not charged.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class SimulatedSource(SteppedTask):
         self._idle_ns = 0
 
     def step(self, now_ns: int) -> tuple[int, int]:
-        """Emit what is due. Returns: the instant when that is done, and when to step again."""
+        """Emit due records. Returns: the instants of the end of this work, and of the next step."""
         task, arrivals = self.task, self._arrivals
         if arrivals is None:
             return self._step_at_max_rate(now_ns)
@@ -60,7 +60,7 @@ class SimulatedSource(SteppedTask):
         emitted = task.emitted_records
         beat_ns = self._flusher.next_deadline_ns()
         if beat_ns is not None and beat_ns <= now_ns and first_ns is not None:
-            # What was due before the beat must be there when it flushes.
+            # Records due before the beat must be written when it flushes.
             self._emit_until(beat_ns - 1)
         next_ns = self._emit_until(now_ns)
         if self._stops is not None and task.state is TaskState.RUNNING:
@@ -83,11 +83,11 @@ class SimulatedSource(SteppedTask):
 
     @property
     def is_blocked(self) -> bool:
-        """Whether the writer waits for buffers, also before it has anything to write."""
+        """Whether the writer waits for buffers, or would wait if it had data."""
         return self._writer.is_waiting or not self._writer.is_available
 
     def _nothing_can_leave(self) -> bool:
-        """Whether what was written by now waits for this source's own next step in any case."""
+        """Whether all data written by now stays here until this source's next step."""
         return (
             self._stops is not None
             and self.task.state is TaskState.RUNNING
@@ -139,7 +139,7 @@ class SimulatedSink(SteppedTask):
         self._busy_until_ns = -1
 
     def step(self, now_ns: int) -> tuple[int, int]:
-        """Take buffers. Returns: when the loop is done with that, and when to step again."""
+        """Take buffers. Returns: the instants of the end of this work, and of the next step."""
         task = self.task
         if now_ns < self._busy_until_ns:
             mail_ns = task.step(now_ns=now_ns)  # priority events are read between records
@@ -158,7 +158,7 @@ class SimulatedSink(SteppedTask):
                 self._busy_until_ns = busy_until_ns
                 return now_ns, min(next_ns, busy_until_ns)
             if busy_until_ns <= now_ns < next_ns:
-                return now_ns, next_ns  # it waits, until an alignment times out
+                return now_ns, next_ns  # it waits for the timeout of an alignment
             now_ns = max(now_ns, busy_until_ns)
         return now_ns, now_ns
 
@@ -174,7 +174,7 @@ class SimulatedRelay(SteppedTask):
         self._emit_ns = emit_ns_per_record
 
     def step(self, now_ns: int) -> tuple[int, int]:
-        """Take and emit. Returns: when the loop is done with that, and when to step again."""
+        """Take buffers and emit records. Returns: as `SteppedTask.step`."""
         task = self.task
         for _ in range(STEPS_PER_TURN):
             emitted = task.emitted_records

@@ -1,9 +1,9 @@
 # mypyc
-"""SimulatedTaskManager: an event loop whose turns take the virtual time of the work they do.
+"""SimulatedTaskManager: an event loop whose turns take virtual time for their work.
 
-One turn reads what has arrived, steps the tasks and sends, as the runtime's loop does. While it is
-busy, records and bytes pile up, and the next turn finds them together: this is why messages grow
-under load even with timeout 0. Each TaskManager has a core of its own.
+One turn reads arrived bytes, steps the tasks and sends, as the runtime's loop does. Records and
+bytes that come during a turn are handled together in the next one; therefore messages grow under
+load even with timeout 0. Each TaskManager has one core.
 """
 
 from __future__ import annotations
@@ -22,20 +22,17 @@ from .link import LinkEnd
 from .scheduler import Scheduler
 
 BUSY_NS_MAX = 200_000
-"""A sink that works on a buffer for longer lets the loop serve the others meanwhile.
-
-Shorter work is the loop's own.
-"""
+"""Longest work of a sink on a buffer, in ns, during which the loop does nothing else."""
 
 NEVER_NS = 2**63 - 1
 
 
 class SteppedTask:
-    """A task that a loop steps, and what that costs it.
+    """A task that a loop steps, with the cost of the steps.
 
     Attributes:
-        is_cancelled: it is not to be stepped any more.
-        fail: called with an error of the task; None to let it through.
+        is_cancelled: the loop must not step it any more.
+        fail: called with an error of the task; None to raise it.
     """
 
     def __init__(self, task: StreamTask) -> None:
@@ -49,7 +46,7 @@ class SteppedTask:
         return self.task.is_blocked
 
     def step(self, now_ns: int) -> tuple[int, int]:
-        """Do some work. Returns: when the loop is done with that, and when to step again."""
+        """Do some work. Returns: the instants of its end, and of the next step."""
         raise NotImplementedError
 
 
@@ -57,10 +54,10 @@ class SimulatedTaskManager:
     """Network memory, sockets and tasks on one loop.
 
     Attributes:
-        tasks: in the order in which each turn steps them: those that write what others read first.
-        idle_ns: how long it was idle until the last turn began.
-        clock: its host's, by which connections and tasks go; None for virtual time.
-        lost_wakeups: those that do not come; None if all do.
+        tasks: tasks in the order of their steps in a turn: writers before their local readers.
+        idle_ns: total idle time until the last turn began.
+        clock: clock of its host, for connections and tasks; None for virtual time.
+        lost_wakeups: chooses the lost wake-ups; None: none is lost.
     """
 
     def __init__(self, name: str, scheduler: Scheduler, memory: NetworkBufferPool) -> None:
@@ -80,16 +77,16 @@ class SimulatedTaskManager:
 
     @property
     def now_ns(self) -> int:
-        """What its clock shows."""
+        """The time that its clock shows."""
         now_ns = self._scheduler.now_ns
         return now_ns if self.clock is None else self.clock.host_ns(now_ns)
 
     def virtual_ns(self, host_ns: int) -> int:
-        """When its clock shows an instant."""
+        """The virtual time at which its clock shows an instant."""
         return host_ns if self.clock is None else self.clock.virtual_ns(host_ns)
 
     def wake(self, at_ns: int) -> None:
-        """Take a turn at an instant of virtual time, or when the turn that goes on then is over."""
+        """Take a turn at an instant of virtual time, or after the turn in progress then."""
         at_ns = max(at_ns, self._free_since_ns, self._scheduler.now_ns)
         if at_ns < self._wake_ns and self.lost_wakeups is not None:
             at_ns = self.lost_wakeups.woken_ns(at_ns)
@@ -98,10 +95,10 @@ class SimulatedTaskManager:
             self._scheduler.at(at_ns, self._turn)
 
     def set_preemptions(self, preemptions: Preemptions, *, start_ns: int) -> None:
-        """Let the machine keep this process from its work now and then: a preemption holds up the
-        turn in which it begins, as seen when that is over, and those that would begin within it. A
-        turn after idleness begins later by the next of the times of waking, over and over. To be
-        called before it has ends and tasks.
+        """Set preemptions of this process; to be called before it has ends and tasks.
+
+        A preemption delays the turn after the one in which it begins, and turns that would begin
+        within it. A turn after idleness is delayed by the next of the wake-up times, in a cycle.
         """
         wakeups_ns = preemptions.wakeups_ns.tolist()
         self._wakeups = cycle(wakeups_ns) if wakeups_ns else repeat(0)
@@ -111,10 +108,10 @@ class SimulatedTaskManager:
     def _turn(self) -> None:
         now_ns = self._scheduler.now_ns
         if now_ns != self._wake_ns:
-            return  # an earlier turn has taken this one's place
+            return  # an earlier turn was taken instead
         self._wake_ns = NEVER_NS
         if now_ns < self._free_since_ns:
-            self.wake(self._free_since_ns)  # it was woken in the middle of the turn that goes on
+            self.wake(self._free_since_ns)  # woken during a turn
             return
         self.idle_ns += now_ns - self._free_since_ns
         if now_ns > self._free_since_ns:
@@ -169,8 +166,8 @@ class SimulatedTaskManager:
             self.wake(self.virtual_ns(next_ns))
 
     def _may_go_on(self, is_blocked: bool) -> bool:
-        """Whether somebody who had a turn already can go on, since a later task or connection had
-        its own: what one wrote can be read here, what was sent, now or before, came back.
+        """Whether a task or connection can continue because of a later one in this turn: a reader
+        got local data, or a writer's buffers were sent and returned.
         """
         if self.has_local_channels:
             if any(each.task.is_ready for each in self.tasks):

@@ -22,12 +22,12 @@ from .simulated_job import SimulatedJob
 
 
 class Wiring:
-    """Opens a connection when the first of its channels is requested.
+    """Opens a connection when its first channel needs it.
 
     Attributes:
-        links: by TaskManager of the producer, TaskManager of the consumer, and number of the
+        links: links by TaskManager of the producer, TaskManager of the consumer, and number of the
             connection between the two.
-        settings: of all of them.
+        settings: properties of all links towards consumers.
 
     Args:
         probes: one for each TaskManager.
@@ -67,7 +67,7 @@ class Wiring:
         }
 
     def connection_of(self, downstream: int, channel: InputChannelDescriptor) -> ConsumerConnection:
-        """The connection that a channel of a TaskManager comes over."""
+        """The connection for a channel to a TaskManager; opened if needed."""
         key = channel.task_manager, downstream, channel.connection_index
         if key not in self._connections:
             self._connections[key] = self._connect(*key)
