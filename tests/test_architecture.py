@@ -323,7 +323,7 @@ ONLY_IN = {
     "selectors": {"runtime", "capture.tap"},
     "signal": {"starting", "runtime", "capture.tap", "replay.spark.jvm"},
     "multiprocessing": {"predict.synth.run"},
-    "threading": {"runtime.task_thread", "replay.spark.jvm", "replay.spark.session"},
+    "threading": {"runtime.task_thread", "replay.spark.jvm", "replay.spark.units"},
     "asyncio": set(),
     "pickle": {"graph.user_functions"},  # a copy within a process; nothing is sent or read
     "_typeshed": set(),  # for type checkers alone

@@ -129,7 +129,7 @@ def replay_runs(
 
     if details:
         on_progress("reading details")
-    found = run_details(spark, units, tables, runs) if details else [None] * len(runs)
+    found = run_details(spark, units, tables, observed) if details else [None] * len(runs)
     answers = answers_of(observed, compared, advised, found)
     by_run = {each.run.run: answer for each, answer in zip(observed, answers, strict=True)}
     wholes = [

@@ -6,7 +6,7 @@ and the checkpoints that the run counted itself, or that Flink reported to a tap
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from flinknet.units import NS_PER_MS, human_duration
 from ..read import RecordedRun, result_of
 from ..spark.frames import Columns
 from ..spark.units import WorkUnit
-from .question import Question
+from .question import Question, is_at
 
 BARRIERS_MAX = 200_000
 """Most barriers of a run that are brought to the driver; of more, only those of every n-th
@@ -240,7 +240,7 @@ def _barriers(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Columns]
         is_read = is_barrier & (block["point"] == TracePoint.CONSUMED)
         if is_between:
             is_sent &= block["value"] >= 0
-            is_read |= is_known & _is_resumed(block)
+            is_read |= is_known & is_at(block, MessageKind.RESUME_CONSUMPTION, TracePoint.RECEIVED)
         rows = np.flatnonzero(is_sent | is_read)
         if not len(rows):
             continue
@@ -259,13 +259,6 @@ def _barriers(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Columns]
         }
 
 
-def _is_resumed(block: EventBlock) -> npt.NDArray[np.bool_]:
-    """Whether each row resumes a channel."""
-    found: npt.NDArray[np.bool_] = block["kind"] == MessageKind.RESUME_CONSUMPTION
-    found &= block["point"] == TracePoint.RECEIVED
-    return found
-
-
 def _known(values: IntArray, is_known: npt.NDArray[np.bool_]) -> IntArray:
     found: IntArray = np.where(is_known, values, _UNKNOWN).astype(np.int64)
     return found
@@ -275,7 +268,9 @@ def _milestones(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Column
     if unit.counted_at != TracePoint.SENT:
         return
     for block in blocks:
-        is_event = _is_sent(block) & (block["channel"] >= 0)
+        is_event = is_at(block, MessageKind.BUFFER_RESPONSE, TracePoint.SENT) & (
+            block["channel"] >= 0
+        )
         is_barrier = is_event & np.isin(block["data_type"], _TYPES) & (block["value"] >= 0)
         checkpoints = np.unique(block["value"][is_barrier])[:CHECKPOINTS_PER_BLOCK]
         is_barrier &= np.isin(block["value"], checkpoints)
@@ -289,12 +284,6 @@ def _milestones(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Column
             "value": np.where(is_barrier[rows], block["value"][rows], -1).astype(np.int64),
             "at_ns": block["at_ns"][rows],
         }
-
-
-def _is_sent(block: EventBlock) -> npt.NDArray[np.bool_]:
-    found: npt.NDArray[np.bool_] = block["kind"] == MessageKind.BUFFER_RESPONSE
-    found &= block["point"] == TracePoint.SENT
-    return found
 
 
 BARRIERS = Question(
@@ -367,13 +356,12 @@ def since_trigger(
 
 
 def _later(delays: LatencySummary, by_ns: int) -> LatencySummary:
-    values = {each.name: getattr(delays, each.name) for each in fields(delays)}
-    return LatencySummary(
-        **{
-            name: value if value is None or name == "count" else value + by_ns
-            for name, value in values.items()
-        }
-    )
+    later = {
+        name: value + by_ns
+        for name, value in asdict(delays).items()
+        if value is not None and name != "count"
+    }
+    return replace(delays, **later)
 
 
 def _counted(summary: CheckpointSummary, run: RecordedRun) -> CheckpointSummary:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from ..spark.frames import Columns, collected, in_order
 from ..spark.units import WorkUnit, work_units
 from .channel_events import ChannelEvents
 from .observed import ObservedTables
+from .observed_run import ObservedRun
 from .question import Question, ask, ask_merged, group_rows, is_measured, sum_by_group
 from .regimes import REGIMES, RegimeRow
 from .time_slices import TimeSlice, ask_time_slices, time_slices_of
@@ -132,33 +133,25 @@ def run_details(
     spark: SparkSession,
     units: Sequence[WorkUnit],
     tables: ObservedTables,
-    runs: Sequence[RecordedRun],
+    observed: Sequence[ObservedRun],
 ) -> list[RunDetails]:
     """The details of each run, in their order. Reads the traces twice more."""
-    columns = ("run", "channel", "consumed_to_ns", "count", "p99")
-    latency = tables.latency.select(*columns).collect()
-    shown, durations_ns = _slowest(tables, runs, latency), _durations_ns(runs, latency)
+    runs = [each.run for each in observed]
+    shown = {each.run.run: _slowest(each) for each in observed}
     windows = collected(ChannelWindowRow, _wanted(ask_merged(spark, units, WINDOWS), shown))
-    windows = [row for row in windows if row.from_ns < durations_ns[row.run]]
     fills = collected(FillRow, ask_merged(spark, units, fill_ratios(_segment_sizes(runs))))
     regimes = collected(RegimeRow, _wanted(tables.rows("regimes"), shown))
     return [
         RunDetails(
-            _fill(run, [row for row in fills if row.run == run.run]),
-            _environment(run),
-            durations_ns[run.run],
-            max(len(run.manifest.channels) - CHANNELS_MAX, 0),
+            _fill(each.run, [row for row in fills if row.run == each.run.run]),
+            _environment(each.run),
+            each.measured.duration_ns,
+            max(len(each.run.manifest.channels) - CHANNELS_MAX, 0),
             tuple(
-                _channel(
-                    run,
-                    channel,
-                    [each for each in windows if (each.run, each.channel) == (run.run, channel)],
-                    [each for each in regimes if (each.run, each.channel) == (run.run, channel)],
-                )
-                for channel in sorted(shown[run.run])
+                _channel(each, channel, windows, regimes) for channel in sorted(shown[each.run.run])
             ),
         )
-        for run in runs
+        for each in observed
     ]
 
 
@@ -249,47 +242,21 @@ def _segment_sizes(runs: Sequence[RecordedRun]) -> dict[int, int]:
     return {run.run: recorded_network(run.manifest).segment_size_bytes for run in runs}
 
 
-def _slowest(
-    tables: ObservedTables, runs: Sequence[RecordedRun], latency: Sequence[Any]
-) -> dict[int, list[int]]:
-    """The channels to show over time, by run: those with the highest p99, or, if records were not
-    timed, with the largest backlog.
-
-    Args:
-        latency: rows of the table `latency`.
-    """
-    order = {(row.run, row.channel): (-(row.p99 or 0), -row["count"]) for row in latency}
-    if any(run.manifest.is_from_between for run in runs):
-        order |= _by_backlog(tables, [run.run for run in runs if run.manifest.is_from_between])
-    ranked = sorted(order, key=lambda key: (order[key], key))
-    return {
-        run.run: [channel for number, channel in ranked if number == run.run and channel >= 0][
-            :CHANNELS_MAX
-        ]
-        for run in runs
-    }
-
-
-def _by_backlog(
-    tables: ObservedTables, runs: Sequence[int]
-) -> dict[tuple[int, int], tuple[float, int]]:
-    """Sort keys of channels by their mean backlog, the largest first."""
-    from pyspark.sql import functions as f
-
-    sums = tables.backlog.groupBy("run", "channel").agg(
-        f.sum("backlog_buffers_sum").alias("backlog"), f.sum("buffers").alias("buffers")
-    )
-    return {
-        (row["run"], row["channel"]): (-row["backlog"] / row["buffers"], -row["buffers"])
-        for row in sums.collect()
-        if row["run"] in runs
-    }
-
-
-def _durations_ns(runs: Sequence[RecordedRun], latency: Sequence[Any]) -> dict[int, int]:
-    """Time of each run from the start of the measured part until its last record was consumed."""
-    consumed_ns = {row.run: row.consumed_to_ns for row in latency if row.channel < 0}
-    return {run.run: max(run.to_ns, consumed_ns.get(run.run) or 0) - run.from_ns for run in runs}
+def _slowest(observed: ObservedRun) -> list[int]:
+    """The channels to show over time: those with the highest p99, or, recorded between processes,
+    with the largest backlog."""
+    rank: dict[int, tuple[float, int]]
+    if observed.run.manifest.is_from_between:
+        rank = {
+            row.channel: (-row.backlog_buffers_sum / row.buffers, -row.buffers)
+            for row in observed.rows.backlog_by_channel
+        }
+    else:
+        rank = {
+            row.channel: (-(row.latency_ns.p99 or 0), -row.latency_ns.count)
+            for row in observed.rows.latency
+        }
+    return sorted(rank, key=lambda channel: (rank[channel], channel))[:CHANNELS_MAX]
 
 
 def _wanted(table: DataFrame, shown: Mapping[int, Sequence[int]]) -> DataFrame:
@@ -323,13 +290,18 @@ def _environment(run: RecordedRun) -> RecordedEnvironment:
 
 
 def _channel(
-    run: RecordedRun,
+    observed: ObservedRun,
     channel: int,
     windows: Sequence[ChannelWindowRow],
     regimes: Sequence[RegimeRow],
 ) -> ChannelOverTime:
     """One channel over time, in columns because there are many windows."""
-    regimes = sorted(regimes, key=lambda row: row.from_ns)
+    run, duration_ns = observed.run, observed.measured.duration_ns
+    key = run.run, channel
+    windows = [each for each in windows if (each.run, each.channel) == key]
+    windows = [each for each in windows if each.from_ns < duration_ns]
+    regimes = [each for each in regimes if (each.run, each.channel) == key]
+    regimes.sort(key=lambda row: row.from_ns)
     counted = {
         name: tuple(getattr(row, name) for row in windows) for name in ("from_ns", *_COUNTED)
     }

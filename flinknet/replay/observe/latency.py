@@ -310,34 +310,19 @@ def add_latencies(
     histogram: LogLinearHistogram, rows: EventColumns, from_ns: int, to_ns: int
 ) -> IntArray:
     """Count the times from the arrival of records until `at_ns` of their buffer, for records that
-    arrived in [from_ns, to_ns). Many records are counted by compiled code.
+    arrived in [from_ns, to_ns).
 
     Returns: the number of records of each buffer that count.
     """
-    records = rows["records"]
-    if records.sum() >= COMPILED_FROM_RECORDS:
-        from .kernels import count_latencies
+    from .kernels import count_latencies
 
-        first_ns, last_ns = rows["first_record_ns"], rows["last_record_ns"]
-        inside: IntArray = np.zeros(len(records), np.int64)
-        whole = np.zeros(3, np.int64)  # total, smallest, largest
-        count_latencies(
-            rows["at_ns"],
-            records,
-            first_ns,
-            last_ns,
-            (from_ns, to_ns),
-            histogram.counts,
-            inside,
-            whole,
-        )
-        histogram.add_totals(int(inside.sum()), *whole.tolist())
-        return inside
-    buffer, intended_ns = spread_records(records, rows["first_record_ns"], rows["last_record_ns"])
-    counts = (intended_ns >= from_ns) & (intended_ns < to_ns)
-    buffer = buffer[counts]
-    histogram.add(rows["at_ns"][buffer] - intended_ns[counts])
-    return np.bincount(buffer, minlength=len(records))
+    records, window_ns = rows["records"], (from_ns, to_ns)
+    inside: IntArray = np.zeros(len(records), np.int64)
+    whole = np.zeros(3, np.int64)  # total, smallest, largest
+    instants_ns = rows["first_record_ns"], rows["last_record_ns"], window_ns
+    count_latencies(rows["at_ns"], records, *instants_ns, histogram.counts, inside, whole)
+    histogram.add_totals(int(inside.sum()), *whole.tolist())
+    return inside
 
 
 LATENCY = Question(

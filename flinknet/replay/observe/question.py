@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flinknet.arrays import IntArray
+from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.histogram import LogLinearHistogram
 from flinknet.trace import TraceReader
 from flinknet.trace.event_block import EventBlock, lazy_block
@@ -235,6 +236,12 @@ def _answered(unit: WorkUnit, *, ask: Ask) -> Iterator[Columns]:
     with TraceReader(unit.file, unit.extents) as reader:
         blocks = (lazy_block(reader, index, unit.channels) for index in range(len(reader.blocks())))
         yield from ask(unit, blocks)
+
+
+def is_at(block: EventBlock, kind: MessageKind, point: TracePoint) -> npt.NDArray[np.bool_]:
+    """Whether rows are messages of a kind at a point."""
+    found: npt.NDArray[np.bool_] = (block["kind"] == kind) & (block["point"] == point)
+    return found
 
 
 def is_measured(unit: WorkUnit, at_ns: IntArray) -> npt.NDArray[np.bool_]:

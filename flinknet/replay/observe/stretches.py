@@ -29,12 +29,14 @@ from flinknet.trace.event_block import EventBlock, Spans
 
 from ..spark.frames import Columns
 from ..spark.units import WorkUnit
-from .question import Ask, Question, Tally
+from .question import Ask, Question, Tally, is_at
 
 LONG_NS = 100_000_000
 """Shortest wait for any credit that counts as unanswered."""
 
 _LACKS_ORDER = -1
+_SENT = (MessageKind.BUFFER_RESPONSE, TracePoint.SENT)
+_CREDITED = (MessageKind.ADD_CREDIT, TracePoint.RECEIVED)
 _DATA = sorted(IS_BUFFER)
 _BLOCKING = sorted(IS_BLOCKING_UPSTREAM)
 
@@ -134,8 +136,8 @@ def _starved(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
     from .kernels import starve_all
 
     for block in blocks:
-        sent = block.spans.of(MessageKind.BUFFER_RESPONSE, TracePoint.SENT)
-        credited = block.spans.of(MessageKind.ADD_CREDIT, TracePoint.RECEIVED)
+        sent = block.spans.of(*_SENT)
+        credited = block.spans.of(*_CREDITED)
         channel = np.union1d(sent.channel, credited.channel)
         channel = channel[channel >= 0]
         if not len(channel):
@@ -175,8 +177,7 @@ def _rows_of(spans: Spans, channel: IntArray) -> IntArray:
 
 def _starved_in_disorder(unit: WorkUnit, block: EventBlock) -> Iterator[Columns]:
     """As `_starved`, where instants go back from one row of a kind to the next."""
-    is_sent = (block["kind"] == MessageKind.BUFFER_RESPONSE) & (block["point"] == TracePoint.SENT)
-    is_credit = (block["kind"] == MessageKind.ADD_CREDIT) & (block["point"] == TracePoint.RECEIVED)
+    is_sent, is_credit = is_at(block, *_SENT), is_at(block, *_CREDITED)
     kept = np.flatnonzero((is_sent | is_credit) & (block["channel"] >= 0))
     if not len(kept):
         return
@@ -243,8 +244,8 @@ def _blocked(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
         return
     for block in blocks:
         is_known = block["channel"] >= 0
-        is_blocking = _is_sent(block) & np.isin(block["data_type"], _BLOCKING)
-        is_resumed = _is_received(block, MessageKind.RESUME_CONSUMPTION)
+        is_blocking = is_at(block, *_SENT) & np.isin(block["data_type"], _BLOCKING)
+        is_resumed = is_at(block, MessageKind.RESUME_CONSUMPTION, TracePoint.RECEIVED)
         switching = np.flatnonzero((is_blocking | is_resumed) & is_known)
         kept = np.union1d(switching, _going_on(block, is_blocking & is_known))
         if len(kept):
@@ -253,7 +254,7 @@ def _blocked(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
 
 def _going_on(block: EventBlock, is_blocking: npt.NDArray[np.bool_]) -> IntArray:
     """The first responses of each channel in a block, and those right after blocking ones."""
-    sent = block.spans.of(MessageKind.BUFFER_RESPONSE, TracePoint.SENT)
+    sent = block.spans.of(*_SENT)
     after = np.flatnonzero(is_blocking) + 1
     found: IntArray = np.union1d(sent.starts[sent.channel >= 0], np.setdiff1d(after, sent.ends))
     return found
@@ -270,24 +271,12 @@ def _until_credit(
     if unit.counted_at != TracePoint.SENT:
         return
     for block in blocks:
-        is_sent = _is_sent(block) & np.isin(block["data_type"], _DATA)
-        is_answer = _is_received(block, MessageKind.ADD_CREDIT)
+        is_sent = is_at(block, *_SENT) & np.isin(block["data_type"], _DATA)
+        is_answer = is_at(block, *_CREDITED)
         kept = np.flatnonzero((is_sent | is_answer) & (block["channel"] >= 0))
         if len(kept):
             is_on = is_sent & (block["credit_after"] == 0) if is_exhausted else is_sent
             yield _stretches(unit, block, kept, is_on, least_ns=least_ns)
-
-
-def _is_sent(block: EventBlock) -> npt.NDArray[np.bool_]:
-    found: npt.NDArray[np.bool_] = block["kind"] == MessageKind.BUFFER_RESPONSE
-    found &= block["point"] == TracePoint.SENT
-    return found
-
-
-def _is_received(block: EventBlock, kind: MessageKind) -> npt.NDArray[np.bool_]:
-    found: npt.NDArray[np.bool_] = block["kind"] == kind
-    found &= block["point"] == TracePoint.RECEIVED
-    return found
 
 
 def _time_in(name: str, ask: Ask) -> Question:

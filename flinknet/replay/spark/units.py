@@ -1,12 +1,14 @@
 """Work units: the blocks of trace files that an executor reads at a time. Executors also read the
-indexes of many files at once, and look for damaged blocks.
+indexes of many files at once, and look for damaged blocks. Long stages report their progress.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -183,3 +185,68 @@ def find_damaged(spark: SparkSession, files: Sequence[TraceFile]) -> list[list[i
 def _checked(unit: FileToCheck) -> Iterable[Columns]:
     (blocks,) = damaged_blocks([unit.file])
     return [columns_of(DamagedBlock, [DamagedBlock(unit.number, block) for block in blocks])]
+
+
+LOOK_S = 1.0
+
+QUIET_LOOKS = 10
+"""Looks before the first line: a step that takes less time prints nothing."""
+
+
+class StageProgress:
+    """Progress of Spark's stages, as a line whenever another tenth of the tasks is done."""
+
+    def __init__(self) -> None:
+        self.step = ""
+        self._looks = 0
+        self._said: dict[int, int] = {}
+
+    def begin(self, step: str) -> None:
+        """Note that the next tasks belong to this step."""
+        self.step = step
+        self._looks = 0
+
+    def look(self, stages: Mapping[int, tuple[int, int]]) -> list[str]:
+        """The lines that are due.
+
+        Args:
+            stages: number of done tasks and of all tasks, by the id of each running stage.
+        """
+        self._looks += 1
+        lines = []
+        for stage, (done, total) in stages.items():
+            tenth = 10 * done // total if total else 0
+            if tenth > self._said.get(stage, 0) and self._looks > QUIET_LOOKS:
+                self._said[stage] = tenth
+                lines.append(f"{self.step}: {done:,} of {total:,} tasks")
+        return lines
+
+
+@contextmanager
+def reporting_progress(
+    spark: SparkSession, say: Callable[[str], None]
+) -> Iterator[Callable[[str], None]]:
+    """Report progress while the block runs; not through Spark Connect, which does not know it.
+
+    Yields: a function that takes the name of the next step.
+    """
+    progress, is_over = StageProgress(), Event()
+
+    def watch() -> None:
+        with suppress(Exception):  # the JVM is gone: its next caller reports that
+            tracker = spark.sparkContext.statusTracker()
+            while not is_over.wait(LOOK_S):
+                infos = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
+                stages = {
+                    each.stageId: (each.numCompletedTasks, each.numTasks) for each in infos if each
+                }
+                for line in progress.look(stages):
+                    say(line)
+
+    thread = Thread(target=watch, name="flinknet-progress", daemon=True)
+    thread.start()
+    try:
+        yield progress.begin
+    finally:
+        is_over.set()
+        thread.join(LOOK_S)  # no longer: a JVM that hangs does not answer

@@ -21,7 +21,7 @@ from flinknet.replay.observe.details import (
     run_details,
 )
 from flinknet.replay.observe.measured import RANGES_PER_OCTAVE, distribution
-from flinknet.replay.observe.observed import observe
+from flinknet.replay.observe.observed import collect, observe
 from flinknet.replay.observe.regimes import REGIMES
 from flinknet.replay.read import open_runs
 from flinknet.replay.spark.units import work_units
@@ -31,7 +31,8 @@ MS = 1_000_000
 
 def details_of(spark: Any, *paths: Path) -> list[dict[str, Any]]:
     runs = open_runs(paths)
-    found = run_details(spark, work_units(runs), observe(spark, runs), runs)
+    tables = observe(spark, runs)
+    found = run_details(spark, work_units(runs), tables, collect(tables, runs))
     return [to_plain(each) for each in found]
 
 

@@ -19,8 +19,8 @@ from flinknet.histogram import LogLinearHistogram
 from flinknet.predict.synth import run as synth_run
 from flinknet.predict.synth.plan import plan
 from flinknet.predict.synth.run import write_file
-from flinknet.replay.observe import channel_events, latency, time_slices, widening
-from flinknet.replay.observe.latency import add_latencies
+from flinknet.replay.observe import channel_events, time_slices, widening
+from flinknet.replay.observe.latency import add_latencies, spread_records
 from flinknet.replay.observe.observed import collect, observe
 from flinknet.replay.observe.regimes import REGIME_TIMES, REGIMES
 from flinknet.replay.observe.task_times import WAITS, observe_slice
@@ -165,14 +165,13 @@ def test_compiled_and_plain_latencies_are_the_same(
         "last_record_ns": np.where(records > 1, first_ns + lasts_ns, first_ns),
         "at_ns": first_ns + lasts_ns * 2,
     }
-    found = []
-    for limit in (0, 1 << 40):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(latency, "COMPILED_FROM_RECORDS", limit)
-            histogram = LogLinearHistogram()
-            inside = add_latencies(histogram, rows, from_ns, from_ns + length_ns)
-        found.append((histogram.to_bytes(), inside.tolist()))
-    assert found[0] == found[1]
+    histogram, expected = LogLinearHistogram(), LogLinearHistogram()
+    inside = add_latencies(histogram, rows, from_ns, from_ns + length_ns)
+    buffer, came_ns = spread_records(records, rows["first_record_ns"], rows["last_record_ns"])
+    counts = (came_ns >= from_ns) & (came_ns < from_ns + length_ns)
+    expected.add((rows["at_ns"][buffer] - came_ns)[counts])
+    assert histogram.to_bytes() == expected.to_bytes()
+    assert inside.tolist() == np.bincount(buffer[counts], minlength=len(records)).tolist()
 
 
 @given(

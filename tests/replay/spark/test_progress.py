@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from flinknet.replay.spark import session
-from flinknet.replay.spark.session import QUIET_LOOKS, StageProgress, reporting_progress
+from flinknet.replay.spark import units
+from flinknet.replay.spark.units import QUIET_LOOKS, StageProgress, reporting_progress
 
 
 def test_a_long_step_has_a_line_at_each_tenth_of_its_tasks() -> None:
@@ -43,8 +43,8 @@ def test_each_of_two_stages_has_its_lines() -> None:
 
 
 def test_spark_is_asked_while_the_block_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "LOOK_S", 0)
-    monkeypatch.setattr(session, "QUIET_LOOKS", 0)
+    monkeypatch.setattr(units, "LOOK_S", 0)
+    monkeypatch.setattr(units, "QUIET_LOOKS", 0)
     info = SimpleNamespace(stageId=7, numCompletedTasks=3, numTasks=4)
     tracker = SimpleNamespace(
         getActiveStageIds=lambda: [7, 8], getStageInfo=lambda stage: info if stage == 7 else None
