@@ -264,7 +264,7 @@ class _Layout:
         return cls(places, counts, [int(part.counts.sum()) for part in own], order)
 
     def bounds(self, channels: int) -> IntArray:
-        """Where the rows of each channel begin, and the end of the last ones."""
+        """Bounds of the rows of each channel."""
         starts = np.r_[0, np.cumsum(self.counts if self.order is None else self.counts[self.order])]
         places = self.places if self.order is None else self.places[self.order]
         found: IntArray = starts[np.searchsorted(places, np.arange(channels + 1))]

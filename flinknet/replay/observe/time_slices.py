@@ -43,7 +43,7 @@ EVENTS_PER_FILE = 1 << 17
 """Events of a slice for each of its files, so that a block is read by few slices."""
 
 EVENTS_PER_CHANNEL = 1_500
-"""Events of a slice for each of its channels, each of which has its own rows in the answers."""
+"""Events of a slice for each of its channels: answers have rows for each of them."""
 
 EVENTS_PER_TIME_SLICE_MAX = 5_000_000
 """Most events of a slice, for the memory of a process: with 10,000 channels an event takes 46
