@@ -24,6 +24,7 @@ from flinknet.trace import (
     TraceWriter,
     open_run,
 )
+from flinknet.trace.job_names import Edge
 from flinknet.trace.metrics import METRICS_NAME
 from tests.recorded_run import rows_of
 from tests.simulation import Rows
@@ -79,6 +80,11 @@ def steady(relays: int = 1, size_bytes: int = 100) -> Scenario:
         ),
         task_managers=relays + 2,
     )
+
+
+def edge(source: int, target: int) -> Edge:
+    """An edge between two vertices."""
+    return Edge(target, source, source, target, f"stage-{source}", f"stage-{target}")
 
 
 def write_tapped_chain(

@@ -84,8 +84,8 @@ LEAVES_OF = {
 """Folder -> leaves that its modules may import."""
 
 BUDGETS = {
-    "replay": (15_709, 67),
-    "predict": (14_171, 63),
+    "replay": (15_650, 67),
+    "predict": (14_069, 53),
     "core": (14_336, 83),
     "runtime": (13_078, 82),
     "report": (10_662, 64),

@@ -1,18 +1,52 @@
-"""Messages captured between processes, as rows of one exchange."""
+"""Messages captured between processes, as rows of one exchange; when records came, and when they
+were disturbed.
+
+No record waits longer than a beat for its flush. So where the timeout is known and nothing held a
+buffer back, its records came within one beat before it left, however long the channel was silent.
+
+A tap that may ask Flink's REST API asks about every task once a second. A moment before, it makes
+the JobManager fetch new values from all TaskManagers. On a machine of two cores one in eight round
+trips took 3 ms and more then, of others one in 300. And when a job ends, its tasks flush and close
+together: credit for the last buffers came back 4 to 20 ms late. Other runs have no such delays.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from flinknet.arrays import IntArray
-from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.config import BUFFER_TIMEOUT_NEVER_NS, NetworkConfig
+from flinknet.core.probe import FlushReason, MessageKind, TracePoint
 from flinknet.trace import TraceFile, TraceReader
 from flinknet.trace.event_block import EventColumns, is_data
+from flinknet.trace.recordings import RunPlace, asked_within
 
+from .fit.arrivals import Seen
+from .fit.flusher import flush_overhead_ns, flusher_late_ns
 from .fit.window_rows import joined_rows, places_by_channel
+from .intervals import NOTHING, Intervals, merged
+
+FLUSHER_LATE_NS = 100_000
+"""Greatest delay of the flusher behind its usual beat."""
+
+RELEASED_NS = 1_000_000
+"""Time after its channel may send again within which a buffer leaves that had waited for it."""
+
+FETCHED_BEFORE_NS = 150_000_000
+"""Time before the first answer at which the JobManager begins to fetch the values asked for."""
+
+SETTLED_AFTER_NS = 50_000_000
+"""Time after the last answer until the machine is as it was before."""
+
+ENDING_NS = 100_000_000
+"""Time before the last recorded message in which the job may have been ending."""
+
+SHARE_MAX = 0.5
+"""Greatest share of the time with answers of Flink that is set aside."""
 
 _NONE = np.zeros(0, np.int64)
 
@@ -31,7 +65,6 @@ _COLUMNS = (
     "value",
 )
 
-
 _PASSED = ("at_ns", "point", "kind", "data_type")
 
 
@@ -41,9 +74,9 @@ class CapturedRows:
 
     Attributes:
         sent: data buffers, `at_ns` when they passed.
-        credit: AddCredits, the same.
-        initial_credit: of each PartitionRequest.
-        resumed: ResumeConsumptions, which end that a barrier blocks a channel.
+        credit: AddCredits, `at_ns` when they passed.
+        initial_credit: initial credit of each PartitionRequest.
+        resumed: ResumeConsumptions, which end the blocking of a channel by a barrier.
     """
 
     sent: EventColumns
@@ -60,6 +93,11 @@ def read_captured(
     channels: Sequence[int] | None = None,
     rows_max: int | None = None,
 ) -> CapturedRows:
+    """Read the rows of some channels from files; None for all.
+
+    Args:
+        rows_max: rows of the trace to read at most.
+    """
     sent: list[EventColumns] = []
     credit: list[EventColumns] = []
     resumed: list[EventColumns] = []
@@ -148,3 +186,110 @@ def starved_share(rows: CapturedRows, duration_ns: int) -> float:
         gaps_ns = np.diff(at_ns[order])
         starved_ns += int(gaps_ns[waits[order][:-1]].sum())
     return starved_ns / (duration_ns * len(sent)) if sent and duration_ns else 0.0
+
+
+def disturbed_within(
+    place: RunPlace, from_ns: int, to_ns: int, recorded_to_ns: int | None
+) -> Intervals:
+    """The disturbed part of [from_ns, to_ns).
+
+    Args:
+        recorded_to_ns: when the last message came; None for unknown.
+    """
+    asked_ns = asked_within(place, from_ns - FETCHED_BEFORE_NS, to_ns + FETCHED_BEFORE_NS)
+    questions = Intervals(asked_ns - FETCHED_BEFORE_NS, asked_ns + SETTLED_AFTER_NS)
+    end = NOTHING
+    if recorded_to_ns is not None:
+        last_ns = np.array([recorded_to_ns])
+        end = Intervals(last_ns - ENDING_NS, last_ns + SETTLED_AFTER_NS).clipped(from_ns, to_ns)
+    found = merged((questions.clipped(from_ns, to_ns), end))
+    return found if found.total_ns <= SHARE_MAX * (to_ns - from_ns) else end
+
+
+def wait_max_ns_of(
+    rows: CapturedRows, network: NetworkConfig, is_timeout_known: bool
+) -> int | None:
+    """Longest wait of a record for its flush; None where it is unknown, or has no end."""
+    if not is_timeout_known or network.buffer_timeout_ns == BUFFER_TIMEOUT_NEVER_NS:
+        return None
+    overhead_ns = flush_overhead_ns(rows.sent, network.buffer_timeout_ns)
+    return network.buffer_timeout_ns + overhead_ns + FLUSHER_LATE_NS
+
+
+def seen_between(
+    rows: CapturedRows,
+    from_ns: int,
+    wait_max_ns: int | None = None,
+    producer_of: Mapping[int, int] | None = None,
+    *,
+    is_later: bool = False,
+) -> dict[int, Seen]:
+    """Between which instants the records of each buffer came, by channel.
+
+    Buffers in which no record ends belong to the next one that has an end.
+
+    Args:
+        wait_max_ns: how long a record may have waited for its flush; those of a buffer that was
+            held back may be older. None where that is unknown, or has no end.
+        is_later: the trace began before `from_ns`, so records of the first buffers may have come
+            before it; else all of them count as the first ones of the job.
+    """
+    found: dict[int, Seen] = {}
+    causes_ns = [
+        {channel: each["at_ns"][places] for channel, places in places_by_channel(each).items()}
+        for each in (rows.credit, rows.resumed)
+    ]
+    late_ns = np.zeros(len(rows.sent["at_ns"]), np.int64)
+    if wait_max_ns is not None and producer_of is not None:
+        late_ns = flusher_late_ns(rows.sent, producer_of, wait_max_ns - FLUSHER_LATE_NS)
+    for channel, own in places_by_channel(rows.sent).items():
+        own = own[np.lexsort((rows.sent["sequence_number"][own], rows.sent["at_ns"][own]))]
+        last = np.flatnonzero(rows.sent["records"][own] > 0)
+        if len(last):
+            sent_ns = rows.sent["at_ns"][own].astype(np.int64)
+            at_ns, records = sent_ns[last], rows.sent["records"][own[last]].astype(np.int64)
+            since_ns = np.r_[min(from_ns, int(at_ns[0])), at_ns[:-1]]
+            first = np.r_[0, last[:-1] + 1]
+            if wait_max_ns is not None and is_later:
+                since_ns[0] = min(since_ns[0], int(sent_ns[0]) - wait_max_ns)
+            fed_ns, resumed_ns = (each.get(channel, _NONE) for each in causes_ns)
+            is_held = _is_held(rows, own, fed_ns, resumed_ns)[first]
+            if wait_max_ns is not None:
+                earliest_ns = np.maximum(
+                    since_ns, sent_ns[first] - wait_max_ns - late_ns[own[first]]
+                )
+                since_ns = np.where(is_held, since_ns, earliest_ns)
+            is_flush = rows.sent["reason"][own[last]] == FlushReason.FLUSH
+            found[channel] = Seen(records, since_ns, at_ns, is_flush)
+    return found
+
+
+def _is_held(
+    rows: CapturedRows, own: IntArray, fed_ns: IntArray, resumed_ns: IntArray
+) -> npt.NDArray[np.bool_]:
+    """Whether each buffer of a channel may have been ready to leave for longer than it took: the
+    one before it left others behind, or it left as soon as credit came where there was none, or as
+    soon as the channel was resumed.
+
+    Args:
+        own: rows of the channel's buffers, in their order.
+        fed_ns: when credit came.
+        resumed_ns: when the channel was resumed.
+    """
+    at_ns = rows.sent["at_ns"][own]
+    is_behind = np.r_[False, rows.sent["backlog_buffers"][own[:-1]] > 0]
+    had_credit = np.r_[True, rows.sent["credit_after"][own[:-1]] > 0]
+    is_held: npt.NDArray[np.bool_] = (
+        is_behind | ~had_credit & _follows(at_ns, fed_ns) | _follows(at_ns, resumed_ns)
+    )
+    return is_held
+
+
+def _follows(at_ns: IntArray, causes_ns: IntArray) -> npt.NDArray[np.bool_]:
+    """Whether each instant comes right after one of the others."""
+    causes_ns = np.sort(causes_ns)
+    before, long_before = (
+        np.searchsorted(causes_ns, each, side="right") for each in (at_ns, at_ns - RELEASED_NS)
+    )
+    found: npt.NDArray[np.bool_] = before > long_before
+    return found

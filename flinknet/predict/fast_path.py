@@ -33,15 +33,15 @@ from . import kernel
 from .kernel.memory import FIRST, Barrier, Exchange
 from .layout import Layout, lay_out
 from .layout_head import back_ns, first_number_behind, one_way_ns
+from .outcome import CheckpointTimes
 from .recorded import RecordedExchange
-from .simulated import CheckpointTimes
 
 FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FastOutcome:
-    """What the kernel came to, in the terms of `simulated.SimulatedOutcome`; `last_ns` is
+    """What the kernel came to, in the terms of `outcome.EdgeOutcome`; `last_ns` is
     when the last record was taken. `departures_ns` are by channel, if they were asked for
     (`RecordedExchange.keeps_departures`), and with them `barriers`, what each consumer passes on of
     successive checkpoints; `memory_bytes` is the most that all pools can take; `local_messages`: of

@@ -31,31 +31,36 @@ from flinknet.histogram import LogLinearHistogram
 from flinknet.options.what_if import Setting
 
 from .fast_path import FastOutcome, is_covered, knows_checkpoints
-from .flushes import flushes_factor
-from .job_outcome import PHASES, HopOutcome, JobOutcome, joined_hops
-from .job_unknown import (
-    BEHIND_UNKNOWN,
-    FALLS_BEHIND,
-    HELD_UP,
-    NO_MODEL,
-    NO_RECORDS,
-    SATURATED,
-    SATURATED_AT_TIMES,
-    SHARES_CONNECTIONS,
-)
-from .joined_run import Joined, JoinedEdge, hold_each_other_up, run_joined
-from .passing_on import (
+from .job import (
     AT_TIMES_FROM,
+    NOTHING,
+    UNKNOWN_ORIGIN,
     WAIT_STEPS,
+    Departures,
+    RecordedJob,
     drawn_delays,
     falls_behind,
     in_order,
     passed_on,
 )
+from .joined_run import Joined, JoinedEdge, hold_each_other_up, run_joined
+from .outcome import (
+    BEHIND_UNKNOWN,
+    FALLS_BEHIND,
+    HELD_UP,
+    NO_MODEL,
+    NO_RECORDS,
+    PHASES,
+    SATURATED,
+    SATURATED_AT_TIMES,
+    SHARES_CONNECTIONS,
+    EdgeOutcome,
+    JobOutcome,
+    joined_outcomes,
+    merged,
+)
 from .ramps import Ramps
-from .recorded import RecordedChannel, RecordedExchange
-from .recorded_job import NOTHING, UNKNOWN_ORIGIN, Departures, RecordedJob
-from .simulated import merged
+from .recorded import RecordedChannel, RecordedExchange, flushes_factor
 from .what_if import (
     duration_ns,
     recorded_load,
@@ -98,7 +103,7 @@ def simulate_job(
     if phases is None:
         phases = PHASES if any(each.network.buffer_timeout_ns > 0 for each in settings) else 1
     runs = [JobRun(job, settings, phase) for phase in range(phases)]
-    hops = tuple(joined_hops([run.hops[n] for run in runs]) for n in range(len(job.edges)))
+    hops = tuple(joined_outcomes([run.hops[n] for run in runs]) for n in range(len(job.edges)))
     whys = [each.why_unknown for each in hops]
     by_phase = tuple(run.latency for run in runs)
     buffers = tuple(sum(hop.buffers_per_s or 0.0 for hop in run.hops) for run in runs)
@@ -161,7 +166,7 @@ class JobRun:
         return sum(each.waited_ns for each in self.joined.values())
 
     def _begin(self) -> None:
-        self.hops: list[HopOutcome] = []
+        self.hops: list[EdgeOutcome] = []
         self.latency = LogLinearHistogram()
         self.arrived: list[tuple[RecordedChannel, ...] | None] = []
         self._departed: list[dict[int, Departures]] = []  # by edge and consumer
@@ -198,7 +203,7 @@ class JobRun:
                     return False
         self.arrived.append(channels)
         if why is not None:
-            self.hops.append(HopOutcome(why_unknown=why))
+            self.hops.append(EdgeOutcome(why_unknown=why))
             self._departed.append({})
             self._barriers.append({})
         return True
@@ -391,13 +396,14 @@ class JobRun:
         if not edge.exchange.has_instants:  # between TaskManagers, as in the recording
             messages -= fast.local_messages
         self.hops.append(
-            HopOutcome(
+            EdgeOutcome(
                 latency,
-                since_source,
                 fast.records,
                 messages,
                 self._duration_ns(number, exchange, fast),
-                fast.memory_bytes,
+                memory_bytes=fast.memory_bytes,
+                method="kernel",
+                since_source=since_source,
             )
         )
         if number in self._job.ends:
@@ -413,7 +419,7 @@ class JobRun:
             why = hop.why_unknown
             if why is None or (why in (SATURATED_AT_TIMES, FALLS_BEHIND) and share < AT_TIMES_FROM):
                 why = HELD_UP
-            self.hops[number] = HopOutcome(
+            self.hops[number] = EdgeOutcome(
                 records=round(window.records * share) if is_timed else 0,
                 duration_ns=window.duration_ns if is_timed else 0,
                 why_unknown=why,

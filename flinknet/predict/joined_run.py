@@ -18,13 +18,13 @@ from flinknet.config import TCP, NetworkConfig
 from flinknet.histogram import BUCKETS
 
 from .fast_path import FastOutcome, Ran, is_covered, numbers_of_run, outcome_of
+from .job import Passage
 from .kernel import DONE, NEVER, ROOM_MISSING
 from .kernel.memory import Barrier, Channel, Exchange, Job, Link, Relay, Sink, Source
 from .kernel.views import KernelMemory
 from .layout import Layout, lay_out
 from .layout_head import alignments_max
 from .recorded import RecordedExchange
-from .recorded_job import Passage
 from .what_if import memory_bytes, recorded_load, without_idle_tasks
 
 WITHIN = -1

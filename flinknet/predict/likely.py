@@ -6,24 +6,18 @@ lie apart is the uncertainty of arrivals and ways; what the model itself is off 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any
-
-import numpy as np
+from collections.abc import Callable
+from dataclasses import replace
 
 from flinknet.config import NetworkConfig
 from flinknet.options.what_if import Setting
-from flinknet.results import LatencySummary
 
 from .fit.delays import Delays
 from .fit.unseen import Unseen
+from .outcome import DRAWS, EdgeOutcome, Figures, LikelyRange, likely_range
 from .recorded import RecordedExchange
-from .simulated import SimulatedOutcome
 
-Simulate = Callable[[RecordedExchange, NetworkConfig], SimulatedOutcome]
-
-DRAWS = 8
+Simulate = Callable[[RecordedExchange, NetworkConfig], EdgeOutcome]
 
 MESSAGES_PER_DRAW = 40_000
 """Of a part of the exchange, roughly, that is simulated for each draw by the compiled model."""
@@ -34,56 +28,14 @@ MESSAGES_PER_DRAW_IN_FULL = 2_000
 BEATS_MIN = 20
 """Beats of the buffer timeout that such a part has at least."""
 
-T_OF_DRAWS = 2.01
-"""So many standard deviations of DRAWS values hold the next one in nine cases of ten: Student's t
-with 7 degrees of freedom, times sqrt(1 + 1/8)."""
 
-MODEL_SHARE = 0.1
-"""What the model is off by where nothing is left open, chosen so that about nine of ten intervals
-hold for jobs on a real Flink (`bench/flink/jobs.py`); for taps of flinknet's own runs 0.04 would do
-(`bench/arrival_intervals.py`)."""
-
-MODEL_NS = 50_000
-"""The same of a latency, at least: threads wake sooner where messages are frequent, by about that
-much."""
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """What a simulation came to, delays of the machine included."""
-
-    latency_ns: LatencySummary
-    buffers_per_s: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class LikelyRange:
-    """Ends of the 90% interval of each figure; None where a figure is unknown.
-
-    Attributes:
-        seed: of the draws.
-    """
-
-    low: Figures
-    high: Figures
-    seed: int = 0
-
-    @property
-    def in_words(self) -> str:
-        """What the interval is made of."""
-        return (
-            f"ranges: 90% intervals from {DRAWS} draws (seed {self.seed}) of when records came and"
-            " how long messages were on their way"
-        )
-
-
-def figures_of(outcome: SimulatedOutcome, delays: Delays) -> Figures:
+def figures_of(outcome: EdgeOutcome, delays: Delays) -> Figures:
     """The figures of a simulation with the delays of the machine."""
     return Figures(delays.over(outcome.latency), outcome.buffers_per_s)
 
 
 def likely_around(
-    outcome: SimulatedOutcome,
+    outcome: EdgeOutcome,
     exchange: RecordedExchange,
     unseen: Unseen,
     delays: Delays,
@@ -115,55 +67,10 @@ def likely_around(
 
 
 def _part_of(
-    exchange: RecordedExchange, outcome: SimulatedOutcome, setting: Setting
+    exchange: RecordedExchange, outcome: EdgeOutcome, setting: Setting
 ) -> RecordedExchange:
     """So much of an exchange as is simulated in a moment, by what an outcome took."""
     messages = MESSAGES_PER_DRAW if outcome.method == "kernel" else MESSAGES_PER_DRAW_IN_FULL
-    part_ns = outcome.duration_ns * messages // max(outcome.messages, 1)
+    part_ns = outcome.duration_ns * messages // max(outcome.messages or 0, 1)
     part_ns = max(part_ns, BEATS_MIN * max(setting.network.buffer_timeout_ns, 0))
     return exchange.up_to(exchange.measured_from_ns + part_ns)
-
-
-def likely_range(predicted: Figures, drawn_for: Figures, drawn: Sequence[Figures]) -> LikelyRange:
-    """The interval around a prediction.
-
-    Args:
-        drawn_for: the same prediction for the part of the run that was drawn.
-        drawn: what the draws came to.
-    """
-    low: dict[str, float | None] = {}
-    high: dict[str, float | None] = {}
-    for name in _LATENCIES:
-        value, base, *others = (
-            getattr(each.latency_ns, name) for each in (predicted, drawn_for, *drawn)
-        )
-        below, above = _range(value, base, others)
-        low[name] = None if below is None else max(below - MODEL_NS, 0.0)
-        high[name] = None if above is None else above + MODEL_NS
-    buffers = _range(
-        predicted.buffers_per_s, drawn_for.buffers_per_s, [each.buffers_per_s for each in drawn]
-    )
-    known: Any = predicted.latency_ns
-    return LikelyRange(
-        Figures(replace(known, **low), buffers[0]), Figures(replace(known, **high), buffers[1])
-    )
-
-
-def _range(
-    value: float | None, base: float | None, drawn: Sequence[float | None]
-) -> tuple[float | None, float | None]:
-    """The ends for one figure, as shares of the prediction; figures vary by factors.
-
-    Args:
-        base: the same for the part of the run that was drawn.
-    """
-    values = [each for each in drawn if each is not None and each > 0]
-    if value is None or not base or len(values) < len(drawn):
-        return value, value
-    logs = np.log(np.array(values) / base)
-    reach = np.hypot(T_OF_DRAWS * logs.std(ddof=1), np.log1p(MODEL_SHARE))
-    low, high = logs.mean() - reach, logs.mean() + reach
-    return value * float(np.exp(min(low, 0.0))), value * float(np.exp(max(high, 0.0)))
-
-
-_LATENCIES = tuple(each.name for each in fields(LatencySummary) if each.name != "count")

@@ -28,9 +28,8 @@ from flinknet.simulator.source_plan import SourcePlan
 
 from .fast_path import FastOutcome, is_covered, run_fast
 from .full_speed import emission_order, preemptions_of
-from .outcome_probes import BacklogProbe, WaitBoundsProbe
+from .outcome import BacklogProbe, EdgeOutcome, WaitBoundsProbe
 from .recorded import RecordedChannel, RecordedExchange
-from .simulated import SimulatedOutcome
 
 FAST_FROM_MESSAGES = 5_000
 """With fewer the simulator is done before the kernel is loaded."""
@@ -39,7 +38,7 @@ MESSAGES_PER_STEP = 0.25
 """What a step of a source takes the simulator, in messages."""
 
 
-def simulate(exchange: RecordedExchange, network: NetworkConfig) -> SimulatedOutcome:
+def simulate(exchange: RecordedExchange, network: NetworkConfig) -> EdgeOutcome:
     """Predict a recorded exchange under other settings, in the faster of two ways.
 
     Records all have the mean length of the recorded ones, at least what the stamp needs.
@@ -52,7 +51,7 @@ def simulate(exchange: RecordedExchange, network: NetworkConfig) -> SimulatedOut
     return simulate_in_full(exchange, network) if outcome is None else outcome
 
 
-def simulate_quickly(exchange: RecordedExchange, network: NetworkConfig) -> SimulatedOutcome:
+def simulate_quickly(exchange: RecordedExchange, network: NetworkConfig) -> EdgeOutcome:
     """The same for one of many simulations: for each of them the kernel is loaded already.
 
     Raises: as `simulate_in_full`.
@@ -60,9 +59,7 @@ def simulate_quickly(exchange: RecordedExchange, network: NetworkConfig) -> Simu
     return simulate_compiled(exchange, network) or simulate_in_full(exchange, network)
 
 
-def simulate_compiled(
-    exchange: RecordedExchange, network: NetworkConfig
-) -> SimulatedOutcome | None:
+def simulate_compiled(exchange: RecordedExchange, network: NetworkConfig) -> EdgeOutcome | None:
     """The same by the compiled kernel. Returns: None where it does not know the exchange.
 
     Raises: ConfigError when the buffers do not fit into network memory.
@@ -104,7 +101,7 @@ def simulate_part(exchange: RecordedExchange, network: NetworkConfig) -> FastOut
     return replace(found, memory_bytes=memory_bytes(load), barriers=barriers)
 
 
-def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> SimulatedOutcome:
+def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> EdgeOutcome:
     """Drive a recorded exchange through the stack under other settings.
 
     Records all have the mean length of the recorded ones, at least what the stamp needs.
@@ -149,7 +146,7 @@ def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Simu
     length_ns = duration_ns(
         last_ns, records, probe.messages, exchange, network, resumed_ns=probe.resumed_ns
     )
-    return SimulatedOutcome(
+    return EdgeOutcome(
         latency=latency,
         records=records,
         messages=probe.messages,
@@ -163,11 +160,9 @@ def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Simu
     )
 
 
-def _nothing(exchange: RecordedExchange) -> SimulatedOutcome:
+def _nothing(exchange: RecordedExchange) -> EdgeOutcome:
     """The outcome of an exchange without records."""
-    return SimulatedOutcome(
-        LogLinearHistogram(), 0, 0, exchange.duration_ns, BacklogSummary(None, None)
-    )
+    return EdgeOutcome(messages=0, duration_ns=exchange.duration_ns, memory_bytes=0)
 
 
 def _as_it_began(exchange: RecordedExchange, network: NetworkConfig) -> NetworkConfig:
@@ -238,12 +233,12 @@ def counted_ns(length_ns: int, window_ns: int, beat_ns: int) -> int:
 
 def _outcome_of(
     fast: FastOutcome, exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan
-) -> SimulatedOutcome:
+) -> EdgeOutcome:
     if fast.records != exchange.records:
         raise InvariantViolatedError(
             f"{fast.records} records arrived of {exchange.records}", exchange.seed
         )
-    return SimulatedOutcome(
+    return EdgeOutcome(
         latency=fast.latency,
         records=fast.records,
         messages=fast.messages,

@@ -17,7 +17,7 @@ from flinknet.results import Choice
 from flinknet.storage import AnyPath
 from flinknet.trace.job_names import Edge
 
-from .advise.job_graph import local_edges, local_share, received_per_s, whys_not_joined
+from .advise.job_graph import local_edges, local_share, received_per_s
 from .advise.targets import between
 from .observe.checkpoints import interval_ns_of
 from .observe.observed_run import ObservedRun
@@ -35,14 +35,12 @@ class Plan:
     Attributes:
         job: number of the job; None for an exchange by itself.
         edges: in the direction of flow; one for an exchange by itself.
-        whys: reason why each edge cannot be joined to those before it; None if it can.
         candidates: by number; further ones are added at the end.
         by_edge: candidates that differ in the timeouts of some edges, which are listed last.
     """
 
     job: int | None
     edges: tuple[RecordedRun, ...]
-    whys: tuple[str | None, ...]
     part: Part
     candidates: tuple[Settings, ...]
     by_edge: tuple[Settings, ...] = ()
@@ -152,7 +150,7 @@ def plan_exchanges(
 
 def plan_of(run: RecordedRun, settings: Sequence[Setting], part: Part) -> Plan:
     """The plan of one exchange."""
-    return Plan(None, (run,), (None,), part, tuple((each,) for each in settings))
+    return Plan(None, (run,), part, tuple((each,) for each in settings))
 
 
 def plan_jobs(
@@ -179,8 +177,7 @@ def plan_jobs(
         by_edge = tuple(each for each in mixed if each not in candidates)
         settings = [setting for each in (*candidates, *by_edge) for setting in each]
         part = part_of_job(own, settings, max_records)
-        whys, candidates = whys_not_joined(runs), [*candidates, *by_edge]
-        plans.append(Plan(number, tuple(runs), whys, part, tuple(candidates), by_edge))
+        plans.append(Plan(number, tuple(runs), part, (*candidates, *by_edge), by_edge))
     return plans
 
 

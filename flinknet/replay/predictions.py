@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from flinknet.config import NetworkConfig
 from flinknet.options import effective_flink_keys
 from flinknet.options.what_if import Setting, situation_of
+from flinknet.predict.outcome import EdgeOutcome
 from flinknet.predict.recorded import RecordedExchange
-from flinknet.predict.simulated import SimulatedOutcome
 from flinknet.results import BacklogSummary, LatencySummary, TradeOffPoint
 from flinknet.trace.recordings import Recording
 
@@ -19,7 +19,7 @@ from .parts import Part
 from .plans import Plan
 from .spark.units import UNITS_MIN
 
-Simulate = Callable[[RecordedExchange, NetworkConfig], SimulatedOutcome]
+Simulate = Callable[[RecordedExchange, NetworkConfig], EdgeOutcome]
 
 ALONE = -1
 """Number of the job of an exchange by itself."""
@@ -127,8 +127,6 @@ class PredictionUnit:
         job: ALONE for an exchange by itself.
         runs, edges: number of each exchange among the runs, and in its manifest; None for the only
             one.
-        sources, targets, whys: vertices at the ends of each edge, and why it cannot be joined to
-            the others; empty if it can.
         recorded: setting of each edge.
         settings: those of each candidate, one candidate after the other.
     """
@@ -137,9 +135,6 @@ class PredictionUnit:
     place: list[Recording]
     runs: list[int]
     edges: list[int | None]
-    sources: list[int]
-    targets: list[int]
-    whys: list[str]
     recorded: list[Setting]
     candidates: list[int]
     settings: list[Setting]
@@ -153,7 +148,6 @@ def units_of(plan: Plan, first: int = 0, shares: int = UNITS_MIN) -> list[Predic
         first: number of the first candidate to predict.
     """
     units = []
-    ends = [each.ends for each in plan.edges]
     shares = min(shares, len(plan.candidates) - first)
     for share in range(shares):
         numbers = list(range(first + share, len(plan.candidates), shares))
@@ -162,10 +156,7 @@ def units_of(plan: Plan, first: int = 0, shares: int = UNITS_MIN) -> list[Predic
                 ALONE if plan.job is None else plan.job,
                 list(plan.run.place),
                 [each.run for each in plan.edges],
-                [plan.run.edge] if plan.job is None else [each.index for each in ends],
-                [each.source for each in ends],
-                [each.target for each in ends],
-                [each or "" for each in plan.whys],
+                [plan.run.edge] if plan.job is None else [each.ends.index for each in plan.edges],
                 list(plan.recorded),
                 numbers,
                 [each for number in numbers for each in plan.candidates[number]],

@@ -8,7 +8,7 @@ from typing import Any
 
 from flinknet.core.probe import TracePoint
 from flinknet.errors import ConfigError
-from flinknet.predict.captured_settings import with_settings
+from flinknet.predict.captured import with_settings
 from flinknet.predict.exchange import is_blocking
 from flinknet.predict.local_channels import at_places_of
 from flinknet.predict.measured_part import FOREVER_NS, measured_part

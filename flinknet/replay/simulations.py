@@ -15,23 +15,15 @@ import numpy as np
 
 from flinknet.errors import ConfigError, SimulationError
 from flinknet.options.what_if import Setting, columns_of
-from flinknet.predict.captured import load_captured
-from flinknet.predict.captured_job import JobEdges, load_captured_job
-from flinknet.predict.exchange import (
-    BLOCKING_IS_NO_MODEL,
-    is_blocking,
-    is_max_rate,
-    load_exchange,
-)
+from flinknet.predict.exchange import BLOCKING_IS_NO_MODEL, is_blocking, is_max_rate
 from flinknet.predict.fit.costs import CostFit
 from flinknet.predict.fit.queued import contradiction
-from flinknet.predict.flushes import flushes_factor
-from flinknet.predict.job_outcome import JobOutcome, joined_jobs
+from flinknet.predict.job import RecordedJob
 from flinknet.predict.job_run import BARRIERS_LEFT_OUT, leaves_barriers_out, simulate_job
 from flinknet.predict.likely import likely_around
-from flinknet.predict.recorded import RecordedExchange
-from flinknet.predict.recorded_job import JobEdge, RecordedJob
-from flinknet.predict.simulated import SimulatedOutcome, joined_outcomes
+from flinknet.predict.loading import load_edge, load_job
+from flinknet.predict.outcome import EdgeOutcome, JobOutcome, joined_jobs, joined_outcomes
+from flinknet.predict.recorded import RecordedExchange, flushes_factor
 from flinknet.trace.index import Stamp
 from flinknet.trace.recordings import Recording, open_recordings
 from flinknet.units import NS_PER_MS, human_bytes, human_duration
@@ -165,9 +157,7 @@ def _loaded(
     _stamps: tuple[Stamp, ...],
 ) -> _Loaded:
     """Windows of an exchange, loaded once in each process for all shares of its settings."""
-    manifest = open_recordings(place).manifest
-    load = load_captured if manifest is not None and manifest.is_from_between else load_exchange
-    found = [load(place, each.from_ns, each.to_ns, edge=edge) for each in windows]
+    found = [load_edge(place, each.from_ns, each.to_ns, edge=edge) for each in windows]
     _, fit = max(found, key=lambda each: each[0].records)
     return _Loaded(tuple(exchange for exchange, _ in found), fit)
 
@@ -236,7 +226,7 @@ def _simulated_windows(
     setting: Setting,
     simulate: Simulate | None,
     core_ns: int,
-) -> tuple[Sequence[RecordedExchange], list[SimulatedOutcome]]:
+) -> tuple[Sequence[RecordedExchange], list[EdgeOutcome]]:
     """The windows that are simulated, and the outcome of each: all of them if the compiled model
     covers them, else the first ones, or the first part of the first one.
     """
@@ -297,7 +287,7 @@ def _unpredicted(unit: PredictionUnit, place: int, fit: CostFit) -> Prediction:
 
 def _with_figures(
     row: Prediction,
-    simulated: SimulatedOutcome,
+    simulated: EdgeOutcome,
     exchange: RecordedExchange,
     fit: CostFit,
     setting: Setting,
@@ -332,7 +322,7 @@ def _with_figures(
 
 def _with_range(
     row: Prediction,
-    simulated: SimulatedOutcome,
+    simulated: EdgeOutcome,
     exchange: RecordedExchange,
     fit: CostFit,
     setting: Setting,
@@ -388,10 +378,8 @@ def _of_job(unit: PredictionUnit) -> Iterator[Prediction]:
     """Rows of each candidate: the job, and its edges."""
     place = tuple(unit.place)
     edges = tuple(each or 0 for each in unit.edges)
-    ends = JobEdges(edges, tuple(unit.sources), tuple(unit.targets), tuple(unit.whys))
-    loaded = _loaded_job(place, tuple(unit.part.windows), ends, stamps_at(place))
-    jobs = [job for job, _ in loaded]
-    notes = list(dict.fromkeys(note for _, own in loaded for note in own))
+    jobs = _loaded_job(place, tuple(unit.part.windows), edges, stamps_at(place))
+    notes = list(dict.fromkeys(note for job in jobs for note in job.notes))
     count = len(unit.edges)
     for number, candidate in enumerate(unit.candidates):
         settings = unit.settings[number * count : (number + 1) * count]
@@ -435,7 +423,7 @@ def _with_job(row: Prediction, outcome: JobOutcome) -> Prediction:
         buffers_per_s=outcome.buffers_per_s,
     )
     if is_known:
-        memory_bytes = sum(each.memory_bytes or 0 for each in outcome.hops)
+        memory_bytes = sum(each.memory_bytes or 0 for each in outcome.edges)
         latency_ns = outcome.latency.summary()
         point = replace(point, latency_ns=latency_ns, memory_bytes=memory_bytes, method="kernel")
     if likely is not None:
@@ -446,13 +434,13 @@ def _with_job(row: Prediction, outcome: JobOutcome) -> Prediction:
             buffers_low_per_s=likely.low.buffers_per_s,
             buffers_high_per_s=likely.high.buffers_per_s,
         )
-    records = sum(each.records for each in outcome.hops) if is_known else None
+    records = sum(each.records for each in outcome.edges) if is_known else None
     return replace(row, point=point, records=records, why_unknown=outcome.why_unknown)
 
 
 def _with_hop(row: Prediction, outcome: JobOutcome, edge: int) -> Prediction:
     """The row of an edge of a job with its outcome."""
-    hop = outcome.hops[edge]
+    hop = outcome.edges[edge]
     point = replace(
         row.point,
         throughput_records_per_s=hop.throughput_records_per_s,
@@ -470,32 +458,8 @@ def _with_hop(row: Prediction, outcome: JobOutcome, edge: int) -> Prediction:
 def _loaded_job(
     place: tuple[Recording, ...],
     windows: tuple[Window, ...],
-    ends: JobEdges,
+    edges: tuple[int, ...],
     _stamps: tuple[Stamp, ...],
-) -> list[tuple[RecordedJob, list[str]]]:
-    """The job in each window, and what was assumed; loaded once in each process."""
-    manifest = open_recordings(place).manifest
-    assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
-    load = load_captured_job if manifest.is_from_between else _load_job
-    return [load(place, each.from_ns, each.to_ns, ends) for each in windows]
-
-
-def _load_job(
-    place: tuple[Recording, ...], from_ns: int, to_ns: int, ends: JobEdges
-) -> tuple[RecordedJob, list[str]]:
-    """The job of a run that recorded itself, and what was assumed."""
-    found = [load_exchange(place, from_ns, to_ns, edge=each) for each in ends.numbers]
-    edges = []
-    for n, (exchange, fit) in enumerate(found):
-        is_fed = ends.sources[n] in ends.targets
-        edges.append(
-            JobEdge(
-                ends.sources[n],
-                ends.targets[n],
-                exchange,
-                found[0][1].delays if is_fed else fit.delays,
-                has_own_instants=not is_fed,
-                why_unknown=ends.whys[n] or None,
-            )
-        )
-    return RecordedJob(edges), list(dict.fromkeys(note for _, fit in found for note in fit.notes))
+) -> list[RecordedJob]:
+    """The job in each window, loaded once in each process."""
+    return [load_job(place, each.from_ns, each.to_ns, edges) for each in windows]

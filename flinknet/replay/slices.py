@@ -32,14 +32,14 @@ from flinknet.options.what_if import Setting
 from flinknet.predict.exchange import load_exchange, recorded_channels
 from flinknet.predict.fit.costs import CostFit
 from flinknet.predict.fit.window_rows import read_arrivals
-from flinknet.predict.ramps import ChannelRamps
-from flinknet.predict.recorded import RecordedExchange
-from flinknet.predict.simulated import (
+from flinknet.predict.outcome import (
     CheckpointTimes,
-    SimulatedOutcome,
+    EdgeOutcome,
     added_checkpoints,
     merged,
 )
+from flinknet.predict.ramps import ChannelRamps
+from flinknet.predict.recorded import RecordedExchange
 from flinknet.results import BacklogSummary
 from flinknet.trace.index import Stamp, stamps_of
 from flinknet.trace.recordings import Recording, open_recordings
@@ -402,7 +402,7 @@ def _rest_ns(frame: RecordedExchange, unit: SliceUnit, network: NetworkConfig) -
 
 def added_up(
     parts: Sequence[SlicePart], exchange: RecordedExchange, network: NetworkConfig
-) -> SimulatedOutcome:
+) -> EdgeOutcome:
     """The outcome of a setting from its parts, all covered.
 
     Args:
@@ -419,7 +419,7 @@ def added_up(
         for name in ("last_ns", "backlog_max", "memory_bytes")
     )
     checkpoints = [part.checkpoints for part in parts if part.checkpoint_times]
-    return SimulatedOutcome(
+    return EdgeOutcome(
         merged([LogLinearHistogram.from_bytes(part.histogram) for part in parts]),
         records,
         messages,

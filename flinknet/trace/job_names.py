@@ -21,7 +21,6 @@ VERTEX_DIGITS = 8
 """Digits of a vertex's id in a name, as in the address of its page in Flink's web interface."""
 
 ONLY_EDGE = "producers", "consumers"
-
 NOT_SHOWN = (
     "which task its records come from does not show between TaskManagers: the ids of its vertices"
     " follow from uids, or a vertex before it was not recorded"
@@ -118,7 +117,7 @@ def _named(manifest: RunManifest) -> Iterator[Edge]:
     if not isinstance(job, Mapping):
         return
     vertices = {each["index"]: each for each in job["vertices"]}
-    jobs = {key: n for n, key in enumerate(dict.fromkeys(map(_job_of, vertices.values())))}
+    jobs = {key: n for n, key in enumerate(dict.fromkeys(v.get("job") for v in vertices.values()))}
     for edge in job["edges"]:
         source, target = vertices[edge["source"]], vertices[edge["target"]]
         yield Edge(
@@ -132,20 +131,18 @@ def _named(manifest: RunManifest) -> Iterator[Edge]:
             tuple(target.get("tasks", ())),
             _count(edge, "channels"),
             _count(edge, "local_channels"),
-            jobs[_job_of(source)],
+            jobs[source.get("job")],
         )
 
 
 def channel_names(manifest: RunManifest) -> dict[int, str]:
     """Name of each channel whose tasks have names."""
     edges = named_edges(manifest)
-    found = {}
-    for channel in manifest.channels:
-        edge = edges.get(channel.edge)
-        name = None if edge is None else edge.channel_name(channel)
-        if name is not None:
-            found[channel.index] = name
-    return found
+    return {
+        channel.index: name
+        for channel in manifest.channels
+        if channel.edge in edges and (name := edges[channel.edge].channel_name(channel)) is not None
+    }
 
 
 @lru_cache(maxsize=1 << 17)  # each consumer of a partition names it
@@ -235,10 +232,6 @@ def _numbered(edges: Iterable[Edge]) -> Iterator[Edge]:
                 yield replace(each, number=number)
                 number += 1
             left = [each for each in left if each not in free]
-
-
-def _job_of(vertex: Mapping[str, Any]) -> Any:
-    return vertex.get("job")
 
 
 def _at(names: tuple[str, ...], index: int) -> str | None:

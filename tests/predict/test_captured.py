@@ -11,10 +11,18 @@ import pytest
 from flinknet.config import NetworkConfig
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
-from flinknet.predict.captured import SINCE_BUFFER_BEFORE, WITHIN_TIMEOUT, load_captured
-from flinknet.predict.captured_arrivals import FLUSHER_LATE_NS, seen_between
-from flinknet.predict.captured_rows import CapturedRows, starved_share
-from flinknet.predict.captured_settings import with_settings
+from flinknet.predict.captured import (
+    SINCE_BUFFER_BEFORE,
+    WITHIN_TIMEOUT,
+    load_captured,
+    with_settings,
+)
+from flinknet.predict.captured_rows import (
+    FLUSHER_LATE_NS,
+    CapturedRows,
+    seen_between,
+    starved_share,
+)
 from flinknet.predict.fit.costs import CostFit
 from flinknet.predict.fit.delays import NO_DELAYS
 from flinknet.predict.fit.flusher import beat_ns

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flinknet.predict.disturbed import (
+from flinknet.predict.captured_rows import (
     ENDING_NS,
     FETCHED_BEFORE_NS,
     SETTLED_AFTER_NS,

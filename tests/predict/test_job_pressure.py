@@ -27,15 +27,15 @@ from flinknet.config import (
     WorkloadConfig,
 )
 from flinknet.options.what_if import Setting
+from flinknet.predict.job import JobEdge, RecordedJob
 from flinknet.predict.job_run import JobRun, simulate_job
 from flinknet.predict.ramps import Ramps
 from flinknet.predict.recorded import RecordedChannel, RecordedExchange
-from flinknet.predict.recorded_job import JobEdge, RecordedJob
 from flinknet.simulator.cluster import START_NS
 from flinknet.simulator.cost_model import CostModel
 from flinknet.simulator.source_plan import plan_sources
 from tests.predict.test_job_run import chain, is_within_the_bound, recorded
-from tests.simulated_chain import Simulated, simulated
+from tests.simulated_chain import Simulated, edge, simulated
 from tests.simulation import MS
 
 JOBS = int(os.environ.get("FLINKNET_EXCHANGES", 20)) // 5
@@ -227,7 +227,7 @@ def test_a_task_stops_at_the_record_that_finds_no_buffer() -> None:
     """A buffer takes four records. The sink, at 10 ms each, has two buffers and the pool of the
     task before it two: that does sixteen at once, and four more when the sink has done four.
     """
-    edges = [JobEdge(0, 1, burst(0, 40, 0.0)), JobEdge(1, 2, burst(1, 40, 10.0 * MS))]
+    edges = [JobEdge(edge(0, 1), burst(0, 40, 0.0)), JobEdge(edge(1, 2), burst(1, 40, 10.0 * MS))]
     edges[1] = replace(edges[1], has_own_instants=False)
     run = JobRun(RecordedJob(edges), [Setting(FEW)] * 2, 0)
     assert [each.why_unknown for each in run.hops] == [None, None]
@@ -248,7 +248,10 @@ def test_edges_without_credit_that_share_a_connection_are_unknown_where_it_is_no
     last = burst(1, 40, 10.0 * MS)
     if is_shared:
         last = replace(last, channels=(replace(last.channels[0], connection=0),))
-    edges = [JobEdge(0, 1, burst(0, 40, 0.0)), JobEdge(1, 2, last, has_own_instants=False)]
+    edges = [
+        JobEdge(edge(0, 1), burst(0, 40, 0.0)),
+        JobEdge(edge(1, 2), last, has_own_instants=False),
+    ]
     run = JobRun(RecordedJob(edges), [Setting(FEW, TCP)] * 2, 0)
     why = run.hops[0].why_unknown
     assert (why is not None and "other edges share them" in why) == is_shared
@@ -262,16 +265,16 @@ def test_an_edge_without_credit_is_saturated_whoever_shares_connections(shared: 
         exchange = burst(channel, 1000, consume_ns)
         evenly = START_NS + np.arange(1000) * 10 * MS
         own = replace(exchange.channels[0], connection=connection, arrivals=Ramps.of(evenly))
-        edges.append(JobEdge(channel, channel + 1, replace(exchange, channels=(own,))))
+        edges.append(JobEdge(edge(channel, channel + 1), replace(exchange, channels=(own,))))
     run = JobRun(RecordedJob(edges), [Setting(FEW, TCP)] * 3, 0)
     assert (run.hops[2].why_unknown or "").startswith("saturated: it can carry only 5")
 
 
 def test_one_output_that_waits_holds_up_the_others() -> None:
     edges = [
-        JobEdge(0, 1, burst(0, 40, 0.0)),
-        JobEdge(1, 2, burst(1, 40, 0.0), has_own_instants=False),
-        JobEdge(1, 3, burst(2, 40, 10.0 * MS), has_own_instants=False),
+        JobEdge(edge(0, 1), burst(0, 40, 0.0)),
+        JobEdge(edge(1, 2), burst(1, 40, 0.0), has_own_instants=False),
+        JobEdge(edge(1, 3), burst(2, 40, 10.0 * MS), has_own_instants=False),
     ]
     run = JobRun(RecordedJob(edges), [Setting(FEW)] * 3, 0)
     assert [each.why_unknown for each in run.hops] == [None] * 3
@@ -313,7 +316,7 @@ def test_a_checkpoint_is_complete_when_each_task_has_done_its_part_once(
             costs=CostModel(0.0, 0.0, 0.0, 0.0, 0.0, (0.0, 10.0 * MS * number)),
             partitioner="forward" if number else "rebalance",
         )
-        edges.append(JobEdge(number, number + 1, exchange, has_own_instants=number == 0))
+        edges.append(JobEdge(edge(number, number + 1), exchange, has_own_instants=number == 0))
     run = Together(RecordedJob(edges), [Setting(network)] * 2, 0)
     checkpoints = run.joined[0].fast.checkpoints
     assert checkpoints is not None
@@ -324,8 +327,8 @@ def test_a_checkpoint_is_complete_when_each_task_has_done_its_part_once(
 @pytest.mark.parametrize("outputs", [0.5, 3.0])
 def test_records_that_are_held_up_keep_their_number_and_order(outputs: float) -> None:
     edges = [
-        JobEdge(0, 1, burst(0, 40, 0.0)),
-        JobEdge(1, 2, burst(1, round(40 * outputs), 10.0 * MS), has_own_instants=False),
+        JobEdge(edge(0, 1), burst(0, 40, 0.0)),
+        JobEdge(edge(1, 2), burst(1, round(40 * outputs), 10.0 * MS), has_own_instants=False),
     ]
     run = JobRun(RecordedJob(edges), [Setting(FEW)] * 2, 0)
     assert run.hops[1].records == round(40 * outputs)

@@ -24,21 +24,21 @@ from flinknet.options.what_if import Setting
 from flinknet.predict.fit.arrivals import UNKNOWN_PATTERN
 from flinknet.predict.fit.delays import Delays
 from flinknet.predict.fit.unseen import Unseen
-from flinknet.predict.job_checked import _follows, checked
-from flinknet.predict.job_outcome import JobOutcome
-from flinknet.predict.job_run import leaves_barriers_out, simulate_job
-from flinknet.predict.passing_on import passed_on
-from flinknet.predict.ramps import Ramps
-from flinknet.predict.recorded import RecordedChannel, RecordedExchange
-from flinknet.predict.recorded_job import (
+from flinknet.predict.job import (
     Departures,
     JobEdge,
     Passage,
     RecordedJob,
     _outputs_per_input,
+    passed_on,
 )
+from flinknet.predict.job_run import leaves_barriers_out, simulate_job
+from flinknet.predict.loading import _follows, checked
+from flinknet.predict.outcome import JobOutcome
+from flinknet.predict.ramps import Ramps
+from flinknet.predict.recorded import RecordedChannel, RecordedExchange
 from flinknet.simulator.cluster import START_NS
-from tests.simulated_chain import COSTS, Simulated, simulated, steady
+from tests.simulated_chain import COSTS, Simulated, edge, simulated, steady
 from tests.simulation import MS, US
 
 CHAINS = 12
@@ -87,7 +87,7 @@ def recorded(run: Simulated) -> RecordedJob:
             replace(COSTS, consume_ns_per_record=(consume_ns,) * consumers),
             partitioner=partitioners[number],
         )
-        edges.append(JobEdge(number, number + 1, exchange, has_own_instants=number == 0))
+        edges.append(JobEdge(edge(number, number + 1), exchange, has_own_instants=number == 0))
     return RecordedJob(edges)
 
 
@@ -146,7 +146,7 @@ def is_within_the_bound(
     """
     assert found.latency.count == real.latency.count == real.records
     slack, slack_ns = 1.5 / real.latency.count, len(job.edges) * SLACK_NS
-    for number, hop in enumerate(found.hops):
+    for number, hop in enumerate(found.edges):
         if hop.messages != pytest.approx(real.messages(number), rel=messages[0], abs=messages[1]):
             return False
     for q, share in percentiles.items():
@@ -181,10 +181,10 @@ def test_each_edge_may_have_a_timeout_of_its_own() -> None:
     job = recorded(simulated(steady()))
     both = simulate_job(job, timeouts(job, 20 * MS, 20 * MS))
     first = simulate_job(job, timeouts(job, 20 * MS, 0))
-    assert first.hops[0].latency.to_bytes() == both.hops[0].latency.to_bytes()
-    assert (first.hops[1].latency.max or 0) < MS < 5 * MS < (both.hops[1].latency.mean or 0)
+    assert first.edges[0].latency.to_bytes() == both.edges[0].latency.to_bytes()
+    assert (first.edges[1].latency.max or 0) < MS < 5 * MS < (both.edges[1].latency.mean or 0)
     assert first.latency.mean == pytest.approx(
-        sum(each.latency.mean or 0 for each in first.hops), rel=0.001
+        sum(each.latency.mean or 0 for each in first.edges), rel=0.001
     )
 
 
@@ -196,7 +196,7 @@ def test_producers_of_a_tapped_job_may_flush_each_record() -> None:
         for each in job.edges
     ]
     found = simulate_job(RecordedJob(edges), timeouts(job, 0, 0))
-    assert all((each.latency.max or 0) < MS for each in found.hops)
+    assert all((each.latency.max or 0) < MS for each in found.edges)
 
 
 def test_phases_show_how_beats_lie_to_each_other() -> None:
@@ -253,18 +253,18 @@ def test_a_saturated_edge_holds_the_job_up() -> None:
     assert "saturated: it can carry only 25% of the load" in (found.why_unknown or "")
     assert found.throughput_records_per_s == pytest.approx(500, rel=0.03)
     assert (found.latency.count, found.buffers_per_s) == (0, None)
-    assert [each.throughput_records_per_s for each in found.hops] == pytest.approx(
+    assert [each.throughput_records_per_s for each in found.edges] == pytest.approx(
         [500] * 3, rel=0.03
     )
-    assert "another edge of the job" in (found.hops[0].why_unknown or "")
-    assert "the edge before it" in (found.hops[2].why_unknown or "")
+    assert "another edge of the job" in (found.edges[0].why_unknown or "")
+    assert "the edge before it" in (found.edges[2].why_unknown or "")
 
 
 def test_a_task_with_two_inputs_is_unknown_and_what_is_behind_it() -> None:
     first, second, third = recorded(simulated(steady(relays=2))).edges
-    job = RecordedJob([first, replace(first, source=7), second, third])
+    job = RecordedJob([first, replace(first, edge=edge(7, 1)), second, third])
     found = simulate_job(job, timeouts(job, 0, 0, 0, 0))
-    whys = [each.why_unknown for each in found.hops]
+    whys = [each.why_unknown for each in found.edges]
     assert whys[:2] == [None, None]
     assert "has 2 inputs" in (whys[2] or "")
     assert whys[3] is not None

@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 
 from flinknet.config import NetworkConfig, WorkloadConfig
-from flinknet.predict.captured_job import FIRST_IS_LOCAL, JobEdges, load_captured_job
 from flinknet.predict.exchange import recorded_setting
-from flinknet.predict.job_outcome import JobOutcome
+from flinknet.predict.job import RecordedJob
 from flinknet.predict.job_run import simulate_job
-from flinknet.predict.job_unknown import BEHIND_UNKNOWN
+from flinknet.predict.loading import FIRST_IS_LOCAL, load_job
 from flinknet.predict.local_channels import NO_COUNTERS, planned_edge
-from flinknet.predict.recorded_job import RecordedJob
+from flinknet.predict.outcome import BEHIND_UNKNOWN, JobOutcome
 from flinknet.trace import open_run
 from flinknet.trace.metrics import METRICS_NAME
 from tests.simulated_chain import (
@@ -63,8 +62,7 @@ def loaded(path: Path) -> RecordedJob:
     span = manifest.measured_from_ns, manifest.measured_to_ns
     assert span[0] is not None
     assert span[1] is not None
-    edges = JobEdges((0, 1, 2), (0, 1, 2), (1, 2, 3), ("", "", ""))
-    return load_captured_job(path, span[0], span[1], edges)[0]
+    return load_job(path, span[0], span[1], (0, 1, 2))
 
 
 def outcome(path: Path, timeout_ns: int) -> JobOutcome:
@@ -122,7 +120,7 @@ def test_the_whole_job_is_predicted_and_messages_between_task_managers(
     )
     assert found.buffers_per_s == pytest.approx(remote, rel=0.15, abs=10)
     unseen = next(n for n in range(3) if places[n] == places[n + 1])
-    assert found.hops[unseen].buffers_per_s == 0
+    assert found.edges[unseen].buffers_per_s == 0
 
 
 def test_without_counters_what_is_local_stays_unknown(tmp_path: Path) -> None:

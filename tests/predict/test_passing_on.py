@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from flinknet.predict.passing_on import falls_behind
-from flinknet.predict.recorded_job import Departures
+from flinknet.predict.job import Departures, falls_behind
 
 S = 1_000_000_000
 

@@ -11,9 +11,13 @@ from flinknet.config import NetworkConfig
 from flinknet.options.what_if import Setting
 from flinknet.predict.fit.delays import GROUP_MIN, Flushes, delays_by_quiet
 from flinknet.predict.fit.queued import busy_for_ns
-from flinknet.predict.flushes import flushes_factor, flushes_per_s
 from flinknet.predict.ramps import Ramps
-from flinknet.predict.recorded import RecordedChannel, RecordedExchange
+from flinknet.predict.recorded import (
+    RecordedChannel,
+    RecordedExchange,
+    flushes_factor,
+    flushes_per_s,
+)
 from tests.simulated_chain import COSTS
 from tests.simulation import MS, US
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flinknet.predict.tapped_consumers import consumer_of
+from flinknet.predict.loading import consumer_of
 
 
 @pytest.mark.parametrize(

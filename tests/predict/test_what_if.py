@@ -66,7 +66,7 @@ def test_shorter_timeouts_buy_latency_with_messages() -> None:
     ]
     means = [outcome.latency.mean for outcome in outcomes]
     tails = [outcome.latency.percentile(0.99) for outcome in outcomes]
-    messages = [outcome.messages for outcome in outcomes]
+    messages = [outcome.messages or 0 for outcome in outcomes]
     assert means == sorted(means)  # type: ignore[type-var]
     assert tails == sorted(tails)  # type: ignore[type-var]
     assert messages == sorted(messages, reverse=True)

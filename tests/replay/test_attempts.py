@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from flinknet.predict.captured_job import JobEdges, load_captured_job
+from flinknet.predict.loading import load_job
 from flinknet.replay.advise.job_graph import local_share, received_per_s
 from flinknet.replay.read import RecordedRun, open_runs
 from flinknet.trace.metrics import METRICS_NAME
@@ -92,7 +92,6 @@ def test_local_channels_are_those_of_the_attempt(tmp_path: Path, lengths_s: Sequ
 
 def loaded_channels(run: RecordedRun) -> dict[tuple[int, int], bool]:
     """Producer and consumer of each channel of the recorded job, and whether it is local."""
-    edges = JobEdges((0,), (0,), (1,), ("",))
-    job, _ = load_captured_job(run.place, run.from_ns, run.to_ns, edges)
+    job = load_job(run.place, run.from_ns, run.to_ns, (0,))
     channels = job.edges[0].exchange.channels
     return {(each.producer, each.consumer): each.connection < 0 for each in channels}

@@ -20,7 +20,7 @@ from flinknet.predict.exchange import (
 )
 from flinknet.predict.fit.flusher import ASSUMED_FLUSH_OVERHEAD_NS, flush_overhead_ns
 from flinknet.predict.grid import Grid
-from flinknet.predict.simulated import SimulatedOutcome
+from flinknet.predict.outcome import EdgeOutcome
 from flinknet.replay.pipeline import replay_runs
 from flinknet.replay.read import open_recorded_run, open_runs
 from flinknet.replay.simulations import GROWS, predict_here
@@ -54,7 +54,7 @@ def simulate() -> Callable[..., Any]:
             beats = came_ns // period_ns + 1
             latency.add(beats * period_ns - came_ns + 70_000)
             messages += len(np.unique(beats))
-        return SimulatedOutcome(
+        return EdgeOutcome(
             latency, latency.count, messages, exchange.duration_ns, BacklogSummary(0.0, 3)
         )
 

@@ -9,7 +9,6 @@ from flinknet.predict.local_channels import counts_of, planned_edge
 
 from ..read import RecordedRun
 
-NOT_RECORDED = "the edge before it was not recorded, most likely because its channels are local"
 NOT_TO_THE_END = (
     "{} was not recorded, most likely because its channels are local: the job's figures end before"
     " it"
@@ -48,16 +47,6 @@ def received_per_s(run: RecordedRun, index: int) -> float | None:
     found = counts_of(run.place, run.manifest, index, run.from_ns, run.to_ns).received_per_s
     known = [each for each in found if each is not None]
     return sum(known) if known and len(known) == len(found) else None
-
-
-def whys_not_joined(runs: Sequence[RecordedRun]) -> tuple[str | None, ...]:
-    """Reason why the edge before each edge of a job is unknown; None if it is known."""
-    recorded = {each.ends.index for each in runs}
-    left = {each.target for each in runs[0].flow if each.index not in recorded}
-    return tuple(
-        each.ends.why_unknown or (NOT_RECORDED if each.ends.source in left else None)
-        for each in runs
-    )
 
 
 def not_to_the_end(runs: Sequence[RecordedRun]) -> tuple[str, ...]:

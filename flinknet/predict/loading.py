@@ -1,0 +1,305 @@
+"""Recorded jobs, loaded from a part of a recording: of a run itself, a tap or a capture.
+
+A tap or a capture lacks the channels within TaskManagers, which are filled in, and the subtasks
+that consume; edges whose records do not follow those of the edge before them are set aside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from flinknet.trace.job_names import Edge, edges_in_flow
+from flinknet.trace.manifest import RunManifest
+from flinknet.trace.recordings import RunPlace, open_recordings
+
+from .captured import FILLED_IN, METRICS_AROUND_NS, load_captured
+from .exchange import load_exchange
+from .fit.costs import CostFit
+from .fit.delays import NO_DELAYS
+from .fit.flusher import together
+from .job import JobEdge, RecordedJob
+from .job_run import JobRun
+from .local_channels import (
+    BROADCAST,
+    IN_TURN,
+    NO_COUNTERS,
+    LocalEdge,
+    at_places_of,
+    partitioner_of,
+    planned_edge,
+    recorded_within,
+)
+from .outcome import HELD_UP
+from .recorded import RecordedChannel, RecordedExchange
+
+FIRST_IS_LOCAL = (
+    "its channels are local, which a tap does not see, and no edge next to it shows when its"
+    " records came"
+)
+AS_PASSED_ON = (
+    "assumed: the records of the first edge, whose channels are local, came when the task behind it"
+    " passed them on"
+)
+NOT_RECORDED = "the edge before it was not recorded, most likely because its channels are local"
+
+LATE_BEATS = 2
+LATE_NS = 20_000_000
+"""Beats of the flusher, and time, by which a record that a task passes on may be off the instant
+that follows from its inputs: the error of the assumed instants of a tap, and more."""
+
+FOLLOWING_SHARE = 0.9
+"""Share of an exchange's records that have to follow those of the exchange before it."""
+
+RANKS, SHIFTS = 1001, 61
+"""Records looked at for that, and shifts at which the first ones are matched."""
+
+FILLED_IN_OFF = 3.0
+"""Square roots of the number of records that were filled in, by which such a record may be further
+on or back: which of them go to a channel in a burst is chance."""
+
+SATURATED_FROM = 0.95
+"""Share of the time that a task is busy from which records queue for it all the time."""
+
+_NOT_FOLLOWING = (
+    "its records do not follow those that its task receives (a window, a timer, a call that waits),"
+    " so the effect of other settings before the task is unknown"
+)
+_TASKS_SATURATED = (
+    "saturated: {} busy {:.0%} of the time, so how long records queue for them depends on how long"
+    " the job runs"
+)
+
+
+def load_edge(
+    place: RunPlace, from_ns: int, to_ns: int, *, edge: int | None = None
+) -> tuple[RecordedExchange, CostFit]:
+    """One exchange in a part of a recording, as far as it was recorded; see `load_exchange`."""
+    manifest = open_recordings(place).manifest
+    load = load_captured if manifest is not None and manifest.is_from_between else load_exchange
+    return load(place, from_ns, to_ns, edge=edge)
+
+
+def load_job(place: RunPlace, from_ns: int, to_ns: int, indexes: Sequence[int]) -> RecordedJob:
+    """A job in a part of a recording.
+
+    Args:
+        indexes: manifest keys of its edges, in the direction of flow.
+    """
+    manifest = open_recordings(place).manifest
+    assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
+    known = {each.index: each for each in edges_in_flow(manifest)}
+    edges = [known[each] for each in indexes]
+    load = _load_captured if manifest.is_from_between else _load_own
+    return load(place, from_ns, to_ns, edges, _whys(manifest, edges))
+
+
+def _whys(manifest: RunManifest, edges: Sequence[Edge]) -> list[str | None]:
+    """Reason why the edge before each one is unknown; None if it is known."""
+    jobs, indexes = ({getattr(each, name) for each in edges} for name in ("job", "index"))
+    left = {
+        each.target
+        for each in edges_in_flow(manifest)
+        if each.job in jobs and each.index not in indexes
+    }
+    return [each.why_unknown or (NOT_RECORDED if each.source in left else None) for each in edges]
+
+
+def _load_own(
+    place: RunPlace, from_ns: int, to_ns: int, edges: Sequence[Edge], whys: Sequence[str | None]
+) -> RecordedJob:
+    """The job of a run that recorded itself."""
+    targets = {each.target for each in edges}
+    found = [load_exchange(place, from_ns, to_ns, edge=each.index) for each in edges]
+    job_edges = [
+        JobEdge(
+            edge,
+            exchange,
+            found[0][1].delays if edge.source in targets else fit.delays,
+            has_own_instants=edge.source not in targets,
+            why_unknown=why,
+        )
+        for edge, why, (exchange, fit) in zip(edges, whys, found, strict=True)
+    ]
+    return RecordedJob(
+        job_edges, notes=list(dict.fromkeys(n for _, fit in found for n in fit.notes))
+    )
+
+
+def _load_captured(
+    place: RunPlace, from_ns: int, to_ns: int, edges: Sequence[Edge], whys: Sequence[str | None]
+) -> RecordedJob:
+    """The job that was captured between TaskManagers, its local channels filled in."""
+    run = open_recordings(place)
+    manifest, passed = run.manifest, recorded_within(run, from_ns, to_ns)
+    assert manifest is not None, "refused by load_job"
+    manifest = at_places_of(manifest, place, from_ns, to_ns, passed)
+    seen = {each.edge for each in passed}
+    recorded: dict[int, RecordedExchange] = {}
+    fits: dict[int, CostFit] = {}
+    for n, edge in enumerate(edges):
+        if edge.index in seen:
+            recorded[n], fits[n] = load_captured(
+                place, from_ns, to_ns, edge=edge.index, is_filled=True
+            )
+    late_beats = together([each.late_beats for each in recorded.values()])
+    recorded = {n: replace(each, late_beats=late_beats) for n, each in recorded.items()}
+    counted = from_ns - METRICS_AROUND_NS, to_ns + METRICS_AROUND_NS
+    found: list[JobEdge] = []
+    notes = _notes_of({edges[n].number: fit.notes for n, fit in fits.items()})
+    for n, edge in enumerate(edges):
+        planned = planned_edge(manifest, edge.index)
+        if n in fits:
+            exchange = recorded[n]
+            if planned is None:  # else the tasks have their numbers already
+                exchange = _as_read(n, edges, recorded)
+            found.append(
+                JobEdge(
+                    edge,
+                    exchange,
+                    fits[n].delays,
+                    unseen=fits[n].unseen,
+                    why_unknown=whys[n],
+                    is_in_turn=planned is not None and planned.partitioner in {*IN_TURN, BROADCAST},
+                )
+            )
+            continue
+        local = None if planned is None else LocalEdge(place, manifest, planned, counted)
+        before = next((m for m, each in enumerate(edges) if each.target == edge.source), None)
+        behind = [m for m, each in enumerate(edges) if each.source == edge.target]
+        next_one = behind[0] if len(behind) == 1 and behind[0] in fits else None
+        filled, like = None, NO_DELAYS
+        if local is not None and before is not None:
+            filled, like = local.behind(found[before].exchange), found[before].delays
+        elif local is not None and next_one is not None:
+            partitioner = partitioner_of(manifest, edges[next_one].index)
+            filled, like = local.before(recorded[next_one], partitioner), fits[next_one].delays
+        why = None
+        if filled is not None:
+            notes += [FILLED_IN] if before is not None else [FILLED_IN, AS_PASSED_ON]
+        else:
+            is_next_to_one = before is not None or next_one is not None
+            why = NO_COUNTERS if is_next_to_one else FIRST_IS_LOCAL
+        found.append(
+            JobEdge(
+                edge,
+                filled or replace(next(iter(recorded.values())), channels=()),
+                like,
+                has_own_instants=before is None,
+                why_unknown=whys[n] or why,
+            )
+        )
+    return checked(RecordedJob(found, manifest.origin, list(dict.fromkeys(notes))))
+
+
+def _notes_of(by_edge: Mapping[int, Sequence[str]]) -> list[str]:
+    """Notes of all edges; a note that not all of them have begins with the number of its edge."""
+    common = set.intersection(*map(set, by_edge.values())) if by_edge else set()
+    return [
+        note if note in common else f"edge {number}: {note}"
+        for number, notes in by_edge.items()
+        for note in notes
+    ]
+
+
+def _as_read(
+    n: int, edges: Sequence[Edge], exchanges: Mapping[int, RecordedExchange]
+) -> RecordedExchange:
+    """An exchange with its consumers numbered as the producers of the exchanges behind it. A tap
+    numbers consumers by subpartition; parallelism and Flink's distribution patterns give the
+    subtask."""
+    exchange = exchanges[n]
+    behind = [each.producers for m, each in exchanges.items() if edges[m].source == edges[n].target]
+    consumers = max(behind, default=0)
+    most = 1 + max((each.consumer for each in exchange.channels), default=0)
+    if most >= consumers:
+        return exchange
+    ends = exchange.producers, consumers
+    channels = tuple(
+        replace(each, consumer=consumer_of(each.producer, each.consumer, most, ends))
+        for each in exchange.channels
+    )
+    costs = exchange.costs
+    typical_ns = sorted(costs.consume_ns_per_record)[len(costs.consume_ns_per_record) // 2]
+    costs = replace(costs, consume_ns_per_record=(typical_ns,) * consumers)
+    return replace(exchange, consumers=consumers, channels=channels, costs=costs)
+
+
+def consumer_of(
+    producer: int, subpartition: int, subpartitions: int, parallelism: tuple[int, int]
+) -> int:
+    """The subtask that consumes a subpartition.
+
+    Args:
+        subpartitions: most subpartitions of a producer of the edge.
+        parallelism: parallelism of the producing and of the consuming vertex.
+    """
+    producers, consumers = parallelism
+    if subpartitions >= consumers:  # all-to-all
+        return subpartition
+    if consumers >= producers:  # pointwise: each producer feeds several
+        return -(-producer * consumers // producers) + subpartition
+    return ((producer + 1) * consumers - 1) // producers
+
+
+def checked(job: RecordedJob) -> RecordedJob:
+    """The job, without the edges whose recorded records do not follow those of the edge before them
+    under the recorded settings. Records come late to an edge whose consumers or producers cannot
+    keep up, and everything upstream of these is held up, too; others are held back on purpose."""
+    before = job.feeding
+    run = JobRun(job, job.settings, 0)
+    whys: list[str | None] = [None] * len(job.edges)
+    for number, (edge, arrived) in enumerate(zip(job.edges, run.arrived, strict=True)):
+        if arrived is None or not edge.has_own_instants or _follows(edge.exchange, arrived):
+            continue
+        place = next((each for each in (number, before[number]) if _is_saturated(job, each)), None)
+        if place is None:
+            whys[number] = _NOT_FOLLOWING
+            continue
+        share = min(busy_share(job.edges[place].exchange), 1.0)
+        whose = "its consumers are" if place == number else "its producers are"
+        whys[number] = _TASKS_SATURATED.format(whose, share)
+        whys[place] = whys[place] or _TASKS_SATURATED.format("its consumers are", share)
+        while (place := before[place]) is not None:
+            whys[place] = whys[place] or HELD_UP
+    return job.without(whys)
+
+
+def _is_saturated(job: RecordedJob, place: int | None) -> bool:
+    """Whether the consumers of an edge are busy nearly all the time."""
+    return place is not None and busy_share(job.edges[place].exchange) >= SATURATED_FROM
+
+
+def busy_share(exchange: RecordedExchange) -> float:
+    """Share of the time that the busiest consumer works on its records; above 1 if they are more
+    than it can take."""
+    busy_ns = [0.0] * exchange.consumers
+    for each in exchange.channels:
+        busy_ns[each.consumer] += each.records * exchange.costs.consume_ns_per_record[each.consumer]
+    return max(busy_ns, default=0.0) / exchange.duration_ns
+
+
+def _follows(exchange: RecordedExchange, arrived: Sequence[RecordedChannel]) -> bool:
+    """Whether most records were recorded about when they come by what is before them."""
+    beat_ns = exchange.beat_ns(exchange.network) or 0
+    bound_ns = LATE_BEATS * beat_ns + LATE_NS
+    ours, recorded = (
+        np.sort(np.concatenate([each.arrivals_ns for each in channels]))
+        for channels in (arrived, exchange.channels)
+    )
+    # the window begins and ends with records under way, on every edge others: shift the ranks
+    reach = 2 * abs(len(recorded) - len(ours))
+    filled_in = sum(each.records for each in exchange.channels if each.connection < 0)
+    slack = round(FILLED_IN_OFF * float(np.sqrt(filled_in)))
+    ranks = np.rint(np.linspace(0, len(ours) - 1, RANKS)).astype(np.int64)
+    shares = []
+    for shift in np.unique(np.linspace(-reach, reach, SHIFTS).astype(np.int64)):
+        is_there = (ranks + shift >= 0) & (ranks + shift < len(recorded))
+        own_ns, places = ours[ranks[is_there]], ranks[is_there] + shift
+        first, last = (np.clip(places + each, 0, len(recorded) - 1) for each in (-slack, slack))
+        is_near = recorded[first] - bound_ns <= own_ns
+        is_near &= own_ns <= recorded[last] + bound_ns
+        shares.append(float(is_near.mean()) if len(own_ns) else 0.0)
+    return max(shares) >= FOLLOWING_SHARE

@@ -1,0 +1,427 @@
+"""Outcomes of predictions: of an edge, of a job from end to end, and of its checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+
+from flinknet.core.buffers.data_type import IS_BUFFER
+from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.histogram import LogLinearHistogram
+from flinknet.results import BacklogSummary, CheckpointSummary, LatencySummary
+
+DRAWS = 8
+"""Number of draws of when records came and how long messages were on their way."""
+
+T_OF_DRAWS = 2.01
+"""Factor of the 90% prediction interval: standard deviations of DRAWS values that hold the next one
+in nine cases of ten (Student's t with 7 degrees of freedom, times sqrt(1 + 1/8))."""
+
+MODEL_SHARE = 0.1
+"""Share that the model is off by where nothing is left open, chosen so that about nine of ten
+intervals hold for jobs on a real Flink (`bench/flink/jobs.py`); for taps of flinknet's own runs
+0.04 would do (`bench/arrival_intervals.py`)."""
+
+MODEL_NS = 50_000
+"""Latency that the model is off by at least: threads wake sooner where messages are frequent, by
+about as much."""
+
+PHASES = DRAWS
+"""Number of times that a job is computed, each with other phases of its flushers."""
+
+BEHIND_UNKNOWN = "what comes to it is unknown, because the edge before it is unknown"
+SEVERAL_INPUTS = "its task has {} inputs, and which of them its records follow is unknown"
+NO_RECORDS = "the trace has no instants of its records"
+SATURATED = (
+    "saturated: it can carry only {:.0%} of the load, so its producers wait for buffers, and"
+    " everything upstream waits, too; the latency in that state was not recorded"
+)
+SATURATED_AT_TIMES = (
+    "its producers wait for buffers at times, and everything upstream waits, too; the compiled"
+    " model does not know the latency at these times"
+)
+FALLS_BEHIND = (
+    "its producers wait for buffers, and with its neighbors it falls behind what comes; how long"
+    " records wait then depends on how long the job runs"
+)
+HELD_UP = "another edge of the job is saturated and holds this one up"
+SHARES_CONNECTIONS = (
+    "without credit its connections are not read at times, and other edges share them: how these"
+    " hold each other up is not in the compiled model"
+)
+NO_MODEL = (
+    "the compiled model does not know this exchange (the highest rate, no exclusive buffers, or no"
+    " checkpoints after tasks finish)"
+)
+
+
+_LATENCIES = tuple(each.name for each in fields(LatencySummary) if each.name != "count")
+
+_SENT, _CONSUMED = int(TracePoint.SENT), int(TracePoint.CONSUMED)
+_WRITER_RESUMES = int(TracePoint.WRITER_RESUMES)
+_BUFFER_RESPONSE, _ADD_CREDIT = int(MessageKind.BUFFER_RESPONSE), int(MessageKind.ADD_CREDIT)
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Figures of a simulation, delays of the machine included."""
+
+    latency_ns: LatencySummary
+    buffers_per_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class LikelyRange:
+    """Ends of the 90% interval of each figure; None where a figure is unknown.
+
+    Attributes:
+        seed: seed of the draws.
+    """
+
+    low: Figures
+    high: Figures
+    seed: int = 0
+
+    @property
+    def in_words(self) -> str:
+        """Words for the origin of the interval."""
+        return (
+            f"ranges: 90% intervals from {DRAWS} draws (seed {self.seed}) of when records came and"
+            " how long messages were on their way"
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CheckpointTimes:
+    """Times of checkpoints none of which was aborted; adds up.
+
+    Attributes:
+        processed_bytes: data that consumers read between the first and the last barrier.
+        overtaken_bytes: data that barriers overtook, of all together, and most of one.
+        times: of checkpoints, start delays, alignments and travel of barriers, in this order.
+    """
+
+    triggered: int
+    completed: int
+    unaligned: int
+    processed_bytes: int
+    overtaken_bytes: int
+    overtaken_bytes_max: int
+    times: tuple[LogLinearHistogram, ...]
+
+    def summary(self) -> CheckpointSummary:
+        """The summary that a coordinator would give."""
+        duration, start_delay, alignment, travel = (each.summary() for each in self.times)
+        completed = self.completed
+        return CheckpointSummary(
+            triggered=self.triggered,
+            completed=completed,
+            aborted=0,
+            unaligned=self.unaligned,
+            duration_ns=duration,
+            start_delay_ns=start_delay,
+            alignment_ns=alignment,
+            travel_ns=travel,
+            overtaken_bytes_mean=self.overtaken_bytes / completed if completed else None,
+            overtaken_bytes_max=self.overtaken_bytes_max if completed else None,
+            processed_bytes_mean=self.processed_bytes / completed if completed else None,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EdgeOutcome:
+    """EdgeOutcome of an edge, alone or in its job, over all that was simulated of it.
+
+    Attributes:
+        latency: from the intended instant of a record, or when it came to the edge, until it was
+            consumed; at the highest rate from when it was emitted.
+        since_source: from when a record came to the job until it was consumed; of an edge in a job.
+        records: records that reached their consumer.
+        messages: data buffers sent, those between TaskManagers where only these were recorded; None
+            if unknown.
+        duration_ns: virtual time that records and messages count over; 0 if unknown. Alone it lasts
+            until the last record was consumed, less one buffer timeout, and at least for the length
+            of the window; at the highest rate until the last record was consumed.
+        backlog_buffers: backlog that the data messages carried.
+        memory_bytes: most that the buffers of all partitions and gates can take; None if unknown.
+        credits: credits announced by the consumers.
+        credit_messages: messages that announced them.
+        method: model that computed it.
+        latency_bounds: where arrivals were assumed, the latency if every record had come as late
+            as it can have, and as early.
+        checkpoints: summary of checkpoints; None without any, and where they are not simulated.
+        why_unknown: reason why the rest is unknown; None if it is known.
+    """
+
+    latency: LogLinearHistogram = field(default_factory=LogLinearHistogram)
+    records: int = 0
+    messages: int | None = None
+    duration_ns: int = 0
+    backlog_buffers: BacklogSummary = field(default_factory=lambda: BacklogSummary(None, None))
+    memory_bytes: int | None = None
+    credits: int = 0
+    credit_messages: int = 0
+    method: str = "simulator"
+    latency_bounds: tuple[LogLinearHistogram, LogLinearHistogram] | None = None
+    checkpoints: CheckpointSummary | None = None
+    since_source: LogLinearHistogram = field(default_factory=LogLinearHistogram)
+    why_unknown: str | None = None
+
+    @property
+    def throughput_records_per_s(self) -> float | None:
+        """Records consumed per second of virtual time."""
+        return self.records * 1e9 / self.duration_ns if self.duration_ns > 0 else None
+
+    @property
+    def buffers_per_s(self) -> float | None:
+        """Data buffers sent per second of virtual time."""
+        if self.messages is None or self.duration_ns <= 0:
+            return None
+        return self.messages * 1e9 / self.duration_ns
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JobOutcome:
+    """EdgeOutcome of a job from end to end.
+
+    Attributes:
+        edges: outcome of each edge.
+        latency: from when a record came to the job until the last task on its way was done.
+        by_phase: the latency in each of the phases; `buffers_by_phase`: buffers per second on all
+            edges in each of them.
+        throughput_records_per_s: records that leave the job; known of a saturated job, too.
+        why_unknown: reason why an edge is unknown; None if all are known.
+    """
+
+    edges: tuple[EdgeOutcome, ...]
+    latency: LogLinearHistogram
+    by_phase: tuple[LogLinearHistogram, ...]
+    buffers_by_phase: tuple[float, ...]
+    throughput_records_per_s: float | None
+    why_unknown: str | None = None
+
+    @property
+    def buffers_per_s(self) -> float | None:
+        """Data buffers sent per second on all edges."""
+        if self.why_unknown is not None:
+            return None
+        return sum(each.buffers_per_s or 0.0 for each in self.edges)
+
+    @property
+    def likely(self) -> LikelyRange | None:
+        """The 90% interval of its figures; None where they are unknown, or certain."""
+        if len(self.by_phase) < PHASES:
+            return None
+        figures = Figures(self.latency.summary(), self.buffers_per_s)
+        each = zip(self.by_phase, self.buffers_by_phase, strict=True)
+        drawn = [Figures(latency.summary(), buffers) for latency, buffers in each]
+        return likely_range(figures, figures, drawn)
+
+
+def joined_jobs(parts: Sequence[JobOutcome]) -> JobOutcome:
+    """The outcome of several windows of a job together."""
+    if len(parts) == 1:
+        return parts[0]
+    why = next((each.why_unknown for each in parts if each.why_unknown), None)
+    places = range(len(parts[0].edges))
+    edges = tuple(joined_outcomes([each.edges[n] for each in parts]) for n in places)
+    rates = [each.throughput_records_per_s for each in parts]
+    rate = None if None in rates else float(np.mean([each or 0.0 for each in rates]))
+    if why is not None:
+        return JobOutcome(edges, LogLinearHistogram(), (), (), rate, why)
+    phases = range(len(parts[0].by_phase))
+    return JobOutcome(
+        edges,
+        merged([each.latency for each in parts]),
+        tuple(merged([each.by_phase[n] for each in parts]) for n in phases),
+        tuple(float(np.mean([each.buffers_by_phase[n] for each in parts])) for n in phases),
+        rate,
+    )
+
+
+def joined_outcomes(parts: Sequence[EdgeOutcome]) -> EdgeOutcome:
+    """The outcome of several windows or phases of an edge together."""
+    if len(parts) == 1:
+        return parts[0]
+    records = sum(each.records for each in parts)
+    duration_ns = sum(each.duration_ns for each in parts)
+    why = next((each.why_unknown for each in parts if each.why_unknown), None)
+    if why is not None:
+        return EdgeOutcome(records=records, duration_ns=duration_ns, why_unknown=why)
+    messages = sum(each.messages or 0 for each in parts)
+    backlog = sum((each.backlog_buffers.mean or 0.0) * (each.messages or 0) for each in parts)
+    most = [each.backlog_buffers.max for each in parts if each.backlog_buffers.max is not None]
+    bounds = [each.latency_bounds for each in parts if each.latency_bounds is not None]
+    return EdgeOutcome(
+        merged([each.latency for each in parts]),
+        records,
+        messages,
+        duration_ns,
+        BacklogSummary(backlog / messages if messages else None, max(most, default=None)),
+        max((each.memory_bytes for each in parts if each.memory_bytes is not None), default=None),
+        sum(each.credits for each in parts),
+        sum(each.credit_messages for each in parts),
+        next((each.method for each in parts if each.records), parts[0].method),
+        (merged([low for low, _ in bounds]), merged([high for _, high in bounds]))
+        if bounds
+        else None,
+        parts[0].checkpoints,
+        merged([each.since_source for each in parts]),
+    )
+
+
+def added_checkpoints(parts: Sequence[CheckpointTimes]) -> CheckpointTimes:
+    """The times of several parts of an exchange together."""
+    return CheckpointTimes(
+        triggered=sum(each.triggered for each in parts),
+        completed=sum(each.completed for each in parts),
+        unaligned=sum(each.unaligned for each in parts),
+        processed_bytes=sum(each.processed_bytes for each in parts),
+        overtaken_bytes=sum(each.overtaken_bytes for each in parts),
+        overtaken_bytes_max=max(each.overtaken_bytes_max for each in parts),
+        times=tuple(merged(own) for own in zip(*(each.times for each in parts), strict=True)),
+    )
+
+
+def merged(latencies: Sequence[LogLinearHistogram]) -> LogLinearHistogram:
+    """All latencies in one histogram."""
+    latency = LogLinearHistogram()
+    for each in latencies:
+        latency.merge(each)
+    return latency
+
+
+def likely_range(predicted: Figures, drawn_for: Figures, drawn: Sequence[Figures]) -> LikelyRange:
+    """The interval around a prediction.
+
+    Args:
+        drawn_for: prediction for the part of the run that was drawn.
+        drawn: figures of the draws.
+    """
+    low: dict[str, float | None] = {}
+    high: dict[str, float | None] = {}
+    for name in _LATENCIES:
+        value, base, *others = (
+            getattr(each.latency_ns, name) for each in (predicted, drawn_for, *drawn)
+        )
+        below, above = _range(value, base, others)
+        low[name] = None if below is None else max(below - MODEL_NS, 0.0)
+        high[name] = None if above is None else above + MODEL_NS
+    buffers = _range(
+        predicted.buffers_per_s, drawn_for.buffers_per_s, [each.buffers_per_s for each in drawn]
+    )
+    known: Any = predicted.latency_ns
+    return LikelyRange(
+        Figures(replace(known, **low), buffers[0]), Figures(replace(known, **high), buffers[1])
+    )
+
+
+def _range(
+    value: float | None, base: float | None, drawn: Sequence[float | None]
+) -> tuple[float | None, float | None]:
+    """The ends for one figure, as shares of the prediction; figures vary by factors.
+
+    Args:
+        base: prediction for the part of the run that was drawn.
+    """
+    values = [each for each in drawn if each is not None and each > 0]
+    if value is None or not base or len(values) < len(drawn):
+        return value, value
+    logs = np.log(np.array(values) / base)
+    reach = np.hypot(T_OF_DRAWS * logs.std(ddof=1), np.log1p(MODEL_SHARE))
+    low, high = logs.mean() - reach, logs.mean() + reach
+    return value * float(np.exp(min(low, 0.0))), value * float(np.exp(max(high, 0.0)))
+
+
+class BacklogProbe:
+    """A Probe that keeps what data messages say of the backlog, how much credit came, and when a
+    writer last went on that had waited for buffers.
+    """
+
+    def __init__(self) -> None:
+        self.messages = 0
+        self.backlog_total = 0
+        self.backlog_max: int | None = None
+        self.credits = 0
+        self.credit_messages = 0
+        self.resumed_ns = 0
+
+    def record(
+        self,
+        at_ns: int,
+        _channel: int,
+        point: int,
+        kind: int,
+        data_type: int,
+        _reason: int,
+        _sequence_number: int,
+        _payload_bytes: int,
+        _records: int,
+        _first_record_ns: int,
+        _last_record_ns: int,
+        backlog_buffers: int,
+        credit_before: int,
+        *_others: int,
+    ) -> None:
+        """Count a data message or an AddCredit that was sent; note a writer that goes on."""
+        if point == _SENT and kind == _BUFFER_RESPONSE and data_type in IS_BUFFER:
+            self.messages += 1
+            self.backlog_total += backlog_buffers
+            if self.backlog_max is None or backlog_buffers > self.backlog_max:
+                self.backlog_max = backlog_buffers
+        elif point == _SENT and kind == _ADD_CREDIT:
+            self.credit_messages += 1
+            self.credits += credit_before
+        elif point == _WRITER_RESUMES:
+            self.resumed_ns = at_ns
+
+    def summary(self) -> BacklogSummary:
+        """Backlog over the data messages."""
+        mean = self.backlog_total / self.messages if self.messages else None
+        return BacklogSummary(mean, self.backlog_max)
+
+
+class WaitBoundsProbe(BacklogProbe):
+    """Keeps, too, how short and how long the latency may have been of records whose instants are
+    not known: each came after the buffer before its own had left, and before its own did.
+
+    Attributes:
+        low: as if every record had come just before its buffer was sent.
+        high: as if it had come just after the buffer before it was sent; no longer before its own
+            than one beat of the flusher, which would have sent it, unless it waited for credit; and
+            no later than it is assumed to have come.
+
+    Args:
+        beat_ns: of the flusher; None without a buffer timeout.
+    """
+
+    def __init__(self, start_ns: int, beat_ns: int | None) -> None:
+        super().__init__()
+        self.low, self.high = LogLinearHistogram(), LogLinearHistogram()
+        self._start_ns = start_ns
+        self._beat_ns = beat_ns
+        self._last_sent_ns: dict[int, int] = {}
+        self._sent_ns: dict[tuple[int, int], tuple[int, int]] = {}
+
+    def record(self, at_ns: int, channel: int, point: int, kind: int, *rest: int) -> None:
+        """Count a data message, an AddCredit, or the records of a buffer that was consumed."""
+        if kind == _BUFFER_RESPONSE and rest[0] in IS_BUFFER:
+            sequence_number, records = rest[2], rest[4]
+            if point == _SENT:
+                wait_ns = at_ns - self._last_sent_ns.get(channel, self._start_ns)
+                first_record_ns, backlog_buffers = rest[5], rest[7]
+                if self._beat_ns is not None and backlog_buffers <= 0:
+                    wait_ns = min(wait_ns, self._beat_ns)
+                if first_record_ns >= 0:  # a writer that is busy holds records up, too
+                    wait_ns = max(wait_ns, at_ns - first_record_ns)
+                self._sent_ns[channel, sequence_number] = at_ns, wait_ns
+                self._last_sent_ns[channel] = at_ns
+            elif point == _CONSUMED:
+                sent_ns, wait_ns = self._sent_ns.pop((channel, sequence_number))
+                if records > 0:
+                    self.low.add([at_ns - sent_ns], records)
+                    self.high.add([at_ns - sent_ns + wait_ns], records)
+        super().record(at_ns, channel, point, kind, *rest)
