@@ -1,7 +1,7 @@
 """Traces of a real Flink: bytes between two TaskManagers in, probe calls out.
 
-    observer                both directions of one connection become rows (directions: what each
-                            kind of frame means; observed_connection: the state of a connection)
+    observer                both directions of one connection become rows (directions: effect of
+                            each kind of frame; observed_connection: state of a connection)
     frame_stream            one direction, cut anywhere, becomes frames
     channels                the channels that were observed, numbered as they appear
     recording               the run directory while it grows; trace_files: its files, one after

@@ -130,7 +130,7 @@ class ObservedChannel:
         self.last_ns: int | None = None
         self.recovered: tuple[int, int] | None = None
         self.is_inside_unknown = True  # record boundaries are unknown
-        self.counter: tuple[int, RecordCounter] | None = None  # of this subpartition
+        self.counter: tuple[int, RecordCounter] | None = None  # last subpartition and its counter
         self.counters: dict[tuple[int, tuple[int, int] | None], RecordCounter] = {}
 
     @property

@@ -90,7 +90,7 @@ class CaptureRecording:
         self.directory = directory
         self.channels = channels
         self.triggers: list[tuple[int, str]] = []
-        self.within: tuple[int, int] | None = None  # bounds of the measured part; None: the capture
+        self.within: tuple[int, int] | None = None  # limits of the measured part; None: no limits
         self._about = about
         self._describe = describe
         self._ring_ns = rotation.ring_ns

@@ -139,11 +139,11 @@ def _scenario(chosen: Demo, values: Mapping[str, Any]) -> tuple[Scenario, tuple[
         if key in settings.network:
             raise ConfigError(f"the demo {values['name']} sets {key} itself; leave it out")
     check_single_values(settings)
-    asked = Settings(
+    merged = Settings(
         {**chosen.network, **settings.network},
         {**chosen.load, **settings.workload, **chosen.fixed},
     )
-    scenario, warnings = scenario_of(asked, values["seed"])
+    scenario, warnings = scenario_of(merged, values["seed"])
     if scenario.workload.is_max_rate:
         load = chosen.load["rate"]
         raise ConfigError(f"--rate: the demo {values['name']} needs a rate, such as {load}")

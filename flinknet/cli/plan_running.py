@@ -53,7 +53,7 @@ def show_running_plan(
 
     from .rest_options import answers_of
 
-    asked = _wanted(parallelism)
+    parallelisms = _wanted(parallelism)
     answers: RestAnswers
     if Path(rest).is_file():
         answers = SavedJob(Path(rest))
@@ -67,7 +67,7 @@ def show_running_plan(
     )
     of_cluster = ask.read_settings(answers) if answers.has("/jobmanager/config") else {}
     config = _config(managers, of_cluster, settings)
-    wanted, notes = _scaled(chosen, asked)
+    wanted, notes = _scaled(chosen, parallelisms)
     now, planned = None, None
     try:
         now = running_plan(chosen, config, managers)
@@ -82,14 +82,14 @@ def show_running_plan(
         planned = other_plan(
             wanted, config, task_managers=task_managers, slots_per_task_manager=slots or slots_now
         )
-    shown = _Shown(chosen, managers, now, planned, tuple(notes))
+    report = _Report(chosen, managers, now, planned, tuple(notes))
     if as_json:
         from flinknet.report.export import dump
 
-        click.echo(dump(shown.document()), nl=False)
+        click.echo(dump(report.document()), nl=False)
     else:
-        click.echo("\n".join(shown.lines()))
-    return shown.would_start
+        click.echo("\n".join(report.lines()))
+    return report.would_start
 
 
 def _chosen(jobs: Sequence[RunningJob], wanted: str | None) -> RunningJob:
@@ -210,7 +210,7 @@ def _named(job: RunningJob, name: str) -> list[RunningVertex]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
+class _Report:
     """A job as it runs and as planned, each if known, with notes on the plan."""
 
     job: RunningJob

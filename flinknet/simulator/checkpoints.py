@@ -73,7 +73,7 @@ class SimulatedCheckpoints:
             return
         if all(task.is_finished for task in self._tasks.values() if task.is_source):
             self.coordinator.stop()
-        self._tell(self.coordinator.advance(now_ns=self._scheduler.now_ns))
+        self._send(self.coordinator.advance(now_ns=self._scheduler.now_ns))
         self._plan()
 
     def receive(self, answer: Answer) -> None:
@@ -89,7 +89,7 @@ class SimulatedCheckpoints:
             if coordinator.pending_id is None and len(self._acknowledged) < len(self._place_of):
                 text = f"checkpoint {pending_id} is complete with {len(self._acknowledged)} answers"
                 raise InvariantViolatedError(f"{text} of {len(self._place_of)}", self._seed)
-        self._tell(commands)
+        self._send(commands)
         if pending_id is not None and coordinator.pending_id is None:
             self._plan()
 
@@ -97,7 +97,7 @@ class SimulatedCheckpoints:
         """Summary of the checkpoints so far."""
         return self.coordinator.summary()
 
-    def _tell(self, commands: Iterable[Command]) -> None:
+    def _send(self, commands: Iterable[Command]) -> None:
         for command in commands:
             is_trigger = isinstance(command, TriggerCheckpoint)
             if is_trigger:

@@ -36,7 +36,7 @@ class HostClock:
     def __init__(self, task_manager: int, changes: tuple[ClockChange, ...]) -> None:
         self.task_manager = task_manager
         self.changes = changes
-        self._corners = [(0, 0, MILLION)]  # from virtual time, shown then, rate
+        self._corners = [(0, 0, MILLION)]  # virtual time, clock's time then, rate from then on
         for each in changes:
             from_ns, shown_ns, rate_ppm = self._corners[-1]
             shown_ns += (each.at_ns - from_ns) * rate_ppm // MILLION

@@ -221,7 +221,7 @@ class ProtocolChecker:
                     self._connection_of[channel] = connection = each
                     break
             else:
-                return  # within a TaskManager
+                return  # a local channel
         queue = connection.queue
         for reader in queue.available:
             if queue.readers.get(reader.receiver_id) is not reader:

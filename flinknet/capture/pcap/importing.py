@@ -50,7 +50,7 @@ class ImportedCapture:
     clock: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON-ready plain data.
+        """The summary as JSON-ready plain data.
 
         Each connection has its observer's summary and, under `tcp`, the figures of TCP by
         direction: `data` from the producer, `credit` from the consumer. `missing_direction` is the

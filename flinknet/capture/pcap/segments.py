@@ -172,7 +172,7 @@ class _Copies:
     retransmission has another IP number or another timestamp."""
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[Any, ...], int] = {}  # instants by the sender's fields
+        self._instants: dict[tuple[Any, ...], int] = {}  # instants by the sender's fields
 
     def has(self, at_ns: int, datagram: IP | IP6, tcp: TCP) -> bool:
         """Whether a packet is a copy of an earlier one; if not, remember it."""
@@ -183,11 +183,11 @@ class _Copies:
         )
         is_numbered = number or _TIMESTAMPS in tcp.opts
         within_ns = COPY_WITHIN_NS if is_numbered else UNNUMBERED_WITHIN_NS
-        if abs(at_ns - self._seen.get(key, -within_ns - 1)) <= within_ns:
+        if abs(at_ns - self._instants.get(key, -within_ns - 1)) <= within_ns:
             return True
-        self._seen[key] = at_ns
-        if len(self._seen) > PACKETS_KEPT:
-            del self._seen[next(iter(self._seen))]
+        self._instants[key] = at_ns
+        if len(self._instants) > PACKETS_KEPT:
+            del self._instants[next(iter(self._instants))]
         return False
 
 

@@ -199,18 +199,18 @@ class RestClient:
     def _wanted(self, response: HTTPResponse) -> str:
         """Advice about the refused or missing credentials."""
         challenge = _one_line(response.getheader("WWW-Authenticate") or "")
-        asked = f"; WWW-Authenticate: {challenge}" if challenge else ""
+        header = f"; WWW-Authenticate: {challenge}" if challenge else ""
         file = "--rest-token-file FILE, a file with"
         basic, token = f"{file} user:password", f"{file} a bearer token"
         scheme = challenge.partition(" ")[0].lower()
         if scheme not in ("", "basic", "bearer"):
-            return f"{asked}; only Basic and Bearer are supported"
+            return f"{header}; only Basic and Bearer are supported"
         if self._rest.credentials is not None:
             sent = "user:password" if ":" in self._rest.credentials else "the token"
-            return f"{asked}; {sent} of --rest-token-file was refused"
+            return f"{header}; {sent} of --rest-token-file was refused"
         if not scheme:
             return f"; give {token} or user:password"
-        return f"{asked}; give {basic if scheme == 'basic' else token}"
+        return f"{header}; give {basic if scheme == 'basic' else token}"
 
 
 class _TimedResponse(HTTPResponse):
@@ -307,13 +307,13 @@ def _proxy_of(url: str) -> tuple[SplitResult | None, str]:
         return None, ""
     scheme, _, address = named.rpartition("://")
     proxy = urlsplit(f"http://{address}")
-    shown = f"{scheme or 'http'}://{_one_line(address.rpartition('@')[2])}"
+    printed = f"{scheme or 'http'}://{_one_line(address.rpartition('@')[2])}"
     if scheme not in ("", "http") or not _host_of(proxy):
         raise ConfigError(
-            f"--rest: {own.scheme}_proxy is {shown}: not a proxy http://HOST:PORT; set"
+            f"--rest: {own.scheme}_proxy is {printed}: not a proxy http://HOST:PORT; set"
             f" no_proxy={host} if none is needed"
         )
-    return proxy, f" through the proxy {shown} ({own.scheme}_proxy)"
+    return proxy, f" through the proxy {printed} ({own.scheme}_proxy)"
 
 
 def _host_of(parts: SplitResult) -> str | None:

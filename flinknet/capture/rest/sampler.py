@@ -84,14 +84,14 @@ _CHECKPOINT_FIELDS = {
     "num_subtasks": "subtasks",
 }
 
-_OF_TASKS = {"start_delays_ms": (0, "start_delay"), "alignments_ms": (1, "duration")}
+_TASK_DETAILS = {"start_delays_ms": (0, "start_delay"), "alignments_ms": (1, "duration")}
 """Place (0: the subtask itself, 1: its alignment) and key of each task detail of a checkpoint."""
 
 Line = dict[str, Any]
 
 
 class Sampler:
-    """Looks at a cluster again and again.
+    """Samples the metrics of a cluster, once per look.
 
     Attributes:
         jobs: all jobs that have run since the start, with the places of their subtasks.
@@ -220,7 +220,7 @@ class Sampler:
     def _new_checkpoints(self, job: RunningJob) -> list[Line]:
         try:
             found = self._answers.get(f"/jobs/{job.id}/checkpoints")
-        except RemoteTransportError:  # they are off
+        except RemoteTransportError:  # checkpoints are off
             return []
         lines: list[Line] = []
         for each in reversed((found.get("history") if isinstance(found, dict) else None) or ()):
@@ -232,12 +232,12 @@ class Sampler:
             lines.append({"at_ns": self._now_ns(), "job": job.id, "checkpoint": number} | fields)
         for line in lines[-CHECKPOINTS_IN_DETAIL:]:
             if line.get("status") == "COMPLETED":
-                line |= self._of_tasks(job, line["checkpoint"])
+                line |= self._task_details(job, line["checkpoint"])
         return lines
 
-    def _of_tasks(self, job: RunningJob, checkpoint: Any) -> Line:
+    def _task_details(self, job: RunningJob, checkpoint: Any) -> Line:
         """Start delays and alignment times of a checkpoint by vertex, in each task with inputs."""
-        found: dict[str, dict[str, list[float]]] = {name: {} for name in _OF_TASKS}
+        found: dict[str, dict[str, list[float]]] = {name: {} for name in _TASK_DETAILS}
         for vertex in job.vertices:
             if not vertex.inputs:
                 continue
@@ -248,7 +248,7 @@ class Sampler:
                 return {}
             for each in (answer.get("subtasks") if isinstance(answer, dict) else None) or ():
                 durations = each, each.get("alignment") or {}
-                for name, (place, key) in _OF_TASKS.items():
+                for name, (place, key) in _TASK_DETAILS.items():
                     value = _number(durations[place].get(key))
                     if value is not None and value >= 0:
                         found[name].setdefault(str(vertex.id), []).append(value)

@@ -34,7 +34,7 @@ _SWITCHES = {
 }
 """Fields of the answer about a job's checkpoints, with the key of each; so is _DURATIONS."""
 
-_OFF_FROM_MS = 1 << 62
+_ON_DEMAND_MS = 1 << 62
 """Shortest interval, in ms, that stands for checkpoints on demand only."""
 
 _SEGMENT_SIZES = (options.MIN_SEGMENT_SIZE, options.STARTING_SEGMENT_SIZE)
@@ -68,11 +68,11 @@ def checkpoint_settings(answers: RestAnswers, job_id: str) -> dict[str, str]:
     """Flink's keys for a job's checkpoints; empty if it takes none."""
     try:
         found = answers.get(f"/jobs/{job_id}/checkpoints/config")
-    except RemoteTransportError:  # they are off
+    except RemoteTransportError:  # checkpoints are off
         return {}
     try:
         interval_ms = int(found["interval"])
-        if not 0 < interval_ms < _OFF_FROM_MS:
+        if not 0 < interval_ms < _ON_DEMAND_MS:
             return {}
         keys = {options.CHECKPOINT_INTERVAL: f"{interval_ms} ms"}
         keys |= {key: f"{int(found[name])} ms" for name, key in _DURATIONS.items() if name in found}

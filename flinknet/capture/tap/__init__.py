@@ -3,7 +3,7 @@
 A TaskManager announces `taskmanager.data.port` and listens on `taskmanager.data.bind-port`. Set the
 two to different ports and start the tap in between; then every consumer connects through it:
 
-    taskmanager.data.port: 7001        # what consumers connect to: the tap's port
+    taskmanager.data.port: 7001        # the tap's port, to which consumers connect
     taskmanager.data.bind-port: 7101   # where the TaskManager listens
 
     flinknet trace tap --listen 0.0.0.0:7001 --upstream 127.0.0.1:7101 --out tapped

@@ -111,7 +111,7 @@ class RelayDirection:
 
 
 class Relay:
-    """Both directions of a connection, and the observer that follows it.
+    """One connection through the tap, with its observer.
 
     Attributes:
         client: the consuming TaskManager's end; `server` the producing one's.
@@ -171,7 +171,7 @@ class Relay:
                 direction.flow(turn)
 
     def handle_writable(self, end: End, turn: Turn) -> None:
-        """Go on sending to a side that takes bytes again."""
+        """Continue to send to a side that takes bytes again."""
         direction = self.from_server if end is self.client else self.from_client
         direction.drain(turn)
         while direction.wants_to_read and direction.source.has_more:

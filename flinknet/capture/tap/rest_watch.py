@@ -61,7 +61,7 @@ class RestWatch:
             "keep_ns": keep_ns,
         }
         assert self._process.stdout is not None
-        self._tell(json.dumps(order))
+        self._send(json.dumps(order))
         self._out = self._process.stdout.fileno()
         os.set_blocking(self._out, False)
 
@@ -84,9 +84,9 @@ class RestWatch:
 
     def keep(self) -> None:
         """Ask the process to keep the metrics around this time."""
-        self._tell("keep")
+        self._send("keep")
 
-    def _tell(self, line: str) -> None:
+    def _send(self, line: str) -> None:
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):  # it has failed, which `close` reports
             self._process.stdin.write(line.encode() + b"\n")

@@ -314,7 +314,7 @@ class Tap:
             "incidents": [asdict(each) for each in proxy.incidents],
             "incident_count": proxy.incident_count,
             "triggers": [{"at_ns": at_ns, "why": why} for at_ns, why in self._recording.triggers],
-            "rest": self._asked(),
+            "rest": self._rest_document(),
             "channels": [
                 {**row, "name": self._names.get(row["channel"])}
                 for row in channel_rows(channels, max(largest, 1))
@@ -322,7 +322,7 @@ class Tap:
             "per_connection": self._connections,
         }
 
-    def _asked(self) -> dict[str, Any] | None:
+    def _rest_document(self) -> dict[str, Any] | None:
         """Result of the queries to the JobManager; None if there were none."""
         watch = self._watch
         if watch is None:
