@@ -13,7 +13,7 @@ from . import (
     SEND_NS_PER_BYTE,
     SEND_NS_PER_MESSAGE,
 )
-from .compiling import Numbers, compile_all, inlined
+from .compiling import Numbers, compile_all
 from .ends import (
     batch_limit,
     is_narrow,
@@ -70,7 +70,6 @@ def count_message(m: Exchange, now: int, backlog: int) -> None:
         m.backlog_max = max(m.backlog_max, backlog)
 
 
-@inlined
 def hand_over(m: Exchange, connection: Connection, now: int) -> tuple[int, int]:
     """ProducerConnection.data_to_send: what the readers of a connection may send, up to a batch,
     and nothing if enough waits for the socket. Returns: messages, and their bytes."""
@@ -263,4 +262,4 @@ def receive_down(m: Exchange, connection: Connection, now: int) -> int:
     return NEVER
 
 
-compile_all(globals())
+compile_all(globals(), hand_over)

@@ -410,4 +410,6 @@ def _deliver(m: Exchange, connection: Connection, entry: Sent) -> bool:
     return True
 
 
-compile_all(globals())
+compile_all(
+    globals(), queue_channel, take_free, receive_backlog, queue_message, charge, notify_credit
+)

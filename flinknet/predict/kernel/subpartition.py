@@ -294,4 +294,15 @@ def _poll(m: Exchange, channel: Channel) -> tuple[int, int, int, int]:
     return kind, size, backlog, following
 
 
-compile_all(globals())
+compile_all(
+    globals(),
+    note,
+    flush,
+    emit,
+    note_written,
+    _count_segments,
+    append_reader,
+    notify,
+    may_send,
+    _segments,
+)

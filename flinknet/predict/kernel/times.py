@@ -272,4 +272,4 @@ def count_batches(memory: Ints, batch_records: int, first_ns: int, last_ns: int)
         low_ns = high_ns - 1
 
 
-compile_all(globals())
+compile_all(globals(), set_due, next_due, longest_wait_ns, instant, records_until)

@@ -277,4 +277,4 @@ def emit_until(m: Exchange, source: Source, until_ns: int) -> int:
     return emitted
 
 
-compile_all(globals())
+compile_all(globals(), next_record_ns)
