@@ -84,7 +84,7 @@ LEAVES_OF = {
 """Folder -> leaves that its modules may import."""
 
 BUDGETS = {
-    "replay": (15_650, 67),
+    "replay": (15_649, 67),
     "predict": (14_069, 53),
     "core": (14_336, 83),
     "runtime": (13_078, 82),

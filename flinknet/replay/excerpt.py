@@ -1,7 +1,7 @@
-"""The newest part of a run that is still being written, as a run of its own that has ended.
+"""The newest part of a run that is still being written, as a finished run.
 
-Whole blocks are copied as they are. So everything that reads a run can be asked about what is
-happening, and nothing of it changes while it is read: a ring may drop a file at any time.
+Whole blocks are copied unchanged, so that all readers of runs can read it, and nothing changes
+meanwhile: a ring may drop a file at any time.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from flinknet.trace.run import TRACE_SUFFIX
 from .observe.time_slices import even_cuts
 
 MARGIN_NS = 10_000_000_000
-"""What is copied before the part, to know how each channel stood when it began."""
+"""Time before the part that is copied, too, to know the state of each channel at its begin."""
 
 IDLE_NS = 5_000_000_000
-"""A process whose newest event is so much older than that of others has nothing to tell; one that
-works writes what it has recorded every second."""
+"""Age of the newest event of a process, relative to others, from which on it is idle; a working one
+writes its events every second."""
 
 LIFE_MAX_NS = 10_000_000_000
-"""The end of the part is not held back by more, for the sake of records that take longer."""
+"""Most time by which the end of the part is moved back for the sake of slow records."""
 
 
 EVENTS_MAX = 20_000_000
-"""Of the part, and of what is copied before it: both are shorter where there were more. So a look
-takes some 20 s of processor time at most."""
+"""Most events of the part, and of the time before it; both are shorter where there were more. So a
+look takes at most some 20 s of processor time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class GrowingRun:
         return Excerpt(directory, from_ns, to_ns)
 
     def has_ended(self) -> bool:
-        """Whether the run has ended: its manifest has checksums of what it left then."""
+        """Whether the run has ended: its manifest then has the checksums of its files."""
         if not self._has_ended:
             try:
                 manifest, _ = RunManifest.load_with_fault(self.path)

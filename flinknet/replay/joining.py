@@ -1,12 +1,11 @@
-"""Which recordings are one run: what taps on many hosts recorded of one job.
+"""Joins recordings that are one run, as those of taps on many hosts.
 
 A partition names the execution graph of its producer, and each submission of a job has another one.
-So recordings that name the same execution, or that have a channel in common by the receiver's id,
-are of one job and one run; others are runs of their own, as repeats are. So are recordings of one
-clock of which one ends before the other begins, unless a channel goes on in the later one whose
-request only the earlier one has, as in captures that were rotated.
-
-A channel that two recorded counts once: by the recording that has more of it.
+So recordings with the same execution, or with a common channel by the id of its receiver, belong to
+one job and one run; others are separate runs, as repetitions are. Recordings of one clock of which
+one ends before the other begins are separate, too, unless the later one has a channel whose request
+only the earlier one has, as in rotated captures. A channel in two recordings is counted once, in
+the recording that has more of it.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class Part:
 
     @property
     def manifest(self) -> RunManifest:
-        """Of its run directory."""
+        """Path of its run directory."""
         assert self.run.manifest is not None, "a trace file alone is refused"
         return self.run.manifest
 
@@ -70,7 +69,7 @@ class Part:
 
     @cached_property
     def spans(self) -> Mapping[int, tuple[int, int, int]]:
-        """Of each channel: how many events it has, the first instant and the last one."""
+        """Number of events of each channel, with the first instant and the last one."""
         return spans_of(self.run.files)
 
 
@@ -79,9 +78,9 @@ class JoinedPart:
     """A recording within its run.
 
     Attributes:
-        recording: with its channels and its clock as they count in the run; None: none of its
-            channels count, for others have more of each.
-        channels_counted: of those that it has.
+        recording: with its channels and its clock in the run; None: none of its channels count,
+            because others have more of each.
+        channels_counted: number of its channels that count.
     """
 
     part: Part
@@ -159,7 +158,7 @@ def _may_be_one(one: Part, other: Part) -> bool:
 
 
 def join(parts: Sequence[Part]) -> list[JoinedPart]:
-    """What becomes of each recording in the run that they are together."""
+    """The part of each recording in the run that they make up."""
     same = _same_channels(parts)
     clocks = relate([each.run for each in parts], same)
     owners = _owners(parts, clocks, same)
@@ -193,8 +192,8 @@ def run_of(members: Sequence[JoinedPart]) -> Run:
 def _same_channels(
     parts: Sequence[Part],
 ) -> dict[tuple[int, int], list[SameChannel]]:
-    """Of two recordings, the channels that both have: by the id of the receiver, and by the
-    partition where both know it."""
+    """Channels in both of two recordings: by the id of the receiver, and by the partition where
+    both know it."""
     first: dict[str, list[tuple[int, int, str]]] = {}
     for place, part in enumerate(parts):
         for channel in part.manifest.channels:
@@ -215,8 +214,8 @@ def _owners(
     clocks: Sequence[ClockRelation],
     same: Mapping[tuple[int, int], Sequence[SameChannel]],
 ) -> dict[tuple[int, int], tuple[int, int] | None]:
-    """Of each channel that several recordings have, by recording and number: the one whose number
-    it has in the run; None if it does not count."""
+    """For each channel in several recordings, by recording and number: the channel whose number it
+    has in the run; None if it does not count."""
     holders: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for (one, other), channels in same.items():
         for index, other_index in channels:
@@ -272,7 +271,7 @@ def _ranges(numbers: Sequence[tuple[int, int]]) -> list[ChannelRange]:
 
 
 def _labels(paths: Sequence[AnyPath]) -> list[str]:
-    """What tells recordings apart: their paths from the directory that holds all of them."""
+    """Labels of recordings: their paths from the common directory."""
     common = common_directory(paths)
     return [name_below(path, common) for path in paths]
 
@@ -280,7 +279,7 @@ def _labels(paths: Sequence[AnyPath]) -> list[str]:
 def described_recordings(
     members: Sequence[JoinedPart], from_ns: int
 ) -> tuple[ReplayedRecording, ...]:
-    """What the recordings of a run are.
+    """Descriptions of the recordings of a run.
 
     Args:
         from_ns: start of the measured part of the run.

@@ -1,7 +1,7 @@
-"""Opening recordings: what of them can be used, and what is known to be lost.
+"""Opens recordings: their usable parts, and known losses.
 
-Damage ends a replay, or is passed over: then what it costs stands in the answer, as what the
-recordings themselves say that they lost always does.
+Damage ends a replay, or is passed over; then the answer states its cost, as it always states the
+losses that recordings themselves report.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from flinknet.units import counted, human_number
 from .joining import Part
 
 LEFT_OUT_KIND = "left_out"
-"""Of a loss: a recording that is not used at all."""
+"""Kind of a loss: a recording that is not used at all."""
 
 CREDIT_UNKNOWN_KIND = "credit_unknown_channels"
 """Kind of a loss after which waits for credit are unknown."""
@@ -44,23 +44,23 @@ NAMED_LOSSES: Mapping[str, str] = {
     "one_way": "connections with one direction in the capture; what the other end sent is unknown",
     "unread_blocks": "blocks of the capture of unknown kinds, with what packets they held",
 }
-"""What a tap, or the import of a capture, says that it missed."""
+"""Losses that a tap, or the import of a capture, reports, in words."""
 
 
 class OnDamage(StrEnum):
-    """What becomes of a replay when something that it reads is damaged."""
+    """Effect of damage on a replay."""
 
     STOP = "stop"
     SKIP = "skip"
 
 
 Scan = Callable[[Sequence[TraceFile]], Sequence[Sequence[int]]]
-"""Finds the damaged blocks of some files: their numbers."""
+"""Function that finds the numbers of the damaged blocks of files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """Recordings that can be used, and what was lost of them and of those that cannot be."""
+    """Usable recordings, and the losses of all recordings."""
 
     parts: list[Part]
     losses: list[TraceLoss]
@@ -73,11 +73,11 @@ def damaged_blocks(files: Sequence[TraceFile]) -> list[list[int]]:
 
 @dataclass(frozen=True, slots=True)
 class FileReads:
-    """Who reads what is needed of all files: this process, unless others are asked to.
+    """Readers of all files: this process by default.
 
     Attributes:
-        indexes: has `trace.file_index` know those of some files.
-        damaged: looks for damaged blocks before they are passed over.
+        indexes: reads the indexes of files for `trace.file_index`.
+        damaged: finds damaged blocks before they are passed over.
     """
 
     indexes: Callable[[Sequence[TraceFile]], None] = read_indexes
@@ -99,10 +99,10 @@ def _damaged_blocks(file: TraceFile) -> Iterator[int]:
 def open_parts(
     paths: Sequence[AnyPath], on_damage: OnDamage = OnDamage.STOP, reads: FileReads = READ_HERE
 ) -> Opened:
-    """Every recording at some paths, or directly below them.
+    """Open every recording at some paths, or directly below them.
 
-    Raises: TraceFormatError for what is no recording; for one that is damaged unless that is to be
-        passed over, and if none can be used.
+    Raises: TraceFormatError for a path that is no recording; for a damaged one, unless damage is
+    passed over; and if none can be used.
     """
     found = list(dict.fromkeys(run for path in paths for run in find_runs(path)))
     losses = list(_without_manifest(paths))
@@ -157,10 +157,10 @@ def _stamp_of(file: TraceFile) -> list[int]:
 
 
 def named_losses(part: Part, dropped_events: Mapping[str, int]) -> Iterator[TraceLoss]:
-    """What a recording says itself that it lost.
+    """Losses that a recording reports itself.
 
     Args:
-        dropped_events: that could not be written when they were recorded, by path of the file.
+        dropped_events: events that could not be written, by path of the file.
     """
     path = str(part.run.path)
     for file in part.run.files:
@@ -187,13 +187,13 @@ def named_losses(part: Part, dropped_events: Mapping[str, int]) -> Iterator[Trac
 
 
 def no_data(part: Part) -> TraceLoss:
-    """That a recording is not used, for no data passed it."""
+    """The loss of a recording that is not used, because no data passed it."""
     text = "left out: no data passed it"
     return TraceLoss(str(part.run.path), None, LEFT_OUT_KIND, None, text)
 
 
 def _stated(part: Part) -> Mapping[str, Any]:
-    """What the recording of messages between processes ended with."""
+    """The final counts of a recording between processes."""
     if part.manifest.origin != CAPTURE:
         return read_document(part.run.path / RESULT_NAME)
     document = read_document(part.run.path / CAPTURE_NAME)
@@ -212,9 +212,9 @@ def _stated(part: Part) -> Mapping[str, Any]:
 
 
 def opened_part(recording: Recording) -> Part:
-    """A recording, opened.
+    """Open a recording.
 
-    Raises: TraceFormatError for what is none, or is not what its run left.
+    Raises: TraceFormatError if it is none, or if its run left other files.
     """
     run = recording.open()
     if run.manifest is None:
@@ -285,7 +285,7 @@ def _unusable(part: Part, file: DamagedFile) -> TraceLoss:
 
 
 def _skipped(part: Part, file: DamagedFile) -> TraceLoss:
-    """What is lost with damaged blocks, by the index of their file."""
+    """Losses by damaged blocks, by the index of their file."""
     with TraceReader(path_of(part.recording.path) / file.name) as reader:
         blocks = reader.blocks()
     lost = [blocks[number] for number in file.blocks]

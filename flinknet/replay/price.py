@@ -1,7 +1,7 @@
-"""What each predicted setting costs: messages, packets, bytes, CPU.
+"""The cost of each predicted setting: messages, packets, bytes, CPU.
 
-The CPU that a message takes is measured by the job's own counters where these changed enough while
-the trace was recorded; a job under an even load does not show it, and then it is assumed.
+The CPU time of a message is measured by the counters of the job if these changed enough while the
+trace was recorded; a job under an even load does not show it, and then it is assumed.
 """
 
 from __future__ import annotations
@@ -40,42 +40,44 @@ SEGMENT_BYTES_MAX = 1448
 """Payload of a TCP packet on Ethernet."""
 
 FLINK_CPU_NS_PER_MESSAGE = 90_000.0
-"""Of both TaskManagers, with the credit that comes back and their system calls: of Flink 2.3, from
-1 and 5 ms against 100 ms at the same 4 000 records/s."""
+"""CPU time of a message at both TaskManagers, with its credit and their system calls: Flink 2.3, 1
+and 5 ms against 100 ms at the same 4 000 records/s."""
 
 OWN_CPU_NS_PER_MESSAGE = 24_000.0
-"""The same of flinknet's own stack: sending and receiving of `simulator.cost_model`."""
+"""CPU time of a message in flinknet's stack: sending and receiving of `simulator.cost_model`."""
 
 LEARNT_FROM_INTERVALS = 12
-"""Intervals between two reports, at least, to tell messages from records."""
+"""Fewest intervals between two reports that separate the cost of messages from that of records."""
 
 LEARNT_ERROR_MAX = 0.3
-"""Standard error of what is learnt, relative to it."""
+"""Largest relative standard error of the measured cost."""
 
 UNUSUAL_FROM = 4.5
-"""So many medians away from what follows from the others, an interval is unusual: some three
+"""Distance from the fit of the others, in medians, from which on an interval is unusual: some three
 standard deviations."""
 
 USUAL_MIN = 2 / 3
-"""Share of the intervals that have to be usual."""
+"""Smallest share of usual intervals."""
 
 USUAL_ROUNDS = 20
-"""After which the usual ones are hardly others."""
+"""Rounds after which the usual intervals hardly change."""
 
 SAME_RATE = 0.02
-"""Records per second that differ by less are the same work."""
+"""Relative difference of record rates below which two intervals have the same work."""
 
 _CPU_TIME, _MESSAGES, _RECORDS = "JVM.CPU.Time", "numBuffersInRemote", "numRecordsIn"
-"""Flink's numBuffersOut counts buffers that are finished; a flush sends what is in one so far."""
+"""Names of Flink's counters; numBuffersOut is unsuitable, because it counts finished buffers, and a
+flush sends unfinished ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Carried:
-    """What goes with a data buffer, as recorded; other settings are taken to be alike.
+    """Bytes and credit messages of a data buffer, as recorded; assumed to be alike for other
+    settings.
 
     Attributes:
-        payload_bytes: of a record.
-        credits: messages with credit for each data buffer.
+        payload_bytes: bytes of a record.
+        credits: credit messages for each data buffer.
     """
 
     payload_bytes: float
@@ -91,7 +93,7 @@ class _Carried:
         return cls(data.payload_bytes / measured.records, credits)
 
     def price(self, buffers_per_s: float, records_per_s: float, flow_control: str) -> Price:
-        """Of one exchange, without the changes."""
+        """The price of one exchange, without the changes."""
         credits = self.credits if flow_control == "credit" else 0.0
         frame_bytes = BUFFER_RESPONSE_BYTES + self.payload_bytes * records_per_s / buffers_per_s
         packets_per_s = buffers_per_s * (_packets_of(frame_bytes) + credits)
@@ -212,7 +214,7 @@ def _is_same_work(point: TradeOffPoint, recorded: TradeOffPoint) -> bool:
 
 
 def cpu_cost_of(observed: ObservedRun) -> CpuCost:
-    """What a message costs: by the job's own counters, or as it is assumed."""
+    """CPU time of a message: by the counters of the job, or as assumed."""
     run = observed.run
     if not run.manifest.is_from_between:
         return CpuCost(
@@ -259,8 +261,8 @@ def learnt_ns_per_message(series: Sequence[Series]) -> float | None:
 
 
 def _usual(causes: FloatArray, cpu_ns: FloatArray) -> npt.NDArray[np.bool_]:
-    """Intervals without those in which the JVM collected garbage or compiled: whose use is far from
-    what follows from the others."""
+    """Intervals in which the JVM neither collected garbage nor compiled: those with a usage near
+    the fit of the others."""
     usual = np.ones(len(cpu_ns), bool)
     for _ in range(USUAL_ROUNDS):
         solution, *_ = np.linalg.lstsq(causes[usual], cpu_ns[usual], rcond=None)

@@ -1,4 +1,4 @@
-"""Reading runs: what is replayed, and which part of each trace."""
+"""Reads runs: the recordings to replay, and the part of each trace."""
 
 from __future__ import annotations
 
@@ -39,24 +39,23 @@ from .start_up import start_up_ns
 
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
-    """A run directory to be replayed; `run` is its number in this replay.
+    """A run directory to replay; `run` is its number in this replay.
 
     Only the measured window [from_ns, to_ns) counts for answers: warm-up and drain are recorded,
-    too. Of a run with several exchanges each edge is a RecordedRun of its own, whose manifest names
-    the channels of that edge only.
+    too. Each edge of a run with several exchanges is a RecordedRun, whose manifest has only the
+    channels of that edge.
 
     Attributes:
         edge: None where there is one exchange.
-        until_ns: end of what is counted; behind the measured window comes the drain.
+        until_ns: end of the counted time; the drain follows the measured window.
         notes: why the measured window is not the whole one.
-        execution: of a trace in which jobs come and go, which of them this is; 0 for the first one,
-            or the only one.
-        is_asked_part: the measured window is a part that was asked for.
-        whole_ns: from when to when it was recorded, of which the measured window may be a part;
-            None for as much as the window.
-        recordings: that are the run; several where taps on several hosts recorded it.
-        described: what these are, where they are several; instants count from `recorded_from_ns`.
-        losses: what the trace is known to lack.
+        execution: number of the execution in a trace in which jobs come and go; 0 for the first or
+            only one.
+        is_asked_part: whether the measured window is a requested part.
+        whole_ns: recorded interval; None if equal to the measured window.
+        recordings: recordings of the run; several where taps on several hosts recorded it.
+        described: descriptions of several recordings; instants count from `recorded_from_ns`.
+        losses: known losses of the trace.
         flow: all edges of the job, in the direction of flow.
     """
 
@@ -95,12 +94,12 @@ class RecordedRun:
 
     @property
     def job(self) -> tuple[RunPlace, int]:
-        """What the edges of one execution of a job have in common."""
+        """Key that the edges of one execution of a job have in common."""
         return self.recordings or self.path, self.execution
 
     @property
     def place(self) -> tuple[Recording, ...]:
-        """Where to open it again, from any working directory."""
+        """Paths from which it can be opened again, from any working directory."""
         found = self.recordings or (Recording(str(self.path)),)
         return tuple(each.absolute() for each in found)
 
@@ -111,7 +110,7 @@ class RecordedRun:
 
     @property
     def is_unseen(self) -> bool:
-        """Whether it is an edge of which nothing was recorded."""
+        """Whether it is an edge without recorded events."""
         return not self.manifest.channels
 
     @property
@@ -133,7 +132,7 @@ class RecordedRun:
 
 
 def result_of(run: RecordedRun) -> dict[str, Any]:
-    """What the run left as its result, as far as it can be read and is to be used."""
+    """The result of the run, as far as it can be read and used."""
     ignored = {file.name for each in run.recordings for file in each.damaged}
     return {} if RESULT_NAME in ignored else read_document(run.path / RESULT_NAME)
 
@@ -146,7 +145,7 @@ class AskedPart:
     to_ns: int | None = None
 
     def since(self, later_ns: int) -> AskedPart:
-        """The same part, as offsets from a later start."""
+        """This part, as offsets from a later start."""
         return AskedPart(
             None if self.from_ns is None else max(self.from_ns - later_ns, 0),
             None if self.to_ns is None else self.to_ns - later_ns,
@@ -170,12 +169,12 @@ def open_runs(
 
     Args:
         asked: the part of each run to use.
-        describe: adds the job to the manifest of what was recorded between processes.
-        together: which recordings are one run.
-        on_damage: what to do about what is damaged.
-        reads: who reads what is needed of all files.
+        describe: adds the job to the manifest of a recording between processes.
+        together: recordings that are one run.
+        on_damage: effect of damage.
+        reads: readers of all files.
 
-    Raises: TraceFormatError for what is no run, ConfigError for a part that does not exist.
+    Raises: TraceFormatError for a path without a run, ConfigError for a part that does not exist.
     """
     runs: list[RecordedRun] = []
     opened = open_parts(paths, on_damage, reads)
@@ -198,8 +197,8 @@ def open_runs(
 def open_recorded_run(path: AnyPath, number: int) -> RecordedRun:
     """Open a run directory for replay.
 
-    Raises: TraceFormatError if it is none, if its result is not what it left, or if the run was
-        not recorded up to its measured part.
+    Raises: TraceFormatError if it is none, if its result does not belong to it, or if the run was
+    not recorded up to its measured part.
     """
     return _recorded_run([opened_part(Recording(str(path)))], number)
 
@@ -242,8 +241,8 @@ def _recorded_run(
 def _losses_of(
     group: Sequence[Part], losses: Sequence[TraceLoss], *, is_only: bool
 ) -> list[TraceLoss]:
-    """Those of some recordings; what was left out counts where it may belong: to the only run, or
-    to each that is several recordings."""
+    """Losses of some recordings; omitted recordings count where they may belong: to the only run,
+    or to each that has several recordings."""
     paths = {str(part.run.path) for part in group}
     is_open = is_only or len(group) > 1
     return [
@@ -252,8 +251,8 @@ def _losses_of(
 
 
 def executions_in(run: RecordedRun, asked: AskedPart) -> list[tuple[RecordedRun, AskedPart]]:
-    """Each execution of a job in a trace that was recorded between processes as a run of its own,
-    with its part of what was asked for; those that lie outside of that are left out.
+    """Each execution of a job in a trace recorded between processes as a run, with its part of the
+    requested part; executions outside of that are omitted.
 
     Raises: ConfigError if the trace has no such part.
     """

@@ -1,7 +1,7 @@
-"""Repeating a recorded run: its scenario, and the records that its sources sent.
+"""Repeats a recorded run: its scenario, and the records that its sources sent.
 
-Of what was recorded between processes, when a record came, how large it was and where it went are
-known as far as the buffers show it.
+Arrival, size and target of records recorded between processes are known as far as the buffers show
+them.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _BUSY_MAX = 0.9
 
 
 def open_to_repeat(path: AnyPath, edge: int | None) -> RecordedRun:
-    """A run whose records are to be sent again; of what was recorded between processes, one edge
-    and without the job's start.
+    """Open a run whose records are sent again; recorded between processes, one edge without the
+    start of the job.
 
     Raises: ConfigError if there are several edges and none was chosen, or if there is no such one.
     """
@@ -60,9 +60,9 @@ def open_to_repeat(path: AnyPath, edge: int | None) -> RecordedRun:
 
 
 def scenario_of(run: RecordedRun) -> Scenario:
-    """The scenario that was given, with the measured part as long as it was.
+    """The given scenario, with the measured part as long as recorded.
 
-    Raises: ConfigError if the manifest does not say it, or if it was a blocking exchange.
+    Raises: ConfigError if the manifest does not have it, or if it was a blocking exchange.
     """
     manifest = run.manifest
     if manifest.is_from_between:
@@ -101,9 +101,8 @@ def scenario_of(run: RecordedRun) -> Scenario:
 
 
 def measured_then(run: RecordedRun) -> dict[str, Any] | None:
-    """What the run measured when it was recorded: throughput, and its latencies. None where nothing
-    says so, and of what was recorded between processes.
-    """
+    """Throughput and latencies of the run when it was recorded; None if unknown, and recorded
+    between processes."""
     measured = result_of(run).get("measured")
     if run.manifest.is_from_between or not isinstance(measured, dict):
         return None
@@ -144,7 +143,7 @@ def _captured_size(run: RecordedRun) -> RecordSize:
 
 
 def _slow_consumers(exchange: RecordedExchange, duration_ns: int) -> tuple[SlowConsumer, ...]:
-    """The consumers that took their time for each record, as far as it was their own."""
+    """Consumers that needed time for each record, as far as it was their own."""
     slow = []
     for consumer, record_ns in enumerate(exchange.costs.consume_ns_per_record):
         records = sum(each.records for each in exchange.channels if each.consumer == consumer)
@@ -158,7 +157,8 @@ def _channels_of(run: RecordedRun) -> list[int]:
 
 
 def notes_of(run: RecordedRun, scenario: Scenario) -> list[str]:
-    """What of the records that are sent again is assumed, and what of the job is not repeated."""
+    """Assumptions about the records that are sent again, and the parts of the job that are not
+    repeated."""
     if not run.manifest.is_from_between:
         return []
     size = scenario.workload.record_size

@@ -1,15 +1,14 @@
-"""How long a job that was recorded between processes was starting.
+"""The length of the start-up of a job that was recorded between processes.
 
-A recorded run leaves out its own warm-up. Between processes nobody knows when a job has started,
-but it shows: channels open one after another, and the rate climbs or a backlog is worked off. So
-the start-up is what comes before every channel has carried data and the bytes of a window are near
-those of most windows.
+A recorded run leaves out its own warm-up. Between processes the start of a job is unknown, but
+visible: channels open one after another, and the rate rises or a backlog is reduced. So the
+start-up lasts until every channel has carried data and the bytes of a window are near those of most
+windows.
 
-A JVM is slow as long as it loads classes and compiles them, and so are all tasks in it: in jobs of
-ten seconds and more, credit came back late two to six times as often in the first two or three
-seconds as after them. What it delays there would stand for what the machine does to messages at any
-time. So where the trace saw the job begin, the start-up lasts until credit comes back about as soon
-as it does later.
+A JVM and all its tasks are slow while it loads and compiles classes: in jobs of ten seconds and
+more, credit came back late two to six times as often in the first two or three seconds as later.
+Such delays must not be taken for those of the machine at any time. So where the trace shows the
+begin of the job, the start-up lasts until credit comes back about as soon as later.
 """
 
 from __future__ import annotations
@@ -33,20 +32,20 @@ SEARCH_MIN_NS = 2_000_000_000
 
 WINDOWS = 40
 MOST = WINDOWS // 4
-"""Windows of what is searched, and how many of them are start-up at most."""
+"""Number of windows of the searched part, and most of them that are start-up."""
 
 NEAR = 1.5
-"""The bytes of a steady window differ from the median by less than this factor; and of its buffers
-at most so many times as many are slow as later."""
+"""Largest factor between the bytes of a steady window and the median, and between its share of slow
+buffers and the later one."""
 
 SLOW = 0.1
-"""Of the buffers that pass in the later half, those whose credit takes longest are slow."""
+"""Share of the buffers in the later half that count as slow: those whose credit takes longest."""
 
 TOGETHER = 4
-"""Windows that are looked at together for that: one alone has few buffers."""
+"""Windows that are taken together for the share of slow buffers: one alone has few buffers."""
 
 BUFFERS_MIN = 20
-"""Fewer in that many windows do not tell."""
+"""Fewest buffers in these windows; fewer show nothing."""
 
 FIRST_NUMBER = 3
 """Up to this number a buffer is among the first of its channel: an event or two come before it."""
@@ -59,13 +58,13 @@ _COLUMNS = (
 
 @dataclass(slots=True, eq=False)
 class _Windows:
-    """What passed in the windows of the searched part.
+    """Traffic in the windows of the searched part.
 
     Attributes:
-        passed_bytes: of each.
-        credited: of each, buffers by the time until credit came back, in the buckets of a
-            histogram; of those whose credit stands in the same block.
-        first_ns: of each channel, when it first carried data.
+        passed_bytes: bytes of each window.
+        credited: buffers of each window by the time until their credit came back, in the buckets of
+            a histogram; only buffers with the credit in the same block.
+        first_ns: instant of the first data of each channel.
         is_begun: a channel began in this part.
     """
 
@@ -108,7 +107,7 @@ class _Windows:
 
     @property
     def opened(self) -> int:
-        """The window in which the last channel opened of those that opened early."""
+        """The window in which the last of the early channels opened."""
         early_ns = [each for each in self.first_ns.values() if each < MOST * self.width_ns]
         return max(early_ns, default=0) // self.width_ns
 
