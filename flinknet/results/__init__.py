@@ -1,7 +1,7 @@
 """Results as frozen plain numbers. Absent samples are None, never 0. Field names are those of the
 JSON.
 
-    measures    summaries of samples, and warnings, of which all results are made
+    measures    summaries of samples, and warnings: parts of all results
     run         one run of an exchange, also while it runs
     job         one run of a job, also while it runs
     validity    how far a measurement can be used, and what disturbed it

@@ -1,4 +1,4 @@
-"""What Flink's own metrics say of an edge of a job, while a trace was recorded."""
+"""Flink's own metrics of an edge of a job, while a trace was recorded."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TaskMetrics:
-    """One subtask, over the part of the trace that is used; None where nothing was reported.
+    """One subtask, over the used part of the trace; None where nothing was reported.
 
     `busy`, `idle` and `back_pressured` are shares of the time. Pool usages and the length of the
-    input queues are means of what was reported.
+    input queues are means of the reports.
     """
 
     name: str

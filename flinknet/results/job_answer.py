@@ -1,4 +1,4 @@
-"""What a replay answers about a job of several exchanges as a whole."""
+"""The answer of a replay about a whole job of several exchanges."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ TAKEN_ALONE = (
 
 @dataclass(frozen=True, slots=True)
 class JobEdgePoint:
-    """What is predicted for one edge of a job; None where that is unknown.
+    """Prediction for one edge of a job; None where unknown.
 
     Attributes:
-        number: of the edge in its job, from 1 in the direction of flow.
+        number: number of the edge in its job, from 1 in the direction of flow.
         edge: name of the edge.
-        buffer_timeout_ns: of the producers of the edge.
-        latency_ns: from when a record came to the edge.
-        since_source_ns: from when it came to the job.
+        buffer_timeout_ns: timeout of the producers of the edge.
+        latency_ns: latency from the arrival of a record at the edge.
+        since_source_ns: latency from the arrival of a record at the job.
         why_unknown: None if it is known.
     """
 

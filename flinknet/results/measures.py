@@ -1,4 +1,4 @@
-"""What all results are made of: summaries of samples, and warnings."""
+"""Parts of all results: summaries of samples, and warnings."""
 
 from __future__ import annotations
 
@@ -120,5 +120,5 @@ class RunWarning:
 
     @property
     def line(self) -> str:
-        """What it is about, in less than a line."""
+        """The subject of the warning, in less than a line."""
         return self.brief or self.text.partition("; ")[0]

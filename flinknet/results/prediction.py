@@ -1,4 +1,4 @@
-"""What a replay predicts, and how far it is off."""
+"""Predictions of a replay, and their errors."""
 
 from __future__ import annotations
 
@@ -43,12 +43,11 @@ class ModelError:
 
 @dataclass(frozen=True, slots=True)
 class CpuCost:
-    """What one data buffer more takes of the CPU, on both sides and with the credit that comes
-    back for it.
+    """CPU time of one more data buffer, on both sides and with its credit.
 
     Attributes:
-        how: where the number comes from.
-        is_learnt: from the counters of the job itself; otherwise it is assumed.
+        how: origin of the number.
+        is_learnt: whether it comes from the counters of the job; otherwise it is assumed.
     """
 
     ns_per_message: float
@@ -58,12 +57,12 @@ class CpuCost:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What a setting costs; changes are against the recorded setting, as predicted. None where it
-    is unknown.
+    """The cost of a setting; changes are against the prediction of the recorded setting. None where
+    unknown.
 
     Attributes:
         messages_per_s: data buffers, and the credit announced for them.
-        packets_per_s: at most, where every message leaves on its own; without acknowledgements.
+        packets_per_s: at most, where every message leaves alone; without acknowledgements.
         bytes_per_s: on the network: payload, headers of messages and of packets.
         cpu_cores_change: 0.06 for 6% of a core more.
     """

@@ -1,4 +1,4 @@
-"""What a replay answers about a recorded run, in the order of its JSON."""
+"""The answer of a replay about a recorded run, in the order of its JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class TracePart:
-    """The part of a trace that is used, as offsets from the start of what was recorded."""
+    """The used part of a trace, as offsets from the start of the recording."""
 
     from_ns: int
     to_ns: int
@@ -137,12 +137,12 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedPart:
-    """How much of the run the prediction of the recorded setting used.
+    """The part of the run that the prediction of the recorded setting used.
 
     Attributes:
-        window_ns: length of what was used.
-        windows: that it is made of, spread over the part of the trace that counts; 1: one that
-            begins with it.
+        window_ns: length of the part.
+        windows: number of windows, spread over the part of the trace that counts; 1: one at its
+            begin.
     """
 
     records: int
@@ -216,7 +216,7 @@ class FillRatios:
 
 @dataclass(frozen=True, slots=True)
 class RecordedEnvironment:
-    """Where the run was recorded, and under what load; as the manifest states it."""
+    """Host, versions and load of the recording, as the manifest states them."""
 
     host: Mapping[str, Any]
     versions: Mapping[str, str]
@@ -253,7 +253,7 @@ class ChannelOverTime:
 
 @dataclass(frozen=True, slots=True)
 class RunDetails:
-    """What a page shows in addition; `duration_ns` is until the last record was consumed."""
+    """Details for a page; `duration_ns` ends when the last record was consumed."""
 
     fill: FillRatios
     environment: RecordedEnvironment

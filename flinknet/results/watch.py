@@ -1,5 +1,4 @@
-"""What `trace watch` shows of traces that are still being written: their newest part, edge by
-edge."""
+"""The view of `trace watch`: the newest part of traces that are being written, edge by edge."""
 
 from __future__ import annotations
 
@@ -72,9 +71,9 @@ class WatchLook:
 
     Attributes:
         batch: number of the micro-batch that brought the newest events; None before the first.
-        events: that micro-batches have brought so far.
-        bottlenecks: what holds up each job, in words, by run.
-        waiting: runs of which nothing can be said yet, with the reason.
+        events: number of events of all micro-batches.
+        bottlenecks: limit of each job, in words, by run.
+        waiting: runs without a result yet, with the reason.
     """
 
     batch: int | None
