@@ -175,6 +175,7 @@ def test_a_look_follows_what_is_written(
     row = with_spark.read.parquet(str(table)).orderBy("to_ns").first()
     assert row.to_ns == later.edges[0].to_ns
     assert row.verdict == "flush-limited"
+    assert row.latency_records == later.edges[0].latency.records
     assert row.waiting_for_flush == later.edges[0].regimes["waiting_for_flush"]  # type: ignore[index]
 
 
