@@ -125,7 +125,7 @@ class Asked:
         return getattr(setting.network, self.field)
 
     def put(self, setting: Setting, value: Any) -> Setting:
-        """The setting with another value; as it is where that does not act, so that no setting is
+        """The setting with another value; unchanged where that does not act, so that no setting is
         predicted twice."""
         if value == self.value(setting) or not self.acts_in(setting):
             return setting
@@ -209,7 +209,7 @@ def _check_factor(factor: float, name: str) -> None:
 
 
 def _reader_of(field: str) -> Callable[[str, str], Any]:
-    """A reader of what one key of Flink sets, by Flink's rules."""
+    """A reader of values of a key of Flink, by Flink's rules."""
 
     def read(text: str, name: str) -> Any:
         return getattr(network_config({key_of(field): text})[0], field)
@@ -306,7 +306,7 @@ _ORDER = (
     *(RATE_FACTOR, CONSUMER_SPEED, ROUND_TRIP, FLOW_CONTROL, DEBLOATING, DEBLOAT_TARGET),
     *(CHECKPOINTS, ALIGNMENT, SEGMENT_SIZE, EXCLUSIVE, FLOATING, TIMEOUT),
 )
-"""Settings in the order in which they decide what comes first."""
+"""Settings by their weight when settings are sorted."""
 
 
 def ascending(setting: Setting) -> tuple[Any, ...]:

@@ -1,12 +1,11 @@
-"""The fast path of what-if: which exchanges the compiled kernel covers, and what it needs to know.
+"""The fast path of what-if: which exchanges the compiled kernel covers, and its results.
 
-Covered are records that come at a rate, as it is assumed of messages seen in passing, or as fast as
-they are taken; any number of channels, local or over connections with exclusive buffers, with
-credit or without, whose sockets may fill; writers that wait for buffers, in an exchange that is
-computed whole; checkpoints; buffers that are debloated; network memory for all pools. The kernel
-notices by itself if a checkpoint takes longer than it may, or if a writer or a connection without
-credit has to wait that may not; `is_covered` says the rest. What is not covered is simulated with
-the real core.
+Covered are records that come at a rate, also where that is assumed, or as fast as they are taken;
+any number of channels, local or over connections with exclusive buffers, with credit or without,
+whose sockets may fill; writers that wait for buffers, in an exchange that is computed whole;
+checkpoints; buffers that are debloated; network memory for all pools. The kernel notices by itself
+if a checkpoint takes longer than it may, or if a writer or a connection without credit has to wait
+that may not; `is_covered` says the rest. All others are simulated with the real core.
 
 Differs from the simulator, within the bound that its tests state: many latencies of one buffer are
 counted by their density.
@@ -41,13 +40,18 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FastOutcome:
-    """What the kernel came to, in the terms of `outcome.EdgeOutcome`; `last_ns` is
-    when the last record was taken. `departures_ns` are by channel, if they were asked for
-    (`RecordedExchange.keeps_departures`), and with them `barriers`, what each consumer passes on of
-    successive checkpoints; `memory_bytes` is the most that all pools can take; `local_messages`: of
-    the messages, within a TaskManager; `resumed_ns`: when a writer last went on that had waited for
-    buffers, 0 for never; `full_sockets`: how often a connection was asked for more than its socket
-    had taken; `stops`: how often one without credit was not read any more."""
+    """Results of the kernel, in the terms of `outcome.EdgeOutcome`.
+
+    Attributes:
+        last_ns: instant at which the last record was taken.
+        departures_ns: by channel, if asked for (`RecordedExchange.keeps_departures`).
+        memory_bytes: most that all pools can take.
+        local_messages: messages within a TaskManager.
+        resumed_ns: instant at which a writer last went on that had waited; 0 for never.
+        full_sockets: requests of connections that had unsent bytes.
+        stops: without credit: how often a socket was not read any more.
+        barriers: with departures, the barriers that each consumer passes on.
+    """
 
     latency: LogLinearHistogram
     records: int
@@ -108,7 +112,7 @@ def run_fast(
 
 
 def outcome_of(ran: Ran, exchange: RecordedExchange, network: NetworkConfig) -> FastOutcome:
-    """What stands in the kernel's memory in the end."""
+    """Results in the kernel's memory after a run."""
     memory, numbers, m = ran.memory, ran.numbers, ran.exchange
     has_coordinator = network.checkpoint_interval_ns is not None and exchange.barriers is None
     counts, slopes = np.split(numbers[kernel.COUNTS : kernel.COUNTS + 2 * BUCKETS], 2)
@@ -136,7 +140,7 @@ def outcome_of(ran: Ran, exchange: RecordedExchange, network: NetworkConfig) -> 
 
 
 class Ran(NamedTuple):
-    """An exchange after a run, and where what was asked for stands in the memory."""
+    """An exchange after a run, and its layout."""
 
     is_done: bool
     exchange: Exchange

@@ -1,8 +1,8 @@
 """Exchanges of a job in one run of the compiled kernel, in which they wait for each other: where a
-writer waits for buffers, its task reads nothing more, and what is before it fills up.
+writer waits for buffers, its task reads nothing more, and queues before it fill up.
 
-Each exchange has its own words, laid out as if it were alone. What comes to a task's output follows
-from what it reads in the run; laid out is only how many records there will be.
+All exchanges lie in one memory, each as if it were alone. Records of a task's output follow in the
+run from those that it reads; only their number is laid out.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ WITHIN = -1
 """The connection of channels within a TaskManager."""
 
 TURNS_FACTOR = 4
-"""Turns that may be needed, beside those of an exchange in which nobody waits."""
+"""Factor of the turns that may be needed, for writers that wait."""
 
 
 class JoinedEdge(NamedTuple):
@@ -52,7 +52,7 @@ class JoinedEdge(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Joined:
-    """What an exchange came to.
+    """Results of an exchange in a job.
 
     Attributes:
         taken_from: of each consumer that writes others, the channels of its records in the order
@@ -66,7 +66,7 @@ class Joined:
 
 
 class _Part:
-    """One exchange as it is laid out."""
+    """An exchange to be laid out."""
 
     def __init__(self, edge: JoinedEdge) -> None:
         own = [each for each in edge.exchange.channels if each.records]
@@ -98,7 +98,7 @@ class _Part:
 
 
 def hold_each_other_up(exchanges: Iterable[RecordedExchange]) -> bool:
-    """Whether exchanges without credit share connections: what one does not read stops another."""
+    """Whether exchanges without credit share connections: unread messages of one stop another."""
     used = [
         connection
         for exchange in exchanges
@@ -111,7 +111,7 @@ def hold_each_other_up(exchanges: Iterable[RecordedExchange]) -> bool:
 def run_joined(edges: Sequence[JoinedEdge]) -> list[Joined] | None:
     """Run exchanges to their end, the first of which sources write.
 
-    Returns: None where the kernel does not know one of them, or what comes of them.
+    Returns: None where the kernel does not know one of them, or cannot compute their result.
 
     Raises: ConfigError when the buffers of an exchange do not fit into network memory."""
     if hold_each_other_up(each.exchange for each in edges):
@@ -129,7 +129,7 @@ def run_joined(edges: Sequence[JoinedEdge]) -> list[Joined] | None:
 
 
 def _run(parts: Sequence[_Part], attempts: int) -> tuple[int, list[Joined] | None]:
-    """One attempt. Returns: how it ended, and what came of it."""
+    """One attempt. Returns: its end, and results; None for those of an attempt that failed."""
     from .kernel.run import run
 
     memory = KernelMemory()
@@ -189,7 +189,7 @@ def _laid_out(part: _Part, memory: KernelMemory, barriers: int, attempts: int) -
 
 
 def _barriers_before(parts: Sequence[_Part], part: _Part) -> int:
-    """Checkpoints of which the tasks before an exchange pass barriers on, at most."""
+    """Most checkpoints whose barriers the tasks before an exchange pass on."""
     while part.edge.before is not None:
         part = parts[part.edge.before]
     return alignments_max(part.exchange, part.edge.network)
@@ -226,7 +226,7 @@ def _put_relays(parts: Sequence[_Part], place: int, memory: KernelMemory) -> Non
 def _put_link(
     memory: KernelMemory, part: _Part, producer: int, relay: int, next_link: int, taken: int
 ) -> int:
-    """What a task writes of its records to one exchange. Returns: the address of the link."""
+    """Lay out the records that a task writes to one exchange. Returns: the address of the link."""
     layout, exchange, address = _layout(part), part.exchange, memory.take(Link.width())
     passage = part.edge.passages[producer]
     inputs = passage.inputs(taken)

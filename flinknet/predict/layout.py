@@ -62,7 +62,7 @@ class Layout(Addresses):
     """
 
     def put_channels(self) -> None:
-        """The channels, each with its arrivals and what has left its subpartition before."""
+        """The channels, each with its arrivals and the bytes that left its subpartition before."""
         memory = self.memory
         exclusive_buffers = 0 if self.is_tcp else self.network.exclusive_buffers
         recorded = {channel.channel: channel for channel in self.exchange.channels}
@@ -118,7 +118,7 @@ class Layout(Addresses):
         return first, len(arrivals), len(arrivals)
 
     def _open_at(self, size: int) -> dict[str, int]:
-        """Where a subpartition stands that begins behind so many bytes."""
+        """The position of a subpartition that begins behind a number of bytes."""
         if self.network.debloating_enabled:
             return {"segments_from": size, "open_from": size}
         return {"head": size // self.network.segment_size_bytes}
@@ -297,6 +297,6 @@ class Layout(Addresses):
             )
 
     def _most_records(self, buffers: int) -> int:
-        """More than these are no single batch, and do not fit into so many buffers."""
+        """The most records that are one batch, or fit into a number of buffers."""
         size = max(buffers * self.network.segment_size_bytes, MAX_RATE_BATCH_BYTES)
         return size // self.record_bytes

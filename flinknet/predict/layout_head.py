@@ -36,24 +36,23 @@ from .kernel.views import KernelMemory, power_of_two
 from .recorded import RecordedExchange
 
 RESERVED_WORDS = 1 << 21
-"""Of a memory that has its size from the beginning, at most: to grow by and by takes half as long
-again. Larger ones grow: they would be new memory each time."""
-
+"""Most words of a memory that has its size from the beginning: growth takes half as long again.
+Larger memories grow: they would be new each time."""
 
 TCP_SLOTS = 1 << 10
 """Messages on the way of a connection without credit, for which there is room at first."""
 
 TCP_SLOTS_MAX = 1 << 16
-"""The same at most: nearly as many of the smallest messages as a socket holds."""
+"""Most messages on the way: nearly the number of the smallest ones that a socket holds."""
 
 ROOM_BYTES_MAX = 1 << 28
-"""Of all connections together."""
+"""Room for messages on the way of all connections together."""
 
 ROOM_BITS = 3
-"""Of the factor by which that is more at the next attempt."""
+"""Binary logarithm of the factor by which the next attempt has more room."""
 
 _TURNS_PER_RECORD = 20
-"""Turns of all TaskManagers for each record and channel at most, far above what there can be."""
+"""Most turns of all TaskManagers for each record and channel, far more than there can be."""
 
 
 def one_way_ns(exchange: RecordedExchange) -> int:
@@ -63,15 +62,15 @@ def one_way_ns(exchange: RecordedExchange) -> int:
 
 
 def back_ns(exchange: RecordedExchange) -> int:
-    """The same of what consumers say."""
+    """Latency of the way back, for messages of consumers."""
     costs = exchange.costs
     return one_way_ns(exchange) if costs.back_ns is None else int(costs.back_ns)
 
 
 def catches_up(exchange: RecordedExchange, network: NetworkConfig) -> bool:
     """Whether quiet turns are made up for: buffers may end anywhere, so that the simulator has a
-    turn for each record. Not where each record leaves at once, nor where what is sent arrives at
-    the same instant while records take time, as the order of turns counts then; at the highest rate
+    turn for each record. Not where each record leaves at once, nor where messages arrive at the
+    same instant while records take time, as the order of turns counts then; at the highest rate
     no turn is quiet."""
     if exchange.is_max_rate:
         return False
@@ -105,7 +104,7 @@ def alignments_max(exchange: RecordedExchange, network: NetworkConfig) -> int:
 
 
 def flusher_phase_ns(exchange: RecordedExchange, flusher: int, period_ns: int) -> int:
-    """Where in its period a flusher stands when the run begins."""
+    """Time since the last beat of a flusher when the run begins."""
     if exchange.starts_within_ns is None or period_ns <= 0:
         return beat_phase_ns(exchange.seed, flusher, period_ns)
     first_ns = beat_phase_ns(exchange.seed, exchange.flushers_before, period_ns)
@@ -209,7 +208,7 @@ def _boundaries(network: NetworkConfig) -> int:
 
 
 def put_head(at: Addresses) -> None:
-    """What does not change in a run."""
+    """Numbers that do not change in a run."""
     exchange, network = at.exchange, at.network
     counted_ns = exchange.counted_ns or (0, NEVER)
     beat_ns = exchange.beat_ns(network)

@@ -15,14 +15,12 @@ evenly spaced between two instants.
 
 - `exchange_memory`, `memory`: all records. `compiling`: how functions are compiled and kept.
 - `times`: what is due next, arrivals, latencies, batches.
-- `source`: steps of a source, and quiet turns. `writer`: its records in buffers.
-- `subpartition`: buffers that wait to be sent. `ends`: buffers, credit, gates, and full sockets.
-- `connection`: messages and credit on their way.
+- `source`: steps of a source, and quiet turns. `writer`: its records in buffers. `subpartition`:
+  buffers that wait to be sent. `ends`: buffers at the consumer, credit, gates, and full sockets.
+- `connection`: messages and credit on their way. `sink`: buffers taken, and their size announced.
 - `checkpoints`: barriers written, aligned, overtaking; acknowledgements.
-- `sink`: buffers taken, and their size announced.
-- `relays`: tasks that read one exchange and write others, in a run of several.
-- `run`: turns, one after the other. Imported only when it is needed: loading the compiler takes
-  half a second.
+- `relays`: tasks that read one exchange and write others, in a run of several. `run`: turns, one
+  after the other; imported only when needed, since loading the compiler takes half a second.
 """
 
 DONE, WRITER_WAITS, TOO_LONG, CHECKPOINT_EXPIRES = range(4)

@@ -102,8 +102,8 @@ def timeout_ns(m: Exchange) -> int:
 
 
 def _write_barriers(m: Exchange, source: Source, is_unaligned: bool) -> None:
-    """Behind what was written to each channel comes the barrier of a checkpoint; the next record
-    opens a segment."""
+    """Write the barrier of a checkpoint behind the data of each channel; the next record opens a
+    segment."""
     for place in range(source.outputs_count):
         channel = source.outputs[place]
         write_barrier(m, channel, is_unaligned)
@@ -264,8 +264,8 @@ def _count_overtaken(m: Exchange, channel: Channel, until: int) -> None:
 
 
 def _take_unaligned(m: Exchange, sink: Sink, channel: Channel, until: int, now: int) -> None:
-    """SingleCheckpointBarrierHandler._start_unaligned: from now on what channels bring before their
-    barriers belongs to the checkpoint; that of one has come with so many messages before it."""
+    """SingleCheckpointBarrierHandler._start_unaligned: from now on data that comes before barriers
+    belongs to the checkpoint; the barrier of one channel has come behind `until` messages."""
     for place in range(sink.inputs_count):
         sink.inputs[place].is_counted = 1
         sink.inputs[place].counted_from_bytes = sink.inputs[place].channel_bytes

@@ -107,8 +107,7 @@ class _ByContent(caching._CacheLocator):
     and environments of a user share it. numba's own cache looks at one file, by its path, and
     never at those of the functions that are called.
 
-    It lies where numba keeps what has no other place: in NUMBA_CACHE_DIR, or with the user's
-    caches."""
+    It lies in NUMBA_CACHE_DIR, or with the user's caches, as numba's own does at last."""
 
     def __init__(self, function: Callable[..., object], file: str) -> None:
         folder = Path(file).parent
@@ -181,11 +180,11 @@ def _bits(_context: Any, _number: Any) -> Any:
 
 
 pointer: Callable[[Any], Any] = _intrinsic(_pointer)
-"""Where the numbers of an array begin; indexed as the array is, and twice as fast for the whole
-kernel: an index into an array may count from its end, and each access looks whether it does."""
+"""A pointer to the numbers of an array: indexed as the array is, and twice as fast for the whole
+kernel, since an index into an array may count from its end, and each access checks that."""
 
 moved: Callable[[Any, int], Any] = _intrinsic(_moved)
-"""Such a pointer, so many numbers farther on."""
+"""A pointer that is some numbers farther on."""
 
 bits: Callable[[float], int] = _intrinsic(_bits)
 """The 64 bits of a number: sign, exponent, mantissa; frexp is a call that takes longer."""
@@ -379,7 +378,7 @@ def _moved_list(_context: Any, own: Any, _places: Any) -> Any:
 
 
 moved_list: Callable[[List[int], int], List[int]] = _intrinsic(_moved_list)
-"""A list that begins so many numbers farther on."""
+"""A list that begins some numbers farther on."""
 
 for _kind in vars(memory).values():
     if isinstance(_kind, type) and issubclass(_kind, View) and _kind is not View:

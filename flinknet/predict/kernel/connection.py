@@ -233,8 +233,8 @@ def pump_down(m: Exchange, connection: Connection, now: int) -> None:
 
 
 def receive_down(m: Exchange, connection: Connection, now: int) -> int:
-    """Read what has arrived, piece by piece, and tell the sender if its socket was full. Returns:
-    when the next piece arrives."""
+    """Read messages that have arrived, piece by piece, and wake the sender if its socket was full.
+    Returns: the instant at which the next piece arrives."""
     if connection.unread_bytes >= m.link_bytes:
         wake(m, connection.upstream, now)
     if m.without_credit:

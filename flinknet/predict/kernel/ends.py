@@ -121,7 +121,7 @@ def recycle_floating(m: Exchange, sink: Sink) -> None:
 
 
 def release(m: Exchange, channel: Channel) -> None:
-    """The release of an input channel: nothing waits any more, what is free goes back."""
+    """Release an input channel: nothing waits any more, and free buffers go back."""
     channel.is_released = 1
     if not channel.connection:
         return
@@ -195,7 +195,7 @@ def queue_message(m: Exchange, channel: Channel, kind: int) -> None:
 
 
 def take_free(channel: Channel) -> int:
-    """BufferManager.take: a buffer for what comes. Returns: whether it is a floating one."""
+    """BufferManager.take: a buffer for the next message. Returns: whether it is a floating one."""
     channel.required -= 1
     if channel.free_floating > 0:
         channel.free_floating -= 1
@@ -205,7 +205,7 @@ def take_free(channel: Channel) -> int:
 
 
 def receive_barrier_before_all(channel: Channel) -> None:
-    """A barrier that has overtaken data is read before what has come."""
+    """A barrier that has overtaken data is read before the messages that have come."""
     channel.barrier_behind = channel.received
     queue_barrier(channel)
 
@@ -220,7 +220,7 @@ def receive_backlog(m: Exchange, channel: Channel, backlog: int) -> None:
 
 
 def is_narrow(m: Exchange, connection: Connection) -> bool:
-    """Whether what is handed over next may have to wait for the socket, or something does."""
+    """Whether the next messages may have to wait for the socket, or some messages do."""
     room = m.link_bytes - connection.unread_bytes
     return room < m.narrow_bytes or connection.is_pressed > 0
 
@@ -320,8 +320,8 @@ def is_stopped(connection: Connection) -> bool:
 
 
 def receive_without_credit(m: Exchange, connection: Connection, now: int) -> int:
-    """Read what has arrived, piece by piece, until a message of one has to wait. Returns: when the
-    next piece arrives that is to be read."""
+    """Read messages that have arrived, piece by piece, until one of them has to wait. Returns: the
+    instant at which the next piece arrives that is to be read."""
     left, piece = m.receive_bytes, -1
     while connection.down_begin < connection.down_end:
         entry = _entry(connection, connection.down_begin)
@@ -410,6 +410,4 @@ def _deliver(m: Exchange, connection: Connection, entry: Sent) -> bool:
     return True
 
 
-compile_all(
-    globals(), queue_channel, take_free, receive_backlog, queue_message, charge, notify_credit
-)
+compile_all(globals(), queue_channel, take_free, receive_backlog, queue_message, charge)

@@ -1,9 +1,9 @@
 """The kernel's memory: every record of a run is a class here, and each of its words a line with its
 meaning. Layout, kernel and results read this table; `repr` of a record shows its words.
 
-Lengths are bytes, and instants ns. A queue is a list with two counters, of which the lower bits are
-places in it. A mask is a power of two, less one. Word 0 is never used, so that 0 is no address; a
-run of one exchange begins at word 1.
+Lengths are bytes, and instants ns. A queue is a list with two counters, whose lower bits are places
+in it. A mask is a power of two, less one. Word 0 is never used, so that 0 is no address; a run of
+one exchange begins at word 1.
 """
 
 from __future__ import annotations

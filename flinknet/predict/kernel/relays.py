@@ -59,8 +59,8 @@ def _wake_writer(link: Link, now: int) -> None:
 
 
 def _write_onwards(link: Link, taken: int, records: int, at_ns: int, delay_ns: int) -> None:
-    """Let what follows from records come to the channels of a link, one after the other, when each
-    record is done.
+    """Let records that a task makes of others come to the channels of a link, one after the other,
+    when each is done.
 
     Args:
         taken: records before these.
@@ -204,7 +204,8 @@ def _has_to_follow(link: Link) -> bool:
 
 
 def write_before(numbers: Numbers, task_manager: TaskManager, now: int) -> None:
-    """Tasks that may read in this turn first write what they have: for more they need buffers."""
+    """Tasks that may read in this turn first write the records that they have, for which they need
+    buffers."""
     for place in range(task_manager.own_sinks_count):
         sink = task_manager.own_sinks[place]
         if not sink.relay or sink.is_held_up or now < sink.busy_until_ns:
@@ -249,7 +250,7 @@ def pass_on(job: Job, numbers: Numbers, owner: TaskManager, now: int) -> None:
 
 def ask_tasks_behind(job: Job) -> None:
     """A checkpoint begins: the sinks of all exchanges have to align it, and where it may time out,
-    what has been written before it has to leave."""
+    all data before it has to leave."""
     count = 0
     for exchange in range(1, job.exchanges_count):
         m = job.exchanges[exchange]

@@ -27,7 +27,7 @@ from .times import earliest_ns, next_due, set_due
 
 
 def _receive_all(m: Exchange, task_manager: TaskManager, now: int) -> None:
-    """Read what has come to the ends of connections."""
+    """Read messages that have come to the ends of connections."""
     ends, arrivals = task_manager.ends, task_manager.arrivals
     place = next_due(arrivals, 0, now)
     while place >= 0:
@@ -106,8 +106,8 @@ def _doubt(m: Exchange, task_manager: TaskManager, until_ns: int) -> None:
 
 
 def _doubt_all(m: Exchange) -> None:
-    """What was asked for in a turn may be numbered otherwise than by the simulator, as its place
-    among the turns of others is unknown, or it was made up for."""
+    """Doubt the numbers of requests made in a turn: the simulator may number them otherwise, as the
+    place of the turn among those of others is unknown, or it was made up for."""
     for number in range(m.task_managers):
         m.managers[number].doubted = m.turns_asked
 
@@ -121,8 +121,8 @@ def _is_doubted(m: Exchange, task_manager: TaskManager, now: int) -> bool:
 
 
 def _are_apart(m: Exchange) -> bool:
-    """Whether the order of turns of TaskManagers at one instant does not matter: what they send
-    arrives later, and no source ends, whose answer to a checkpoint depends on who has answered."""
+    """Whether the order of turns of TaskManagers at one instant does not matter: their messages
+    arrive later, and no source ends, whose answer to a checkpoint depends on earlier answers."""
     running = 0
     for number in range(m.sources_count):
         if m.sources[number].state == RUNNING:
@@ -175,7 +175,7 @@ def _late(m: Exchange, f: Numbers, owner: TaskManager, until_ns: int) -> tuple[T
 
 
 def _next_task_manager(m: Exchange, now: int) -> TaskManager:
-    """Whose turn it is; of several whoever asked for it first. The run ends if that is unknown."""
+    """The next TaskManager to have a turn: the first to ask. The run ends if that is unknown."""
     first = m.managers
     place = next_due(m.wakes, 0, now)
     found = first[place]
@@ -194,7 +194,7 @@ def _next_task_manager(m: Exchange, now: int) -> TaskManager:
 
 
 def _start(m: Exchange) -> None:
-    """Lay down what is due first."""
+    """Set the first instants of all timetables."""
     for number in range(m.sources_count):
         start_source(m, m.sources[number])
     for number in range(m.channels_count):
@@ -210,7 +210,7 @@ def run(memory: Ints, numbers: Floats, buckets: int, job: int) -> int:
     Args:
         memory: laid out by `layout`, and for a job by `joined_run`.
         numbers: for each exchange costs, and room for four times as many numbers as there are
-            buckets; as much again for the durations of checkpoints; the buffer size of each sink.
+            buckets; the same for the durations of checkpoints; the buffer size of each sink.
         buckets: of a latency histogram.
         job: address of the job; 0 for one exchange alone.
 

@@ -65,7 +65,7 @@ def _next_barrier_ns(m: Exchange, source: Source) -> int:
 
 
 def watches_barriers(m: Exchange, source: Source) -> bool:
-    """Whether any turn may see that barriers of a source have left, and what follows from that."""
+    """Whether any turn may notice that barriers of a source have left, and act on it."""
     if source.is_watched:
         return True
     is_last = source.next_barrier == source.barriers_end

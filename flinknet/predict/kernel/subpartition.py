@@ -31,7 +31,7 @@ def _count_segments(m: Exchange, channel: Channel) -> int:
 
 
 def _segments(m: Exchange, size: int) -> int:
-    """Segments that so many bytes take."""
+    """Segments that a number of bytes takes."""
     return (size + m.segment_bytes - 1) >> m.segment_bits
 
 
@@ -44,7 +44,7 @@ def open_end(m: Exchange, channel: Channel) -> int:
 
 
 def close_buffer(m: Exchange, channel: Channel) -> None:
-    """What is written next begins another segment."""
+    """Let the next bytes begin another segment."""
     emitted = channel.emitted
     if emitted == channel.open_from:
         return
@@ -74,8 +74,8 @@ def _fill_buffers(m: Exchange, channel: Channel, end: int) -> None:
 
 
 def note(m: Exchange, channel: Channel) -> None:
-    """Count what there is in a subpartition, also for its source; to be called after each change:
-    SEGMENTS are data buffers, the open one too, ELEMENTS these and events."""
+    """Count buffers and events in a subpartition, also for its source; to be called after each
+    change."""
     source, segments = channel.source, _count_segments(m, channel)
     elements = segments + channel.front_event + channel.tail_event
     elements += channel.has_priority_barrier
@@ -154,7 +154,7 @@ def resume_consumption(m: Exchange, channel: Channel) -> None:
 
 
 def emit(m: Exchange, channel: Channel, records: int) -> None:
-    """Write records: the reader is told when a second buffer is opened."""
+    """Write records, and notify the reader when a second buffer is opened."""
     before = channel.elements
     if m.debloat_ns:
         _fill_buffers(m, channel, channel.emitted + records * m.record_bytes)
@@ -164,7 +164,7 @@ def emit(m: Exchange, channel: Channel, records: int) -> None:
 
 
 def note_written(m: Exchange, channel: Channel, elements_before: int) -> None:
-    """Count what was written, and notify the reader of a second buffer."""
+    """Count written buffers, and notify the reader of a second one."""
     note(m, channel)
     may_tell = elements_before < 2 and not channel.flush_requested and not channel.is_blocked
     if may_tell and channel.elements >= 2:
@@ -193,7 +193,7 @@ def may_send(channel: Channel) -> bool:
 
 
 def _is_event_next(channel: Channel, segments: int) -> bool:
-    """Whether an event comes first, of what there is, with so many data buffers."""
+    """Whether an event comes first in a subpartition with a number of data buffers."""
     if channel.front_event or channel.has_priority_barrier:
         return True
     if channel.barrier_place == BEFORE_TAIL and channel.segments_before == 0:
@@ -212,7 +212,7 @@ def append_reader(connection: Connection, channel: Channel) -> None:
 def poll(m: Exchange, channel: Channel) -> tuple[int, int, int, int]:
     """PipelinedSubpartition.poll.
 
-    Returns: kind (NOTHING for none), bytes, backlog, and what may follow: 0 nothing, 1 data, 2 an
+    Returns: kind (NOTHING for none), bytes, backlog, and the next message: 0 none, 1 data, 2 an
         event."""
     polled = _poll(m, channel)
     note(m, channel)
@@ -294,15 +294,4 @@ def _poll(m: Exchange, channel: Channel) -> tuple[int, int, int, int]:
     return kind, size, backlog, following
 
 
-compile_all(
-    globals(),
-    note,
-    flush,
-    emit,
-    note_written,
-    _count_segments,
-    append_reader,
-    notify,
-    may_send,
-    _segments,
-)
+compile_all(globals(), note, flush, emit, note_written, append_reader, notify, may_send)

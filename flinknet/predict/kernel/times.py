@@ -1,9 +1,9 @@
-"""Time: what is due next, when records came, and how long they took, counted in the buckets of
-`histogram.LogLinearHistogram`; and the batches of a source at the highest rate, by arrivals.
+"""Time: timetables, arrivals of records, their latencies in the buckets of
+`histogram.LogLinearHistogram`, and the batches of a source at the highest rate.
 
 A timetable is a tree whose nodes know the earliest instant below them: a change takes as many steps
-as the tree is high, and what is not due costs nothing. Word 0 is the number of leaves, a power of
-two; the nodes stand behind it, the root as 1, those below node n as 2n and 2n + 1.
+as the tree is high, and a place that is not due costs nothing. Word 0 is the number of leaves, a
+power of two; the nodes stand behind it, the root as 1, those below node n as 2n and 2n + 1.
 """
 
 from __future__ import annotations

@@ -142,7 +142,7 @@ class KernelMemory:
     """Words that are handed out once, and filled by address.
 
     Args:
-        reserved: so many are to come at least.
+        reserved: least number of words to come.
     """
 
     def __init__(self, reserved: int = 0) -> None:
@@ -199,5 +199,5 @@ class KernelMemory:
 
 
 def power_of_two(count: int) -> int:
-    """The first one that is not smaller."""
+    """The first power of two that is not smaller."""
     return 1 << (count - 1).bit_length()

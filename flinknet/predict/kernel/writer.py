@@ -30,8 +30,8 @@ def is_inside_record(m: Exchange, source: Source) -> bool:
 
 
 def _write(m: Exchange, source: Source, channel: Channel, end: int) -> None:
-    """BufferWritingResultPartition.emit: up to a byte, as far as there are buffers. When none is to
-    be had any more, the record that was begun takes what it needs, also from the overdraft."""
+    """BufferWritingResultPartition.emit: up to a byte, as far as there are buffers. When there
+    are no more, the record that was begun takes those that it needs, also from the overdraft."""
     before, emitted = channel.elements, channel.emitted
     used = source.all_segments + source.lent
     count = channel.segments + channel.lent_buffers
@@ -117,7 +117,7 @@ def take_until(source: Source, until_ns: int, most: int) -> int:
 
 
 def _touch(source: Source, channel: Channel) -> None:
-    """Note a channel of which records are taken, and where its arrivals stand."""
+    """Note a channel whose records are taken, and the position of its arrivals."""
     if channel.taken > 0:
         return
     source.touched[source.touched_count] = channel
@@ -126,7 +126,7 @@ def _touch(source: Source, channel: Channel) -> None:
 
 
 def _put_back(source: Source) -> None:
-    """Put back what was taken."""
+    """Put back the records that were taken."""
     for place in range(source.touched_count):
         channel = source.touched[place]
         channel.ramp, channel.position = channel.saved_ramp, channel.saved_position
@@ -167,7 +167,7 @@ def _take_batch(m: Exchange, source: Source) -> int:
 
 
 def write_taken(m: Exchange, source: Source) -> None:
-    """Write what was taken, for which there are buffers."""
+    """Write the records that were taken, for which there are buffers."""
     for place in range(source.touched_count):
         channel = source.touched[place]
         emit(m, channel, channel.taken)
@@ -177,8 +177,8 @@ def write_taken(m: Exchange, source: Source) -> None:
 
 
 def _write_batch(m: Exchange, source: Source, records: int) -> int:
-    """Write what was taken as far as there are buffers; no more of it than is written at once, the
-    rest is put back. Returns: how many records are taken then."""
+    """Write records that were taken as far as there are buffers, one batch at most; the others are
+    put back. Returns: the number of records in the batch."""
     if records > m.batch_records:
         _put_back(source)
         records = _take_batch(m, source)
@@ -193,7 +193,7 @@ def _write_batch(m: Exchange, source: Source, records: int) -> int:
 
 def _take(m: Exchange, source: Source, until_ns: int) -> int:
     """Write records that came up to an instant: all, if there are buffers for them; if not, one
-    batch, of which the rest may have to wait. Returns: their number."""
+    batch, whose rest may have to wait. Returns: their number."""
     records = take_until(source, until_ns, source.most_records)
     if _fits(m, source):
         write_taken(m, source)
@@ -263,7 +263,7 @@ def skip_segments(m: Exchange, source: Source, now: int) -> None:
 
 
 def emit_until(m: Exchange, source: Source, until_ns: int) -> int:
-    """Write what came up to an instant, as far as there are buffers. Returns: the records taken."""
+    """Write records that came up to an instant, if there are buffers. Returns: their number."""
     if not m.may_wait:
         return _emit_at_once(m, source, until_ns)
     emitted = 0
