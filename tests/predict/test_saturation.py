@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from flinknet.core.probe import TracePoint
 from flinknet.predict.fit.costs import fit_costs, saturated_costs
 from flinknet.predict.fit.saturation import fit_saturation
 from flinknet.predict.fit.window_rows import ExchangeRows
-from flinknet.trace import ChannelInfo, open_run
+from flinknet.trace import ChannelInfo, RunManifest, open_run
 from tests.recorded_run import write_run
 
 MS = 1_000_000
@@ -40,14 +41,14 @@ def rows(at_ns: np.ndarray, **columns: object) -> dict[str, np.ndarray]:
 
 
 @pytest.fixture
-def manifest(tmp_path: Path) -> object:
+def manifest(tmp_path: Path) -> RunManifest:
     found = open_run(write_run(tmp_path / "run", channels=1, buffers=20)).manifest
     assert found is not None
     return found
 
 
 def test_a_consumer_that_works_long_on_each_buffer_is_slow_and_not_kept_from_its_work(
-    manifest: object,
+    manifest: RunManifest,
 ) -> None:
     """It takes 12 ms for a buffer, in which its process sends credit and receives buffers."""
     count, buffer_ns = 200, 12 * MS
@@ -64,16 +65,48 @@ def test_a_consumer_that_works_long_on_each_buffer_is_slow_and_not_kept_from_its
         credit_received=rows(credit_ns + 9 * US, value=1),
         waits=none,
     )
-    found = fit_saturation(exchange, manifest, 0, int(consumed_ns[-1]))  # type: ignore[arg-type]
+    found = fit_saturation(exchange, manifest, 0, int(consumed_ns[-1]))
     assert found.slow_consumers == {0}
     assert not len(found.preemptions["tm-1"].starts_ns)
-    fit = fit_costs(exchange, manifest, 1_000.0)  # type: ignore[arg-type]
-    costs = saturated_costs(fit, exchange.consumed, found, manifest).costs  # type: ignore[arg-type]
+    fit = fit_costs(exchange, manifest, 1_000.0)
+    costs = saturated_costs(fit, exchange.consumed, found, manifest).costs
     record_ns = costs.consume_ns_per_record[0] + costs.receive_ns_per_message / 300
     assert record_ns == pytest.approx(buffer_ns / 300, rel=0.02)
 
 
-def test_busy_time_ways_and_preemptions_are_told_apart(manifest: object) -> None:
+def test_without_credit_a_slow_consumer_hides_the_work_of_others_in_its_process(
+    manifest: RunManifest,
+) -> None:
+    """Buffers of the quick consumer wait until a buffer of the slow one was read."""
+    count, slow_ns = 100, 12 * MS
+    number = np.arange(count)
+    slow_done_ns = (number + 1) * slow_ns
+    quick_done_ns = slow_done_ns + 9 * MS
+    columns = {"sequence_number": np.tile(number, 2), "channel": np.repeat([0, 1], count)}
+    consumed_ns = np.r_[slow_done_ns, quick_done_ns]
+    received_ns = np.r_[slow_done_ns - slow_ns, quick_done_ns - 9 * MS]
+    none = rows(np.zeros(0, np.int64))
+    exchange = ExchangeRows(
+        sent=rows(np.tile(number * US, 2), records=300, **columns),
+        received=rows(received_ns, **columns),
+        consumed=rows(consumed_ns, records=300, **columns),
+        credit_sent=none,
+        credit_received=none,
+        waits=none,
+    )
+    quick = replace(manifest.channels[0], index=1, consumer=1)
+    scenario = {**manifest.scenario, "flow_control": "tcp"}
+    both = replace(manifest, scenario=scenario, channels=(manifest.channels[0], quick))
+    found = fit_saturation(exchange, both, 0, int(consumed_ns.max()) + MS)
+    assert found.slow_consumers == {0}
+    assert not len(found.preemptions["tm-1"].starts_ns)
+    costs = saturated_costs(
+        fit_costs(exchange, both, 1_000.0), exchange.consumed, found, both
+    ).costs
+    assert costs.consume_ns_per_record[1] < 1_000
+
+
+def test_busy_time_ways_and_preemptions_are_told_apart(manifest: RunManifest) -> None:
     """A buffer each 50 µs, 30 µs on its way, 40 µs of work; at buffer 500 the consumer stops for
     5 ms. A record takes its producer 2 µs, ten make a buffer."""
     count = 1000
@@ -95,7 +128,7 @@ def test_busy_time_ways_and_preemptions_are_told_apart(manifest: object) -> None
             credit_received=rows(credit_ns[:-1] + 9 * US, value=(number % 7)[:-1]),
             waits=rows(waits_ns, point=waits_points),
         ),
-        manifest,  # type: ignore[arg-type]
+        manifest,
         0,
         int(consumed_ns[-1]) + MS,
     )

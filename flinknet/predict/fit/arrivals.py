@@ -150,7 +150,6 @@ class Seen:
 
 
 def _numbered(counts: IntArray) -> tuple[IntArray, IntArray]:
-    """The group of each member of groups of these sizes, and its number within the group."""
     group = np.repeat(np.arange(len(counts)), counts)
     return group, np.arange(len(group)) - np.repeat(np.cumsum(counts) - counts, counts)
 
@@ -243,15 +242,12 @@ class _Sums:
 
 
 def _pattern(sums: _Sums, *, is_on_off: bool) -> Pattern:
-    """The pattern with the 90% interval of a variance that was estimated from these beats."""
     spread = 1.645 * np.sqrt(3.0 / sums.beats)
     found = max(sums.dispersion, DISPERSION_MIN)
     return Pattern(found, float(found * np.exp(-spread)), float(found * np.exp(spread)), is_on_off)
 
 
 def _counts(seen: Seen, beat_ns: int) -> tuple[IntArray, BoolArray]:
-    """Number of records of a channel in each beat, empty ones included, and whether the beat has
-    the usual length: after a late flush, or the flush of a barrier, it has not."""
     reached = np.cumsum(seen.records)
     ticks = np.flatnonzero(seen.is_flush)
     if len(ticks) < 2:
@@ -266,14 +262,12 @@ def _counts(seen: Seen, beat_ns: int) -> tuple[IntArray, BoolArray]:
 
 
 def _differences(counts: IntArray, is_whole: BoolArray) -> tuple[float, float, int]:
-    """Sums over all successive beats."""
     own = is_whole[1:] & is_whole[:-1]
     one, other = counts[:-1][own], counts[1:][own]
     return float(((other - one) ** 2).sum()), float((one + other).sum()), len(one)
 
 
 def _differences_within(counts: IntArray, is_whole: BoolArray) -> tuple[float, float, int]:
-    """Sums over successive beats with records in both, and in the beats around them."""
     if len(counts) < 4:
         return 0.0, 0.0, 0
     some = counts > 0
@@ -411,8 +405,6 @@ def find_bursts(
 
 
 def _place(seen: Seen, beats_ns: IntArray) -> IntArray:
-    """The beat of each buffer: flushed buffers leave just after the first one of their beat, full
-    ones before the next flush."""
     flushed = np.searchsorted(beats_ns, seen.at_ns, side="right") - 1
     full = np.searchsorted(beats_ns, seen.at_ns, side="left")
     return np.clip(np.where(seen.is_flush, flushed, full), 0, max(len(beats_ns) - 1, 0))

@@ -238,7 +238,6 @@ def fit_delays(
 
 
 def _tails(beyond_ns: IntArray, records: IntArray, at_ns: IntArray) -> tuple[int, ...]:
-    """The p99 over the records of each part of a run; parts with few messages are left out."""
     tails_ns = []
     for part in np.array_split(np.argsort(at_ns, kind="stable"), PARTS):
         spread_ns = spread_of(beyond_ns[part], records[part])
@@ -248,8 +247,6 @@ def _tails(beyond_ns: IntArray, records: IntArray, at_ns: IntArray) -> tuple[int
 
 
 def _lateness(at_ns: IntArray, due_ns: IntArray) -> tuple[IntArray, float]:
-    """Time by which each buffer was sent later than typical (0 where the due instant is unknown),
-    and the typical lateness; both 0 for too few samples."""
     is_known = due_ns >= 0
     late_ns = np.maximum(at_ns - due_ns, 0)
     if is_known.sum() < _MIN_SAMPLES:
@@ -259,7 +256,6 @@ def _lateness(at_ns: IntArray, due_ns: IntArray) -> tuple[IntArray, float]:
 
 
 def _due_ns(sent: EventColumns, buffer_timeout_ns: int) -> IntArray:
-    """Due instant of each buffer that left because of a record; -1 for others."""
     order = np.lexsort((sent["sequence_number"], sent["channel"]))
     rows = {name: values[order].astype(np.int64) for name, values in sent.items()}
     due_ns = np.full(len(order), -1, dtype=np.int64)

@@ -105,7 +105,6 @@ def sooner_share(sent: EventColumns, buffer_timeout_ns: int) -> float:
 
 
 def _beat_near(gaps_ns: IntArray, share: float) -> int | None:
-    """The beat, if the gap at this quantile is one beat and most others are whole beats."""
     gap_ns = gaps_ns[int(share * (len(gaps_ns) - 1))]
     near_ns = gaps_ns[np.abs(gaps_ns - gap_ns) <= GAP_TOLERANCE * gap_ns]
     if len(near_ns) < GAP_SHARES[0] * len(gaps_ns):
@@ -119,7 +118,6 @@ def _beat_near(gaps_ns: IntArray, share: float) -> int | None:
 
 
 def _gaps_between_flushes(sent: EventColumns) -> Iterator[IntArray]:
-    """Gaps between flushes, channel by channel."""
     for own in places_by_channel(sent).values():
         flushed = own[sent["reason"][own] == FlushReason.FLUSH]
         yield np.diff(np.sort(sent["at_ns"][flushed]))
@@ -250,7 +248,6 @@ def fit_late_beats(
 def _beyond_ns(
     sent: EventColumns, producer_of: Mapping[int, int], timeout_ns: int, disturbed: Intervals
 ) -> IntArray:
-    """Time by which gaps between flushes of a producer exceed the timeout."""
     most_ns = min(round(LATE_SHARE_MAX * timeout_ns), LATE_MAX_NS)
     found = [np.zeros(0, np.int64)]
     for own in _flushes_by_producer(sent, producer_of):

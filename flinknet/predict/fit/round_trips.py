@@ -255,8 +255,6 @@ def _is_free(
     consumer_of: Mapping[int, int],
     busy_ns: Mapping[int, float],
 ) -> BoolArray:
-    """Whether no records held up the credit of a buffer: those before it, and its own except the
-    last, since a task returns a buffer when it has taken the last record out."""
     found = np.ones(len(trips.total_ns), np.bool_)
     consumer = np.array([consumer_of[each] for each in sent["channel"].tolist()], np.int64)
     for each, work_ns in busy_ns.items():
@@ -351,9 +349,6 @@ def _numbered(names: Mapping[int, str]) -> dict[int, int]:
 
 
 def _gaps_between_flushes(sent: EventColumns, receiver_of: Mapping[int, int]) -> IntArray:
-    """Time before each buffer since the last flush to the same process. The buffers of one flush
-    pass shortly after each other, and wake it once.
-    """
     if not len(sent["at_ns"]):
         return _NONE
     receiver = np.array([receiver_of[each] for each in sent["channel"].tolist()], np.int64)
@@ -410,7 +405,6 @@ def _ns_per_record(trips: RoundTrips) -> tuple[float, float, float]:
 
 
 def _slope_ns(total_ns: IntArray, records: IntArray) -> float | None:
-    """Time for a record; None if the numbers of records are alike."""
     if len(records) < SAMPLES_MIN:
         return None
     low, high = np.quantile(records, [0.25, 0.75])

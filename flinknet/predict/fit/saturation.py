@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from flinknet.arrays import IntArray
+from flinknet.config import TCP
 from flinknet.core.probe import TracePoint
 from flinknet.simulator.cost_model import TYPICAL_COSTS, Preemptions
 from flinknet.simulator.task_manager import BUSY_NS_MAX
@@ -140,11 +141,21 @@ def services_of(rows: ExchangeRows, manifest: RunManifest) -> dict[int, Service]
         is_saturated = may_saturate and is_busy
         if counted.sum() >= (SATURATED_SAMPLES_MIN if is_saturated else SAMPLES_MIN):
             found[index] = Service((done_ns - began_ns)[counted], records[counted], is_saturated)
-    return found
+    held = _held_up(found, manifest)
+    process_of = {each.consumer: each.consumer_process for each in manifest.channels}
+    return {i: each for i, each in found.items() if each.is_slow or process_of[i] not in held}
+
+
+def _held_up(services: Mapping[int, Service], manifest: RunManifest) -> set[str]:
+    """Processes in which, without credit, channels of slow consumers hold up all others: for these,
+    neither the time of buffers nor pauses between them say anything."""
+    if manifest.scenario.get("flow_control") != TCP:
+        return set()
+    slow = {index for index, each in services.items() if each.is_slow}
+    return {each.consumer_process for each in manifest.channels if each.consumer in slow}
 
 
 def _consumers_write(manifest: RunManifest) -> bool:
-    """Whether the consumers of an edge write to other tasks."""
     number = max((each.edge for each in manifest.channels), default=0)
     edges = named_edges(manifest)
     if number in edges:
@@ -175,7 +186,12 @@ def fit_saturation(
     rows = rows.within(from_ns, to_ns)
     produces = {each.index: each.producer_process for each in manifest.channels}
     consumes = {each.index: each.consumer_process for each in manifest.channels}
-    in_loop = [each.index for each in manifest.channels if each.consumer not in slow]
+    held = _held_up(services, manifest)
+    in_loop = [
+        each.index
+        for each in manifest.channels
+        if each.consumer not in slow and each.consumer_process not in held
+    ]
     there, here = same_message(rows.sent, rows.received)
     transits_ns = rows.received["at_ns"][here] - rows.sent["at_ns"][there]
     transit_ns = unqueued_ns(uncontended_ns(transits_ns, 0.0), rows.sent, rows.received)
@@ -206,7 +222,7 @@ def fit_saturation(
             found.starts_ns - from_ns, found.ends_ns - found.starts_ns, activity.wakeups_ns
         )
         shares.append(found.total_ns / max(to_ns - from_ns, 1))
-        if len(taken["at_ns"]):
+        if len(taken["at_ns"]) and process not in held:
             per_buffer[process] = activity.busy_ns / len(taken["at_ns"])
         records = int(np.maximum(written["records"], 0).sum())
         if records:
@@ -223,7 +239,6 @@ def fit_saturation(
 
 
 def _consuming(sent: EventColumns, consumed: EventColumns, transit_ns: int) -> Intervals:
-    """When buffers lay before a consumer."""
     there, here = same_message(sent, consumed)
     return union(sent["at_ns"][there] + transit_ns, consumed["at_ns"][here])
 

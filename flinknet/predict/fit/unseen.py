@@ -101,7 +101,6 @@ class Unseen:
         return found
 
     def _all(self, channels: Sequence[int]) -> IntArray:
-        """The channel of each record of these channels."""
         records = [int(self.seen[each].records.sum()) for each in channels]
         return np.repeat(np.array(channels, np.int64), np.array(records, np.int64))
 

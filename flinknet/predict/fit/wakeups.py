@@ -276,8 +276,6 @@ def wakeups_of(
 
 
 def _grow_with_gaps(ways_ns: Sequence[IntArray], gaps_ns: Sequence[float]) -> bool:
-    """Whether messages after long gaps clearly took longer than those after short ones; groups by
-    gap, ascending, with the typical gap of each."""
     if len(ways_ns) < 2 or gaps_ns[-1] < GAPS_APART * max(gaps_ns[0], 1.0):
         return False
     first_ns, last_ns = ways_ns[0], ways_ns[-1]
@@ -287,13 +285,11 @@ def _grow_with_gaps(ways_ns: Sequence[IntArray], gaps_ns: Sequence[float]) -> bo
 
 
 def _median_error_ns(ways_ns: IntArray) -> float:
-    """Standard error of a median, from the quartiles, assuming a normal distribution."""
     low_ns, high_ns = np.quantile(ways_ns, [0.25, 0.75]).tolist()
     return 0.93 * float(high_ns - low_ns) / float(np.sqrt(len(ways_ns)))
 
 
 def _rising(known: IntArray, gaps_ns: IntArray, ways_ns: IntArray) -> list[IntArray]:
-    """Groups of messages by gap, ascending; joined with the next group if that is quicker."""
     groups: list[IntArray] = []
     count = min(GROUPS, len(known) // SAMPLES_MIN)
     for part in np.array_split(known[np.argsort(gaps_ns[known], kind="stable")], count):

@@ -270,7 +270,6 @@ class _Parts:
 
 
 def _first_of(block: EventColumns, rows_max: int) -> EventColumns:
-    """The first rows of a block by their instants, at most `rows_max`."""
     at_ns = block["at_ns"]
     if len(at_ns) <= rows_max:
         return block
