@@ -103,7 +103,8 @@ def simulate_job(
     if phases is None:
         phases = PHASES if any(each.network.buffer_timeout_ns > 0 for each in settings) else 1
     runs = [JobRun(job, settings, phase) for phase in range(phases)]
-    hops = tuple(joined_outcomes([run.hops[n] for run in runs]) for n in range(len(job.edges)))
+    by_edge = [tuple(run.hops[n] for run in runs) for n in range(len(job.edges))]
+    hops = tuple(replace(joined_outcomes(own), phases=own) for own in by_edge)
     whys = [each.why_unknown for each in hops]
     by_phase = tuple(run.latency for run in runs)
     buffers = tuple(sum(hop.buffers_per_s or 0.0 for hop in run.hops) for run in runs)

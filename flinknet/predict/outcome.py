@@ -58,6 +58,12 @@ NO_MODEL = (
 )
 
 
+def is_pressure(why: str) -> bool:
+    """Whether an edge is unknown because producers wait for buffers, on it or on another edge."""
+    known = (SATURATED_AT_TIMES, FALLS_BEHIND, HELD_UP, SHARES_CONNECTIONS)
+    return why in known or why.startswith("saturated: ")
+
+
 _LATENCIES = tuple(each.name for each in fields(LatencySummary) if each.name != "count")
 
 _SENT, _CONSUMED = int(TracePoint.SENT), int(TracePoint.CONSUMED)
@@ -154,6 +160,7 @@ class EdgeOutcome:
             as it can have, and as early.
         checkpoints: summary of checkpoints; None without any, and where they are not simulated.
         why_unknown: reason why the rest is unknown; None if it is known.
+        phases: outcomes in each phase of the flushers; of an edge in a job.
     """
 
     latency: LogLinearHistogram = field(default_factory=LogLinearHistogram)
@@ -169,6 +176,17 @@ class EdgeOutcome:
     checkpoints: CheckpointSummary | None = None
     since_source: LogLinearHistogram = field(default_factory=LogLinearHistogram)
     why_unknown: str | None = None
+    phases: tuple[EdgeOutcome, ...] = ()
+
+    @property
+    def likely(self) -> LikelyRange | None:
+        """The 90% interval over the phases; None without them."""
+        if len(self.phases) < PHASES or self.why_unknown is not None:
+            return None
+        figures, *drawn = (
+            Figures(each.latency.summary(), each.buffers_per_s) for each in (self, *self.phases)
+        )
+        return likely_range(figures, figures, drawn)
 
     @property
     def throughput_records_per_s(self) -> float | None:
@@ -227,7 +245,7 @@ def joined_jobs(parts: Sequence[JobOutcome]) -> JobOutcome:
         return parts[0]
     why = next((each.why_unknown for each in parts if each.why_unknown), None)
     places = range(len(parts[0].edges))
-    edges = tuple(joined_outcomes([each.edges[n] for each in parts]) for n in places)
+    edges = tuple(joined_with_phases([each.edges[n] for each in parts]) for n in places)
     rates = [each.throughput_records_per_s for each in parts]
     rate = None if None in rates else float(np.mean([each or 0.0 for each in rates]))
     if why is not None:
@@ -240,6 +258,12 @@ def joined_jobs(parts: Sequence[JobOutcome]) -> JobOutcome:
         tuple(float(np.mean([each.buffers_by_phase[n] for each in parts])) for n in phases),
         rate,
     )
+
+
+def joined_with_phases(windows: Sequence[EdgeOutcome]) -> EdgeOutcome:
+    """The outcome of several windows of an edge in a job together, in each phase, too."""
+    phases = tuple(map(joined_outcomes, zip(*(each.phases for each in windows), strict=False)))
+    return replace(joined_outcomes(windows), phases=phases)
 
 
 def joined_outcomes(parts: Sequence[EdgeOutcome]) -> EdgeOutcome:

@@ -6,7 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from flinknet.options import effective_flink_keys
-from flinknet.predict.exchange import has_own_timeout, is_max_rate, recorded_network
+from flinknet.predict.exchange import (
+    has_own_timeout,
+    is_max_rate,
+    recorded_network,
+    recorded_setting,
+)
 from flinknet.predict.grid import Grid
 from flinknet.results import (
     Advice,
@@ -39,17 +44,24 @@ from .observe.measured import (
 )
 from .observe.observed_run import ObservedRun
 from .predicted import Predictions
-from .price import cpu_cost_of, priced
+from .predictions import ALONE
+from .price import cpu_cost_of, priced, recorded_share
 from .read import RecordedRun
 
 
 @dataclass(frozen=True, slots=True)
 class AdvisedRun:
-    """The predictions of a run with ascending settings, their error, and advice."""
+    """The predictions of a run with ascending settings, their error, and advice.
+
+    Attributes:
+        recorded_share: share of the records of the predictions that were recorded; the others
+            passed on local channels.
+    """
 
     points: tuple[TradeOffPoint, ...]
     error: ModelError
     advice: Advice
+    recorded_share: float = 1.0
 
     @property
     def choices(self) -> list[Choice]:
@@ -66,12 +78,16 @@ def advise(
     targets: Sequence[Target],
 ) -> AdvisedRun:
     """Advice on a run, among the settings that the grid asks for."""
-    plan = predictions.plan_of(run)
-    points = tuple(predictions.of(plan, number).point for number in plan.order)
-    asked = grid.asked(plan.recorded[0], is_max_rate=is_max_rate(run.manifest))
-    settings = [plan.candidates[number][0] for number in plan.order]
-    recorded = next(point for point in points if point.is_recorded)
-    error = model_error(recorded, compared.measured, is_from_between=run.manifest.is_from_between)
+    settings, rows = zip(*predictions.of_run(run), strict=True)
+    points = tuple(row.point for row in rows)
+    asked = grid.asked(recorded_setting(run.manifest), is_max_rate=is_max_rate(run.manifest))
+    recorded = next(row for row in rows if row.point.is_recorded)
+    measured = compared.measured
+    share = 1.0 if recorded.job == ALONE else recorded_share(run, measured)
+    if measured.throughput_records_per_s is not None:
+        records_per_s = measured.throughput_records_per_s / share
+        measured = replace(measured, throughput_records_per_s=records_per_s)
+    error = model_error(recorded.point, measured, is_from_between=run.manifest.is_from_between)
     found = advice(
         points,
         targets,
@@ -79,7 +95,7 @@ def advise(
         asked=[place for place, each in enumerate(settings) if each in asked],
         why_not=withheld(error, points),
     )
-    return AdvisedRun(points, error, found)
+    return AdvisedRun(points, error, found, share)
 
 
 def answers_of(
@@ -120,7 +136,7 @@ def _answer(
         trace=_described(observed.run, uncounted_loss(observed)),
         observed=observed.measured,
         model_error=advised.error,
-        trade_offs=priced(points, observed.measured, messages, cpu_cost),
+        trade_offs=priced(points, observed.measured, messages, cpu_cost, advised.recorded_share),
         advice=advised.advice,
         simulated=compared.simulated,
         messages=messages,

@@ -18,7 +18,7 @@ from flinknet.results import (
 from .observe.latency import LatencyRow, total_latency
 from .observe.measured import taken_per_s
 from .observe.observed_run import ObservedRun
-from .predictions import Prediction
+from .predictions import ALONE, Prediction
 from .read import RecordedRun
 from .spark.frames import collected
 from .spark.units import work_units
@@ -71,9 +71,12 @@ def compared_runs(
 
 def _simulated_part(observed: ObservedRun, measured: Measured, row: Prediction) -> SimulatedPart:
     """How much of a run was simulated; if that failed, how much was compared."""
-    if row.simulated_ns is not None:
-        return SimulatedPart(row.records or 0, row.simulated_ns, False, row.windows)
     window_ns = row.window_to_ns - observed.run.from_ns
+    if row.simulated_ns is not None:
+        records = row.records or 0
+        if row.job != ALONE:  # whose records are of all phases
+            records = round(measured.records * row.simulated_ns / window_ns)
+        return SimulatedPart(records, row.simulated_ns, False, row.windows)
     return SimulatedPart(measured.records, window_ns, row.window_to_ns == observed.run.to_ns)
 
 

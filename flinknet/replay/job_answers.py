@@ -25,7 +25,7 @@ from .compared import relative
 from .observe.observed_run import ObservedRun
 from .plans import Plan
 from .predicted import Predictions
-from .predictions import UNKNOWN_LATENCY, WHOLE_JOB, without_latency
+from .predictions import ALONE, UNKNOWN_LATENCY, WHOLE_JOB
 from .read import RecordedRun
 
 
@@ -41,8 +41,7 @@ def job_answer(
         observed: its edges, by number of the run.
         targets: bounds on the figures of the job as a whole.
     """
-    contradicted = _contradicted(plan, predictions)
-    points = tuple(_point(plan, each, predictions, contradicted) for each in plan.order)
+    points = tuple(_point(plan, each, predictions) for each in plan.order)
     seen = _observed(plan, observed)
     recorded = next(each for each in points if each.total.is_recorded)
     ends = [each.ends for each in plan.edges]
@@ -91,49 +90,34 @@ def chosen(
 
 
 def with_remarks(
-    answers: Sequence[ReplayAnswer], observed: Sequence[ObservedRun], jobs: Sequence[Plan]
+    answers: Sequence[ReplayAnswer], observed: Sequence[ObservedRun], predictions: Predictions
 ) -> list[ReplayAnswer]:
-    """The answers about edges; those of a tap that are behind another one say what they leave
-    out."""
+    """The answers about edges; those behind another edge that are taken alone say so."""
     fed = set()
-    for plan in jobs:
+    for plan in predictions.jobs:
         targets = {each.ends.target for each in plan.edges}
-        fed |= {
-            each.run
-            for each in plan.edges
-            if each.ends.source in targets and each.manifest.is_from_between
-        }
+        fed |= {each.run for each in plan.edges if each.ends.source in targets}
     return [
-        replace(answer, remarks=(*answer.remarks, TAKEN_ALONE)) if each.run.run in fed else answer
-        for answer, each in zip(answers, observed, strict=True)
+        replace(answer, remarks=(*answer.remarks, TAKEN_ALONE))
+        if run.run in fed and any(row.job == ALONE for _, row in predictions.of_run(run))
+        else answer
+        for answer, run in zip(answers, (each.run for each in observed), strict=True)
     ]
 
 
-def _contradicted(plan: Plan, predictions: Predictions) -> str | None:
-    """Why no latency of the job can be predicted, by the recorded backlog of one of its edges."""
-    for each in plan.edges:
-        if not each.is_unseen:
-            why = predictions.recorded_of(each).point.why_no_latency
-            if why is not None:
-                return f"{each.ends.name}: {why}"
-    return None
-
-
-def _point(plan: Plan, number: int, predictions: Predictions, contradicted: str | None) -> JobPoint:
+def _point(plan: Plan, number: int, predictions: Predictions) -> JobPoint:
     total = predictions.of(plan, number, WHOLE_JOB)
     edges = []
     for place, edge in enumerate(plan.edges):
         row = predictions.of(plan, number, place)
-        is_known = contradicted is None
-        since_source_ns = row.since_source_ns or UNKNOWN_LATENCY
         edges.append(
             JobEdgePoint(
                 edge.ends.number,
                 edge.ends.name,
                 row.setting.buffer_timeout_ns,
                 row.point.throughput_records_per_s,
-                row.point.latency_ns if is_known else UNKNOWN_LATENCY,
-                since_source_ns if is_known else UNKNOWN_LATENCY,
+                row.point.latency_ns,
+                row.since_source_ns or UNKNOWN_LATENCY,
                 row.point.buffers_per_s,
                 row.why_unknown,
             )
@@ -142,11 +126,8 @@ def _point(plan: Plan, number: int, predictions: Predictions, contradicted: str 
     if why is not None:
         first = next((each for each in edges if each.why_unknown == why), None)
         why = why if first is None else f"{first.edge}: {why}"
-    point = total.point
-    if contradicted is not None:
-        point = replace(without_latency(point, contradicted), notes=point.notes)
     timeouts_ns = tuple(each.network.buffer_timeout_ns for each in plan.candidates[number])
-    return JobPoint(timeouts_ns, point, tuple(edges), why)
+    return JobPoint(timeouts_ns, total.point, tuple(edges), why)
 
 
 def _observed(plan: Plan, observed: Mapping[int, ObservedRun]) -> JobObserved:

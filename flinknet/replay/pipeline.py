@@ -104,7 +104,10 @@ def replay_runs(
     )
     predictions = predict_all(compute, plans)
 
-    recorded = [predictions.recorded_of(each.run) for each in observed]
+    recorded = [
+        next(row for _, row in predictions.of_run(each.run) if row.point.is_recorded)
+        for each in observed
+    ]
     compared = compared_runs(spark, observed, recorded)
     grids = grids_for([each.run for each in observed], observed, grid)
     of_run = {each.run.run: each for each in observed}
@@ -118,7 +121,11 @@ def replay_runs(
 
     advised, jobs = answered(predictions)
     if refine:
-        choices = [each.choices for each in advised]
+        in_jobs = {each.run for plan in predictions.jobs for each in plan.edges}
+        choices = [
+            [] if each.run.run in in_jobs else own.choices
+            for each, own in zip(observed, advised, strict=True)
+        ]
         choices += [[each.choice] if each.choice else [] for each in jobs]
         refined = [plan.refined(own) for plan, own in zip(plans, choices, strict=True)]
         more = sum(len(each.candidates) for each in refined) - settings
@@ -131,13 +138,16 @@ def replay_runs(
         on_progress("reading details")
     found = run_details(spark, units, tables, observed) if details else [None] * len(runs)
     answers = answers_of(observed, compared, advised, found)
-    by_run = {each.run.run: answer for each, answer in zip(observed, answers, strict=True)}
+    by_run = {
+        each.run.run: (answer, own.recorded_share)
+        for each, answer, own in zip(observed, answers, advised, strict=True)
+    }
     wholes = [
         priced_job(job, [by_run.get(each.run) for each in plan.edges])
         for job, plan in zip(jobs, predictions.jobs, strict=True)
     ]
     return Replay(
-        with_remarks(answers, observed, predictions.jobs),
+        with_remarks(answers, observed, predictions),
         lambda: tables.named() | predictions.tables(spark),
         wholes,
     )

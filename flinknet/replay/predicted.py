@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from flinknet.options.what_if import Setting
+from flinknet.predict.outcome import is_pressure
+
 from .plans import Plan
-from .predictions import ALONE, Prediction, PredictionUnit, Simulate, units_of
+from .predictions import (
+    ALONE,
+    WHOLE_JOB,
+    Prediction,
+    PredictionUnit,
+    Simulate,
+    units_of,
+    without_latency,
+)
 from .read import RecordedRun
 from .simulations import prediction_of_slices, predictions_of
 from .slices import PARTITIONS_MAX, SlicePart, simulated_slices, slice_plan
@@ -113,11 +124,69 @@ class Predictions:
         """The plan of an exchange by itself."""
         return next(each for each in self.plans if each.job is None and each.run.run == run.run)
 
+    @cached_property
+    def _contradicted(self) -> Mapping[int, str | None]:
+        """Reason why no latency of a job can be predicted, by the recorded backlog of an edge."""
+        found: dict[int, str | None] = {}
+        for number, plan in enumerate(self.jobs):
+            recorded = [each for each in plan.edges if not each.is_unseen]
+            whys = [(each, self.recorded_of(each).point.why_no_latency) for each in recorded]
+            found[number] = next(
+                (f"{each.ends.name}: {why}" for each, why in whys if why is not None), None
+            )
+        return found
+
     def of(self, plan: Plan, number: int, edge: int = 0) -> Prediction:
         """The row of a candidate; of an edge of a job, or of WHOLE_JOB."""
         if plan.job is None:
             return self._by_key[ALONE, plan.run.run, number]
-        return self._by_key[plan.job, edge, number]
+        row, why = self._by_key[plan.job, edge, number], self._contradicted[plan.job]
+        if why is None or row.why_unknown is not None:
+            return row
+        point = without_latency(row.point, why)
+        if edge == WHOLE_JOB:
+            point = replace(point, notes=row.point.notes)
+        return replace(row, point=point, since_source_ns=None)
+
+    def of_run(self, run: RecordedRun) -> list[tuple[Setting, Prediction]]:
+        """The outcomes of an exchange with ascending settings: in its job, if it has one, under
+        the same setting on all edges. Where the model of the job does not cover a setting, the
+        exchange is taken alone.
+        """
+        plan = self.plan_of(run)
+        alone = {plan.candidates[n][0]: self.of(plan, n) for n in plan.order}
+        for job in self.jobs:
+            for place, each in enumerate(job.edges):
+                if each.run == run.run:
+                    return list(self._in_job(job, place, alone))
+        return list(alone.items())
+
+    def _in_job(
+        self, job: Plan, place: int, alone: Mapping[Setting, Prediction]
+    ) -> Iterator[tuple[Setting, Prediction]]:
+        recorded = job.recorded
+        for number in job.order:
+            settings = job.candidates[number]
+            setting = settings[place]
+            is_again = setting == recorded[place] and settings != recorded
+            if settings in job.by_edge or is_again:
+                continue
+            row, single = self.of(job, number, place), alone.get(setting)
+            if single is None:
+                yield setting, row
+                continue
+            whys = [self.of(job, number, n).why_unknown for n in range(len(job.edges))]
+            is_pressed = any(why is not None and is_pressure(why) for why in whys)
+            if row.why_unknown is not None and not is_pressed and single.records is not None:
+                yield setting, single
+                continue
+            point = replace(
+                row.point,
+                checkpoints=single.point.checkpoints,
+                mean_latency_at_least_ns=single.point.mean_latency_at_least_ns,
+                notes=(*single.assumed, *row.point.notes),
+            )
+            yield setting, replace(row, point=point)
 
     def recorded_of(self, run: RecordedRun) -> Prediction:
         """The row of an exchange by itself under the recorded setting."""
@@ -126,9 +195,15 @@ class Predictions:
 
     def tables(self, spark: SparkSession) -> dict[str, DataFrame]:
         """The rows as tables: exchanges as `trade_offs`, jobs and their edges as `jobs`."""
-        alone = [each for each in self.rows if each.job == ALONE]
-        of_jobs = [each for each in self.rows if each.job != ALONE]
-        named = {"trade_offs": alone} | ({"jobs": of_jobs} if of_jobs else {})
+        alone = [each.run for each in self.plans if each.job is None]
+        of_jobs = [
+            self.of(job, number, edge)
+            for job in self.jobs
+            for number in range(len(job.candidates))
+            for edge in range(WHOLE_JOB, len(job.edges))
+        ]
+        exchanges = [row for run in alone for _, row in self.of_run(run)]
+        named = {"trade_offs": exchanges} | ({"jobs": of_jobs} if of_jobs else {})
         return {
             name: flat_predictions(frame_of(spark, table_of(Prediction, rows)))
             for name, rows in named.items()

@@ -25,8 +25,10 @@ from flinknet.results import (
 )
 from flinknet.trace.metrics import Series
 
+from .advise.job_graph import local_share, received_per_s
 from .observe.flink_metrics import series_of
 from .observe.observed_run import ObservedRun
+from .read import RecordedRun
 
 BUFFER_RESPONSE_BYTES = 47
 """Header of a buffer on the wire, from Flink 2.0 on; 4 less before."""
@@ -84,13 +86,19 @@ class _Carried:
     credits: float
 
     @classmethod
-    def of(cls, measured: Measured, messages: Sequence[MessageCount]) -> _Carried | None:
-        """None if nothing was sent."""
+    def of(
+        cls, measured: Measured, messages: Sequence[MessageCount], share: float
+    ) -> _Carried | None:
+        """None if nothing was sent.
+
+        Args:
+            share: share of the records of predictions that are on the network.
+        """
         data = next((each for each in messages if each.kind == "DATA_BUFFER"), None)
         if data is None or not measured.records or not measured.buffers:
             return None
         credits = min(measured.credits.messages / measured.buffers, 1.0)
-        return cls(data.payload_bytes / measured.records, credits)
+        return cls(share * data.payload_bytes / measured.records, credits)
 
     def price(self, buffers_per_s: float, records_per_s: float, flow_control: str) -> Price:
         """The price of one exchange, without the changes."""
@@ -120,14 +128,16 @@ def priced(
     measured: Measured,
     messages: Sequence[MessageCount],
     cpu_cost: CpuCost,
+    share: float = 1.0,
 ) -> tuple[TradeOffPoint, ...]:
     """The points of one exchange with their prices.
 
     Args:
         measured: of the recorded setting.
         messages: by kind.
+        share: share of the records of the points that are on the network.
     """
-    carried = _Carried.of(measured, messages)
+    carried = _Carried.of(measured, messages, share)
     if carried is None:
         return tuple(points)
 
@@ -141,18 +151,30 @@ def priced(
     return _with_changes(points, [price_of(each) for each in points], cpu_cost)
 
 
-def priced_job(job: JobAnswer, answers: Sequence[ReplayAnswer | None]) -> JobAnswer:
+def recorded_share(run: RecordedRun, measured: Measured) -> float:
+    """Share of the records of an edge that were recorded, by Flink's counters; the others passed on
+    local channels. 1 without such channels or counters."""
+    index = run.ends.index
+    all_per_s = received_per_s(run, index) if local_share(run, index) else None
+    if not all_per_s or not measured.throughput_records_per_s:
+        return 1.0
+    return min(measured.throughput_records_per_s / all_per_s, 1.0)
+
+
+def priced_job(job: JobAnswer, answers: Sequence[tuple[ReplayAnswer, float] | None]) -> JobAnswer:
     """The job with the price of each setting: that of all its edges together.
 
     Args:
-        answers: about each edge; None for one that is never on the network.
+        answers: about each edge, with the share of its records that were recorded; None for one
+            that is never on the network.
     """
     known = [each for each in answers if each is not None]
-    cpu_cost = known[0].cpu_cost if known else None
+    cpu_cost = known[0][0].cpu_cost if known else None
     if cpu_cost is None:
         return job
     carried = [
-        None if each is None else _Carried.of(each.observed, each.messages) for each in answers
+        None if each is None else _Carried.of(each[0].observed, each[0].messages, each[1])
+        for each in answers
     ]
 
     def price_of(point: JobPoint) -> Price | None:

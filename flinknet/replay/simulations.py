@@ -22,8 +22,15 @@ from flinknet.predict.job import RecordedJob
 from flinknet.predict.job_run import BARRIERS_LEFT_OUT, leaves_barriers_out, simulate_job
 from flinknet.predict.likely import likely_around
 from flinknet.predict.loading import load_edge, load_job
-from flinknet.predict.outcome import EdgeOutcome, JobOutcome, joined_jobs, joined_outcomes
+from flinknet.predict.outcome import (
+    EdgeOutcome,
+    JobOutcome,
+    LikelyRange,
+    joined_jobs,
+    joined_outcomes,
+)
 from flinknet.predict.recorded import RecordedExchange, flushes_factor
+from flinknet.results import TradeOffPoint
 from flinknet.trace.index import Stamp
 from flinknet.trace.recordings import Recording, open_recordings
 from flinknet.units import NS_PER_MS, human_bytes, human_duration
@@ -81,6 +88,11 @@ SHORTER = (
 )
 
 NOT_WHOLE_MS = "not advised: Flink's buffer timeout is in whole milliseconds"
+
+RANGES_OF_PHASES = (
+    "ranges: 90% intervals over the phases of flushers, and where the trace does not show when"
+    " records came, over draws of that"
+)
 
 SLOW = "it is simulated message by message"
 
@@ -336,15 +348,19 @@ def _with_range(
     found = likely_around(
         simulated, exchange, fit.unseen, delays, setting, simulate or simulate_quickly
     )
-    point = replace(
-        row.point,
-        latency_low_ns=found.low.latency_ns,
-        latency_high_ns=found.high.latency_ns,
-        buffers_low_per_s=found.low.buffers_per_s,
-        buffers_high_per_s=found.high.buffers_per_s,
-        notes=(*row.point.notes, found.in_words),
+    point = replace(row.point, notes=(*row.point.notes, found.in_words))
+    return replace(row, point=_with_ends(point, found))
+
+
+def _with_ends(point: TradeOffPoint, likely: LikelyRange) -> TradeOffPoint:
+    """The point with the ends of 90% intervals."""
+    return replace(
+        point,
+        latency_low_ns=likely.low.latency_ns,
+        latency_high_ns=likely.high.latency_ns,
+        buffers_low_per_s=likely.low.buffers_per_s,
+        buffers_high_per_s=likely.high.buffers_per_s,
     )
-    return replace(row, point=point)
 
 
 def _of_the_first(row: Prediction, from_ns: int, to_ns: int) -> Prediction:
@@ -357,14 +373,17 @@ def _noted(row: Prediction, note: str) -> Prediction:
     return replace(row, point=replace(row.point, notes=(note, *row.point.notes)))
 
 
-def with_notes(row: Prediction, recorded: Setting, why: str | None) -> Prediction:
+def with_notes(
+    row: Prediction, recorded: Setting, why: str | None, *, is_timed: bool | None = None
+) -> Prediction:
     """The row with the notes about its timeout, and why nothing is predicted."""
     point = row.point
     notes = list(point.notes if row.records is not None else row.assumed)
     timeout_ns = row.setting.buffer_timeout_ns
     recorded_ns = recorded.network.buffer_timeout_ns
     is_longer = recorded_ns < 0 or recorded_ns > timeout_ns
-    is_timed = point.latency_low_ns is None and point.why_no_latency is None
+    if is_timed is None:
+        is_timed = point.latency_low_ns is None and point.why_no_latency is None
     if timeout_ns >= 0 and is_longer and is_timed:
         notes.append(SHORTER)
     if timeout_ns > 0 and timeout_ns % NS_PER_MS and not point.is_recorded:
@@ -411,7 +430,9 @@ def _of_job(unit: PredictionUnit) -> Iterator[Prediction]:
                 assumed = [*notes, BARRIERS_LEFT_OUT] if is_without else notes
                 yield replace(_with_job(row, outcome), assumed=assumed)
             else:
-                yield _with_hop(row, outcome, edge)
+                row = _with_hop(row, outcome.edges[edge])
+                is_timed = all(job.edges[edge].exchange.has_instants for job in jobs)
+                yield with_notes(row, unit.recorded[edge], row.why_unknown, is_timed=is_timed)
 
 
 def _with_job(row: Prediction, outcome: JobOutcome) -> Prediction:
@@ -427,20 +448,13 @@ def _with_job(row: Prediction, outcome: JobOutcome) -> Prediction:
         latency_ns = outcome.latency.summary()
         point = replace(point, latency_ns=latency_ns, memory_bytes=memory_bytes, method="kernel")
     if likely is not None:
-        point = replace(
-            point,
-            latency_low_ns=likely.low.latency_ns,
-            latency_high_ns=likely.high.latency_ns,
-            buffers_low_per_s=likely.low.buffers_per_s,
-            buffers_high_per_s=likely.high.buffers_per_s,
-        )
+        point = _with_ends(point, likely)
     records = sum(each.records for each in outcome.edges) if is_known else None
     return replace(row, point=point, records=records, why_unknown=outcome.why_unknown)
 
 
-def _with_hop(row: Prediction, outcome: JobOutcome, edge: int) -> Prediction:
+def _with_hop(row: Prediction, hop: EdgeOutcome) -> Prediction:
     """The row of an edge of a job with its outcome."""
-    hop = outcome.edges[edge]
     point = replace(
         row.point,
         throughput_records_per_s=hop.throughput_records_per_s,
@@ -449,7 +463,9 @@ def _with_hop(row: Prediction, outcome: JobOutcome, edge: int) -> Prediction:
     )
     if hop.why_unknown is not None:
         return replace(row, point=point, why_unknown=hop.why_unknown)
-    point = replace(point, latency_ns=hop.latency.summary(), method="kernel")
+    point = replace(point, latency_ns=hop.latency.summary(), method=hop.method)
+    if (likely := hop.likely) is not None:
+        point = replace(_with_ends(point, likely), notes=(RANGES_OF_PHASES,))
     since_source_ns = hop.since_source.summary()
     return replace(row, point=point, records=hop.records, since_source_ns=since_source_ns)
 

@@ -91,6 +91,8 @@ def _latency_of_backlog(answer: ReplayAnswer) -> str:
     recorded = next((each for each in answer.trade_offs if each.is_recorded), None)
     if recorded is not None and recorded.why_no_latency is not None:
         least_ns = recorded.mean_latency_at_least_ns
+        if least_ns is None:
+            return "latency unknown, by the backlog of another edge"
         return f"latency unknown, its mean at least {human_duration(least_ns)} by the backlog"
     return "latency unknown (not recorded)"
 

@@ -76,8 +76,7 @@ def test_a_tapped_job_is_predicted_from_end_to_end(spark: Any, tmp_path: Path) -
     assert 0.9 * (low.p50 or 0) <= p50_ns <= 1.1 * (high.p50 or 0)
     assert total.latency_ns.p99 == pytest.approx(p99_ns, rel=0.15)
     assert (mixed.total.latency_ns.p50 or 0) < (recorded.total.latency_ns.p50 or 0)
-    remarks = ["\n".join(each.remarks) for each in found.answers]
-    assert ["edge alone" in each for each in remarks] == [False, True, True]
+    assert not any("edge alone" in remark for each in found.answers for remark in each.remarks)
     document = replay_document(found.answers, found.jobs)
     assert len(document["replays"]) == 3
     assert json.loads(json.dumps(document))["jobs"][0]["edges"] == list(job.edges)

@@ -229,7 +229,9 @@ def test_a_value_below_one_is_within_its_plot(show: Callable[..., Chromium]) -> 
 
 
 @browser_test
-def test_the_answer_comes_first_and_then_the_error_of_the_model(show: Callable[..., Chromium]) -> None:
+def test_the_answer_comes_first_and_then_the_error_of_the_model(
+    show: Callable[..., Chromium],
+) -> None:
     browser = show(answer())
     names = browser.run("[...document.querySelectorAll('.headline b')].map((b) => b.innerText)")
     assert names[0] == "recorded"

@@ -101,8 +101,8 @@ def _of_counters(share: EdgeShare) -> str:
         return "how many records they carry is unknown, and no figure here includes them"
     return (
         f"the trace has {share.recorded_share:.0%} of the edge's"
-        f" {human_count(share.records_per_s)} records/s by Flink's counters, and the figures of"
-        " the edge alone are of that part"
+        f" {human_count(share.records_per_s)} records/s by Flink's counters, and what was"
+        " observed of the edge is of that part"
     )
 
 
