@@ -99,7 +99,7 @@ def info(paths: tuple[AnyPath, ...], json: str | None, is_all: bool) -> None:
     flinknet trace info tapped/host-*
         one job, recorded by taps on several hosts: what is used from each
     """
-    from flinknet.replay.recording_sets import sets_of
+    from flinknet.replay.opening import sets_of
     from flinknet.report.export import sets_document
     from flinknet.report.recording_lines import print_recording_set
     from flinknet.report.trace_console import print_description

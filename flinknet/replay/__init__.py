@@ -7,7 +7,7 @@ and `parts` from how much of the recording; executors fit and simulate it with t
 of them in `predicted`. `compared` has the model's error, `advise` the advice, `price` the costs;
 `answers` and, for jobs as a whole, `job_answers` put it together.
 `opening` opens what is usable of recordings and says what they lost; `joining` finds out which of
-them are one run, and `clocks` how their clocks are related (`recording_sets`, for `trace info`).
+them are one run, and `clocks` how their clocks are related.
 `ledger` has where the time of each task and channel went; the rules of `results.verdict` judge by
 it what holds a job up, as they do for a job that runs.
 `watch` observes what is still being written (`excerpt`: its newest part, as a run), `convert` makes

@@ -1,22 +1,70 @@
-"""Executions of jobs in a trace that was recorded between processes: jobs come and go in it.
+"""Executions of jobs in a trace that was recorded between processes, and their start-up.
 
 A partition names the execution graph of its producer. A job that is submitted again has another
 one; a job that restarts keeps it, and its tasks have a higher attempt.
+
+A recorded run leaves out its own warm-up. Between processes nobody knows when a job has started,
+but it shows: channels open one after another, and the rate climbs or a backlog is worked off. So
+the start-up is what comes before every channel has carried data and the bytes of a window are near
+those of most windows.
+
+A JVM is slow as long as it loads classes and compiles them, and so are all tasks in it: in jobs of
+ten seconds and more, credit came back late two to six times as often in the first two or three
+seconds as after them. What it delays there would stand for what the machine does to messages at any
+time. So where the trace saw the job begin, the start-up lasts until credit comes back about as soon
+as it does later.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from flinknet.trace import ChannelInfo, RunManifest, TraceFile
+import numpy as np
+
+from flinknet.arrays import IntArray
+from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.histogram import BUCKETS, bucket_index
+from flinknet.trace import ChannelInfo, RunManifest, TraceFile, TraceReader, file_index
+from flinknet.trace.event_block import EventColumns, is_data
 from flinknet.trace.index import spans_of
 from flinknet.trace.job_names import producer_of
+
+SEARCH_NS = 120_000_000_000
+"""Length of the beginning of a trace that is searched for the start-up."""
+
+SEARCH_MIN_NS = 2_000_000_000
+"""Shortest trace in which the start-up can be distinguished from the rest."""
+
+WINDOWS = 40
+MOST = WINDOWS // 4
+"""Windows of the searched part, and windows of start-up at most."""
+
+NEAR = 1.5
+"""Factor by which the bytes of a steady window differ from the median at most, and by which its
+share of slow buffers is at most higher than later."""
+
+SLOW = 0.1
+"""Share of the buffers in the later half that are slow: those whose credit takes longest."""
+
+TOGETHER = 4
+"""Windows whose slow buffers are counted together: one alone has few buffers."""
+
+BUFFERS_MIN = 20
+"""Fewest buffers in TOGETHER windows that say how soon credit comes back."""
+
+FIRST_NUMBER = 3
+"""Highest sequence number of the first buffer of a channel: an event or two come before it."""
+
+_COLUMNS = (
+    *("at_ns", "channel", "point", "kind", "data_type", "payload_bytes"),
+    "sequence_number",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What an execution did from one restart to the next.
+    """An execution from one restart to the next.
 
     Attributes:
         channels: that had events then, in the manifest's order.
@@ -118,3 +166,110 @@ def _within(
         from_ns,
         last_ns if next_ns is None else min(last_ns, next_ns),
     )
+
+
+@dataclass(slots=True, eq=False)
+class _Windows:
+    """Traffic in the windows of the searched part.
+
+    Attributes:
+        passed_bytes: bytes in each window.
+        credited: buffers of each window by the time until credit came back, in the buckets of a
+            histogram; only those whose credit stands in the same block.
+        first_ns: instant at which each channel first carried data.
+        is_begun: a channel began in this part.
+    """
+
+    width_ns: int
+    passed_bytes: IntArray = field(default_factory=lambda: np.zeros(WINDOWS, np.int64))
+    credited: IntArray = field(default_factory=lambda: np.zeros((WINDOWS, BUCKETS), np.int64))
+    first_ns: dict[int, int] = field(default_factory=dict)
+    is_begun: bool = False
+
+    def add(self, block: EventColumns, from_ns: int) -> None:
+        """Count the rows of a block."""
+        is_known = block["channel"] >= 0
+        is_inside = (block["at_ns"] >= from_ns) & (
+            block["at_ns"] < from_ns + WINDOWS * self.width_ns
+        )
+        data = is_data(block, TracePoint.SENT) & is_known & is_inside
+        at_ns = block["at_ns"][data].astype(np.int64) - from_ns
+        channels = block["channel"][data]
+        np.add.at(self.passed_bytes, at_ns // self.width_ns, block["payload_bytes"][data])
+        for channel in np.unique(channels).tolist():
+            found_ns = int(at_ns[channels == channel].min())
+            self.first_ns[channel] = min(self.first_ns.get(channel, found_ns), found_ns)
+        self.is_begun |= bool((block["sequence_number"][data] <= FIRST_NUMBER).any())
+        credit = (block["kind"] == MessageKind.ADD_CREDIT) & is_known
+        back_ns = block["at_ns"][credit].astype(np.int64) - from_ns
+        self._add_credited(at_ns, channels, back_ns, block["channel"][credit])
+
+    def _add_credited(
+        self, at_ns: IntArray, channels: IntArray, back_ns: IntArray, back_of: IntArray
+    ) -> None:
+        order = np.lexsort((back_ns, back_of))
+        back_ns, back_of = back_ns[order], back_of[order]
+        for channel in np.unique(channels).tolist():
+            own_ns = at_ns[channels == channel]
+            first, last = np.searchsorted(back_of, [channel, channel + 1])
+            place = first + np.searchsorted(back_ns[first:last], own_ns)
+            is_back = place < last
+            took_ns = back_ns[place[is_back]] - own_ns[is_back]
+            np.add.at(self.credited, (own_ns[is_back] // self.width_ns, bucket_index(took_ns)), 1)
+
+    @property
+    def opened(self) -> int:
+        """The window in which the last channel opened of those that opened early."""
+        early_ns = [each for each in self.first_ns.values() if each < MOST * self.width_ns]
+        return max(early_ns, default=0) // self.width_ns
+
+
+def start_up_ns(files: Iterable[TraceFile], from_ns: int, to_ns: int) -> int:
+    """Time that the job needed to start.
+
+    Args:
+        from_ns, to_ns: the part that was recorded.
+    """
+    searched_ns = min(to_ns - from_ns, SEARCH_NS)
+    if searched_ns < SEARCH_MIN_NS:
+        return 0
+    windows = _Windows(searched_ns // WINDOWS)
+    to_ns = from_ns + WINDOWS * windows.width_ns
+    for file in files:
+        with TraceReader(file, file_index(file).within(from_ns, to_ns)) as reader:
+            for block in reader.events(_COLUMNS, None, from_ns, to_ns):
+                windows.add(block, from_ns)
+    first = _first_steady(windows.passed_bytes, windows.opened)
+    if windows.is_begun:
+        first = _first_quick(windows.credited, first)
+    return first * windows.width_ns
+
+
+def _first_steady(passed_bytes: IntArray, opened: int) -> int:
+    """The first window that is like most, from the one on in which the last channel opened; that
+    one if there is none, for then the load itself is not steady."""
+    middle = float(np.median(passed_bytes))
+    for window in range(opened, MOST + 1):
+        if middle / NEAR <= passed_bytes[window] <= middle * NEAR:
+            return window
+    return opened
+
+
+def _first_quick(credited: IntArray, steady: int) -> int:
+    """The first window, from a steady one on, from which credit comes back about as soon as later.
+    If there is none, the one with the fewest slow buffers, where these are clearly fewer than at
+    first; else credit is late now and then at any time.
+    """
+    later = np.cumsum(credited[WINDOWS // 2 :].sum(axis=0))
+    if later[-1] < BUFFERS_MIN:
+        return steady
+    slow_from = int(np.searchsorted(later, (1 - SLOW) * later[-1])) + 1
+    passed, slow = credited.sum(axis=1), credited[:, slow_from:].sum(axis=1)
+    shares = []
+    for window in range(steady, MOST + 1):
+        together = slice(window, window + TOGETHER)
+        of = int(passed[together].sum())
+        shares.append(float(slow[together].sum()) / of if of >= BUFFERS_MIN else 0.0)
+        if shares[-1] <= NEAR * SLOW:
+            return window
+    return steady + int(np.argmin(shares)) if NEAR * min(shares) <= shares[0] else steady

@@ -12,9 +12,9 @@ from enum import StrEnum
 from typing import Any
 
 from flinknet.errors import TraceDamagedError, TraceError, TraceFormatError
-from flinknet.results import TraceLoss
+from flinknet.results import RecordingSet, TraceLoss
 from flinknet.storage import AnyPath, all_at, matching, path_of
-from flinknet.trace import RunManifest, TraceFile, TraceReader, find_runs
+from flinknet.trace import RunManifest, TraceFile, TraceReader, file_index, find_runs
 from flinknet.trace.index import read_indexes, stamp_of
 from flinknet.trace.manifest import CAPTURE, CAPTURE_NAME, MANIFEST_NAME, RESULT_NAME
 from flinknet.trace.plain_text import read_document
@@ -22,7 +22,7 @@ from flinknet.trace.recordings import DamagedFile, Recording
 from flinknet.trace.run import TRACE_SUFFIX, fault_of_file, open_with_faults
 from flinknet.units import counted, human_number
 
-from .joining import Part
+from .joining import Part, described_recordings, groups_of, join, run_of
 
 LEFT_OUT_KIND = "left_out"
 """Kind of a loss: a recording that is not used at all."""
@@ -307,3 +307,36 @@ def _without_manifest(paths: Sequence[AnyPath]) -> Iterator[TraceLoss]:
                 if not (directory / MANIFEST_NAME).is_file():
                     text = f"left out: it has trace files and no {MANIFEST_NAME}; copy it back"
                     yield TraceLoss(str(directory), None, LEFT_OUT_KIND, None, text)
+
+
+def sets_of(paths: Sequence[AnyPath]) -> list[RecordingSet]:
+    """The sets of recordings that are one run among some run directories, for `trace info`. Events
+    are read only to relate clocks.
+
+    Raises: TraceFormatError for one that cannot be opened.
+    """
+    if len(paths) < 2:
+        return []
+    recordings = [Recording(str(path)) for path in paths]
+    opened = [Part(each, each.open()) for each in recordings]
+    parts = [each for each in opened if each.manifest.is_from_between]
+    return [_set_of(group) for group in groups_of(parts) if len(group) > 1]
+
+
+def _set_of(group: Sequence[Part]) -> RecordingSet:
+    parts = join(group)
+    run = run_of(parts)
+    assert run.manifest is not None
+    from_ns, to_ns = run.manifest.measured_from_ns, run.manifest.measured_to_ns
+    return RecordingSet(
+        str(run.path),
+        described_recordings(parts, from_ns or 0),
+        len(run.manifest.channels),
+        len({each.edge for each in run.manifest.channels}),
+        None if from_ns is None or to_ns is None else to_ns - from_ns,
+        tuple(loss for part in group for loss in named_losses(part, _dropped_events(part))),
+    )
+
+
+def _dropped_events(part: Part) -> dict[str, int]:
+    return {file.path: file_index(file).dropped_events or 0 for file in part.run.files}

@@ -21,7 +21,7 @@ from flinknet.trace.plain_text import read_document
 from flinknet.trace.recordings import Recording, RunPlace
 from flinknet.units import counted, human_duration
 
-from .executions import Execution, executions_of
+from .executions import Execution, executions_of, start_up_ns
 from .joining import Part, Together, described_recordings, groups_of, join, run_of, without_idle
 from .opening import (
     CREDIT_UNKNOWN_KIND,
@@ -34,7 +34,6 @@ from .opening import (
     open_parts,
     opened_part,
 )
-from .start_up import start_up_ns
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,13 +24,12 @@ from flinknet.trace import ChannelInfo, ClockInfo, ProcessInfo, RunManifest, Tra
 from flinknet.trace.manifest import SYNTHETIC
 from flinknet.trace.run_directory import RunDirectory, seal_run
 
-from .plan import START_NS, SynthPlan
-from .side import ChannelEnd, in_order
+from .plan import START_NS, ChannelEnd, SynthPlan, in_order
 
 BLOCK_EVENTS = 1 << 16
 
 PROCESSES_MAX = 8
-"""That write files at the same time."""
+"""Processes that write files at the same time."""
 
 SLICE_EVENTS = 1 << 18
 """Events of a file that are made at once, about; more only if there are many channels."""
@@ -43,7 +42,7 @@ _ERROR_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Synthesis:
-    """What came of it."""
+    """A synthetic run that was written."""
 
     path: Path
     events: int
