@@ -1,5 +1,4 @@
-"""A recorded run as the simulator wants it: who sends to whom, when records came, what the steps
-cost."""
+"""Exchanges from the trace of a run that recorded itself: channels, arrivals, and costs."""
 
 from __future__ import annotations
 
@@ -31,23 +30,23 @@ COST_ROWS_PER_FILE = 200_000
 """Rows that the costs are fitted from at most, from the start of the window."""
 
 MAX_RATE_ROWS_PER_FILE = 1_000_000
-"""The same at the highest rate, some five seconds of it: a shared machine is faster now and slower
-then, by a fifth from one second to the next."""
+"""Rows that the costs are fitted from at the highest rate, some five seconds: the speed of a shared
+machine varies by a fifth from one second to the next."""
 
 COST_ROWS_MAX = 2_000_000
-"""The same of all files together, as far as that leaves COST_ROWS_PER_FILE_MIN of each."""
+"""Rows of all files together, as far as that leaves COST_ROWS_PER_FILE_MIN of each."""
 
 COST_ROWS_PER_FILE_MIN = 10_000
 
 LATEST_ARRIVAL_NS = 10_000_000_000
-"""How long after its intended instant a record is looked for among the buffers sent, beside the
-buffer timeout."""
+"""Time after its intended instant and the buffer timeout in which a record is looked for among the
+buffers sent."""
 
 PREEMPTIONS_FOR_WINDOWS = 5
 
 HELD_UP_SHARE = 0.01
-"""Of the time of writers: what they waited for buffers if that is what delayed messages. Less is an
-incident, such as a pause of 40 ms of one process in 10 s, and a delay as others are."""
+"""Share of the time of writers that they wait for buffers if these waits delay messages. Less is an
+incident, such as a pause of 40 ms of one process in 10 s, and counts as other delays."""
 
 BLOCKING_IS_NO_MODEL = (
     "the exchange was blocking: it was read only when all of it was written, and the model knows"
@@ -238,9 +237,9 @@ def _announced_bytes(run: Run, before_ns: int) -> int | None:
 def _preemptions(
     saturation: Saturation | None, manifest: RunManifest, fitted_ns: int, window_ns: int
 ) -> tuple[tuple[Preemptions, ...], tuple[Preemptions, ...]]:
-    """Of the process of each producer and each consumer; a sample if they were looked for in more
-    than the window, over and over if in less, and for longer than it, for a slower setting needs
-    longer.
+    """Preemptions of the process of each producer and each consumer: a sample if they were found in
+    more than the window, repeated if in less, and for longer than the window, as a slower setting
+    needs longer.
     """
     if saturation is None:
         return (), ()
@@ -260,7 +259,7 @@ def _preemptions(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Fitted:
-    """What was fitted to the rows of a window."""
+    """Fit to the rows of a window."""
 
     fit: CostFit
     wakeups: Wakeups | None = None

@@ -14,8 +14,8 @@ spread is part of the answer.
 
 Where a writer has to wait for buffers, pressure travels upstream: the exchange is computed again
 together with those before and behind it (`joined_run`), so that its task reads no more meanwhile.
-If what comes is more than an exchange can carry, the whole job goes on at the rate that it gets
-through that. Its latency is unknown then, for it grows as long as the job runs.
+If more records come than an exchange can carry, the whole job goes on at the rate of that exchange.
+Its latency is unknown then, for it grows as long as the job runs.
 """
 
 from __future__ import annotations
@@ -74,29 +74,29 @@ STARTS_WITHIN_NS = 20_000_000
 TaskManagers of Flink. Beats of a longer timeout then lie close to each other throughout a run."""
 
 BEATS_PER_BARRIER = 10
-"""From so many beats of the flusher between two checkpoints on, barriers change little of when
-buffers leave."""
+"""Beats of the flusher between two checkpoints from which on barriers hardly change when buffers
+leave."""
 
 BARRIERS_LEFT_OUT = (
     "assumed for the job as a whole: no checkpoints, whose barriers end buffers and overtake data"
 )
 
 THREADS_WOKEN = 2
-"""On the way of a buffer between TaskManagers, of the network and of the task; within one, only the
-task's. Delays were measured of the first kind."""
+"""Threads woken on the way of a buffer between TaskManagers: of the network and of the task. Within
+one only the task's is woken. Delays were measured between TaskManagers."""
 
 SATURATED_RECORDS = 50_000
-"""Records of an exchange that shows how many of what comes it can take."""
+"""Records of the part of an exchange that shows how many of them it can take."""
 
 
 def simulate_job(
     job: RecordedJob, settings: Sequence[Setting], *, phases: int | None = None
 ) -> JobOutcome:
-    """What a job comes to under other settings.
+    """The outcome of a job under other settings.
 
     Args:
-        settings: of each edge.
-        phases: times that it is computed; None for PHASES, once where nothing beats.
+        settings: setting of each edge.
+        phases: number of computations; None for PHASES, once where nothing beats.
 
     Raises: ConfigError when the buffers of an edge do not fit into network memory.
     """
@@ -121,8 +121,8 @@ def simulate_job(
 
 
 def leaves_barriers_out(setting: Setting) -> bool:
-    """Whether a job is computed without the barriers of checkpoints: of those that the kernel does
-    not know, where they are rare beside beats."""
+    """Whether a job is computed without the barriers of checkpoints: if the kernel does not know
+    them, and they are rare in comparison with beats."""
     network = setting.network
     timeout_ns, interval_ns = network.buffer_timeout_ns, network.checkpoint_interval_ns
     if interval_ns is None or knows_checkpoints(network):
@@ -216,7 +216,7 @@ class JobRun:
 
     def _join(self, number: int) -> bool:
         """Compute the edges together that wait for each other, from behind a source on. Returns:
-        whether that is possible, and all is taken in the end of what comes.
+        whether that is possible, and all records are taken in the end.
         """
         feeding, first = self._job.feeding, self._first(number)
         if first in self._tried:
@@ -274,8 +274,8 @@ class JobRun:
 
     def _behind_unknown(self, number: int) -> str:
         """Why an edge is unknown that is behind an unknown one. If that is saturated, this one may
-        be the cause: what a task takes for a record was measured with what it waits for its output.
-        So it is looked at with the records that came."""
+        be the cause: the time of a task for a record was measured together with its waits for
+        output. So it is computed with the records that came."""
         edge, setting = self._job.edges[number], self._settings[number]
         exchange = edge.exchange.under(setting)
         if not self._taken_shares or simulate_part(exchange, setting.network) is not None:
@@ -312,11 +312,10 @@ class JobRun:
         departed: Mapping[int, Departures],
         barriers: Mapping[int, IntArray],
     ) -> tuple[RecordedExchange, dict[int, IntArray]]:
-        """The exchange with what comes to it, and by channel the origins of that.
+        """The exchange with the records that come to it, and their origins by channel.
 
         Args:
-            departed, barriers: from the consumers of the edge before, and what these pass on of
-                checkpoints.
+            departed, barriers: records and barriers from the consumers of the edge before.
         """
         edge, before = self._job.edges[number], self._job.feeding[number]
         setting, recorded = self._settings[number], edge.exchange
@@ -411,8 +410,8 @@ class JobRun:
             self.latency.merge(since_source)
 
     def _hold_up(self, share: float) -> None:
-        """Let all edges go on at the rate of the one that takes least of what comes. Where records
-        have no instants, what tasks take is no more than a guess, and so the rate is unknown."""
+        """Let all edges go on at the rate of the one that takes the smallest share of its records.
+        Where records have no instants, the time of tasks is a guess, and so the rate is unknown."""
         self.latency = LogLinearHistogram()
         is_timed = all(each.exchange.has_instants for each in self._job.edges)
         for number, (edge, hop) in enumerate(zip(self._job.edges, self.hops, strict=True)):
@@ -427,8 +426,8 @@ class JobRun:
             )
 
     def _duration_ns(self, number: int, exchange: RecordedExchange, fast: FastOutcome) -> int:
-        """How long the records of an edge took: the window, or as much more as it or what is before
-        it takes for them."""
+        """Time for the records of an edge: the window, or longer if the edge or one before it takes
+        longer for them."""
         edge, before = self._job.edges[number], self._job.feeding[number]
         window = edge.exchange.under(self._settings[number])
         late_ns = exchange.measured_to_ns - window.measured_to_ns
@@ -443,7 +442,7 @@ class JobRun:
 
 
 def _taken_share(exchange: RecordedExchange, network: NetworkConfig) -> float:
-    """How much of what comes an exchange gets through whose producers wait for buffers."""
+    """Share of its records that an exchange carries whose producers wait for buffers."""
     share = min(SATURATED_RECORDS / exchange.records, 1.0)
     part = exchange.up_to(exchange.measured_from_ns + round(exchange.duration_ns * share))
     came_per_s = part.records * 1e9 / part.duration_ns

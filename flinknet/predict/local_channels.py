@@ -1,15 +1,15 @@
 """Channels within TaskManagers, which nobody between them sees, by Flink's plan and counters.
 
 The plan says which channels an edge has and where its tasks run; each task counts the records that
-it took and emitted, and how many of the bytes that came to it were local. So many records as that
-says came beside those in the trace. On a channel of which nothing else is known, they come when
-those of a recorded channel of the same producer came, as many times as many.
+it took and emitted, and the local share of the bytes that came to it. These counters give the
+number of records on local channels. Their instants are those of a recorded channel of the same
+producer, scaled to that number.
 
 An edge without any recorded channel lies behind another one, or before one. Behind it, records come
-as the task between them is done with its inputs, so many for each of them and to such shares of the
-consumers as the counters say. Before it, they are taken to have come when those came that the task
-between them made of them: that is up to a beat of the flusher late, and alike for all of them. What
-a message costs there is taken from that other edge.
+as the task between them is done with its inputs; the counters give their number for each input, and
+the shares of the consumers. Before it, records are assumed to come when the task between them
+passed them on: up to a beat of the flusher late, and alike for all of them. The cost of a message
+there is that of the other edge.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ GOLDEN = 0.6180339887498949
 """Multiples of the golden ratio lie evenly between whole numbers, however many there are."""
 
 COUNTED_WITHIN = 0.05
-"""A task whose counters say that it took as many records as it emitted, but for this share, took
-one for each: counters are asked for once a second."""
+"""Share by which the records that a task took and emitted may differ if it takes one for each:
+counters are read once a second."""
 
 NO_COUNTERS = (
     "its channels are local, which a tap does not see, and Flink's counters do not say what passed"
@@ -87,20 +87,21 @@ class PlannedEdge:
 
     @property
     def is_local(self) -> bool:
-        """Whether all channels are."""
+        """Whether all channels are local."""
         return len(self.local) == self.wiring.channels
 
 
 @dataclass(frozen=True, slots=True)
 class EdgeCounts:
-    """What the tasks of an edge counted, each by its subtask; None for what they did not say.
+    """Counters of the tasks of an edge, each by its subtask; None for missing ones.
 
     Attributes:
         emitted_per_s: records of producers; of a broadcast one counts once.
         taken_per_s: records of producers from their own inputs.
         received_per_s: records of consumers.
-        local_share: of the bytes that came to consumers.
-        record_bytes, message_records: of what came to consumers locally, on average.
+        local_share: local share of the bytes that came to consumers.
+        record_bytes, message_records: mean size of a record, and mean number in a message, on
+            local channels.
     """
 
     emitted_per_s: tuple[float | None, ...]
@@ -212,7 +213,7 @@ def _wiring_of(edge: Edge) -> Wiring | None:
 def counts_of(
     place: RunPlace, manifest: RunManifest, index: int, from_ns: int, to_ns: int
 ) -> EdgeCounts:
-    """What the tasks at the ends of an edge counted in a part of a run."""
+    """Counters of the tasks at the ends of an edge in a part of a run."""
     named = named_edges(manifest)[index]
     source, target = (
         series_of_tasks(place, manifest, vertex, from_ns, to_ns)
@@ -249,8 +250,8 @@ def _local_share(series: Series | None) -> float | None:
 def with_local_channels(
     exchange: RecordedExchange, unseen: Unseen, edge: PlannedEdge, counts: EdgeCounts
 ) -> tuple[RecordedExchange, Unseen] | None:
-    """An exchange of which some channels were recorded, with the others; None where the counters do
-    not say how many records those had.
+    """A partly recorded exchange with its other channels; None where the counters do not give
+    the number of their records.
     """
     ends = {each.channel: (each.producer, each.consumer) for each in exchange.channels}
     local = [each for each in edge.local if each not in set(ends.values())]
@@ -332,7 +333,7 @@ class LocalEdge:
     counted: tuple[int, int]
 
     def behind(self, before: RecordedExchange) -> RecordedExchange | None:
-        """The exchange behind another one; None where the counters do not say what passed."""
+        """The exchange behind another one; None where counters are missing."""
         counts, edge = self._counts(), self.edge
         if None in (*counts.emitted_per_s, *counts.taken_per_s, *counts.received_per_s):
             return None
@@ -355,10 +356,11 @@ class LocalEdge:
         return self._exchange(before, passed, counts)
 
     def before(self, behind: RecordedExchange, partitioner: str) -> RecordedExchange | None:
-        """The exchange before another one, which leads away from its consumers; None as above.
+        """The exchange before another one, which leads away from its consumers; None where counters
+        are missing.
 
         Args:
-            partitioner: of the other one.
+            partitioner: partitioner of the other one.
         """
         counts, edge = self._counts(), self.edge
         if None in (*counts.emitted_per_s, *counts.received_per_s):
@@ -425,7 +427,7 @@ def _in_order(parts: Sequence[IntArray]) -> IntArray:
 
 
 def _as_many(instants_ns: IntArray, count: int) -> IntArray:
-    """So many records at the instants of others."""
+    """A number of records at the instants of others."""
     if not len(instants_ns):
         return instants_ns
     return instants_ns[np.arange(count) * len(instants_ns) // max(count, 1)]

@@ -1,8 +1,8 @@
-"""The measured part of a run as far as its trace tells all about it.
+"""The measured part of a run, as far as its trace is complete.
 
-A file that was cut, and a run that was interrupted, end it earlier. Of what came shortly before
-such an end nobody knows what became of it, so the measured part ends before that: by as much as the
-records took whose buffers were the last.
+A file that was cut, and a run that was interrupted, end it earlier. The fate of records shortly
+before such an end is unknown, so the measured part ends before it, by the time that the records of
+the last buffers took.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from flinknet.units import human_duration
 FOREVER_NS = np.iinfo(np.int64).max
 
 LOOK_BACK_NS = 5_000_000_000
-"""Buffers so close before the end of a file tell how long records take."""
+"""Time before the end of a file in which buffers show how long records take."""
 
 _COLUMNS = ("at_ns", "point", "kind", "first_record_ns")
 
@@ -31,10 +31,10 @@ class MeasuredPart:
     """The window [from_ns, to_ns) that counts.
 
     Attributes:
-        until_ns: where it is no longer known what happened; behind the measured part comes the
-            drain.
-        notes: why it is shorter than what was measured, in words.
-        dropped_events: that could not be written when they were recorded, by path of the file.
+        until_ns: end of the known part; behind the measured part comes the drain.
+        notes: reasons why it is shorter than the measured part of the run.
+        dropped_events: events that could not be written when they were recorded, by path of the
+            file.
     """
 
     from_ns: int
@@ -46,7 +46,7 @@ class MeasuredPart:
 
 @dataclass(frozen=True, slots=True)
 class _FileSpan:
-    """Of one trace file: its first and last instant, and until when all is known of it."""
+    """First and last instant of a trace file, and the instant until which it is complete."""
 
     name: str
     first_ns: int
@@ -163,7 +163,7 @@ def _holds_records(run: Run, from_ns: int, to_ns: int) -> bool:
 
 
 def longest_life_ns(reader: TraceReader, from_ns: int, to_ns: int) -> int:
-    """The longest time between the first record of a buffer and what a file tells of the buffer."""
+    """The longest time between the first record of a buffer and its last event in a file."""
     longest_ns = 0
     for block in reader.events(_COLUMNS, from_ns=from_ns, to_ns=to_ns):
         keep = (block["kind"] == MessageKind.BUFFER_RESPONSE) & (block["first_record_ns"] >= 0)

@@ -1,4 +1,4 @@
-"""When records came, as stretches of time with so many records in each."""
+"""Instants of records, as stretches of time with a number of records in each."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ import numpy.typing as npt
 from flinknet.arrays import IntArray
 
 LONG_RUN = 512
-"""Stretches that stand together, from which on they are copied as a piece, and not one by one."""
+"""Consecutive stretches from which on they are copied as a piece, not one by one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ramps:
-    """Instants of records, so many to each stretch of time, evenly spaced in it; int64 columns,
-    ascending.
+    """Instants of records, evenly spaced in stretches of time; int64 columns, ascending.
 
     Record j of n came at first + (last - first) * j // (n - 1).
     """
@@ -69,11 +68,11 @@ class Ramps:
         return np.where(place < 0, 0, before + begun)
 
     def within(self, from_ns: int, to_ns: int) -> Ramps:
-        """Those that came in [from_ns, to_ns); a stretch at the edge is cut."""
+        """Records that came in [from_ns, to_ns); a stretch at the edge is cut."""
         return self.cut(from_ns, to_ns)[0]
 
     def cut(self, from_ns: int, to_ns: int) -> tuple[Ramps, IntArray]:
-        """The same, and the places of the stretches that are left."""
+        """Records that came in [from_ns, to_ns), and the places of the stretches that are left."""
         kept = np.flatnonzero((self.first_ns < to_ns) & (self.last_ns >= from_ns))
         own = self if len(kept) == len(self) else self.take(kept)
         is_cut = (own.first_ns < from_ns) | (own.last_ns >= to_ns)
@@ -92,7 +91,7 @@ class Ramps:
         return Ramps(records, first_ns, last_ns).take(is_left), kept[is_left]
 
     def faster(self, factor: float, from_ns: int) -> Ramps:
-        """The same records, so many times as many in each stretch of time from an instant on."""
+        """Records at a rate that is `factor` times as high from an instant on."""
 
         def scaled(instants_ns: IntArray) -> IntArray:
             return from_ns + np.round((instants_ns - from_ns) / factor).astype(np.int64)
@@ -117,18 +116,18 @@ class Ramps:
         return self.records, self.first_ns, self.last_ns
 
     def take(self, rows: slice | npt.NDArray[Any]) -> Ramps:
-        """Some of them: a range, by their places, or those where something holds."""
+        """Some stretches: a range, by their places, or by a mask."""
         return Ramps(*(each[rows] for each in self.columns))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChannelRamps:
-    """The records of several channels in few arrays, so that what is done to them is done once.
+    """The records of several channels in few arrays, so that operations act on all of them.
 
     Attributes:
         channels: ascending.
-        starts, ends: where the stretches of each channel stand.
-        ramps: of all channels; there may be more than theirs.
+        starts, ends: places of the stretches of each channel.
+        ramps: stretches of all channels; there may be more than theirs.
     """
 
     channels: IntArray
@@ -187,7 +186,7 @@ class ChannelRamps:
         return sums[self.ends] - sums[self.starts]
 
     def in_order(self) -> ChannelRamps:
-        """Those of each channel by when they begin."""
+        """The stretches of each channel by their beginnings."""
         if self._is_ascending(self.ramps.first_ns):  # as good as always
             return self
         own = self._of_its_own()
@@ -199,8 +198,8 @@ class ChannelRamps:
         return self.joined(self.split((from_ns, to_ns))[0])
 
     def split(self, at_ns: Sequence[int]) -> list[list[ChannelRamps]]:
-        """What came from each instant to the next one, as `Ramps.within`, in parts that are to be
-        joined: as few stretches as can be are copied."""
+        """Records from each instant to the next one, as `Ramps.within`, in parts to be joined. As
+        few stretches as possible are copied."""
         ramps = self.ramps
         if not (self._is_ascending(ramps.first_ns) and self._is_ascending(ramps.last_ns)):
             own = self._of_its_own()
@@ -228,7 +227,7 @@ class ChannelRamps:
         return replace(own, ramps=own.ramps.faster(factor, from_ns))
 
     def only(self, channels: IntArray) -> ChannelRamps:
-        """Those of some channels; of one that is not there, none."""
+        """The records of some channels; none for an absent one."""
         place = np.searchsorted(self.channels, channels)
         is_there = np.isin(channels, self.channels)
         starts, ends = (
@@ -237,7 +236,7 @@ class ChannelRamps:
         return ChannelRamps(channels, starts, ends, self.ramps)
 
     def by_channel(self) -> dict[int, Ramps]:
-        """Those of each channel."""
+        """The records of each channel."""
         bounds = zip(self.starts.tolist(), self.ends.tolist(), strict=True)
         columns = self.ramps.columns
         return {
@@ -265,7 +264,7 @@ class ChannelRamps:
         return ChannelRamps(self.channels, starts, ends, self.ramps)
 
     def _of_its_own(self) -> ChannelRamps:
-        """The same where there are no other stretches."""
+        """These channels in arrays without other stretches."""
         return self.joined([self])
 
     def _cut(self, from_ns: int, to_ns: int) -> ChannelRamps:
@@ -309,7 +308,7 @@ class _Runs:
 
 
 def run_starts(channel: IntArray) -> IntArray:
-    """Where the rows of another channel begin."""
+    """Places at which the rows of another channel begin."""
     is_start = np.ones(len(channel), bool)
     np.not_equal(channel[1:], channel[:-1], out=is_start[1:])
     return np.flatnonzero(is_start)

@@ -1,7 +1,7 @@
-"""What was recorded of an exchange, and under which settings it is to be predicted.
+"""A recorded exchange: its channels, costs and settings.
 
 `exchange` fits a RecordedExchange from the rows of a trace; `what_if.simulate(exchange, network)`
-drives it through the stack in virtual time and answers with a EdgeOutcome. Both are plain
+drives it through the stack in virtual time and answers with an EdgeOutcome. Both are plain
 values, so either side can be tested without the other.
 """
 
@@ -25,7 +25,7 @@ from .ramps import Ramps
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordedChannel:
-    """What went through one channel.
+    """One recorded channel and its records.
 
     Attributes:
         channel: index in the manifest of the run.
@@ -35,9 +35,9 @@ class RecordedChannel:
             consumer share a process.
         arrivals: intended instants of the records used.
         record_wire_bytes: mean bytes of a record in a buffer, with its length prefix and tag.
-        records_before: that came since the stream began, before these.
+        records_before: records that came since the stream began, before these.
         counted: the stretches of `arrivals` whose records count, from and to; None for all. The
-            others only make the exchange what it is when those come.
+            others bring the exchange into its state at that time.
     """
 
     channel: int
@@ -74,26 +74,26 @@ class RecordedExchange:
             pressure from downstream.
         measured_from_ns: start of the window that the arrivals were taken from.
         measured_to_ns: its end.
-        seed: of the recorded run; the simulation's phase of the flusher derives from it.
-        costs: fitted from the trace.
-        flow_control: of the recorded run.
+        seed: seed of the recorded run; the simulation's phase of the flusher derives from it.
+        costs: costs fitted from the trace.
+        flow_control: flow control of the recorded run.
         task_managers: where each producer and each consumer ran; empty to put those together whose
             channels share a connection. Channels within one TaskManager are local.
-        flush_overhead_ns: what the flusher's period is longer than the buffer timeout.
-        late_beats: what single periods are longer than that; None where they are alike, or where
-            it is not known.
+        flush_overhead_ns: time by which the flusher's period is longer than the buffer timeout.
+        late_beats: time by which single periods are longer than that; None where they are alike,
+            or where it is not known.
         counted_ns: messages that are sent in this time count; None for all.
-        preemptions: of the process of each producer and each consumer; empty for none.
+        preemptions: preemptions of the process of each producer and each consumer; empty for none.
         has_instants: False where the arrivals are assumed, for messages were seen in passing only.
         buffer_size_bytes: that consumers with buffer debloating had announced last when the window
             began; None where they had not.
-        wakeups: what messages take by their distance; None if all take as long.
+        wakeups: time of messages by their distance; None if all take as long.
         ends_its_data: the producers of the recorded run ended with the window.
         flushers_before: tasks with a flusher before the first of these producers, in the order that
             the phases of flushers are drawn in.
         starts_within_ns: how far apart the producers start, and with them their flushers; None for
             any time apart.
-        keeps_departures: of each record, when its consumer is done with it shall be known.
+        keeps_departures: whether to note when the consumer is done with each record.
         barriers: of each producer, the barriers of successive checkpoints that it passes on, each
             with the instant, when the checkpoint began, and whether it overtakes data; None where
             producers are sources, whose checkpoints begin at their interval; behind another
@@ -101,7 +101,7 @@ class RecordedExchange:
         partitioner: of the edge; those of some are never unaligned.
         checkpoints_from_ns: the first checkpoint begins an interval after that; None: after the
             window begins. Only the compiled model knows of this and of `barriers`.
-        socket_bytes: what the two sockets of a connection hold before the sender's is full.
+        socket_bytes: bytes that the two sockets of a connection hold before the sender's is full.
     """
 
     producers: int
@@ -185,7 +185,7 @@ class RecordedExchange:
         )
 
     def costs_under(self, setting: Setting) -> CostModel:
-        """What the steps take with the situation around the exchange as a setting has it."""
+        """Costs of the steps in the situation of a setting."""
         costs = self._awake_under(setting)
         return replace(
             costs,
@@ -206,8 +206,8 @@ class RecordedExchange:
         return self.late_beats.waits_ns(timeout_ns + self._usual_overhead_under(setting))
 
     def _flush_overhead_under(self, setting: Setting) -> int:
-        """What the flusher's period is longer than the timeout on average: what usual, and what
-        now and then delays it, at any timeout."""
+        """Mean time by which the flusher's period is longer than the timeout: its usual overhead,
+        and delays that come now and then at any timeout."""
         usual_ns = self._usual_overhead_under(setting)
         timeout_ns = setting.network.buffer_timeout_ns
         if self.late_beats is None or timeout_ns <= 0:
@@ -215,17 +215,16 @@ class RecordedExchange:
         return usual_ns + self.late_beats.mean_ns(timeout_ns + usual_ns)
 
     def _usual_overhead_under(self, setting: Setting) -> int:
-        """The same of most periods: of threads, which sleep between beats, as of those that
-        messages wake; flinknet's own flusher is a timer of a loop."""
+        """Usual time by which the flusher's period is longer than the timeout. Flink's flusher is a
+        thread that sleeps between beats, flinknet's own one a timer of a loop."""
         recorded_ns, timeout_ns = self.network.buffer_timeout_ns, setting.network.buffer_timeout_ns
         if self.has_instants or self.wakeups is None or min(recorded_ns, timeout_ns) <= 0:
             return self.flush_overhead_ns
         return self.wakeups.late_ns(self.flush_overhead_ns, recorded_ns, timeout_ns)
 
     def waking_share(self, setting: Setting) -> float:
-        """What messages take to their consumers and there under a setting, as a share of what they
-        took in the recorded run, as far as that comes of their distance.
-        """
+        """Time of messages to their consumers and there under a setting, as a share of the recorded
+        time, as far as it depends on the distance of messages."""
         before, after = self.costs, self._awake_under(setting)
         usual_ns = before.transit_ns + before.receive_ns_per_message
         if not usual_ns:

@@ -3,16 +3,15 @@
 A partition names the execution graph of its producer. A job that is submitted again has another
 one; a job that restarts keeps it, and its tasks have a higher attempt.
 
-A recorded run leaves out its own warm-up. Between processes nobody knows when a job has started,
-but it shows: channels open one after another, and the rate climbs or a backlog is worked off. So
-the start-up is what comes before every channel has carried data and the bytes of a window are near
-those of most windows.
+A recorded run leaves out its own warm-up. Between processes the start of a job is unknown, but
+visible: channels open one after another, and the rate rises or a backlog is reduced. So the
+start-up lasts until every channel has carried data and the bytes of a window are near those of most
+windows.
 
-A JVM is slow as long as it loads classes and compiles them, and so are all tasks in it: in jobs of
-ten seconds and more, credit came back late two to six times as often in the first two or three
-seconds as after them. What it delays there would stand for what the machine does to messages at any
-time. So where the trace saw the job begin, the start-up lasts until credit comes back about as soon
-as it does later.
+A JVM and all its tasks are slow while it loads and compiles classes: in jobs of ten seconds and
+more, credit came back late two to six times as often in the first two or three seconds as later.
+Such delays must not be taken for those of the machine at any time. So where the trace shows the
+begin of the job, the start-up lasts until credit comes back about as soon as later.
 """
 
 from __future__ import annotations
@@ -95,7 +94,7 @@ class Execution:
 
 
 def executions_of(manifest: RunManifest, files: Iterable[TraceFile]) -> list[Execution]:
-    """The executions in a trace, the earliest first; those of which no event was kept are left out.
+    """The executions in a trace, the earliest first; those without events are left out.
 
     A channel whose request was not recorded belongs to the execution that was there when it began.
     """
@@ -219,7 +218,7 @@ class _Windows:
 
     @property
     def opened(self) -> int:
-        """The window in which the last channel opened of those that opened early."""
+        """The last window in which a channel opened early."""
         early_ns = [each for each in self.first_ns.values() if each < MOST * self.width_ns]
         return max(early_ns, default=0) // self.width_ns
 
