@@ -84,8 +84,8 @@ LEAVES_OF = {
 """Folder -> leaves that its modules may import."""
 
 BUDGETS = {
-    "replay": (15_649, 67),
-    "predict": (14_057, 53),
+    "replay": (15_649, 65),
+    "predict": (14_057, 51),
     "core": (14_336, 83),
     "runtime": (13_078, 82),
     "report": (10_662, 64),

@@ -3,7 +3,7 @@
 - Recorded: `job`, the edges of a job and what tasks pass on; `recorded`, one exchange; `ramps`, the
   instants of its records; `loading` loads a job from a part of a recording.
 - From a trace: `exchange`, of a run that recorded itself; `captured`, `captured_rows`, of messages
-  between processes; `local_channels`, which no tap sees; `recorded_sizes`, of records;
+  between processes; `local_channels`, which no tap sees;
   `measured_part`, the window that counts; `intervals`, sets of time; `fit`, costs and arrivals.
 - What-if: `what_if` chooses between the simulator with the real core and the compiled model
   (`fast_path`: what is known; `layout`, `layout_head`: its memory; `kernel`); `full_speed`: batches

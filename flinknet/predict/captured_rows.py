@@ -21,9 +21,10 @@ import numpy.typing as npt
 from flinknet.arrays import IntArray
 from flinknet.config import BUFFER_TIMEOUT_NEVER_NS, NetworkConfig
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
+from flinknet.job.load.payload import OVERHEAD_BYTES, SMALLEST_VALUE_BYTES
 from flinknet.trace import TraceFile, TraceReader
 from flinknet.trace.event_block import EventColumns, is_data
-from flinknet.trace.recordings import RunPlace, asked_within
+from flinknet.trace.recordings import RunPlace, asked_within, open_recordings
 
 from .fit.arrivals import Seen
 from .fit.flusher import flush_overhead_ns, flusher_late_ns
@@ -48,6 +49,12 @@ ENDING_NS = 100_000_000
 SHARE_MAX = 0.5
 """Greatest share of the time with answers of Flink that is set aside."""
 
+ALIKE_SHARE = 0.9
+"""Share of buffers as long as records of one size make them, from which all have that size."""
+
+MANY_RECORDS = 10
+"""Records in a buffer from which one cut at its end is no evidence of another size."""
+
 _NONE = np.zeros(0, np.int64)
 
 _COLUMNS = (
@@ -65,6 +72,10 @@ _COLUMNS = (
     "value",
 )
 
+_SIZE_COLUMNS = (
+    *("at_ns", "channel", "point", "kind", "data_type", "sequence_number"),
+    *("payload_bytes", "records"),
+)
 _PASSED = ("at_ns", "point", "kind", "data_type")
 
 
@@ -293,3 +304,66 @@ def _follows(at_ns: IntArray, causes_ns: IntArray) -> npt.NDArray[np.bool_]:
     )
     found: npt.NDArray[np.bool_] = before > long_before
     return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SentBytes:
+    """Stretches of buffers of one channel, each up to one in which a record ends; int64 columns.
+
+    Attributes:
+        at_ns: instants at which the last buffers left, ascending.
+        records: records that ended in the last buffers.
+        wire_bytes: bytes of all buffers.
+    """
+
+    at_ns: IntArray
+    records: IntArray
+    wire_bytes: IntArray
+
+    def value_bytes(self, instants_ns: IntArray) -> IntArray:
+        """For records that came at these instants, the mean size of the values in the buffer that
+        was the next to leave; never less than what a record of flinknet needs.
+        """
+        place = np.searchsorted(self.at_ns, instants_ns).clip(max=len(self.at_ns) - 1)
+        mean = np.round(self.wire_bytes / self.records).astype(np.int64) - OVERHEAD_BYTES
+        found: IntArray = np.maximum(mean, SMALLEST_VALUE_BYTES)[place]
+        return found
+
+
+def sent_bytes(
+    place: RunPlace, channels: Sequence[int], from_ns: int, to_ns: int
+) -> dict[int, SentBytes]:
+    """Sizes on some channels, by channel; channels without records are left out."""
+    parts: list[EventColumns] = []
+    for file in open_recordings(place).files:
+        with TraceReader(file) as reader:
+            for block in reader.events(_SIZE_COLUMNS, list(channels), from_ns, to_ns):
+                keep = is_data(block, TracePoint.SENT)
+                parts.append({name: values[keep] for name, values in block.items()})
+    rows = joined_rows(parts, _SIZE_COLUMNS)
+    found = {}
+    for channel, own in places_by_channel(rows).items():
+        own = own[np.lexsort((rows["sequence_number"][own], rows["at_ns"][own]))]
+        last = np.flatnonzero(rows["records"][own] > 0)
+        if len(last):
+            up_to = np.cumsum(rows["payload_bytes"][own].astype(np.int64))
+            found[channel] = SentBytes(
+                rows["at_ns"][own[last]].astype(np.int64),
+                rows["records"][own[last]].astype(np.int64),
+                np.diff(up_to[last], prepend=0),
+            )
+    return found
+
+
+def common_value_bytes(sent: Mapping[int, SentBytes]) -> int | None:
+    """The size of all values, where they have one, but not less than what a record of flinknet
+    needs; None if they differ.
+    """
+    records = np.concatenate([each.records for each in sent.values()])
+    wire_bytes = np.concatenate([each.wire_bytes for each in sent.values()])
+    size = round(float(wire_bytes.sum() / records.sum()))
+    tolerance = np.where(records >= MANY_RECORDS, size, 0)
+    is_alike = np.abs(wire_bytes - records * size) <= tolerance
+    if is_alike.mean() < ALIKE_SHARE:
+        return None
+    return max(size - OVERHEAD_BYTES, SMALLEST_VALUE_BYTES)

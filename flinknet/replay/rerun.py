@@ -18,9 +18,9 @@ from flinknet.config import RecordSize, Scenario, SlowConsumer, WorkloadConfig
 from flinknet.errors import ConfigError
 from flinknet.job.load.recorded_load import RECORDED, RecordedLoad
 from flinknet.predict.captured import load_captured
+from flinknet.predict.captured_rows import common_value_bytes, sent_bytes
 from flinknet.predict.exchange import is_blocking, is_max_rate, load_exchange, recorded_setting
 from flinknet.predict.recorded import RecordedExchange
-from flinknet.predict.recorded_sizes import common_value_bytes, sent_bytes
 from flinknet.storage import AnyPath
 from flinknet.units import human_duration
 
