@@ -40,7 +40,7 @@ from flinknet.units import NS_PER_MS
 from .advise.caveats import BARRIERS
 from .advise.edges import channel_ends, task_of
 from .advise.order import EdgeOrder, produced_edge
-from .observe.checkpoints import COMPLETED, FAILED
+from .observe.checkpoints import COMPLETED, FAILED, BarrierRow
 from .observe.flink_metrics import records_in, series_of, vertex_metrics
 from .observe.observed_run import ObservedRun
 from .observe.regimes import REGIMES
@@ -268,7 +268,7 @@ def _captured_edge(observed: ObservedRun) -> EdgeTime:
     run, rows, pairs = observed.run, observed.rows, _Pairs(observed.run)
     whole_ns = max(run.duration_ns, 1)
     blocked_ns = pairs.summed(rows.blocked.of(pairs.channel, "ns"))
-    blocked = np.minimum(blocked_ns / whole_ns, 1.0)
+    blocked = np.minimum(blocked_ns / whole_ns, typical_ns(rows.barriers, whole_ns) / whole_ns)
     starved_ns = pairs.summed(rows.credit_starved.of(pairs.channel, "ns"))
     shares = {
         BARRIER: blocked,
@@ -286,6 +286,19 @@ def _captured_edge(observed: ObservedRun) -> EdgeTime:
         or int(blocked_ns.max(initial=0)) >= BLOCKED_NS_MIN,
         is_credit_known=run.is_credit_known,
     )
+
+
+def typical_ns(barriers: Iterable[BarrierRow], whole_ns: int) -> int:
+    """Longest time in which barriers block a channel, without the checkpoint that aligns longest:
+    one alone may have waited for tasks that were not ready yet."""
+    longest_ns: dict[int, int] = {}
+    for each in barriers:
+        if each.read_ns >= 0 and each.sent_ns >= 0:
+            took_ns = each.read_ns - each.sent_ns
+            longest_ns[each.checkpoint] = max(longest_ns.get(each.checkpoint, 0), took_ns)
+    if len(longest_ns) < CHECKPOINTS_MIN:
+        return whole_ns
+    return min(sum(longest_ns.values()) - max(longest_ns.values()), whole_ns)
 
 
 def _consumers(edge: EdgeTime) -> VertexTime:

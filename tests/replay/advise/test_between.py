@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from flinknet.core.probe import MessageKind, TracePoint
-from flinknet.replay.ledger import ledger_of
+from flinknet.replay.ledger import ledger_of, typical_ns
+from flinknet.replay.observe.checkpoints import BarrierRow
 from flinknet.replay.observe.observed import observe_here
 from flinknet.replay.read import AskedPart, open_runs
 from flinknet.results import Bottleneck, Cause
@@ -194,3 +195,14 @@ def test_few_buffers_are_told_with_the_number_that_would_do() -> None:
     assert found is not None
     assert found.cause is Cause.FEW_BUFFERS
     assert "6 buffers for each channel instead of 1.5 to B" in found.text
+
+
+@pytest.mark.parametrize(
+    ("took_ms", "typical_ms"),
+    [([1000, 10, 20, 10], 40), ([300, 200, 300], 500), ([900, 900], 5000)],
+)
+def test_one_checkpoint_that_waits_for_tasks_that_start_is_no_alignment(
+    took_ms: list[int], typical_ms: int
+) -> None:
+    rows = [BarrierRow(0, 0, n, n, 0, each * MS, 0) for n, each in enumerate(took_ms)]
+    assert typical_ns([*rows, BarrierRow(0, 1, 0, 0, 0, -1, 0)], 5000 * MS) == typical_ms * MS
