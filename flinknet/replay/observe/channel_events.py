@@ -142,11 +142,6 @@ class ChannelEvents:
                 found[key] = {name: values[low:high] for name, values in columns.items()}
         return found
 
-    def of_places(self, places: Sequence[int]) -> ChannelEvents:
-        """The events of some channels, by their places."""
-        channels = self.channels[places].tolist()
-        return ChannelEvents.of_channels({channel: self[channel] for channel in channels})
-
     def of_range(self, start: int, end: int) -> ChannelEvents:
         """The events of channels in a range of places."""
         rows, bounds = {}, {}

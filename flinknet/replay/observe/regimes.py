@@ -139,11 +139,6 @@ def offered_intervals(events: SortedEvents, window: Window) -> Intervals:
     return _switched(events, is_offered, None, window)
 
 
-def creditless_intervals(events: SortedEvents, window: Window) -> Intervals:
-    """Intervals in which the producer of a channel had no credit, with or without a backlog."""
-    return _switched(events, _sent(events)["credit_after"] == 0, MessageKind.ADD_CREDIT, window)
-
-
 def blocked_intervals(events: SortedEvents, window: Window) -> Intervals:
     """Intervals from a blocking event that left the producer of a channel until the consumer
     resumed the channel.

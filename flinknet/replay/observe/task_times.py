@@ -1,11 +1,10 @@
 """How the tasks at the ends of an edge spend their time: how long the writer of a producer waited
-for buffers and which of its channels could not continue meanwhile, and how long a consumer had
-something to work on.
+for buffers, and how long a consumer had something to work on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -23,9 +22,6 @@ from .channel_events import ChannelEvents, Window
 from .question import EVERY, Question
 from .regimes import (
     REGIME_TIMES,
-    blocked_intervals,
-    creditless_intervals,
-    offered_intervals,
     regime_rows,
     regimes_in,
 )
@@ -36,19 +32,6 @@ WORKING = "working"
 
 WAITS = "waits"
 """Time in which the writer of a producer waited for a buffer."""
-
-AT_CONSUMER, AT_BARRIER, ON_THE_WAY, FOR_CREDIT = (
-    "waits at consumer",
-    "waits at barrier",
-    "waits on the way",
-    "waits for credit",
-)
-"""Time in which the writer of a producer waited and a channel could take nothing, by the first
-cause that applies: its consumer was working; a barrier blocked the channel; data was on the way;
-the receiver held no data, and the credit was not back."""
-
-FOR_POOL = "waits for pool"
-"""Time in which the writer of a producer waited although every channel could have continued."""
 
 TRANSITS, LATE_TRANSITS = "transits", "late transits"
 """Number of data buffers that a channel carried between TaskManagers, and how many took longer than
@@ -100,12 +83,11 @@ def observe_slice(unit: TimeSlice, events: ChannelEvents) -> Iterator[tuple[str,
         queued = _by_channel(unit, regimes.in_receiver_queue, window)
         for consumer, found in zip(consumers[places].tolist(), queued, strict=True):
             in_queue[consumer].append(found)
-    working = {consumer: merged(parts) for consumer, parts in in_queue.items()}
     rows = [
-        TaskTimeRow(unit.run, EVERY, consumer, WORKING, busy.total_ns)
-        for consumer, busy in working.items()
+        TaskTimeRow(unit.run, EVERY, consumer, WORKING, merged(parts).total_ns)
+        for consumer, parts in in_queue.items()
     ]
-    rows += _waiting_rows(unit, events, working)
+    rows += _waiting_rows(unit, events)
     yield TASK_TIMES.name, columns_of(TaskTimeRow, rows)
 
 
@@ -120,86 +102,15 @@ def _by_channel(unit: TimeSlice, found: Intervals, window: Window) -> list[Inter
     return [Intervals(starts_ns[low:high], ends_ns[low:high]) for low, high in bounds]
 
 
-def _laid(unit: TimeSlice, found: Sequence[Intervals], window: Window) -> Intervals:
-    """Lay the intervals of each channel, within the slice, on their axis."""
-    shifts_ns = window.on_axis(np.array([window.from_ns - unit.from_ns])).ravel().tolist()
-    pairs = list(zip(found, shifts_ns, strict=True))
-    return Intervals(
-        np.concatenate([each.starts_ns + shift_ns for each, shift_ns in pairs]),
-        np.concatenate([each.ends_ns + shift_ns for each, shift_ns in pairs]),
-    )
-
-
-def _waiting_rows(
-    unit: TimeSlice, events: ChannelEvents, working: Mapping[int, Intervals]
-) -> list[TaskTimeRow]:
-    """Waiting times of producers by cause; `working` has the intervals of each consumer."""
+def _waiting_rows(unit: TimeSlice, events: ChannelEvents) -> list[TaskTimeRow]:
+    """Waiting times of producers."""
     by_producer: dict[int, list[int]] = {}
     for place, producer in enumerate(unit.producers):
         by_producer.setdefault(producer, []).append(place)
-    rows = []
-    for producer, places in by_producer.items():
-        waits = _waits(unit, events, places)
-        rows.append(TaskTimeRow(unit.run, producer, EVERY, WAITS, waits.total_ns))
-        if not len(waits.starts_ns):
-            continue
-        held, under_way = [], []
-        done = 0
-        for some, own, window in events.of_places(places).laid_out(unit.from_ns, unit.to_ns):
-            consumers = [unit.consumers[place] for place in places[done : done + len(some)]]
-            done += len(some)
-            blocked = blocked_intervals(own, window)
-            stopped = _stopped(own, blocked, window)
-            in_socket = regimes_in(own, window).in_socket
-            held += _by_channel(unit, stopped, window)
-            under_way += _by_channel(unit, in_socket, window)
-            causes = _causes(
-                _laid(unit, [waits] * len(some), window).both(stopped),
-                _laid(unit, [working[consumer] for consumer in consumers], window),
-                blocked,
-                in_socket,
-                window,
-            )
-            rows += [
-                TaskTimeRow(unit.run, producer, consumer, what, ns)
-                for what, amounts in causes.items()
-                for consumer, ns in zip(consumers, amounts.tolist(), strict=True)
-            ]
-        free = waits.without(merged(held))
-        on_the_way = merged(under_way)
-        for what, found in (
-            (ON_THE_WAY, free.both(on_the_way)),
-            (FOR_POOL, free.without(on_the_way)),
-        ):
-            rows.append(TaskTimeRow(unit.run, producer, EVERY, what, found.total_ns))
-    return rows
-
-
-def _causes(
-    held: Intervals, working: Intervals, blocked: Intervals, in_socket: Intervals, window: Window
-) -> dict[str, IntArray]:
-    """Time of each channel in which it could take nothing, by cause."""
-    rest = held.without(working)
-    found = {AT_CONSUMER: held.both(working), AT_BARRIER: rest.both(blocked)}
-    rest = rest.without(blocked)
-    found |= {ON_THE_WAY: rest.both(in_socket), FOR_CREDIT: rest.without(in_socket)}
-    edges_ns = window.on_axis(np.array([window.from_ns, window.to_ns]))
-    return {
-        what: np.diff(each.until(edges_ns.ravel()).reshape(edges_ns.shape), axis=1).ravel()
-        for what, each in found.items()
-    }
-
-
-def _stopped(events: SortedEvents, blocked: Intervals, window: Window) -> Intervals:
-    """Intervals in which channels could take nothing: no credit, a barrier, or, on a local one,
-    data ready that its consumer had not taken."""
-    stops = (
-        creditless_intervals(events, window),
-        blocked,
-        offered_intervals(events, window),
-    )
-    found = merged(stops)
-    return found.clipped(window.starts_ns(found.starts_ns), window.ends_ns(found.starts_ns))
+    return [
+        TaskTimeRow(unit.run, producer, EVERY, WAITS, _waits(unit, events, places).total_ns)
+        for producer, places in by_producer.items()
+    ]
 
 
 def _waits(unit: TimeSlice, events: ChannelEvents, places: Sequence[int]) -> Intervals:
