@@ -4,7 +4,7 @@
 `executions`: jobs that came and went in one) and observed (`observe`). `plans` says what to predict
 and `parts` from how much of the recording; executors fit and simulate it with the model of
 `predict` (`simulations`; long runs in `slices`), and `predictions` are the rows that come back, all
-of them in `predicted`. `compared` has the model's error, `advise` the advice, `price` the costs;
+of them in `predicted`. `advise` has the advice, `price` the costs;
 `answers` and, for jobs as a whole, `job_answers` put it together.
 `opening` opens what is usable of recordings and says what they lost; `joining` finds out which of
 them are one run, and `clocks` how their clocks are related.

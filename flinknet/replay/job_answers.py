@@ -21,7 +21,7 @@ from .advise.advice import choose, set_by_operators
 from .advise.caveats import SET_BY_OPERATOR
 from .advise.job_graph import local_share, not_to_the_end, received_per_s
 from .advise.targets import Target
-from .compared import relative
+from .answers import relative
 from .observe.observed_run import ObservedRun
 from .plans import Plan
 from .predicted import Predictions

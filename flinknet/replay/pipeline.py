@@ -18,8 +18,7 @@ from flinknet.results import JobAnswer, ReplayAnswer
 from flinknet.units import counted
 
 from .advise.targets import Target
-from .answers import AdvisedRun, advise, answers_of
-from .compared import compared_runs
+from .answers import AdvisedRun, advise, answers_of, compared_runs
 from .job_answers import job_answer, with_remarks
 from .observe.details import run_details
 from .observe.observed import collect, observe

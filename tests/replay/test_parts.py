@@ -20,7 +20,7 @@ from flinknet.predict.recorded import RecordedChannel, RecordedExchange
 from flinknet.predict.what_if import simulate
 from flinknet.replay import parts, simulations
 from flinknet.replay.advise.advice import UNKNOWN_ERROR, withheld
-from flinknet.replay.compared import model_error
+from flinknet.replay.answers import model_error
 from flinknet.replay.observe.arrivals import Slice, Slicing
 from flinknet.replay.parts import Part, Window, first_of
 from flinknet.replay.plans import plan_exchanges, plan_of
