@@ -1,6 +1,4 @@
-"""What a run at the highest rate is made of: the batches of its sources, and when its processes are
-kept from work.
-"""
+"""Batches of the sources of a run at the highest rate, and preemptions of its processes."""
 
 from __future__ import annotations
 
@@ -76,7 +74,7 @@ def _records_before(channels: Sequence[RecordedChannel], batch_records: int) -> 
 
 
 def _one_after_another(arrivals: Ramps) -> Ramps:
-    """The same records in stretches that do not overlap."""
+    """Split ramps so that they do not overlap."""
     if (arrivals.first_ns[1:] >= arrivals.ends_ns[:-1]).all():  # as good as always
         return arrivals
     return Ramps.of(np.sort(arrivals.instants()[1]))

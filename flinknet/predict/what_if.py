@@ -32,10 +32,10 @@ from .outcome import BacklogProbe, EdgeOutcome, WaitBoundsProbe
 from .recorded import RecordedChannel, RecordedExchange
 
 FAST_FROM_MESSAGES = 5_000
-"""With fewer the simulator is done before the kernel is loaded."""
+"""Number of messages below which the simulator is done before the kernel is loaded."""
 
 MESSAGES_PER_STEP = 0.25
-"""What a step of a source takes the simulator, in messages."""
+"""Cost of a step of a source in the simulator, in messages."""
 
 
 def simulate(exchange: RecordedExchange, network: NetworkConfig) -> EdgeOutcome:
@@ -166,7 +166,7 @@ def _nothing(exchange: RecordedExchange) -> EdgeOutcome:
 
 
 def _as_it_began(exchange: RecordedExchange, network: NetworkConfig) -> NetworkConfig:
-    """Debloating goes on from the buffer size that it had come to when the window began."""
+    """Let debloating start with the buffer size at the start of the window."""
     size_bytes = exchange.buffer_size_bytes
     if size_bytes is None or not network.debloating_enabled:
         return network
@@ -268,7 +268,7 @@ def memory_bytes(load: LoadPlan) -> int:
 
 
 def without_idle_tasks(exchange: RecordedExchange) -> RecordedExchange:
-    """The same exchange without the channels and tasks that no record went through."""
+    """Drop the channels and tasks without records from an exchange."""
     channels = [channel for channel in exchange.channels if channel.records]
     producers = sorted({channel.producer for channel in channels})
     consumers = sorted({channel.consumer for channel in channels})
@@ -323,7 +323,7 @@ def _of_those(
 
 
 def recorded_load(exchange: RecordedExchange, network: NetworkConfig) -> LoadPlan:
-    """Who runs where: as it was, or tasks whose channels share a connection share TaskManagers."""
+    """The recorded placement; if unknown, tasks that share a connection share TaskManagers."""
     lengths = [channel.record_wire_bytes for channel in exchange.channels]
     weights = [channel.records for channel in exchange.channels]
     value_bytes = round(float(np.average(lengths, weights=weights))) - OVERHEAD_BYTES
@@ -355,7 +355,7 @@ def recorded_load(exchange: RecordedExchange, network: NetworkConfig) -> LoadPla
 
 
 def plans_of(exchange: RecordedExchange, network: NetworkConfig) -> list[SourcePlan]:
-    """What each producer emits, in the order of the recorded instants."""
+    """The records of each producer, in the order of the recorded instants."""
     end_ns = exchange.data_ends_ns(network)
     plans = []
     for producer in range(exchange.producers):
