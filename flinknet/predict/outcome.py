@@ -139,15 +139,14 @@ class CheckpointTimes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EdgeOutcome:
-    """EdgeOutcome of an edge, alone or in its job, over all that was simulated of it.
+    """Outcome of an edge, alone or in its job, over all that was simulated of it.
 
     Attributes:
         latency: from the intended instant of a record, or when it came to the edge, until it was
             consumed; at the highest rate from when it was emitted.
         since_source: from when a record came to the job until it was consumed; of an edge in a job.
         records: records that reached their consumer.
-        messages: data buffers sent, those between TaskManagers where only these were recorded; None
-            if unknown.
+        messages: data buffers sent, of taps those between TaskManagers; None if unknown.
         duration_ns: virtual time that records and messages count over; 0 if unknown. Alone it lasts
             until the last record was consumed, less one buffer timeout, and at least for the length
             of the window; at the highest rate until the last record was consumed.
@@ -203,7 +202,7 @@ class EdgeOutcome:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JobOutcome:
-    """EdgeOutcome of a job from end to end.
+    """Outcome of a job from end to end.
 
     Attributes:
         edges: outcome of each edge.
@@ -262,8 +261,8 @@ def joined_jobs(parts: Sequence[JobOutcome]) -> JobOutcome:
 
 def joined_with_phases(windows: Sequence[EdgeOutcome]) -> EdgeOutcome:
     """The outcome of several windows of an edge in a job together, in each phase, too."""
-    phases = tuple(map(joined_outcomes, zip(*(each.phases for each in windows), strict=False)))
-    return replace(joined_outcomes(windows), phases=phases)
+    phases = zip(*(each.phases for each in windows), strict=False)
+    return replace(joined_outcomes(windows), phases=tuple(map(joined_outcomes, phases)))
 
 
 def joined_outcomes(parts: Sequence[EdgeOutcome]) -> EdgeOutcome:
