@@ -123,8 +123,7 @@ class ResultFiles:
 @contextmanager
 def watching(talk: Console, files: ResultFiles, metrics_port: str | None) -> Iterator[LineView]:
     """A view of runs that also writes and serves live values where the options ask for it."""
-    from flinknet.report.live import view
-    from flinknet.report.live_json import LiveJson
+    from flinknet.report.live import LiveJson, view
     from flinknet.report.prometheus import MetricsView
 
     with ExitStack() as stack:

@@ -5,7 +5,7 @@ A *_console prints the findings of one command:
     bench_console           a bench, with checkpoint_table, debloating_lines, warnings and their
                             warning_lines, and reference_table: published numbers next to it;
                             console: the console of all of them
-    live                    runs while they go on; live_json: for programs, prometheus: for that
+    live                    runs while they go on, for programs, too; prometheus: for that
     channels_console, config_console, demo_console, doctor_console    the other modes of bench, and
                             doctor; demos: the outcome of each
     comparison_console      configurations compared, with comparison_texts and load_words, and for
@@ -18,8 +18,7 @@ A *_console prints the findings of one command:
                             was predicted), settings_in_words, advice_lines, trade_words (what a
                             setting gives and costs, of a bench, too); recording_lines: what the
                             runs were put together from, and what was lost
-    job_console             a job; latency_markers: what they said; job_answer_console: a job in a
-                            replay
+    job_console             a job, and its latency markers; job_answer_console: a job in a replay
     trace_console, tap_console, import_console    a trace, and how it came to be; watch_console:
                             while it does
 

@@ -108,7 +108,7 @@ def _why(ledger: Ledger, vertex: int, slow: Sequence[int]) -> tuple[Cause, str |
         text = f"TaskManager {place} is slow: {text}; {CHECK_HOST}"
         return Cause.SLOW_HOST, place, text, Remedy.HOST
     host = "its host" if place is None else f"its host ({place})"
-    text = f"{text}; check its calls to other systems, its data and {host}; {NO_NETWORK}"
+    text = f"{text}; check its calls to other systems, its data and {host}"
     return Cause.SLOW_SUBTASK, place, text, Remedy.HOST
 
 

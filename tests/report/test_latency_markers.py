@@ -8,7 +8,7 @@ from dataclasses import asdict
 import pytest
 from rich.console import Console
 
-from flinknet.report.latency_markers import WHY, print_latency_markers, trust_of
+from flinknet.report.job_console import WHY, print_latency_markers, trust_of
 from flinknet.results import (
     LatencyMarkersMeasured,
     LatencySummary,
