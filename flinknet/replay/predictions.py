@@ -21,6 +21,41 @@ from .spark.units import UNITS_MIN
 
 Simulate = Callable[[RecordedExchange, NetworkConfig], EdgeOutcome]
 
+POLLS = (
+    "TaskManagers would poll that slept in the recorded run: what the machine does to a process"
+    " that never sleeps, such as to let a thread of the kernel have its core, is not in the trace,"
+    " and p99 may be higher"
+)
+
+SLEEPS = (
+    "consumers that polled in the recorded run would sleep between messages: the trace does not"
+    " show how long they take to wake, 0.1 ms and more"
+)
+
+GROWS = (
+    "debloating begins with buffers of {}, as in a task, and the prediction includes the time until"
+    " they have their final size: to see what it is worth after that, record a run with it"
+)
+
+NO_CHECKPOINT = (
+    "the part that is simulated, {}, is over before the first checkpoint begins: give a shorter"
+    " interval, or more of the trace with --max-records"
+)
+
+SHORTER = (
+    "shorter than recorded: instants between the first and last record of a recorded buffer are"
+    " taken as evenly spread"
+)
+
+NOT_WHOLE_MS = "not advised: Flink's buffer timeout is in whole milliseconds"
+
+RANGES_OF_PHASES = (
+    "ranges: 90% intervals over the phases of flushers, and where the trace does not show when"
+    " records came, over draws of that"
+)
+
+SLOW = "it is simulated message by message"
+
 ALONE = -1
 """Number of the job of an exchange by itself."""
 

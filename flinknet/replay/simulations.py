@@ -1,9 +1,6 @@
-"""Predictions of a unit, computed in an executor.
-
-The compiled model simulates every window that it covers. What it does not cover, the simulator on
-the real core simulates message by message, and only the first part of it. A job of several
-exchanges is simulated by `predict.job_run`, which knows the compiled model alone.
-"""
+"""Predictions of a unit, computed in an executor: by the compiled model where it covers a window,
+else message by message on the real core, and then of the first part only. A job of several
+exchanges is simulated by `predict.job_run`, which has the compiled model alone."""
 
 from __future__ import annotations
 
@@ -40,7 +37,15 @@ from .parts import Window, first_of
 from .plans import plan_of
 from .predictions import (
     ALONE,
+    GROWS,
+    NO_CHECKPOINT,
     NO_RUN,
+    NOT_WHOLE_MS,
+    POLLS,
+    RANGES_OF_PHASES,
+    SHORTER,
+    SLEEPS,
+    SLOW,
     WHOLE_JOB,
     AskedSetting,
     Prediction,
@@ -54,47 +59,9 @@ from .read import RecordedRun
 from .slices import SlicePart, added_up, fitted, stamps_at
 
 MAX_RATE_WINDOW_NS = 2_000_000_000
-"""Length of a run at the highest rate that is read without Spark, at most."""
-
+"""Length read of a run at the highest rate."""
 SEVERAL_EXCHANGES = "records passed through several exchanges, and the model knows one at a time"
-"""Why nothing is predicted from the first producer to the last consumer."""
-
 NO_RECORDS = "the trace holds no records to drive a simulation with"
-
-POLLS = (
-    "TaskManagers would poll that slept in the recorded run: what the machine does to a process"
-    " that never sleeps, such as to let a thread of the kernel have its core, is not in the trace,"
-    " and p99 may be higher"
-)
-
-SLEEPS = (
-    "consumers that polled in the recorded run would sleep between messages: the trace does not"
-    " show how long they take to wake, 0.1 ms and more"
-)
-
-GROWS = (
-    "debloating begins with buffers of {}, as in a task, and the prediction includes the time until"
-    " they have their final size: to see what it is worth after that, record a run with it"
-)
-
-NO_CHECKPOINT = (
-    "the part that is simulated, {}, is over before the first checkpoint begins: give a shorter"
-    " interval, or more of the trace with --max-records"
-)
-
-SHORTER = (
-    "shorter than recorded: instants between the first and last record of a recorded buffer are"
-    " taken as evenly spread"
-)
-
-NOT_WHOLE_MS = "not advised: Flink's buffer timeout is in whole milliseconds"
-
-RANGES_OF_PHASES = (
-    "ranges: 90% intervals over the phases of flushers, and where the trace does not show when"
-    " records came, over draws of that"
-)
-
-SLOW = "it is simulated message by message"
 
 
 def predictions_of(

@@ -4,14 +4,17 @@ Flink's own metrics."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 
 from rich.markup import escape
 from rich.table import Table
 
 from flinknet.results import (
     FlinkMetrics,
+    LatencyDistribution,
     MessageCount,
     ReplayAnswer,
+    ReplayedChannel,
     TaskMetrics,
     VertexMetrics,
     WindowMeasured,
@@ -27,8 +30,24 @@ from flinknet.units import (
     human_share,
 )
 
+from .model_error import observed_part
 from .settings_in_words import timeout_text
-from .small_plots import sparkline
+from .small_plots import (
+    DISTRIBUTION_MARKS,
+    distribution_line,
+    regime_legend,
+    sparkline,
+    split_bar,
+)
+
+CHANNELS_SHOWN = 16
+"""Channels in the table by channel: those with the highest p99 if there are more."""
+
+BAR_MARKS = 10
+
+_COUNTED_KINDS = ("DATA_BUFFER", "ADD_CREDIT")
+
+_LATENCIES = ("min", "p50", "p90", "p99", "p99_9", "max")
 
 OVER_TIME_MARKS = 80
 """Marks of a plot at most; where there is less room, windows share a mark."""
@@ -40,6 +59,97 @@ FULL = (
 
 _REST_OF_ROW = 32
 """Columns that the names and the largest value take."""
+
+
+def observed_table(answer: ReplayAnswer) -> Table:
+    """Figures of an exchange, a line each."""
+    observed = answer.observed
+    table = _table(f"observed {observed_part(answer)}")
+    table.add_column("what")
+    table.add_column("value")
+    shares = ", ".join(f"{count:,} {why}" for why, count in asdict(observed.flushes).items())
+    credits = observed.credits
+    rows = {
+        "records": f"{observed.records:,} in {human_duration(observed.duration_ns)}",
+        "throughput": f"{human_count(observed.throughput_records_per_s)} records/s,"
+        f" {human_bytes(observed.throughput_bytes_per_s)}/s",
+        "latency": "  ".join(
+            f"{name.replace('_', '.')} {human_duration(getattr(observed.latency_ns, name))}"
+            for name in _LATENCIES
+        ),
+        "buffers": f"{observed.buffers:,} data ({shares}), {observed.events:,} events",
+        "backlog": f"mean {human_number(observed.backlog_buffers.mean)}, max"
+        f" {human_number(observed.backlog_buffers.max)}"
+        f" buffer{'' if observed.backlog_buffers.max == 1 else 's'}",
+        "credit": f"{credits.announced:,} in {credits.messages:,} messages; "
+        + (
+            "how long data waited for it is unknown"
+            if credits.starved_ns is None
+            else f"starved for {human_duration(credits.starved_ns)}, summed over channels"
+        ),
+    }
+    if not answer.trace.is_of_run:
+        rows["latency"] = "unknown: messages between processes do not show when records came"
+    for name, value in rows.items():
+        table.add_row(name, value)
+        if name == "buffers" and observed.flushes.full and observed.flushes.timeout:
+            table.add_row("", f"[dim]{FULL}[/dim]")
+        if name == "latency" and answer.latency_distribution.records:
+            table.add_row("", _distribution_line(answer.latency_distribution))
+    if answer.regimes and any(answer.regimes.values()):
+        table.add_row("time", split_bar(answer.regimes))
+        table.add_row("", regime_legend(answer.regimes))
+    return table
+
+
+def _distribution_line(distribution: LatencyDistribution) -> str:
+    line = distribution_line(distribution, DISTRIBUTION_MARKS)
+    low, high = distribution.low_ns[0], distribution.high_ns[-1]
+    return f"{human_duration(low)} {line} {human_duration(high)}"
+
+
+def channels_table(answer: ReplayAnswer, wanted: Sequence[int] | None) -> Table:
+    """A row for each channel, or for the slowest ones."""
+    channels: Sequence[ReplayedChannel] = answer.channels
+    if wanted is not None:
+        shown = [row for row in channels if row.channel in wanted]
+    else:
+        slowest = sorted(channels, key=lambda row: -(row.latency_ns.p99 or 0))
+        shown = sorted(slowest[:CHANNELS_SHOWN], key=lambda row: row.channel)
+    left_out = len(channels) - len(shown) + answer.channels_left_out
+    table = _table("by channel" + (f" ({left_out:,} more not shown)" if left_out else ""))
+    table.add_column("channel", justify="right", no_wrap=True)
+    table.add_column("from → to", no_wrap=True)
+    for name in ("records/s", "p50", "p99", "backlog", "max", "starved", "data", "credit"):
+        table.add_column(name, justify="right", no_wrap=True)
+    has_regimes = any(row.regimes is not None for row in shown)
+    if has_regimes:
+        table.add_column("time", no_wrap=True)
+    for row in shown:
+        messages = row.messages
+        table.add_row(
+            str(row.channel),
+            row.name or " → ".join(str(e) if e >= 0 else "?" for e in (row.producer, row.consumer)),
+            human_count(row.throughput_records_per_s),
+            human_duration(row.latency_ns.p50),
+            human_duration(row.latency_ns.p99),
+            human_number(row.backlog_buffers.mean),
+            human_number(row.backlog_buffers.max),
+            human_duration(row.starved_ns),
+            *(f"{messages.get(kind, 0):,}" for kind in _COUNTED_KINDS),
+            *([split_bar(row.regimes or {}, BAR_MARKS)] if has_regimes else []),
+        )
+    return table
+
+
+def diagnosis_table(own: Sequence[ReplayAnswer]) -> Table:
+    """A row for each verdict on an edge."""
+    table = _table("what limits each edge")
+    for name in ("edge", "verdict", "share", "why"):
+        table.add_column(name, justify="right" if name == "share" else "left")
+    for each in (verdict for answer in own for verdict in answer.diagnosis):
+        table.add_row(escape(each.edge), each.kind, f"{each.share:.0%}", escape(each.text))
+    return table
 
 
 def over_time_table(windows: Sequence[WindowMeasured], width: int) -> Table:

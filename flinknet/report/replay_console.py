@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 
 from rich.console import Console
 from rich.markup import escape
@@ -15,10 +14,8 @@ from flinknet.options.what_if import ALIGNMENT, CHECKPOINTS
 from flinknet.results import (
     TAKEN_ALONE,
     JobAnswer,
-    LatencyDistribution,
     LatencySummary,
     ReplayAnswer,
-    ReplayedChannel,
     TradeOffPoint,
 )
 from flinknet.units import human_bytes, human_count, human_duration, human_number
@@ -34,14 +31,16 @@ from .checkpoint_table import replayed_checkpoints
 from .console import console_for, print_line
 from .headline import print_headline
 from .job_answer_console import job_marks, print_job_answer, print_job_notes, setting_of
-from .model_error import doubts_of, model_error_line, observed_part
+from .model_error import doubts_of, model_error_line
 from .number_table import print_table
 from .observed_tables import (
-    FULL,
+    channels_table,
+    diagnosis_table,
     edges_table,
     flink_lines,
     flink_table,
     messages_table,
+    observed_table,
     over_time_table,
     runs_table,
 )
@@ -50,14 +49,6 @@ from .price_cells import PRICE_NOTE, PRICES, price_cells, trades
 from .recording_lines import recording_lines
 from .replay_headline import advised_for, replay_sentences, why_not_printed
 from .settings_in_words import BUFFER_TIMEOUT, settings_of, what_varies
-from .small_plots import DISTRIBUTION_MARKS, distribution_line, regime_legend, split_bar
-
-CHANNELS_SHOWN = 16
-"""Channels in the table by channel: those with the highest p99 if there are more."""
-
-BAR_MARKS = 10
-
-_COUNTED_KINDS = ("DATA_BUFFER", "ADD_CREDIT")
 
 SETTINGS_SHOWN = 40
 """Rows of the table with all figures."""
@@ -70,7 +61,6 @@ _DECISIVE = ("records/s", "p50", "p99", "buffers/s", "CPU change")
 MEMORY = "memory: the most that all buffer pools of producers and consumers can take"
 
 _NOTHING = "not predicted"
-_LATENCIES = ("min", "p50", "p90", "p99", "p99_9", "max")
 
 
 def print_replays(
@@ -103,7 +93,7 @@ def print_replays(
         _print_choices(console, own, job)
         if diagnose:
             console.print()
-            print_table(console, _diagnosis_table(own))
+            print_table(console, diagnosis_table(own))
         if details or channels is not None:
             _print_details(console, own, job, channels)
     if len(by_path) > 1 or (len(answers) > 1 and not whole):
@@ -206,11 +196,11 @@ def _print_answer(
     print_line(console, Text.from_markup(model_error_line(answer)))
     _print_remarks(console, [*about, *doubts_of(answer)])
     for table in (
-        _observed_table(answer),
+        observed_table(answer),
         *replayed_checkpoints(answer, console.width),
         over_time_table(answer.over_time, console.width),
         messages_table(answer.messages),
-        _channels_table(answer, channels),
+        channels_table(answer, channels),
     ):
         console.print()
         if isinstance(table, Table):
@@ -247,94 +237,6 @@ def _print_predictions(console: Console, answer: ReplayAnswer) -> None:
         console.print()
     for note in (MEMORY, *notes_of(points)):
         print_line(console, Text(note, style="dim"), indent=2)
-
-
-def _observed_table(answer: ReplayAnswer) -> Table:
-    observed = answer.observed
-    table = _table(f"observed {observed_part(answer)}")
-    table.add_column("what")
-    table.add_column("value")
-    shares = ", ".join(f"{count:,} {why}" for why, count in asdict(observed.flushes).items())
-    credits = observed.credits
-    rows = {
-        "records": f"{observed.records:,} in {human_duration(observed.duration_ns)}",
-        "throughput": f"{human_count(observed.throughput_records_per_s)} records/s,"
-        f" {human_bytes(observed.throughput_bytes_per_s)}/s",
-        "latency": "  ".join(
-            f"{name.replace('_', '.')} {human_duration(getattr(observed.latency_ns, name))}"
-            for name in _LATENCIES
-        ),
-        "buffers": f"{observed.buffers:,} data ({shares}), {observed.events:,} events",
-        "backlog": f"mean {human_number(observed.backlog_buffers.mean)}, max"
-        f" {human_number(observed.backlog_buffers.max)}"
-        f" buffer{'' if observed.backlog_buffers.max == 1 else 's'}",
-        "credit": f"{credits.announced:,} in {credits.messages:,} messages; "
-        + (
-            "how long data waited for it is unknown"
-            if credits.starved_ns is None
-            else f"starved for {human_duration(credits.starved_ns)}, summed over channels"
-        ),
-    }
-    if not answer.trace.is_of_run:
-        rows["latency"] = "unknown: messages between processes do not show when records came"
-    for name, value in rows.items():
-        table.add_row(name, value)
-        if name == "buffers" and observed.flushes.full and observed.flushes.timeout:
-            table.add_row("", f"[dim]{FULL}[/dim]")
-        if name == "latency" and answer.latency_distribution.records:
-            table.add_row("", _distribution_line(answer.latency_distribution))
-    if answer.regimes and any(answer.regimes.values()):
-        table.add_row("time", split_bar(answer.regimes))
-        table.add_row("", regime_legend(answer.regimes))
-    return table
-
-
-def _distribution_line(distribution: LatencyDistribution) -> str:
-    line = distribution_line(distribution, DISTRIBUTION_MARKS)
-    low, high = distribution.low_ns[0], distribution.high_ns[-1]
-    return f"{human_duration(low)} {line} {human_duration(high)}"
-
-
-def _channels_table(answer: ReplayAnswer, wanted: Sequence[int] | None) -> Table:
-    channels: Sequence[ReplayedChannel] = answer.channels
-    if wanted is not None:
-        shown = [row for row in channels if row.channel in wanted]
-    else:
-        slowest = sorted(channels, key=lambda row: -(row.latency_ns.p99 or 0))
-        shown = sorted(slowest[:CHANNELS_SHOWN], key=lambda row: row.channel)
-    left_out = len(channels) - len(shown) + answer.channels_left_out
-    table = _table("by channel" + (f" ({left_out:,} more not shown)" if left_out else ""))
-    table.add_column("channel", justify="right", no_wrap=True)
-    table.add_column("from → to", no_wrap=True)
-    for name in ("records/s", "p50", "p99", "backlog", "max", "starved", "data", "credit"):
-        table.add_column(name, justify="right", no_wrap=True)
-    has_regimes = any(row.regimes is not None for row in shown)
-    if has_regimes:
-        table.add_column("time", no_wrap=True)
-    for row in shown:
-        messages = row.messages
-        table.add_row(
-            str(row.channel),
-            row.name or " → ".join(str(e) if e >= 0 else "?" for e in (row.producer, row.consumer)),
-            human_count(row.throughput_records_per_s),
-            human_duration(row.latency_ns.p50),
-            human_duration(row.latency_ns.p99),
-            human_number(row.backlog_buffers.mean),
-            human_number(row.backlog_buffers.max),
-            human_duration(row.starved_ns),
-            *(f"{messages.get(kind, 0):,}" for kind in _COUNTED_KINDS),
-            *([split_bar(row.regimes or {}, BAR_MARKS)] if has_regimes else []),
-        )
-    return table
-
-
-def _diagnosis_table(own: Sequence[ReplayAnswer]) -> Table:
-    table = _table("what limits each edge")
-    for name in ("edge", "verdict", "share", "why"):
-        table.add_column(name, justify="right" if name == "share" else "left")
-    for each in (verdict for answer in own for verdict in answer.diagnosis):
-        table.add_row(escape(each.edge), each.kind, f"{each.share:.0%}", escape(each.text))
-    return table
 
 
 def _decisive_table(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> Table:

@@ -22,8 +22,9 @@ from flinknet.predict.fit.flusher import ASSUMED_FLUSH_OVERHEAD_NS, flush_overhe
 from flinknet.predict.grid import Grid
 from flinknet.predict.outcome import EdgeOutcome
 from flinknet.replay.pipeline import replay_runs
+from flinknet.replay.predictions import GROWS
 from flinknet.replay.read import open_recorded_run, open_runs
-from flinknet.replay.simulations import GROWS, predict_here
+from flinknet.replay.simulations import predict_here
 from flinknet.replay.spark.session import spark_errors
 from flinknet.report.export import replay_document
 from flinknet.results import BacklogSummary
