@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from flinknet.arrays import FloatArray, IntArray
+from flinknet.arrays import IntArray
 from flinknet.core.probe import TracePoint
 from flinknet.predict.exchange import is_max_rate, recorded_network
 from flinknet.results.bottleneck import HELD_FROM
@@ -38,7 +38,7 @@ from flinknet.trace.recordings import checkpoints_within
 from flinknet.units import NS_PER_MS
 
 from .advise.caveats import BARRIERS
-from .advise.edges import channel_ends, task_of
+from .advise.edges import Pairs, pair_keys, task_of
 from .advise.order import EdgeOrder, produced_edge
 from .observe.checkpoints import COMPLETED, FAILED, BarrierRow
 from .observe.flink_metrics import records_in, series_of, vertex_metrics
@@ -132,7 +132,7 @@ def _vertices(ends: Iterable[Edge]) -> dict[int, str]:
 
 
 def _own_edge(observed: ObservedRun) -> EdgeTime:
-    rows, pairs = observed.rows, _Pairs(observed.run)
+    rows, pairs = observed.rows, Pairs(observed.run)
     spent = {name: pairs.summed(rows.regimes.of(pairs.channel, name)) for name in REGIMES}
     whole = np.maximum(sum(spent.values()), 1)
     shares = {name: own / whole for name, own in spent.items()}
@@ -173,10 +173,10 @@ class _Amounts:
         tasks = own["producer" if producers else "consumer"].tolist()
         return dict(zip(tasks, (own["amount"] / self._whole_ns).tolist(), strict=True))
 
-    def of_pairs(self, what: str, pairs: _Pairs) -> IntArray:
+    def of_pairs(self, what: str, pairs: Pairs) -> IntArray:
         """Numbers of pairs; 0 where there is none."""
         own = self._rows.where("what", what)
-        own_keys, keys = _key(own["producer"], own["consumer"]), pairs.keys
+        own_keys, keys = pair_keys(own["producer"], own["consumer"]), pairs.keys
         if not len(own_keys):
             return np.zeros(len(keys), np.int64)
         order = np.argsort(own_keys, kind="stable")
@@ -265,7 +265,7 @@ def _described(run: RecordedRun) -> tuple[dict[int, Mapping[str, Any]], list[Edg
 def _captured_edge(observed: ObservedRun) -> EdgeTime:
     """The channels of an edge. One of a task that was restarted goes on as that of its next
     attempt."""
-    run, rows, pairs = observed.run, observed.rows, _Pairs(observed.run)
+    run, rows, pairs = observed.run, observed.rows, Pairs(observed.run)
     whole_ns = max(run.duration_ns, 1)
     blocked_ns = pairs.summed(rows.blocked.of(pairs.channel, "ns"))
     blocked = np.minimum(blocked_ns / whole_ns, typical_ns(rows.barriers, whole_ns) / whole_ns)
@@ -383,100 +383,3 @@ def _checkpoints(run: RecordedRun) -> CheckpointCounts:
     ]
     expired = sum(each * NS_PER_MS >= timeout_ns for each in failed_ms)
     return CheckpointCounts(completed, expired, len(failed_ms) - expired, timeout_ns)
-
-
-# Both
-
-
-def _key(producer: IntArray, consumer: IntArray) -> IntArray:
-    return producer * (1 << 32) + consumer
-
-
-class _Pairs:
-    """The producers and consumers of an edge, as columns. Several channels between two tasks, as
-    after a restart, are one pair, which stands for the newest of them.
-
-    Attributes:
-        channel: all channels, one by one.
-        producer, consumer, is_local, keys: of the pairs.
-    """
-
-    def __init__(self, run: RecordedRun) -> None:
-        self._run = run
-        self.channel, producer, consumer = channel_ends(run.manifest)
-        is_known = (producer >= 0) & (consumer >= 0)
-        keys = np.where(is_known, _key(producer, consumer), -1 - self.channel)
-        distinct, first, place = np.unique(keys, return_index=True, return_inverse=True)
-        order = np.argsort(first)
-        rank = np.empty_like(order)
-        rank[order] = np.arange(len(order))
-        self._place = rank[place]
-        self._newest = np.zeros(len(distinct), np.int64)
-        np.maximum.at(self._newest, self._place, np.arange(len(keys)))
-        self.keys = distinct[order]
-        self.producer, self.consumer = producer[self._newest], consumer[self._newest]
-        infos = run.manifest.channels
-        self.is_local = np.fromiter((infos[each].is_local for each in self._newest), bool)
-
-    def summed(self, values: IntArray) -> IntArray:
-        """Values of channels as those of pairs."""
-        found = np.zeros(len(self.keys), np.int64)
-        np.add.at(found, self._place, values)
-        return found
-
-    def edge(
-        self,
-        records: IntArray,
-        shares: Mapping[str, FloatArray],
-        *,
-        mean: Iterable[str],
-    ) -> EdgeTime:
-        """The edge of the pairs: their shares by consumer.
-
-        Args:
-            mean: names of shares whose mean counts, too.
-        """
-        infos, ends = self._run.manifest.channels, self._run.ends
-        network = recorded_network(self._run.manifest)
-        inputs = []
-        order = np.argsort(self.consumer, kind="stable")
-        consumers, starts = np.unique(self.consumer[order], return_index=True)
-        for consumer, own in zip(consumers.tolist(), np.split(order, starts[1:]), strict=True):
-            at = {name: share[own] for name, share in shares.items()}
-            latest = own[int(np.argmax(at.get(LATE, at[BARRIER])))]
-            info = infos[int(self._newest[latest])]
-            inputs.append(
-                InputTime(
-                    consumer,
-                    info.consumer_process,
-                    len(own),
-                    int(records[own].sum()),
-                    {name: float(at[name].mean()) for name in mean},
-                    {
-                        name: float(each.min() if name == UNANSWERED else each.max())
-                        for name, each in at.items()
-                    },
-                    info.producer_process,
-                    info.producer,
-                    info.connection,
-                    info.producer_process.startswith("127."),
-                )
-            )
-        sent: dict[int, int] = {}
-        producers, place = np.unique(self.producer, return_inverse=True)
-        total = np.zeros(len(producers), np.int64)
-        np.add.at(total, place, records)
-        sent = dict(zip(producers.tolist(), total.tolist(), strict=True))
-        most = int(records.argmax())
-        busiest = infos[int(self._newest[most])]
-        return EdgeTime(
-            ends.source,
-            ends.target,
-            ends.name,
-            ends.source_name,
-            inputs,
-            sent,
-            (busiest.index, busiest.producer, busiest.consumer, int(records[most])),
-            buffers=network.exclusive_buffers
-            + network.floating_buffers * len(inputs) / max(len(self.keys), 1),
-        )

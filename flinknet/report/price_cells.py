@@ -156,11 +156,7 @@ def differs_in_timeout(one: TradeOffPoint, other: TradeOffPoint) -> bool:
 
 
 def _named(
-    shown: TradeOffPoint,
-    before: TradeOffPoint,
-    cpu_cost: CpuCost | None,
-    *,
-    says_cost: bool = True,
+    shown: TradeOffPoint, before: TradeOffPoint, cpu_cost: CpuCost | None, *, says_cost: bool = True
 ) -> NamedTrade:
     varied = what_varies([before, shown])
     name = label_of(before, varied)

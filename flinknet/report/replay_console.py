@@ -185,10 +185,7 @@ def _print_remarks(console: Console, lines: Sequence[str]) -> None:
 
 
 def _print_answer(
-    console: Console,
-    answer: ReplayAnswer,
-    about: Sequence[str],
-    channels: Sequence[int] | None,
+    console: Console, answer: ReplayAnswer, about: Sequence[str], channels: Sequence[int] | None
 ) -> None:
     """Print one run, or one edge of a job, with remarks `about` its recordings."""
     if answer.is_bottleneck and answer.trace.edge:

@@ -84,9 +84,7 @@ def _recorded(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> list[str]:
     name = trace.path.rstrip("/").rsplit("/", 1)[-1]
     edges = job.edges if job is not None else [trace.edge] if trace.edge else []
     used, whole = human_duration(part.to_ns - part.from_ns), human_duration(part.whole_ns)
-    rate = own[-1].observed.throughput_records_per_s if job is None else None
-    if job is not None:
-        rate = job.observed.throughput_records_per_s
+    rate = (job or own[-1]).observed.throughput_records_per_s
     found = [
         f"{name}: {_chain(edges)}" if edges else name,
         used if part.is_whole else f"{used} of {whole}",
@@ -113,9 +111,7 @@ def _verdict(own: Sequence[ReplayAnswer]) -> list[str]:
     bottleneck = next((each.bottleneck for each in own if each.bottleneck is not None), None)
     if bottleneck is not None:
         return clauses_of(bottleneck.text)
-    return [
-        clause for each in own for verdict in each.diagnosis for clause in clauses_of(verdict.text)
-    ]
+    return [text for each in own for found in each.diagnosis for text in clauses_of(found.text)]
 
 
 def _trade_off(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> Sentence:
@@ -186,8 +182,7 @@ def _trust(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> list[str]:
     found = [f"model on the recorded setting: {', '.join(known)}"]
     if error.p50 is None and error.p99 is None:
         found.append("latency was not recorded, so its error is unknown")
-    points = points_of(job or own[0])
-    if any(each.latency_low_ns for each in points):
+    if any(each.latency_low_ns for each in points_of(job or own[0])):
         found.append("delays of the host are not in the 90% intervals")
     return found
 
