@@ -91,7 +91,7 @@ def test_split_keeps_each_stage_apart_from_the_one_before_it() -> None:
 def test_stages_are_passed_on_as_the_job_reads_them() -> None:
     relay = Stage(2, "hash", service_ns=5, slow_subtask=1, hot_share=0.4)
     exchange = Exchange(consumers=3, partitioner="forward", relays=(relay,))
-    assert exchange.arguments()["stages"] == "2:hash:5:1:0.4;3:forward:0:-1:0.0"
+    assert exchange.arguments()["stages"] == "2:hash:5:1:0.4:false:0;3:forward:0:-1:0.0:false:0"
 
 
 def test_spread_has_one_slot_on_each_for_a_source_and_a_sink() -> None:

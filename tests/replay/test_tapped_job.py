@@ -50,7 +50,8 @@ def test_the_last_pressed_edge_holds_the_job_up_and_its_slow_consumer_is_named(
     ]
     first, second, third = answers_of(spark, write_tapped_job(tmp_path / "run", channels))
     assert verdicts_of(first) == [("pressed", False)]
-    assert "data set 1 of vertex 0a448493, behind it, is pressed" in first["diagnosis"][0]["text"]
+    text = first["diagnosis"][0]["text"]
+    assert "the cause is further downstream, on data set 2 of vertex 0a448493" in text
     assert verdicts_of(second) == [("credit-starved", True)]
     (verdict,) = second["diagnosis"]
     assert verdict["share"] == pytest.approx(0.96, abs=0.01)

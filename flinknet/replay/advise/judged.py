@@ -41,10 +41,9 @@ def judged_ledger(ledger: Ledger) -> list[JudgedEdge]:
     """The verdicts on the edges of a ledger."""
     found = verdict(ledger)
     pressed = set(pressed_edges(ledger))
+    held = set()
     if found is not None and found.cause not in (Cause.NONE, Cause.BUFFER_TIMEOUT):
         held = {place for place, each in enumerate(ledger.edges) if each.name == found.edge}
-    else:
-        held = set()
     judged_edges = []
     for place, edge in enumerate(ledger.edges):
         behind = edge.behind & (held or pressed)
@@ -56,8 +55,10 @@ def judged_ledger(ledger: Ledger) -> list[JudgedEdge]:
             else each
             for each in diagnose(edge)
         )
-        is_unknown = found is None and place in pressed and not behind
-        judged_edges.append(JudgedEdge(verdicts, None if is_unknown else place in held, found))
+        is_holding: bool | None = place in held
+        if found is None and place in pressed and not behind:
+            is_holding = None if unsure else True
+        judged_edges.append(JudgedEdge(verdicts, is_holding, found))
     return judged_edges
 
 

@@ -307,7 +307,7 @@ _PLACED = frozenset(_SET_ASIDE) - {
 
 SHARED_RUN = 4096
 """Fewest consecutive rows of a channel in a block that are not copied. Such a block stays in
-memory, and most of its rows are needed; that saves 7 % of a pass over four channels."""
+memory, and most of its rows are needed; that saves 7% of a pass over four channels."""
 
 _FOREVER_NS = 1 << 62
 

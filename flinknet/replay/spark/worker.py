@@ -36,7 +36,7 @@ def _freeze(_modules: int) -> None:
 
 RESIDENT_BYTES_KEPT = 448 << 20
 """Resident memory below which a process frees nothing: its modules take half of that, and new pages
-for each unit cost 5 to 10 % of its time."""
+for each unit cost 5 to 10% of its time."""
 
 
 def return_free_memory() -> None:
