@@ -21,8 +21,7 @@ class JudgedEdge:
     """The verdicts on an edge.
 
     Attributes:
-        is_bottleneck: it holds the job up; None where that is unknown.
-        bottleneck: verdict on the whole job; None where that is unknown.
+        is_bottleneck, bottleneck: it holds the job up, and the verdict on the job; None: unknown.
     """
 
     diagnosis: tuple[Verdict, ...]
