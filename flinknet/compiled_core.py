@@ -1,7 +1,7 @@
 """The compiled core: the modules of the hot path as machine code, if they were built.
 
 When flinknet is installed and there is a C compiler, `hatch_build.py` lets mypyc translate the
-modules whose first line is "# mypyc" into `flinknet/_compiled/`. Their sources are still what is
+modules whose first line is "# mypyc" into `flinknet/_compiled/`. Their sources are still
 read, tested and shipped; the machine code replaces them at import, all or none: none if a source
 has changed since it was compiled, for another Python, or with FLINKNET_COMPILED=0. Both give the
 same bytes and the same results; `bench/network_throughput.py` measures the speedup.

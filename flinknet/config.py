@@ -36,7 +36,7 @@ PARTITION_TYPES = (PIPELINED, PIPELINED_BOUNDED, PIPELINED_APPROXIMATE, BLOCKING
 """When an exchange may be read: core.producer.partition_type."""
 
 SCHEDULINGS = ("all-at-once", "first-output", "complete-output")
-"""What consumers wait for before they are deployed: tasks.scheduling."""
+"""Event that consumers wait for before they are deployed: tasks.scheduling."""
 
 PARTITIONERS = ("rebalance", "rescale", "forward", "hash", "broadcast", "shuffle", "global")
 """Which consumer receives a record; besides these, a function of the user."""

@@ -220,7 +220,7 @@ class TraceDamagedError(TraceFormatError):
     """A block of a trace file is damaged; the blocks before it are intact.
 
     Attributes:
-        damage: the block and what is wrong with it, without the advice.
+        damage: the block and its fault, without the advice.
     """
 
     def __init__(self, path: Any, block: int | None, offset: int, why: str) -> None:

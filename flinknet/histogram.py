@@ -97,9 +97,8 @@ class LogLinearHistogram:
 
     @property
     def counts(self) -> IntArray:
-        """Of each bucket. They take 45 KB and are made when they are needed: many histograms of a
-        short run stay empty.
-        """
+        """Counts of the buckets. They take 45 KB and are made on demand: many histograms of a short
+        run stay empty."""
         if self._counts is None:
             self._counts = np.zeros(BUCKETS, dtype=np.int64)
         return self._counts

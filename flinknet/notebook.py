@@ -11,7 +11,7 @@
     notebook.predicted(spark, "runs/run-0001", buffer_timeouts_ns=["0", "5ms"]).show()
 
     answers = notebook.replayed(spark, "runs/run-0001")
-    answers                      # in a notebook: what was measured, and what is predicted
+    answers                      # in a notebook: the measured and the predicted figures
     answers.plot()
     answers.page()
 
@@ -185,7 +185,7 @@ class Answers:
         return not any(model_error_text(each).is_doubtful for each in self.answers)
 
     def to_pandas(self) -> Any:
-        """A pandas DataFrame with the columns of --csv: a row for what was observed of each job and
+        """A pandas DataFrame with the columns of --csv: a row of observed figures for each job and
         run, and one for each predicted setting.
         """
         import pandas  # type: ignore[import-untyped]

@@ -209,9 +209,8 @@ def human_rate(per_s: float | None) -> str:
 
 
 def without_zeros(text: str) -> str:
-    """A number with a unit without the digits that say nothing, "10 k" of "10.0 k": for what was
-    set, and for the ticks of an axis; a measurement keeps its three digits.
-    """
+    """A number with a unit without digits that say nothing, "10 k" of "10.0 k": for settings and
+    ticks of an axis; a measurement keeps its three digits."""
     number, blank, unit = text.partition(" ")
     return (number.rstrip("0").rstrip(".") if "." in number else number) + blank + unit
 

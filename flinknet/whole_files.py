@@ -1,7 +1,7 @@
 """Files that are written completely or not at all, and directories for the time of a command.
 
 A killed process leaves them behind. A directory is locked as long as its process lives, so that the
-next one can remove what is left; an unfinished file is removed a day later.
+next one can remove the rest; an unfinished file is removed a day later.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def closing_file(file: File) -> Iterator[File]:
 
 def close_file(file: IO[Any]) -> None:
     """Close a file. If a signal interrupts that, as on a network file system, it is closed
-    nevertheless, and the system goes on with what was written.
+    nevertheless, and the system goes on with the data.
     """
     with suppress(InterruptedError):
         file.close()
@@ -150,7 +150,7 @@ def _lock(descriptor: int) -> bool:
 
 
 def _rename(source: Path, target: Path) -> None:
-    """Again if a signal interrupts it, as on a network file system: of other calls Python sees to
+    """Retry if a signal interrupts it, as on a network file system: of other calls Python sees to
     that by itself.
     """
     while True:
