@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from flinknet.config import NetworkConfig
 from flinknet.options.what_if import Setting, columns_of
-from flinknet.replay.predictions import AskedSetting, Prediction, point_of
-from flinknet.replay.simulations import NOT_WHOLE_MS, with_notes
+from flinknet.replay.predictions import NOT_WHOLE_MS, AskedSetting, Prediction, point_of
+from flinknet.replay.simulations import with_notes
 
 US = 1_000
 
