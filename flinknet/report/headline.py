@@ -71,16 +71,15 @@ def print_headline(console: Console, sentences: Iterable[Sentence]) -> None:
 
 def _fitted(sentence: Sentence, width: int, most: int) -> list[str]:
     """The lines of a sentence, `most` of them at WIDTH columns."""
-    room, count = width - _NAME_WIDTH, len(sentence.clauses)
-    most = most if width >= WIDTH else room * count
-    while True:
-        text = sentence.separator.join(sentence.clauses[:count]).rstrip(";,.")
-        lines = textwrap.wrap(text, room)
-        if len(lines) <= most or count == 1:
+    room, clauses, separator = width - _NAME_WIDTH, list(sentence.clauses), sentence.separator
+    most = most if width >= WIDTH else room * len(clauses)
+    while len(lines := textwrap.wrap(separator.join(clauses).rstrip(";,."), room)) > most:
+        if len(clauses) == 1 and separator != ", ":  # a long clause ends at a comma
+            clauses, separator = clauses[0].split(", "), ", "
+        if len(clauses) == 1:
+            cut = textwrap.shorten(" ".join(lines[most - 1 :]), room, placeholder=" …")
+            lines = [*lines[: most - 1], cut]
             break
-        count -= 1
-    if len(lines) > most:
-        cut = textwrap.shorten(" ".join(lines[most - 1 :]), room, placeholder=" …")
-        lines = [*lines[: most - 1], cut]
+        clauses.pop()
     indents = [sentence.name.ljust(_NAME_WIDTH), *[" " * _NAME_WIDTH] * (len(lines) - 1)]
     return [indent + line for indent, line in zip(indents, lines, strict=True)]
