@@ -18,7 +18,6 @@ from rich.text import Text
 LINES_MAX = 6
 WIDTH = 100
 """Columns of a line at most."""
-
 _NAME_WIDTH = 11
 """Columns for the name of a sentence, such as "verdict"."""
 
@@ -80,6 +79,8 @@ def _fitted(sentence: Sentence, width: int, most: int) -> list[str]:
             cut = textwrap.shorten(" ".join(lines[most - 1 :]), room, placeholder=" …")
             lines = [*lines[: most - 1], cut]
             break
-        clauses.pop()
+        head = clauses.pop().partition(": ")
+        if head[1] and re.search(r"\d", head[0]):  # what happened, without its reason
+            clauses.append(head[0])
     indents = [sentence.name.ljust(_NAME_WIDTH), *[" " * _NAME_WIDTH] * (len(lines) - 1)]
     return [indent + line for indent, line in zip(indents, lines, strict=True)]

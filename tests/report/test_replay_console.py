@@ -168,6 +168,11 @@ def test_a_long_verdict_leaves_out_its_last_clauses_and_no_line_is_longer() -> N
     assert all(len(line) <= WIDTH for line in lines)
     assert "clause 8" in " ".join(lines)
     assert lines[-1] == "next       go on"
+    reason = "3 of 4 checkpoints expired: their barriers wait behind buffers in its input queues"
+    shown = headline(
+        [Sentence("verdict", ["snk is busy;", reason + " " + "and more " * 50]), *sentences]
+    )
+    assert "3 of 4 checkpoints expired" in " ".join(shown)
     narrow = headline(sentences, 60)
     assert "clause 11" in " ".join(narrow)
     assert all(len(line) <= 60 for line in narrow)
