@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.text import Text
 
-LINES_MAX = 6
-WIDTH = 100
-"""Columns of a line at most."""
+LINES_MAX, WIDTH = 6, 100
+"""Lines, and columns of each, at most."""
 _NAME_WIDTH = 11
 """Columns for the name of a sentence, such as "verdict"."""
 
