@@ -95,7 +95,7 @@ BUDGETS = {
     "capture": (7_166, 39),
     "trace": (5_860, 30),
     "simulator": (3_580, 24),
-    "results": (4_378, 21),
+    "results": (4_377, 21),
     "(leaves)": (2_405, 14),
     "options": (2_531, 11),
     "export": (891, 8),

@@ -50,12 +50,12 @@ class JobEdge:
 
     Attributes:
         edge: its number and name, the vertices and tasks at its ends.
-        exchange: what was recorded: channels, settings, and the TaskManagers of tasks in this
+        exchange: the recording: channels, settings, and the TaskManagers of tasks in this
             attempt of the job. Consumers have the numbers of the producers behind them.
         delays: delays that its machines add.
         has_own_instants: its recorded arrivals are when its producers emitted its records; False
             where they are when those came to the job.
-        unseen: what was not recorded of it, to be drawn; None for nothing.
+        unseen: quantities to draw, as they were not recorded; None for none.
         why_unknown: reason why the edge cannot be predicted; None if it can.
         is_in_turn: its producers are known to send to each channel in turn, or each record to all.
     """

@@ -24,7 +24,6 @@ class SeenBy(StrEnum):
     OWN_EVENTS = "own events"
     TAP = "tap"
     FLINK = "Flink's metrics"
-    MODEL = "model"
 
 
 @dataclass(frozen=True, slots=True)
