@@ -19,6 +19,8 @@ LINES_MAX, WIDTH = 6, 100
 """Lines, and columns of each, at most."""
 _NAME_WIDTH = 11
 """Columns for the name of a sentence, such as "verdict"."""
+_STOPS = ":;,."
+"""Characters at the end of a clause that no sentence ends with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ class Sentence:
     @property
     def text(self) -> str:
         """All clauses."""
-        return self.separator.join(self.clauses).rstrip(";,.")
+        return self.separator.join(self.clauses).rstrip(_STOPS)
 
 
 def headline(sentences: Iterable[Sentence], width: int = WIDTH) -> list[str]:
@@ -71,15 +73,13 @@ def _fitted(sentence: Sentence, width: int, most: int) -> list[str]:
     """The lines of a sentence, `most` of them at WIDTH columns."""
     room, clauses, separator = width - _NAME_WIDTH, list(sentence.clauses), sentence.separator
     most = most if width >= WIDTH else room * len(clauses)
-    while len(lines := textwrap.wrap(separator.join(clauses).rstrip(";,."), room)) > most:
+    while len(lines := textwrap.wrap(separator.join(clauses).rstrip(_STOPS), room)) > most:
         if len(clauses) == 1 and separator != ", ":  # a long clause ends at a comma
             clauses, separator = clauses[0].split(", "), ", "
         if len(clauses) == 1:
             cut = textwrap.shorten(" ".join(lines[most - 1 :]), room, placeholder=" …")
             lines = [*lines[: most - 1], cut]
             break
-        head = clauses.pop().partition(": ")
-        if head[1] and re.search(r"\d", head[0]):  # what happened, without its reason
-            clauses.append(head[0])
+        clauses.pop()
     indents = [sentence.name.ljust(_NAME_WIDTH), *[" " * _NAME_WIDTH] * (len(lines) - 1)]
     return [indent + line for indent, line in zip(indents, lines, strict=True)]

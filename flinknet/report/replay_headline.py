@@ -14,7 +14,6 @@ from flinknet.results import (
     ReplayAnswer,
     TradeOffPoint,
 )
-from flinknet.results.bottleneck import Cause
 from flinknet.units import human_change, human_count, human_duration
 
 from .advice_lines import Recommendation, job_recommendation, recommendations
@@ -54,8 +53,7 @@ def replay_sentences(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> list
 
 def _is_healthy(answer: ReplayAnswer) -> bool:
     """Whether nothing but the flusher holds records up."""
-    bottleneck = answer.bottleneck
-    return bottleneck is None or bottleneck.cause in (Cause.NONE, Cause.BUFFER_TIMEOUT)
+    return answer.bottleneck is None or answer.bottleneck.is_healthy
 
 
 def is_reliable(error: ModelError) -> bool:
@@ -110,7 +108,7 @@ def _chain(edges: Sequence[str]) -> str:
 def _verdict(own: Sequence[ReplayAnswer]) -> list[str]:
     bottleneck = next((each.bottleneck for each in own if each.bottleneck is not None), None)
     if bottleneck is not None:
-        return clauses_of(bottleneck.text)
+        return bottleneck.clauses
     return [text for each in own for found in each.diagnosis for text in clauses_of(found.text)]
 
 

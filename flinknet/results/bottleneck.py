@@ -5,7 +5,7 @@ by which all rules go.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 PRESSED_FROM = 0.1
@@ -86,25 +86,61 @@ class Remedy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Symptom:
+    """A consequence of what holds a job up, and its reason where one is known."""
+
+    text: str
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Bottleneck:
     """The verdict on a job.
 
     Attributes:
-        tasks: names of those that are slow, or that read what comes late.
-        share: of the time in which they were busy, or a writer or channel waited; None where
+        tasks: names of the tasks that are slow, or that read what comes late.
+        vertex, subtasks: name of the vertex of these tasks, and their numbers in it from 0; None
+            and empty where they belong to several vertices.
+        share: share of the time in which they were busy, or a writer or channel waited; None where
             nothing waits.
-        edge: that they read.
-        place: of a slow host or network, the TaskManager or connection.
-        helps: changes that would help, the best first; empty if none is needed.
+        evidence: clauses on who is slow and why, the weightiest first.
+        remedy: clauses on what helps; `helps` has the same as values, the best first. Both are
+            empty if nothing is needed.
+        symptoms: consequences elsewhere in the job.
+        edge: name of the edge that the tasks read.
+        place: TaskManager or connection, of a slow host or network.
+        text: all clauses in sentences, without the last full stop.
     """
 
     cause: Cause
-    tasks: tuple[str, ...]
-    share: float | None
-    text: str
+    tasks: tuple[str, ...] = ()
+    vertex: str | None = None
+    subtasks: tuple[int, ...] = ()
+    share: float | None = None
+    evidence: tuple[str, ...]
+    remedy: tuple[str, ...] = ()
+    symptoms: tuple[Symptom, ...] = ()
     edge: str | None = None
     place: str | None = None
     helps: tuple[Remedy, ...] = ()
+    text: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", " ".join(self.clauses).removesuffix("."))
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether nothing but the flusher holds records up."""
+        return self.cause in (Cause.NONE, Cause.BUFFER_TIMEOUT)
+
+    @property
+    def clauses(self) -> list[str]:
+        """Clauses of the verdict, of falling weight, to be joined with spaces."""
+        *first, last = (*self.evidence, *self.remedy)
+        found = [*(f"{each};" for each in first), f"{last}."]
+        for each in self.symptoms:
+            found += [f"{each.text}:", f"{each.reason}."] if each.reason else [f"{each.text}."]
+        return found
 
 
 def named(names: Sequence[str]) -> str:

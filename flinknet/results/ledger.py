@@ -162,11 +162,12 @@ class CheckpointCounts:
 
 @dataclass(frozen=True, slots=True)
 class HostTime:
-    """The event loop of a TaskManager: shares of the time in which it was busy, and in which it
-    wanted a processor in vain."""
+    """The event loop of a TaskManager: shares of the time in which it was busy, in which it wanted
+    a processor in vain, and in which it neither ran nor wanted one."""
 
     busy: float = 0.0
     lacked: float = 0.0
+    stood_still: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +179,7 @@ class Ledger:
         hosts: TaskManagers by name; empty where nobody saw their event loops.
         seen_by: origin of the cells: `tasks`, `channels`, `checkpoints`, `hosts`.
         is_unpaced: the sources emit as fast as they can, so that something is always the limit.
+        is_behind: records were due faster than they were taken.
         overtime_ns: for how long the job went on after its sources had ended.
     """
 
@@ -187,6 +189,7 @@ class Ledger:
     hosts: Mapping[str, HostTime] = field(default_factory=dict)
     seen_by: Mapping[str, SeenBy] = field(default_factory=dict)
     is_unpaced: bool = False
+    is_behind: bool = False
     overtime_ns: int = 0
 
     @property

@@ -28,6 +28,7 @@ from .bottleneck import (
     Bottleneck,
     Cause,
     Remedy,
+    Symptom,
     named,
 )
 from .ledger import CREDIT, WITHOUT_CREDIT, EdgeTime, InputTime, Ledger, TaskTime
@@ -64,28 +65,34 @@ def slow_tasks(ledger: Ledger, vertex: int) -> Bottleneck:
     slow = [place for place, each in enumerate(tasks) if each.works >= ALIKE_FROM * most]
     slow.sort(key=lambda each: -tasks[each].works)
     edge, _ = ledger.waits_for(vertex)
-    cause, place, text, remedy = _why(ledger, vertex, slow)
+    cause, place, evidence, remedy, helps = _why(ledger, vertex, slow)
     return Bottleneck(
-        cause,
-        tuple(tasks[each].name for each in slow),
-        most,
-        ". ".join([text, *symptoms(ledger, vertex)]),
-        None if edge is None else edge.name,
-        place,
-        (remedy,),
+        cause=cause,
+        tasks=tuple(tasks[each].name for each in slow),
+        vertex=ledger.vertices[vertex].name,
+        subtasks=tuple(slow),
+        share=most,
+        evidence=(evidence,),
+        remedy=remedy,
+        symptoms=symptoms(ledger, vertex),
+        edge=None if edge is None else edge.name,
+        place=place,
+        helps=(helps,),
     )
 
 
-def _why(ledger: Ledger, vertex: int, slow: Sequence[int]) -> tuple[Cause, str | None, str, Remedy]:
-    """Cause, TaskManager, sentence, and the change that helps."""
+def _why(
+    ledger: Ledger, vertex: int, slow: Sequence[int]
+) -> tuple[Cause, str | None, str, tuple[str, ...], Remedy]:
+    """Cause, TaskManager, evidence, and the change that helps, in words and as a value."""
     name, tasks = ledger.vertices[vertex].name, ledger.vertices[vertex].tasks
     others = [each for each in range(len(tasks)) if each not in slow]
     share = f"busy {tasks[slow[0]].works:.0%} of the time"
     names = named([tasks[each].name for each in slow])
     if not others:
         all_of = f"{names} is" if len(tasks) == 1 else f"all {len(tasks)} subtasks of {name} are"
-        text = f"{all_of} {share}; a higher parallelism or less work for each record helps"
-        return Cause.SLOW_TASKS, None, f"{text}; {NO_NETWORK}", Remedy.PARALLELISM
+        more = ("a higher parallelism or less work for each record helps", NO_NETWORK)
+        return Cause.SLOW_TASKS, None, f"{all_of} {share}", more, Remedy.PARALLELISM
     siblings = "its sibling" if len(others) == 1 else "its siblings"
     if len(slow) > 1:
         siblings = "the other subtask" if len(others) == 1 else "the other subtasks"
@@ -96,20 +103,21 @@ def _why(ledger: Ledger, vertex: int, slow: Sequence[int]) -> tuple[Cause, str |
         records = [each.records or 0.0 for each in tasks]
         part = sum(records[each] for each in slow) / (sum(records) or 1.0)
         text = f"skew: {text}, with {part:.0%} of the records of {name}"
-        return Cause.SKEW, None, f"{text}; other keys or a rebalance help", Remedy.BALANCE
+        return Cause.SKEW, None, text, ("other keys or a rebalance help",), Remedy.BALANCE
     if more is not None:
         text += ", with about as many records" if more >= 1 / FURTHER else ", with fewer records"
         if FURTHER <= longer <= LONGER_MAX:
             text += f", each of which takes {longer:.1f} times as long"
     place = ledger.place_of(vertex, slow)
+    is_elsewhere = all(tasks[each].task_manager != place for each in others)
     if place is not None and (
-        place in stopping(ledger) or _is_slow_host(ledger, vertex, place, longer)
+        (is_elsewhere and place in stopping(ledger)) or _is_slow_host(ledger, vertex, place, longer)
     ):
-        text = f"TaskManager {place} is slow: {text}; {CHECK_HOST}"
-        return Cause.SLOW_HOST, place, text, Remedy.HOST
+        text = f"TaskManager {place} is slow: {text}"
+        return Cause.SLOW_HOST, place, text, (CHECK_HOST,), Remedy.HOST
     host = "its host" if place is None else f"its host ({place})"
-    text = f"{text}; check its calls to other systems, its data and {host}"
-    return Cause.SLOW_SUBTASK, place, text, Remedy.HOST
+    remedy = (f"check its calls to other systems, its data and {host}",)
+    return Cause.SLOW_SUBTASK, place, text, remedy, Remedy.HOST
 
 
 def _ratios(
@@ -143,33 +151,30 @@ def _is_slow_host(ledger: Ledger, vertex: int, place: str, longer: float) -> boo
     return bool(ratios) and min(ratios) >= max(SLOW_HOST_FROM, longer / 2)
 
 
-def symptoms(ledger: Ledger, vertex: int) -> list[str]:
-    """Sentences on what follows from a task that holds the job up: back pressure before it, and
-    checkpoints that do not complete."""
-    found = []
+def symptoms(ledger: Ledger, vertex: int) -> tuple[Symptom, ...]:
+    """Consequences of a task that holds the job up: back pressure before it, and checkpoints that
+    do not complete."""
     pressed = [
         f"{ledger.vertices[each].name} {share:.0%}"
         for each in ledger.before(vertex)
         if each in ledger.vertices
         and (share := ledger.vertices[each].waits_for_output or 0.0) >= PRESSED_FROM
     ]
-    if pressed:
-        found.append(f"Back-pressured before it: {named(pressed)}")
-    return found + checkpoint_symptoms(ledger, ledger.vertices[vertex].tasks)
+    back_pressure = [Symptom(f"Back-pressured before it: {named(pressed)}")] if pressed else []
+    return (*back_pressure, *checkpoint_symptoms(ledger, ledger.vertices[vertex].tasks))
 
 
-def checkpoint_symptoms(ledger: Ledger, tasks: Sequence[TaskTime] = ()) -> list[str]:
+def checkpoint_symptoms(ledger: Ledger, tasks: Sequence[TaskTime] = ()) -> tuple[Symptom, ...]:
     counts, found = ledger.checkpoints, []
     if counts.expired:
         text = f"{counts.expired} of {counts.ended} checkpoints expired after"
         text += f" {human_duration(counts.timeout_ns)}"
         queued = max((each.queued_buffers or 0.0 for each in tasks), default=0.0)
-        if queued >= 1:
-            text += f": their barriers wait behind {queued:.0f} buffers in its input queues"
-        found.append(text)
+        why = f"their barriers wait behind {queued:.0f} buffers in its input queues"
+        found.append(Symptom(text, why if queued >= 1 else None))
     if counts.failed:
-        found.append(f"{counts.failed} of {counts.ended} checkpoints failed")
-    return found
+        found.append(Symptom(f"{counts.failed} of {counts.ended} checkpoints failed"))
+    return tuple(found)
 
 
 # 2. Where nobody saw the tasks: consumers without a free buffer
@@ -190,14 +195,21 @@ def unseen(ledger: Ledger) -> Bottleneck | None:
     share, slow = pressure(edge)
     tasks = [ledger.task_of(edge, each.consumer) for each in slow]
     names = tuple(each.name for each in tasks)
-    cause, place, why, remedies = _why_unseen(ledger, edge, slow)
-    is_all = len(slow) == len(edge.inputs)
-    text = (
-        f"{why}on {edge.name}: {'its consumers do' if is_all else named(names) + _does(names)} not"
-        f" keep up: {share:.0%} of the time {_evidence(edge, share)}; more buffers help only if"
-        " they are idle meanwhile, which --rest shows"
+    cause, place, why, helps = _why_unseen(ledger, edge, slow)
+    who = "its consumers do" if len(slow) == len(edge.inputs) else named(names) + _does(names)
+    text = f"on {edge.name}: {who} not keep up: {share:.0%} of the time {_evidence(edge, share)}"
+    return Bottleneck(
+        cause=cause,
+        tasks=names,
+        vertex=ledger.vertices[edge.target].name if edge.target in ledger.vertices else None,
+        subtasks=tuple(each.consumer for each in slow),
+        share=share,
+        evidence=(*why, text),
+        remedy=("more buffers help only if they are idle meanwhile, which --rest shows",),
+        edge=edge.name,
+        place=place,
+        helps=helps,
     )
-    return Bottleneck(cause, names, share, text, edge.name, place, remedies)
 
 
 def _does(names: Sequence[str]) -> str:
@@ -238,14 +250,15 @@ def is_order_unknown(ledger: Ledger) -> bool:
 
 def _why_unseen(
     ledger: Ledger, edge: EdgeTime, slow: Sequence[InputTime]
-) -> tuple[Cause, str | None, str, tuple[Remedy, ...]]:
+) -> tuple[Cause, str | None, tuple[str, ...], tuple[Remedy, ...]]:
     others = [each for each in edge.inputs if each not in slow]
     if not others:
-        return Cause.SLOW_TASKS, None, "", (Remedy.PARALLELISM, Remedy.BUFFERS)
+        return Cause.SLOW_TASKS, None, (), (Remedy.PARALLELISM, Remedy.BUFFERS)
     taken = sum(each.records for each in slow)
     if taken / len(slow) >= SLOW_HOST_FROM * max(fmean(each.records for each in others), 1):
         share = taken / (sum(each.records for each in edge.inputs) or 1)
-        return Cause.SKEW, None, f"skew, {share:.0%} of the records go there; ", (Remedy.BALANCE,)
+        why = (f"skew, {share:.0%} of the records go there",)
+        return Cause.SKEW, None, why, (Remedy.BALANCE,)
     places = {each.task_manager for each in slow}
     place = places.pop() if len(places) == 1 else None
     pressed = [own for each in pressed_edges(ledger).values() for own in pressure(each)[1]]
@@ -256,8 +269,8 @@ def _why_unseen(
         if each.task_manager == place
     ]
     if len(there) > 1 and all(each in pressed for each in there):
-        return Cause.SLOW_HOST, place, f"{place} is slow; ", (Remedy.HOST,)
-    return Cause.SLOW_SUBTASK, place, "", (Remedy.HOST,)
+        return Cause.SLOW_HOST, place, (f"{place} is slow",), (Remedy.HOST,)
+    return Cause.SLOW_SUBTASK, place, (), (Remedy.HOST,)
 
 
 def stopping(ledger: Ledger) -> dict[str, float]:

@@ -22,6 +22,7 @@ from .bottleneck import (
     Bottleneck,
     Cause,
     Remedy,
+    Symptom,
     named,
 )
 from .ledger import (
@@ -85,12 +86,18 @@ def on_the_way(ledger: Ledger) -> Bottleneck | None:
     to_check = "round trip" if slow.is_loopback else "bandwidth and round trip"
     text = (
         f"the network from {slow.sender or edge.source_name} to {slow.task_manager}: {what},"
-        f" although they have little to do; check its {to_check}; more buffers help against a long"
-        " round trip"
+        " although they have little to do"
     )
-    place = slow.connection or slow.task_manager
-    helps = (Remedy.NETWORK, Remedy.BUFFERS)
-    return Bottleneck(Cause.NETWORK, names, share, text, edge.name, place, helps)
+    return Bottleneck(
+        cause=Cause.NETWORK,
+        tasks=names,
+        share=share,
+        evidence=(text,),
+        remedy=(f"check its {to_check}", "more buffers help against a long round trip"),
+        edge=edge.name,
+        place=slow.connection or slow.task_manager,
+        helps=(Remedy.NETWORK, Remedy.BUFFERS),
+    )
 
 
 def _long_way(ledger: Ledger, edge: EdgeTime, each: InputTime) -> float:
@@ -111,20 +118,32 @@ def _long_way(ledger: Ledger, edge: EdgeTime, each: InputTime) -> float:
 def loaded_host(ledger: Ledger) -> Bottleneck | None:
     """A TaskManager whose event loop has no time left, or no processor.
 
-    Contradicted by buffers that are read in time, unless the sources emit as fast as they can.
+    Contradicted by buffers that are read in time and records that are taken when due, unless the
+    sources emit as fast as they can.
     """
     late = {each.task_manager for _, each in ledger.inputs if each.most.get(LATE, 0.0) >= HELD_FROM}
     for place, host in sorted(ledger.hosts.items(), key=lambda each: -each[1].busy):
-        if place in late and host.lacked >= PRESSED_FROM:
+        is_late = place in late or ledger.is_behind
+        remedy, share = "more cores or further TaskManagers help", host.busy
+        if host.stood_still >= PRESSED_FROM:
+            why = f"stood still for {host.stood_still:.0%} of the time"
+            remedy, share = "it was stopped, frozen, or asleep with its machine", host.stood_still
+        elif is_late and host.lacked >= PRESSED_FROM:
             why = f"wanted a processor that others had for {host.lacked:.0%} of the time"
-        elif host.busy >= LOADED_FROM and (place in late or ledger.is_unpaced):
+            share = max(host.lacked, host.busy)
+        elif host.busy >= LOADED_FROM and (is_late or ledger.is_unpaced):
             why = f"has an event loop that is busy {host.busy:.0%} of the time"
         else:
             continue
-        names = tuple(each.name for each in ledger.tasks if each.task_manager == place)
-        text = f"{place} {why}; more cores or further TaskManagers help"
-        share = max(host.lacked, host.busy)
-        return Bottleneck(Cause.SLOW_HOST, names, share, text, None, place, (Remedy.HOST,))
+        return Bottleneck(
+            cause=Cause.SLOW_HOST,
+            tasks=tuple(each.name for each in ledger.tasks if each.task_manager == place),
+            share=share,
+            evidence=(f"{place} {why}",),
+            remedy=(remedy,),
+            place=place,
+            helps=(Remedy.HOST,),
+        )
     return None
 
 
@@ -142,13 +161,17 @@ def standing_still(ledger: Ledger) -> Bottleneck | None:
     if ledger.seen_by.get("tasks") is SeenBy.FLINK and _is_held(tasks):
         return None
     edge = next(edge for edge, each in ledger.inputs if each.task_manager == place)
-    names = tuple(each.name for each in tasks if each.stood_still is not None)
-    text = (
-        f"{place} stops at times: {found[place]:.0%} of the time it answers on no channel;"
-        f" {CHECK_HOST}"
+    text = f"{place} stops at times: {found[place]:.0%} of the time it answers on no channel"
+    return Bottleneck(
+        cause=Cause.SLOW_HOST,
+        tasks=tuple(each.name for each in tasks if each.stood_still is not None),
+        share=found[place],
+        evidence=(text,),
+        remedy=(CHECK_HOST,),
+        edge=edge.name,
+        place=place,
+        helps=(Remedy.HOST,),
     )
-    helps = (Remedy.HOST,)
-    return Bottleneck(Cause.SLOW_HOST, names, found[place], text, edge.name, place, helps)
 
 
 def _is_held(tasks: Sequence[TaskTime]) -> bool:
@@ -180,18 +203,19 @@ def starved(ledger: Ledger) -> Bottleneck | None:
         targets = named([ledger.vertices[each.target].name for each in edges])
         text = (
             f"few buffers behind {name}: it waits for its output {share:.0%} of the time, while no"
-            f" task behind it is busy for more than {most:.0%}; {_more_buffers(edges[0], share)} to"
-            f" {targets} or a shorter round trip help"
+            f" task behind it is busy for more than {most:.0%}"
         )
+        more = _more_buffers(edges[0], share)
         tasks = [task for each in edges for task in ledger.vertices[each.target].tasks]
         return Bottleneck(
-            Cause.FEW_BUFFERS,
-            tuple(each.name for each in tasks),
-            share,
-            ". ".join([text, *symptoms(ledger, vertex)]),
-            edges[0].name,
-            None,
-            (Remedy.BUFFERS, Remedy.NETWORK),
+            cause=Cause.FEW_BUFFERS,
+            tasks=tuple(each.name for each in tasks),
+            share=share,
+            evidence=(text,),
+            remedy=(f"{more} to {targets} or a shorter round trip help",),
+            symptoms=symptoms(ledger, vertex),
+            edge=edges[0].name,
+            helps=(Remedy.BUFFERS, Remedy.NETWORK),
         )
     return None
 
@@ -239,14 +263,19 @@ def aligning(ledger: Ledger) -> Bottleneck | None:
     slow = [each for each in edge.inputs if each.most.get(BARRIER, 0.0) >= share / 2]
     slow.sort(key=lambda each: -each.most[BARRIER])
     names = tuple(ledger.task_of(edge, each.consumer).name for each in slow)
-    text = (
-        f"alignment of checkpoints: barriers keep a channel to {named(names)} blocked for"
-        f" {share:.0%} of the time; unaligned checkpoints, an aligned timeout or a longer interval"
-        " help"
+    text = f"barriers keep a channel to {named(names)} blocked for {share:.0%} of the time"
+    return Bottleneck(
+        cause=Cause.ALIGNMENT,
+        tasks=names,
+        vertex=ledger.vertices[edge.target].name if edge.target in ledger.vertices else None,
+        subtasks=tuple(each.consumer for each in slow),
+        share=share,
+        evidence=(f"alignment of checkpoints: {text}",),
+        remedy=("unaligned checkpoints, an aligned timeout or a longer interval help",),
+        symptoms=checkpoint_symptoms(ledger),
+        edge=edge.name,
+        helps=(Remedy.CHECKPOINTS,),
     )
-    text = ". ".join([text, *checkpoint_symptoms(ledger)])
-    helps = (Remedy.CHECKPOINTS,)
-    return Bottleneck(Cause.ALIGNMENT, names, share, text, edge.name, None, helps)
 
 
 # 4. Nothing
@@ -261,8 +290,8 @@ def lasting(ledger: Ledger) -> Bottleneck | None:
     if not ledger.overtime_ns or vertex is None or ledger.vertices[vertex].works < HELD_FROM:
         return None
     found = slow_tasks(ledger, vertex)
-    text = f"{found.text}. The job goes on for {human_duration(ledger.overtime_ns)}"
-    return replace(found, text=f"{text} after its sources have ended")
+    text = f"The job goes on for {human_duration(ledger.overtime_ns)} after its sources have ended"
+    return replace(found, symptoms=(*found.symptoms, Symptom(text)))
 
 
 def healthy(ledger: Ledger) -> Bottleneck | None:
@@ -276,7 +305,7 @@ def healthy(ledger: Ledger) -> Bottleneck | None:
             f"{NOTHING} that shows between the TaskManagers: no barrier blocks a channel for long,"
             f" and data waits for credit at most {most:.0%} of the time on any channel"
         )
-        return Bottleneck(Cause.NONE, (), None, text)
+        return Bottleneck(cause=Cause.NONE, evidence=(text,))
     waits = {each.name: each.waits_for_output or 0.0 for each in ledger.vertices.values()}
     most_waiting = max(waits, key=lambda each: waits[each])
     busiest = max(ledger.tasks, key=lambda each: each.works)
@@ -286,19 +315,28 @@ def healthy(ledger: Ledger) -> Bottleneck | None:
     elif waits[most_waiting] >= PRESSED_FROM:
         text = f"{NOTHING}: no task is saturated; {most_waiting} waits for its output"
         text += f" {waits[most_waiting]:.0%} of the time"
-    text += f"; the busiest, {busiest.name}, is busy {busiest.works:.0%} of the time"
+    next_one = f"the busiest, {busiest.name}, is busy {busiest.works:.0%} of the time"
     if busiest.works >= IDLE_BELOW:
-        text += f" and would be saturated at {1 / busiest.works:.1f} times the rate"
+        next_one += f" and would be saturated at {1 / busiest.works:.1f} times the rate"
+    found = Bottleneck(
+        cause=Cause.NONE, evidence=(text, next_one), symptoms=checkpoint_symptoms(ledger)
+    )
     edge = max(ledger.edges, key=lambda each: each.mean(FLUSH), default=None)
     share = 0.0 if edge is None else edge.mean(FLUSH)
-    text = ". ".join([text, *checkpoint_symptoms(ledger)])
     if edge is None or share < IDLE_BELOW:
-        return Bottleneck(Cause.NONE, (), None, text)
-    text += (
-        f". On {edge.name} the oldest record waits for the flusher {share:.0%} of the time, so a"
+        return found
+    waiting = Symptom(
+        f"On {edge.name} the oldest record waits for the flusher {share:.0%} of the time, so a"
         " shorter buffer timeout cuts latency"
     )
-    return Bottleneck(Cause.BUFFER_TIMEOUT, (), share, text, edge.name, None, (Remedy.TIMEOUT,))
+    return replace(
+        found,
+        cause=Cause.BUFFER_TIMEOUT,
+        share=share,
+        symptoms=(*found.symptoms, waiting),
+        edge=edge.name,
+        helps=(Remedy.TIMEOUT,),
+    )
 
 
 RULES: Sequence[Callable[[Ledger], Bottleneck | None]] = (

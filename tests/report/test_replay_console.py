@@ -119,7 +119,7 @@ def printed_first(*answers: dict[str, Any], width: int = 120, **options: Any) ->
 
 
 def test_the_answer_stands_in_six_lines_and_one_table() -> None:
-    held = Bottleneck(Cause.SLOW_TASKS, ("sink",), 1.0, "sink is busy; add one")
+    held = Bottleneck(cause=Cause.SLOW_TASKS, evidence=("sink is busy",), remedy=("add one",))
     stream = io.StringIO()
     shown = replace(typed(answer()), bottleneck=held)
     print_replays([shown], Console(file=stream, width=100, highlight=False))
@@ -168,10 +168,8 @@ def test_a_long_verdict_leaves_out_its_last_clauses_and_no_line_is_longer() -> N
     assert all(len(line) <= WIDTH for line in lines)
     assert "clause 8" in " ".join(lines)
     assert lines[-1] == "next       go on"
-    reason = "3 of 4 checkpoints expired: their barriers wait behind buffers in its input queues"
-    shown = headline(
-        [Sentence("verdict", ["snk is busy;", reason + " " + "and more " * 50]), *sentences]
-    )
+    happened = ["snk is busy.", "3 of 4 checkpoints expired:", "their barriers wait " * 20]
+    shown = headline([Sentence("verdict", happened), *sentences])
     assert "3 of 4 checkpoints expired" in " ".join(shown)
     narrow = headline(sentences, 60)
     assert "clause 11" in " ".join(narrow)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flinknet.predict.exchange import is_blocking
-from flinknet.results import Bottleneck, Cause, Verdict
+from flinknet.results import Bottleneck, Verdict
 from flinknet.results.ledger import Ledger
 from flinknet.results.slow_tasks import pressed_edges
 from flinknet.results.verdict import verdict
@@ -41,7 +41,7 @@ def judged_ledger(ledger: Ledger) -> list[JudgedEdge]:
     found = verdict(ledger)
     pressed = set(pressed_edges(ledger))
     held = set()
-    if found is not None and found.cause not in (Cause.NONE, Cause.BUFFER_TIMEOUT):
+    if found is not None and not found.is_healthy:
         held = {place for place, each in enumerate(ledger.edges) if each.name == found.edge}
     judged_edges = []
     for place, edge in enumerate(ledger.edges):
