@@ -39,6 +39,7 @@ from .observe.checkpoints import since_trigger
 from .observe.flink_metrics import flink_metrics
 from .observe.latency import LatencyRow, total_latency
 from .observe.measured import (
+    ObservedRun,
     latency_distribution,
     message_counts,
     over_time,
@@ -47,13 +48,12 @@ from .observe.measured import (
     taken_per_s,
     uncounted_loss,
 )
-from .observe.observed_run import ObservedRun
+from .observe.units import work_units
 from .predicted import Predictions
 from .predictions import ALONE, Prediction
 from .price import cpu_cost_of, priced, recorded_share
 from .read import RecordedRun
 from .spark.frames import collected
-from .spark.units import work_units
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,7 +18,7 @@ from flinknet.trace.format import BlockType
 from flinknet.trace.growing import WholeBlock, process_of, whole_blocks
 from flinknet.trace.run import TRACE_SUFFIX
 
-from .observe.time_slices import even_cuts
+from .observe.units import even_cuts
 
 MARGIN_NS = 10_000_000_000
 """Time before the part that is copied, too, to know the state of each channel at its begin."""

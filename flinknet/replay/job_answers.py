@@ -22,7 +22,7 @@ from .advise.caveats import SET_BY_OPERATOR
 from .advise.job_graph import local_share, not_to_the_end, received_per_s
 from .advise.targets import Target
 from .answers import relative
-from .observe.observed_run import ObservedRun
+from .observe.measured import ObservedRun
 from .plans import Plan
 from .predicted import Predictions
 from .predictions import ALONE, UNKNOWN_LATENCY, WHOLE_JOB

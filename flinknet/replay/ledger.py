@@ -42,9 +42,8 @@ from .advise.edges import Pairs, pair_keys, task_of
 from .advise.order import EdgeOrder, produced_edge
 from .observe.checkpoints import COMPLETED, FAILED, BarrierRow
 from .observe.flink_metrics import records_in, series_of, vertex_metrics
-from .observe.observed_run import ObservedRun
-from .observe.regimes import REGIMES
-from .observe.task_times import LATE_TRANSITS, TRANSITS, WAITS, WORKING
+from .observe.measured import ObservedRun
+from .observe.regimes import LATE_TRANSITS, REGIMES, TRANSITS, WAITS, WORKING
 from .read import RecordedRun, result_of
 
 CHECKPOINTS_MIN = 3

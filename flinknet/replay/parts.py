@@ -15,7 +15,7 @@ from flinknet.results import Measured
 from flinknet.units import format_duration_ns, human_duration
 
 from .observe.arrivals import Slicing, slice_edges, slicing_of
-from .observe.observed_run import ObservedRun
+from .observe.measured import ObservedRun
 from .read import RecordedRun
 
 MESSAGES_MAX = 60_000_000

@@ -28,7 +28,6 @@ from .predictions import Simulate
 from .price import priced_job
 from .read import RecordedRun
 from .spark.checkpoint import Checkpoint
-from .spark.units import work_units
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -80,11 +79,11 @@ def replay_runs(
     Raises: ConfigError for settings that no run can have.
     """
     check_edge_timeouts(runs, edge_timeouts)
-    units = work_units(runs)
-    on_progress(f"reading {counted(len(runs), 'run')} in {counted(len(units), 'work unit')}")
+    tables = observe(spark, runs, split, checkpoint)
+    units = counted(len(tables.units), "work unit")
+    on_progress(f"reading {counted(len(runs), 'run')} in {units}")
     if checkpoint is not None and checkpoint.kept:
         on_progress(f"going on from {counted(checkpoint.kept, 'unit')} in {checkpoint.directory}")
-    tables = observe(spark, runs, split, checkpoint)
     observed = collect(tables, runs, channels)
 
     plans, why_long = plan_exchanges(
@@ -135,7 +134,7 @@ def replay_runs(
 
     if details:
         on_progress("reading details")
-    found = run_details(spark, units, tables, observed) if details else [None] * len(runs)
+    found = run_details(spark, tables, observed) if details else [None] * len(runs)
     answers = answers_of(observed, compared, advised, found)
     by_run = {
         each.run.run: (answer, own.recorded_share)

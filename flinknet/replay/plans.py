@@ -20,7 +20,7 @@ from flinknet.trace.job_names import Edge
 from .advise.job_graph import local_edges, local_share, received_per_s
 from .advise.targets import between
 from .observe.checkpoints import interval_ns_of
-from .observe.observed_run import ObservedRun
+from .observe.measured import ObservedRun
 from .parts import Part, part_of_exchange, part_of_job
 from .read import RecordedRun
 

@@ -27,7 +27,7 @@ from flinknet.trace.metrics import Series
 
 from .advise.job_graph import local_share, received_per_s
 from .observe.flink_metrics import series_of
-from .observe.observed_run import ObservedRun
+from .observe.measured import ObservedRun
 from .read import RecordedRun
 
 BUFFER_RESPONSE_BYTES = 47

@@ -23,9 +23,8 @@ from flinknet.trace.growing import trace_files
 
 from .advise.judged import JudgedEdge, judged
 from .excerpt import Excerpt, GrowingRun
-from .observe.measured import regime_shares
+from .observe.measured import ObservedRun, regime_shares
 from .observe.observed import observe_here
-from .observe.observed_run import ObservedRun
 from .observe.regimes import REGIMES
 from .read import WHOLE, AskedPart, open_runs
 from .spark.frames import arrow_type, frame_of, schema_of

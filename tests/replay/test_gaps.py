@@ -23,9 +23,8 @@ from flinknet.core.wire.messages import AddCredit
 from flinknet.errors import TraceFormatError
 from flinknet.predict.captured import load_captured
 from flinknet.replay.advise.judged import judged
-from flinknet.replay.observe.measured import replayed_channels, uncounted_loss
+from flinknet.replay.observe.measured import ObservedRun, replayed_channels, uncounted_loss
 from flinknet.replay.observe.observed import observe_here
-from flinknet.replay.observe.observed_run import ObservedRun
 from flinknet.replay.read import AskedPart, open_runs
 from flinknet.trace import open_run
 from tests.capture.conversations import buffer, request

@@ -25,16 +25,15 @@ from flinknet.predict.synth.plan import plan
 from flinknet.predict.synth.run import write_file
 from flinknet.replay import simulations, slices
 from flinknet.replay.observe import arrivals
+from flinknet.replay.observe.tree import own_blocks
+from flinknet.replay.observe.units import work_units
 from flinknet.replay.parts import Part, Window
 from flinknet.replay.plans import Plan, plan_of
 from flinknet.replay.predictions import Prediction, units_of
 from flinknet.replay.read import RecordedRun, open_recorded_run
 from flinknet.replay.slices import slice_plan
 from flinknet.replay.spark.frames import rows_of, table_of
-from flinknet.replay.spark.units import work_units
 from flinknet.results import CheckpointSummary
-from flinknet.trace import TraceReader
-from flinknet.trace.event_block import lazy_block
 
 MS = 1_000_000
 
@@ -63,11 +62,10 @@ def arrivals_in(run: RecordedRun, parts: int) -> tuple[list[int], pa.Table]:
     question = arrivals.arrivals_in({run.run: edges})
     assert question.ask is not None
     rows = [table_of(arrivals.ArrivalsRow, [])]
-    for unit in work_units([run]):
-        with TraceReader(unit.file, unit.extents) as reader:
-            blocks = [lazy_block(reader, index) for index in range(len(reader.blocks()))]
-            for answer in question.ask(unit, iter(blocks)):
-                rows.append(pa.table(dict(answer), schema=rows[0].schema))
+    units = work_units([run])
+    for unit in units.units:
+        for answer in question.ask(unit, own_blocks(unit, units.groups[unit.group])):
+            rows.append(pa.table(dict(answer), schema=rows[0].schema))
     return edges, question.merged(rows)
 
 

@@ -11,7 +11,7 @@ from flinknet.predict.exchange import has_own_timeout, recorded_network
 from flinknet.results import EdgeShare, Measured
 from flinknet.units import human_count, human_duration
 
-from ..observe.observed_run import ObservedRows, ObservedRun
+from ..observe.measured import ObservedRows, ObservedRun
 from ..read import RecordedRun, result_of
 from .edges import channel_ends
 

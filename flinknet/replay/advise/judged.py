@@ -12,7 +12,7 @@ from flinknet.results.slow_tasks import pressed_edges
 from flinknet.results.verdict import verdict
 
 from ..ledger import ledger_of
-from ..observe.observed_run import ObservedRun
+from ..observe.measured import ObservedRun
 from .diagnose import PRESSED, diagnose, pressed_from_behind, verdict_of_blocking
 
 

@@ -18,9 +18,8 @@ from flinknet.trace.event_block import IS_BUFFER_BY_TYPE, EventBlock
 
 from ..read import RecordedRun
 from ..spark.frames import Columns
-from ..spark.units import WorkUnit
 from .question import Question
-from .time_slices import even_edges, events_within, most_events
+from .units import Unit, even_edges, events_within, most_events
 
 EVENTS_PER_SLICE = 2_500_000
 """Recorded events of a slice, about; shorter runs are not cut. A slice has more where it would
@@ -165,7 +164,7 @@ def loads_of(arrivals: pa.Table, slices: Sequence[int]) -> Iterator[SliceLoad]:
 
 
 def _count(
-    unit: WorkUnit, blocks: Iterator[EventBlock], *, edges: Mapping[int, Sequence[int]]
+    unit: Unit, blocks: Iterator[EventBlock], *, edges: Mapping[int, Sequence[int]]
 ) -> Iterator[Columns]:
     from .kernels import sum_slices
 
@@ -210,7 +209,7 @@ def _count(
 
 
 def _parts_of(
-    unit: WorkUnit, edges: IntArray, channel: IntArray, ramps: Ramps, late_ns: IntArray
+    unit: Unit, edges: IntArray, channel: IntArray, ramps: Ramps, late_ns: IntArray
 ) -> Columns:
     """Records of buffers whose records arrived in several slices, slice by slice."""
     row, at_ns = ramps.instants()

@@ -132,15 +132,7 @@ class ChannelEvents:
     def __getitem__(self, channel: int) -> SortedEvents:
         """The events of one channel."""
         place = self._place_of[channel]
-        return self._range(place, place + 1)
-
-    def _range(self, start: int, end: int) -> SortedEvents:
-        found = SortedEvents()
-        for key, columns in self.rows.items():
-            low, high = self.bounds[key][[start, end]].tolist()
-            if high > low:
-                found[key] = {name: values[low:high] for name, values in columns.items()}
-        return found
+        return SortedEvents(self.of_range(place, place + 1).rows)
 
     def of_range(self, start: int, end: int) -> ChannelEvents:
         """The events of channels in a range of places."""
@@ -197,7 +189,7 @@ class ChannelEvents:
         """The events of channels in a range of places, as if they were those of one: the sequence
         numbers of each lie in a range of their own, and `channel` is its place in this range.
         """
-        found = self._range(start, end)
+        found = SortedEvents(self.of_range(start, end).rows)
         for key, columns in found.items():
             if end - start == 1:
                 columns["channel"] = np.broadcast_to(np.int64(0), len(columns["at_ns"]))
@@ -309,28 +301,15 @@ SHARED_RUN = 4096
 """Fewest consecutive rows of a channel in a block that are not copied. Such a block stays in
 memory, and most of its rows are needed; that saves 7% of a pass over four channels."""
 
-_FOREVER_NS = 1 << 62
-
 
 class SetAside:
-    """The events of some channels, copied from blocks, each channel within its own bounds."""
+    """The events of some channels from one instant to another, copied from blocks."""
 
-    def __init__(self, bounds_ns: Mapping[int, tuple[int, int]], first_place: int = 0) -> None:
-        """Create an empty collection.
-
-        Args:
-            bounds_ns: start and end of each channel.
-            first_place: place of the first event of the first block in the order of recording.
-        """
-        self._channels = np.array(list(bounds_ns), np.int64)
-        bounds = np.array(list(bounds_ns.values()), np.int64).reshape(-1, 2)
-        self._from_ns, self._to_ns = bounds.T
-        self._inner_ns = (
-            self._from_ns.max(initial=-_FOREVER_NS),
-            self._to_ns.min(initial=_FOREVER_NS),
-        )
-        self._by_number = np.argsort(self._channels)
-        self._rows = first_place
+    def __init__(self, channels: IntArray, from_ns: int, to_ns: int) -> None:
+        self._channels = channels
+        self._by_number = np.argsort(channels)
+        self._from_ns, self._to_ns = from_ns, to_ns
+        self._rows = 0
         self._parts: dict[Key, list[EventRuns]] = {}
 
     def take(self, block: EventBlock, first_ns: int, last_ns: int) -> None:
@@ -339,7 +318,9 @@ class SetAside:
         Args:
             first_ns, last_ns: first and last instant of the block.
         """
-        is_inside = first_ns >= self._inner_ns[0] and last_ns < self._inner_ns[1]
+        if last_ns < self._from_ns or first_ns >= self._to_ns:
+            return
+        is_inside = first_ns >= self._from_ns and last_ns < self._to_ns
         spans = block.spans
         places, is_known = self._places(spans.channel)
         for key, names in _SET_ASIDE.items():
@@ -360,8 +341,7 @@ class SetAside:
                 rows = np.repeat(own.starts - before, counts) + np.arange(counts.sum())
                 if not is_inside:
                     at_ns, run = block["at_ns"].take(rows), np.repeat(np.arange(len(place)), counts)
-                    keep = at_ns >= self._from_ns[place][run]
-                    keep &= at_ns < self._to_ns[place][run]
+                    keep = (at_ns >= self._from_ns) & (at_ns < self._to_ns)
                     rows, counts = rows[keep], np.bincount(run[keep], minlength=len(place))
                 part = {name: block[name].take(rows) for name in names}
             if key in _PLACED:

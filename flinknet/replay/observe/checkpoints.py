@@ -27,8 +27,8 @@ from flinknet.units import NS_PER_MS, human_duration
 
 from ..read import RecordedRun, result_of
 from ..spark.frames import Columns
-from ..spark.units import WorkUnit
 from .question import Question, is_at
+from .units import Unit
 
 BARRIERS_MAX = 200_000
 """Most barriers of a run that are brought to the driver; of more, only those of every n-th
@@ -228,7 +228,7 @@ def _alignments(
     ]
 
 
-def _barriers(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
+def _barriers(unit: Unit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
     is_between = unit.counted_at == TracePoint.SENT
     for block in blocks:
         if not is_between and block["data_type"].max(initial=0) < min(_TYPES):
@@ -264,7 +264,7 @@ def _known(values: IntArray, is_known: npt.NDArray[np.bool_]) -> IntArray:
     return found
 
 
-def _milestones(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
+def _milestones(unit: Unit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
     if unit.counted_at != TracePoint.SENT:
         return
     for block in blocks:

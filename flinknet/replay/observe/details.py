@@ -29,14 +29,14 @@ from flinknet.trace.event_block import EventColumns, is_data
 
 from ..read import RecordedRun
 from ..spark.frames import Columns, collected, in_order
-from ..spark.units import WorkUnit, work_units
 from .channel_events import ChannelEvents
+from .measured import ObservedRun
 from .observed import ObservedTables
-from .observed_run import ObservedRun
-from .question import Question, ask, ask_merged, group_rows, is_measured, sum_by_group
+from .question import Question, group_rows, is_measured, sum_by_group
 from .regimes import REGIMES, RegimeRow
-from .time_slices import TimeSlice, ask_time_slices, time_slices_of
 from .traffic import window_width_ns
+from .tree import ask, ask_merged
+from .units import Group, Unit, work_units
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -131,15 +131,14 @@ class BufferSizeRow:
 
 def run_details(
     spark: SparkSession,
-    units: Sequence[WorkUnit],
     tables: ObservedTables,
     observed: Sequence[ObservedRun],
 ) -> list[RunDetails]:
     """The details of each run, in their order. Reads the traces twice more."""
     runs = [each.run for each in observed]
     shown = {each.run.run: _slowest(each) for each in observed}
-    windows = collected(ChannelWindowRow, _wanted(ask_merged(spark, units, WINDOWS), shown))
-    fills = collected(FillRow, ask_merged(spark, units, fill_ratios(_segment_sizes(runs))))
+    windows = collected(ChannelWindowRow, _wanted(ask_merged(spark, tables.units, WINDOWS), shown))
+    fills = collected(FillRow, ask_merged(spark, tables.units, fill_ratios(_segment_sizes(runs))))
     regimes = collected(RegimeRow, _wanted(tables.rows("regimes"), shown))
     return [
         RunDetails(
@@ -176,7 +175,7 @@ def narrow_width_ns(duration_ns: int) -> int:
     return max(window_width_ns(duration_ns) // WINDOWS_PER_WIDE_ONE, 1)
 
 
-def _by_window(unit: WorkUnit, blocks: Iterator[EventColumns]) -> Iterator[Columns]:
+def _by_window(unit: Unit, blocks: Iterator[EventColumns]) -> Iterator[Columns]:
     width_ns = narrow_width_ns(unit.to_ns - unit.from_ns)
     for block in blocks:
         has_backlog = is_data(block, TracePoint.SENT) & (block["backlog_buffers"] >= 0)
@@ -213,7 +212,7 @@ def _by_window(unit: WorkUnit, blocks: Iterator[EventColumns]) -> Iterator[Colum
 
 
 def _measure_fill(
-    unit: WorkUnit, blocks: Iterator[EventColumns], *, segment_sizes: Mapping[int, int]
+    unit: Unit, blocks: Iterator[EventColumns], *, segment_sizes: Mapping[int, int]
 ) -> Iterator[Columns]:
     size_bytes = segment_sizes[unit.run]
     for block in blocks:
@@ -335,9 +334,7 @@ def buffers(
     """
     from pyspark.sql import functions as f
 
-    own = [run for run in runs if not run.manifest.is_from_between]
-    units = time_slices_of(own, split)
-    found = ask_time_slices(spark, units, _paired, BufferRow)
+    found = ask(spark, work_units(runs, split), BUFFERS)
     came = f.col("first_record_ns")
     return found.withColumn("first_record_ns", f.when(came >= 0, came))
 
@@ -351,9 +348,8 @@ def credit(spark: SparkSession, runs: Sequence[RecordedRun]) -> DataFrame:
     """
     from pyspark.sql import functions as f
 
-    units = work_units(runs)
     return (
-        ask_merged(spark, units, WINDOWS)
+        ask_merged(spark, work_units(runs), WINDOWS)
         .where("credits > 0")
         .select(
             *("run", "channel", "from_ns"),
@@ -369,23 +365,20 @@ def buffer_sizes(spark: SparkSession, runs: Sequence[RecordedRun]) -> DataFrame:
 
     Returns: rows of BufferSizeRow.
     """
-    units = work_units(runs)
-    return in_order(ask(spark, units, BUFFER_SIZES), "run", "channel", "at_ns", "point")
+    return in_order(ask(spark, work_units(runs), BUFFER_SIZES), "run", "channel", "at_ns", "point")
 
 
-def _paired(unit: TimeSlice, events: ChannelEvents) -> Iterator[Columns]:
-    for channel in unit.channels:
+def _paired(unit: Unit, group: Group, events: ChannelEvents) -> Iterator[tuple[str, Columns]]:
+    for channel in group.channels.tolist():
         found = paired_buffers(events[channel])
-        keep = (found.sent_ns >= unit.from_ns) & (found.sent_ns < unit.to_ns)
+        keep = (found.sent_ns >= unit.slice_from_ns) & (found.sent_ns < unit.slice_to_ns)
         count = int(keep.sum())
-        yield {
-            "run": np.full(count, unit.run),
-            "channel": np.full(count, channel),
-            **{name: getattr(found, name)[keep] for name in _PAIRED},
-        }
+        own = {name: getattr(found, name)[keep] for name in _PAIRED}
+        ids = {"run": np.full(count, unit.run), "channel": np.full(count, channel)}
+        yield BUFFERS.name, ids | own
 
 
-def _announced(unit: WorkUnit, blocks: Iterator[EventColumns]) -> Iterator[Columns]:
+def _announced(unit: Unit, blocks: Iterator[EventColumns]) -> Iterator[Columns]:
     for block in blocks:
         keep = (block["kind"] == MessageKind.NEW_BUFFER_SIZE) & (block["channel"] >= 0)
         keep &= is_measured(unit, block["at_ns"])
@@ -407,4 +400,5 @@ WINDOWS = Question(
     minima=("credit_min",),
     ask=_by_window,
 )
+BUFFERS = Question("buffers", BufferRow, ask_slice=_paired)
 BUFFER_SIZES = Question("buffer_sizes", BufferSizeRow, ask=_announced)

@@ -9,7 +9,7 @@ it arrived.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -24,8 +24,9 @@ from flinknet.results import LatencySummary
 from flinknet.trace.event_block import EventBlock, EventColumns
 
 from ..spark.frames import Columns, merged, schema_of
-from ..spark.units import WorkUnit
-from .question import Ask, Question, Tally, ask, is_measured
+from .question import Ask, Question, Tally, is_measured
+from .tree import ask
+from .units import Unit, Units
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -84,7 +85,7 @@ class _Consumed:
     consumed_to_ns: int = 0
 
 
-def total_latency(spark: SparkSession, units: Sequence[WorkUnit]) -> DataFrame:
+def total_latency(spark: SparkSession, units: Units) -> DataFrame:
     """Latency of all channels together, a LatencyRow for each run."""
     return merged(ask(spark, units, LATENCY), total_of_channels, LatencyRow)
 
@@ -185,7 +186,7 @@ class _FewLatencies:
 class _Latencies(Tally):
     """Counts the latencies of the blocks of a unit, by channel."""
 
-    def __init__(self, unit: WorkUnit, ask: Ask) -> None:
+    def __init__(self, unit: Unit, ask: Ask) -> None:
         super().__init__(unit, ask)
         self._consumed: defaultdict[int, _Consumed] = defaultdict(_Consumed)
         self._few = _FewLatencies()
@@ -262,7 +263,7 @@ class _Latencies(Tally):
         self._answers.append(rows)
 
 
-def _measure(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
+def _measure(unit: Unit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
     tally = _Latencies(unit, _measure)
     for block in blocks:
         tally.take(block)
@@ -294,7 +295,7 @@ def _pieces(ranges: Iterable[tuple[int, int]], records: IntArray) -> Iterator[tu
         yield from pairwise(cuts.tolist())
 
 
-def _add(unit: WorkUnit, rows: EventColumns, into: _Consumed) -> None:
+def _add(unit: Unit, rows: EventColumns, into: _Consumed) -> None:
     records, payload_bytes = rows["records"], rows["payload_bytes"]
     inside = add_latencies(into.histogram, rows, unit.from_ns, unit.to_ns)
     if np.array_equal(inside, records):

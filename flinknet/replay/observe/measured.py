@@ -1,5 +1,6 @@
-"""Figures of a run from observed rows, as `flinknet bench` would measure them, and the parts of its
-answer: messages by kind, channels, windows of time, shares of regimes, the latency distribution.
+"""Observations of a run: the rows of its summary, each declared with its question; the figures
+that `flinknet bench` would measure; and the parts of its answer: messages by kind, channels,
+windows of time, shares of regimes, the latency distribution.
 
 Where the records of buffers could not be counted, as after a gap of a capture, they are estimated
 by their bytes, with the ratio of the other buffers of the channel, or of the run where a channel
@@ -10,9 +11,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -42,11 +43,108 @@ from flinknet.units import human_bytes, human_number
 
 from ..read import RecordedRun
 from ..spark.frames import Rows
-from .checkpoints import checkpoints_of, with_reported
-from .observed_run import ObservedRows, ObservedRun
-from .question import sum_by_group
-from .regimes import REGIMES
-from .traffic import WINDOWS_MAX, BacklogWindow, MessagesRow, ThroughputWindow, window_width_ns
+from .arrivals import ArrivalsRow
+from .checkpoints import (
+    BarrierRow,
+    MilestoneRow,
+    checkpoints_of,
+    known_barriers,
+    thinned_barriers,
+    with_reported,
+)
+from .latency import LatencyRow
+from .question import Summary, sum_by_group
+from .regimes import REGIMES, RegimeRow, TaskTimeRow, known_task_times
+from .stretches import ChannelTime
+from .traffic import (
+    WINDOWS_MAX,
+    BacklogWindow,
+    MessagesRow,
+    ThroughputWindow,
+    window_width_ns,
+    writer_waits,
+)
+from .tree import WorkRow
+
+_CHANNEL = ("channel",)
+_WINDOW = ("from_ns", "width_ns")
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedRows:
+    """Rows of all tables that the summary of a run needs.
+
+    Lists have a row for each window or kind of message. Rows by channel are columns of all
+    channels; those of `latency`, `backlog_by_channel` and `messages_by_channel`, which describe
+    single channels, are limited to those that an answer shows.
+
+    Attributes:
+        totals: latency over all channels; empty without records.
+        milestones: first instant on any channel, recorded between processes.
+        waited: channels on which a writer noted that it waited for a buffer.
+        unanswered, without_credit, blocked: recorded between processes.
+        channels_omitted: active channels without detailed rows.
+    """
+
+    messages: Annotated[list[MessagesRow], Summary("messages", over=_CHANNEL)]
+    throughput: Annotated[list[ThroughputWindow], Summary("throughput", over=_CHANNEL)]
+    backlog: Annotated[list[BacklogWindow], Summary("backlog", over=_CHANNEL)]
+    totals: Annotated[list[LatencyRow], Summary("latency", over=_CHANNEL)]
+    arrivals: Annotated[list[ArrivalsRow], Summary("arrivals", over=_CHANNEL)]
+    milestones: Annotated[list[MilestoneRow], Summary("milestones", over=_CHANNEL)]
+    barriers: Annotated[
+        list[BarrierRow], Summary("barriers", keep=known_barriers, thin=thinned_barriers)
+    ]
+    work: Annotated[list[WorkRow], Summary("work")]
+    throughput_by_channel: Annotated[
+        Rows[ThroughputWindow],
+        Summary(
+            "throughput",
+            over=_WINDOW,
+            columns=("run", "channel", "records", "payload_bytes", "uncounted_bytes"),
+        ),
+    ]
+    consumed: Annotated[
+        Rows[LatencyRow],
+        Summary("latency", columns=("run", "channel", "latency_ns.count", "latency_ns.p99")),
+    ]
+    waited: Annotated[
+        Rows[MessagesRow], Summary("messages", keep=writer_waits, columns=("run", "channel"))
+    ]
+    credit_starved: Annotated[Rows[ChannelTime], Summary("credit_starved")]
+    regimes: Annotated[Rows[RegimeRow], Summary("regimes", over=("from_ns",))]
+    blocked: Annotated[Rows[ChannelTime], Summary("blocked")]
+    unanswered: Annotated[Rows[ChannelTime], Summary("unanswered")]
+    without_credit: Annotated[Rows[ChannelTime], Summary("without_credit")]
+    task_times: Annotated[Rows[TaskTimeRow], Summary("task_times", keep=known_task_times)]
+    latency: Annotated[
+        Rows[LatencyRow],
+        Summary(
+            "latency",
+            columns=("run", "channel", "payload_bytes", "consumed_to_ns", "latency_ns"),
+            is_detail=True,
+        ),
+    ]
+    backlog_by_channel: Annotated[
+        Rows[BacklogWindow], Summary("backlog", over=_WINDOW, is_detail=True)
+    ]
+    messages_by_channel: Annotated[Rows[MessagesRow], Summary("messages", is_detail=True)]
+    channels_omitted: int = 0
+
+    @property
+    def total_latency(self) -> LatencyRow | None:
+        """Latency over all channels; None without records."""
+        return self.totals[0] if self.totals else None
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedRun:
+    """Observations of a run: its figures, and the rows from which they are computed."""
+
+    run: RecordedRun
+    measured: Measured
+    rows: ObservedRows
+
 
 UNCOUNTED = "uncounted_bytes"
 """Kind of the loss that is reported for uncounted records."""

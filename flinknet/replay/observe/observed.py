@@ -33,15 +33,19 @@ from ..spark.units import read_indexes
 from .arrivals import arrivals_in, slice_edges
 from .checkpoints import BARRIERS, MILESTONES
 from .latency import LATENCY, LatencyRow, total_of_channels
-from .measured import filled_channels, filled_windows, measured_of
-from .observed_run import ObservedRows, ObservedRun
-from .one_pass import WORK, pass_units
+from .measured import (
+    ObservedRows,
+    ObservedRun,
+    filled_channels,
+    filled_windows,
+    measured_of,
+)
 from .question import Summary
-from .regimes import REGIME_TIMES, REGIMES
+from .regimes import REGIME_TIMES, REGIMES, TASK_TIMES
 from .stretches import BLOCKED, STARVED, UNANSWERED, WITHOUT_CREDIT
-from .task_times import TASK_TIMES, observe_slice
 from .traffic import BACKLOG, MESSAGES, THROUGHPUT
 from .tree import (
+    WORK,
     NamedTable,
     Tree,
     as_named,
@@ -52,6 +56,7 @@ from .tree import (
     tables_here,
     tables_of,
 )
+from .units import Units, work_units
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -101,10 +106,12 @@ class ObservedTables:
 
     Attributes:
         whole: all tables and summaries in parts: rows of NamedTable.
+        units: units that are read for them.
         tree: questions and summaries.
     """
 
     whole: DataFrame
+    units: Units
     tree: Tree
 
     def rows(self, name: str) -> DataFrame:
@@ -149,8 +156,9 @@ def observe(
     read_indexes(lambda: spark, [file for run in runs for file in run.files])
     tree = replace(tree_of(runs, split), checkpoint=checkpoint)
     channels = sum(len(run.manifest.channels) for run in runs)
-    whole = tables_of(spark, pass_units(runs, split), tree, bucket_of(channels - 1) + 1)
-    return ObservedTables(whole, tree)
+    units = work_units(runs, split)
+    whole = tables_of(spark, units, tree, bucket_of(channels - 1) + 1)
+    return ObservedTables(whole, units, tree)
 
 
 def observe_here(runs: Sequence[RecordedRun], split: int | None = 1) -> list[ObservedRun]:
@@ -160,7 +168,7 @@ def observe_here(runs: Sequence[RecordedRun], split: int | None = 1) -> list[Obs
         split: see `observe`; one slice at a time is in memory.
     """
     tree = tree_of(runs, split)
-    return _observed(tables_here(pass_units(runs, split), tree), tree, runs)
+    return _observed(tables_here(work_units(runs, split), tree), tree, runs)
 
 
 def tree_of(runs: Sequence[RecordedRun], split: int | None) -> Tree:
@@ -172,7 +180,7 @@ def tree_of(runs: Sequence[RecordedRun], split: int | None) -> Tree:
     edges = {run.run: slice_edges(run, split) for run in runs}
     questions = {each.name: each for each in (*QUESTIONS, arrivals_in(edges))}
     summaries = {_PREFIX + name: each.summary for name, each in _SUMMARIES.items()}
-    return Tree(questions, observe_slice, summaries, digest(edges))
+    return Tree(questions, summaries, digest(edges))
 
 
 def collect(

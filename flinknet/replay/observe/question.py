@@ -10,9 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,18 +21,20 @@ import pyarrow.compute as pc
 from flinknet.arrays import IntArray
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.histogram import LogLinearHistogram
-from flinknet.trace import TraceReader
-from flinknet.trace.event_block import EventBlock, lazy_block
+from flinknet.trace.event_block import EventBlock
 
-from ..spark.frames import Columns, Merge, in_order, map_units, schema_of
-from ..spark.units import WorkUnit
+from ..spark.frames import Columns, Merge, schema_of
+from .channel_events import ChannelEvents
+from .units import Group, Unit
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-Ask = Callable[[WorkUnit, Iterator[EventBlock]], Iterable[Columns]]
+Ask = Callable[[Unit, Iterator[EventBlock]], Iterable[Columns]]
 """Function that answers a question in an executor, from a unit and its blocks. Must be importable
 by name."""
+
+AskSlice = Callable[[Unit, Group, ChannelEvents], Iterable[tuple[str, Columns]]]
+"""Function that answers one or several questions about a slice in an executor: rows with the name
+of their question. It takes the events of the channels in the order of the group; rows of a channel
+ascend by instant within each kind and point."""
 
 EVERY = -1
 """Value of a key in rows that were merged over all values of this key."""
@@ -47,7 +48,7 @@ class Tally:
     Subclasses answer questions whose blocks are not independent of each other.
     """
 
-    def __init__(self, unit: WorkUnit, ask: Ask) -> None:
+    def __init__(self, unit: Unit, ask: Ask) -> None:
         self._unit = unit
         self._ask = ask
         self._answers: list[Columns] = []
@@ -74,8 +75,9 @@ class Question:
         keys: columns that identify a row; without any, rows are not merged.
         sums, maxima, minima: columns that are merged in this way.
         histograms: columns of encoded LogLinearHistograms, which are added up.
-        ask: answers from blocks; None for a question about whole time slices, which have one row
-            for each combination of keys.
+        ask: answers from blocks; None for other questions, whose answers have one row for each
+            combination of keys.
+        ask_slice: answers from the events of a whole slice.
         tally: collects the answers of a unit.
         part: dataclass of the rows until `finish` has made rows of the table; None: `row`.
         by: column by which the table is cut into buckets; None: it is not cut.
@@ -91,7 +93,8 @@ class Question:
     minima: tuple[str, ...] = ()
     histograms: tuple[str, ...] = ()
     ask: Ask | None = None
-    tally: Callable[[WorkUnit, Ask], Tally] = Tally
+    ask_slice: AskSlice | None = None
+    tally: Callable[[Unit, Ask], Tally] = Tally
     part: type | None = None
     by: str | None = "channel"
     apart: Callable[[pa.Table], npt.NDArray[np.bool_]] | None = None
@@ -210,41 +213,13 @@ def _selected(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
     return pa.table(found)
 
 
-def ask(spark: SparkSession, units: Sequence[WorkUnit], question: Question) -> DataFrame:
-    """Put a question to the blocks of each unit; the answers of units, not merged yet."""
-    assert question.ask is not None, f"{question.name} is about time slices"
-    return map_units(spark, units, partial(_answered, ask=question.ask), question.answer)
-
-
-def ask_merged(spark: SparkSession, units: Sequence[WorkUnit], question: Question) -> DataFrame:
-    """Put a question without histograms to the blocks of each unit, and have Spark merge the rows.
-
-    Returns: rows of the table, sorted by their keys.
-    """
-    from pyspark.sql import functions as f
-
-    asked = (question.sums, f.sum), (question.maxima, f.max), (question.minima, f.min)
-    merged = (
-        ask(spark, units, question)
-        .groupBy(*question.keys)
-        .agg(*(how(name).alias(name) for names, how in asked for name in names))
-    )
-    return in_order(merged, *question.keys)
-
-
-def _answered(unit: WorkUnit, *, ask: Ask) -> Iterator[Columns]:
-    with TraceReader(unit.file, unit.extents) as reader:
-        blocks = (lazy_block(reader, index, unit.channels) for index in range(len(reader.blocks())))
-        yield from ask(unit, blocks)
-
-
 def is_at(block: EventBlock, kind: MessageKind, point: TracePoint) -> npt.NDArray[np.bool_]:
     """Whether rows are messages of a kind at a point."""
     found: npt.NDArray[np.bool_] = (block["kind"] == kind) & (block["point"] == point)
     return found
 
 
-def is_measured(unit: WorkUnit, at_ns: IntArray) -> npt.NDArray[np.bool_]:
+def is_measured(unit: Unit, at_ns: IntArray) -> npt.NDArray[np.bool_]:
     """Whether instants lie in the measured window."""
     return (at_ns >= unit.from_ns) & (at_ns < unit.to_ns)
 

@@ -1,34 +1,40 @@
-"""Regimes: how a channel spends its time. Each instant belongs to one regime.
+"""States of channels and of the tasks at their ends in slices of time.
 
-The regime of a channel at an instant is the place of its oldest record that has not been consumed
-yet. Without such a record the channel is idle.
+Regimes say how a channel spends its time; each instant belongs to one. The regime at an instant is
+the place of the oldest record that has not been consumed yet; without such a record the channel is
+idle. Task times say how long the writer of a producer waited for buffers, and how long a consumer
+had something to work on.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from flinknet.arrays import IntArray
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, DataType
 from flinknet.core.probe import MessageKind, TracePoint
-from flinknet.predict.intervals import NOTHING, Intervals, from_switches
+from flinknet.predict.intervals import NOTHING, Intervals, from_switches, merged
 from flinknet.trace.buffers import (
     ChannelBuffers,
     SortedEvents,
+    data_at_all,
     events_at,
     paired_buffers,
 )
 from flinknet.trace.event_block import EventColumns
 
-from ..spark.frames import Columns
-from .channel_events import Window
-from .question import Question
-from .time_slices import TimeSlice
+from ..spark.frames import Columns, columns_of
+from .channel_events import ChannelEvents, Window
+from .question import EVERY, Question
 from .traffic import window_width_ns
+from .units import Group, Unit
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,12 +84,35 @@ class RegimeRow:
 WINDOWS_OF_ALL_CHANNELS = 600_000
 """Most windows of all channels of a group of files together; a window takes 80 bytes."""
 
-REGIME_TIMES = Question(
-    "regimes",
-    RegimeRow,
-    keys=("run", "channel", "from_ns"),
-    sums=("width_ns", *REGIMES),
-)
+WORKING = "working"
+"""Time in which a consumer had buffers in its queue or was processing one."""
+
+WAITS = "waits"
+"""Time in which the writer of a producer waited for a buffer."""
+
+TRANSITS, LATE_TRANSITS = "transits", "late transits"
+"""Number of data buffers that a channel carried between TaskManagers, and how many took longer than
+LATE_NS."""
+
+LATE_NS = 2_000_000
+"""Longest time of a buffer on an undisturbed way: between idle processes of one host it takes
+0.1 ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskTimeRow:
+    """Time of a channel, or of a task over all its channels (the other end is EVERY).
+
+    Attributes:
+        what: one of the names above.
+        amount: ns; for transits a number.
+    """
+
+    run: int
+    producer: int
+    consumer: int
+    what: str
+    amount: int
 
 
 def regimes_of(
@@ -199,21 +228,61 @@ def regimes_in(events: SortedEvents, window: Window) -> Regimes:
     )
 
 
-def _width_ns(unit: TimeSlice) -> int:
+def known_task_times(rows: pa.Table) -> pa.Table:
+    """The rows with an amount."""
+    return rows.filter(pc.greater(rows["amount"], 0))
+
+
+def observe_slice(unit: Unit, group: Group, events: ChannelEvents) -> Iterator[tuple[str, Columns]]:
+    """Columns of RegimeRow and of TaskTimeRow of a slice, each with the name of their table."""
+    in_queue: dict[int, list[Intervals]] = {each: [] for each in group.consumers.tolist()}
+    width_ns = _width_ns(unit, len(group.channels))
+    for places, own, window in events.laid_out(unit.slice_from_ns, unit.slice_to_ns):
+        regimes = regimes_in(own, window)
+        channels, producers, consumers = (each[places] for each in group.ends)
+        yield REGIME_TIMES.name, _regime_rows(unit, channels, regimes, window, width_ns)
+        yield TASK_TIMES.name, _transits(unit, producers, consumers, own, window)
+        queued = _by_channel(unit, regimes.in_receiver_queue, window)
+        for consumer, found in zip(consumers.tolist(), queued, strict=True):
+            in_queue[consumer].append(found)
+    rows = [
+        TaskTimeRow(unit.run, EVERY, consumer, WORKING, merged(parts).total_ns)
+        for consumer, parts in in_queue.items()
+    ]
+    rows += [
+        TaskTimeRow(unit.run, producer, EVERY, WAITS, _waits(unit, events, places).total_ns)
+        for producer, places in _places_of(group.producers).items()
+    ]
+    yield TASK_TIMES.name, columns_of(TaskTimeRow, rows)
+
+
+def _by_channel(unit: Unit, found: Intervals, window: Window) -> list[Intervals]:
+    """Intervals of each channel, in its own time, from intervals on an axis."""
+    edges = np.searchsorted(found.starts_ns, window.on_axis(np.array([window.from_ns])).ravel())
+    bounds = pairwise([*edges.tolist(), len(found.starts_ns)])
+    shift_ns: IntArray | int = unit.slice_from_ns - window.from_ns
+    if window.channels > 1:
+        shift_ns = shift_ns - window.places(found.starts_ns) * window.length_ns
+    starts_ns, ends_ns = found.starts_ns + shift_ns, found.ends_ns + shift_ns
+    return [Intervals(starts_ns[low:high], ends_ns[low:high]) for low, high in bounds]
+
+
+def _width_ns(unit: Unit, channels: int) -> int:
     """Width of the windows of a slice: the usual one, or a multiple with very many channels."""
-    measured_ns = unit.measured_to_ns - unit.measured_from_ns
+    measured_ns = unit.to_ns - unit.from_ns
     width_ns = window_width_ns(measured_ns)
-    most = max(WINDOWS_OF_ALL_CHANNELS // max(len(unit.channels), 1), 1)
+    most = max(WINDOWS_OF_ALL_CHANNELS // max(channels, 1), 1)
     return width_ns * max(-(-measured_ns // (width_ns * most)), 1)
 
 
-def regime_rows(unit: TimeSlice, channels: IntArray, regimes: Regimes, window: Window) -> Columns:
-    """Columns of RegimeRow for some channels of a slice."""
-    width_ns = _width_ns(unit)
-    first = (unit.from_ns - unit.measured_from_ns) // width_ns
-    starts_ns = np.arange(unit.measured_from_ns + first * width_ns, unit.to_ns, width_ns)
-    edges_ns = np.r_[unit.from_ns, starts_ns[1:], unit.to_ns]
-    on_axis_ns = window.on_axis(edges_ns - unit.from_ns + window.from_ns)
+def _regime_rows(
+    unit: Unit, channels: IntArray, regimes: Regimes, window: Window, width_ns: int
+) -> Columns:
+    """Columns of RegimeRow for some channels of a slice, in windows of a width."""
+    first = (unit.slice_from_ns - unit.from_ns) // width_ns
+    starts_ns = np.arange(unit.from_ns + first * width_ns, unit.slice_to_ns, width_ns)
+    edges_ns = np.r_[unit.slice_from_ns, starts_ns[1:], unit.slice_to_ns]
+    on_axis_ns = window.on_axis(edges_ns - unit.slice_from_ns + window.from_ns)
     spent: dict[str, IntArray] = {}
     for each in fields(Regimes):
         before_ns = getattr(regimes, each.name).until(on_axis_ns.ravel())
@@ -224,7 +293,82 @@ def regime_rows(unit: TimeSlice, channels: IntArray, regimes: Regimes, window: W
     return {
         "run": np.full(times * count, unit.run),
         "channel": np.repeat(channels, count),
-        "from_ns": np.tile(starts_ns - unit.measured_from_ns, times),
+        "from_ns": np.tile(starts_ns - unit.from_ns, times),
         "width_ns": np.tile(widths_ns, times),
         **{name: each.ravel() for name, each in spent.items()},
     }
+
+
+def _places_of(tasks: IntArray) -> dict[int, list[int]]:
+    places: dict[int, list[int]] = {}
+    for place, task in enumerate(tasks.tolist()):
+        places.setdefault(task, []).append(place)
+    return places
+
+
+def _waits(unit: Unit, events: ChannelEvents, places: Sequence[int]) -> Intervals:
+    """Intervals in which the writer of the channels at some places waited; it notes them on one of
+    these channels."""
+    points = (TracePoint.WRITER_WAITS, TracePoint.WRITER_RESUMES)
+    parts: tuple[list[IntArray], list[IntArray]] = ([], [])
+    for point, found in zip(points, parts, strict=True):
+        key = (int(MessageKind.BUFFER_RESPONSE), int(point))
+        if key in events.rows:
+            bounds, at_ns = events.bounds[key].tolist(), events.rows[key]["at_ns"]
+            found += [at_ns[bounds[place] : bounds[place + 1]] for place in places]
+    begun, ended = (np.concatenate([*found, np.zeros(0, np.int64)]) for found in parts)
+    at_ns = np.concatenate([begun, ended])
+    if not len(at_ns):
+        return NOTHING
+    begins = np.arange(len(at_ns)) < len(begun)
+    order = np.lexsort((begins, at_ns))  # who goes on and waits again at one instant, waits
+    at_ns, begins = at_ns[order], begins[order]
+    if not begins[0]:  # it has waited since before
+        at_ns = np.r_[min(unit.slice_from_ns, at_ns[0]), at_ns]
+        begins = np.r_[True, begins]
+    return from_switches(at_ns, begins, unit.slice_to_ns).clipped(
+        unit.slice_from_ns, unit.slice_to_ns
+    )
+
+
+def _transits(
+    unit: Unit, producers: IntArray, consumers: IntArray, events: SortedEvents, window: Window
+) -> Columns:
+    """Columns of TaskTimeRow: buffers that channels received within a slice, and late ones."""
+    columns = ("at_ns", "sequence_number", "channel")
+    points = (TracePoint.SENT, TracePoint.RECEIVED)
+    sent, received = data_at_all(events, points, (columns[:2], columns))
+    arrived_ns, channel = received["at_ns"], received["channel"]
+    inside = arrived_ns >= window.starts_ns(arrived_ns)
+    inside &= arrived_ns < window.ends_ns(arrived_ns)
+    late = inside & (arrived_ns - sent["at_ns"] > LATE_NS)
+    count = len(producers)
+    numbers = (
+        [np.bincount(channel[each], minlength=count) for each in (inside, late)]
+        if count > 1
+        else [[np.count_nonzero(each)] for each in (inside, late)]
+    )
+    return {
+        "run": np.full(2 * count, unit.run),
+        "producer": np.tile(producers, 2),
+        "consumer": np.tile(consumers, 2),
+        "what": np.repeat(np.array([TRANSITS, LATE_TRANSITS], object), count),
+        "amount": np.concatenate(numbers),
+    }
+
+
+REGIME_TIMES = Question(
+    "regimes",
+    RegimeRow,
+    keys=("run", "channel", "from_ns"),
+    sums=("width_ns", *REGIMES),
+    ask_slice=observe_slice,
+)
+TASK_TIMES = Question(
+    "task_times",
+    TaskTimeRow,
+    keys=("run", "producer", "consumer", "what"),
+    sums=("amount",),
+    by="producer",
+    ask_slice=observe_slice,
+)

@@ -28,8 +28,8 @@ from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.trace.event_block import EventBlock, Spans
 
 from ..spark.frames import Columns
-from ..spark.units import WorkUnit
 from .question import Ask, Question, Tally, is_at
+from .units import Unit
 
 LONG_NS = 100_000_000
 """Shortest wait for any credit that counts as unanswered."""
@@ -74,7 +74,7 @@ class ChannelTime:
 class _Joined(Tally):
     """Stretches of a unit: one for each channel of consecutive blocks."""
 
-    def __init__(self, unit: WorkUnit, ask: Ask) -> None:
+    def __init__(self, unit: Unit, ask: Ask) -> None:
         super().__init__(unit, ask)
         self._joined: list[Columns] = []
 
@@ -132,7 +132,7 @@ def closed(parts: pa.Table) -> pa.Table:
     return pa.table({"run": run[starts], "channel": channel[starts], "ns": whole_ns})
 
 
-def _starved(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
+def _starved(unit: Unit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
     from .kernels import starve_all
 
     for block in blocks:
@@ -175,7 +175,7 @@ def _rows_of(spans: Spans, channel: IntArray) -> IntArray:
     return rows
 
 
-def _starved_in_disorder(unit: WorkUnit, block: EventBlock) -> Iterator[Columns]:
+def _starved_in_disorder(unit: Unit, block: EventBlock) -> Iterator[Columns]:
     """As `_starved`, where instants go back from one row of a kind to the next."""
     is_sent, is_credit = is_at(block, *_SENT), is_at(block, *_CREDITED)
     kept = np.flatnonzero((is_sent | is_credit) & (block["channel"] >= 0))
@@ -187,7 +187,7 @@ def _starved_in_disorder(unit: WorkUnit, block: EventBlock) -> Iterator[Columns]
 
 
 def _stretches(
-    unit: WorkUnit,
+    unit: Unit,
     block: EventBlock,
     kept: IntArray,
     is_on: npt.NDArray[np.bool_],
@@ -237,7 +237,7 @@ def _by_instant(block: EventBlock, rows: IntArray) -> IntArray:
     return rows.take(np.lexsort(tuple(keys)))
 
 
-def _blocked(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
+def _blocked(unit: Unit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
     """Time from blocking events until the consumer resumed the channel, or the producer sent: the
     resume was missed then, because a blocked channel sends nothing."""
     if unit.counted_at != TracePoint.SENT:
@@ -261,7 +261,7 @@ def _going_on(block: EventBlock, is_blocking: npt.NDArray[np.bool_]) -> IntArray
 
 
 def _until_credit(
-    unit: WorkUnit, blocks: Iterator[EventBlock], *, is_exhausted: bool, least_ns: int = 0
+    unit: Unit, blocks: Iterator[EventBlock], *, is_exhausted: bool, least_ns: int = 0
 ) -> Iterator[Columns]:
     """Time from data buffers until the next credit.
 

@@ -17,8 +17,8 @@ from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.trace.event_block import IS_BUFFER_BY_TYPE, EventBlock
 
 from ..spark.frames import Columns
-from ..spark.units import WorkUnit
 from .question import Question
+from .units import Unit
 
 WINDOWS_MAX = 60
 """Most windows of the measured part of a run; their width is a round number."""
@@ -98,7 +98,7 @@ def window_width_ns(duration_ns: int) -> int:
         width_ns *= 10
 
 
-def _count(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
+def _count(unit: Unit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
     from .kernels import REASONS, count_kinds, sum_within
 
     window_ns = (unit.from_ns, unit.until_ns)
@@ -135,7 +135,7 @@ def _count(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
 
 
 def _by_window(
-    unit: WorkUnit,
+    unit: Unit,
     blocks: Iterator[EventBlock],
     point: int,
     kernel: Callable[..., IntArray],
@@ -172,14 +172,14 @@ def _by_window(
         }
 
 
-def _sum_up(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
+def _sum_up(unit: Unit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
     from .kernels import sum_windows
 
     columns = ("records", "payload_bytes")
     return _by_window(unit, blocks, unit.counted_at, sum_windows, columns, _SUMS)
 
 
-def _sample(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
+def _sample(unit: Unit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
     from .kernels import sample_windows
 
     names = ("buffers", "backlog_buffers_sum", "backlog_buffers_max")

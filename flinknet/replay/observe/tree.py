@@ -1,32 +1,50 @@
-"""Merges the answers of units in a tree, by run and by bucket of channels.
+"""Puts questions to units, and merges the answers in a tree, by run and by bucket of channels.
 
-A task merges the answers of its own units, bucket by bucket, before anything travels; a task for
-each bucket makes the rows of its channels, and those that the summary of a run needs; the driver
-merges the summaries. Nothing is computed for all channels in one place but the summaries.
+A unit reads its blocks once and puts every question to them. A task merges the answers of its own
+units, bucket by bucket, before anything travels; a task for each bucket makes the rows of its
+channels, and those that the summary of a run needs; the driver merges the summaries. Nothing is
+computed for all channels in one place but the summaries.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from flinknet.arrays import IntArray
+from flinknet.trace import BytesRead, TraceReader
+from flinknet.trace.event_block import EventBlock, lazy_block
 
-from ..spark.checkpoint import Checkpoint
-from ..spark.frames import Columns, columns_of, map_partitions, mapped, rows_of, schema_of
+from ..spark.checkpoint import Checkpoint, digest
+from ..spark.frames import (
+    Columns,
+    columns_of,
+    in_order,
+    map_partitions,
+    map_units,
+    mapped,
+    record_batches,
+    rows_of,
+    schema_of,
+)
 from ..spark.worker import return_free_memory
-from .one_pass import PassUnit, SliceAsk, answers_of
-from .question import Question, Summary
-from .time_slices import SharedChannels
+from .channel_events import ChannelEvents, SetAside
+from .question import Question, Summary, Tally
+from .units import Group, Unit, Units
+from .widening import completed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+ROWS_AT_ONCE = 1 << 18
+"""Rows of an answer that become a table at a time: all rows about a slice of very many channels
+would not fit into memory."""
 
 CHANNELS_PER_BUCKET = 1024
 """Channels of a bucket: while it is merged, the latency of one takes 45 KB."""
@@ -39,6 +57,26 @@ HELD_BYTES_MAX = 128 << 20
 
 PART_BYTES_MAX = 4 << 20
 """Bytes of a part of a table: the JVM holds rows of several tasks, each more than once."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkRow:
+    """Bytes and events that a unit read.
+
+    Attributes:
+        events: events in its own blocks.
+        index_bytes: bytes of headers and directories of blocks.
+        data_bytes: bytes of columns.
+    """
+
+    run: int
+    events: int
+    index_bytes: int
+    data_bytes: int
+
+
+WORK = Question("work", WorkRow, by=None)
+"""Question that each unit answers about itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,22 +95,18 @@ class Tree:
 
     Attributes:
         questions: by name.
-        ask_slice: answers the questions about slices.
         summaries: by the name of their table.
         asked: names for the checkpoint on what the answers depend besides the units.
         checkpoint: where the answers of units are kept; None: nowhere.
     """
 
     questions: Mapping[str, Question]
-    ask_slice: SliceAsk
     summaries: Mapping[str, Summary]
     asked: str = ""
     checkpoint: Checkpoint | None = None
 
 
-def tables_of(
-    spark: SparkSession, units: Sequence[PassUnit], tree: Tree, buckets: int
-) -> DataFrame:
+def tables_of(spark: SparkSession, units: Units, tree: Tree, buckets: int) -> DataFrame:
     """Compute the tables of all questions and summaries with Spark, which keeps them.
 
     Args:
@@ -80,22 +114,142 @@ def tables_of(
 
     Returns: rows of NamedTable.
     """
-    shared, slices = SharedChannels.of([unit.time_slice for unit in units])
-    own = {unit.time_slice.run: unit.own_channels for unit in units}  # all of a run have the same
-    bare = [
-        replace(unit, time_slice=each, own_channels=[])
-        for unit, each in zip(units, slices, strict=True)
-    ]
-    own_channels = {run: np.array(channels, np.int64) for run, channels in own.items()}
-    answer = partial(_answered, shared=shared, own_channels=own_channels, tree=tree)
-    answers = map_partitions(spark, bare, answer, NamedTable)
+    answer = partial(_named_parts, groups=units.groups, tree=tree)
+    answers = map_partitions(spark, units.units, answer, NamedTable)
     parts = answers.repartition(max(1, min(buckets, BUCKETS_MAX)), "run", "bucket")
     return mapped(parts, partial(_merged, tree=tree), NamedTable).cache()
 
 
-def tables_here(units: Sequence[PassUnit], tree: Tree) -> list[NamedTable]:
+def tables_here(units: Units, tree: Tree) -> list[NamedTable]:
     """As `tables_of`, in this process: for runs that are not worth a session."""
-    return list(_buckets(_parts_of(units, tree), tree))
+    return list(_buckets(_parts_of(units.units, units.groups, tree), tree))
+
+
+def ask(spark: SparkSession, units: Units, question: Question) -> DataFrame:
+    """Put a question to each unit; the answers of units, not merged yet."""
+    answer = partial(_answered, groups=units.groups, question=question)
+    return map_units(spark, units.units, answer, question.answer)
+
+
+def ask_merged(spark: SparkSession, units: Units, question: Question) -> DataFrame:
+    """Put a question without histograms to the blocks of each unit, and have Spark merge the rows.
+
+    Returns: rows of the table, sorted by their keys.
+    """
+    from pyspark.sql import functions as f
+
+    asked = (question.sums, f.sum), (question.maxima, f.max), (question.minima, f.min)
+    merged = (
+        ask(spark, units, question)
+        .groupBy(*question.keys)
+        .agg(*(how(name).alias(name) for names, how in asked for name in names))
+    )
+    return in_order(merged, *question.keys)
+
+
+def _answered(unit: Unit, *, groups: Sequence[Group], question: Question) -> Iterator[Columns]:
+    group = groups[unit.group]
+    if question.ask is not None:
+        yield from question.ask(unit, own_blocks(unit, group))
+    elif question.ask_slice is not None and unit.is_slice:
+        for _, columns in question.ask_slice(unit, group, events_of(unit, group)):
+            yield columns
+
+
+def own_blocks(unit: Unit, group: Group) -> Iterator[EventBlock]:
+    """The blocks that belong to a unit, without those of its margins."""
+    for file in unit.files:
+        with TraceReader(file.file, file.extents) as reader:
+            for index, number in enumerate(reader.numbers):
+                if file.own_from <= number < file.own_to:
+                    yield lazy_block(reader, index, group.own)
+
+
+def events_of(unit: Unit, group: Group, counted: BytesRead | None = None) -> ChannelEvents:
+    """The events of each channel that determine its state in a slice.
+
+    Args:
+        counted: increased by reads beyond the blocks of the unit.
+    """
+    aside = SetAside(group.channels, *unit.reach_ns)
+    for file in unit.files:
+        with TraceReader(file.file, file.extents) as reader:
+            for index, entry in enumerate(reader.blocks()):
+                block = lazy_block(reader, index, group.own)
+                aside.take(block, entry.first_ns, entry.last_ns)
+    return completed(unit, aside.events(), counted or BytesRead())
+
+
+def answers_of(
+    unit: Unit, group: Group, questions: Mapping[str, Question]
+) -> Iterator[tuple[str, pa.Table]]:
+    """Answer all questions about a unit.
+
+    Args:
+        questions: by name.
+
+    Yields: tables of rows with their names, several of one name where there are many rows.
+    """
+    tallies = {
+        name: each.tally(unit, each.ask) for name, each in questions.items() if each.ask is not None
+    }
+    asks = dict.fromkeys(each.ask_slice for each in questions.values() if each.ask_slice)
+    aside = SetAside(group.channels, *unit.reach_ns) if unit.is_slice else None
+    events, counted = 0, BytesRead()
+    for file in unit.files:
+        last = file.own_from - 1
+        with TraceReader(file.file, file.extents) as reader:
+            for index, entry in enumerate(reader.blocks()):
+                block = lazy_block(reader, index, group.own)
+                number = reader.numbers[index]
+                if file.own_from <= number < file.own_to:
+                    events += entry.count
+                    if number != last + 1:
+                        _end_stretch(tallies.values())
+                    last = number
+                    for tally in tallies.values():
+                        tally.take(block)
+                if aside is not None:
+                    aside.take(block, entry.first_ns, entry.last_ns)
+        _end_stretch(tallies.values())
+        counted.add(reader.counted)
+    for name in list(tallies):  # frees the memory of each in turn
+        answers = tallies.pop(name).answers()
+        yield from _tables(((name, each) for each in answers), questions)
+    if aside is not None:
+        found = completed(unit, aside.events(), counted)
+        del aside
+        for each in asks:
+            yield from _tables(each(unit, group, found), questions)
+    read = WorkRow(unit.run, events, counted.index_bytes, counted.data_bytes)
+    if WORK.name in questions:
+        yield from _tables([(WORK.name, columns_of(WorkRow, [read]))], questions)
+
+
+def _end_stretch(tallies: Iterable[Tally]) -> None:
+    for tally in tallies:
+        tally.end_stretch()
+
+
+def _tables(
+    answers: Iterable[tuple[str, Columns]], questions: Mapping[str, Question]
+) -> Iterator[tuple[str, pa.Table]]:
+    """Tables of answers, with ROWS_AT_ONCE rows each."""
+    held: dict[str, list[Columns]] = {}
+    rows: dict[str, int] = {}
+
+    def table_of_held(name: str) -> tuple[str, pa.Table]:
+        schema = schema_of(questions[name].answer)
+        del rows[name]
+        return name, pa.Table.from_batches(record_batches(held.pop(name), schema), schema)
+
+    for name, columns in answers:
+        held.setdefault(name, []).append(columns)
+        rows[name] = rows.get(name, 0) + len(columns["run"])
+        if rows[name] >= ROWS_AT_ONCE:
+            yield table_of_held(name)
+    for name in list(held):
+        yield table_of_held(name)
 
 
 def summary_rows(tree: Tree, name: str, parts: Iterable[NamedTable]) -> pa.Table:
@@ -130,26 +284,11 @@ def bucket_of(channel: int) -> int:
     return channel // CHANNELS_PER_BUCKET
 
 
-def _answered(
-    bare: Iterator[PassUnit],
-    *,
-    shared: SharedChannels,
-    own_channels: Mapping[int, IntArray],
-    tree: Tree,
+def _named_parts(
+    units: Iterator[Unit], *, groups: Sequence[Group], tree: Tree
 ) -> Iterator[Columns]:
-    for part in _parts_of(_filled(bare, shared, own_channels), tree):
+    for part in _parts_of(units, groups, tree):
         yield columns_of(NamedTable, [part])
-
-
-def _filled(
-    bare: Iterator[PassUnit], shared: SharedChannels, own_channels: Mapping[int, IntArray]
-) -> Iterator[PassUnit]:
-    for unit in bare:
-        time_slice = shared.filled(unit.time_slice)
-        yield replace(
-            unit, time_slice=time_slice, own_channels=own_channels[time_slice.run].tolist()
-        )
-        return_free_memory()
 
 
 class _Held:
@@ -178,34 +317,37 @@ class _Held:
             yield run, bucket, name, self._tables.pop((run, bucket, name))
 
 
-def _parts_of(units: Iterable[PassUnit], tree: Tree) -> Iterator[NamedTable]:
+def _parts_of(units: Iterable[Unit], groups: Sequence[Group], tree: Tree) -> Iterator[NamedTable]:
     """Answers of units, combined as far as they fit into memory."""
     held = _Held(tree)
-    for found in chain.from_iterable(_found(unit, tree) for unit in units):
-        held.add(*found)
-        if held.bytes > HELD_BYTES_MAX:
-            held.combine()
-            if held.bytes > HELD_BYTES_MAX // 2:  # else it would be combined again and again
-                yield from _packed(held, tree)
-                held = _Held(tree)
+    for unit in units:
+        for found in _found(unit, groups[unit.group], tree):
+            held.add(*found)
+            if held.bytes > HELD_BYTES_MAX:
+                held.combine()
+                if held.bytes > HELD_BYTES_MAX // 2:  # else it would be combined again and again
+                    yield from _packed(held, tree)
+                    held = _Held(tree)
+        return_free_memory()
     yield from _packed(held, tree)
 
 
-def _found(unit: PassUnit, tree: Tree) -> Iterable[tuple[str, int, int, pa.Table]]:
+def _found(unit: Unit, group: Group, tree: Tree) -> Iterable[tuple[str, int, int, pa.Table]]:
     """Answers of a unit: parts of tables, each with name, run and bucket."""
     if tree.checkpoint is None:
-        return _parts_in(unit, tree)
+        return _parts_in(unit, group, tree)
+    asked = digest([tree.asked, group.own, *(each.tolist() for each in group.ends)])
     rows = tree.checkpoint.rows(
-        unit, tree.asked, NamedTable, lambda: [as_named(*each) for each in _parts_in(unit, tree)]
+        unit, asked, NamedTable, lambda: [as_named(*each) for each in _parts_in(unit, group, tree)]
     )
     return ((each.name, each.run, each.bucket, rows_in(each.rows)) for each in rows)
 
 
-def _parts_in(unit: PassUnit, tree: Tree) -> Iterator[tuple[str, int, int, pa.Table]]:
-    for name, found in answers_of(unit, tree.questions, tree.ask_slice):
+def _parts_in(unit: Unit, group: Group, tree: Tree) -> Iterator[tuple[str, int, int, pa.Table]]:
+    for name, found in answers_of(unit, group, tree.questions):
         question = tree.questions[name]
         for bucket, part in _in_buckets(question.combined([found]), question.by):
-            yield name, unit.time_slice.run, bucket, part
+            yield name, unit.run, bucket, part
 
 
 def _packed(held: _Held, tree: Tree) -> Iterator[NamedTable]:

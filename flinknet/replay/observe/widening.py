@@ -24,6 +24,7 @@ from flinknet.trace.format import CHANNEL_ENTRY, MAX_BLOCK_EVENTS
 from flinknet.trace.index import Stamp, stamp_of, stamps_of
 
 from .channel_events import ChannelEvents, Key, SetAside
+from .units import Unit
 
 Flags = npt.NDArray[np.bool_]
 
@@ -48,40 +49,27 @@ _kept_rows: dict[_RowsKey, SortedEvents] = {}
 _EVER_NS = -(1 << 62)
 
 
-def completed(
-    files: Sequence[TraceFile],
-    window_ns: tuple[int, int],
-    margin_ns: int,
-    found: ChannelEvents,
-    counted: BytesRead,
-) -> ChannelEvents:
+def completed(unit: Unit, found: ChannelEvents, counted: BytesRead) -> ChannelEvents:
     """Complete the events of each channel, so that they determine its state in a slice.
 
     Args:
-        files: files that hold the events.
-        window_ns: start and end of the slice.
         found: events of each channel within the slice and its margins; emptied.
         counted: increased by further reads, except of the index, which each process reads once.
     """
     parts = []
     for start in range(0, len(found.channels), CHANNELS_AT_ONCE):
         own = found.of_range(start, start + CHANNELS_AT_ONCE)
-        widened = _widened(files, window_ns, margin_ns, own, counted)
+        widened = _widened(unit, own, counted)
         if widened:
             parts.append(ChannelEvents.of_channels(widened))
     found.replace(parts)
     return found
 
 
-def _widened(
-    files: Sequence[TraceFile],
-    window_ns: tuple[int, int],
-    margin_ns: int,
-    events: ChannelEvents,
-    counted: BytesRead,
-) -> dict[int, SortedEvents]:
+def _widened(unit: Unit, events: ChannelEvents, counted: BytesRead) -> dict[int, SortedEvents]:
     """Channels whose events were not complete, with more of their events."""
-    from_ns, to_ns = window_ns
+    files = [each.file for each in unit.files]
+    from_ns, to_ns = unit.slice_from_ns, unit.slice_to_ns
     spans_ns: dict[int, tuple[int, int]] = {}
     changed = dict[int, SortedEvents]()
     while incomplete := list(_incomplete(events, from_ns, to_ns)):
@@ -89,7 +77,7 @@ def _widened(
         earlier: dict[int, tuple[int, int]] = {}
         later: dict[int, tuple[int, int]] = {}
         for channel, is_begun, is_done in incomplete:
-            low_ns, high_ns = spans_ns.get(channel, (from_ns - margin_ns, to_ns + margin_ns))
+            low_ns, high_ns = spans_ns.get(channel, unit.reach_ns)
             if not is_begun:
                 at_ns = index.before(channel, low_ns)
                 if at_ns is not None and at_ns[1] >= from_ns - LONGEST_LIFE_NS:
@@ -307,7 +295,7 @@ def _rows_of_blocks(
     if missing:
         with TraceReader(file, file_index(file).extents(np.array(missing))) as reader:
             for place, number in enumerate(missing):
-                aside = SetAside(dict.fromkeys(wanted[number], (_EVER_NS, -_EVER_NS)))
+                aside = SetAside(np.array(wanted[number]), _EVER_NS, -_EVER_NS)
                 aside.take(lazy_block(reader, place, list(wanted[number])), _EVER_NS, -_EVER_NS - 1)
                 held = aside.events()
                 read[number] = {channel: _copied(held[channel]) for channel in wanted[number]}

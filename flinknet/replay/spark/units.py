@@ -1,28 +1,25 @@
-"""Work units: the blocks of trace files that an executor reads at a time. Executors also read the
-indexes of many files at once, and look for damaged blocks. Long stages report their progress.
+"""Work of executors before a replay: they read the indexes of many files at once, and look for
+damaged blocks. Long stages report their progress.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flinknet.core.probe import TracePoint
 from flinknet.errors import TraceError
-from flinknet.predict.measured_part import FOREVER_NS
 from flinknet.storage import path_of
-from flinknet.trace import Extent, TraceFile, index
+from flinknet.trace import TraceFile, index
 from flinknet.trace.format import CHANNEL_ENTRY
 from flinknet.trace.index import BLOCK_ROW, FileIndex, file_index, is_kept, keep_index, stamp_at
 
 from ..opening import damaged_blocks
-from ..read import RecordedRun
 from .frames import Columns, collected, columns_of, map_units
 
 if TYPE_CHECKING:
@@ -31,54 +28,6 @@ if TYPE_CHECKING:
 UNITS_MIN = 8
 """Fewest units of a trace that is not small: all executors have work, and a slow unit at the end
 keeps the others idle only for a short time. Answers do not depend on it."""
-
-BLOCKS_PER_UNIT_MAX = 64
-
-
-@dataclass(frozen=True, slots=True)
-class WorkUnit:
-    """Some blocks of one trace file, and the window of a run that counts.
-
-    Attributes:
-        extents: the blocks; nothing else of the file is read.
-        channels: channels of the run; empty for all.
-        counted_at, until_ns: see RecordedRun.
-    """
-
-    run: int
-    file: TraceFile
-    extents: list[Extent]
-    from_ns: int
-    to_ns: int
-    channels: list[int] = field(default_factory=list)
-    counted_at: int = TracePoint.CONSUMED
-    until_ns: int = FOREVER_NS
-
-
-def work_units(runs: Sequence[RecordedRun]) -> list[WorkUnit]:
-    """Cut all blocks of all runs into units of about equal size."""
-    indexes = [(run, file, file_index(file)) for run in runs for file in run.files]
-    total = sum(len(index.blocks) for _, _, index in indexes)
-    size = min(max(1, -(-total // UNITS_MIN)), BLOCKS_PER_UNIT_MAX)
-    own = {
-        run.run: [] if run.edge is None else [info.index for info in run.manifest.channels]
-        for run in runs
-    }
-    return [
-        WorkUnit(
-            run.run,
-            file.absolute(),
-            index.extents(np.arange(start, min(start + size, len(index.blocks)))),
-            run.from_ns,
-            run.to_ns,
-            own[run.run],
-            run.counted_at,
-            run.until_ns,
-        )
-        for run, file, index in indexes
-        for start in range(0, len(index.blocks), size)
-    ]
-
 
 INDEXES_HERE_MAX = 32
 """Files of this machine that the driver reads itself, at most."""

@@ -24,7 +24,6 @@ from flinknet.replay.observe.measured import RANGES_PER_OCTAVE, distribution
 from flinknet.replay.observe.observed import collect, observe
 from flinknet.replay.observe.regimes import REGIMES
 from flinknet.replay.read import open_runs
-from flinknet.replay.spark.units import work_units
 
 MS = 1_000_000
 
@@ -32,7 +31,7 @@ MS = 1_000_000
 def details_of(spark: Any, *paths: Path) -> list[dict[str, Any]]:
     runs = open_runs(paths)
     tables = observe(spark, runs)
-    found = run_details(spark, work_units(runs), tables, collect(tables, runs))
+    found = run_details(spark, tables, collect(tables, runs))
     return [to_plain(each) for each in found]
 
 

@@ -12,12 +12,12 @@ import pytest
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.replay.observe.latency import LatencyRow, spread_records, total_latency
 from flinknet.replay.observe.observed import ObservedTables, observe
-from flinknet.replay.observe.question import ask, group_rows
+from flinknet.replay.observe.question import group_rows
 from flinknet.replay.observe.traffic import MESSAGES, WINDOWS_MAX, window_width_ns
+from flinknet.replay.observe.tree import ask
+from flinknet.replay.observe.units import work_units
 from flinknet.replay.read import open_recorded_run
 from flinknet.replay.spark.frames import collected
-from flinknet.replay.spark.units import work_units
-from flinknet.trace import TraceReader
 
 MS = 1_000_000
 BUFFERS = 100
@@ -37,12 +37,14 @@ def test_each_work_unit_is_a_partition_and_together_they_hold_every_block_once(
     spark: Any, sawtooth_run: Path
 ) -> None:
     run = open_recorded_run(sawtooth_run, 0)
-    units = work_units([run])
+    units = work_units([run], 5)
     assert ask(spark, units, MESSAGES).rdd.getNumPartitions() == len(units) > 2
-    blocks = []
-    for unit in units:
-        with TraceReader(unit.file, unit.extents) as reader:
-            blocks += [(unit.file, number) for number in reader.numbers]
+    blocks = [
+        (each.file, number)
+        for unit in units.units
+        for each in unit.files
+        for number in range(each.own_from, each.own_to)
+    ]
     assert len(set(blocks)) == len(blocks) == 2 * BUFFERS * 2 // 64 + 1 + 2 * BUFFERS * 3 // 64 + 1
 
 

@@ -23,13 +23,12 @@ from flinknet.replay.observe.stretches import (
     _starved_in_disorder,
     closed,
 )
-from flinknet.replay.spark.units import WorkUnit
-from flinknet.trace import TraceFile
+from flinknet.replay.observe.units import Unit
 from flinknet.trace.event_block import EventBlock
 
 MS = 1_000_000
-UNIT = WorkUnit(0, TraceFile(""), [], 5, 30)
-TAP = WorkUnit(0, TraceFile(""), [], 0, 10_000 * MS, counted_at=TracePoint.SENT)
+UNIT = Unit(0, 0, [], 5, 30)
+TAP = Unit(0, 0, [], 0, 10_000 * MS, counted_at=TracePoint.SENT)
 
 SENT = (int(MessageKind.BUFFER_RESPONSE), int(TracePoint.SENT))
 CREDITED = (int(MessageKind.ADD_CREDIT), int(TracePoint.RECEIVED))

@@ -19,12 +19,13 @@ from flinknet.histogram import LogLinearHistogram
 from flinknet.predict.synth import run as synth_run
 from flinknet.predict.synth.plan import plan
 from flinknet.predict.synth.run import write_file
-from flinknet.replay.observe import channel_events, time_slices, widening
+from flinknet.replay.observe import channel_events, units, widening
+from flinknet.replay.observe.channel_events import SetAside
 from flinknet.replay.observe.latency import add_latencies, spread_records
 from flinknet.replay.observe.observed import collect, observe
-from flinknet.replay.observe.regimes import REGIME_TIMES, REGIMES
-from flinknet.replay.observe.task_times import WAITS, observe_slice
-from flinknet.replay.observe.time_slices import even_cuts, groups_of, read_time_slice
+from flinknet.replay.observe.regimes import REGIME_TIMES, REGIMES, WAITS, observe_slice
+from flinknet.replay.observe.tree import events_of
+from flinknet.replay.observe.units import Group, Unit, Units, even_cuts, groups_of
 from flinknet.replay.read import RecordedRun, open_recorded_run
 from flinknet.trace import BytesRead, TraceFile, index
 from flinknet.trace.index import stamp_of
@@ -61,11 +62,25 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(synth_run, "SLICE_EVENTS", 2_000)
 
 
+def slices_of(run: RecordedRun, split: int) -> Units:
+    """The slices of a run."""
+    found = units.work_units([run], split)
+    assert all(each.is_slice for each in found.units)
+    return found
+
+
+def of_first(found: Units) -> tuple[Unit, Group]:
+    """The first unit and its channels."""
+    return found.units[0], found.groups[found.units[0].group]
+
+
 def regimes(run: RecordedRun, split: int) -> dict[tuple[Any, ...], int]:
     """Time by channel, window and regime, without Spark."""
     sums: dict[tuple[Any, ...], int] = {}
-    for unit in time_slices.time_slices_of([run], split):
-        for name, answer in observe_slice(unit, read_time_slice(unit)):
+    found = slices_of(run, split)
+    for unit in found.units:
+        group = found.groups[unit.group]
+        for name, answer in observe_slice(unit, group, events_of(unit, group)):
             for regime in REGIMES if name == REGIME_TIMES.name else ():
                 columns_of = (answer[name] for name in ("channel", "from_ns", regime))
                 for channel, from_ns, ns in zip(*columns_of, strict=True):
@@ -92,9 +107,9 @@ def test_regimes_do_not_depend_on_how_time_is_cut(
 
 def of_a_slice(run: RecordedRun) -> dict[str, list[tuple[Any, ...]]]:
     """The rows about the whole run as one slice, in order."""
-    (unit,) = time_slices.time_slices_of([run], 1)
+    found = slices_of(run, 1)
     rows: dict[str, list[tuple[Any, ...]]] = {}
-    for name, part in observe_slice(unit, read_time_slice(unit)):
+    for name, part in observe_slice(*of_first(found), events_of(*of_first(found))):
         rows.setdefault(name, []).extend(zip(*(list(each) for each in part.values()), strict=True))
     return {name: sorted(own) for name, own in rows.items()}
 
@@ -122,7 +137,7 @@ def test_every_table_is_the_same_for_any_split(
     run = made_run(tmp_path / "run", seed=5, timeout_ns=3 * MS, rate_per_s=20_000.0)
     answers = []
     for most, split in ((3_000_000, 1), (3_000_000, 13), (5_000, None)):
-        monkeypatch.setattr(time_slices, "EVENTS_PER_TIME_SLICE", most)
+        monkeypatch.setattr(units, "EVENTS_PER_TIME_SLICE", most)
         (found,) = collect(observe(spark, [run], split), [run])
         arrivals = sum(row.records for row in found.rows.arrivals)
         answers.append((replace(found.rows, arrivals=[], work=[]), arrivals))
@@ -210,12 +225,11 @@ def test_a_burst_is_cut_into_as_many_parts_as_its_events_are_worth() -> None:
 
 def test_files_without_a_channel_in_common_are_cut_apart(tmp_path: Path) -> None:
     whole = made_run(tmp_path / "run", seed=3, timeout_ns=MS, rate_per_s=2_000.0)
-    (group,) = groups_of(whole)
-    assert (group.files, group.channels) == (whole.files, (0, 1, 2, 3))
+    assert groups_of(whole) == [([*whole.files], [0, 1, 2, 3])]
     alone = replace(whole, files=whole.files[:1])
-    assert [each.files for each in groups_of(alone)] == [whole.files[:1]]
+    assert [files for files, _ in groups_of(alone)] == [[*whole.files[:1]]]
     assert groups_of(replace(whole, manifest=replace(whole.manifest, channels=()))) == [
-        time_slices.FileGroup((file,), ()) for file in whole.files
+        ([file], []) for file in whole.files
     ]
 
 
@@ -243,12 +257,10 @@ def test_a_channel_costs_few_blocks_however_long_it_was_idle(
 def test_rows_of_an_idle_channel_are_read_once_by_a_process(tmp_path: Path) -> None:
     path = write_run(tmp_path / "run", buffers=1_000, block_events=20, idle=range(5, 990))
     run = open_recorded_run(path, 0)
-    units = time_slices.time_slices_of([run], 40)
     read = []
-    for unit in units[10:20]:
-        alone = replace(unit, channels=[1], producers=[0], consumers=[1])
+    for unit in slices_of(run, 40).units[10:20]:
         counted = BytesRead()
-        time_slices.ended_aside(alone, time_slices.begun_aside(alone), counted)
+        widening.completed(unit, SetAside(np.array([1]), *unit.reach_ns).events(), counted)
         read.append(counted.data_bytes)
     assert read[0] > 0
     assert not any(read[1:])
@@ -258,7 +270,7 @@ def test_files_are_looked_at_as_often_for_many_channels_as_for_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = open_recorded_run(write_run(tmp_path / "run", buffers=100, block_events=20), 0)
-    unit = time_slices.time_slices_of([run], 10)[5]
+    unit = slices_of(run, 10).units[5]
     looked: list[TraceFile] = []
 
     def counted(file: TraceFile) -> Any:
@@ -270,8 +282,8 @@ def test_files_are_looked_at_as_often_for_many_channels_as_for_one(
     times = []
     for channels in ([0], [0, 1]):
         looked.clear()
-        own = replace(unit, channels=channels, producers=[0] * len(channels))
-        time_slices.ended_aside(own, time_slices.begun_aside(own), BytesRead())
+        nothing = SetAside(np.array(channels), *unit.reach_ns).events()
+        widening.completed(unit, nothing, BytesRead())
         times.append(len(looked))
     assert times[0] == times[1] > 0
 
@@ -279,13 +291,14 @@ def test_files_are_looked_at_as_often_for_many_channels_as_for_one(
 def test_rows_that_are_kept_are_those_of_the_run_that_reads_them(tmp_path: Path) -> None:
     path = write_run(tmp_path / "run", buffers=100, block_events=20)
     run = open_recorded_run(path, 0)
-    units = time_slices.time_slices_of([run], 40)[20:]
+    found = slices_of(run, 40).units[20:]
 
-    def first_ns(unit: time_slices.TimeSlice, skipped: list[int]) -> int:
+    def first_ns(unit: Unit, skipped: list[int]) -> int:
         files = [replace(each, file=replace(each.file, skipped=skipped)) for each in unit.files]
         own = replace(unit, files=files)
-        events = time_slices.ended_aside(own, time_slices.begun_aside(own), BytesRead())[0]
+        nothing = SetAside(np.array([0]), *own.reach_ns).events()
+        events = widening.completed(own, nothing, BytesRead())[0]
         return int(events[MessageKind.BUFFER_RESPONSE, TracePoint.SENT]["at_ns"].min())
 
-    whole = [first_ns(unit, []) for unit in units]
-    assert [first_ns(unit, [0]) for unit in units] == whole  # a block long before them
+    whole = [first_ns(unit, []) for unit in found]
+    assert [first_ns(unit, [0]) for unit in found] == whole  # a block long before them

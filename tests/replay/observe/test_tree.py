@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from flinknet.replay.observe import latency, one_pass, time_slices, tree, widening
+from flinknet.replay.observe import latency, tree, units, widening
+from flinknet.replay.observe.measured import ObservedRun
 from flinknet.replay.observe.observed import observe_here
-from flinknet.replay.observe.observed_run import ObservedRun
 from flinknet.replay.read import RecordedRun, open_recorded_run
 from flinknet.replay.spark.frames import Rows
 from flinknet.trace import file_index
@@ -77,7 +77,7 @@ def test_pieces_in_which_very_many_channels_are_worked_off_do_not_show(
     assert observed(run, 3) == whole
     for module, name in (
         (latency, "FEW_HELD_MAX"),
-        (one_pass, "ROWS_AT_ONCE"),
+        (tree, "ROWS_AT_ONCE"),
         (widening, "CHANNELS_AT_ONCE"),
     ):
         monkeypatch.setattr(module, name, 1)
@@ -91,23 +91,23 @@ def test_blocks_outside_of_the_measured_part_are_units_of_their_own(
     path = write_run(tmp_path / "run", buffers=BUFFERS, window_ns=window_ns)
     run = open_recorded_run(path, 0)
     whole = observed(run, 1)
-    monkeypatch.setattr(time_slices, "OUTSIDE_EVENTS", 0)
-    monkeypatch.setattr(one_pass, "EVENTS_PER_TIME_SLICE_MIN", 100)
-    units = one_pass.pass_units([run], 2)
-    assert [unit.has_regimes for unit in units[:3]] == [True, True, False]
-    assert len(units) > 5
+    monkeypatch.setattr(units, "OUTSIDE_EVENTS", 0)
+    monkeypatch.setattr(units, "EVENTS_PER_TIME_SLICE_MIN", 100)
+    found = units.work_units([run], 2).units
+    assert [unit.is_slice for unit in found[:3]] == [True, True, False]
+    assert len(found) > 5
     assert observed(run, 2) == whole
 
 
 def test_each_block_is_the_own_one_of_one_unit(
     run: RecordedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(time_slices, "OUTSIDE_EVENTS", 0)
+    monkeypatch.setattr(units, "OUTSIDE_EVENTS", 0)
     for split in (1, 3, 50):
         own = [
             (file.file, number)
-            for unit in one_pass.pass_units([run], split)
-            for file in unit.time_slice.files
+            for unit in units.work_units([run], split).units
+            for file in unit.files
             for number in range(file.own_from, file.own_to)
         ]
         # Those before and behind the measured part stand in one range of numbers, with it between.

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from flinknet.replay.observe import tree as tree_module
+from flinknet.replay.observe.measured import ObservedRun
 from flinknet.replay.observe.observed import _observed, tree_of
-from flinknet.replay.observe.observed_run import ObservedRun
-from flinknet.replay.observe.one_pass import answers_of, pass_units
-from flinknet.replay.observe.tree import tables_here
+from flinknet.replay.observe.tree import answers_of, tables_here
+from flinknet.replay.observe.units import work_units
 from flinknet.replay.read import RecordedRun, open_recorded_run
 from flinknet.replay.spark.checkpoint import Checkpoint
 from flinknet.whole_files import whole_file
@@ -32,7 +32,7 @@ class Row:
 
 def observed(run: RecordedRun, split: int, checkpoint: Checkpoint | None) -> ObservedRun:
     tree = replace(tree_of([run], split), checkpoint=checkpoint)
-    (found,) = _observed(tables_here(pass_units([run], split), tree), tree, [run])
+    (found,) = _observed(tables_here(work_units([run], split), tree), tree, [run])
     return found
 
 

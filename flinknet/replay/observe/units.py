@@ -1,37 +1,32 @@
-"""Slices of time as work units: the channels of some files, from one instant to another.
+"""Units of work: blocks of a run that an executor reads at a time.
 
-A question about the state of a channel at every instant needs both ends of the channel, and the
-buffers in flight when the slice begins. So a unit reads a margin on both sides of its slice, and
-more for channels that need it, until every buffer in flight within the slice is complete, and the
-last message before it is known. The answers of slices add up to that of the whole run, however it
-is cut.
+Most units are slices of time. A question about the state of a channel at every instant needs both
+ends of the channel, and the buffers in flight when the slice begins. So a unit reads a margin on
+both sides of its slice, and more for channels that need it (`widening`), until every buffer in
+flight within the slice is complete, and the last message before it is known. The answers of slices
+add up to that of the whole run, however it is cut.
 
 Files without common channels are cut separately. Each group of files is cut by the indexes into
 slices of about the same number of events: a second with fifty times the mean becomes fifty slices.
+Traces recorded between processes have no questions about states: their units are blocks that follow
+each other in their files, as are those of a run far outside of its measured part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from flinknet.arrays import IntArray
-from flinknet.trace import BytesRead, Extent, FileIndex, TraceFile, TraceReader, file_index
-from flinknet.trace.event_block import lazy_block
+from flinknet.core.probe import TracePoint
+from flinknet.predict.measured_part import FOREVER_NS
+from flinknet.trace import Extent, FileIndex, TraceFile, file_index
 
 from ..read import RecordedRun
-from ..spark.frames import Columns, map_units
 from ..spark.units import UNITS_MIN
-from .channel_events import ChannelEvents, SetAside
-from .widening import completed
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 EVENTS_PER_TIME_SLICE = 3_000_000
 """Events of a slice, about; margins add some."""
@@ -54,18 +49,6 @@ OUTSIDE_EVENTS = 500_000
 
 
 @dataclass(frozen=True, slots=True)
-class FileGroup:
-    """Files with common channels, and the channels of a run in them.
-
-    Attributes:
-        channels: in the order of the manifest.
-    """
-
-    files: tuple[TraceFile, ...]
-    channels: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class FileBlocks:
     """Blocks of a file for a unit: its own ones and neighbours.
 
@@ -80,119 +63,148 @@ class FileBlocks:
 
 
 @dataclass(frozen=True, slots=True)
-class TimeSlice:
-    """All channels of a group of files in [from_ns, to_ns), within the measured part of their run.
+class Unit:
+    """Blocks of some files of a run, and the window of the run that counts.
 
     Attributes:
+        group: place of its channels among the groups of `Units`.
         files: with the blocks that lie in the slice or within its margins. A block belongs to the
             slice in which its middle lies.
-        producers, consumers: subtasks at the ends of the channels, in their order.
-        margin_ns: time on both sides that is read first.
-        shared: place of its channels and subtasks in `SharedChannels`; -1: they are here.
+        from_ns, to_ns: measured part of the run.
+        counted_at, until_ns: see RecordedRun.
+        slice_from_ns, slice_to_ns: slice of the measured part, whose states are asked for; both 0
+            for blocks outside of slices.
+        margin_ns: time on both sides of the slice that is read first.
     """
 
     run: int
+    group: int
     files: list[FileBlocks]
-    channels: list[int]
-    producers: list[int]
-    consumers: list[int]
     from_ns: int
     to_ns: int
-    measured_from_ns: int
-    measured_to_ns: int
-    margin_ns: int
-    shared: int = -1
+    counted_at: int = TracePoint.CONSUMED
+    until_ns: int = FOREVER_NS
+    slice_from_ns: int = 0
+    slice_to_ns: int = 0
+    margin_ns: int = 0
 
-    def reaches(self, first_ns: int, last_ns: int) -> bool:
-        """Whether a block from one instant to another lies in the slice or within its margins."""
-        return first_ns < self.to_ns + self.margin_ns and last_ns >= self.from_ns - self.margin_ns
+    @property
+    def is_slice(self) -> bool:
+        """Whether questions about states are put to it."""
+        return self.slice_to_ns > self.slice_from_ns
+
+    @property
+    def reach_ns(self) -> tuple[int, int]:
+        """Start and end of the slice with its margins."""
+        return self.slice_from_ns - self.margin_ns, self.slice_to_ns + self.margin_ns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SharedChannels:
-    """Channels of slices with the subtasks at their ends. Slices of the same files share them, so
-    they are sent once and not with each slice: a million channels take 24 MB."""
+class Group:
+    """Channels of the slices of a group of files, and the subtasks at their ends, in one order.
 
-    ends: tuple[tuple[IntArray, IntArray, IntArray], ...]
+    Attributes:
+        own: channels of the run whose rows count; empty for all.
+    """
+
+    channels: IntArray
+    producers: IntArray
+    consumers: IntArray
+    own: list[int]
+
+    @property
+    def ends(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Its channels, their producers and their consumers."""
+        return self.channels, self.producers, self.consumers
 
     @classmethod
-    def of(cls, slices: Sequence[TimeSlice]) -> tuple[SharedChannels, list[TimeSlice]]:
-        """Separate slices from their channels."""
-        numbers: dict[int, int] = {}
-        ends: list[tuple[IntArray, IntArray, IntArray]] = []
-        bare = []
-        for each in slices:
-            own = each.channels, each.producers, each.consumers
-            key = id(each.channels) if each.channels else 0
-            number = numbers.setdefault(key, len(ends))
-            if number == len(ends):
-                channels, producers, consumers = (np.array(values, np.int64) for values in own)
-                ends.append((channels, producers, consumers))
-            bare.append(replace(each, channels=[], producers=[], consumers=[], shared=number))
-        return cls(tuple(ends)), bare
-
-    def filled(self, bare: TimeSlice) -> TimeSlice:
-        """The slice with its channels."""
-        channels, producers, consumers = (each.tolist() for each in self.ends[bare.shared])
-        return replace(bare, channels=channels, producers=producers, consumers=consumers, shared=-1)
+    def of(cls, run: RecordedRun, channels: Sequence[int]) -> Group:
+        """The group of some channels of a run."""
+        infos = {info.index: info for info in run.manifest.channels}
+        ends = [(each, infos[each].producer, infos[each].consumer) for each in channels]
+        own = [] if run.edge is None else list(infos)
+        first, producers, consumers = np.array(ends, np.int64).reshape(-1, 3).T.copy()
+        return cls(first, producers, consumers, own)
 
 
-TimeSliceQuestion = Callable[[TimeSlice, ChannelEvents], Iterable[Columns]]
-"""Function that runs in an executor: takes a unit and the events of its channels, in the order of
-the unit, and gives rows of the answer. Rows of a channel are ascending by instant within each kind
-and point."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Units:
+    """Units with their groups of channels, which are sent once and not with each unit: a million
+    channels take 24 MB."""
+
+    units: list[Unit]
+    groups: list[Group]
+
+    def __len__(self) -> int:
+        return len(self.units)
 
 
-def time_slices_of(runs: Sequence[RecordedRun], split: int | None = None) -> list[TimeSlice]:
-    """Cut the measured part of each run into slices, for each group of its files.
+def work_units(runs: Sequence[RecordedRun], split: int | None = None) -> Units:
+    """Cut all blocks of all runs into units.
 
     Args:
-        split: slices of each group; None for a number that suits its size.
+        split: slices of each group of files of a run; None for a number that suits its size.
     """
-    found = []
+    units: list[Unit] = []
+    groups: list[Group] = []
     for run in runs:
-        groups = groups_of(run)
-        for group in groups:
-            parts = split or _parts(run, group, len(groups))
-            found += _slices_of(run, group, even_edges(run, group.files, parts))
-    return found
+        has_slices = not run.manifest.is_from_between
+        of_files = groups_of(run) if has_slices else []
+        for files, channels in of_files:
+            parts = split or _parts(run, files, len(channels), len(of_files))
+            units += _slices_of(run, len(groups), files, even_edges(run, files, parts))
+            groups.append(Group.of(run, channels))
+        units += _packed(run, len(groups), has_slices=has_slices)
+        groups.append(Group.of(run, ()))
+    return Units(units, groups)
 
 
-def _slices_of(run: RecordedRun, group: FileGroup, edges: Sequence[int]) -> list[TimeSlice]:
+def _slices_of(
+    run: RecordedRun, group: int, files: Sequence[TraceFile], edges: Sequence[int]
+) -> list[Unit]:
     """Cut the measured part of a group of files at edges."""
-    of = {info.index: info for info in run.manifest.channels}
-    own = [of[channel] for channel in group.channels]
-    channels = list(group.channels)  # the same of each slice, see SharedChannels
-    producers, consumers = [info.producer for info in own], [info.consumer for info in own]
-    indexes = {file: file_index(file) for file in group.files}
+    indexes = {file: file_index(file) for file in files}
     places = {file: _places(run, index, edges) for file, index in indexes.items()}
     found = []
     for number, (from_ns, to_ns) in enumerate(pairwise(edges)):
         margin_ns = _margin_ns(run, to_ns - from_ns)
-        files = []
+        blocks = []
         for file, index in indexes.items():
             own_from, own_to = np.searchsorted(places[file], [number, number + 1]).tolist()
             is_wanted = index.blocks["first_ns"] < to_ns + margin_ns
             is_wanted &= index.blocks["last_ns"] >= from_ns - margin_ns
             is_wanted[own_from:own_to] = True
             extents = index.extents(np.flatnonzero(is_wanted))
-            numbers = index.numbers(own_from, own_to)
-            files.append(FileBlocks(file.absolute(), extents, *numbers))
-        found.append(
-            TimeSlice(
-                run.run,
-                files,
-                channels,
-                producers,
-                consumers,
-                from_ns,
-                to_ns,
-                run.from_ns,
-                run.to_ns,
-                margin_ns,
-            )
-        )
+            blocks.append(FileBlocks(file.absolute(), extents, *index.numbers(own_from, own_to)))
+        window = run.from_ns, run.to_ns, run.counted_at, run.until_ns
+        found.append(Unit(run.run, group, blocks, *window, from_ns, to_ns, margin_ns))
     return found
+
+
+def _packed(run: RecordedRun, group: int, *, has_slices: bool) -> list[Unit]:
+    """Pack the blocks outside of slices into units of about the same number of events; short files
+    share a unit."""
+    indexes = {file: file_index(file) for file in run.files}
+    places = {
+        file: outside_blocks(run, index) if has_slices else np.arange(len(index.blocks))
+        for file, index in indexes.items()
+    }
+    counts = {file: indexes[file].blocks["count"][own] for file, own in places.items()}
+    total = sum(int(each.sum()) for each in counts.values())
+    most = min(max(total // UNITS_MIN, EVENTS_PER_TIME_SLICE_MIN), EVENTS_PER_TIME_SLICE)
+    units: list[list[FileBlocks]] = [[]]
+    held = 0
+    for file, own in places.items():
+        place = (held + np.cumsum(counts[file]) - counts[file]) // most
+        held += int(counts[file].sum())
+        for unit in np.unique(place).tolist():
+            wanted = own[place == unit]
+            units += [[] for _ in range(unit + 1 - len(units))]
+            index = indexes[file]
+            numbers = index.numbers(int(wanted[0]), int(wanted[-1]) + 1)
+            units[unit].append(FileBlocks(file.absolute(), index.extents(wanted), *numbers))
+    window = run.from_ns, run.to_ns, run.counted_at, run.until_ns
+    return [Unit(run.run, group, own, *window) for own in units if own]
 
 
 def _places(run: RecordedRun, index: FileIndex, edges: Sequence[int]) -> IntArray:
@@ -222,9 +234,9 @@ def _middles_ns(index: FileIndex) -> IntArray:
     return middles_ns
 
 
-def groups_of(run: RecordedRun) -> list[FileGroup]:
-    """Groups of files of a run that have common channels. Channels without events belong to the
-    first group."""
+def groups_of(run: RecordedRun) -> list[tuple[list[TraceFile], list[int]]]:
+    """Groups of files of a run that have common channels, and the channels of each group. Channels
+    without events belong to the first group."""
     first_with: dict[int, int] = {}
     group = list(range(len(run.files)))
 
@@ -245,7 +257,7 @@ def groups_of(run: RecordedRun) -> list[FileGroup]:
     channels: dict[int, list[int]] = {number: [] for number in files}
     for info in run.manifest.channels:
         channels[root(first_with.get(info.index, 0))].append(info.index)
-    return [FileGroup(tuple(files[each]), tuple(channels[each])) for each in files]
+    return [(files[each], channels[each]) for each in files]
 
 
 def even_edges(run: RecordedRun, files: Sequence[TraceFile], parts: int) -> list[int]:
@@ -294,63 +306,14 @@ def _blocks_within(
     return starts_ns, ends_ns, rows["count"] * share
 
 
-def ask_time_slices(
-    spark: SparkSession, units: Sequence[TimeSlice], question: TimeSliceQuestion, row: type
-) -> DataFrame:
-    """Put a question to the events of each slice.
-
-    Args:
-        question: see TimeSliceQuestion.
-        row: dataclass of the rows of the answer.
-    """
-    shared, bare = SharedChannels.of(units)
-    return map_units(spark, bare, partial(_answered, shared=shared, question=question), row)
-
-
-def _answered(
-    bare: TimeSlice, *, shared: SharedChannels, question: TimeSliceQuestion
-) -> Iterable[Columns]:
-    unit = shared.filled(bare)
-    return question(unit, read_time_slice(unit))
-
-
-def read_time_slice(unit: TimeSlice) -> ChannelEvents:
-    """Read the events of each channel that determine its state in the slice."""
-    aside = begun_aside(unit)
-    for each in unit.files:
-        with TraceReader(each.file, each.extents) as reader:
-            for index, entry in enumerate(reader.blocks()):
-                block = lazy_block(reader, index, unit.channels)
-                aside.take(block, entry.first_ns, entry.last_ns)
-    return ended_aside(unit, aside, BytesRead())
-
-
-def begun_aside(unit: TimeSlice) -> SetAside:
-    """A collection for the blocks of a slice; blocks beyond its margins may be omitted."""
-    bounds_ns = unit.from_ns - unit.margin_ns, unit.to_ns + unit.margin_ns
-    return SetAside(dict.fromkeys(unit.channels, bounds_ns))
-
-
-def ended_aside(unit: TimeSlice, aside: SetAside, counted: BytesRead) -> ChannelEvents:
-    """The events of each channel of a slice whose blocks were taken.
-
-    Args:
-        counted: increased by further reads.
-    """
-    files = [each.file for each in unit.files]
-    window_ns = unit.from_ns, unit.to_ns
-    return completed(files, window_ns, unit.margin_ns, aside.events(), counted)
-
-
-def _parts(run: RecordedRun, group: FileGroup, groups: int) -> int:
+def _parts(run: RecordedRun, files: Sequence[TraceFile], channels: int, groups: int) -> int:
     """Number of slices for one of several groups of files of a run: small enough to fit into memory
     and enough for all executors, but with few blocks that several slices read."""
-    starts_ns, _, counts = _blocks_within(run, group.files)
+    starts_ns, _, counts = _blocks_within(run, files)
     events = int(counts.sum())
     parts = min(-(-UNITS_MIN // groups), events // EVENTS_PER_TIME_SLICE_MIN)
-    parts = min(parts, len(starts_ns) // len(group.files))
-    files, channels = len(group.files), len(group.channels)
-    most = most_events(EVENTS_PER_TIME_SLICE, files, channels, EVENTS_PER_TIME_SLICE_MAX)
+    parts = min(parts, len(starts_ns) // len(files))
+    most = most_events(EVENTS_PER_TIME_SLICE, len(files), channels, EVENTS_PER_TIME_SLICE_MAX)
     return max(1, parts, -(-events // most))
 
 
