@@ -54,7 +54,8 @@ from flinknet.report.model_error import model_error_text
 from flinknet.report.notebook_view import Frame, Picture, answers_html, html_table
 from flinknet.report.page import page_of
 from flinknet.report.page_parts import OverTime, TimeSeries
-from flinknet.report.trade_off_chart import trade_off_chart
+from flinknet.report.plot import trade_off_chart
+from flinknet.report.replay_page import replay_page
 from flinknet.results import JobAnswer, ReplayAnswer
 from flinknet.storage import path_of
 from flinknet.trace import find_runs, open_run
@@ -206,7 +207,7 @@ class Answers:
 
     def page(self) -> Frame:
         """The page of --report, for a cell."""
-        return Frame(page_of(list(self.answers), list(self.jobs)))
+        return Frame(page_of(replay_page(self.answers, self.jobs)))
 
 
 def session() -> SparkSession:

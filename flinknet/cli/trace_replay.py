@@ -273,8 +273,9 @@ def replay(
         from flinknet.replay.spark.units import find_damaged, read_indexes, reporting_progress
         from flinknet.report.csv_rows import csv_text, replay_rows
         from flinknet.report.export import replay_document
-        from flinknet.report.page import page_of
+        from flinknet.report.page import write_page
         from flinknet.report.replay_console import print_replays
+        from flinknet.report.replay_page import replay_page
 
         def find_damage(files: Sequence[TraceFile]) -> Sequence[Sequence[int]]:
             executors = spark()
@@ -318,7 +319,7 @@ def replay(
             _say(f"writing Parquet to {out_dir}")
             write_tables(found.tables(), out_dir)
     if page is not None:
-        page.write_text(page_of(found.answers, found.jobs), encoding="utf-8")
+        write_page(page, replay_page(found.answers, found.jobs))
     if pictures.plot is not None:
         _draw(pictures.plot, found.answers[0])
     text = dumps(replay_document(found.answers, found.jobs), indent=1)
@@ -336,8 +337,7 @@ def replay(
 
 
 def _draw(path: AnyPath, answer: ReplayAnswer) -> None:
-    from flinknet.report.plot import write_chart
-    from flinknet.report.trade_off_chart import trade_off_chart
+    from flinknet.report.plot import trade_off_chart, write_chart
 
     chart = trade_off_chart(answer)
     if chart is None:

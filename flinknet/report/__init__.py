@@ -24,11 +24,11 @@ A *_console prints the findings of one command:
 
 and with these, any of them is written:
 
-    page                    one HTML page, of a replay or of what is described by page_parts;
-                            bench_page: a bench in such parts; from_trace_page: one of a
-                            recorded run; job_page: a job; places: the six places of data,
-                            under a slider
-    plot                    the main chart of a page as a picture; trade_off_chart: that of a replay
+    page                    one HTML page, described by page_parts; bench_page: a bench in such
+                            parts; from_trace_page: one of a recorded run; job_page: a job;
+                            places: the six places of data, under a slider
+    replay_page             a replay in such parts; observed_page: its observed figures
+    plot                    the main chart of a page, or of a replay, as a picture
     notebook_view           what a cell of a notebook shows
     export                  results as JSON; runs_csv: of each run, as a table; csv_rows: of
                             replays, and of latencies

@@ -61,7 +61,7 @@ _QUANTILES = {
     **{"p99": 0.99, "p99_9": 0.999, "p99_99": 0.9999},
 }
 
-_TASK_PARTS = (
+TASK_PARTS = (
     BarPart("busy", "busy", "orange", "It worked on records."),
     BarPart("back_pressured", "back-pressured", "purple", "It waited for a free output buffer."),
     BarPart("idle", "idle", "grey", "It waited for input."),
@@ -97,7 +97,7 @@ def task_bars(title: str, metrics: Mapping[str, Mapping[str, float | str]]) -> B
             for part, metric in names.items()
         }
         bars.append(Bar(name, shares))
-    return Bars(title, _TASK_PARTS, bars, "By Flink's metrics, over the measured part.")
+    return Bars(title, TASK_PARTS, bars, "By Flink's metrics, over the measured part.")
 
 
 def _sweep_view(settings: Sequence[Setting]) -> View:
@@ -192,8 +192,7 @@ def _doubts(settings: Sequence[Setting]) -> list[Lines]:
 
 
 def _facts(result: RunResult) -> Facts:
-    measured, flushes = result.measured, result.measured.flushes
-    why = f"{flushes.full} full, {flushes.timeout} by the buffer timeout, {flushes.event} pushed"
+    measured = result.measured
     shown = [
         Fact("records", human_count(measured.records), FIGURES["records"].meaning),
         *(
@@ -201,9 +200,16 @@ def _facts(result: RunResult) -> Facts:
             for each in RUN_FIGURES
             if each.group != "uncorrected"
         ),
-        Fact("buffers", human_count(measured.buffers), f"Data buffers sent: {why} by an event."),
+        buffers_fact(measured),
     ]
     return Facts(shown)
+
+
+def buffers_fact(measured: Measured) -> Fact:
+    """The number of data buffers, and why they left."""
+    flushes = measured.flushes
+    why = f"{flushes.full} full, {flushes.timeout} by the buffer timeout, {flushes.event} pushed"
+    return Fact("buffers", human_count(measured.buffers), f"Data buffers sent: {why} by an event.")
 
 
 def _latency_section(measured: Measured) -> Section:
@@ -308,7 +314,7 @@ def _channels_section(result: RunResult) -> Section:
 
 def _about_section(result: RunResult, environment: Mapping[str, Any]) -> Section:
     parts = [
-        Pairs(title, {name: _text(value) for name, value in values.items()})
+        Pairs(title, {name: pair_text(value) for name, value in values.items()})
         for title, values in (
             ("Flink's keys", result.config),
             ("Workload", result.workload),
@@ -319,10 +325,11 @@ def _about_section(result: RunResult, environment: Mapping[str, Any]) -> Section
     return Section("environment", "Environment", "", parts)
 
 
-def _text(value: Any) -> str:
+def pair_text(value: Any) -> str:
+    """A value of a configuration or an environment, with nested ones in a line."""
     if isinstance(value, Mapping | list | tuple):
         return ", ".join(
-            f"{name} {_text(each)}" if isinstance(value, Mapping) else _text(each)
+            f"{name} {pair_text(each)}" if isinstance(value, Mapping) else pair_text(each)
             for name, each in (value.items() if isinstance(value, Mapping) else enumerate(value))
         )
     return MISSING if value is None else str(to_plain(value))

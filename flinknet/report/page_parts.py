@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from flinknet.results import ChannelOverTime
+
 Unit = Literal["ns", "bytes", "count", "share"]
 """How the numbers of a chart are written: as durations, sizes, counts, or shares in percent."""
 
@@ -19,15 +21,48 @@ Color = Literal["blue", "orange", "green", "gold", "purple", "grey"]
 
 
 @dataclass(frozen=True, slots=True)
+class Headline:
+    """The answer in a few sentences, each with its name."""
+
+    kind: str = field(default="headline", init=False)
+    sentences: Sequence[tuple[str, str]] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Lines:
-    """Paragraphs that stand out, such as the verdict of a run; a doubt has the colour of a warning.
-    The first is set larger if `is_headed`.
+    """Paragraphs that stand out, such as the verdict of a run, in green.
+
+    Attributes:
+        is_doubt: the colour is that of a warning.
+        is_headed: the first line is larger.
+        is_plain: there is no colour, for what is neither good nor a doubt.
+        meaning: explanation of the first line.
     """
 
     kind: str = field(default="lines", init=False)
     lines: Sequence[str] = ()
     is_doubt: bool = False
     is_headed: bool = False
+    is_plain: bool = False
+    meaning: str = ""
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A sentence that begins with a bold name, and notes below it.
+
+    Attributes:
+        meaning: explanation of the name.
+        is_doubt: the name has the colour of a warning.
+    """
+
+    kind: str = field(default="text", init=False)
+    name: str = ""
+    text: str = ""
+    meaning: str = ""
+    is_doubt: bool = False
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +201,27 @@ class Percentiles:
 
 
 @dataclass(frozen=True, slots=True)
+class Histogram:
+    """Bars over ranges of a quantity, with a stack of series.
+
+    Attributes:
+        ranges: lower and upper end of each bar, in `across`.
+        marks: positions with a name.
+        is_log: the axis of the ranges is logarithmic.
+    """
+
+    kind: str = field(default="histogram", init=False)
+    title: str = ""
+    ranges: Sequence[tuple[float, float]] = ()
+    series: Sequence[Series] = ()
+    across: Unit = "count"
+    unit: Unit = "count"
+    marks: Sequence[tuple[float, str]] = ()
+    is_log: bool = False
+    meaning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class BarPart:
     """A part that bars are split into."""
 
@@ -218,7 +274,7 @@ class Intervals:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """Lines to copy or to compare, such as keys of a configuration."""
+    """Lines to copy, such as keys of a configuration."""
 
     kind: str = field(default="code", init=False)
     title: str = ""
@@ -285,10 +341,118 @@ class Places:
     channels: Sequence[PlacesChannel] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A curve of a channel over time: `key` is that of the mean, `extreme` that of the largest or
+    least value of each window."""
+
+    key: str
+    name: str
+    color: Color
+    meaning: str
+    extreme: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """One of several channels over time, in panels above a strip of regimes; drag to zoom.
+
+    Attributes:
+        names: of the channels.
+        first: index of the channel that is shown first.
+        regimes: empty where none is known.
+    """
+
+    kind: str = field(default="timeline", init=False)
+    names: Sequence[str] = ()
+    channels: Sequence[ChannelOverTime] = ()
+    first: int = 0
+    duration_ns: int = 0
+    panels: Sequence[Panel] = ()
+    regimes: Sequence[BarPart] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Slider:
+    """A setting, its values in their order, and the index of the value to begin with."""
+
+    name: str
+    labels: Sequence[str]
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class GridFigure:
+    """A figure of each point of a grid; `chart` is the title of the chart that it is drawn in."""
+
+    name: str
+    chart: str
+    unit: Unit
+    color: Color
+    meaning: str = ""
+    is_log: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GridPoint:
+    """A point of a grid.
+
+    Attributes:
+        at: index of its value of each setting.
+        values: of each figure; None where unknown.
+        ranges: ends of the interval of each figure.
+        mark: words for it, such as "recorded".
+        bars: where the time went.
+    """
+
+    at: Sequence[int]
+    values: Sequence[float | None]
+    ranges: Sequence[tuple[float, float] | None]
+    mark: str = ""
+    bars: Sequence[Bar] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Predictions for several settings, with a slider for each setting: the figures at the sliders,
+    and curves along the slider that was moved last.
+
+    Attributes:
+        along: index of the slider whose curves are shown first.
+        recorded: index of the point of the recorded setting; None if it is not among them.
+        parts: of the bars of each point.
+        meaning: of the ranges.
+    """
+
+    kind: str = field(default="grid", init=False)
+    sliders: Sequence[Slider] = ()
+    figures: Sequence[GridFigure] = ()
+    points: Sequence[GridPoint] = ()
+    along: int = 0
+    recorded: int | None = None
+    parts: Sequence[BarPart] = ()
+    meaning: str = ""
+    bars_title: str = ""
+    bars_meaning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """A table under a summary that opens it."""
+
+    kind: str = field(default="folded", init=False)
+    title: str = ""
+    table: Table = field(default_factory=Table)
+    is_open: bool = False
+
+
 Chart = Curves | OverTime | Percentiles | Intervals
 """Charts that `plot` can draw, too."""
 
-Part = Lines | Facts | Table | Chart | Bars | Code | Pairs | Places
+Part = (
+    Lines | Text | Facts | Table | Chart | Histogram | Bars | Timeline | Grid
+    | Code | Pairs | Folded | Places
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,12 +468,14 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A screen, from top to bottom; `name` is on its button, `lead` stands under the title."""
+    """A screen, from top to bottom; `name` is on its button, `lead` stands under the title, which
+    `meaning` explains."""
 
     name: str
     title: str
-    parts: Sequence[Section | Lines | Facts]
+    parts: Sequence[Section | Headline | Lines | Facts]
     lead: str = ""
+    meaning: str = ""
 
 
 @dataclass(frozen=True, slots=True)

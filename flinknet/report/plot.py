@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from flinknet.results import LatencySummary, ReplayAnswer
 from flinknet.units import human_bytes, human_count, human_duration, signed, without_zeros
 from flinknet.whole_files import whole_file
 
@@ -19,7 +20,9 @@ from .page_parts import (
     Percentiles,
     Places,
     Section,
+    Series,
 )
+from .settings_in_words import settings_of, what_varies
 
 if TYPE_CHECKING:
     from flinknet.storage import AnyPath
@@ -73,6 +76,49 @@ def main_chart(page: Page) -> Chart | None:
                 if isinstance(part, Places) and part.curve is not None:
                     return part.curve
     return None
+
+
+def trade_off_chart(answer: ReplayAnswer) -> Curves | None:
+    """p50 and p99 of the predicted settings that differ from the recorded one in one thing alone,
+    with their 90% intervals where there are any. None if nothing could be predicted.
+    """
+    points = [each for each in answer.trade_offs if each.throughput_records_per_s is not None]
+    if not points:
+        return None
+    varied = what_varies(points)
+    settings = [settings_of(each) for each in points]
+    along = max(varied, key=lambda name: len({each[name] for each in settings}))
+    base = settings[next((n for n, each in enumerate(points) if each.is_recorded), 0)]
+    line = [
+        (point, own[along])
+        for point, own in zip(points, settings, strict=True)
+        if all(value == base[name] for name, value in own.items() if name != along)
+    ]
+
+    series: Sequence[tuple[str, Color]] = (("p50", "blue"), ("p99", "orange"))
+
+    def ends(name: str, found: Sequence[LatencySummary | None]) -> list[float | None]:
+        if all(each is None for each in found):
+            return []
+        return [None if each is None else getattr(each, name) for each in found]
+
+    return Curves(
+        f"predicted latency by {along}",
+        [label for _, label in line],
+        [
+            Series(
+                name,
+                [getattr(each.latency_ns, name) for each, _ in line],
+                color,
+                low=ends(name, [each.latency_low_ns for each, _ in line]),
+                high=ends(name, [each.latency_high_ns for each, _ in line]),
+            )
+            for name, color in series
+        ],
+        unit="ns",
+        is_log=True,
+        marks={index: "recorded" for index, (each, _) in enumerate(line) if each.is_recorded},
+    )
 
 
 def draw(chart: Chart, file_format: str, title: str) -> bytes:

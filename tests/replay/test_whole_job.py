@@ -23,6 +23,7 @@ from flinknet.report.export import replay_document
 from flinknet.report.job_answer_console import print_job_answer
 from flinknet.report.page import page_of
 from flinknet.report.replay_console import print_replays
+from flinknet.report.replay_page import replay_page
 from flinknet.trace.job_names import NOT_SHOWN, edges_in_flow
 from tests.simulated_chain import (
     add_plan_and_counters,
@@ -103,7 +104,7 @@ def test_a_tapped_job_is_predicted_from_end_to_end(spark: Any, tmp_path: Path) -
     assert "buffer timeout 10ms / 1ms / 10ms instead of 10ms: p50 −" in text
     assert "10ms / 1ms / 10ms" in text
     assert "latency of the job was not recorded" in text
-    assert "The job from end to end" in page_of(found.answers, found.jobs)
+    assert "The job from end to end" in page_of(replay_page(found.answers, found.jobs))
 
 
 @pytest.mark.spark
@@ -197,4 +198,4 @@ def test_what_stays_within_task_managers_counts_in_the_whole_job(
     printed = Console(file=io.StringIO(), width=140)
     print_job_answer(job, printed)
     assert "stage-1 → stage-2" in printed.file.getvalue()  # type: ignore[attr-defined]
-    assert "The job from end to end" in page_of(found.answers, found.jobs)
+    assert "The job from end to end" in page_of(replay_page(found.answers, found.jobs))

@@ -15,7 +15,7 @@ from flinknet.report.demos.debloating import debloating
 from flinknet.report.demos.shown import DemoRun, DemoShown
 from flinknet.report.demos.timeout import timeout
 from flinknet.report.demos.unaligned import unaligned
-from flinknet.report.page import page_of_parts
+from flinknet.report.page import page_of
 from flinknet.report.page_parts import Curves, Lines, OverTime
 from flinknet.results import (
     CheckpointSummary,
@@ -283,4 +283,4 @@ def test_a_disturbed_machine_is_reported_in_the_terminal_and_on_the_page(width: 
     disturbed = replace(run.result, warnings=(RunWarning("disturbed", "others took it"),))
     shown = timeout([replace(run, result=disturbed), timed("5ms", 3, 9), timed("9ms", 5, 8)], LOAD)
     assert "Warning: at 0: others took it" in printed(shown, width)
-    assert "Warning: at 0: others took it" in page_of_parts(shown.page)
+    assert "Warning: at 0: others took it" in page_of(shown.page)

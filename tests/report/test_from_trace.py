@@ -9,7 +9,7 @@ from rich.console import Console
 
 from flinknet.report.from_trace_console import OF_MACHINE, change_lines, print_predictions
 from flinknet.report.from_trace_page import from_trace_page
-from flinknet.report.page import page_of_parts
+from flinknet.report.page import page_of
 from flinknet.report.page_parts import Curves, Lines, Section
 
 
@@ -53,7 +53,7 @@ def test_a_row_that_the_machine_disturbed_is_marked() -> None:
 
 
 def test_the_page_marks_the_same_rows() -> None:
-    page = page_of_parts(from_trace_page(document(None, "disturbed"), [], {}))
+    page = page_of(from_trace_page(document(None, "disturbed"), [], {}))
     assert "! buffer-timeout=1ms" in page
     assert "Doubtful: this machine disturbed" in page
 

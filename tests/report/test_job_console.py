@@ -15,7 +15,7 @@ from flinknet.report.job_console import (
     status_line,
 )
 from flinknet.report.job_page import job_page
-from flinknet.report.page import page_of_parts
+from flinknet.report.page import page_of
 from flinknet.report.page_parts import Section, Table
 from flinknet.results import (
     BacklogSummary,
@@ -225,4 +225,4 @@ def test_a_page_of_a_job_has_the_tables_of_the_terminal() -> None:
     assert [row.cells[0] for row in vertices.rows] == ["A: in", "B"]
     assert [head.name for head in edges.heads][:4] == ["edge", "channels", "local", "records"]
     assert edges.rows[0].cells[0] == "0 A: in -hash-> B"
-    assert "Count: failed" in page_of_parts(page)
+    assert "Count: failed" in page_of(page)

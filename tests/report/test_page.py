@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from flinknet.plain_values import from_plain
-from flinknet.report.export import answer_document
 from flinknet.report.page import page_of
+from flinknet.report.replay_page import replay_page
 from flinknet.results import JobAnswer
 from tests.chromium import PROGRAM, WHY_NOT, Chromium
 from tests.page_answer import answer, filled, latency, point, situation, typed
@@ -42,23 +42,70 @@ def embedded(page: str) -> Any:
     return json.loads(found[1])
 
 
-def test_the_page_holds_the_answer_and_the_settings_in_words() -> None:
-    given = answer((0, 10, -1), (2, 8))
-    (held,) = embedded(page_of([typed(given)]))["replays"]
-    assert held["varies"] == ["buffer timeout", "floating"]
-    assert [each["setting"]["buffer timeout"] for each in held["trade_offs"]] == [
-        "0",
-        "10ms",
-        "-1",
-    ] * 2
-    assert held["notes"] == ["assumed: something", "buffer timeout 0: just this one"]
-    document = answer_document(typed(given))
-    for name in document.keys() - {"trade_offs"}:
-        assert held[name] == document[name]
+def replayed(*answers: dict[str, Any]) -> str:
+    """The page of some answers."""
+    return page_of(replay_page([typed(each) for each in answers]))
+
+
+def part_of(page: str, kind: str) -> Any:
+    """The first part of a kind within the sections of the first view."""
+    parts = [each for part in embedded(page)["views"][0]["parts"] for each in part.get("parts", ())]
+    return next(each for each in parts if each["kind"] == kind)
+
+
+def test_the_page_has_a_slider_for_each_setting_that_varies() -> None:
+    page = replayed(answer((0, 10, -1), (2, 8)))
+    grid, folded = part_of(page, "grid"), part_of(page, "folded")
+    assert [(each["name"], each["labels"]) for each in grid["sliders"]] == [
+        ("buffer timeout", ["0", "10ms", "-1"]),
+        ("floating", ["2", "8"]),
+    ]
+    assert [each["at"] for each in grid["sliders"]] == [1, 1]  # the recorded setting
+    assert [each["name"] for each in grid["figures"]] == [
+        *("p50", "p99", "records/s", "buffers/s", "memory"),
+    ]
+    assert grid["points"][grid["recorded"]]["values"] == [5e6, 9e6, 10_008.0, 400.0, 8 << 16]
+    assert folded["table"]["notes"][-2:] == [
+        "assumed: something",
+        "buffer timeout 0: just this one",
+    ]
+
+
+def test_work_follows_the_predicted_throughput_and_the_speed_of_the_consumer() -> None:
+    vertices = [{"tasks": [{"name": name, "busy": 0.4}]} for name in ("map", "sink")]
+    given = answer((10,), flink={"vertices": vertices})
+    slow = point(10) | {"consumer_speed": 0.5, "throughput_records_per_s": 5_004.0}
+    given["trade_offs"].append(slow)
+    points = part_of(replayed(given), "grid")["points"]
+    assert [[bar["shares"]["busy"] for bar in each["bars"]] for each in points] == [
+        [0.4, 0.4],
+        [0.2, 0.4],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [
+        ({"p99": 0.51}, None),
+        ({"p99": 0.49}, ["p50", "p99", "records/s", "buffers/s"]),
+        ({"buffers_per_s": 0.51}, ["p50", "p99", "records/s"]),
+    ],
+)
+def test_figures_that_may_not_be_relied_on_are_not_shown(
+    error: dict[str, float], shown: list[str] | None
+) -> None:
+    page = replayed(answer(model_error={"throughput": 0.01, "p50": 0.01, "p99": 0.01} | error))
+    if shown is None:
+        assert '"kind":"grid"' not in page
+        assert "Predictions are not shown" in page
+        return
+    assert [each["name"] for each in part_of(page, "grid")["figures"]] == shown
+    heads = [each["name"] for each in part_of(page, "folded")["table"]["heads"]]
+    assert ("buffers/s" in heads) == ("packets/s" in heads) == ("buffers/s" in shown)
 
 
 def test_the_page_refers_to_nothing_outside() -> None:
-    page = page_of([typed(answer())])
+    page = replayed(answer())
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', page)
     assert policy is not None
     assert policy[1].startswith("default-src 'none'")
@@ -67,13 +114,13 @@ def test_the_page_refers_to_nothing_outside() -> None:
 
 
 def test_a_name_with_markup_stays_a_name() -> None:
-    page = page_of([typed(answer())])
+    page = replayed(answer())
     assert page.count("</script>") == 2
-    assert embedded(page)["replays"][0]["trace"]["path"] == "runs/<one> & </script>"
+    assert embedded(page)["views"][0]["meaning"] == "runs/<one> & </script>"
 
 
 def test_the_same_answer_gives_the_same_page() -> None:
-    assert page_of([typed(answer())]) == page_of([typed(answer())])
+    assert replayed(answer()) == replayed(answer())
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +135,7 @@ def show(chromium: Chromium, tmp_path: Path) -> Iterator[Callable[..., Chromium]
 
     def open_page(*answers: dict[str, Any], width: int = 1280, **options: Any) -> Chromium:
         path = tmp_path / "page.html"
-        path.write_text(page_of([typed(each) for each in answers]), encoding="utf-8")
+        path.write_text(replayed(*answers), encoding="utf-8")
         chromium.open(path, width, **options)
         return chromium
 
@@ -136,7 +183,7 @@ def test_every_section_has_its_plot_and_nothing_runs_over(
         " [...each.querySelectorAll('svg')].map((svg) =>"
         "  svg.querySelectorAll('path, rect, circle').length)]))"
     )
-    charts = 3 if floating == (8,) else 4  # throughput, latency, buffers; the heat map
+    charts = 3 if floating == (8,) else 4  # latency, throughput, buffers; memory
     assert [len(plots[name]) for name in SECTIONS] == [0, 0, charts, 2, 1, 1, 1, 0, 0]
     assert all(count > 3 for counts in plots.values() for count in counts), plots
     assert browser.run("document.documentElement.scrollWidth") == width
@@ -241,7 +288,7 @@ def test_the_answer_comes_first_and_then_the_error_of_the_model(
         "Model error on the recorded setting: throughput +1.0%, p50 −5.2%, p99 +20.0%"
     )
     off = show(answer(model_error={"throughput": 2.8, "p50": None, "p99": None}))
-    assert "Do not rely on the predictions below" in text_of(off, "#model-error.doubt")
+    assert "Predictions are not shown" in text_of(off, "#model-error.doubt")
     unknown = show(answer(model_error=dict.fromkeys(("throughput", "p50", "p99"))))
     assert "unknown" in text_of(unknown, "#model-error.doubt")
     spread = {"records": 500, "window_ns": 10**9, "is_whole": False, "windows": 8}
@@ -334,34 +381,61 @@ def test_the_choice_and_the_knee_are_marked_in_curves_and_table(
     assert table.startswith("0\t◆")
 
 
+LABELS = (
+    "[...document.querySelector('#trade-offs svg').querySelectorAll('text')]"
+    ".map((each) => each.textContent)"
+)
+
+
+def slide(browser: Chromium, number: int, value: int) -> str:
+    """Move a slider; gives the texts next to all of them."""
+    browser.run(
+        f"(() => {{ const slider = document.querySelectorAll('.sliders input')[{number}];"
+        f" slider.value = {value}; slider.dispatchEvent(new Event('input'));"
+        " return new Promise((done) => requestAnimationFrame(() => setTimeout(done, 50))); })()"
+    )
+    outputs = "[...document.querySelectorAll('.sliders output')].map((each) => each.textContent)"
+    return ", ".join(browser.run(outputs))
+
+
 @browser_test
-def test_finer_steps_of_one_situation_stand_in_their_order(show: Callable[..., Chromium]) -> None:
+@pytest.mark.parametrize("width", [1280, 390])
+def test_figures_and_curves_follow_the_sliders(show: Callable[..., Chromium], width: int) -> None:
+    browser = show(answer((0, 10, 100), (2, 8)), width=width)
+    assert slide(browser, 0, 2) == "100ms, 8 (recorded)"
+    assert text_of(browser, ".grid .fact dd").startswith("50.0 ms")
+    assert "+900.0%" in text_of(browser, ".grid .fact dd")
+    assert browser.run("document.querySelectorAll('#trade-offs svg .now').length") == 4
+    assert slide(browser, 1, 0) == "100ms, 2"
+    assert "Latency by floating" in text_of(browser, "#trade-offs figcaption")
+    assert [each for each in browser.run(LABELS) if each in ("2", "8")] == ["2", "8"]
+    assert "128 KiB" in text_of(browser, ".grid .facts")
+    assert browser.run("document.documentElement.scrollWidth") == width
+
+
+@browser_test
+def test_a_slider_takes_the_others_along_to_what_was_predicted(
+    show: Callable[..., Chromium],
+) -> None:
     points = [point(each, is_recorded=each == 10) for each in (0, 10, 20, -1)]
     points += [point(each) | {"rate_factor": 2.0} for each in (0, 10, 15, 20, 1000, -1)]
     browser = show(answer(trade_offs=points))
-    columns = "[...document.querySelectorAll('.heat svg text')].map((each) => each.textContent)"
-    shown = [each for each in browser.run(columns) if re.fullmatch(r"-?[0-9]+(m?s)?", each)]
+    assert "15ms" not in browser.run(LABELS)  # it was not predicted at the recorded rate
+    assert slide(browser, 1, 1) == "10ms (recorded), x2"
+    assert slide(browser, 1, 0) == "10ms (recorded), x1 (recorded)"
+    assert slide(browser, 0, 2) == "15ms, x2"
+    shown = [each for each in browser.run(LABELS) if re.fullmatch(r"-?[0-9]+(m?s)?", each)]
     assert shown[-6:] == ["0", "10ms", "15ms", "20ms", "1s", "-1"]
-    labels = browser.run(
-        "[...document.querySelector('#trade-offs svg').querySelectorAll('text')]"
-        ".map((each) => each.textContent)"
-    )
-    assert "15ms" not in labels  # it was not predicted at the recorded rate
 
 
 @browser_test
-def test_an_interval_is_a_band_and_a_model_far_off_has_none(show: Callable[..., Chromium]) -> None:
+def test_an_interval_or_the_error_of_the_model_is_a_band(show: Callable[..., Chromium]) -> None:
     bands = (
         "[...document.querySelectorAll('#trade-offs .pair svg')]"
         ".map((svg) => svg.querySelectorAll('.band').length)"
     )
     given = answer()
     assert show(given).run(bands) == [2, 1, 0]
-    off = answer(model_error={"throughput": 0.6, "p50": 0.1, "p99": 0.1})
-    browser = show(off)
-    assert browser.run(bands) == [0, 0, 0]
-    actual = browser.run("document.querySelector('#trade-offs h3 [data-tip]').dataset.tip")
-    assert actual == "No band: the model's error is more than half."
     for each in given["trade_offs"]:
         each |= {"latency_low_ns": latency(0.01), "latency_high_ns": latency(40)}
     browser = show(given)
@@ -369,7 +443,7 @@ def test_an_interval_is_a_band_and_a_model_far_off_has_none(show: Callable[..., 
     actual = browser.run("document.querySelector('#trade-offs h3 [data-tip]').dataset.tip")
     assert actual == "The band is the 90% interval."
     browser.mouse("mouseMoved", *place_of(browser, "#trade-offs svg", 0.4))
-    assert "p99 between" in text_of(browser, "#tip")
+    assert "9.00 ms (90.0 us … 360 ms)" in tooltip(browser)
 
 
 @browser_test
@@ -418,6 +492,7 @@ def test_a_job_opens_with_its_answer_and_curves_and_its_edges_have_their_names(
         for each in (5, 10, 100)
     ]
     plain = {"path": "runs/a/tap", "edges": edges, "points": points}
+    plain["model_error"] = {"throughput": 0.01, "p50": 0.02, "p99": -0.1}
     plain["choice"] = CHOICE | {"point": 0, "margin": 0.1, "next_longer_ns": None}
     job = from_plain(JobAnswer, filled(JobAnswer, plain))
     replays = [
@@ -426,15 +501,16 @@ def test_a_job_opens_with_its_answer_and_curves_and_its_edges_have_their_names(
         for given in [answer((5, 10, 100))]
     ]
     page = tmp_path / "page.html"
-    page.write_text(page_of(replays, [job]), encoding="utf-8")
+    page.write_text(page_of(replay_page(replays, [job])), encoding="utf-8")
     chromium.complaints.clear()
     chromium.open(page, width)
     shown = chromium.run("[...document.querySelectorAll('section')].map((each) => each.id)")
-    assert shown == ["headline", "answer", "job-curves", "job"]
+    assert shown == ["headline", "answer", "trade-offs"]  # no metrics of Flink
     assert "p99<=20ms is met by the job as a whole" in text_of(chromium, "#answer")
-    marks = "[...document.querySelectorAll('#job-curves svg .strong')].map((t) => t.textContent)"
-    assert chromium.run(marks) == ["choice", "choice"]
-    assert "4.17 ms … 6.25 ms" in text_of(chromium, "#job tbody")
+    marks = "[...document.querySelectorAll('#trade-offs svg .strong')].map((t) => t.textContent)"
+    assert chromium.run(marks) == ["choice"] * 3
+    slide(chromium, 0, 0)
+    assert "2.08 ms … 3.13 ms" in text_of(chromium, ".grid .facts")
     tabs = chromium.run("[...document.querySelectorAll('#runs button')].map((t) => t.textContent)")
     assert tabs == ["the job", "all edges", *(f"{n} {edge}" for n, edge in enumerate(edges, 1))]
     assert chromium.run("document.documentElement.scrollWidth") == width
@@ -480,7 +556,7 @@ def test_a_number_is_explained_on_hover_and_on_focus(show: Callable[..., Chromiu
         browser.key("Tab")
         observed.append(tooltip(browser))
     assert any("the one prediction that can be checked" in text for text in observed)
-    assert any("Records due in" in text for text in observed)
+    assert any("Due in the measured part" in text for text in observed)
 
 
 @browser_test
@@ -489,15 +565,15 @@ def test_a_plot_shows_its_values_to_the_mouse_and_to_the_keyboard(
 ) -> None:
     browser = show(answer((0, 10, 100, -1)))
     browser.mouse("mouseMoved", *place_of(browser, "#trade-offs svg", 0.42))
-    assert "predicted for the recorded setting" in tooltip(browser)
     assert "10ms" in tooltip(browser)
+    assert "9.00 ms" in tooltip(browser)
     browser.mouse("mouseMoved", 1, 1)
     browser.key("Tab")
     browser.run("document.querySelector('#trade-offs svg').focus({focusVisible: true})")
     browser.key("ArrowRight")
     assert "100ms" in tooltip(browser)
     browser.key("ArrowLeft")
-    assert "predicted for the recorded setting" in tooltip(browser)
+    assert "10ms" in tooltip(browser)
 
 
 @browser_test
@@ -535,7 +611,8 @@ def test_joined_windows_add_up(show: Callable[..., Chromium]) -> None:
     browser = show(answer())
     sums = browser.run(
         "[30, 100, 1000].map((points) => {"
-        " const channel = replays[0].details.channels[0];"
+        " const {channels: [channel]} = described[0].parts.flatMap((each) => each.parts || [])"
+        "  .find((each) => each.kind === 'timeline');"
         " const found = joined(channel, 0, 3e9, 3e9, points);"
         " return [found.length <= points,"
         "  Math.round(found.reduce((sum, one) => sum + one.rate * one.width / 1e9, 0)),"
@@ -554,32 +631,11 @@ def test_regimes_of_a_joined_window_are_those_of_its_time(show: Callable[..., Ch
     regimes["idle"][0] = regimes["in_socket"][1] = 100_000_000
     browser = show(given)
     shares = browser.run(
-        "regimesWithin(replays[0].details.channels[0].regimes, 75_000_000, 175_000_000)"
+        "(({channels, regimes}) => regimesWithin({...channels[0], parts: regimes},"
+        " 75_000_000, 175_000_000))(described[0].parts.flatMap((each) => each.parts || [])"
+        ".find((each) => each.kind === 'timeline'))"
     )
     assert shares == [["in the socket", "75%"], ["idle", "25%"]]
-
-
-@browser_test
-def test_a_grid_is_a_heat_map_with_the_recorded_setting_framed(
-    show: Callable[..., Chromium],
-) -> None:
-    browser = show(answer((0, 10, 100), (2, 8, 32)))
-    cells = "[...document.querySelectorAll('.heat svg rect[rx]')]"
-    assert browser.run(f"{cells}.length") == 9 + 1  # and the frame of the cursor
-    assert browser.run(f"{cells}.findIndex((each) => each.getAttribute('stroke'))") == 4
-    browser.mouse("mouseMoved", *place_of(browser, ".heat svg", 0.9, 0.15))
-    assert "100ms" in tooltip(browser)
-    browser.run(
-        "(() => { const metric = [...document.querySelectorAll('#trade-offs select')].pop();"
-        " metric.value = 'memory'; metric.dispatchEvent(new Event('change'));"
-        " return new Promise((done) => requestAnimationFrame(() => setTimeout(done, 50))); })()"
-    )
-    assert "memory by floating" in text_of(browser, ".heat figcaption")
-    texts = browser.run(
-        "[...document.querySelectorAll('.heat svg text')].map((each) => each.textContent)"
-    )
-    assert "128 KiB" in texts
-    assert "2.00 MiB" in texts
 
 
 @browser_test
@@ -613,7 +669,7 @@ def test_what_is_not_known_leaves_gaps_and_no_complaint(show: Callable[..., Chro
         "[...document.querySelectorAll('svg text')].map((each) => each.textContent)"
     )
     assert texts.count("no values") == 3  # two of the latency, the fill ratio
-    assert text_of(browser, "#trade-offs").endswith("not predicted: nothing to go by.")
+    assert text_of(browser, "#trade-offs").endswith("Not predicted: nothing to go by.")
 
 
 @browser_test

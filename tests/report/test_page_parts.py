@@ -12,7 +12,7 @@ import pytest
 from flinknet.report.bench_console import Setting
 from flinknet.report.bench_page import bench_page
 from flinknet.report.demos.head_of_line import head_of_line_page
-from flinknet.report.page import page_of_parts
+from flinknet.report.page import page_of
 from flinknet.report.page_parts import (
     Bar,
     BarPart,
@@ -42,8 +42,7 @@ from flinknet.report.page_parts import (
     TimeSeries,
     View,
 )
-from flinknet.report.plot import draw, main_chart
-from flinknet.report.trade_off_chart import trade_off_chart
+from flinknet.report.plot import draw, main_chart, trade_off_chart
 from flinknet.results import LatencySummary, RunResult
 from tests.chromium import Chromium
 from tests.page_answer import answer, typed
@@ -119,7 +118,7 @@ EVERYTHING = Page(
 
 
 def test_the_page_holds_its_parts_each_with_its_kind() -> None:
-    document = embedded(page_of_parts(EVERYTHING))
+    document = embedded(page_of(EVERYTHING))
     assert document["command"] == "bench"
     first, second = document["views"]
     assert first["title"] == "All <parts> & more"
@@ -231,7 +230,7 @@ def show(chromium: Chromium, tmp_path: Path) -> Iterator[Callable[..., Chromium]
 
     def open_page(page: Page, width: int = 1280, scheme: str = "light") -> Chromium:
         path = tmp_path / "page.html"
-        path.write_text(page_of_parts(page), encoding="utf-8")
+        path.write_text(page_of(page), encoding="utf-8")
         chromium.open(path, width, scheme=scheme)
         return chromium
 

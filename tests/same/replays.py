@@ -76,19 +76,17 @@ def _replayed(name: str) -> Iterator[tuple[str, str]]:
     document = json.loads(files["json"].read_text(encoding="utf-8"))
     yield f"{name}.json", _plain(document)
     yield f"{name}.csv", _FRACTION.sub(_shortened, files["csv"].read_text(encoding="utf-8"))
-    page = _page_data(files["html"].read_text(encoding="utf-8"))
-    yield f"{name}.page.json", _plain(_without(page, document))
-
-
-def _without(page: Any, document: Any) -> Any:
-    """The data of a page without the fields that the JSON answer has with the same values."""
-    answers = document.get("replays", [document])
-    return page | {
-        "replays": [
-            {key: value for key, value in shown.items() if answer.get(key) != value}
-            for shown, answer in zip(page["replays"], answers, strict=True)
-        ]
-    }
+    html = files["html"].read_text(encoding="utf-8")
+    for each in document.get("replays", [document]):
+        html = html.replace(each["trace"]["started_at"], "START")
+    page = _page_data(html)
+    for view in page["views"]:
+        for part in (each for section in view["parts"] for each in section.get("parts", ())):
+            if part["kind"] == "timeline":
+                del part["channels"]  # the JSON answer has them
+            if part["kind"] == "pairs" and part["title"] in ("Host", "Versions"):
+                part["pairs"] = {}
+    yield f"{name}.page.json", _plain(page)
 
 
 _FRACTION = re.compile(r"(?<![\w.])\d+\.\d{6,}(?:e[-+]\d+)?")

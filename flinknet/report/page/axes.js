@@ -57,6 +57,13 @@ function roundLog(low, high) {
   return from === to ? [from / 2, to * 2] : [from, to];
 }
 
+// Ticks from 0 on, round in the unit that bytes are written in.
+function ticksOf(most, format) {
+  const unit = format === bytes ? 1024 ** Math.floor(Math.log(most) / Math.log(1024)) : 1;
+  const few = linearTicks(0, most / unit, 4), ticks = few.length > 2 ? few : linearTicks(0, most / unit, 6);
+  return ticks.map((tick) => tick * unit);
+}
+
 function yAxis(svg, scale, ticks, format, left, right) {
   for (const value of ticks) {
     const y = scale(value);

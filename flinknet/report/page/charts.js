@@ -88,7 +88,7 @@ function curves(spec, width, height = 250) {
   if (!values.length) return empty(svg, width, height);
   const domain = spec.isLog ? roundLog(Math.min(...values), Math.max(...values)) : [0, Math.max(...values) * 1.12 || 1];
   const y = (spec.isLog ? logScale : linearScale)(domain, [bottom, top]);
-  yAxis(svg, y, y.ticks(spec.isLog ? 7 : 5), spec.format, left, right);
+  yAxis(svg, y, spec.isLog ? y.ticks(7) : ticksOf(domain[1], spec.format), spec.format, left, right);
   const centers = spec.labels.map((_, index) => left + (index + 0.5) * step);
   bandAxis(svg, spec.labels, centers, bottom);
   svg.append(s("line", {class: "axis", x1: left, x2: right, y1: bottom, y2: bottom}));
@@ -102,6 +102,7 @@ function curves(spec, width, height = 250) {
     svg.append(s("line", {class: kind, x1: x, x2: x, y1: top - 4 - 14 * row, y2: bottom}));
     names.push(s("text", {class: kind === "mark" ? "strong of-mark" : "of-mark", x: middle, y: top - 7 - 14 * row, "text-anchor": "middle"}, name));
   }
+  if (spec.now >= 0 && spec.labels.length > 1) svg.append(s("line", {class: "now", x1: centers[spec.now], x2: centers[spec.now], y1: top, y2: bottom}));
   svg.append(...names); // in front of the lines of other marks
   for (const one of spec.series) {
     const at = one.values.map((value, index) => value === null ? null : [centers[index], y(value)]);
@@ -257,46 +258,5 @@ function stackedBars(spec, width) {
     focus.setAttribute("x", item.left);
     focus.setAttribute("y", item.top);
     focus.setAttribute("width", Math.max(item.right - item.left, 2));
-  });
-}
-
-// A cell for each pair of settings, the darker the more.
-// spec: {columns, rows, values: [[…]], format, isLog, recorded: [row, column], tip(row, column), label}
-function heatMap(spec, width) {
-  const widest = Math.max(...spec.rows.map((row) => row.length));
-  const left = Math.min(widest * CHAR_PX + 12, width * 0.3), right = width - 2, top = 2, rowPx = 34;
-  const step = (right - left) / spec.columns.length;
-  const bottom = top + spec.rows.length * rowPx;
-  const svg = canvas(width, bottom + bandRoom(spec.columns, step));
-  const known = spec.values.flat().filter((value) => value !== null && value > 0);
-  const [low, high] = [Math.min(...known), Math.max(...known)];
-  const strength = (value) => {
-    if (value === null || value <= 0 || high === low) return 0;
-    return spec.isLog ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low);
-  };
-  const items = [];
-  spec.rows.forEach((row, i) => {
-    const y = top + i * rowPx;
-    svg.append(s("text", {x: left - 6, y: y + rowPx / 2 + 4, "text-anchor": "end"}, row));
-    spec.columns.forEach((_, j) => {
-      const value = spec.values[i][j], x = left + j * step, share = strength(value);
-      const isRecorded = spec.recorded && spec.recorded[0] === i && spec.recorded[1] === j;
-      svg.append(s("rect", {x: x + 1, y: y + 1, width: step - 2, height: rowPx - 2, rx: 3,
-        fill: `rgba(var(--heat), ${(0.06 + 0.74 * share).toFixed(3)})`,
-        stroke: isRecorded ? "var(--ink)" : null, "stroke-width": isRecorded ? 2 : null}));
-      const text = spec.format(value);
-      if (text.length * CHAR_PX < step - 4) {
-        svg.append(s("text", {x: x + step / 2, y: y + rowPx / 2 + 4, "text-anchor": "middle", style: "fill: var(--ink)"}, text));
-      }
-      items.push({x: x + step / 2, y: y + rowPx / 2, left: x + 1, top: y + 1, isFree: true, columns: spec.columns.length,
-        tip: () => spec.tip(i, j)});
-    });
-  });
-  bandAxis(svg, spec.columns, spec.columns.map((_, j) => left + (j + 0.5) * step), bottom);
-  const focus = s("rect", {class: "focus", width: Math.max(step - 2, 2), height: rowPx - 2, rx: 3, visibility: "hidden"});
-  svg.append(s("rect", {class: "hit", x: left, y: top, width: right - left, height: bottom - top}), focus);
-  return withCursor(svg, items, spec.label, (item) => {
-    focus.setAttribute("visibility", item ? "visible" : "hidden");
-    if (item) { focus.setAttribute("x", item.left); focus.setAttribute("y", item.top); }
   });
 }

@@ -38,8 +38,6 @@ function change(ratio) {
   return ratio === null || ratio === undefined ? MISSING : `${ratio < 0 ? "−" : "+"}${Math.abs(ratio * 100).toFixed(1)}%`;
 }
 
-const perSecond = (value) => value === null || value === undefined ? MISSING : `${count(value)}/s`;
-
 // A tick is a round number: no digits that say nothing, and no unit for none.
 function tickText(value, format) {
   if (!value) return "0";

@@ -7,9 +7,7 @@ function linesOverTime(spec, width, height = 210) {
   if (most === null) return empty(svg, width, height);
   const y = linearScale([0, most * 1.08 || 1], [bottom, top]);
   const x = timeAxis(svg, spec, {left, right, top, bottom, width});
-  const unit = spec.format === bytes ? 1024 ** Math.floor(Math.log(most || 1) / Math.log(1024)) : 1;
-  const few = linearTicks(0, most * 1.08 / unit || 1, 4), ticks = few.length > 2 ? few : linearTicks(0, most * 1.08 / unit || 1, 6);
-  yAxis(svg, y, ticks.map((tick) => tick * unit), spec.format, left, right);
+  yAxis(svg, y, ticksOf(most * 1.08 || 1, spec.format), spec.format, left, right);
   for (const one of spec.series) {
     const points = one.values.map((value, index) => value === null ? null : [x(one.at_ns[index]), y(Math.min(value, most * 1.08))]);
     svg.append(s("path", {d: path(points), fill: "none", stroke: one.color, "stroke-width": 2, "stroke-linejoin": "round"}));

@@ -1,31 +1,26 @@
 // One channel over time: three plots and a strip of regimes above one axis. Drag to zoom, double
 // click to reset; plus and minus and 0 do the same from the keyboard.
 
-const REGIMES = [
-  ["waiting_for_flush", "waiting for flush", "var(--blue)", "The oldest record lay in a buffer that was neither full nor flushed, or that waited for its producer's turn."],
-  ["waiting_for_credit", "waiting for credit", "var(--orange)", "Records were ready to leave, but the receiver had no free buffer."],
-  ["blocked_by_alignment", "blocked by alignment", "var(--purple)", "Records waited behind a checkpoint barrier whose alignment went on."],
-  ["in_socket", "in the socket", "var(--green)", "The oldest record was handed to the transport and not decoded yet."],
-  ["in_receiver_queue", "in the receiver's queue", "var(--gold)", "The oldest record was received, and its consumer was not done with it."],
-  ["idle", "idle", "var(--grey)", "No record was on its way."],
-];
-
-const PANELS = [
-  {title: "records/s", key: "rate", color: "var(--blue)", format: count,
-    meaning: "Records that the consumer read, per second."},
-  {title: "backlog", key: "backlog", extreme: "backlogMax", color: "var(--orange)", format: count,
-    meaning: "Data buffers still queued at the producer when one left: mean of each window, and its maximum (thin)."},
-  {title: "credit", key: "credit", extreme: "creditMin", color: "var(--green)", format: count,
-    meaning: "Buffers the producer may still send after a message changed it: mean of each window, and its minimum (thin)."},
-];
-
-// Records are counted where they are consumed, which nobody between processes sees.
-const panelsOf = (channels) => PANELS.filter((panel) => panel.key !== "rate"
-  || channels.some(({windows}) => windows.records.some((records) => records > 0)));
-const hasRegimes = (channels) => channels.some(({regimes}) => regimes.from_ns.length > 0);
-
-function timeline(channel, durationNs, zoom, onZoom) {
-  return responsive((width) => drawTimeline(channel, durationNs, zoom, onZoom, width));
+function timelinePart({names, channels, first, duration_ns: durationNs, panels, regimes}) {
+  const state = {channel: first, range: null}, place = h("div"), where = h("span", {class: "small", "aria-live": "polite"});
+  const reset = h("button", {type: "button", disabled: "", onclick: () => zoom(null)}, "reset zoom");
+  let shown = null;
+  function zoom(range) {
+    const hadFocus = place.contains(document.activeElement);
+    state.range = range;
+    reset.disabled = !range;
+    where.textContent = range ? `${timeFormat(1e9)(+range[0].toPrecision(6))} to ${timeFormat(1e9)(+range[1].toPrecision(6))}` : "";
+    shown.redraw();
+    if (hadFocus) place.querySelector("svg").focus({preventScroll: true});
+  }
+  function draw() {
+    shown = responsive((width) => drawTimeline({...channels[state.channel], panels, parts: regimes}, durationNs, state, zoom, width));
+    place.replaceChildren(shown);
+  }
+  draw();
+  const picker = select("Channel", names.map((name, index) => [index, name]), first, (index) => { state.channel = Number(index); draw(); });
+  return h("div", {}, h("div", {class: "controls"}, picker, reset, where),
+    legend([...panels.map(({name, color, meaning}) => [name, colorOf(color), meaning, true]), ...regimes.map(({name, color, meaning}) => [name, colorOf(color), meaning])]), place);
 }
 
 const POINT_PX = 7;
@@ -64,14 +59,13 @@ function joined(channel, fromNs, toNs, durationNs, points) {
 
 function drawTimeline(channel, durationNs, zoom, onZoom, width) {
   const left = 58, right = width - 14, panelPx = 92, gapPx = 26, stripPx = 18;
-  const panels = panelsOf([channel]), hasStrip = hasRegimes([channel]);
+  const {panels, parts, regimes} = channel, hasStrip = parts.length > 0;
   const stripTop = panels.length * (panelPx + gapPx) + 14;
   const bottom = hasStrip ? stripTop + stripPx + 6 : stripTop - gapPx + 8, height = bottom + 24;
   const svg = canvas(width, height, {class: "zoomable"});
   const [fromNs, toNs] = zoom.range || [0, durationNs];
   const x = linearScale([fromNs, toNs], [left, right]);
   [x.left, x.right] = [left, right];
-  const {regimes} = channel;
   const shown = joined(channel, fromNs, toNs, durationNs, (right - left) / POINT_PX);
   const clip = `clip-${channel.channel}`;
   svg.append(s("clipPath", {id: clip}, s("rect", {x: left, y: 0, width: Math.max(right - left, 1), height: bottom})));
@@ -81,8 +75,8 @@ function drawTimeline(channel, durationNs, zoom, onZoom, width) {
     const keys = [panel.key, panel.extreme].filter(Boolean);
     const most = Math.max(0, ...shown.flatMap((one) => keys.map((key) => one[key] ?? 0)));
     const y = linearScale([0, most * 1.08 || 1], [low, top]);
-    yAxis(svg, y, y.ticks(3), panel.format, left, right);
-    svg.append(s("text", {class: "strong", x: left, y: top - 6}, panel.title),
+    yAxis(svg, y, y.ticks(3), count, left, right);
+    svg.append(s("text", {class: "strong", x: left, y: top - 6}, panel.name),
       s("g", {"clip-path": `url(#${clip})`}, keys.reverse().map((key) => curve(key, key === panel.key))));
 
     function curve(key, isMain) {
@@ -90,9 +84,9 @@ function drawTimeline(channel, durationNs, zoom, onZoom, width) {
       const isFew = points.filter(Boolean).length <= FEW_POINTS;
       const alone = points.filter((point, index) => point && (isFew || !points[index - 1] && !points[index + 1]));
       return s("g", {opacity: isMain ? 1 : 0.6},
-        s("path", {d: path(points.filter(Boolean)), fill: "none", stroke: panel.color, opacity: 0.35}),
-        s("path", {d: path(points), fill: "none", stroke: panel.color, "stroke-width": isMain ? 2 : 1, "stroke-linejoin": "round"}),
-        alone.map(([cx, cy]) => s("circle", {class: "point", cx, cy, r: (isMain ? 2 : 1.2) + (isFew ? 1 : 0), fill: panel.color})));
+        s("path", {d: path(points.filter(Boolean)), fill: "none", stroke: colorOf(panel.color), opacity: 0.35}),
+        s("path", {d: path(points), fill: "none", stroke: colorOf(panel.color), "stroke-width": isMain ? 2 : 1, "stroke-linejoin": "round"}),
+        alone.map(([cx, cy]) => s("circle", {class: "point", cx, cy, r: (isMain ? 2 : 1.2) + (isFew ? 1 : 0), fill: colorOf(panel.color)})));
     }
   });
 
@@ -101,9 +95,9 @@ function drawTimeline(channel, durationNs, zoom, onZoom, width) {
   regimes.from_ns.forEach((start, index) => {
     const wide = regimes.width_ns[index];
     let at = start;
-    for (const [name, , color] of REGIMES) {
-      const ns = regimes[name][index];
-      if (ns) strip.append(s("rect", {x: x(at), y: stripTop, width: Math.max(x(at + ns) - x(at), 0.2), height: stripPx, fill: color}));
+    for (const {key, color} of parts) {
+      const ns = regimes[key][index];
+      if (ns) strip.append(s("rect", {x: x(at), y: stripTop, width: Math.max(x(at + ns) - x(at), 0.2), height: stripPx, fill: colorOf(color)}));
       at += ns;
     }
     if (x(start + wide) - x(start) > 6) strip.append(s("line", {x1: x(start), x2: x(start), y1: stripTop, y2: stripTop + stripPx, stroke: "var(--card)"}));
@@ -181,18 +175,18 @@ function timelineTip(channel, one) {
       ["backlog, max", number(one.backlogMax)],
       ["credit, mean", number(one.credit)],
       ["credit, min", number(one.creditMin)],
-      ...regimesWithin(channel.regimes, one.from, one.from + one.width),
+      ...regimesWithin(channel, one.from, one.from + one.width),
     ],
   };
 }
 
 // The shares of the regimes between two instants, as if each window's were spread evenly over it.
-function regimesWithin(regimes, from, to) {
-  const spent = REGIMES.map(() => 0);
+function regimesWithin({regimes, parts}, from, to) {
+  const spent = parts.map(() => 0);
   regimes.from_ns.forEach((start, index) => {
     const wide = regimes.width_ns[index], both = Math.min(to, start + wide) - Math.max(from, start);
-    if (both > 0) REGIMES.forEach(([name], number) => { spent[number] += regimes[name][index] * both / wide; });
+    if (both > 0) parts.forEach(({key}, number) => { spent[number] += regimes[key][index] * both / wide; });
   });
-  return REGIMES.map(([, text], number) => [text, spent[number] / (to - from)])
-    .filter(([, share]) => share >= 0.005).map(([text, share]) => [text, percent(share, 0)]);
+  return parts.map(({name}, number) => [name, spent[number] / (to - from)])
+    .filter(([, share]) => share >= 0.005).map(([name, share]) => [name, percent(share, 0)]);
 }

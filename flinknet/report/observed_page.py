@@ -1,0 +1,340 @@
+"""Observed figures of a run or an edge, as sections of a page: latency, channels over time,
+regimes, fill ratios, messages, and Flink's own metrics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from flinknet.results import (
+    FlinkMetrics,
+    ReplayAnswer,
+    ReplayedChannel,
+    TaskMetrics,
+    VertexMetrics,
+)  # fmt: skip
+from flinknet.units import (
+    MISSING,
+    counted,
+    human_bytes,
+    human_count,
+    human_duration,
+    human_share,
+)  # fmt: skip
+
+from .bench_page import CHANNELS_SHOWN, buffers_fact, latency_points, pair_text
+from .figures import FIGURES, Figure, cells_of, named
+from .observed_tables import flink_lines
+from .page_parts import (
+    Bar,
+    BarPart,
+    Bars,
+    Fact,
+    Facts,
+    Folded,
+    Head,
+    Histogram,
+    Pairs,
+    Panel,
+    Part,
+    Percentiles,
+    PercentileSeries,
+    Row,
+    Section,
+    Series,
+    Table,
+    Text,
+    Timeline,
+)  # fmt: skip
+from .replay_headline import why_not_printed
+
+BARS_SHOWN = 24
+"""Channels with a bar of their own, at most."""
+
+ROWS_OPEN = 12
+"""Rows of a table that is not folded away, at most."""
+
+REGIMES = (
+    BarPart("waiting_for_flush", "waiting for flush", "blue", "The oldest record lay in a buffer"
+            " that was neither full nor flushed, or that waited for its producer's turn."),
+    BarPart("waiting_for_credit", "waiting for credit", "orange",
+            "Records were ready to leave, but the receiver had no free buffer."),
+    BarPart("blocked_by_alignment", "blocked by alignment", "purple",
+            "Records waited behind a checkpoint barrier whose alignment went on."),
+    BarPart("in_socket", "in the socket", "green",
+            "The oldest record was handed to the transport and not decoded yet."),
+    BarPart("in_receiver_queue", "in the receiver's queue", "gold",
+            "The oldest record was received, and its consumer was not done with it."),
+    BarPart("idle", "idle", "grey", "No record was on its way."),
+)  # fmt: skip
+
+_PANELS = [
+    Panel("rate", "records/s", "blue", FIGURES["throughput_records_per_s"].meaning),
+    Panel("backlog", "backlog", "orange", f"{FIGURES['backlog_mean_buffers'].meaning} Thin: the"
+          " maximum of each window.", "backlogMax"),
+    Panel("credit", "credit", "green", "Buffers that the producer may still send after a message"
+          " changed it, on average. Thin: the minimum of each window.", "creditMin"),
+]  # fmt: skip
+
+_CHANNEL = (
+    *("throughput_records_per_s", "latency_p50_ns", "latency_p99_ns"),
+    *("backlog_mean_buffers", "backlog_max_buffers"),
+)
+
+
+def facts(answer: ReplayAnswer) -> Facts:
+    """The figures of the whole part that was used."""
+    fields = (
+        *("records", "throughput_records_per_s", "throughput_bytes_per_s", "latency_p50_ns"),
+        *("latency_p99_ns", "latency_max_ns", "backlog_mean_buffers", "backlog_max_buffers"),
+        "credit_starved_ns",
+    )
+    observed = answer.observed
+    shown = [Fact(x.title, x.show(x.read(observed)), x.meaning) for x in named(fields)]
+    return Facts([*shown, buffers_fact(observed)])
+
+
+def observed_sections(answer: ReplayAnswer) -> Iterator[Section]:
+    """All sections, those without data left out."""
+    yield _latency(answer)
+    yield from (*_over_time(answer), *_regimes(answer), *_fill(answer))
+    yield _channels(answer)
+    yield from _flink(answer.flink)
+    yield _environment(answer)
+
+
+def heads_of(figures: Sequence[Figure[Any]]) -> list[Head]:
+    """Headings with their meanings."""
+    return [Head(each.title, each.meaning) for each in figures]
+
+
+def _latency(answer: ReplayAnswer) -> Section:
+    if not answer.trace.is_of_run:
+        return Section(
+            "latency",
+            "Latency",
+            "Not observed: messages between processes do not show when records came. Predictions"
+            " come with 90% intervals.",
+        )
+    found, observed = answer.latency_distribution, answer.observed.latency_ns
+    total = sum(found.records)
+    marks = [("p50", observed.p50), ("p99", observed.p99)]
+    series = [PercentileSeries("observed", [(q, ns) for q, ns in found.percentiles])]
+    recorded = next((each for each in answer.trade_offs if each.is_recorded), None)
+    if recorded is not None and why_not_printed(answer) is None:
+        known = latency_points(recorded.latency_ns)
+        series += [PercentileSeries("predicted for the recorded setting", known, "orange")]
+    charts: list[Part] = [
+        Histogram(
+            "Distribution",
+            list(zip(found.low_ns, found.high_ns, strict=True)),
+            [Series("records", [each / total for each in found.records])] if total else [],
+            across="ns",
+            unit="share",
+            marks=[(ns, f"{name} {human_duration(ns)}") for name, ns in marks if ns is not None],
+            is_log=True,
+            meaning="Share of the records in each range of latency.",
+        ),
+        Percentiles(
+            "By percentile",
+            series,
+            "Each nine has the same room. Percentiles that too few records support are left out.",
+        ),
+    ]
+    lead = (
+        "From the instant at which a record was due until its consumer had read the buffer that"
+        " holds its end."
+    )
+    return Section("latency", "Latency", lead, charts)
+
+
+def _left_out(shown: int, left: int) -> str:
+    """A sentence about channels without room."""
+    if not left:
+        return ""
+    return f" The {shown} channels with the highest p99 are here, {left} more are not."
+
+
+def _channel_name(channel: ReplayedChannel) -> str:
+    name = channel.name or f"{channel.producer} → {channel.consumer}"
+    return f"{channel.channel}: {name}"
+
+
+def _over_time(answer: ReplayAnswer) -> list[Section]:
+    details = answer.details
+    if details is None or not details.channels:
+        return []
+    ends = {each.channel: each for each in answer.channels}
+
+    def slowness(number: int) -> float:
+        known = ends.get(number)
+        return 0.0 if known is None else known.latency_ns.p99 or known.backlog_buffers.mean or 0.0
+
+    numbers = [each.channel for each in details.channels]
+    has_rate = any(any(each.windows.records) for each in details.channels)
+    has_regimes = any(each.regimes.get("from_ns") for each in details.channels)
+    timeline = Timeline(
+        [_channel_name(ends[each]) if each in ends else str(each) for each in numbers],
+        details.channels,
+        max(range(len(numbers)), key=lambda place: slowness(numbers[place])),
+        details.duration_ns or answer.trace.measured_duration_ns,
+        _PANELS if has_rate else _PANELS[1:],
+        REGIMES if has_regimes else (),
+    )
+    strip = " The strip splits each window by where its time went." if has_regimes else ""
+    zoom = (
+        "Drag to zoom, double click to reset; from the keyboard + and −, 0 to reset, arrows to read"
+        " values."
+    )
+    lead = zoom + strip + _left_out(len(numbers), details.channels_left_out)
+    return [Section("over-time", "Over time", lead, [timeline])]
+
+
+def _slowest(channels: Sequence[ReplayedChannel], most: int) -> list[ReplayedChannel]:
+    """The channels with the highest p99, by their numbers."""
+    found = sorted(channels, key=lambda each: -(each.latency_ns.p99 or 0.0))[:most]
+    return sorted(found, key=lambda each: each.channel)
+
+
+def _regimes(answer: ReplayAnswer) -> list[Section]:
+    shares = answer.regimes or {}
+    parts: list[Part] = [
+        Text(each.edge, f": {each.text}", f"Share behind the verdict: {human_share(each.share)}")
+        for each in answer.diagnosis
+    ]
+    lead = ""
+    if any(shares.values()):
+        known = [each for each in answer.channels if each.regimes]
+        shown = _slowest(known, BARS_SHOWN)
+        left = len(known) - len(shown) + answer.channels_left_out
+        lead = (
+            "At any instant, a channel's time counts for the place where its oldest record is that"
+            f" has not been consumed yet.{_left_out(BARS_SHOWN, left)}"
+        )
+        bars = [Bar("all", shares), *(Bar(_channel_name(x), x.regimes or {}) for x in shown)]
+        parts.append(Bars("Channels", REGIMES, bars))
+    if not parts:
+        return []
+    return [Section("regimes", "Where the time went", lead, parts)]
+
+
+def _fill(answer: ReplayAnswer) -> list[Section]:
+    if answer.details is None:
+        return []
+    fill = answer.details.fill
+    lead = "Payload of each data buffer by the segment size of"
+    lead += f" {human_bytes(fill.segment_size_bytes)}"
+    if fill.mean is not None:
+        lead += f": {fill.mean:.1%} on average. Emptier buffers mean more messages for the same"
+        lead += " records"
+    lead += "."
+    if any(fill.full):
+        lead += (
+            " A buffer that left because its segment was full may still carry few bytes: earlier"
+            " flushes had sent the rest of that segment."
+        )
+    series = [
+        Series("full", fill.full, "blue", "The segment was full."),
+        Series("by the buffer timeout", fill.timeout, "orange", "The flusher took what was there."),
+        Series("pushed by an event", fill.event, "purple",
+               "An event, or the end of the data, pushed it out."),
+    ]  # fmt: skip
+    ranges = [(place / fill.bins, (place + 1) / fill.bins) for place in range(fill.bins)]
+    chart = Histogram("Fill ratio", ranges, series, across="share")
+    return [Section("fill", "How full the buffers were", lead, [chart])]
+
+
+def _channels(answer: ReplayAnswer) -> Section:
+    shown = _slowest(answer.channels, CHANNELS_SHOWN)
+    left = len(answer.channels) - len(shown) + answer.channels_left_out
+    figures = named(_CHANNEL)
+    heads = [
+        Head("channel", "Its number, and the subtasks at its ends: producer → consumer."),
+        *heads_of(figures),
+        Head("starved", "Time with a backlog and no credit."),
+        Head("data", "Data buffers sent."),
+        Head("credit", "Messages that announced credit."),
+    ]
+    rows = [
+        Row(
+            [
+                _channel_name(each).replace(" ", "\u00a0"),
+                *cells_of(each, figures),
+                human_duration(each.starved_ns),
+                *(human_count(each.messages.get(x, 0)) for x in ("DATA_BUFFER", "ADD_CREDIT")),
+            ]
+        )
+        for each in shown
+    ]
+    kinds = [
+        Row(
+            [
+                each.kind.replace("_", "_\u200b"),
+                human_count(each.messages),
+                human_bytes(each.payload_bytes) if each.payload_bytes else MISSING,
+            ]
+        )
+        for each in answer.messages
+    ]
+    messages = Table(
+        [
+            Head("kind"),
+            Head("messages", "As they were sent, on all channels."),
+            Head("payload", "Bytes in their buffers."),
+        ],
+        kinds,
+        "Messages by kind",
+    )
+    lead = _left_out(CHANNELS_SHOWN, left).strip()
+    return Section("channels", "Channels and messages", lead, [Table(heads, rows), messages])
+
+
+def _flink(flink: FlinkMetrics | None) -> Iterator[Section]:
+    if flink is None:
+        return
+    heads = [
+        Head("task"),
+        Head("busy", "Share of the time, by Flink's accumulateBusyTimeMs."),
+        Head("idle"),
+        Head("back-pressured", "Share of the time in which the task waited for its output."),
+        *(Head("records in/s"), Head("records out/s")),
+        Head("in pool", "Mean usage of its input pools."),
+        Head("out pool", "Mean usage of its output pools."),
+    ]
+    rows = []
+    for vertex in flink.vertices:
+        rows.append(Row([*_metric_cells(vertex), "", ""], is_strong=True))
+        for task in vertex.tasks:
+            pools = map(human_share, (task.in_pool_usage, task.out_pool_usage))
+            rows.append(Row([*_metric_cells(task), *pools]))
+    table = Table(heads, rows, notes=flink_lines(flink))
+    folded = Folded("Vertices and their tasks", table, is_open=len(rows) <= ROWS_OPEN)
+    yield Section("flink", "Flink's own metrics", "", [folded])
+
+
+def _metric_cells(of: VertexMetrics | TaskMetrics) -> list[str]:
+    shares = map(human_share, (of.busy, of.idle, of.back_pressured))
+    rates = map(human_count, (of.records_in_per_s, of.records_out_per_s))
+    return [of.name, *shares, *rates]
+
+
+def _environment(answer: ReplayAnswer) -> Section:
+    trace, about = answer.trace, answer.details and answer.details.environment
+    lead = (
+        f"Recorded at {trace.started_at}: {human_count(trace.events)} events on"
+        f" {counted(trace.channels, 'channel')}, {human_duration(trace.measured_duration_ns)}"
+        f" measured{', at the highest rate' if trace.is_max_rate else ''}."
+    )
+    groups = {
+        "Flink's keys": trace.config,
+        "Workload": about.workload if about else {},
+        "Host": about.host if about else {},
+        "Versions": about.versions if about else {},
+    }
+    parts = [
+        Pairs(title, {name: pair_text(value) for name, value in values.items()})
+        for title, values in groups.items()
+        if values
+    ]
+    return Section("environment", "Environment", lead, parts)

@@ -1,0 +1,479 @@
+"""A replay as a page: the answer, predictions with a slider for each setting, and observed figures;
+of a job first the whole, then its edges in the direction of flow.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from flinknet.results import (
+    ERROR_TO_BET_ON,
+    JobAnswer,
+    ModelError,
+    ReplayAnswer,
+    TaskMetrics,
+    TradeOffPoint,
+)
+from flinknet.units import MISSING, human_bytes, human_change
+
+from .advice_lines import (
+    FRONTIER,
+    Recommendation,
+    is_on_frontier,
+    job_recommendation,
+    marks_of,
+    recommendations,
+)
+from .bench_page import TASK_PARTS
+from .figures import FIGURES, cells_of, named
+from .job_answer_console import EDGES, PHASES, job_lines, job_marks, job_trades, setting_of
+from .model_error import doubts_of, model_error_text
+from .observed_page import BARS_SHOWN, ROWS_OPEN, facts, heads_of, observed_sections
+from .page_parts import (
+    Bar,
+    BarPart,
+    Bars,
+    Code,
+    Facts,
+    Folded,
+    Grid,
+    GridFigure,
+    GridPoint,
+    Head,
+    Headline,
+    Lines,
+    Page,
+    Part,
+    Row,
+    Section,
+    Slider,
+    Table,
+    Text,
+    View,
+)  # fmt: skip
+from .prediction_notes import notes_of
+from .price_cells import PRICES, price_cells, trades
+from .recording_lines import recording_lines
+from .replay_headline import replay_sentences, why_not_printed
+from .settings_in_words import (
+    BUFFER_TIMEOUT,
+    settings_of,
+    timeout_ns_of,
+    timeout_text,
+    what_varies,
+)
+
+ERROR_SMALL = 0.1
+"""Model error up to which its banner is green."""
+
+_OF_EDGE = ("throughput_records_per_s", "latency_p50_ns", "latency_p99_ns")
+
+_MEMORY = "Largest size of all buffer pools of producers and consumers."
+_PRICE_MEANINGS = (
+    "Packets per second at most, if every message leaves alone; without acknowledgements.",
+    "Bytes per second on the network: payload, headers of messages and of packets.",
+    "CPU against the recorded setting, in percent of a core, on both sides together.",
+)
+
+_GRID_FIGURES = (
+    ("latency_p50_ns", GridFigure("p50", "Latency", "ns", "blue", is_log=True)),
+    ("latency_p99_ns", GridFigure("p99", "Latency", "ns", "orange", is_log=True)),
+    ("throughput_records_per_s", GridFigure("records/s", "Throughput", "count", "green")),
+    (
+        "buffers_per_s",
+        GridFigure("buffers/s", "Buffers per second", "count", "purple", is_log=True),
+    ),
+    ("", GridFigure("memory", "Memory", "bytes", "gold", _MEMORY)),
+)
+"""Figures of a predicted setting, with their fields among FIGURES."""
+
+_WORK = (
+    BarPart("busy", "busy", "orange", "It works on records."),
+    BarPart("waits", "waits", "grey", "It waits for its input or for its output."),
+)
+_WORK_MEANING = (
+    "Flink's busy time, in proportion to the predicted throughput: a record costs as much work as"
+    " in the recording, divided by the speed of the consumer."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Predicted:
+    """A predicted setting: its values by name, its figures, and words that mark it."""
+
+    setting: Mapping[str, str]
+    point: TradeOffPoint
+    marks: Sequence[str]
+
+
+def replay_page(answers: Sequence[ReplayAnswer], jobs: Sequence[JobAnswer] = ()) -> Page:
+    """Make the page of some runs, each with `details`, and of jobs of several edges."""
+    paths = list(dict.fromkeys(each.trace.path for each in answers))
+    ordered = sorted(
+        answers, key=lambda each: (paths.index(each.trace.path), each.trace.edge_number)
+    )
+    is_one_run, whole = len(paths) == 1, {job.path for job in jobs}
+    views = [_job_view(job, ordered, len(jobs)) for job in jobs]
+    if len(answers) > 1:
+        views.append(_overview(ordered, is_one_run=is_one_run))
+    for each in ordered:
+        has_job = each.trace.path in whole
+        views.append(_run_view(each, _name_of(each, is_one_run=is_one_run), has_job=has_job))
+    return Page("replay", views)
+
+
+def _name_of(answer: ReplayAnswer, *, is_one_run: bool) -> str:
+    """Name of a run, and number and name of an edge; of the only run the edge alone."""
+    trace = answer.trace
+    run = trace.path.rstrip("/").rsplit("/", 1)[-1]
+    edge = f"{trace.edge_number} {trace.edge}" if trace.edge else ""
+    return ", ".join(each for each in ("" if is_one_run and edge else run, edge) if each)
+
+
+def _overview(answers: Sequence[ReplayAnswer], *, is_one_run: bool) -> View:
+    """All runs or edges in one table."""
+    what = "edge" if is_one_run else "run"
+    figures = named([*_OF_EDGE, "backlog_mean_buffers"])
+    errors = ("throughput", "p50", "p99")
+    heads = [
+        *(Head(what), Head("timeout")),
+        *heads_of(figures),
+        *(Head(f"error {each}", "Of the model, on the recorded setting.") for each in errors),
+    ]
+    rows = [
+        Row(
+            [
+                _name_of(each, is_one_run=is_one_run),
+                timeout_text(each.trace.config),
+                *cells_of(each.observed, figures),
+                *(human_change(getattr(each.model_error, name)) for name in errors),
+            ]
+        )
+        for each in answers
+    ]
+    table = Section("overview", "", "", [Table(heads, rows)])
+    return View(f"all {what}s", f"All {what}s, observed", [table])
+
+
+def _run_view(answer: ReplayAnswer, name: str, *, has_job: bool) -> View:
+    """One run, or one edge of a job."""
+    doubts = [*recording_lines(answer.trace), *doubts_of(answer)]
+    parts: list[Section | Headline | Lines | Facts] = [
+        *([] if has_job else [_headline([answer], None)]),
+        _model_error(answer),
+        *([Lines(list(map(_capital, doubts)), is_doubt=True, id="doubts")] if doubts else []),
+        *_answer_section([each.text for each in trades(answer)], recommendations(answer)),
+        facts(answer),
+        _predictions(answer),
+        *observed_sections(answer),
+    ]
+    return View(name, name, parts, meaning=answer.trace.path)
+
+
+def _job_view(job: JobAnswer, answers: Sequence[ReplayAnswer], jobs: int) -> View:
+    """A job from end to end."""
+    name = "/".join(job.path.rstrip("/").split("/")[-2:])
+    own = [each for each in answers if each.trace.path == job.path]
+    advised = job_recommendation(job)
+    lines = list(map(_capital, job_lines(job)))
+    is_doubt = any(re.match("Unknown|Model error unknown|Do not rely", each) for each in lines)
+    parts: list[Section | Headline | Lines | Facts] = [
+        _headline(own, job),
+        *_answer_section([each.text for each in job_trades(job)], [advised] if advised else []),
+        replace(_banner(lines, job.model_error, is_doubt=is_doubt), id="job-lines"),
+        *_job_predictions(job, own),
+        *_job_tasks(own),
+    ]
+    title = f"The job from end to end: {name}"
+    return View(f"job {name}" if jobs > 1 else "the job", title, parts, meaning=job.path)
+
+
+def _headline(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> Headline:
+    return Headline([(x.name, x.text) for x in replay_sentences(own, job) if x.clauses])
+
+
+def _banner(lines: Sequence[str], error: ModelError, *, is_doubt: bool) -> Lines:
+    """Lines about the model's error: green only where every figure was recorded and its error is
+    small."""
+    errors = (error.throughput, error.p50, error.p99, error.buffers_per_s or 0.0)
+    is_small = all(each is not None and abs(each) <= ERROR_SMALL for each in errors)
+    return Lines(lines, is_doubt=is_doubt, is_plain=not is_small, is_headed=True)
+
+
+def _model_error(answer: ReplayAnswer) -> Lines:
+    found = model_error_text(answer)
+    head = "Model error"
+    head += " unknown" if found.figures is None else f" on the recorded setting: {found.figures}"
+    consequence = _capital(found.consequence)
+    if found.is_doubtful and found.figures is not None:
+        consequence = f"Predictions are not shown: {found.consequence}"
+    banner = _banner(
+        [head, f"From {found.used}. {consequence}."],
+        answer.model_error,
+        is_doubt=found.is_doubtful,
+    )
+    meaning = (
+        "(predicted − observed) / observed, for the setting that was recorded: the one prediction"
+        " that can be checked."
+    )
+    return replace(banner, id="model-error", meaning=meaning)
+
+
+def _answer_section(compared: Sequence[str], advised: Sequence[Recommendation]) -> list[Section]:
+    """Trade-offs in words, and the advice with its keys."""
+    parts: list[Part] = [Text("", f"{_capital(each)}.") for each in compared]
+    for each in advised:
+        remarks = [f"{_capital(remark.text)}." for remark in each.remarks]
+        head = _capital(each.head)
+        parts.append(Text(head, f"{each.text}.", each.meaning, each.is_none, remarks))
+        parts += [Code("For Flink's config.yaml", each.patch)] if each.patch else []
+    return [Section("answer", "Answer", "", parts)] if parts else []
+
+
+def _capital(text: str) -> str:
+    """The text with a capital letter, unless it begins with a metric or the name of a file."""
+    return re.sub(r"^[a-z]+\b(?!\s*[<>_=]|[.]\w)", lambda word: word[0].capitalize(), text)
+
+
+def _predictions(answer: ReplayAnswer) -> Section:
+    title, points = "What other settings would do", answer.trade_offs
+    why = why_not_printed(answer)
+    if why is not None:
+        return Section("trade-offs", title, f"Not predicted: {why}.")
+    varied = what_varies(points)
+    predicted = [
+        _Predicted({name: settings_of(x)[name] for name in varied}, x, marks_of(answer, index))
+        for index, x in enumerate(points)
+    ]
+    grid = _grid(predicted, answer.model_error, _tasks([answer]))
+    frontier = {index for index in range(len(points)) if is_on_frontier(answer, index)}
+    notes = [f"◆ on the frontier: {FRONTIER}."] if frontier else []
+    table = _settings_table(predicted, answer.model_error, frontier)
+    table = replace(table, notes=[*notes, *notes_of(points)])
+    title_of_table = f"All {len(points)} settings"
+    folded = Folded(title_of_table, table, is_open=len(points) <= ROWS_OPEN)
+    lead = "Predicted from the recorded arrivals and service times. " + _moved(grid)
+    return Section("trade-offs", title, lead, [grid, folded])
+
+
+def _moved(grid: Grid) -> str:
+    """A sentence about the sliders."""
+    return "Move a slider: figures and curves follow." if len(grid.points) > 1 else ""
+
+
+def _is_off(error: float | None) -> bool:
+    return error is not None and abs(error) > ERROR_TO_BET_ON
+
+
+def _grid(
+    predicted: Sequence[_Predicted], error: ModelError, tasks: Sequence[tuple[TaskMetrics, bool]]
+) -> Grid:
+    """The predictions that may be relied on, with a slider for each setting that varies."""
+    names = list(predicted[0].setting)
+    values = {name: _values_of(name, predicted) for name in names}
+    first = next((n for n, each in enumerate(predicted) if each.point.is_recorded), None)
+    base = predicted[first or 0]
+    memory = {each.point.memory_bytes for each in predicted}
+    hidden = {"buffers/s"} if _is_off(error.buffers_per_s) else set[str]()
+    hidden |= {"memory"} if len(memory) < 2 else set()
+    shown = [
+        (field, replace(x, meaning=FIGURES[field].meaning if field else x.meaning))
+        for field, x in _GRID_FIGURES
+        if x.name not in hidden
+    ]
+    points = []
+    for each in predicted:
+        point = each.point
+        found = [_figure_of(point, field) for field, _ in shown]
+        points.append(
+            GridPoint(
+                [values[name].index(each.setting[name]) for name in names],
+                found,
+                [
+                    _range_of(point, figure.name, value, error)
+                    for (_, figure), value in zip(shown, found, strict=True)
+                ],
+                ", ".join(each.marks),
+                _work(tasks, point, base.point),
+            )
+        )
+    sliders = [Slider(x, values[x], values[x].index(base.setting[x])) for x in names]
+    has_interval = any(each.point.latency_high_ns for each in predicted)
+    return Grid(
+        sliders,
+        [figure for _, figure in shown],
+        points,
+        max(range(len(names)), key=lambda place: len(values[names[place]])),
+        first,
+        _WORK if tasks else (),
+        "The band is the 90% interval."
+        if has_interval
+        else "The band is as wide as the model's error on the recorded setting.",
+        "Where the time of the tasks goes",
+        _WORK_MEANING,
+    )
+
+
+def _tasks(own: Sequence[ReplayAnswer]) -> list[tuple[TaskMetrics, bool]]:
+    """The tasks of a job by Flink's metrics, each with whether it is a consumer; the first ones
+    where there are many."""
+    found: dict[str, tuple[TaskMetrics, bool]] = {}
+    for answer in own:
+        for place, vertex in enumerate(answer.flink.vertices if answer.flink else ()):
+            found |= {each.name: (each, place > 0) for each in vertex.tasks}
+    return list(found.values())[:BARS_SHOWN]
+
+
+def _values_of(name: str, predicted: Sequence[_Predicted]) -> list[str]:
+    """Values of a setting; timeouts from the shortest on, however they were asked for."""
+    found = {each.setting[name]: timeout_ns_of(each.point) for each in predicted}
+    if name != BUFFER_TIMEOUT:
+        return list(found)
+    return sorted(found, key=lambda each: found[each] if found[each] >= 0 else float("inf"))
+
+
+def _figure_of(point: TradeOffPoint, field: str) -> float | None:
+    return FIGURES[field].read(point) if field else point.memory_bytes
+
+
+def _range_of(
+    point: TradeOffPoint, name: str, value: float | None, error: ModelError
+) -> tuple[float, float] | None:
+    """The 90% interval of a figure, or as much as the model errs on the recorded setting."""
+    low, high = point.latency_low_ns, point.latency_high_ns
+    if name == "buffers/s":
+        ends = (point.buffers_low_per_s, point.buffers_high_per_s)
+    elif name in ("p50", "p99") and low is not None and high is not None:
+        ends = (getattr(low, name), getattr(high, name))
+    else:
+        errors = {"p50": error.p50, "p99": error.p99, "records/s": error.throughput}
+        own = errors.get(name)
+        if not value or own is None:
+            return None
+        return value / (1 + abs(own)), value * (1 + abs(own))
+    return None if ends[0] is None or ends[1] is None else (ends[0], ends[1])
+
+
+def _work(
+    tasks: Sequence[tuple[TaskMetrics, bool]], point: TradeOffPoint, base: TradeOffPoint
+) -> list[Bar]:
+    """The predicted busy time of each task whose busy time Flink reported.
+
+    Args:
+        tasks: each with whether it is a consumer, whose speed a setting may change.
+    """
+    rate, usual = point.throughput_records_per_s, base.throughput_records_per_s
+    if rate is None or not usual:
+        return []
+    bars = []
+    for task, is_consumer in tasks:
+        if task.busy is not None:
+            speed = point.consumer_speed / base.consumer_speed if is_consumer else 1.0
+            busy = min(task.busy * rate / usual / speed, 1.0)
+            bars.append(Bar(task.name, {"busy": busy, "waits": 1 - busy}))
+    return bars
+
+
+def _settings_table(
+    predicted: Sequence[_Predicted], error: ModelError, frontier: set[int]
+) -> Table:
+    figures = named([*_OF_EDGE, "backlog_mean_buffers", "backlog_max_buffers", "buffers_per_s"])
+    has_prices = not _is_off(error.buffers_per_s)
+    figures = figures if has_prices else figures[:-1]
+    prices = [*map(Head, PRICES, _PRICE_MEANINGS)] if has_prices else []
+    heads = [
+        *map(Head, predicted[0].setting),
+        Head("", f"{_capital(FRONTIER)}."),
+        *heads_of(figures),
+        *prices,
+        *(Head("memory", _MEMORY), Head("")),
+    ]
+    rows = [
+        Row(
+            [
+                *each.setting.values(),
+                "◆" if index in frontier else "",
+                *cells_of(each.point, figures),
+                *(price_cells(each.point) if has_prices else ()),
+                human_bytes(each.point.memory_bytes),
+                " ".join(f"← {mark}" for mark in each.marks),
+            ],
+            each.point.is_recorded,
+        )
+        for index, each in enumerate(predicted)
+    ]
+    return Table(heads, rows)
+
+
+def _job_tasks(own: Sequence[ReplayAnswer]) -> list[Section]:
+    """Flink's metrics of all tasks in the recording."""
+    bars = [
+        Bar(
+            each.name, {"busy": each.busy, "back_pressured": each.back_pressured, "idle": each.idle}
+        )
+        for each, _ in _tasks(own)
+        if each.busy is not None and each.back_pressured is not None and each.idle is not None
+    ]
+    title = "Where the time of the tasks went"
+    lead = "By Flink's own metrics, in the part of the recording that was used."
+    return [Section("tasks", title, lead, [Bars("Tasks", TASK_PARTS, bars)])] if bars else []
+
+
+def _job_predictions(job: JobAnswer, own: Sequence[ReplayAnswer]) -> list[Section]:
+    title = "What other settings would do"
+    if why_not_printed(job) is not None:
+        return []  # the headline has the reason
+    predicted = [
+        _Predicted(
+            {BUFFER_TIMEOUT: setting_of(job, x)},
+            x.total,
+            [*(["recorded"] if x.total.is_recorded else []), *job_marks(job, place)],
+        )
+        for place, x in enumerate(job.points)
+    ]
+    grid = _grid(predicted, job.model_error, _tasks(own))
+    table = _settings_table(predicted, job.model_error, set())
+    is_off = _is_off(job.model_error.buffers_per_s)
+    figures = named([*_OF_EDGE, *([] if is_off else ["buffers_per_s"])])
+    edges = [
+        Row(
+            [
+                "" if place else setting_of(job, each),
+                f"{edge.number} {edge.edge}",
+                *cells_of(edge, figures),
+            ],
+            each.total.is_recorded,
+        )
+        for each in job.points
+        for place, edge in enumerate(each.edges)
+    ]
+    heads = [Head("timeout"), Head("edge"), *heads_of(figures)]
+    notes = [f"{_capital(each)}." for each in (PHASES, *job.notes)]
+    section = Section(
+        "trade-offs",
+        title,
+        f"The job as a whole, from end to end. {_moved(grid)}",
+        [
+            grid,
+            Folded(
+                f"All {len(predicted)} settings",
+                replace(_without_unknown(table), notes=notes),
+                is_open=True,
+            ),
+            Folded("Each edge", Table(heads, edges, notes=[_capital(f"{EDGES}.")])),
+        ],
+    )
+    return [section]
+
+
+def _without_unknown(table: Table) -> Table:
+    """The table without the columns in which nothing is known."""
+    kept = [
+        place
+        for place in range(len(table.heads))
+        if any(row.cells[place] not in ("", MISSING) for row in table.rows)
+    ]
+    rows = [replace(row, cells=[row.cells[place] for place in kept]) for row in table.rows]
+    return replace(table, heads=[table.heads[place] for place in kept], rows=rows)
