@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +12,6 @@ from tests.tapped_job import MS, SECOND, SOURCE, TappedChannel, write_tapped_job
 
 if TYPE_CHECKING:
     from flinknet.replay.pipeline import Replay
-
-_PREDICTED = frozenset({"model_error", "trade_offs", "advice", "simulated", "trades"})
-_VARYING = {"trace": ("path", "config"), "details": ("environment",)}
 
 
 def documents(replay: Replay) -> list[dict[str, Any]]:
@@ -48,20 +44,3 @@ def _make_blocking(manifest: dict[str, Any]) -> None:
 def _make_two_edges(manifest: dict[str, Any]) -> None:
     manifest["channels"][1]["edge"] = 1
     manifest["scenario"]["workload"]["relays"] = 1
-
-
-def golden_lines(name: str, found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """A line for each field of each document: the observed figures, and the names of the predicted
-    ones, which depend on the model. Where the run lies and all of its keys are left out."""
-    for number, document in enumerate(found):
-        for key, value in document.items():
-            shown = _names_in(value) if key in _PREDICTED else value
-            if key in _VARYING:
-                shown = value | dict.fromkeys(_VARYING[key])
-            yield json.dumps([name, number, key, shown])
-
-
-def _names_in(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: name != "config" and _names_in(each) for name, each in value.items()}
-    return [_names_in(each) for each in value[:1]] if isinstance(value, list | tuple) else None

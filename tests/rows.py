@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 ROWS_FILE = Path(__file__).with_name("rows.toml")
-IN_VIRTUAL_TIME = "simulator/"
+IN_VIRTUAL_TIME = ("simulator/", "campaign/")
 """Tests that live there show a row in virtual time only."""
 
 PROPERTY = "row"

@@ -56,6 +56,7 @@ def test_a_run_ends_with_numbers_a_trace_and_its_keys(tmp_path: Path) -> None:
     assert {"manifest.json", "result.json", "tm-0.fnt", "tm-1.fnt"} <= names
 
 
+@pytest.mark.slow("real processes, for rules tested without")
 def test_a_port_in_use_is_one_line(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -66,6 +67,7 @@ def test_a_port_in_use_is_one_line(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow("real processes, for rules tested without")
 def test_ctrl_c_at_the_start_of_the_processes_says_no_more(
     tmp_path: Path, start_process: Start
 ) -> None:
@@ -85,6 +87,7 @@ def test_ctrl_c_at_the_start_of_the_processes_says_no_more(
     assert [line for line in rest.splitlines() if line] == ["flinknet: interrupted"]
 
 
+@pytest.mark.slow("real processes for each case", first=True)
 @pytest.mark.parametrize(
     ("number", "exit_code"),
     [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGKILL, -signal.SIGKILL)],
@@ -113,6 +116,7 @@ def test_however_it_is_ended_no_process_and_no_temporary_file_is_left(
     assert list(spilled.iterdir()) == []
 
 
+@pytest.mark.slow("real processes for each case", first=True)
 @pytest.mark.parametrize(
     ("number", "exit_code", "expected"),
     [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],

@@ -37,6 +37,7 @@ def test_unaligned_barriers_overtake_the_data_of_a_slow_consumer(tmp_path: Path)
     assert json.loads(verified)["measured"]["checkpoints"] == found
 
 
+@pytest.mark.slow("real processes, for rules tested without")
 def test_aligned_barriers_wait_and_overtake_nothing(tmp_path: Path) -> None:
     found = checkpoints(tmp_path, "--no-trace")
     assert found["completed"] > 0
@@ -44,6 +45,7 @@ def test_aligned_barriers_wait_and_overtake_nothing(tmp_path: Path) -> None:
     assert found["alignment_ns"]["count"] == 2 * found["completed"]
 
 
+@pytest.mark.slow("real processes, for rules tested without")
 def test_without_an_interval_there_is_nothing_to_show(tmp_path: Path) -> None:
     done = bench(tmp_path, "--duration", "200ms", "--warmup", "0", "--no-trace", "--json", "-")
     assert done.returncode == 0, done.stderr

@@ -221,6 +221,7 @@ def test_json_on_stdout_says_that_a_later_run_ended_it(
     assert result.stderr.splitlines()[-1] == "flinknet: tm-1 died"
 
 
+@pytest.mark.slow("real processes for each case", first=True)
 @pytest.mark.parametrize("form", [[], ["--json", "-"]])
 def test_the_error_of_a_run_is_reported_even_if_nobody_reads_what_was_measured(
     recorded: Path, tmp_path: Path, form: list[str]

@@ -64,6 +64,7 @@ def test_a_stranger_of_a_producer_is_named_in_its_result(tmp_path: Path) -> None
     assert "1 connection, 129 requests" in warning["text"]
 
 
+@pytest.mark.slow("real processes, for rules tested without")
 def test_a_blocking_partition_comes_compressed(tmp_path: Path) -> None:
     blocking = ["--partition-type", "blocking"]
     with (
@@ -77,6 +78,7 @@ def test_a_blocking_partition_comes_compressed(tmp_path: Path) -> None:
     assert 0 < channel["buffer_bytes"] < 250_000
 
 
+@pytest.mark.slow("real processes, for rules tested without")
 def test_a_consumer_with_enough_cancels(tmp_path: Path) -> None:
     with (
         produce(tmp_path, "--duration", "1h") as producer,
@@ -92,6 +94,7 @@ def test_a_consumer_with_enough_cancels(tmp_path: Path) -> None:
     assert_sound(producer.run)
 
 
+@pytest.mark.slow("real processes, for rules tested without")
 def test_a_producer_that_is_interrupted_fails_its_consumer(tmp_path: Path) -> None:
     with (
         produce(tmp_path, "--duration", "1h", "--rate", "1k/s") as producer,
@@ -106,6 +109,7 @@ def test_a_producer_that_is_interrupted_fails_its_consumer(tmp_path: Path) -> No
     assert "ProducerFailedException: the producing task was cancelled" in consumed.lines[-1]
 
 
+@pytest.mark.slow("real processes for each case", first=True)
 @pytest.mark.parametrize(
     ("answer", "complaint"),
     [

@@ -94,6 +94,7 @@ def test_help_states_how_many_records_are_simulated_by_default() -> None:
     ) in shown
 
 
+@pytest.mark.slow("a JVM of its own")
 def test_without_java_and_without_a_directory_to_write_to_there_is_an_answer_and_no_noise(
     tmp_path: Path, environment_without_java: dict[str, str]
 ) -> None:

@@ -54,6 +54,7 @@ def test_what_a_command_needs_of_its_surroundings_is_one_line(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow("real processes for each case", first=True)
 @pytest.mark.parametrize(
     ("unshared", "before"),
     [("-n", ONLY_IPV6), ("-U --map-user=54321 --map-group=0", "true")],

@@ -126,6 +126,7 @@ def messages(directory: Path) -> dict[str, list[tuple[int, ...]]]:
     return {receiver: sorted(rows) for receiver, rows in found.items()}
 
 
+@pytest.mark.slow("real processes for each case", first=True)
 @pytest.mark.socket
 @pytest.mark.parametrize(
     "options",
@@ -156,6 +157,7 @@ def test_the_trace_of_a_tap_has_the_messages_that_the_processes_recorded(
     assert result["layouts"] == ["2.x"]
 
 
+@pytest.mark.slow("real processes, for rules tested without")
 @pytest.mark.socket
 def test_tls_a_ring_and_sigterm(tmp_path: Path) -> None:
     first_port = free_ports(4)
@@ -178,6 +180,7 @@ def test_tls_a_ring_and_sigterm(tmp_path: Path) -> None:
     assert "connections is 1 (connections>0)" in [each["why"] for each in result["triggers"]]
 
 
+@pytest.mark.slow("real processes for each case", first=True)
 @pytest.mark.socket
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_is_the_normal_end_of_a_tap(tmp_path: Path, number: signal.Signals) -> None:
@@ -204,6 +207,7 @@ def test_a_tap_ends_by_itself_and_says_what_it_saw(tmp_path: Path) -> None:
     assert "does not show latencies" in refused.stderr
 
 
+@pytest.mark.slow("real processes, for rules tested without")
 @pytest.mark.socket
 def test_a_full_disk_is_named_at_once_and_stops_neither_the_job_nor_the_summary(
     tmp_path: Path,

@@ -28,7 +28,7 @@ EXPECTED = {
 }
 """The first rows of some cells, by how they begin."""
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow("every cell of the cookbook")]
 
 
 def cells() -> Iterator[tuple[str, str]]:

@@ -1,35 +1,13 @@
-"""The JSON of a replay: what it holds, in which order, for every kind of run."""
+"""The JSON of a replay: what it holds, and in which order; tests/same has every kind of run."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
-
-import pytest
 
 from flinknet.plain_values import from_plain, to_plain
-from flinknet.predict.grid import Grid
-from flinknet.replay.pipeline import replay_runs
-from flinknet.replay.read import open_runs
 from flinknet.report.export import replay_document
 from flinknet.results import ReplayAnswer
 from tests.page_answer import answer, typed
-from tests.replay_documents import documents, golden_lines, runs_of_every_kind
-
-GOLDEN = Path(__file__).parent / "golden_documents.jsonl"
-MS = 1_000_000
-
-
-@pytest.mark.spark
-@pytest.mark.releases
-def test_the_documents_of_every_kind_of_run_stay_the_same(spark: Any, tmp_path: Path) -> None:
-    lines = []
-    for name, path in runs_of_every_kind(tmp_path).items():
-        grid = Grid(buffer_timeouts_ns=(5 * MS, -1))
-        found = replay_runs(spark, open_runs([path]), grid, details=name in ("one", "tapped"))
-        lines += golden_lines(name, documents(found))
-    assert lines == GOLDEN.read_text(encoding="utf-8").splitlines()
 
 
 def test_fields_that_do_not_apply_are_left_out() -> None:

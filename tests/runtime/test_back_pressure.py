@@ -23,7 +23,7 @@ from flinknet.runtime.cluster.launcher import run_scenario
 from tests.node import Node
 from tests.runtime.processes import task_managers
 
-pytestmark = pytest.mark.socket
+pytestmark = [pytest.mark.socket, pytest.mark.slow("real processes, for rules tested without")]
 
 MS = 1_000_000
 MIB = 1 << 20
@@ -71,6 +71,7 @@ def test_without_credit_a_paused_task_takes_the_rate_of_its_neighbour() -> None:
     assert neighbours_share(TCP) < 0.1
 
 
+@pytest.mark.quick
 @pytest.mark.row("S108")
 def test_with_credit_a_paused_task_leaves_its_neighbour_alone() -> None:
     # what else runs on this machine can only lower it

@@ -125,6 +125,7 @@ def paused(flow_control: str) -> Scenario:
     )
 
 
+@pytest.mark.slow("real processes for each case", first=True)
 @pytest.mark.socket
 @pytest.mark.row("S101")
 @pytest.mark.row("S074")

@@ -12,7 +12,7 @@ from flinknet.errors import ConfigError
 from flinknet.results import RunResult
 from flinknet.runtime.cluster.launcher import run_scenario
 
-pytestmark = pytest.mark.socket
+pytestmark = [pytest.mark.socket, pytest.mark.slow("real processes, for rules tested without")]
 
 RECORDS = 3000
 
@@ -55,6 +55,7 @@ def temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow("real processes for each case", first=True)
 @pytest.mark.row("S018")
 @pytest.mark.row("S019")
 @pytest.mark.parametrize(
@@ -82,6 +83,7 @@ def test_a_combination_that_there_is_not_starts_nothing() -> None:
         run_scenario(scenario_of("blocking", scheduling="first-output"), out_dir=None, trace=False)
 
 
+@pytest.mark.slow("real processes for each case", first=True)
 @pytest.mark.parametrize("codec", ["NONE", "LZ4", "ZSTD"])
 def test_a_blocking_exchange_tells_its_phases_and_what_compression_left(
     codec: str, temporary_files: Path
@@ -98,6 +100,7 @@ def test_a_blocking_exchange_tells_its_phases_and_what_compression_left(
     assert list(temporary_files.iterdir()) == []
 
 
+@pytest.mark.slow("real processes for each case", first=True)
 @pytest.mark.row("S018")
 @pytest.mark.parametrize(
     ("partition_type", "scheduling"),
@@ -142,6 +145,7 @@ def test_broadcast_is_written_to_every_consumer() -> None:
     assert result.measured.records == exchange.records == 4 * RECORDS
 
 
+@pytest.mark.slow("real processes for each case", first=True)
 @pytest.mark.parametrize("partitioner", ["rescale", "shuffle", "global"])
 def test_other_partitioners_bring_every_record(partitioner: str) -> None:
     result = run(scenario_of("pipelined-bounded", partitioner=partitioner, consumers=3))

@@ -26,7 +26,7 @@ from tests.runtime.cluster.live_job import listening_port
 from tests.runtime.processes import task_managers
 from tests.strangers import intrude
 
-pytestmark = pytest.mark.socket
+pytestmark = [pytest.mark.socket, pytest.mark.slow("real processes, for rules tested without")]
 
 MS = 1_000_000
 LONG_NS = 60_000 * MS
@@ -63,6 +63,7 @@ def while_measuring(
         run(scenario_of(network, rate_per_s=1000.0, duration_ns=LONG_NS), watch)
 
 
+@pytest.mark.quick
 @pytest.mark.row("S062")
 @pytest.mark.row("S079")
 def test_each_task_manager_listens_once_and_channels_share_one_connection() -> None:
@@ -116,6 +117,7 @@ def test_the_one_network_thread_is_named_after_the_port_it_got_of_the_range() ->
     assert names == {port: f"flinknet:{port}" for port in ports if port in names and port != low}
 
 
+@pytest.mark.slow("real processes for each case", first=True)
 @pytest.mark.row("S072")
 @pytest.mark.parametrize("pem", [False, True], ids=["pkcs12", "pem"])
 def test_every_record_arrives_over_tls(tmp_path: Path, pem: bool) -> None:
@@ -157,6 +159,7 @@ def has_events(path: Path) -> bool:
         return any(len(events) for events in reader.events())
 
 
+@pytest.mark.slow("real processes for each case", first=True)
 @pytest.mark.row("S100")
 @pytest.mark.parametrize(("victim", "other"), [("tm-0", "tm-1"), ("tm-1", "tm-0")])
 def test_when_one_is_killed_the_other_tells_peer_and_channels_and_traces_are_readable(

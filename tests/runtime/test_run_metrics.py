@@ -16,7 +16,7 @@ from flinknet.trace.describe import describe_run
 from flinknet.trace.metrics import METRICS_NAME
 from flinknet.trace.verify import verify_run
 
-pytestmark = pytest.mark.socket
+pytestmark = [pytest.mark.socket, pytest.mark.slow("real processes, for rules tested without")]
 
 MS = 1_000_000
 
@@ -44,6 +44,7 @@ def total(result: RunResult, name: str, task: str = "") -> float:
     return sum(each for each in found if not isinstance(each, str))
 
 
+@pytest.mark.slow("real processes for each case", first=True)
 @pytest.mark.parametrize("partitioner", ["rebalance", "broadcast"])
 def test_counters_of_both_ends_agree(partitioner: str) -> None:
     result = run_scenario(

@@ -15,7 +15,7 @@ from flinknet.trace import open_run
 from flinknet.trace.verify import verify_run
 from tests.runtime.processes import task_managers
 
-pytestmark = pytest.mark.socket
+pytestmark = [pytest.mark.socket, pytest.mark.slow("real processes, for rules tested without")]
 
 MS = 1_000_000
 
@@ -55,6 +55,7 @@ def run(
     return run_scenario(scenario, out_dir=out_dir, trace=trace, on_progress=watch), seen
 
 
+@pytest.mark.quick
 @pytest.mark.row("S080")
 @pytest.mark.row("S079")
 @pytest.mark.row("S044")
@@ -111,6 +112,7 @@ def test_the_same_job_brings_the_same_records_over_one_and_over_two_task_manager
     assert records[0] == records[1]
 
 
+@pytest.mark.slow("real processes for each case", first=True)
 @pytest.mark.parametrize(("task_managers", "placement"), [(3, "split"), (1, "spread")])
 def test_records_pass_through_relays_and_are_counted_once(
     tmp_path: Path, task_managers: int, placement: str

@@ -23,7 +23,7 @@ from flinknet.trace import open_run
 from flinknet.trace.verify import verify_run
 from tests.runtime.processes import task_managers
 
-pytestmark = pytest.mark.socket
+pytestmark = [pytest.mark.socket, pytest.mark.slow("real processes, for rules tested without")]
 
 MS = 1_000_000
 WARMUP_NS = 20 * MS
@@ -63,6 +63,7 @@ EACH_8, EACH_100 = RecordSize(8, 8), RecordSize(100, 100)
 EACH_1K, EACH_100K = RecordSize(1024, 1024), RecordSize(102_400, 102_400)
 
 
+@pytest.mark.slow("real processes for each case", first=True)
 @pytest.mark.parametrize(
     ("producers", "consumers", "partitioner", "size", "timeout_ns", "records"),
     [
@@ -109,6 +110,7 @@ def test_every_record_arrives_at_the_highest_rate(
         assert {channel.records for channel in result.channels} == {records // 2}
 
 
+@pytest.mark.slow("real processes for each case", first=True)
 @pytest.mark.parametrize("arrivals", ["constant", "poisson", "bursts"])
 def test_a_rate_is_kept_and_every_record_arrives(arrivals: str) -> None:
     result = run(
@@ -128,6 +130,7 @@ def test_a_rate_is_kept_and_every_record_arrives(arrivals: str) -> None:
     assert result.measured.latency_uncorrected_ns.count == result.measured.records
 
 
+@pytest.mark.quick
 def test_a_duration_ends_the_run_and_progress_tells_of_it() -> None:
     seen: list[Progress] = []
     result = run(
@@ -155,6 +158,7 @@ def test_a_rate_beyond_all_means_ends_with_the_drain_and_says_what_was_given_up(
     assert "of 30.0 G records that were due" in warning.text
 
 
+@pytest.mark.quick
 @pytest.mark.row("S109")
 def test_a_trace_of_a_real_run_keeps_every_rule(tmp_path: Path) -> None:
     scenario = scenario_of(2, 2, records=3000, size=RecordSize(8, 900))
@@ -165,6 +169,7 @@ def test_a_trace_of_a_real_run_keeps_every_rule(tmp_path: Path) -> None:
     assert (verification.files, verification.channels) == (2, 4)
 
 
+@pytest.mark.quick
 @pytest.mark.row("S115")
 def test_a_paused_consumer_stops_its_own_channel_and_no_neighbour() -> None:
     result = run(
@@ -193,6 +198,7 @@ def test_a_slow_consumer_holds_the_source_at_its_rate() -> None:
     assert (result.measured.credits.starved_ns or 0) > 0
 
 
+@pytest.mark.slow("real processes for each case", first=True)
 @pytest.mark.row("S100")
 @pytest.mark.parametrize("victim", ["tm-0", "tm-1"])
 def test_a_killed_task_manager_ends_the_run_with_its_name(victim: str) -> None:
@@ -227,6 +233,7 @@ def test_a_task_manager_that_never_registers_is_declared_lost() -> None:
         run_scenario(scenario_of(1, 1, records=10), out_dir=None, trace=False, silence_max_s=0.001)
 
 
+@pytest.mark.quick
 def test_an_interrupt_ends_every_process() -> None:
     def interrupt(progress: Progress) -> None:
         if progress.phase == "measuring":

@@ -28,6 +28,7 @@ from tests.same.replays import replayed_answers
 from tests.same.simulated import simulated_answers
 
 STORED = Path(__file__).parent / "answers"
+TERMINAL = {"COLUMNS": "100", "LINES": "60", "NO_COLOR": "1", "TERM": "dumb"}
 DIFFERENCES_MAX = 12
 """Differing lines that are printed of each answer."""
 
@@ -67,7 +68,7 @@ def main(arguments: list[str]) -> int:
 def _answers(only: str) -> Iterator[tuple[str, str]]:
     STORED.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="flinknet-same-") as directory:
-        os.environ |= {"COLUMNS": "100", "LINES": "60", "NO_COLOR": "1", "TERM": "dumb"}
+        os.environ |= TERMINAL
         os.chdir(directory)
         yield from simulated_answers(only)
         yield from replayed_answers(Path(directory), only)

@@ -6,7 +6,7 @@ import io
 import json
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -53,14 +53,26 @@ def replayed_answers(directory: Path, only: str) -> Iterator[tuple[str, str]]:
     from flinknet.replay.spark.session import spark_session
 
     names = [each for each in REPLAYS if only in each]
+    if not names:
+        return
+    with spark_session() as spark:
+        yield from answers_of(names, directory, spark)
+
+
+def answers_of(names: Sequence[str], directory: Path, spark: Any) -> Iterator[tuple[str, str]]:
+    """Name and text of each answer about the recordings of some replays.
+
+    Args:
+        names: of REPLAYS.
+        directory: empty; the current one.
+        spark: the session in which they are replayed.
+    """
     for folder in ("v1", "v2", "recordings"):
         shutil.copytree(RECORDINGS / folder, directory / folder)
     runs_of_every_kind(directory)
     for recording in sorted({REPLAYS[name][0] for name in names}):
         yield f"info-{recording.replace('/', '-')}.txt", _called("trace", "info", recording)
-    if not names:
-        return
-    with spark_session() as spark, commands_in(spark):
+    with commands_in(spark):
         for name in names:
             yield from _replayed(name)
 

@@ -24,14 +24,6 @@ from tests.simulation import MS, NEVER, Rows, disturbed_scenario, run_disturbed,
 Forget = Callable[[pytest.MonkeyPatch], None]
 
 
-@pytest.mark.row("S109")
-@pytest.mark.parametrize("first", range(0, 160, 20))
-def test_trials_of_the_campaign_come_to_their_end_and_break_no_rule(first: int) -> None:
-    for seed in range(first, first + 20):
-        failure = failure_of(seed, Counter())
-        assert failure is None, failure.text
-
-
 ONCE_FAILED = {
     "a pool grew and who waited for it was not served": (
         154,

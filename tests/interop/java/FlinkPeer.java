@@ -305,7 +305,8 @@ public final class FlinkPeer {
         AtomicLong written = new AtomicLong();
         Thread breaker = new Thread(() -> {});
         if (options.containsKey("close-when-dismissed")) {
-            breaker = new Thread(() -> closeWhenDismissed(partition));
+            Thread emitting = Thread.currentThread();
+            breaker = new Thread(() -> closeWhenDismissed(partition, emitting, written));
         } else if (options.containsKey("fail-when-stalled")) {
             breaker = new Thread(() -> failWhenStalled(partition, written, sayAt));
         }
@@ -383,17 +384,28 @@ public final class FlinkPeer {
         }
     }
 
-    /** Ends the writer's own use of a partition; it is released if nobody else uses it. */
-    private static void closeWhenDismissed(ResultPartition partition) {
+    /**
+     * Ends the writer's own use of a partition; it is released if nobody else uses it. The writer
+     * must wait for buffers by then: what it writes with is not to be closed under its hands.
+     */
+    private static void closeWhenDismissed(
+            ResultPartition partition, Thread emitting, AtomicLong written) {
         try {
             awaitDismissal();
+            long before = -1;
+            while (emitting.getState() == Thread.State.RUNNABLE || written.get() != before) {
+                before = written.get();
+                Thread.sleep(20);
+            }
             partition.close();
             for (int i = 0; i < 200 && !partition.isReleased(); i++) {
                 Thread.sleep(20);
             }
             say("closed released=" + partition.isReleased());
-        } catch (IOException | InterruptedException never) {
-            throw new AssertionError(never);
+        } catch (Throwable error) {
+            say("failed " + chain(error));
+            System.out.flush();
+            Runtime.getRuntime().halt(1); // nobody would end the writer
         }
     }
 

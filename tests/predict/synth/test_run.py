@@ -117,6 +117,7 @@ def wait_until_it_writes(process: subprocess.Popen[str], out: Path) -> None:
     assert process.poll() is None
 
 
+@pytest.mark.slow("real processes for each case", first=True)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupt_leaves_whole_blocks_and_no_process(
     tmp_path: Path, number: signal.Signals
@@ -132,6 +133,7 @@ def test_an_interrupt_leaves_whole_blocks_and_no_process(
         wait_until_none_is_left(process)
 
 
+@pytest.mark.slow("real processes for each case", first=True)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_while_processes_start_is_the_parents(
     tmp_path: Path, number: signal.Signals
@@ -156,6 +158,7 @@ def test_who_was_killed_leaves_no_writer(tmp_path: Path) -> None:
         wait_until_none_is_left(process)
 
 
+@pytest.mark.slow("real processes for each case", first=True)
 @pytest.mark.parametrize("task_manager", [0, 1])
 def test_a_writer_that_dies_ends_the_others(tmp_path: Path, task_manager: int) -> None:
     with started(tmp_path / "run") as process:
@@ -177,6 +180,7 @@ def test_the_error_of_a_writer_is_the_error_of_the_run(tmp_path: Path) -> None:
         worker.check()
 
 
+@pytest.mark.slow("real processes for each case", first=True)
 @pytest.mark.parametrize("before", [0, 1])
 @pytest.mark.parametrize("is_interrupted", [False, True])
 def test_a_writer_that_cannot_be_started_ends_the_others(

@@ -47,6 +47,7 @@ def add_events(run: Path, name: str, events: list[tuple[int, ...]]) -> None:
         writer.write_events(rows_of(events))
 
 
+@pytest.mark.slow("more cases of a replay", first=True)
 @pytest.mark.parametrize("name", ["tm-0.fnt", "tm-1.fnt"])
 def test_a_cut_file_shortens_the_answer_and_does_not_falsify_it(
     spark: Any, tmp_path: Path, make_run: MakeRun, name: str

@@ -13,7 +13,7 @@ import pytest
 from flinknet.replay.daemon import VARIABLE, early_daemon
 from flinknet.replay.spark.session import DAEMON
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow("a JVM of its own")]
 
 PORT = struct.Struct(">i")
 

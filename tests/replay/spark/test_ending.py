@@ -18,7 +18,7 @@ from flinknet.predict.synth.plan import plan
 from flinknet.predict.synth.run import synthesize
 from tests.runtime.processes import wait_until
 
-pytestmark = [pytest.mark.spark, pytest.mark.socket]
+pytestmark = [pytest.mark.spark, pytest.mark.socket, pytest.mark.slow("a JVM of its own")]
 
 REPLAY = (sys.executable, "-m", "flinknet", "trace", "replay")
 

@@ -25,7 +25,7 @@ from tests.replay.spark.spark_processes import (
 from tests.runtime.processes import wait_until
 from tests.shared_spark import commands_in
 
-pytestmark = [pytest.mark.spark, pytest.mark.socket]
+pytestmark = [pytest.mark.spark, pytest.mark.socket, pytest.mark.slow("a JVM of its own")]
 
 MS = 1_000_000
 

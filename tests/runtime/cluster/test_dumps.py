@@ -82,6 +82,7 @@ def running(dump: JobDump) -> dict[str, object]:
     }
 
 
+@pytest.mark.slow("real processes for each case", first=True)
 @pytest.mark.row("S147")
 @pytest.mark.parametrize("path", JOBS, ids=lambda path: path.stem)
 def test_what_runs_is_what_was_planned(start: Start, path: Path) -> None:

@@ -12,7 +12,7 @@ from flinknet.results import JobDump
 from tests.runtime.cluster.live_job import RESTARTS, LiveJob, gone
 from tests.runtime.cluster.programs import FAILS_ONCE, STAGES, TIGHT, TWO_REGIONS
 
-pytestmark = pytest.mark.socket
+pytestmark = [pytest.mark.socket, pytest.mark.slow("real processes, for rules tested without")]
 
 Start = Callable[..., LiveJob]
 
@@ -20,6 +20,7 @@ RECORDS = 1000
 BATCH = {"execution.runtime-mode": "BATCH", "taskmanager.load-balance.mode": "SLOTS"}
 
 
+@pytest.mark.quick
 @pytest.mark.row("S146")
 def test_with_the_full_strategy_every_region_begins_again(start: Start, tmp_path: Path) -> None:
     settings = RESTARTS | {"jobmanager.execution.failover-strategy": "full"}
@@ -79,6 +80,7 @@ def test_a_running_job_names_the_attempts_that_failed(start: Start, tmp_path: Pa
     assert "ValueError: this once" in failed.failure
 
 
+@pytest.mark.quick
 @pytest.mark.row("S140")
 def test_a_job_whose_plan_for_display_fails_runs_and_says_so(start: Start) -> None:
     program = (
@@ -129,6 +131,7 @@ def test_results_that_everybody_has_read_are_gone_from_the_task_managers(
     assert not (job.run_dir / "spill").exists()
 
 
+@pytest.mark.quick
 @pytest.mark.row("S146")
 def test_a_batch_job_that_loses_a_task_manager_writes_again_what_was_lost_and_ends_right(
     start: Start, tmp_path: Path

@@ -103,6 +103,7 @@ def test_a_source_stops_reading_when_its_sink_is_slow_and_the_rest_stays_outside
         assert status.vertices[0].back_pressured > 0.5
 
 
+@pytest.mark.slow("real processes, for rules tested without")
 @pytest.mark.row("S104")
 def test_a_slow_last_task_holds_up_the_one_before_it_and_the_source(start: Start) -> None:
     job = start(CHAIN, settings={"taskmanager.memory.segment-size": "4kb"})

@@ -39,7 +39,7 @@ from tests.runtime.cluster.programs import (
 )
 from tests.strangers import intrude
 
-pytestmark = pytest.mark.socket
+pytestmark = [pytest.mark.socket, pytest.mark.slow("real processes, for rules tested without")]
 
 Start = Callable[..., LiveJob]
 
@@ -87,6 +87,7 @@ def test_a_detached_job_goes_on_without_its_client(tmp_path: Path) -> None:
         _kill_group(contact.pid)
 
 
+@pytest.mark.quick
 @pytest.mark.row("S148")
 def test_who_stays_gets_the_result(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PIPELINE)
@@ -98,6 +99,7 @@ def test_who_stays_gets_the_result(tmp_path: Path) -> None:
     assert '"records": 5000' in ended.stdout
 
 
+@pytest.mark.quick
 @pytest.mark.row("S149")
 def test_checkpoints_complete_when_all_tasks_have_acknowledged(start: Start) -> None:
     job = start(PIPELINE, settings={"execution.checkpointing.interval": "50ms"})
@@ -139,6 +141,7 @@ def test_a_task_that_waits_for_any_input_reads_one_before_the_other_is_complete(
     assert job.result()["vertices"][-1]["records_in"] == 160
 
 
+@pytest.mark.quick
 @pytest.mark.row("S151")
 def test_a_stopped_task_manager_is_lost_and_its_tasks_go_elsewhere(start: Start) -> None:
     job = start(PIPELINE, 2, task_managers=2, slots=2, settings=RESTARTS)
@@ -234,6 +237,7 @@ def test_heart_beats_go_on_while_the_data_port_is_blocked(start: Start) -> None:
         job.until_running(records=read + 500)
 
 
+@pytest.mark.quick
 @pytest.mark.row("S154")
 def test_a_word_count_over_a_socket_equals_a_plain_one(start: Start) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -271,6 +275,7 @@ def test_a_trace_that_is_gone_is_said_to_be_incomplete(start: Start) -> None:
     assert job.result()["state"] == "finished"
 
 
+@pytest.mark.quick
 def test_a_task_that_fails_begins_again_and_its_region_with_it(
     start: Start, tmp_path: Path
 ) -> None:
@@ -392,6 +397,7 @@ def test_a_task_manager_that_hangs_in_a_function_ends_with_its_job_manager(
     assert gone(processes.values())
 
 
+@pytest.mark.slow("real processes for each case", first=True)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_an_attached_job_ends_with_its_client(
     tmp_path: Path, start_process: Callable[..., subprocess.Popen[str]], number: signal.Signals

@@ -77,6 +77,7 @@ def test_two_jobs_share_a_cluster_and_one_goes_on_when_the_other_ends(
     assert numbers == [[0], [1]]
 
 
+@pytest.mark.slow("real processes, for rules tested without")
 @pytest.mark.row("S078")
 def test_without_reuse_a_later_job_of_a_session_has_a_connection_of_its_own(
     tmp_path: Path,

@@ -43,6 +43,7 @@ def test_a_function_that_sleeps_holds_up_neither_other_channels_nor_heart_beats(
     assert places["Quick"] == places["Slow"] != places["Source:"]
 
 
+@pytest.mark.slow("real processes, for rules tested without")
 def test_a_canceled_function_that_does_not_return_costs_its_task_manager(
     start: Start, tmp_path: Path
 ) -> None:
