@@ -171,7 +171,7 @@ MAY_IMPORT = {
     },
     "replay.spark": {
         *("trace", "predict", "core.probe"),
-        *("replay.daemon", "replay.read", "replay.opening"),
+        *("predict.kernel", "replay.read", "replay.opening"),
     },
     "replay.observe": {
         *("trace", "predict", "job.load.payload", "core.probe", "core.buffers.data_type"),
@@ -299,9 +299,9 @@ ONLY_IN = {
     },
     "subprocess": {
         "runtime.cluster",
-        "replay.daemon",
         "replay.spark.java",
         "replay.spark.jvm",
+        "replay.spark.worker",
         "capture.tap.rest_watch",
     },
     "urllib": {"capture.rest"},
@@ -310,18 +310,18 @@ ONLY_IN = {
     "importlib": {
         *("capture.dissector", "report.page", "runtime.host", "job.selectors", "cli"),
         "compiled_core",
-        "replay.spark.settings",
+        *("replay.spark.settings", "replay.spark.worker"),
     },
     "logging": {"replay.spark.jvm"},
     "socket": {
         "loopback",
         "runtime",
         "capture.tap",
-        "replay.daemon",
         "replay.spark.remote",
+        "replay.spark.worker",
     },
     "selectors": {"runtime", "capture.tap"},
-    "signal": {"starting", "runtime", "capture.tap", "replay.spark.jvm"},
+    "signal": {"starting", "runtime", "capture.tap", "replay.spark.jvm", "replay.spark.worker"},
     "multiprocessing": {"predict.synth.run"},
     "threading": {"runtime.task_thread", "replay.spark.jvm", "replay.spark.units"},
     "asyncio": set(),
@@ -342,14 +342,12 @@ LAZY = {
 """Imported inside functions only (or for types), so that nobody pays who does not use them."""
 
 NOT_LAZY_IN = {
-    "replay.daemon": "pyspark",
     "replay.spark.source": "pyspark",
     "predict.kernel.compiling": "numba",
     "capture.pcap.files": "dpkt",
     "capture.pcap.segments": "dpkt",
 }
-"""A data source is a subclass of Spark's; only who has a session already imports it, and only Spark
-starts the daemon. Compiled
+"""A data source is a subclass of Spark's; only who has a session already imports it. Compiled
 functions call each other by name; `predict.fast_path` imports the run inside a function. Only who
 imports a capture imports its reader, which would else ask for dpkt once per packet."""
 

@@ -268,9 +268,13 @@ def replay(
         from flinknet.replay.opening import FileReads, OnDamage
         from flinknet.replay.pipeline import replay_runs
         from flinknet.replay.read import AskedPart, open_runs
-        from flinknet.replay.spark.checkpoint import Checkpoint
         from flinknet.replay.spark.frames import write_tables
-        from flinknet.replay.spark.units import find_damaged, read_indexes, reporting_progress
+        from flinknet.replay.spark.units import (
+            Checkpoint,
+            find_damaged,
+            read_indexes,
+            reporting_progress,
+        )
         from flinknet.report.csv_rows import csv_text, replay_rows
         from flinknet.report.export import replay_document
         from flinknet.report.page import write_page

@@ -27,7 +27,7 @@ from .predicted import Predictions, predict, predict_all
 from .predictions import Simulate
 from .price import priced_job
 from .read import RecordedRun
-from .spark.checkpoint import Checkpoint
+from .spark.units import Checkpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -26,7 +26,6 @@ from .predictions import (
 from .read import RecordedRun
 from .simulations import prediction_of_slices, predictions_of
 from .slices import PARTITIONS_MAX, SlicePart, simulated_slices, slice_plan
-from .spark.checkpoint import Checkpoint
 from .spark.frames import (
     Columns,
     collected,
@@ -39,6 +38,7 @@ from .spark.frames import (
     rows_of,
     table_of,
 )
+from .spark.units import Checkpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

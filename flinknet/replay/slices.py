@@ -47,8 +47,8 @@ from flinknet.trace.recordings import Recording, open_recordings
 from .observe.arrivals import Slice, SliceLoad, loads_of
 from .observe.tree import rows_in
 from .plans import Plan
-from .spark.checkpoint import Checkpoint
 from .spark.frames import columns_of, mapped, record_batches, rows_of, schema_of
+from .spark.units import Checkpoint
 from .spark.worker import freeze_what_is_loaded, return_free_memory
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ import pyarrow as pa
 from flinknet.arrays import IntArray
 
 from ..read import RecordedRun
-from ..spark.checkpoint import Checkpoint, digest
 from ..spark.frames import (
     Rows,
     collected,
@@ -29,7 +28,7 @@ from ..spark.frames import (
     rows_of,
     schema_of,
 )
-from ..spark.units import read_indexes
+from ..spark.units import Checkpoint, digest, read_indexes
 from .arrivals import arrivals_in, slice_edges
 from .checkpoints import BARRIERS, MILESTONES
 from .latency import LATENCY, LatencyRow, total_of_channels

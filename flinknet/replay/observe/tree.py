@@ -21,7 +21,6 @@ from flinknet.arrays import IntArray
 from flinknet.trace import BytesRead, TraceReader
 from flinknet.trace.event_block import EventBlock, lazy_block
 
-from ..spark.checkpoint import Checkpoint, digest
 from ..spark.frames import (
     Columns,
     columns_of,
@@ -33,6 +32,7 @@ from ..spark.frames import (
     rows_of,
     schema_of,
 )
+from ..spark.units import Checkpoint, digest
 from ..spark.worker import return_free_memory
 from .channel_events import ChannelEvents, SetAside
 from .question import Question, Summary, Tally

@@ -29,6 +29,7 @@ from flinknet.errors import FlinknetError
 from flinknet.loopback import LOOPBACK_6
 
 from .settings import nameless_user
+from .worker import ignore_interrupts
 
 _LOOK_S = 0.05
 _EXIT_WAIT_S = 10.0
@@ -182,12 +183,6 @@ def _is_of_jvm(error: Exception) -> bool:
     frames = traceback.walk_tb(error.__traceback__)
     modules = {str(frame.f_globals.get("__name__")).partition(".")[0] for frame, _ in frames}
     return isinstance(error, _CUT_OFF) and not modules.isdisjoint(_CALLERS)
-
-
-def ignore_interrupts() -> None:
-    """Ignore Ctrl-C in a child process: it reaches all processes of a terminal, and the parent ends
-    the JVM."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def cause_in(text: str) -> str:

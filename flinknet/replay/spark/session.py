@@ -22,8 +22,6 @@ from flinknet.errors import FlinknetError
 from flinknet.loopback import LOOPBACK_6, loopback
 from flinknet.whole_files import work_directory
 
-from ..daemon import VARIABLE as EARLY_DAEMON
-from ..daemon import early_daemon
 from .java import ClassArchive, JavaRuntime, find_java, launcher_home, start_unnoticed
 from .jvm import cause_in, loading_jvm
 from .remote import (
@@ -50,6 +48,8 @@ from .settings import (
     spark_home,
     submitted_settings,
 )
+from .worker import DAEMON, early_daemon
+from .worker import VARIABLE as EARLY_DAEMON
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -58,9 +58,6 @@ if TYPE_CHECKING:
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 _DAEMON_MODULE = "spark.python.daemon.module"
-
-DAEMON = "flinknet.replay.daemon"
-"""Module of the process from which Python workers on this machine are forked."""
 
 UNKNOWN_CORES = 8
 """Assumed number of cores of a server of Spark Connect, which does not report it."""
@@ -154,7 +151,7 @@ def _own_session(
         if has_daemon:
             socket = work_dir / "daemon"
             environment[EARLY_DAEMON] = str(socket)
-            stack.enter_context(early_daemon(DAEMON, environment, socket))
+            stack.enter_context(early_daemon(environment, socket))
         context = stack.enter_context(loading_jvm(environment, work_dir / "stderr"))
 
         def started() -> SparkSession:

@@ -1,24 +1,180 @@
-"""Tuning of Spark's Python workers: garbage collection, free memory, silenced tracebacks.
+"""Spark's Python workers: the process from which they are forked (spark.python.daemon.module),
+garbage collection, free memory, silenced tracebacks.
 
-Spark's workers collect garbage after every task and then traverse all loaded objects, which takes
-80 ms and more with pandas and the compiler, as long as many tasks. When a scan is ended early, as
-by a limit, Spark closes the pipe of its worker, whose parent prints the stack of the failed write;
-that is no error.
+The process is PySpark's own daemon with flinknet and its compiled functions loaded. Loading takes a
+second and a half of CPU time, for which Spark's first job would wait. So a session starts this
+process next to its JVM. Spark starts another one at its first job, with an environment, arguments
+and three pipes; that one hands all of them to the early process, at a socket in the session's own
+directory, and waits until it ends. Where there is no early process, the one that Spark started
+loads by itself. The early process ends with the session until Spark has asked for it, and from then
+on with the pipe from the JVM.
+
+Workers collect garbage after every task and then traverse all loaded objects, which takes 80 ms and
+more with pandas and the compiler, as long as many tasks. When a scan is ended early, as by a limit,
+Spark closes the pipe of its worker, whose parent prints the stack of the failed write; that is no
+error.
 """
 
 from __future__ import annotations
 
 import ctypes
 import gc
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import cache, wraps
+from importlib import import_module
 from mmap import PAGESIZE
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
+DAEMON = "flinknet.replay.spark.worker"
+"""Name of this module, which runs as the daemon."""
+
+LOADED = (
+    *("pandas", "pyspark.worker"),  # pyarrow imports pandas at its first array
+    *("flinknet.replay.pipeline", "flinknet.replay.observe.kernels"),
+)
+"""Modules that workers need, loaded before they are forked."""
+
+VARIABLE = "FLINKNET_EARLY_DAEMON"
+"""Variable with the path of the socket, for the process that Spark starts."""
+
+_EARLY = "--early"
+"""Argument of the process that the session starts, before the number of its socket."""
+
+_BEFORE_START = {"PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "YES", "OMP_NUM_THREADS": "1"}
+"""Variables that Spark sets for its daemon and that Python and numpy read when they start."""
+
+_STANDARD = (0, 1, 2)
+_END_WAIT_S = 5.0
+
+
+@contextmanager
+def early_daemon(environment: Mapping[str, str], path: Path) -> Iterator[None]:
+    """Start a daemon that loads while the block runs, and ends with it; none if the path is too
+    long for a socket.
+
+    Args:
+        environment: variables in addition to ours; Spark hands over others later.
+        path: path of the socket, in a directory that nobody else can enter.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        try:
+            listener.bind(str(path))
+            listener.listen(1)
+            process = _start(environment, listener)
+        except OSError:  # the path is longer than the 107 bytes of a socket name
+            process = None
+    try:
+        yield
+    finally:
+        if process is not None:
+            _end(process, is_asked_for=not path.exists())
+
+
+def _start(environment: Mapping[str, str], listener: socket.socket) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", DAEMON, _EARLY, str(listener.fileno())],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, **environment, **_BEFORE_START},
+        pass_fds=[listener.fileno()],
+        preexec_fn=ignore_interrupts,
+    )
+
+
+def _end(process: subprocess.Popen[bytes], *, is_asked_for: bool) -> None:
+    assert process.stdin is not None
+    process.stdin.close()
+    if not is_asked_for:  # it may be loading still
+        process.kill()
+    try:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_END_WAIT_S)
+    finally:  # Ctrl-C does not leave it behind
+        process.kill()
+        process.wait()
+
+
+class Early:
+    """The early daemon, in its own process."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._listener = socket.socket(fileno=descriptor)
+        self._replaced: socket.socket | None = None  # open as long as this process lives
+
+    @classmethod
+    def asked_for(cls) -> Early | None:
+        """The early daemon of this process; None if Spark has started the process."""
+        return cls(int(sys.argv[2])) if sys.argv[1:2] == [_EARLY] else None
+
+    def take_place(self) -> bool:
+        """Wait for the process that Spark starts, and take over its environment and pipes.
+
+        Returns: False if the session has ended before.
+        """
+        asked = self._listener.fileno()
+        ready, _, _ = select.select([asked, _STANDARD[0]], [], [])
+        if asked not in ready:
+            return False
+        self._replaced, _ = self._listener.accept()
+        os.unlink(self._listener.getsockname())  # others load by themselves
+        self._listener.close()
+        _, descriptors, _, _ = socket.recv_fds(self._replaced, 1, len(_STANDARD))
+        with self._replaced.makefile("rb") as stream:
+            sys.argv[1:], environment, path = json.load(stream)
+        for own, given in zip(_STANDARD, descriptors, strict=True):
+            os.dup2(given, own)
+            os.close(given)
+        sys.path += [each for each in path if each not in sys.path]
+        os.environ.clear()
+        os.environ.update(environment)
+        return True
+
+
+def hand_over() -> bool:
+    """Hand this process, which Spark has started, over to the early daemon, and wait until that
+    ends.
+
+    Returns: False if there is no early daemon.
+    """
+    path = os.environ.pop(VARIABLE, None)
+    if path is None:
+        return False
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as early, suppress(OSError):
+        early.connect(path)
+        socket.send_fds(early, [b"+"], _STANDARD)
+        early.sendall(json.dumps([sys.argv[1:], dict(os.environ), sys.path]).encode())
+        early.shutdown(socket.SHUT_WR)
+        early.recv(1)
+        return True
+    return False
+
+
+def load() -> None:
+    """Load what workers need."""
+    from flinknet.predict.kernel.compiling import load_kept
+
+    for each in LOADED:
+        import_module(each)
+    load_kept()
+    gc.collect()
+    gc.freeze()
+
+
+def ignore_interrupts() -> None:
+    """Ignore Ctrl-C in a child process: it reaches all processes of a terminal, and the parent ends
+    the JVM."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def freeze_what_is_loaded() -> None:
@@ -45,6 +201,8 @@ def return_free_memory() -> None:
     MB."""
     if _resident_bytes() < RESIDENT_BYTES_KEPT:
         return
+    import pyarrow as pa  # the process that Spark starts needs none
+
     pa.default_memory_pool().release_unused()
     _trim_heap()(0)
 
@@ -83,3 +241,19 @@ def ignore_abandoned_pipes() -> None:
             print_exc(*args, **options)
 
     traceback.print_exc = print_others
+
+
+def main() -> None:
+    """Run the daemon for the session or for the JVM that has started this process."""
+    early = Early.asked_for()
+    if early is None and hand_over():
+        return
+    load()
+    if early is None or early.take_place():
+        from pyspark.daemon import manager
+
+        manager()
+
+
+if __name__ == "__main__":
+    main()

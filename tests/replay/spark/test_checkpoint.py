@@ -14,7 +14,7 @@ from flinknet.replay.observe.observed import _observed, tree_of
 from flinknet.replay.observe.tree import answers_of, tables_here
 from flinknet.replay.observe.units import work_units
 from flinknet.replay.read import RecordedRun, open_recorded_run
-from flinknet.replay.spark.checkpoint import Checkpoint
+from flinknet.replay.spark.units import Checkpoint
 from flinknet.whole_files import whole_file
 from tests.recorded_run import write_run
 

@@ -10,8 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-from flinknet.replay.daemon import VARIABLE, early_daemon
-from flinknet.replay.spark.session import DAEMON
+from flinknet.replay.spark.worker import DAEMON, VARIABLE, early_daemon
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow("a JVM of its own")]
 
@@ -35,7 +34,7 @@ def answer_of(daemon: Any) -> int:
 
 def test_the_early_daemon_takes_the_place_of_the_one_that_spark_starts(tmp_path: Path) -> None:
     path = tmp_path / "daemon"
-    with early_daemon(DAEMON, {}, path):
+    with early_daemon({}, path):
         daemon = started_by_spark({VARIABLE: str(path)})
         with daemon:
             assert 0 < answer_of(daemon) < 65536
@@ -52,14 +51,14 @@ def test_without_an_early_daemon_the_one_that_spark_starts_loads_by_itself(tmp_p
 
 def test_an_early_daemon_that_nobody_asks_for_ends_with_its_session(tmp_path: Path) -> None:
     before = children_of_this_process()
-    with early_daemon(DAEMON, {}, tmp_path / "daemon"):
+    with early_daemon({}, tmp_path / "daemon"):
         assert len(children_of_this_process()) == len(before) + 1
     assert children_of_this_process() == before
 
 
 def test_there_is_none_where_a_socket_cannot_have_the_path(tmp_path: Path) -> None:
     before = children_of_this_process()
-    with early_daemon(DAEMON, {}, tmp_path / ("x" * 120)):
+    with early_daemon({}, tmp_path / ("x" * 120)):
         assert children_of_this_process() == before
 
 
