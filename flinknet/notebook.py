@@ -46,8 +46,8 @@ from flinknet.replay.pipeline import replay_runs
 from flinknet.replay.plans import plan_jobs, plan_of, settings_of
 from flinknet.replay.predicted import flat_predictions, predict
 from flinknet.replay.read import RecordedRun, open_runs
+from flinknet.replay.spark.installed import check_data_source
 from flinknet.replay.spark.session import spark_errors, spark_session
-from flinknet.replay.spark.settings import check_data_source
 from flinknet.replay.spark.units import read_indexes
 from flinknet.report.csv_rows import replay_rows
 from flinknet.report.model_error import model_error_text

@@ -96,7 +96,7 @@ def check_core() -> Check:
 def check_java() -> Check:
     """The Java that Spark would use."""
     from flinknet.errors import FlinknetError
-    from flinknet.replay.spark.java import find_java
+    from flinknet.replay.spark.installed import find_java
     from flinknet.runtime.readiness import OK, Check
 
     try:
@@ -109,6 +109,7 @@ def check_java() -> Check:
 def check_spark(start: bool) -> Check:
     """PySpark's version; with `start`, also whether a session runs a job in a Python worker."""
     from flinknet.errors import FlinknetError
+    from flinknet.replay.spark.installed import pyspark_version
     from flinknet.replay.spark.session import (
         cores_of,
         count_to_ten,
@@ -116,7 +117,7 @@ def check_spark(start: bool) -> Check:
         make_class_archive,
         spark_session,
     )
-    from flinknet.replay.spark.settings import conf_dir, pyspark_version
+    from flinknet.replay.spark.settings import conf_dir
     from flinknet.runtime.readiness import MISSING, OK, WARNING, Check
 
     try:

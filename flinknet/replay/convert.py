@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from flinknet.errors import ConfigError
 
-from .spark.settings import check_data_source
+from .spark.installed import check_data_source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -28,7 +28,7 @@ from .observe.observed import observe_here
 from .observe.regimes import REGIMES
 from .read import WHOLE, AskedPart, open_runs
 from .spark.frames import arrow_type, frame_of, schema_of
-from .spark.settings import check_data_source
+from .spark.installed import check_data_source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

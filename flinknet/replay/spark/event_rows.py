@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from flinknet.errors import ConfigError, TraceFormatError
+from flinknet.predict.measured_part import FOREVER_NS
 from flinknet.storage import AnyPath
 from flinknet.trace import RunManifest, TraceReader
 from flinknet.trace.arrow import DERIVED, EVENT_SCHEMA, NAMES, event_array
@@ -48,18 +49,19 @@ _BOUNDS = ("from_ns", "to_ns")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Conditions on rows; None for no condition.
+    """Conditions on rows.
 
     Attributes:
-        kinds: ordinals of core.probe.MessageKind.
+        channels: None for all.
+        kinds: ordinals of core.probe.MessageKind; None for all.
         from_ns: first instant.
         to_ns: first instant that is not wanted any more.
     """
 
     channels: tuple[int, ...] | None = None
     kinds: tuple[int, ...] | None = None
-    from_ns: int | None = None
-    to_ns: int | None = None
+    from_ns: int = -FOREVER_NS
+    to_ns: int = FOREVER_NS
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Wanted:
@@ -71,10 +73,11 @@ class Wanted:
                     f"kinds: there is no {kind!r}; there are {', '.join(NAMES['kind'])}"
                 )
         channels = _listed(options, "channels")
+        bounds = {name: integer(name, options[name]) for name in _BOUNDS if name in options}
         return cls(
             None if channels is None else tuple(integer("channels", each) for each in channels),
             None if kinds is None else tuple(NAMES["kind"].index(each) for each in kinds),
-            *(integer(name, options[name]) if name in options else None for name in _BOUNDS),
+            **bounds,
         )
 
     def of_channels(self, channels: Iterable[Any]) -> Wanted:
@@ -87,21 +90,13 @@ class Wanted:
         own = {NAMES["kind"].index(each) for each in names if each in NAMES["kind"]}
         return replace(self, kinds=_both(self.kinds, own))
 
-    def since(self, from_ns: int) -> Wanted:
-        """Restrict to events from an instant on."""
-        return replace(
-            self, from_ns=max(from_ns, self.from_ns if self.from_ns is not None else from_ns)
-        )
+    def within(self, from_ns: int, to_ns: int = FOREVER_NS) -> Wanted:
+        """Restrict to events in [from_ns, to_ns)."""
+        return replace(self, from_ns=max(from_ns, self.from_ns), to_ns=min(to_ns, self.to_ns))
 
-    def before(self, to_ns: int) -> Wanted:
-        """Restrict to events before an instant."""
-        return replace(self, to_ns=min(to_ns, self.to_ns if self.to_ns is not None else to_ns))
-
-    def may_lie_within(self, first_ns: int, last_ns: int) -> bool:
-        """Whether events between two instants may be wanted."""
-        return (self.from_ns is None or last_ns >= self.from_ns) and (
-            self.to_ns is None or first_ns < self.to_ns
-        )
+    def may_lie_within(self, first_ns: Any, last_ns: Any) -> Any:
+        """Whether events between two instants may be wanted; of arrays an array."""
+        return (last_ns >= self.from_ns) & (first_ns < self.to_ns)
 
     def may_be_held(self, held: npt.NDArray[np.void]) -> bool:
         """Whether a block may hold wanted rows.
@@ -109,24 +104,24 @@ class Wanted:
         Args:
             held: channels of the block, as in its index entry.
         """
-        may = np.ones(len(held), dtype=bool)
+        may = self.may_lie_within(held["first_ns"], held["last_ns"])
         if self.channels is not None:
             may &= np.isin(held["channel"], self.channels)
-        if self.from_ns is not None:
-            may &= held["last_ns"] >= self.from_ns
-        if self.to_ns is not None:
-            may &= held["first_ns"] < self.to_ns
         return bool(may.any()) and self.kinds != ()
+
+    @property
+    def _is_bounded(self) -> bool:
+        return (self.from_ns, self.to_ns) != (-FOREVER_NS, FOREVER_NS)
 
     @property
     def columns(self) -> set[str]:
         """Columns of the conditions."""
-        needed = {"channel"} if self.channels is not None else set()
-        if self.from_ns is not None or self.to_ns is not None:
-            needed.add("at_ns")
-        if self.kinds is not None:
-            needed.add("kind")
-        return needed
+        has_any = {
+            "channel": self.channels is not None,
+            "kind": self.kinds is not None,
+            "at_ns": self._is_bounded,
+        }
+        return {name for name, is_asked in has_any.items() if is_asked}
 
     def filtered(self, rows: EventColumns) -> EventColumns:
         """The wanted rows of a block."""
@@ -135,10 +130,8 @@ class Wanted:
             keep &= np.isin(rows["channel"], self.channels)
         if self.kinds is not None:
             keep &= np.isin(rows["kind"], self.kinds)
-        if self.from_ns is not None:
-            keep &= rows["at_ns"] >= self.from_ns
-        if self.to_ns is not None:
-            keep &= rows["at_ns"] < self.to_ns
+        if self._is_bounded:
+            keep &= self.may_lie_within(rows["at_ns"], rows["at_ns"])
         return rows if keep.all() else {name: values[keep] for name, values in rows.items()}
 
 
@@ -170,8 +163,11 @@ class EventRows:
             if not self.wanted.may_be_held(block.channels):
                 continue
             rows = self.wanted.filtered(reader.read_block(number, stored))
+            count = len(next(iter(rows.values())))
             arrays = [
-                _run_array(name_of_run, rows) if name == RUN else event_array(name, rows, *about)
+                pa.repeat(pa.scalar(name_of_run, pa.string()), count)
+                if name == RUN
+                else event_array(name, rows, *about)
                 for name in self.names
             ]
             yield pa.RecordBatch.from_arrays(arrays, names=list(self.names))
@@ -211,11 +207,6 @@ def _both(known: tuple[int, ...] | None, own: set[int]) -> tuple[int, ...]:
 
 def _listed(options: Mapping[str, str], name: str) -> list[str] | None:
     return [each.strip() for each in options[name].split(",")] if name in options else None
-
-
-def _run_array(name: str | None, rows: EventColumns) -> pa.Array:
-    count = len(next(iter(rows.values())))
-    return pa.repeat(pa.scalar(name, pa.string()), count)
 
 
 def _connections(run: AnyPath) -> dict[int, str]:
@@ -291,10 +282,12 @@ def _narrowed(wanted: Wanted, condition: Any) -> Wanted | None:
             return wanted.of_kinds(values)
     if column != "at_ns" or not isinstance(value, int):
         return None
-    if kind in ("EqualTo", "EqualNullSafe"):
-        return wanted.since(value).before(value + 1)
-    if kind in ("GreaterThan", "GreaterThanOrEqual"):
-        return wanted.since(value + (kind == "GreaterThan"))
-    if kind in ("LessThan", "LessThanOrEqual"):
-        return wanted.before(value + (kind == "LessThanOrEqual"))
-    return None
+    bounds = {
+        "EqualTo": (value, value + 1),
+        "EqualNullSafe": (value, value + 1),
+        "GreaterThan": (value + 1, FOREVER_NS),
+        "GreaterThanOrEqual": (value, FOREVER_NS),
+        "LessThan": (-FOREVER_NS, value),
+        "LessThanOrEqual": (-FOREVER_NS, value + 1),
+    }
+    return wanted.within(*bounds[kind]) if kind in bounds else None

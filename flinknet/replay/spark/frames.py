@@ -32,7 +32,8 @@ from flinknet.arrays import IntArray
 from flinknet.storage import AnyPath, StoragePath, path_of
 from flinknet.whole_files import whole_file
 
-from .settings import WORK_UNITS_MAX, has_arrow_tables
+from .installed import has_arrow_tables
+from .settings import WORK_UNITS_MAX
 from .worker import freeze_what_is_loaded, return_free_memory
 
 if TYPE_CHECKING:

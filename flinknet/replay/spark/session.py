@@ -22,17 +22,16 @@ from flinknet.errors import FlinknetError
 from flinknet.loopback import LOOPBACK_6, loopback
 from flinknet.whole_files import work_directory
 
-from .java import ClassArchive, JavaRuntime, find_java, launcher_home, start_unnoticed
-from .jvm import cause_in, loading_jvm
-from .remote import (
-    code_zip,
-    connected_session,
-    environment_archive,
-    is_connected,
-    is_here,
-    is_local,
-    with_environment,
+from .installed import (
+    ClassArchive,
+    JavaRuntime,
+    find_java,
+    launcher_home,
+    pyspark_version,
+    spark_home,
+    start_unnoticed,
 )
+from .jvm import cause_in, loading_jvm
 from .settings import (
     LOG_CONFIGURATION,
     OF_QUERIES,
@@ -42,17 +41,16 @@ from .settings import (
     SessionOptions,
     conf_dir,
     for_executors,
+    is_here,
+    is_local,
     properties_text,
-    pyspark_version,
     settings_of,
-    spark_home,
     submitted_settings,
 )
-from .worker import DAEMON, early_daemon
+from .worker import DAEMON, code_zip, early_daemon, environment_archive, with_environment
 from .worker import VARIABLE as EARLY_DAEMON
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
@@ -109,7 +107,7 @@ def loading_session(
     options.check()
     with work_directory("spark") as work_dir:
         if options.remote is not None:
-            started = _connected_session(options.remote, options, work_dir)
+            started = _connected_session(options, work_dir)
         elif is_submitted():
             started = _submitted_session(options, work_dir)
         else:
@@ -120,11 +118,42 @@ def loading_session(
 
 @contextmanager
 def _connected_session(
-    remote: str, options: SessionOptions, work_dir: Path
+    options: SessionOptions, work_dir: Path
 ) -> Iterator[Callable[[], SparkSession]]:
+    """A session on a server of Spark Connect, which keeps running. The server refuses some of our
+    defaults, and platforms keep settings to themselves."""
     code = code_zip(work_dir) if options.ship == SHIP_CODE else None
+    before = {name: os.environ.get(name) for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")}
+
+    def started() -> SparkSession:
+        from pyspark.sql import SparkSession
+
+        try:
+            session = SparkSession.builder.remote(str(options.remote)).getOrCreate()
+        except ImportError as error:
+            raise FlinknetError(
+                "Spark Connect needs more packages than are installed: pip install"
+                f" 'pyspark[connect]' ({str(error).splitlines()[0]})"
+            ) from error
+        stack.callback(session.stop)
+        for key, value in OF_QUERIES.items():
+            with suppress(Exception):
+                session.conf.set(key, value)
+        for key, value in options.conf.items():
+            session.conf.set(key, value)
+        if code is not None:
+            session.addArtifacts(str(code), pyfile=True)
+        return session
+
+    def restore() -> None:
+        for name, text in before.items():
+            os.environ.pop(name, None)
+            if text is not None:
+                os.environ[name] = text
+
     with ExitStack() as stack, spark_errors():
-        yield lambda: stack.enter_context(connected_session(remote, OF_QUERIES, options.conf, code))
+        stack.callback(restore)
+        yield started
 
 
 @contextmanager
@@ -155,18 +184,16 @@ def _own_session(
         context = stack.enter_context(loading_jvm(environment, work_dir / "stderr"))
 
         def started() -> SparkSession:
-            _import_ahead()
+            from pyspark.sql import SparkSession
+
+            with suppress(ImportError):  # while the JVM loads; Spark 3.5 has other modules
+                import pyspark.sql.classic.dataframe
+                import pyspark.testing.utils  # noqa: F401  # asked for numpy at each argument
             own = context()
-            return _with_code(_session_of(own), options, work_dir)
+            with spark_errors():  # the context ends when its master goes away
+                return _with_code(SparkSession(own), options, work_dir)
 
         yield started
-
-
-def _import_ahead() -> None:
-    """Import modules of PySpark's first calls while the JVM loads; Spark 3.5 has others."""
-    with suppress(ImportError):
-        import pyspark.sql.classic.dataframe
-        import pyspark.testing.utils  # noqa: F401  (for each argument it looks for numpy there)
 
 
 def _with_code(session: SparkSession, options: SessionOptions, work_dir: Path) -> SparkSession:
@@ -237,12 +264,9 @@ def count_to_ten(spark: SparkSession) -> None:
         raise FlinknetError(f"Spark did not count to {table.num_rows}")
 
 
-def _session_of(context: SparkContext) -> SparkSession:
-    """Raises: FlinknetError if the context has ended meanwhile, as when its master goes away."""
-    from pyspark.sql import SparkSession
-
-    with spark_errors():
-        return SparkSession(context)
+def is_connected(spark: SparkSession) -> bool:
+    """Whether a session is one of Spark Connect, without a JVM and a SparkContext here."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def cores_of(spark: SparkSession) -> int:
@@ -329,32 +353,29 @@ def is_submitted() -> bool:
 def _submitted_session(
     options: SessionOptions, work_dir: Path
 ) -> Iterator[Callable[[], SparkSession]]:
-    with ExitStack() as stack:
+    """A session of the JVM of spark-submit, whose settings override our defaults; options override
+    both."""
 
-        def started() -> SparkSession:
-            session = _session_of_submit(options, work_dir)
-            stack.callback(session.stop)
-            return _with_code(session, options, work_dir)
+    def started() -> SparkSession:
+        from pyspark import SparkConf
+        from pyspark.sql import SparkSession
 
-        yield started
-
-
-def _session_of_submit(options: SessionOptions, work_dir: Path) -> SparkSession:
-    """Settings of spark-submit override our defaults, and options override both."""
-    from pyspark import SparkConf
-    from pyspark.sql import SparkSession
-
-    conf = SparkConf()
-    for name, value in OF_SESSIONS.items():
-        if not conf.contains(name):
+        conf = SparkConf()
+        for name, value in OF_SESSIONS.items():
+            if not conf.contains(name):
+                conf.set(name, value)
+        settings = for_executors(dict(conf.getAll()) | submitted_settings(options, {}))
+        if options.ship == SHIP_ENVIRONMENT:
+            settings = with_environment(settings, environment_archive(work_dir))
+        for name, value in settings.items():
             conf.set(name, value)
-    settings = for_executors(dict(conf.getAll()) | submitted_settings(options, {}))
-    if options.ship == SHIP_ENVIRONMENT:
-        settings = with_environment(settings, environment_archive(work_dir))
-    for name, value in settings.items():
-        conf.set(name, value)
-    with spark_errors():
-        return SparkSession.builder.config(conf=conf).getOrCreate()
+        with spark_errors():
+            session = SparkSession.builder.config(conf=conf).getOrCreate()
+        stack.callback(session.stop)
+        return _with_code(session, options, work_dir)
+
+    with ExitStack() as stack:
+        yield started
 
 
 def _environment(settings: Mapping[str, str], work_dir: Path) -> dict[str, str]:

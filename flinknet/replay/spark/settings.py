@@ -1,4 +1,5 @@
-"""Settings of Spark: our defaults, and those of the platform and the user.
+"""Settings of Spark: our defaults, and those of the platform and the user; addresses of masters and
+of servers of Spark Connect.
 
 Later ones win: defaults of flinknet; spark-defaults.conf of the platform, or the file of
 `--properties-file` in its place, as with spark-submit; `--spark-conf`; the other options. The
@@ -11,18 +12,14 @@ import os
 import pwd
 import re
 import shlex
-import sys
+import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib import metadata
-from importlib.util import find_spec
 from pathlib import Path
 
 from flinknet.errors import ConfigError, FlinknetError
 from flinknet.loopback import LOOPBACK_6, loopback
 from flinknet.storage import AnyPath
-
-from .remote import LOCAL_MASTER, check_master, check_remote, is_here, is_local
 
 SHIP_NOTHING, SHIP_CODE, SHIP_ENVIRONMENT = SHIPMENTS = ("none", "code", "environment")
 """Code that executors get from this machine: none, if flinknet is installed there; that of
@@ -30,11 +27,6 @@ flinknet; or all packages of this environment but Spark."""
 
 WORK_UNITS_MAX = 1_000
 """Most partitions of a table made by the driver: up to this number, each row is a work unit."""
-
-OLDEST_SPARK = (3, 5)
-
-SPARK_4 = (4, 0)
-"""First Spark with Arrow tables from and to Python, and data sources in Python."""
 
 LOG_CONFIGURATION = "log4j2.properties"
 """Name of the configuration of logging where the platform has none, in the directory of the
@@ -85,6 +77,105 @@ TOLD_TO_EXECUTORS = (
 the platform distributes credentials."""
 
 _PROPERTY = re.compile(r"((?:\\.|[^\s=:\\])+)\s*[=:\s]?\s*(.*)", re.DOTALL)
+
+
+LOCAL_MASTER = "local[*]"
+
+CONNECT_SCHEME = "sc://"
+
+CONNECT_PORT = 15002
+
+_SCHEME = "spark://"
+
+_ANSWER_WAIT_S = 5.0
+
+_PORT_MAX = 65_535
+
+
+def is_local(master: str) -> bool:
+    """Whether driver and executors are one process on this machine."""
+    return master.startswith("local")
+
+
+def is_here(master: str) -> bool:
+    """Whether all of Spark is on this machine's loopback."""
+    return is_local(master) or re.match(r"spark://(127\.|localhost:|\[::1\])", master) is not None
+
+
+def check_master(master: str) -> None:
+    """Check that a host of a spark:// URL takes connections; other masters are not checked.
+
+    Raises: ConfigError if the URL names no host and port; FlinknetError if none of them answers.
+    """
+    if master.startswith(CONNECT_SCHEME):
+        raise ConfigError(f"--master: a server of Spark Connect is given by --remote {master}")
+    if not master.startswith(_SCHEME):
+        return
+    addresses = _addresses(master)
+    silent = []
+    for host, port in addresses:
+        why = _silence_of(host, port)
+        if why is None:
+            return
+        silent.append(f"{_SCHEME}{host}:{port} ({why})")
+    raise FlinknetError(
+        f"no Spark master answers at {', '.join(silent)}; see that it runs there, or give another"
+        " --master"
+    )
+
+
+def check_remote(remote: str) -> None:
+    """Check that a server of Spark Connect takes connections: its own client tries for minutes.
+
+    Raises: ConfigError for a URL that names no server; FlinknetError if it does not answer.
+    """
+    host, port = connect_address(remote)
+    why = _silence_of(host, port)
+    if why is not None:
+        raise FlinknetError(
+            f"no Spark Connect server answers at {CONNECT_SCHEME}{host}:{port} ({why}); see that it"
+            " runs there, or give another --remote"
+        )
+
+
+def connect_address(remote: str) -> tuple[str, int]:
+    """Host and port of sc://HOST[:PORT][/;PARAMETERS]; the parameters may hold a token and are
+    not repeated.
+
+    Raises: ConfigError.
+    """
+    place = remote.removeprefix(CONNECT_SCHEME).partition("/")[0]
+    host, colon, port = place.rpartition(":") if not place.endswith("]") else (place, "", "")
+    if not colon:
+        host, port = place, str(CONNECT_PORT)
+    if not remote.startswith(CONNECT_SCHEME) or not host or not _is_port(port):
+        raise ConfigError("--remote: this is not a Spark Connect server; write sc://HOST:PORT")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _silence_of(host: str, port: int) -> object | None:
+    """Reason for which an address does not answer; None if it does."""
+    try:
+        socket.create_connection((host, port), _ANSWER_WAIT_S).close()
+    except (OSError, UnicodeError) as error:  # the latter of what cannot be a host's name
+        return getattr(error, "strerror", None) or error
+    return None
+
+
+def _addresses(master: str) -> list[tuple[str, int]]:
+    """The hosts and ports of spark://HOST:PORT,HOST:PORT…; of several masters all but one are on
+    standby."""
+    addresses = []
+    for text in master.removeprefix(_SCHEME).split(","):
+        host, _, port = text.rpartition(":")
+        if not host or not _is_port(port):
+            raise ConfigError(f"--master: {master!r} is not a master; write spark://HOST:PORT")
+        addresses.append((host.removeprefix("[").removesuffix("]"), int(port)))
+    return addresses
+
+
+def _is_port(text: str) -> bool:
+    return text.isdecimal() and 0 < int(text) <= _PORT_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,87 +353,6 @@ def properties_text(settings: Mapping[str, str]) -> str:
     return "".join(
         f"{_escaped(key, ' =:#!')}={_escaped(value, '')}\n" for key, value in settings.items()
     )
-
-
-def find_pyspark(environ: Mapping[str, str] = os.environ) -> str:
-    """Make PySpark importable, that of SPARK_HOME if none is installed.
-
-    Returns: its version.
-
-    Raises: FlinknetError if there is none, or if it is too old.
-    """
-    try:
-        import pyspark
-    except ImportError:
-        libraries = Path(environ.get("SPARK_HOME", "none"), "python")
-        if not libraries.is_dir():
-            raise FlinknetError(
-                "PySpark is not installed: pip install pyspark, or set SPARK_HOME"
-            ) from None
-        sys.path += [str(libraries), *map(str, libraries.glob("lib/py4j-*.zip"))]
-        import pyspark
-    return _new_enough(pyspark.__version__)
-
-
-def pyspark_version() -> str:
-    """Version of PySpark, without importing it if it is installed.
-
-    Raises: as `find_pyspark`.
-    """
-    try:
-        return _new_enough(metadata.version("pyspark"))
-    except metadata.PackageNotFoundError:
-        return find_pyspark()
-
-
-def _new_enough(version: str) -> str:
-    if _release(version) < OLDEST_SPARK:
-        oldest = ".".join(map(str, OLDEST_SPARK))
-        raise FlinknetError(f"Spark {version} is too old: flinknet needs {oldest} or newer")
-    return version
-
-
-def _release(version: str) -> tuple[int, ...]:
-    """The first two numbers of a version."""
-    return tuple(int(each) for each in re.findall(r"\d+", version)[:2])
-
-
-def has_arrow_tables() -> bool:
-    """Whether PySpark takes Arrow tables and gives them back."""
-    import pyspark
-
-    return _release(pyspark.__version__) >= SPARK_4
-
-
-def check_data_source() -> None:
-    """Check that Spark can read traces as a format of its own.
-
-    Raises: FlinknetError if it is too old.
-    """
-    import pyspark
-
-    if _release(pyspark.__version__) < SPARK_4:
-        raise FlinknetError(
-            f"Spark {pyspark.__version__} has no data sources in Python: reading events as a table"
-            " or a stream needs Spark 4.0 or newer"
-        )
-
-
-def spark_home(environ: Mapping[str, str] = os.environ) -> Path:
-    """The Spark to start: that of SPARK_HOME if it has the version of PySpark; else the one in
-    PySpark.
-
-    Raises: ModuleNotFoundError if only the name of PySpark is installed.
-    """
-    found = find_spec("pyspark")  # it is not imported: that takes a while, in which a JVM can load
-    if found is None or found.origin is None:
-        raise ModuleNotFoundError("pyspark has no code", name="pyspark")
-    own = Path(found.origin).parent
-    if not environ.get("SPARK_HOME"):
-        return own
-    home = Path(environ["SPARK_HOME"])
-    is_same = any(home.glob(f"jars/spark-core_*-{pyspark_version()}.jar"))
-    return home if is_same or not (own / "jars").is_dir() else own
 
 
 def _event_log(path: AnyPath) -> str:

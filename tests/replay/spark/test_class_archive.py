@@ -10,7 +10,7 @@ import pytest
 
 from flinknet.errors import FlinknetError
 from flinknet.replay.spark import session
-from flinknet.replay.spark.java import VARIABLE, ClassArchive, JavaRuntime, start_unnoticed
+from flinknet.replay.spark.installed import VARIABLE, ClassArchive, JavaRuntime, start_unnoticed
 from flinknet.replay.spark.settings import SessionOptions
 
 WRITES_ITS_ARGUMENTS = """#!/bin/sh

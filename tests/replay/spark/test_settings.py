@@ -12,24 +12,18 @@ from pyspark import SparkConf
 
 from flinknet.errors import ConfigError, FlinknetError
 from flinknet.replay.spark import session
-from flinknet.replay.spark.remote import (
-    code_zip,
-    connect_address,
-    environment_archive,
-    with_environment,
-)
+from flinknet.replay.spark.installed import check_data_source, find_pyspark, spark_home
 from flinknet.replay.spark.settings import (
     OF_REPLAYS,
     SessionOptions,
-    check_data_source,
-    find_pyspark,
+    connect_address,
     parse_conf,
     properties_text,
     read_properties,
     settings_of,
-    spark_home,
     submitted_settings,
 )
+from flinknet.replay.spark.worker import code_zip, environment_archive, with_environment
 
 
 def test_the_user_says_more_than_the_platform_and_that_more_than_we(tmp_path: Path) -> None:

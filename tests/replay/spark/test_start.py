@@ -13,7 +13,7 @@ import pytest
 
 from flinknet.errors import ConfigError, FlinknetError
 from flinknet.replay.spark.jvm import cause_in
-from flinknet.replay.spark.remote import check_master
+from flinknet.replay.spark.settings import check_master
 
 
 @pytest.fixture

