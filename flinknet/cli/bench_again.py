@@ -307,17 +307,14 @@ def _predictions(
 
 def _row(attempt: _Attempt, predicted: TradeOffPoint, result: RunResult) -> dict[str, Any]:
     """Plain data of a run: prediction, measurement, and the relative error."""
-    measured = result.measured
-    expected = {
-        "throughput_records_per_s": predicted.throughput_records_per_s,
-        "buffers_per_s": predicted.buffers_per_s,
-        "latency_ns": asdict(predicted.latency_ns),
-    }
-    actual = {
-        "throughput_records_per_s": measured.throughput_records_per_s,
-        "buffers_per_s": measured.buffers_per_s,
-        "latency_ns": asdict(measured.latency_ns),
-    }
+    expected, actual = (
+        {
+            "throughput_records_per_s": each.throughput_records_per_s,
+            "buffers_per_s": each.buffers_per_s,
+            "latency_ns": asdict(each.latency_ns),
+        }
+        for each in (predicted, result.measured)
+    )
     return {
         "name": attempt.name,
         "is_recorded": attempt.is_recorded,
@@ -336,11 +333,15 @@ def _row(attempt: _Attempt, predicted: TradeOffPoint, result: RunResult) -> dict
 
 def _against(then: Mapping[str, Any] | None, control: Mapping[str, Any]) -> dict[str, Any]:
     """Relative differences from the recording: `change` of the control's measurement, which shows
-    this machine's effect, and `model_error` of its prediction.
+    this machine's effect, and `model_error` of its prediction, None where that was fitted.
     """
+    from flinknet.predict.fit.saturation import RATE_IS_FITTED
+
     if then is None:
         return {}
     now, predicted = control["measured"], control["predicted"]
+    if RATE_IS_FITTED in control["notes"]:
+        predicted = predicted | {"throughput_records_per_s": None}
     return {
         name: {each: _relative(_value(figures, each), _value(then, each)) for each in _METRICS}
         for name, figures in (("change", now), ("model_error", predicted))
@@ -348,11 +349,8 @@ def _against(then: Mapping[str, Any] | None, control: Mapping[str, Any]) -> dict
 
 
 def _value(figures: Mapping[str, Any], metric: str) -> float | None:
-    if metric == "throughput":
-        value: float | None = figures["throughput_records_per_s"]
-        return value
-    latency: float | None = figures["latency_ns"][metric]
-    return latency
+    found: float | None = figures["latency_ns"].get(metric, figures["throughput_records_per_s"])
+    return found
 
 
 def _relative(value: float | None, to: float | None) -> float | None:

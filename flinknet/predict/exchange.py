@@ -19,7 +19,7 @@ from flinknet.trace.recordings import RunPlace, open_recordings
 from .fit.costs import CostFit, fit_costs, saturated_costs
 from .fit.delays import fit_delays
 from .fit.flusher import flush_overhead_ns
-from .fit.saturation import Saturation, fit_saturation
+from .fit.saturation import RATE_IS_FITTED, Saturation, at_recorded_rate, fit_saturation
 from .fit.wakeups import TOO_FEW, Wakeups, fit_wakeups, may_poll, places, receivers
 from .fit.window_rows import ExchangeRows, Window, read_window
 from .measured_part import measured_part
@@ -177,7 +177,19 @@ def load_exchange(
         wakeups=fitted.wakeups,
         ends_its_data=not manifest.is_from_between and to_ns == manifest.measured_to_ns,
     )
-    return exchange, fitted.fit
+    if not fitted.is_rate_to_fit or edge:
+        return exchange, fitted.fit
+    scaled = at_recorded_rate(exchange, lambda each: _throughput_of(each, network))
+    if scaled is None:
+        return exchange, fitted.fit
+    notes = (*fitted.fit.notes, RATE_IS_FITTED)
+    return scaled, replace(fitted.fit, costs=scaled.costs, notes=notes)
+
+
+def _throughput_of(exchange: RecordedExchange, network: NetworkConfig) -> float | None:
+    from .what_if import simulate
+
+    return simulate(exchange, network).throughput_records_per_s
 
 
 def recorded_partitioner(manifest: RunManifest) -> str:
@@ -264,6 +276,7 @@ class _Fitted:
     fit: CostFit
     wakeups: Wakeups | None = None
     preemptions: tuple[tuple[Preemptions, ...], tuple[Preemptions, ...]] = ((), ())
+    is_rate_to_fit: bool = False
 
 
 def _fit(
@@ -319,6 +332,7 @@ def _fit_at_max_rate(window: Window, manifest: RunManifest, from_ns: int, to_ns:
     return _Fitted(
         saturated_costs(fit, window.rows.consumed, saturation, manifest),
         preemptions=_preemptions(saturation, manifest, rows_to_ns - from_ns, to_ns - from_ns),
+        is_rate_to_fit=not saturation.slow_consumers,
     )
 
 

@@ -13,6 +13,7 @@ from flinknet.predict.exchange import (
     recorded_network,
     recorded_setting,
 )
+from flinknet.predict.fit.saturation import RATE_IS_FITTED
 from flinknet.predict.grid import Grid
 from flinknet.results import (
     Advice,
@@ -172,8 +173,9 @@ def model_error(point: TradeOffPoint, observed: Measured, *, is_from_between: bo
     Args:
         observed: over the part that the prediction stands for, see `ComparedRun`.
     """
-    least_ns = point.mean_latency_at_least_ns
-    too_low = relative(point.latency_ns.mean, least_ns)
+    too_low = relative(point.latency_ns.mean, point.mean_latency_at_least_ns)
+    if RATE_IS_FITTED in point.notes:
+        point = replace(point, throughput_records_per_s=None, buffers_per_s=None)
     return ModelError(
         throughput=relative(point.throughput_records_per_s, observed.throughput_records_per_s),
         p50=relative(point.latency_ns.p50, observed.latency_ns.p50),
@@ -190,10 +192,8 @@ def _error_of_buffers(
     if predicted is None or not observed.buffers or not observed.duration_ns:
         return None
     if not is_from_between:  # over the length of time that throughput is of
-        records_per_s = observed.throughput_records_per_s
-        if not observed.records or records_per_s is None:
-            return None
-        return relative(predicted, observed.buffers / observed.records * records_per_s)
+        records_per_s = observed.throughput_records_per_s or 0.0
+        return relative(predicted, observed.buffers / max(observed.records, 1) * records_per_s)
     return predicted * observed.duration_ns / (observed.buffers * 1e9) - 1
 
 

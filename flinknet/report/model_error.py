@@ -10,9 +10,8 @@ from dataclasses import asdict, dataclass
 from flinknet.results import ERROR_TO_BET_ON, ReplayAnswer
 from flinknet.units import human_change, human_count, human_duration
 
-_ERRORS_OF_RUN = {"throughput": "throughput", "p50": "p50", "p99": "p99"}
-_ERRORS_BETWEEN = {"throughput": "throughput", "buffers_per_s": "buffers/s"}
-
+FITTED = "fitted to the recorded one"
+"""Instead of the error of a throughput that the model was fitted to."""
 
 UNPREDICTED = "the recorded setting could not be predicted"
 OFF_TOO_FAR = f"the model is off by more than {ERROR_TO_BET_ON:.0%} where the answer is known"
@@ -43,11 +42,13 @@ def model_error_text(answer: ReplayAnswer) -> ModelErrorText:
     if all(value is None for value in error.values()):
         return ModelErrorText(None, used, UNPREDICTED, is_doubtful=True)
     is_of_run = answer.trace.is_of_run
-    names = dict(_ERRORS_OF_RUN if is_of_run else _ERRORS_BETWEEN)
     buffers = answer.model_error.buffers_per_s
-    if buffers is not None:
-        names["buffers_per_s"] = "buffers/s"
-    parts = [f"{text} {human_change(error[name])}" for name, text in names.items()]
+    is_fitted = answer.trace.is_max_rate and error["throughput"] is None
+    parts = [f"throughput {FITTED if is_fitted else human_change(error['throughput'])}"]
+    if is_of_run:
+        parts += [f"{name} {human_change(error[name])}" for name in ("p50", "p99")]
+    if buffers is not None or not is_of_run:
+        parts.append(f"buffers/s {human_change(buffers)}")
     if not is_of_run:
         parts.append(_latency_of_backlog(answer))
     figures = ", ".join(parts)
@@ -100,14 +101,11 @@ def _latency_of_backlog(answer: ReplayAnswer) -> str:
 def _simulated_part(answer: ReplayAnswer) -> str:
     part, window_ns = answer.trace.part, answer.simulated.window_ns
     windows = answer.simulated.windows
+    what = "measured part" if answer.trace.is_of_run else "trace"
     if windows > 1:
-        what = "measured part" if answer.trace.is_of_run else "trace"
         whole = human_duration(part.to_ns - part.from_ns)
         used = f"{windows} windows, {human_duration(window_ns)} of the {what}'s {whole}"
         return f"{used}, compared with all of it"
-    if _is_ordinary(answer):
-        return f"the first {human_duration(window_ns)} of the measured part"
-    what = "measured part" if answer.trace.is_of_run else "trace"
     return f"{_span(part.from_ns, part.from_ns + window_ns)} of the {what}"
 
 

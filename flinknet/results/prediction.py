@@ -17,8 +17,8 @@ MACHINE_DELAYED = "the machine delayed"
 @dataclass(frozen=True, slots=True)
 class ModelError:
     """Relative error of the model on the recorded setting: (predicted - observed) / observed; None
-    if unknown. Predictions are judged by that of buffers per second only where latency was not
-    recorded.
+    if unknown, and of throughput where the model was fitted to it. Predictions are judged by that
+    of buffers per second only where latency was not recorded.
 
     Attributes:
         latency_at_most: what the mean latency is too low by at least, by Little's law on the

@@ -8,11 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from flinknet.config import NetworkConfig
 from flinknet.core.probe import TracePoint
 from flinknet.predict.fit.costs import fit_costs, saturated_costs
-from flinknet.predict.fit.saturation import fit_saturation
+from flinknet.predict.fit.saturation import at_recorded_rate, fit_saturation
 from flinknet.predict.fit.window_rows import ExchangeRows
+from flinknet.predict.recorded import RecordedExchange
+from flinknet.predict.what_if import simulate_quickly
 from flinknet.trace import ChannelInfo, RunManifest, open_run
+from tests.predict.test_fast_path import steady
 from tests.recorded_run import write_run
 
 MS = 1_000_000
@@ -139,3 +143,44 @@ def test_busy_time_ways_and_preemptions_are_told_apart(manifest: RunManifest) ->
     assert found.busy_ns_per_buffer["tm-1"] == pytest.approx(40 * US, rel=0.02)
     assert found.busy_ns_per_record["tm-0"] == pytest.approx(2 * US, rel=0.05)
     assert not len(found.preemptions["tm-0"].starts_ns)
+
+
+def throughput(exchange: RecordedExchange, network: NetworkConfig | None = None) -> float:
+    """Records per second of virtual time."""
+    found = simulate_quickly(exchange, network or exchange.network).throughput_records_per_s
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("factor", [0.6, 1.7])
+def test_work_that_is_fitted_too_long_or_short_is_scaled_to_the_recorded_rate(
+    factor: float,
+) -> None:
+    """Then the rate under other settings is right, too."""
+    network = NetworkConfig(buffer_timeout_ns=MS)
+    exchange = steady(500_000.0, 1.0, is_max_rate=True, network=network)
+    seconds = exchange.records / throughput(exchange)
+    recorded = replace(exchange, measured_to_ns=exchange.measured_from_ns + round(seconds * 1e9))
+    costs = recorded.costs
+    off = replace(
+        recorded,
+        costs=replace(
+            costs,
+            send_ns_per_message=factor * costs.send_ns_per_message,
+            receive_ns_per_message=factor * costs.receive_ns_per_message,
+            emit_ns_per_record=factor * costs.emit_ns_per_record,
+            consume_ns_per_record=(factor * costs.consume_ns_per_record[0],),
+        ),
+    )
+    found = at_recorded_rate(off, throughput)
+    assert found is not None
+    assert throughput(found) == pytest.approx(throughput(recorded), rel=0.01)
+    small = replace(network, segment_size_bytes=4096)
+    assert throughput(found, small) == pytest.approx(throughput(recorded, small), rel=0.05)
+    assert abs(throughput(off, small) / throughput(recorded, small) - 1) > 0.2
+
+
+def test_a_rate_that_no_factor_leads_to_is_left_as_it_is_predicted() -> None:
+    exchange = steady(500_000.0, 1.0, is_max_rate=True)
+    tenfold = replace(exchange, measured_to_ns=exchange.measured_from_ns + 1000)
+    assert at_recorded_rate(tenfold, throughput) is None

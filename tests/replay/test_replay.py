@@ -19,6 +19,8 @@ from flinknet.predict.exchange import (
     recorded_setting,
 )
 from flinknet.predict.fit.flusher import ASSUMED_FLUSH_OVERHEAD_NS, flush_overhead_ns
+from flinknet.predict.fit.saturation import fit_saturation
+from flinknet.predict.fit.window_rows import read_window
 from flinknet.predict.grid import Grid
 from flinknet.predict.outcome import EdgeOutcome
 from flinknet.replay.pipeline import replay_runs
@@ -28,6 +30,7 @@ from flinknet.replay.simulations import predict_here
 from flinknet.replay.spark.session import spark_errors
 from flinknet.report.export import replay_document
 from flinknet.results import BacklogSummary
+from flinknet.trace import open_run
 from tests.replay_documents import documents
 
 MS = 1_000_000
@@ -246,13 +249,22 @@ def test_time_that_writers_waited_is_not_time_that_records_cost(
     tmp_path: Path, make_run: Callable[..., Path]
 ) -> None:
     window = START_NS, START_NS + 1000 * MS
-    busy = load_exchange(make_run(tmp_path / "busy", rate_per_s=0.0), *window)[1].costs
     waits_ns = [(START_NS + 100 * MS, START_NS + 900 * MS)]
-    run = make_run(tmp_path / "waiting", rate_per_s=0.0, waits_ns=waits_ns)
-    waiting = load_exchange(run, *window)[1].costs
-    message_ns = 12_000 + 0.15 * 1050
-    assert busy.emit_ns_per_record == pytest.approx(1e9 / 2000 - message_ns / 10, rel=0.02)
-    assert waiting.emit_ns_per_record == pytest.approx(0.2e9 / 2000 - message_ns / 10, rel=0.05)
+    busy_ns = []
+    for name, waits in (("busy", []), ("waiting", waits_ns)):
+        run = open_run(make_run(tmp_path / name, rate_per_s=0.0, waits_ns=waits))
+        assert run.manifest is not None
+        rows = read_window(
+            run.files,
+            None,
+            *window,
+            until_ns=None,
+            rows_max=1_000_000,
+            rows_to_ns=window[1],
+            with_arrivals=False,
+        ).rows
+        busy_ns += fit_saturation(rows, run.manifest, *window).busy_ns_per_record.values()
+    assert busy_ns == [pytest.approx(1e9 / 2000, rel=0.02), pytest.approx(0.2e9 / 2000, rel=0.05)]
 
 
 @pytest.mark.parametrize(("waited_ms", "is_incident"), [(0, True), (9, True), (11, False)])

@@ -134,6 +134,14 @@ def test_the_answer_stands_in_six_lines_and_one_table() -> None:
     assert all(len(line) <= 100 for line in lines)
 
 
+def test_a_throughput_that_the_model_was_fitted_to_has_no_error() -> None:
+    fitted = answer(model_error={"throughput": None, "p50": -0.052, "p99": None})
+    fitted["trace"]["is_max_rate"] = True
+    (trust,) = (line for line in printed_first(fitted) if line.startswith("trust"))
+    assert "records/s fitted to the recorded one, p50 −5.2%" in trust
+    assert "throughput fitted to the recorded one, p50 −5.2%" in printed(fitted)[1]
+
+
 def test_predictions_that_must_not_be_relied_on_are_not_printed() -> None:
     off = answer(model_error={"throughput": 2.8, "p50": -0.1, "p99": None})
     lines = printed_first(off)

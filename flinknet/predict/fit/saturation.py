@@ -10,21 +10,22 @@ preemption; the other time with work is busy time. Both together are exactly the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from flinknet.arrays import IntArray
 from flinknet.config import TCP
 from flinknet.core.probe import TracePoint
-from flinknet.simulator.cost_model import TYPICAL_COSTS, Preemptions
+from flinknet.simulator.cost_model import TYPICAL_COSTS, CostModel, Preemptions
 from flinknet.simulator.task_manager import BUSY_NS_MAX
 from flinknet.trace import RunManifest
 from flinknet.trace.event_block import EventColumns, same_message
 from flinknet.trace.job_names import named_edges
 
 from ..intervals import NOTHING, Intervals, from_switches
+from ..recorded import RecordedExchange
 from . import SAMPLES_MIN
 from .window_rows import ExchangeRows, of_channels, same_credit
 
@@ -39,6 +40,18 @@ UNQUEUED_SHARE_MIN = 0.01
 
 UNCONTENDED = 0.05
 """Quantile of measured transit times that is taken for the time without any waiting."""
+
+RATE_WITHIN, RATE_STEPS = 0.005, 8
+"""Difference from the recorded throughput that is left, and the most simulations to get there."""
+
+RATE_IS_FITTED = (
+    "fitted: the time of producers and consumers for a record and a message, so that the model has"
+    " the recorded throughput; that it has it says nothing about other settings"
+)
+"""Note of predictions from a run at the highest rate."""
+
+COSTS_FACTOR_MAX = 16.0
+"""Largest factor by which costs are multiplied or divided to meet the recorded throughput."""
 
 NO_TIMES = np.zeros(0, np.int64)
 
@@ -235,6 +248,48 @@ def fit_saturation(
         preemptions,
         float(np.mean(shares)) if shares else 0.0,
         slow,
+    )
+
+
+def at_recorded_rate(
+    exchange: RecordedExchange, throughput_of: Callable[[RecordedExchange], float | None]
+) -> RecordedExchange | None:
+    """The exchange with one factor on all times of work, those of producers and consumers, so that
+    the model has the recorded throughput. Busy time is not exactly work: an event loop that waits
+    for a core looks busy, and one that handles many events at once does more in less time.
+
+    Args:
+        throughput_of: throughput of an exchange under its recorded settings, in records/s.
+
+    Returns: None if no factor up to COSTS_FACTOR_MAX leads there, as where preemptions alone take
+        longer.
+    """
+    wanted_per_s = exchange.records * 1e9 / exchange.duration_ns
+    low, high = -np.log(COSTS_FACTOR_MAX), np.log(COSTS_FACTOR_MAX)
+    factor, slope, before = 0.0, 1.0, None  # logarithms; by how much less throughput there is
+    for _ in range(RATE_STEPS):
+        scaled = replace(exchange, costs=_scaled(exchange.costs, float(np.exp(factor))))
+        off = float(np.log((throughput_of(scaled) or 1.0) / wanted_per_s))
+        if abs(off) <= RATE_WITHIN:
+            return scaled
+        if before is not None and factor != before[0]:
+            slope = min(max((before[1] - off) / (factor - before[0]), 0.2), 2.0)
+        before = factor, off
+        low, high = (factor, high) if off > 0 else (low, factor)
+        factor += off / slope
+        if not low < factor < high:
+            factor = (low + high) / 2
+    return None
+
+
+def _scaled(costs: CostModel, factor: float) -> CostModel:
+    return replace(
+        costs,
+        send_ns_per_message=factor * costs.send_ns_per_message,
+        send_ns_per_byte=factor * costs.send_ns_per_byte,
+        receive_ns_per_message=factor * costs.receive_ns_per_message,
+        emit_ns_per_record=factor * costs.emit_ns_per_record,
+        consume_ns_per_record=tuple(factor * each for each in costs.consume_ns_per_record),
     )
 
 
