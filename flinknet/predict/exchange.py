@@ -55,13 +55,13 @@ BLOCKING_IS_NO_MODEL = (
 """Why nothing is predicted of such an exchange."""
 
 QUEUES_START_EMPTY = (
-    "writers had to wait for buffers: the simulation starts with empty queues, the measured part"
-    " of the recorded run perhaps with full ones"
+    "writers had to wait for buffers: the simulation starts with empty queues, at most 5 s before"
+    " the part that counts"
 )
 
 CONSUMER_STARTS_BEHIND = (
     "a consumer was {:.0f} ms behind when the measured part of the run began: the simulation starts"
-    " with empty queues"
+    " with empty queues, at most 5 s before"
 )
 
 BEHIND_WORTH_NOTING_NS = 5_000_000

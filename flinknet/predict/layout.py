@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from flinknet.config import NetworkConfig
 from flinknet.job.load.payload import MAX_RATE_BATCH_BYTES
 from flinknet.job.load.plan import LoadPlan
@@ -69,8 +71,7 @@ class Layout(Addresses):
         places = {channel: at for output in self.outputs for at, channel in enumerate(output)}
         for planned in self.load.channels:
             channel = recorded[planned.index]
-            first, ramps, most_ramps = self._put_arrivals(channel, places[planned.index])
-            counted = channel.counted or (0, most_ramps)
+            first, ramps, counted = self._put_arrivals(channel, places[planned.index])
             before_bytes = channel.records_before * self.record_bytes
             departures = 0
             if self.exchange.keeps_departures:
@@ -106,16 +107,23 @@ class Layout(Addresses):
                 ring=memory.take((1 if is_local else self.ring) * k.Message.width()),
             )
 
-    def _put_arrivals(self, channel: RecordedChannel, place: int) -> tuple[int, int, int]:
-        """The stretches in which the records of a channel come; at the highest rate these follow.
+    def _put_arrivals(
+        self, channel: RecordedChannel, place: int
+    ) -> tuple[int, int, tuple[int, int]]:
+        """The stretches in which the records of a channel come; at the highest rate these follow,
+        and one that holds a record that does not count does not count.
 
-        Returns: the address of the first, how many there are, and how many there will be."""
-        if self.exchange.is_max_rate:
-            most = int((self._batches[channel.producer][:, place] > 0).sum())
-            return self.memory.take(most * k.Ramp.width()), 0, most
+        Returns: the address of the first, how many there are, and those that count, from and to."""
         arrivals = channel.arrivals
+        counted = channel.counted or (0, len(arrivals))
+        if self.exchange.is_max_rate:
+            batches = self._batches[channel.producer][:, place]
+            written = np.cumsum(batches[batches > 0])
+            before = int(arrivals.records[: counted[0]].sum())
+            uncounted = int(np.searchsorted(written, before)) + 1 if before else 0
+            return self.memory.take(len(written) * k.Ramp.width()), 0, (uncounted, len(written))
         first = self.memory.table_of((arrivals.records, arrivals.first_ns, arrivals.ends_ns))
-        return first, len(arrivals), len(arrivals)
+        return first, len(arrivals), counted
 
     def _open_at(self, size: int) -> dict[str, int]:
         """The position of a subpartition that begins behind a number of bytes."""

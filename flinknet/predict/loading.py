@@ -16,10 +16,11 @@ from flinknet.trace.manifest import RunManifest
 from flinknet.trace.recordings import RunPlace, open_recordings
 
 from .captured import FILLED_IN, METRICS_AROUND_NS, load_captured
-from .exchange import load_exchange
+from .exchange import BEHIND_WORTH_NOTING_NS, QUEUES_START_EMPTY, load_exchange
 from .fit.costs import CostFit
 from .fit.delays import NO_DELAYS
 from .fit.flusher import together
+from .fit.window_rows import read_arrivals
 from .job import JobEdge, RecordedJob
 from .job_run import JobRun
 from .local_channels import (
@@ -44,6 +45,10 @@ AS_PASSED_ON = (
     " passed them on"
 )
 NOT_RECORDED = "the edge before it was not recorded, most likely because its channels are local"
+
+LEAD_IN_NS = 5_000_000_000
+"""Longest time before the window in which records fill queues, where writers or consumers are
+behind when it begins."""
 
 LATE_BEATS = 2
 LATE_NS = 20_000_000
@@ -78,8 +83,30 @@ def load_edge(
 ) -> tuple[RecordedExchange, CostFit]:
     """One exchange in a part of a recording, as far as it was recorded; see `load_exchange`."""
     manifest = open_recordings(place).manifest
-    load = load_captured if manifest is not None and manifest.is_from_between else load_exchange
-    return load(place, from_ns, to_ns, edge=edge)
+    if manifest is not None and manifest.is_from_between:
+        return load_captured(place, from_ns, to_ns, edge=edge)
+    exchange, fit = load_exchange(place, from_ns, to_ns, edge=edge)
+    is_behind = fit.delays.queued_at_start_ns > BEHIND_WORTH_NOTING_NS
+    if edge is None and (QUEUES_START_EMPTY in fit.notes or is_behind):
+        exchange = _with_lead_in(exchange, place)
+    return exchange, fit
+
+
+def _with_lead_in(exchange: RecordedExchange, place: RunPlace) -> RecordedExchange:
+    """The exchange with the records of up to LEAD_IN_NS before it, which bring its queues into the
+    state that they had when it began and do not count."""
+    to_ns = exchange.measured_from_ns
+    files = open_recordings(place).files
+    found = read_arrivals(files, to_ns - LEAD_IN_NS, to_ns, exchange.measured_to_ns)
+    before = found.within(to_ns - LEAD_IN_NS, to_ns).by_channel()
+    channels = tuple(
+        each.after(before[each.channel]) if each.channel in before else each
+        for each in exchange.channels
+    )
+    from_ns = min(
+        (int(each.first_ns.min()) for each in before.values() if len(each)), default=to_ns
+    )
+    return replace(exchange, channels=channels, measured_from_ns=from_ns)
 
 
 def load_job(place: RunPlace, from_ns: int, to_ns: int, indexes: Sequence[int]) -> RecordedJob:

@@ -54,6 +54,11 @@ class RecordedChannel:
         """Number of records."""
         return self.arrivals.total_records
 
+    def after(self, before: Ramps) -> RecordedChannel:
+        """The channel with records before its own that do not count."""
+        arrivals, first = Ramps.joined((before, self.arrivals)), len(before)
+        return replace(self, arrivals=arrivals, counted=(first, first + len(self.arrivals)))
+
     @property
     def arrivals_ns(self) -> IntArray:
         """The instant of each record."""

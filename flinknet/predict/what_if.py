@@ -3,9 +3,10 @@
 What runs smoothly is computed by the compiled kernel (`fast_path`), the rest is simulated with the
 real core; both give the same numbers.
 
-The simulation starts with empty queues at the start of the window. Its data ends where that of the
-recorded run did (RecordedExchange.data_ends_ns): at the end of the window, or a beat of the buffer
-timeout after it, so that records in half-filled buffers leave as they would have.
+The simulation starts with empty queues at the start of the window; at the highest rate, records
+that do not count fill them first. Its data ends where that of the recorded run did
+(RecordedExchange.data_ends_ns): at the end of the window, or a beat of the buffer timeout after it,
+so that records in half-filled buffers leave as they would have.
 """
 
 from __future__ import annotations
@@ -15,20 +16,22 @@ from dataclasses import replace
 
 import numpy as np
 
-from flinknet.config import NetworkConfig, RecordSize, Scenario, WorkloadConfig
+from flinknet.config import TCP, NetworkConfig, RecordSize, Scenario, WorkloadConfig
 from flinknet.errors import InvariantViolatedError
 from flinknet.histogram import LogLinearHistogram
-from flinknet.job.load.payload import OVERHEAD_BYTES, SMALLEST_VALUE_BYTES
+from flinknet.job.load.payload import MAX_RATE_BATCH_BYTES, OVERHEAD_BYTES, SMALLEST_VALUE_BYTES
 from flinknet.job.load.plan import ListedChannel, LoadPlan, listed_load_plan
 from flinknet.results import BacklogSummary
 from flinknet.simulator.cluster import Cluster
 from flinknet.simulator.cost_model import Preemptions
 from flinknet.simulator.direction import LinkSettings
 from flinknet.simulator.source_plan import SourcePlan
+from flinknet.units import NS_PER_S
 
 from .fast_path import FastOutcome, is_covered, run_fast
 from .full_speed import emission_order, preemptions_of
 from .outcome import BacklogProbe, EdgeOutcome, WaitBoundsProbe
+from .ramps import Ramps
 from .recorded import RecordedChannel, RecordedExchange
 
 FAST_FROM_MESSAGES = 5_000
@@ -46,7 +49,8 @@ def simulate(exchange: RecordedExchange, network: NetworkConfig) -> EdgeOutcome:
     Raises: as `simulate_in_full`.
     """
     outcome = None
-    if _messages_of(exchange, network) >= FAST_FROM_MESSAGES:
+    needs_kernel = exchange.is_max_rate or any(each.counted for each in exchange.channels)
+    if needs_kernel or _messages_of(exchange, network) >= FAST_FROM_MESSAGES:
         outcome = simulate_compiled(exchange, network)
     return simulate_in_full(exchange, network) if outcome is None else outcome
 
@@ -72,6 +76,8 @@ def simulate_compiled(exchange: RecordedExchange, network: NetworkConfig) -> Edg
     load.check_memory()
     if not is_covered(exchange, network, load):
         return None
+    if exchange.is_max_rate:
+        exchange = _with_full_queues(exchange, load)
     fast = run_fast(exchange, network, load)
     return None if fast is None else _outcome_of(fast, exchange, network, load)
 
@@ -234,30 +240,46 @@ def counted_ns(length_ns: int, window_ns: int, beat_ns: int) -> int:
 def _outcome_of(
     fast: FastOutcome, exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan
 ) -> EdgeOutcome:
-    if fast.records != exchange.records:
-        raise InvariantViolatedError(
-            f"{fast.records} records arrived of {exchange.records}", exchange.seed
-        )
+    records = exchange.records
+    if fast.records != records and not any(each.counted for each in exchange.channels):
+        raise InvariantViolatedError(f"{fast.records} records arrived of {records}", exchange.seed)
+    share = fast.records / records  # the others have filled queues
+    length_ns = duration_ns(
+        fast.last_ns, records, fast.messages, exchange, network, resumed_ns=fast.resumed_ns
+    )
     return EdgeOutcome(
         latency=fast.latency,
         records=fast.records,
-        messages=fast.messages,
-        duration_ns=duration_ns(
-            fast.last_ns,
-            fast.records,
-            fast.messages,
-            exchange,
-            network,
-            resumed_ns=fast.resumed_ns,
-        ),
+        messages=round(share * fast.messages),
+        duration_ns=round(share * length_ns),
         backlog_buffers=BacklogSummary(fast.backlog_total / fast.messages, fast.backlog_max),
         memory_bytes=memory_bytes(load),
-        credits=fast.credits,
-        credit_messages=fast.credit_messages,
+        credits=round(share * fast.credits),
+        credit_messages=round(share * fast.credit_messages),
         method="kernel",
         latency_bounds=fast.latency_bounds,
         checkpoints=None if fast.checkpoints is None else fast.checkpoints.summary(),
     )
+
+
+def _with_full_queues(exchange: RecordedExchange, load: LoadPlan) -> RecordedExchange:
+    """The exchange with records before those that count, whole batches of each producer: as many as
+    fill all buffers and, without credit, all sockets."""
+    record_bytes = load.scenario.workload.record_size.low_bytes + OVERHEAD_BYTES
+    batch_records = max(1, MAX_RATE_BATCH_BYTES // record_bytes)
+    connections = {each.connection for each in exchange.channels}
+    sockets_bytes = len(connections) * exchange.socket_bytes if exchange.flow_control == TCP else 0
+    wanted = (memory_bytes(load) + sockets_bytes) / record_bytes / exchange.records
+    to_ns, channels = exchange.measured_from_ns, []
+    for producer in range(exchange.producers):
+        own = [each for each in exchange.channels if each.producer == producer]
+        reached = np.cumsum([each.records for each in own])
+        batches = int(np.ceil(wanted * reached[-1] / batch_records))
+        reached = np.rint(reached * (batches * batch_records / reached[-1])).astype(np.int64)
+        for each, records in zip(own, np.diff(reached, prepend=0), strict=True):
+            before = Ramps(np.array([records]), np.array([to_ns - NS_PER_S]), np.array([to_ns - 1]))
+            channels.append(each.after(before))
+    return replace(exchange, channels=tuple(channels))
 
 
 def memory_bytes(load: LoadPlan) -> int:

@@ -14,7 +14,8 @@ from flinknet.predict.fit.costs import fit_costs, saturated_costs
 from flinknet.predict.fit.saturation import at_recorded_rate, fit_saturation
 from flinknet.predict.fit.window_rows import ExchangeRows
 from flinknet.predict.recorded import RecordedExchange
-from flinknet.predict.what_if import simulate_quickly
+from flinknet.predict.what_if import simulate, simulate_quickly
+from flinknet.simulator.cost_model import CostModel
 from flinknet.trace import ChannelInfo, RunManifest, open_run
 from tests.predict.test_fast_path import steady
 from tests.recorded_run import write_run
@@ -184,3 +185,15 @@ def test_a_rate_that_no_factor_leads_to_is_left_as_it_is_predicted() -> None:
     exchange = steady(500_000.0, 1.0, is_max_rate=True)
     tenfold = replace(exchange, measured_to_ns=exchange.measured_from_ns + 1000)
     assert at_recorded_rate(tenfold, throughput) is None
+
+
+@pytest.mark.parametrize("flow_control", ["credit", "tcp"])
+def test_at_the_highest_rate_records_find_full_queues_from_the_first_on(flow_control: str) -> None:
+    """A slow consumer takes seconds for the queues before it, longer than the window."""
+    costs = CostModel(12_000.0, 0.15, 50_000.0, 12_000.0, 100.0, (200_000.0,))
+    slow = steady(1000.0, 1.0, is_max_rate=True, costs=costs, flow_control=flow_control)
+    found = simulate(slow, slow.network)
+    latency = found.latency.summary()
+    assert latency.p50 is not None
+    assert found.latency.min > 0.7 * latency.p50 > 500 * MS
+    assert found.throughput_records_per_s == pytest.approx(5000, rel=0.03)

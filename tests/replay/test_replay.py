@@ -22,7 +22,9 @@ from flinknet.predict.fit.flusher import ASSUMED_FLUSH_OVERHEAD_NS, flush_overhe
 from flinknet.predict.fit.saturation import fit_saturation
 from flinknet.predict.fit.window_rows import read_window
 from flinknet.predict.grid import Grid
+from flinknet.predict.loading import load_edge
 from flinknet.predict.outcome import EdgeOutcome
+from flinknet.predict.what_if import simulate_quickly
 from flinknet.replay.pipeline import replay_runs
 from flinknet.replay.predictions import GROWS
 from flinknet.replay.read import open_recorded_run, open_runs
@@ -277,6 +279,19 @@ def test_writers_that_waited_for_a_moment_change_no_model(
     exchange, fit = load_exchange(run, START_NS, START_NS + 1000 * MS)
     assert (exchange.wakeups is not None) is is_incident
     assert (QUEUES_START_EMPTY not in fit.notes) is is_incident
+
+
+def test_records_before_the_part_fill_queues_where_writers_wait(
+    tmp_path: Path, make_run: Callable[..., Path]
+) -> None:
+    from_ns = START_NS + 500 * MS
+    run = make_run(tmp_path / "run", waits_ns=[(from_ns, from_ns + 100 * MS)])
+    exchange, _ = load_edge(run, from_ns, START_NS + 1000 * MS)
+    assert exchange.measured_from_ns == START_NS
+    channel, _ = exchange.channels
+    assert channel.counted is not None
+    count = channel.arrivals.take(slice(*channel.counted)).total_records
+    assert 2 * count == simulate_quickly(exchange, exchange.network).records < exchange.records
 
 
 @pytest.mark.parametrize(
