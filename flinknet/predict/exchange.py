@@ -21,7 +21,7 @@ from .fit.delays import fit_delays
 from .fit.flusher import flush_overhead_ns
 from .fit.saturation import RATE_IS_FITTED, Saturation, at_recorded_rate, fit_saturation
 from .fit.wakeups import TOO_FEW, Wakeups, fit_wakeups, may_poll, places, receivers
-from .fit.window_rows import ExchangeRows, Window, read_window
+from .fit.window_rows import Window, read_window
 from .measured_part import measured_part
 from .ramps import Ramps
 from .recorded import RecordedChannel, RecordedExchange
@@ -179,17 +179,13 @@ def load_exchange(
     )
     if not fitted.is_rate_to_fit or edge:
         return exchange, fitted.fit
-    scaled = at_recorded_rate(exchange, lambda each: _throughput_of(each, network))
+    from .what_if import simulate
+
+    scaled = at_recorded_rate(exchange, lambda e: simulate(e, network).throughput_records_per_s)
     if scaled is None:
         return exchange, fitted.fit
     notes = (*fitted.fit.notes, RATE_IS_FITTED)
     return scaled, replace(fitted.fit, costs=scaled.costs, notes=notes)
-
-
-def _throughput_of(exchange: RecordedExchange, network: NetworkConfig) -> float | None:
-    from .what_if import simulate
-
-    return simulate(exchange, network).throughput_records_per_s
 
 
 def recorded_partitioner(manifest: RunManifest) -> str:
@@ -285,7 +281,7 @@ def _fit(
     rows = window.rows
     if is_max_rate(manifest):
         return _fit_at_max_rate(window, manifest, from_ns, to_ns)
-    fit = _costs_of(rows, manifest, None)
+    fit = fit_costs(rows, manifest, None)
     producers = _count(each.producer for each in manifest.channels)
     if rows.waited_ns(from_ns, to_ns) > HELD_UP_SHARE * (to_ns - from_ns) * producers:
         return _Fitted(replace(fit, notes=(*fit.notes, QUEUES_START_EMPTY)))
@@ -319,7 +315,7 @@ def _fit(
 def _fit_at_max_rate(window: Window, manifest: RunManifest, from_ns: int, to_ns: int) -> _Fitted:
     records = sum(each.total_records for each in window.arrivals.values())
     if not records:
-        return _Fitted(_costs_of(window.rows, manifest, None))
+        return _Fitted(fit_costs(window.rows, manifest, None))
     rows_to_ns = window.rows_to_ns
     saturation = fit_saturation(window.rows, manifest, from_ns, rows_to_ns)
     if saturation.busy_ns_per_record:
@@ -328,18 +324,12 @@ def _fit_at_max_rate(window: Window, manifest: RunManifest, from_ns: int, to_ns:
         producers = _count(each.producer for each in manifest.channels)
         waited_ns = window.rows.waited_ns(from_ns, to_ns)
         busy_ns_per_record = max((to_ns - from_ns) * producers - waited_ns, 0) / records
-    fit = _costs_of(window.rows, manifest, busy_ns_per_record)
+    fit = fit_costs(window.rows, manifest, busy_ns_per_record)
     return _Fitted(
         saturated_costs(fit, window.rows.consumed, saturation, manifest),
         preemptions=_preemptions(saturation, manifest, rows_to_ns - from_ns, to_ns - from_ns),
         is_rate_to_fit=not saturation.slow_consumers,
     )
-
-
-def _costs_of(
-    rows: ExchangeRows, manifest: RunManifest, busy_ns_per_record: float | None
-) -> CostFit:
-    return fit_costs(rows, manifest, busy_ns_per_record)
 
 
 def _count(indices: Iterable[int]) -> int:

@@ -4,9 +4,8 @@ cost."""
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-from flinknet.predict.fit.saturation import activity_of, joined, uncontended_ns, union
+from flinknet.predict.fit.saturation import activity_of
 from flinknet.predict.intervals import Intervals
 
 MS = 1_000_000
@@ -19,11 +18,6 @@ def ns(*values: int) -> np.ndarray:
 
 def pairs(found: Intervals) -> list[tuple[int, int]]:
     return list(zip(found.starts_ns.tolist(), found.ends_ns.tolist(), strict=True))
-
-
-def test_a_union_joins_what_overlaps_and_drops_what_is_empty() -> None:
-    assert pairs(union(ns(5, 0, 2, 9, 20), ns(7, 3, 4, 9, 30))) == [(0, 4), (5, 7), (20, 30)]
-    assert pairs(joined([union(ns(0), ns(5)), union(ns(5, 8), ns(6, 9))])) == [(0, 6), (8, 9)]
 
 
 def test_a_stop_in_the_middle_of_work_is_a_preemption_and_its_time_no_cost() -> None:
@@ -53,11 +47,6 @@ def test_time_without_work_is_no_preemption() -> None:
 def test_who_always_takes_long_has_no_preemptions() -> None:
     steps = np.arange(100) * 3 * MS
     assert pairs(activity_of(Intervals(ns(0), ns(int(steps[-1]))), steps).preemptions) == []
-
-
-def test_the_way_is_that_of_messages_that_met_nothing() -> None:
-    assert uncontended_ns(np.r_[np.full(20, 30), np.full(80, 900)], 5.0) == pytest.approx(30)
-    assert uncontended_ns(np.zeros(0, np.int64), 5.0) == 5.0
 
 
 def test_who_was_idle_takes_time_to_wake_and_that_is_no_cost_of_work() -> None:

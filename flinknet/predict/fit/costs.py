@@ -129,7 +129,6 @@ def saturated_costs(
         costs=replace(
             costs,
             transit_ns=max(saturation.transit_ns, 0.0),
-            back_ns=saturation.back_ns,
             consume_ns_per_record=tuple(consume_ns),
             receive_ns_per_message=float(np.mean(receive_ns))
             if receive_ns

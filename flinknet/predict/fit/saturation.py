@@ -10,7 +10,7 @@ preemption; the other time with work is busy time. Both together are exactly the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,10 +24,10 @@ from flinknet.trace import RunManifest
 from flinknet.trace.event_block import EventColumns, same_message
 from flinknet.trace.job_names import named_edges
 
-from ..intervals import NOTHING, Intervals, from_switches
+from ..intervals import NOTHING, Intervals, from_switches, merged
 from ..recorded import RecordedExchange
 from . import SAMPLES_MIN
-from .window_rows import ExchangeRows, of_channels, same_credit
+from .window_rows import ExchangeRows, of_channels
 
 IDLE_SHARE_MAX = 0.1
 """Largest share of the time that a saturated consumer waits for buffers."""
@@ -113,7 +113,6 @@ class Saturation:
 
     Attributes:
         transit_ns: time from SENT to RECEIVED of an uncontended buffer.
-        back_ns: time of uncontended credit; None if there was none.
         busy_ns_per_buffer: busy time of consuming processes for each buffer.
         busy_ns_per_record: busy time of producing processes for each record.
         preemptions: preemptions of every process; instants count from the start of the window.
@@ -123,7 +122,6 @@ class Saturation:
     """
 
     transit_ns: float
-    back_ns: float | None
     busy_ns_per_buffer: Mapping[str, float]
     busy_ns_per_record: Mapping[str, float]
     preemptions: Mapping[str, Preemptions]
@@ -207,12 +205,12 @@ def fit_saturation(
     ]
     there, here = same_message(rows.sent, rows.received)
     transits_ns = rows.received["at_ns"][here] - rows.sent["at_ns"][there]
-    transit_ns = unqueued_ns(uncontended_ns(transits_ns, 0.0), rows.sent, rows.received)
+    uncontended_ns = float(np.quantile(transits_ns, UNCONTENDED)) if len(transits_ns) else 0.0
+    transit_ns = unqueued_ns(uncontended_ns, rows.sent, rows.received)
     per_buffer: dict[str, float] = {}
     per_record: dict[str, float] = {}
     preemptions: dict[str, Preemptions] = {}
     shares: list[float] = []
-    backs_ns: list[float] = []
     for process in dict.fromkeys([*produces.values(), *consumes.values()]):
         own_in = [channel for channel, name in consumes.items() if name == process]
         own_out = [channel for channel, name in produces.items() if name == process]
@@ -220,13 +218,9 @@ def fit_saturation(
         in_turns = of_channels(taken, in_loop)
         waits = of_channels(rows.waits, own_out)
         credit = of_channels(rows.credit_received, own_out)
-        work = joined(
-            [
-                _consuming(of_channels(rows.sent, own_in), in_turns, int(transit_ns)),
-                _writing(waits, written, from_ns, to_ns),
-                _crediting(of_channels(rows.credit_sent, own_out), credit, backs_ns),
-            ]
-        ).clipped(from_ns, to_ns)
+        consuming = _consuming(of_channels(rows.sent, own_in), in_turns, int(transit_ns))
+        writing = _writing(waits, written, from_ns, to_ns)
+        work = merged((consuming, writing)).clipped(from_ns, to_ns)
         received = of_channels(rows.received, own_in)
         progress = [taken, received, of_channels(rows.credit_sent, own_in), written, credit, waits]
         activity = activity_of(work, np.concatenate([each["at_ns"] for each in progress]))
@@ -242,7 +236,6 @@ def fit_saturation(
             per_record[process] = activity.busy_ns / records
     return Saturation(
         transit_ns,
-        float(np.mean(backs_ns)) if backs_ns else None,
         per_buffer,
         per_record,
         preemptions,
@@ -295,7 +288,9 @@ def _scaled(costs: CostModel, factor: float) -> CostModel:
 
 def _consuming(sent: EventColumns, consumed: EventColumns, transit_ns: int) -> Intervals:
     there, here = same_message(sent, consumed)
-    return union(sent["at_ns"][there] + transit_ns, consumed["at_ns"][here])
+    starts_ns, ends_ns = sent["at_ns"][there] + transit_ns, consumed["at_ns"][here]
+    is_some = ends_ns > starts_ns
+    return merged((Intervals(starts_ns[is_some], ends_ns[is_some]),))
 
 
 def _writing(waits: EventColumns, written: EventColumns, from_ns: int, to_ns: int) -> Intervals:
@@ -309,25 +304,7 @@ def _writing(waits: EventColumns, written: EventColumns, from_ns: int, to_ns: in
         parts.append(from_switches(at_ns, is_writing, to_ns))
     if not parts and len(written["at_ns"]):  # nothing ever held it back
         return Intervals(np.array([from_ns]), np.array([to_ns]))
-    return joined(parts)
-
-
-def _crediting(sent: EventColumns, received: EventColumns, backs_ns: list[float]) -> Intervals:
-    """When credit lay before a producer; adds the time that uncontended credit takes to
-    `backs_ns`."""
-    starts: list[IntArray] = []
-    ends: list[IntArray] = []
-    for channel in np.unique(received["channel"]).tolist():
-        gives, gets = (of_channels(each, [channel]) for each in (sent, received))
-        given, got = same_credit(gives, gets)
-        starts.append(gives["at_ns"][given])
-        ends.append(np.maximum(gives["at_ns"][given], gets["at_ns"][got]))
-    if not starts:
-        return NOTHING
-    given_ns, got_ns = np.concatenate(starts), np.concatenate(ends)
-    back_ns = uncontended_ns(got_ns - given_ns, 0.0)
-    backs_ns.append(back_ns)
-    return union(given_ns + int(back_ns), got_ns)
+    return merged(parts)
 
 
 def activity_of(work: Intervals, progress_ns: IntArray) -> Activity:
@@ -358,29 +335,3 @@ def activity_of(work: Intervals, progress_ns: IntArray) -> Activity:
     reached_ns = np.minimum(events_ns[first[is_known]], work.ends_ns[is_known])
     lags_ns = reached_ns - work.starts_ns[is_known]
     return Activity(preemptions, work, lags_ns[lags_ns <= limit_ns])
-
-
-def union(starts_ns: IntArray, ends_ns: IntArray) -> Intervals:
-    """The instants inside any of the intervals, which may overlap."""
-    is_some = ends_ns > starts_ns
-    starts_ns, ends_ns = starts_ns[is_some], ends_ns[is_some]
-    if not len(starts_ns):
-        return NOTHING
-    order = np.argsort(starts_ns, kind="stable")
-    starts_ns, reached_ns = starts_ns[order], np.maximum.accumulate(ends_ns[order])
-    begins = np.flatnonzero(np.r_[True, starts_ns[1:] > reached_ns[:-1]])
-    return Intervals(starts_ns[begins], reached_ns[np.r_[begins[1:], len(starts_ns)] - 1])
-
-
-def joined(sets: Iterable[Intervals]) -> Intervals:
-    """The union of sets."""
-    parts = [NOTHING, *sets]
-    return union(
-        np.concatenate([each.starts_ns for each in parts]),
-        np.concatenate([each.ends_ns for each in parts]),
-    )
-
-
-def uncontended_ns(transits_ns: IntArray, otherwise_ns: float) -> float:
-    """Transit time when nothing else is on the way."""
-    return float(np.quantile(transits_ns, UNCONTENDED)) if len(transits_ns) else otherwise_ns
