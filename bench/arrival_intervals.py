@@ -28,7 +28,7 @@ from flinknet.config import NetworkConfig
 from flinknet.options.what_if import Setting
 from flinknet.predict.captured import load_captured
 from flinknet.predict.fit.delays import NO_DELAYS
-from flinknet.predict.likely import figures_of, likely_around
+from flinknet.predict.fit.unseen import figures_of, likely_around
 from flinknet.predict.outcome import Figures
 from flinknet.predict.recorded import RecordedExchange
 from flinknet.predict.what_if import simulate_quickly

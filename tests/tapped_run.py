@@ -12,8 +12,8 @@ from flinknet.config import NetworkConfig
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.options import effective_flink_keys
 from flinknet.predict.ramps import Ramps
-from flinknet.predict.recorded import RecordedChannel, RecordedExchange
-from flinknet.predict.what_if import plans_of, recorded_load
+from flinknet.predict.recorded import RecordedChannel, RecordedExchange, recorded_load
+from flinknet.predict.what_if import plans_of
 from flinknet.simulator.cluster import TYPICAL_COSTS, Cluster
 from flinknet.trace import ChannelInfo, ClockInfo, ProcessInfo, RunManifest, TraceWriter
 from tests.recorded_run import RECORD_BYTES, START_NS, rows_of

@@ -60,14 +60,14 @@ from .outcome import (
     merged,
 )
 from .ramps import Ramps
-from .recorded import RecordedChannel, RecordedExchange, flushes_factor
-from .what_if import (
-    duration_ns,
+from .recorded import (
+    RecordedChannel,
+    RecordedExchange,
+    flushes_factor,
     recorded_load,
-    simulate_part,
-    simulate_quickly,
     without_idle_tasks,
 )
+from .what_if import duration_ns, simulate_part, simulate_quickly
 
 STARTS_WITHIN_NS = 20_000_000
 """Tasks of a stage are deployed together: so far apart were the flushers of most of them in warm

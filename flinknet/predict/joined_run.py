@@ -24,8 +24,8 @@ from .kernel.memory import Barrier, Channel, Exchange, Job, Link, Relay, Sink, S
 from .kernel.views import KernelMemory
 from .layout import Layout, lay_out
 from .layout_head import alignments_max
-from .recorded import RecordedExchange
-from .what_if import memory_bytes, recorded_load, without_idle_tasks
+from .recorded import RecordedExchange, recorded_load, without_idle_tasks
+from .what_if import memory_bytes
 
 WITHIN = -1
 """The connection of channels within a TaskManager."""

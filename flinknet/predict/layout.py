@@ -8,8 +8,8 @@ from flinknet.config import NetworkConfig
 from flinknet.job.load.payload import MAX_RATE_BATCH_BYTES
 from flinknet.job.load.plan import LoadPlan
 from flinknet.simulator.cluster import OPENING_NS
+from flinknet.simulator.cost_model import Preemptions
 
-from .full_speed import preemptions_of
 from .kernel import NEVER
 from .kernel import memory as k
 from .kernel.views import KernelMemory, power_of_two
@@ -308,3 +308,12 @@ class Layout(Addresses):
         """The most records that are one batch, or fit into a number of buffers."""
         size = max(buffers * self.network.segment_size_bytes, MAX_RATE_BATCH_BYTES)
         return size // self.record_bytes
+
+
+def preemptions_of(exchange: RecordedExchange, load: LoadPlan) -> dict[int, Preemptions]:
+    """The preemptions of each TaskManager: those of the process of its first task."""
+    found: dict[int, Preemptions] = {}
+    for of_tasks, tasks in zip(exchange.preemptions, (load.sources, load.sinks), strict=True):
+        for each, task in zip(of_tasks, tasks, strict=False):
+            found.setdefault(task.task_manager, each)
+    return found

@@ -5,7 +5,11 @@ checkpoints begin, flushers beat, gates are looked at.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
+import numpy as np
+
+from flinknet.arrays import IntArray
 from flinknet.config import TCP, NetworkConfig
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM
 from flinknet.core.connection import RECEIVE_BYTES, SEND_BATCH_BYTES
@@ -29,11 +33,11 @@ from flinknet.simulator.source_plan import beat_phase_ns
 from flinknet.simulator.task_manager import BUSY_NS_MAX
 from flinknet.units import NS_PER_MS
 
-from .full_speed import batches_of
 from .kernel import COUNTS, NEVER, TIME_KINDS
 from .kernel import memory as k
 from .kernel.views import KernelMemory, power_of_two
-from .recorded import RecordedExchange
+from .ramps import Ramps
+from .recorded import RecordedChannel, RecordedExchange
 
 RESERVED_WORDS = 1 << 21
 """Most words of a memory that has its size from the beginning: growth takes half as long again.
@@ -327,3 +331,50 @@ def first_number_behind(exchange: RecordedExchange, network: NetworkConfig) -> i
 def latency_kinds(network: NetworkConfig) -> int:
     """Histograms that the kernel fills: of latencies and their bounds, and of checkpoints."""
     return 4 if network.checkpoint_interval_ns is None else 4 + TIME_KINDS
+
+
+def batches_of(exchange: RecordedExchange, record_bytes: int) -> list[IntArray]:
+    """The batches that each producer writes, one after the other: in each row how many records go
+    to each of its subpartitions.
+    """
+    batch_records = max(1, MAX_RATE_BATCH_BYTES // record_bytes)
+    found = []
+    for producer in range(exchange.producers):
+        own = [channel for channel in exchange.channels if channel.producer == producer]
+        found.append(np.diff(_records_before(own, batch_records), axis=0, prepend=0))
+    return found
+
+
+def _records_before(channels: Sequence[RecordedChannel], batch_records: int) -> IntArray:
+    """How many of the records that were emitted up to the end of each batch went to each of some
+    channels: for each batch a row.
+    """
+    total = sum(channel.records for channel in channels)
+    if len(channels) == 1:
+        return np.append(np.arange(batch_records, total, batch_records), total)[:, np.newaxis]
+    from .kernel.times import count_batches
+
+    memory = KernelMemory()
+    head = memory.take(k.Batches.width())
+    places = memory.take(k.Arrivals.width() * len(channels))
+    first_ns, last_ns = [], []
+    for number, channel in enumerate(channels):
+        each = _one_after_another(channel.arrivals)
+        first = memory.table_of((each.records, each.first_ns, each.ends_ns))
+        end = first + len(each) * k.Ramp.width()
+        memory.put(k.Arrivals, places + number * k.Arrivals.width(), ramp=first, end=end)
+        first_ns.append(int(each.first_ns[0]))
+        last_ns.append(int(each.ends_ns[-1]))
+    batches = -(-total // batch_records)
+    counts = memory.take(batches * len(channels))
+    memory.put(k.Batches, head, channels_count=len(channels), channels=places, counts=counts)
+    words = memory.to_array()
+    count_batches(words, batch_records, min(first_ns), max(last_ns))
+    return words[counts:].reshape(batches, len(channels))
+
+
+def _one_after_another(arrivals: Ramps) -> Ramps:
+    """Split ramps so that they do not overlap."""
+    if (arrivals.first_ns[1:] >= arrivals.ends_ns[:-1]).all():  # as good as always
+        return arrivals
+    return Ramps.of(np.sort(arrivals.instants()[1]))

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
 from flinknet.arrays import IntArray
-from flinknet.config import CREDIT, NetworkConfig
+from flinknet.config import CREDIT, NetworkConfig, RecordSize, Scenario, WorkloadConfig
+from flinknet.job.load.payload import OVERHEAD_BYTES, SMALLEST_VALUE_BYTES
+from flinknet.job.load.plan import ListedChannel, LoadPlan, listed_load_plan
 from flinknet.options.what_if import Setting
 from flinknet.simulator.cost_model import CostModel, Preemptions
 from flinknet.simulator.direction import LinkSettings
@@ -21,6 +24,8 @@ from flinknet.simulator.direction import LinkSettings
 from .fit.flusher import LateBeats
 from .fit.wakeups import Wakeups
 from .ramps import Ramps
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -292,3 +297,93 @@ def flushes_per_s(exchange: RecordedExchange, setting: Setting) -> float:
         beats = (instants_ns / setting.rate_factor).astype(np.int64) // beat_ns
         found += np.count_nonzero(np.diff(np.sort(beats, kind="stable"), prepend=-1))
     return found * setting.rate_factor * 1e9 / exchange.duration_ns
+
+
+def without_idle_tasks(exchange: RecordedExchange) -> RecordedExchange:
+    """Drop the channels and tasks without records from an exchange."""
+    channels = [channel for channel in exchange.channels if channel.records]
+    producers = sorted({channel.producer for channel in channels})
+    consumers = sorted({channel.consumer for channel in channels})
+
+    producer_at = {each: place for place, each in enumerate(producers)}
+    consumer_at = {each: place for place, each in enumerate(consumers)}
+
+    def kept(of_tasks: tuple[tuple[_T, ...], tuple[_T, ...]]) -> Any:
+        pairs = zip(of_tasks, (producers, consumers), strict=True)
+        return tuple(tuple(each[n] for n in own if each) for each, own in pairs)
+
+    costs, barriers = exchange.costs, exchange.barriers
+    consume_ns = tuple(costs.consume_ns_per_record[each] for each in consumers)
+    return replace(
+        exchange,
+        producers=len(producers),
+        consumers=len(consumers),
+        channels=tuple(
+            replace(
+                channel,
+                producer=producer_at[channel.producer],
+                consumer=consumer_at[channel.consumer],
+            )
+            for channel in channels
+        ),
+        task_managers=kept(exchange.task_managers),
+        preemptions=kept(exchange.preemptions),
+        barriers=None if barriers is None else tuple(barriers[each] for each in producers),
+        costs=replace(costs, consume_ns_per_record=consume_ns),
+    )
+
+
+def recorded_load(exchange: RecordedExchange, network: NetworkConfig) -> LoadPlan:
+    """The recorded placement; if unknown, tasks that share a connection share TaskManagers."""
+    lengths = [channel.record_wire_bytes for channel in exchange.channels]
+    weights = [channel.records for channel in exchange.channels]
+    value_bytes = round(float(np.average(lengths, weights=weights))) - OVERHEAD_BYTES
+    value_bytes = max(value_bytes, SMALLEST_VALUE_BYTES)
+    subpartitions = [0] * exchange.producers
+    channels = []
+    for channel in exchange.channels:
+        producer = channel.producer
+        channels.append(
+            ListedChannel(channel.channel, producer, channel.consumer, subpartitions[producer])
+        )
+        subpartitions[producer] += 1
+    upstream, downstream = exchange.task_managers
+    if not upstream:
+        upstream, downstream = _apart(exchange)
+    scenario = Scenario(
+        network=network,
+        workload=WorkloadConfig(
+            producers=exchange.producers,
+            consumers=exchange.consumers,
+            record_size=RecordSize(value_bytes, value_bytes),
+            partitioner=exchange.partitioner,
+        ),
+        task_managers=1 + max(*upstream, *downstream),
+        seed=exchange.seed,
+        flow_control=exchange.flow_control,
+    )
+    return listed_load_plan(scenario, (upstream, downstream), channels)
+
+
+def _apart(exchange: RecordedExchange) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Producers and consumers in TaskManagers of their own."""
+    upstream = _groups(exchange.producers, [(c.producer, c.connection) for c in exchange.channels])
+    downstream = _groups(
+        exchange.consumers, [(c.consumer, c.connection) for c in exchange.channels]
+    )
+    first = 1 + max(upstream)
+    return tuple(upstream), tuple(first + each for each in downstream)
+
+
+def _groups(members: int, links: list[tuple[int, int]]) -> list[int]:
+    """The group of each member, counted from 0, where members of one connection are together."""
+    group = list(range(members))
+    first_of: dict[int, int] = {}
+    for member, connection in links:
+        other = first_of.setdefault(connection, member)
+        old, new = group[member], group[other]
+        if old == new:
+            continue
+        group = [new if each == old else each for each in group]
+    numbers = {each: number for number, each in enumerate(dict.fromkeys(group))}
+    return [numbers[each] for each in group]

@@ -15,24 +15,25 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
-from flinknet.config import TCP, NetworkConfig, RecordSize, Scenario, WorkloadConfig
+from flinknet.arrays import IntArray
+from flinknet.config import TCP, NetworkConfig
 from flinknet.errors import InvariantViolatedError
 from flinknet.histogram import LogLinearHistogram
-from flinknet.job.load.payload import MAX_RATE_BATCH_BYTES, OVERHEAD_BYTES, SMALLEST_VALUE_BYTES
-from flinknet.job.load.plan import ListedChannel, LoadPlan, listed_load_plan
+from flinknet.job.load.payload import MAX_RATE_BATCH_BYTES, OVERHEAD_BYTES
+from flinknet.job.load.plan import LoadPlan
 from flinknet.results import BacklogSummary
 from flinknet.simulator.cluster import Cluster
-from flinknet.simulator.cost_model import Preemptions
 from flinknet.simulator.direction import LinkSettings
 from flinknet.simulator.source_plan import SourcePlan
 from flinknet.units import NS_PER_S
 
 from .fast_path import FastOutcome, is_covered, run_fast
-from .full_speed import emission_order, preemptions_of
+from .layout import preemptions_of
 from .outcome import BacklogProbe, EdgeOutcome, WaitBoundsProbe
 from .ramps import Ramps
-from .recorded import RecordedChannel, RecordedExchange
+from .recorded import RecordedChannel, RecordedExchange, recorded_load, without_idle_tasks
 
 FAST_FROM_MESSAGES = 5_000
 """Number of messages below which the simulator is done before the kernel is loaded."""
@@ -289,91 +290,19 @@ def memory_bytes(load: LoadPlan) -> int:
     )
 
 
-def without_idle_tasks(exchange: RecordedExchange) -> RecordedExchange:
-    """Drop the channels and tasks without records from an exchange."""
-    channels = [channel for channel in exchange.channels if channel.records]
-    producers = sorted({channel.producer for channel in channels})
-    consumers = sorted({channel.consumer for channel in channels})
-    producer_at, consumer_at = (
-        {each: place for place, each in enumerate(own)} for own in (producers, consumers)
-    )
-    costs = exchange.costs
-    if exchange.barriers is not None:
-        barriers = tuple(exchange.barriers[each] for each in producers)
-        exchange = replace(exchange, barriers=barriers)
-    if exchange.task_managers[0]:
-        of_producers, of_consumers = exchange.task_managers
-        exchange = replace(
-            exchange,
-            task_managers=(
-                tuple(of_producers[each] for each in producers),
-                tuple(of_consumers[each] for each in consumers),
-            ),
-        )
-    return replace(
-        exchange,
-        producers=len(producers),
-        consumers=len(consumers),
-        channels=tuple(
-            replace(
-                channel,
-                producer=producer_at[channel.producer],
-                consumer=consumer_at[channel.consumer],
-            )
-            for channel in channels
-        ),
-        preemptions=_of_those(exchange.preemptions, producers, consumers),
-        costs=replace(
-            costs,
-            consume_ns_per_record=tuple(costs.consume_ns_per_record[each] for each in consumers),
-        ),
-    )
+def emission_order(
+    channels: Sequence[RecordedChannel],
+) -> tuple[IntArray, npt.NDArray[np.int32]]:
+    """The instants of all records that a producer emits, ascending, and the subpartition of each.
 
-
-def _of_those(
-    preemptions: tuple[tuple[Preemptions, ...], tuple[Preemptions, ...]],
-    producers: Sequence[int],
-    consumers: Sequence[int],
-) -> tuple[tuple[Preemptions, ...], tuple[Preemptions, ...]]:
-    of_producers, of_consumers = preemptions
-    if not of_producers:
-        return preemptions
-    return (
-        tuple(of_producers[each] for each in producers),
-        tuple(of_consumers[each] for each in consumers),
-    )
-
-
-def recorded_load(exchange: RecordedExchange, network: NetworkConfig) -> LoadPlan:
-    """The recorded placement; if unknown, tasks that share a connection share TaskManagers."""
-    lengths = [channel.record_wire_bytes for channel in exchange.channels]
-    weights = [channel.records for channel in exchange.channels]
-    value_bytes = round(float(np.average(lengths, weights=weights))) - OVERHEAD_BYTES
-    value_bytes = max(value_bytes, SMALLEST_VALUE_BYTES)
-    subpartitions = [0] * exchange.producers
-    channels = []
-    for channel in exchange.channels:
-        producer = channel.producer
-        channels.append(
-            ListedChannel(channel.channel, producer, channel.consumer, subpartitions[producer])
-        )
-        subpartitions[producer] += 1
-    upstream, downstream = exchange.task_managers
-    if not upstream:
-        upstream, downstream = _apart(exchange)
-    scenario = Scenario(
-        network=network,
-        workload=WorkloadConfig(
-            producers=exchange.producers,
-            consumers=exchange.consumers,
-            record_size=RecordSize(value_bytes, value_bytes),
-            partitioner=exchange.partitioner,
-        ),
-        task_managers=1 + max(*upstream, *downstream),
-        seed=exchange.seed,
-        flow_control=exchange.flow_control,
-    )
-    return listed_load_plan(scenario, (upstream, downstream), channels)
+    Args:
+        channels: of the producer, in the order of its subpartitions.
+    """
+    instants_ns = np.concatenate([channel.arrivals_ns for channel in channels])
+    counts = [channel.records for channel in channels]
+    subpartitions = np.repeat(np.arange(len(channels), dtype=np.int32), counts)
+    order = np.argsort(instants_ns, kind="stable")
+    return instants_ns[order], subpartitions[order]
 
 
 def plans_of(exchange: RecordedExchange, network: NetworkConfig) -> list[SourcePlan]:
@@ -395,27 +324,3 @@ def _plan_of(channels: list[RecordedChannel], end_ns: int, *, is_max_rate: bool)
     if is_max_rate:
         return SourcePlan(routes, None, len(instants_ns))
     return SourcePlan(routes, instants_ns, len(instants_ns), max(end_ns, int(instants_ns[-1])))
-
-
-def _apart(exchange: RecordedExchange) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Producers and consumers in TaskManagers of their own."""
-    upstream = _groups(exchange.producers, [(c.producer, c.connection) for c in exchange.channels])
-    downstream = _groups(
-        exchange.consumers, [(c.consumer, c.connection) for c in exchange.channels]
-    )
-    first = 1 + max(upstream)
-    return tuple(upstream), tuple(first + each for each in downstream)
-
-
-def _groups(members: int, links: list[tuple[int, int]]) -> list[int]:
-    """The group of each member, counted from 0, where members of one connection are together."""
-    group = list(range(members))
-    first_of: dict[int, int] = {}
-    for member, connection in links:
-        other = first_of.setdefault(connection, member)
-        old, new = group[member], group[other]
-        if old == new:
-            continue
-        group = [new if each == old else each for each in group]
-    numbers = {each: number for number, each in enumerate(dict.fromkeys(group))}
-    return [numbers[each] for each in group]

@@ -15,9 +15,9 @@ from flinknet.options.what_if import Setting, columns_of
 from flinknet.predict.exchange import BLOCKING_IS_NO_MODEL, is_blocking, is_max_rate
 from flinknet.predict.fit.costs import CostFit
 from flinknet.predict.fit.queued import contradiction
+from flinknet.predict.fit.unseen import likely_around
 from flinknet.predict.job import RecordedJob
 from flinknet.predict.job_run import BARRIERS_LEFT_OUT, leaves_barriers_out, simulate_job
-from flinknet.predict.likely import likely_around
 from flinknet.predict.loading import load_edge, load_job
 from flinknet.predict.outcome import (
     EdgeOutcome,

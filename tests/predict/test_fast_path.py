@@ -22,8 +22,8 @@ from flinknet.job.barriers import AT_LEAST_ONCE, EXACTLY_ONCE
 from flinknet.options.what_if import Setting
 from flinknet.predict.fast_path import FastOutcome, is_covered, run_fast
 from flinknet.predict.ramps import Ramps
-from flinknet.predict.recorded import RecordedChannel, RecordedExchange
-from flinknet.predict.what_if import FAST_FROM_MESSAGES, recorded_load, simulate, simulate_in_full
+from flinknet.predict.recorded import RecordedChannel, RecordedExchange, recorded_load
+from flinknet.predict.what_if import FAST_FROM_MESSAGES, simulate, simulate_in_full
 from flinknet.simulator.cost_model import CostModel
 from tests.comparisons import compares, compares_in
 from tests.predict.full_speed import SOCKET_BYTES, at_full_speed

@@ -12,8 +12,7 @@ from flinknet.predict.kernel.memory import FIRST, Exchange
 from flinknet.predict.kernel.run import run
 from flinknet.predict.layout import lay_out
 from flinknet.predict.ramps import Ramps
-from flinknet.predict.recorded import RecordedChannel
-from flinknet.predict.what_if import recorded_load
+from flinknet.predict.recorded import RecordedChannel, recorded_load
 from flinknet.simulator.cost_model import CostModel
 from tests.predict.test_fast_path import FROM_NS, assert_alike, run_if_covered, steady
 from tests.simulation import MS, NEVER

@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flinknet.config import NetworkConfig
-from flinknet.predict.full_speed import batches_of, emission_order
+from flinknet.predict.layout_head import batches_of
 from flinknet.predict.ramps import Ramps
 from flinknet.predict.recorded import RecordedChannel
+from flinknet.predict.what_if import emission_order
 from flinknet.simulator.cost_model import CostModel
 from tests.predict.test_fast_path import (
     FROM_NS,

@@ -10,7 +10,7 @@ import pytest
 from flinknet.config import NetworkConfig
 from flinknet.options.what_if import Setting
 from flinknet.predict.captured import load_captured
-from flinknet.predict.likely import likely_around
+from flinknet.predict.fit.unseen import likely_around
 from flinknet.predict.outcome import DRAWS, MODEL_NS, MODEL_SHARE, Figures, likely_range
 from flinknet.predict.what_if import simulate_quickly
 from flinknet.results import LatencySummary

@@ -10,8 +10,8 @@ import pytest
 from flinknet.config import NetworkConfig
 from flinknet.histogram import bucket_index
 from flinknet.predict.ramps import Ramps
-from flinknet.predict.recorded import RecordedChannel, RecordedExchange
-from flinknet.predict.what_if import recorded_load, simulate, simulate_in_full
+from flinknet.predict.recorded import RecordedChannel, RecordedExchange, recorded_load
+from flinknet.predict.what_if import simulate, simulate_in_full
 from flinknet.simulator.cost_model import CostModel, Preemptions
 from tests.simulation import MS, NEVER, US, S
 

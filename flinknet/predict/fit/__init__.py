@@ -1,15 +1,9 @@
 """Costs, delays and arrivals, fitted to the rows of a recorded window (`window_rows`).
 
-- `costs`: costs of the steps on a buffer's way.
-- `saturation`: time of consumers for their buffers; at the highest rate, busy time of processes for
-  each buffer and record, and preemptions.
-- `flusher`: its period, the buffer timeout behind it, and how late its beats come.
-- `delays`, `wakeups`: at a rate, delays by the machine, also by the idle time before a message, and
-  the time that sleepers take to wake.
-- `round_trips`: costs of captured buffers, from the time between a buffer and its credit.
-- `queued`: work of tasks by Flink's metrics, and waiting by the backlog.
-- `arrivals`, `unseen`: in captures between processes, when the records of a buffer came, and
-  samples of the quantities that a capture does not show.
+- `costs`, `saturation`: what steps cost, at a rate and at the highest rate.
+- `flusher`, `delays`, `wakeups`: lateness of the flusher and of the machine, waking of sleepers.
+- `round_trips`, `queued`: costs of captured buffers, work by Flink's metrics, waiting by backlog.
+- `arrivals`, `unseen`: when captured records came, and samples of what a capture does not show.
 """
 
 from __future__ import annotations
