@@ -85,7 +85,7 @@ LEAVES_OF = {
 
 BUDGETS = {
     "replay": (15_328, 58),
-    "predict": (14_057, 51),
+    "predict": (14_054, 49),
     "core": (14_336, 83),
     "runtime": (13_078, 82),
     "report": (11_536, 63),
