@@ -14,7 +14,7 @@ import numpy as np
 from flinknet.arrays import IntArray
 from flinknet.core.probe import TracePoint
 from flinknet.predict.exchange import is_max_rate, recorded_network
-from flinknet.results.bottleneck import HELD_FROM
+from flinknet.results.bottleneck import HELD_FROM, STALLED_FROM
 from flinknet.results.ledger import (
     BARRIER,
     CREDIT,
@@ -50,10 +50,6 @@ CHECKPOINTS_MIN = 3
 BLOCKED_NS_MIN = 10_000_000_000
 """Barriers of fewer checkpoints show nothing, unless one of them blocks a channel for so long: the
 first checkpoints of a job wait for tasks that are still being deployed."""
-
-STALLED_FROM = 0.02
-"""Share of late buffers at a TaskManager, and at no other one, from which it stood still at
-times."""
 
 
 def ledger_of(edges: Sequence[ObservedRun]) -> Ledger:

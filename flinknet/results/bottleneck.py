@@ -36,6 +36,10 @@ SLOW_HOST_FROM = 1.5
 """Ratio of times per record, against siblings on other TaskManagers, from which the tasks of a
 TaskManager are slow."""
 
+STALLED_FROM = 0.02
+"""Share of late buffers, or of silence towards each of its tasks, from which a TaskManager may have
+stood still at times, if no other one shows as much."""
+
 LONGER_MAX = 100
 """Ratios of times per record above this say nothing: the siblings had next to nothing to do."""
 

@@ -25,6 +25,7 @@ from .bottleneck import (
     PRESSED_FROM,
     SATURATED_FROM,
     SLOW_HOST_FROM,
+    STALLED_FROM,
     Bottleneck,
     Cause,
     Remedy,
@@ -274,14 +275,19 @@ def _why_unseen(
 
 
 def stopping(ledger: Ledger) -> dict[str, float]:
-    """TaskManagers that stand still at times, clearly more than others, with the share."""
+    """TaskManagers that stand still at times, clearly more than others, with the share.
+
+    The longest silence counts: a task behind others of its TaskManager gets nothing to answer while
+    these stand still. Contradicted by a task of it that always answers.
+    """
     shares: dict[str, list[float]] = {}
     for each in ledger.tasks:
         if each.task_manager is not None and each.stood_still is not None:
             shares.setdefault(each.task_manager, []).append(each.stood_still)
     return {
-        place: min(own)
+        place: max(own)
         for place, own in shares.items()
-        if min(own) >= PRESSED_FROM
+        if max(own) >= PRESSED_FROM
+        and min(own) >= STALLED_FROM
         and all(max(each) <= min(own) / 2 for other, each in shares.items() if other != place)
     }

@@ -146,6 +146,29 @@ def test_a_task_manager_that_answers_nobody_at_times_stands_still() -> None:
     assert silent(0.01, 0.2).place == "tm2"
 
 
+@pytest.mark.parametrize(("behind", "is_named"), [(0.08, True), (0.0, False)])
+def test_a_task_behind_another_of_its_task_manager_gets_nothing_to_answer_while_it_stands_still(
+    behind: float, is_named: bool
+) -> None:
+    shares = {"A": (0.39, 0.001), "B": (behind, 0.001)}
+    vertices = {
+        place: VertexTime(
+            name,
+            [
+                TaskTime(f"{name} ({n}/2)", f"tm{n}", 0.1, waits_for_output=0.0, stood_still=share)
+                for n, share in enumerate(both, start=1)
+            ],
+        )
+        for place, (name, both) in enumerate(shares.items(), start=1)
+    }
+    inputs = [InputTime(each, f"tm{each + 1}", 1, 5) for each in range(2)]
+    edges = [EdgeTime(each, each + 1, "AB"[each], inputs=inputs) for each in range(2)]
+    found = verdict(Ledger(vertices, edges, seen_by={"tasks": SeenBy.FLINK}))
+    assert found is not None
+    assert found.cause is (Cause.SLOW_HOST if is_named else Cause.NONE)
+    assert ("tm1 stops at times: 39%" in found.text) is is_named
+
+
 def test_where_all_are_silent_or_the_tasks_are_busy_no_task_manager_is_named() -> None:
     assert silent(0.2, 0.15).cause is Cause.NONE
     assert silent(0.2, 0.0, busy=0.6).cause is Cause.NONE
