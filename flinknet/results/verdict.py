@@ -253,13 +253,19 @@ def pressing(ledger: Ledger) -> Bottleneck | None:
 def aligning(ledger: Ledger) -> Bottleneck | None:
     """Checkpoint barriers that keep channels blocked.
 
-    Contradicted by the first checkpoints of a job alone: these wait for tasks that still start.
+    Contradicted by the first checkpoints of a job alone: these wait for tasks that still start. For
+    less than half of the time also by tasks before the barriers that never wait for their output.
     """
     edges = [each for each in ledger.edges if each.has_barriers]
     edge = max(edges, key=lambda each: each.most(BARRIER), default=None)
     if edge is None or edge.most(BARRIER) < PRESSED_FROM:
         return None
     share = edge.most(BARRIER)
+    before = ledger.vertices.get(edge.source)
+    waits = [] if before is None else [each.waits_for_output for each in before.tasks]
+    flows = bool(waits) and all(each is not None and each < PRESSED_FROM for each in waits)
+    if flows and share < HELD_FROM and not ledger.checkpoints.expired:
+        return None
     slow = [each for each in edge.inputs if each.most.get(BARRIER, 0.0) >= share / 2]
     slow.sort(key=lambda each: -each.most[BARRIER])
     names = tuple(ledger.task_of(edge, each.consumer).name for each in slow)

@@ -191,12 +191,15 @@ def test_a_first_checkpoint_is_no_alignment_unless_it_blocks_for_long(
 
 
 def test_metrics_of_tasks_speak_before_the_barriers_that_queue_for_them() -> None:
-    for busy, blocked, cause in (
-        (0.97, 0.9, Cause.SLOW_TASKS),
-        (0.3, 0.9, Cause.ALIGNMENT),
-        (0.3, 0.0, Cause.NONE),
+    for busy, blocked, waits, cause in (
+        (0.97, 0.9, 0.9, Cause.SLOW_TASKS),
+        (0.3, 0.9, 0.9, Cause.ALIGNMENT),
+        (0.3, 0.9, 0.0, Cause.ALIGNMENT),
+        (0.3, 0.2, 0.2, Cause.ALIGNMENT),
+        (0.3, 0.2, 0.0, Cause.NONE),
+        (0.3, 0.0, 0.0, Cause.NONE),
     ):
-        job = ledger(source(), vertex("B", [busy, busy]))
+        job = ledger(source(waits), vertex("B", [busy, busy]))
         inputs = [InputTime(0, "tm0", 1, 5, most={BARRIER: blocked})]
         found = verdict(replace(job, edges=[replace(job.edges[0], inputs=inputs)]))
         assert found is not None
