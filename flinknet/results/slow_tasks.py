@@ -92,8 +92,8 @@ def _why(
     names = named([tasks[each].name for each in slow])
     if not others:
         all_of = f"{names} is" if len(tasks) == 1 else f"all {len(tasks)} subtasks of {name} are"
-        more = ("a higher parallelism or less work for each record helps", NO_NETWORK)
-        return Cause.SLOW_TASKS, None, f"{all_of} {share}", more, Remedy.PARALLELISM
+        helps = ("a higher parallelism or less work for each record helps", NO_NETWORK)
+        return Cause.SLOW_TASKS, None, f"{all_of} {share}", helps, Remedy.PARALLELISM
     siblings = "its sibling" if len(others) == 1 else "its siblings"
     if len(slow) > 1:
         siblings = "the other subtask" if len(others) == 1 else "the other subtasks"
