@@ -9,11 +9,30 @@ from typing import Any
 
 from flinknet.config import Scenario
 from flinknet.graph import StreamGraph, execution_graph_of, job_graph_of
-from flinknet.job.load.plan import load_plan_of
+from flinknet.histogram import LogLinearHistogram
+from flinknet.job.load.load_tasks import run_input_of
+from flinknet.job.load.plan import LoadPlan, load_plan_of, task_name
+from flinknet.results import (
+    BacklogSummary,
+    Bottleneck,
+    CreditSummary,
+    FlushCounts,
+    Measured,
+    ProcessorUse,
+)
+from flinknet.results.ledger import Ledger
+from flinknet.results.verdict import verdict
 from flinknet.runtime.cluster.control_messages import SubmitJob
 from flinknet.runtime.cluster.job_files import Instants, save_manifest
 from flinknet.runtime.cluster.job_master import JobMaster
 from flinknet.runtime.cluster.job_measurements import Measurements
+from flinknet.runtime.cluster.measured_ledger import ledger_of_load, verdict_on_job
+from flinknet.runtime.cluster.reports import (
+    ProducerChannelReport,
+    Report,
+    Statistics,
+    TaskCounts,
+)
 from flinknet.runtime.manifest import channel_infos, manifest_of
 from flinknet.simulator.cluster import START_NS, Cluster
 from flinknet.simulator.cost_model import TYPICAL_COSTS, CostModel
@@ -33,6 +52,7 @@ def trace_job(
     costs: CostModel = COSTS,
     for_ns: int | None = None,
     look: Callable[[Cluster], object] = lambda _: None,
+    judge: Callable[[Bottleneck | None], object] = lambda _: None,
     **options: Any,
 ) -> Path:
     """The run directory of a job.
@@ -40,6 +60,7 @@ def trace_job(
     Args:
         for_ns: the measured part; None until the end.
         look: takes the cluster at the end.
+        judge: takes the verdict by the times of the tasks, as `job run` has it.
         options: of JobCluster.
     """
     directory.mkdir(parents=True, exist_ok=True)
@@ -54,6 +75,13 @@ def trace_job(
     cluster = JobCluster(deployment.plan, execution_graph.job, costs, probes=recorders, **options)
     cluster.run(until_ns=for_ns)
     look(cluster)
+    counts = [
+        TaskCounts(each.attempt_id, each.name, _metrics_of(cluster, each.key))
+        for each in deployment.tasks
+    ]
+    measurements.add(0, Statistics(START_NS, tuple(counts)))
+    vertices = measurements.vertices(deployment.plan)
+    judge(verdict_on_job(vertices, measurements.edges(deployment.plan)))
     for recorder in recorders:
         recorder.close()
     submission = submission or SubmitJob("", "", (), {}, True, None, 0, 1)
@@ -70,12 +98,14 @@ def trace_load(
     costs: CostModel = TYPICAL_COSTS,
     *,
     for_ns: int | None = None,
+    judge: Callable[[Bottleneck | None], object] = lambda _: None,
     **options: Any,
 ) -> Path:
     """The run directory of a bench scenario whose workload says how many records there are.
 
     Args:
         for_ns: the measured part; None until the end.
+        judge: takes the verdict by the times of the tasks, as a bench has it.
         options: of Cluster.of_load.
     """
     directory.mkdir(parents=True, exist_ok=True)
@@ -85,6 +115,7 @@ def trace_load(
         load, plan_sources(load, start_ns=START_NS), costs, probes=recorders, **options
     )
     cluster.run(until_ns=for_ns)
+    judge(verdict(_ledger_of(cluster, load)))
     for recorder in recorders:
         recorder.close()
     manifest_of(
@@ -99,6 +130,62 @@ def trace_load(
         measured_to_ns=cluster.now_ns if for_ns is None else START_NS + for_ns,
     ).save(directory)
     return directory
+
+
+def _ledger_of(cluster: Cluster, load: LoadPlan) -> Ledger:
+    """The ledger of a load in virtual time, from its start until now."""
+    latency = LogLinearHistogram()
+    for each in load.sinks:
+        for sink in run_input_of(cluster.tasks[each.key]).receivers:
+            sink.settle()
+            latency.merge(sink.latency)
+    channels = [
+        ProducerChannelReport(channel.channel, 0, channel.starved_ns, 0, 0, 0)
+        for each in cluster.producer_connections
+        for channel in each.snapshot(now_ns=cluster.now_ns)
+    ]
+    report = Report(
+        producer_channels=tuple(channels),
+        tasks={task_name(each): _metrics_of(cluster, each.key) for each in load.tasks},
+    )
+    parts = (
+        part
+        for each in load.tasks
+        for output in cluster.tasks[each.key].outputs.each
+        for part in output.partition.subpartitions
+    )
+    within_ns = cluster.now_ns - START_NS
+    measured = Measured(
+        latency.count,
+        0,
+        sum(each.buffers_out for each in parts),
+        0,
+        within_ns,
+        None,
+        None,
+        latency.summary(),
+        latency.summary(),
+        BacklogSummary(None, None),
+        CreditSummary(0, 0, None),
+        FlushCounts(0, 0, 0),
+    )
+    processors = ProcessorUse(busy_share={}, lacked_share={})
+    return ledger_of_load(
+        load, [report], measured, processors, within_ns=within_ns, is_behind=False
+    )
+
+
+def _metrics_of(cluster: Cluster, key: tuple[int, int]) -> dict[str, float]:
+    task = cluster.tasks[key]
+    for receiver in task.receivers:
+        receiver.settle()
+    records = sum(receiver.records for receiver in task.receivers)
+    times = task.times.metrics(now_ns=cluster.now_ns)
+    whole_ms = (cluster.now_ns - START_NS) / 1e6
+    for name in ("Busy", "Idle", "BackPressured"):
+        per_s = times[f"accumulate{name}TimeMs"] / whole_ms * 1000
+        times[f"{name[0].lower()}{name[1:]}TimeMsPerSecond"] = per_s
+    return {**times, "numRecordsIn": max(records, task.processed_records)}
 
 
 _HOST: Mapping[str, Any] = dict.fromkeys(("flinknet", "python", "core"), "")

@@ -30,7 +30,9 @@ from flinknet.results.ledger import (
     SeenBy,
     TaskTime,
     VertexTime,
+    task_of,
 )
+from flinknet.results.validity import GIVEN_UP, RATE_NOT_REACHED
 from flinknet.trace import RunManifest
 from flinknet.trace.job_names import Edge, named_edges
 from flinknet.trace.metrics import number_of
@@ -38,7 +40,7 @@ from flinknet.trace.recordings import checkpoints_within
 from flinknet.units import NS_PER_MS
 
 from .advise.caveats import BARRIERS
-from .advise.edges import Pairs, pair_keys, task_of
+from .advise.edges import Pairs, pair_keys
 from .advise.order import EdgeOrder, produced_edge
 from .observe.checkpoints import COMPLETED, FAILED, BarrierRow
 from .observe.flink_metrics import records_in, series_of, vertex_metrics
@@ -78,6 +80,9 @@ def _own(edges: Sequence[ObservedRun]) -> Ledger:
         out = [place for place, each in enumerate(ends) if each.source == vertex]
         consumers = {each.consumer: each for place in into for each in times[place].inputs}
         subtasks = set(consumers).union(*(times[place].sent for place in out))
+        written = {ends[place].index for place in out}
+        senders = [each for each in manifest.channels if each.edge in written]
+        places = {each.producer: each.producer_process for each in senders}
         waits = [amounts[place].of_task(WAITS, producers=True) for place in out]
         works = [amounts[place].of_task(WORKING, producers=False) for place in into]
         tasks = []
@@ -91,7 +96,7 @@ def _own(edges: Sequence[ObservedRun]) -> Ledger:
                     known[subtask]
                     if subtask < len(known)
                     else task_of(name, subtask, len(subtasks)),
-                    None if own is None else own.task_manager,
+                    places.get(subtask) if own is None else own.task_manager,
                     working=max(worked - waited, 0.0) if into else None,
                     waits_for_input=1 - worked if into else None,
                     waits_for_output=waited if out else None,
@@ -103,7 +108,9 @@ def _own(edges: Sequence[ObservedRun]) -> Ledger:
         vertices[vertex] = VertexTime(name, tasks)
     seen = dict.fromkeys(("tasks", "channels", "checkpoints", "hosts"), SeenBy.OWN_EVENTS)
     found = Ledger(vertices, times, hosts=_hosts(edges[0]), seen_by=seen)
-    found = replace(found, is_unpaced=is_max_rate(manifest))
+    codes = {each.get("code") for each in result_of(edges[0].run).get("warnings") or ()}
+    is_behind = not codes.isdisjoint((GIVEN_UP, RATE_NOT_REACHED))
+    found = replace(found, is_unpaced=is_max_rate(manifest), is_behind=is_behind)
     return replace(found, edges=[_with_order(each, found) for each in times])
 
 
@@ -145,14 +152,14 @@ def _own_edge(observed: ObservedRun) -> EdgeTime:
 
 def _stood_still(edges: Sequence[EdgeTime], place: str) -> float:
     """Share of the time in which the oldest record lay before a TaskManager that now and then did
-    not read; 0 where no more buffers were late there than elsewhere."""
-    own = [each for edge in edges for each in edge.inputs if each.task_manager == place]
-    others = [each for edge in edges for each in edge.inputs if each.task_manager != place]
+    not read; 0 where no more buffers were late there than at others, or there are no others."""
+    inputs = [each for edge in edges for each in edge.inputs]
+    own = [each for each in inputs if each.task_manager == place]
     late = max(each.most[LATE] for each in own)
-    elsewhere = median(each.most[LATE] for each in others) if others else 0.0
-    if not max(STALLED_FROM, 2 * elsewhere) <= late < HELD_FROM:
-        return 0.0
-    return max(each.most[SOCKET] for each in own)
+    elsewhere = [each.most[LATE] for each in inputs if each.task_manager != place]
+    if elsewhere and max(STALLED_FROM, 2 * median(elsewhere)) <= late < HELD_FROM:
+        return max(each.most[SOCKET] for each in own)
+    return 0.0
 
 
 class _Amounts:
@@ -185,17 +192,15 @@ def _hosts(observed: ObservedRun) -> dict[str, HostTime]:
     processors = result_of(observed.run).get("processors")
     if not isinstance(processors, Mapping):
         return {}
-    busy, lacked = (
-        {
-            name: share
-            for name, share in (shares.items() if isinstance(shares, Mapping) else ())
-            if isinstance(share, int | float)
-        }
-        for shares in (processors.get("busy_share"), processors.get("lacked_share"))
-    )
-    return {
-        name: HostTime(busy.get(name, 0.0), lacked.get(name, 0.0)) for name in {**busy, **lacked}
-    }
+    shares = [
+        own if isinstance(own := processors.get(name), Mapping) else {}
+        for name in ("busy_share", "lacked_share", "stood_still_ns")
+    ]
+    found = {}
+    for name in {**shares[0], **shares[1]}:
+        busy, lacked, stood_ns = (number_of(each.get(name)) or 0.0 for each in shares)
+        found[name] = HostTime(busy, lacked, min(stood_ns / max(observed.run.duration_ns, 1), 1.0))
+    return found
 
 
 def _task_names(manifest: RunManifest) -> dict[int, Sequence[str]]:

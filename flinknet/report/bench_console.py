@@ -144,8 +144,8 @@ def limit_lines(settings: Sequence[Setting]) -> list[str]:
         sentence = merged_text([setting.results[-1].limited_by for setting in same])
         names = ", ".join(setting.name for setting in same if setting.name)
         if len(same) == len(settings) > 1:
-            names = "All settings"
-        lines.append(f"{names}: limited by {sentence}" if names else f"Limited by {sentence}")
+            names = "all settings"
+        lines.append(f"Bottleneck of {names}: {sentence}" if names else f"Bottleneck: {sentence}")
     return lines
 
 

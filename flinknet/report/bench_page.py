@@ -163,7 +163,7 @@ def _setting_view(setting: Setting, environment: Mapping[str, Any]) -> View:
     """The last run of a setting."""
     result = setting.results[-1]
     parts: list[Section | Lines | Facts] = [
-        Lines([f"Limited by {result.limited_by}"], is_headed=True),
+        Lines([f"Bottleneck: {result.limited_by}"], is_headed=True),
         *_doubts([setting]),
         _facts(result),
         _latency_section(result.measured),

@@ -18,104 +18,14 @@ JSON.
                 here imports
 """
 
-from .bottleneck import Bottleneck, Cause, Remedy
-from .flink_metrics import (
-    EdgeShare,
-    FlinkMetrics,
-    TaskManagerMetrics,
-    TaskMetrics,
-    VertexMetrics,
-)
-from .job import (
-    ClusterJob,
-    ClusterStatus,
-    ConnectionStatus,
-    EdgeMeasured,
-    GateDump,
-    JobDump,
-    JobResult,
-    JobStatus,
-    LatencyMarkersMeasured,
-    MarkedOperator,
-    MarkerHistogram,
-    MarkerSummary,
-    PartitionDump,
-    PriorAttempt,
-    TaskDump,
-    TaskManagerDump,
-    TaskManagerMeasured,
-    TaskManagerStatus,
-    TaskMeasured,
-    VertexMeasured,
-    VertexStatus,
-)
-from .job_answer import TAKEN_ALONE, JobAnswer, JobEdgePoint, JobObserved, JobPoint
-from .measures import (
-    BacklogSummary,
-    CheckpointSummary,
-    CreditSummary,
-    FlushCounts,
-    LatencyDistribution,
-    LatencySummary,
-    RunWarning,
-    VertexTimes,
-)
-from .prediction import ERROR_TO_BET_ON, MACHINE_DELAYED, CpuCost, ModelError, Price, TradeOffPoint
-from .recordings import ClockRelation, RecordingSet, ReplayedRecording, TraceLoss
-from .replay import (
-    Advice,
-    ChannelOverTime,
-    ChannelWindows,
-    Choice,
-    FillRatios,
-    MessageCount,
-    RecordedEnvironment,
-    ReplayAnswer,
-    ReplayedChannel,
-    RunDetails,
-    SimulatedPart,
-    SituationAdvice,
-    TraceDescription,
-    TracePart,
-    Verdict,
-    WindowMeasured,
-)
-from .run import (
-    BlockingExchange,
-    Buffering,
-    ChannelLevels,
-    ChannelMeasured,
-    ChannelProgress,
-    DebloatedGate,
-    DebloatingSample,
-    FillLevels,
-    FillSample,
-    Measured,
-    PeerChannel,
-    PeerResult,
-    ProcessorUse,
-    Progress,
-    RunMetrics,
-    RunResult,
-    Taken,
-    TaskProgress,
-    Wiring,
-    has_given_rate,
-    sustained_per_s,
-)
-from .validity import (
-    CORES_SHARED,
-    DISTURBED,
-    DISTURBED_BY_STRANGERS,
-    OF_SETTINGS,
-    P99_DISTURBED,
-    STOOD_STILL,
-    STRANGERS,
-    Strangers,
-    Validity,
-    is_disturbed,
-    validity_by,
-    validity_of,
-    without_consequences,
-)
-from .watch import LatencyBounds, WatchedEdge, WatchLook
+from .bottleneck import *
+from .flink_metrics import *
+from .job import *
+from .job_answer import *
+from .measures import *
+from .prediction import *
+from .recordings import *
+from .replay import *
+from .run import *
+from .validity import *
+from .watch import *

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from math import floor, sqrt
 from typing import Any
 
+from .bottleneck import Bottleneck
 from .measures import BacklogSummary, CheckpointSummary, LatencySummary, RunWarning, VertexTimes
 
 
@@ -314,6 +315,7 @@ class JobResult:
         measured_ns: measured time after the warm-up; None if the job ended before.
         connections: number of channels that shared each TCP connection.
         latency_markers: None if sources emit none.
+        verdict: None if no task reported its times; `limited_by` is its text.
     """
 
     job_id: str
@@ -335,6 +337,7 @@ class JobResult:
     limited_by: str
     warnings: tuple[RunWarning, ...]
     trace: str | None
+    verdict: Bottleneck | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The job as JSON-ready plain data."""

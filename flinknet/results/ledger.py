@@ -236,3 +236,10 @@ class Ledger:
         tasks = self.vertices[vertex].tasks
         places = {tasks[each].task_manager for each in subtasks}
         return places.pop() if len(places) == 1 else None
+
+
+def task_of(vertex: str, subtask: int, count: int) -> str:
+    """The name of a subtask of a vertex whose subtasks have none: consumer 3 of 4."""
+    singular, _, number = vertex.partition(" ")
+    number = f"{number}." if number else ""
+    return f"{singular.removesuffix('s')} {number}{subtask} of {count}"

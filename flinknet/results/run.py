@@ -9,6 +9,7 @@ from dataclasses import asdict, astuple, dataclass, field
 from operator import add
 from typing import Any
 
+from .bottleneck import Bottleneck
 from .measures import (
     BacklogSummary,
     CheckpointSummary,
@@ -407,6 +408,7 @@ class RunResult:
     processors: ProcessorUse | None = None
     deployments: dict[str, VertexTimes] = field(default_factory=dict)  # by name of the vertex
     latency_distribution: LatencyDistribution | None = None  # None: no record was measured
+    verdict: Bottleneck | None = None  # None: of a blocking exchange; `limited_by` is its text
 
     @property
     def validity(self) -> Validity:

@@ -124,27 +124,41 @@ def loaded_host(ledger: Ledger) -> Bottleneck | None:
     late = {each.task_manager for _, each in ledger.inputs if each.most.get(LATE, 0.0) >= HELD_FROM}
     for place, host in sorted(ledger.hosts.items(), key=lambda each: -each[1].busy):
         is_late = place in late or ledger.is_behind
-        remedy, share = "more cores or further TaskManagers help", host.busy
-        if host.stood_still >= PRESSED_FROM:
-            why = f"stood still for {host.stood_still:.0%} of the time"
-            remedy, share = "it was stopped, frozen, or asleep with its machine", host.stood_still
-        elif is_late and host.lacked >= PRESSED_FROM:
+        if is_late and host.lacked >= PRESSED_FROM:
             why = f"wanted a processor that others had for {host.lacked:.0%} of the time"
-            share = max(host.lacked, host.busy)
         elif host.busy >= LOADED_FROM and (is_late or ledger.is_unpaced):
             why = f"has an event loop that is busy {host.busy:.0%} of the time"
         else:
             continue
-        return Bottleneck(
-            cause=Cause.SLOW_HOST,
-            tasks=tuple(each.name for each in ledger.tasks if each.task_manager == place),
-            share=share,
-            evidence=(f"{place} {why}",),
-            remedy=(remedy,),
-            place=place,
-            helps=(Remedy.HOST,),
-        )
+        return _slow_host(ledger, place, max(host.lacked, host.busy), why, _MORE_CORES)
     return None
+
+
+def stopped_host(ledger: Ledger) -> Bottleneck | None:
+    """A TaskManager whose process stood still; nothing contradicts it, for whoever waits for it or
+    seems busy meanwhile is a consequence."""
+    stood_still = {name: each.stood_still for name, each in ledger.hosts.items()}
+    place = max(stood_still, key=lambda each: stood_still[each], default=None)
+    if place is None or stood_still[place] < PRESSED_FROM:
+        return None
+    why = f"stood still for {stood_still[place]:.0%} of the time"
+    remedy = "it was stopped, frozen, or asleep with its machine: run again"
+    return _slow_host(ledger, place, stood_still[place], why, remedy)
+
+
+_MORE_CORES = "more cores or further TaskManagers help"
+
+
+def _slow_host(ledger: Ledger, place: str, share: float, why: str, remedy: str) -> Bottleneck:
+    return Bottleneck(
+        cause=Cause.SLOW_HOST,
+        tasks=tuple(each.name for each in ledger.tasks if each.task_manager == place),
+        share=share,
+        evidence=(f"{place} {why}",),
+        remedy=(remedy,),
+        place=place,
+        helps=(Remedy.HOST,),
+    )
 
 
 def standing_still(ledger: Ledger) -> Bottleneck | None:
@@ -346,7 +360,7 @@ def healthy(ledger: Ledger) -> Bottleneck | None:
 
 
 RULES: Sequence[Callable[[Ledger], Bottleneck | None]] = (
-    *(saturated, unseen, loaded_host, on_the_way, standing_still, starved, aligning, pressing),
-    *(lasting, healthy),
+    *(stopped_host, saturated, unseen, loaded_host, on_the_way, standing_still, starved),
+    *(aligning, pressing, lasting, healthy),
 )
 """Rules in their order; the first one that speaks is the verdict."""

@@ -97,12 +97,17 @@ def edges_in_flow(manifest: RunManifest) -> tuple[Edge, ...]:
             else each
             for each in _numbered([*named, *_by_ids(others, named)])
         )
-    if len(examples) == 1:
-        return tuple(Edge(1, index, 0, 1, *ONLY_EDGE) for index in others)
     workload: Any = manifest.scenario.get("workload") or {}
-    names = {0: "sources", 1 + workload.get("relays", 0): "sinks"}
-    names = {at: names.get(at, f"relays {at}") for at in range(2 + max(others))}
-    return tuple(Edge(at + 1, at, at, at + 1, names[at], names[at + 1]) for at in others)
+    return edges_of_load(list(others), workload.get("relays", 0))
+
+
+def edges_of_load(indexes: Sequence[int], relays: int) -> tuple[Edge, ...]:
+    """The edges of a load from sources over relays to sinks, of which some may be missing."""
+    if len(indexes) == 1:
+        return tuple(Edge(1, index, 0, 1, *ONLY_EDGE) for index in indexes)
+    names = {0: "sources", 1 + relays: "sinks"}
+    names = {at: names.get(at, f"relays {at}") for at in range(2 + max(indexes))}
+    return tuple(Edge(at + 1, at, at, at + 1, names[at], names[at + 1]) for at in indexes)
 
 
 def named_edges(manifest: RunManifest) -> dict[int, Edge]:

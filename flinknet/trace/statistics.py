@@ -36,11 +36,7 @@ class EventWriter(Protocol):
 
 
 class CountingWriter:
-    """An EventWriter that counts rows and passes them on.
-
-    Args:
-        writer: next writer; None without one (a run without trace).
-    """
+    """An EventWriter that counts rows and passes them on to the next one, if there is one."""
 
     def __init__(self, writer: EventWriter | None) -> None:
         self._writer = writer
@@ -64,11 +60,9 @@ class CountingWriter:
 
 
 class EventStatistics(CountingWriter):
-    """Counts events for the result of a run.
-
-    Counts events from measured_from_ns on, including the drain, which has the last records of the
-    measured part: data buffers sent, their flush reasons and backlog, bytes of buffers received,
-    and credit announced. Backlog is summed per channel; arrays are indexed by channel.
+    """Counts events for the result of a run, from measured_from_ns on, with the drain, which has
+    the last records of the measured part: data buffers sent, their flush reasons and backlog, bytes
+    of buffers received, credit announced. Arrays are indexed by channel; backlog is its sum there.
 
     Args:
         channels: number of channels in the run.

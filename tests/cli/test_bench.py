@@ -256,7 +256,7 @@ def test_a_directory_that_another_run_is_writing_to_is_refused(
 def test_the_table_has_corrected_and_uncorrected_latency_and_the_limit(flinknet: Flinknet) -> None:
     result = flinknet("bench", "--no-trace", "--rate", "1k/s")
     assert "uncorrected" in result.stdout
-    assert "Limited by the requested rate." in result.stdout
+    assert "Bottleneck: the requested rate." in result.stdout
     assert "seed 1" in result.stderr
 
 

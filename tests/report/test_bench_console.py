@@ -95,7 +95,7 @@ def test_one_setting_shows_its_numbers_its_channels_and_its_limit() -> None:
     ]
     assert channel_header.split()[:2] == ["channel", "records"]
     assert (first.split()[:3], second.split()[:3]) == (["0", "→", "0"], ["0", "→", "1"])
-    assert limit == "Limited by the requested rate."
+    assert limit == "Bottleneck: the requested rate."
 
 
 def test_on_a_narrow_terminal_the_rest_of_the_columns_stands_below() -> None:
@@ -351,13 +351,13 @@ def test_a_limit_that_is_the_same_for_all_settings_is_reported_once() -> None:
     runs = [replace(result(), limited_by=each) for each in (kept, kept.replace("12", "20"), slow)]
     settings = [tables.Setting(f"a={at}", [run]) for at, run in enumerate(runs)]
     assert tables.limit_lines(settings) == [
-        "a=0, a=1: limited by the requested rate; loops were busy 12 … 20%.",
-        "a=2: limited by the slow consumer (1).",
+        "Bottleneck of a=0, a=1: the requested rate; loops were busy 12 … 20%.",
+        "Bottleneck of a=2: the slow consumer (1).",
     ]
     assert tables.limit_lines(settings[:2]) == [
-        "All settings: limited by the requested rate; loops were busy 12 … 20%."
+        "Bottleneck of all settings: the requested rate; loops were busy 12 … 20%."
     ]
-    assert tables.limit_lines([tables.Setting("", runs[:1])]) == [f"Limited by {kept}"]
+    assert tables.limit_lines([tables.Setting("", runs[:1])]) == [f"Bottleneck: {kept}"]
 
 
 def progress(elapsed_ns: int, phase: str = "measuring") -> Progress:

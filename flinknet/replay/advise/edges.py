@@ -1,4 +1,4 @@
-"""Edges of a run with several exchanges: their channels, and tasks without names."""
+"""Edges of a run with several exchanges, and their channels."""
 
 from __future__ import annotations
 
@@ -18,13 +18,6 @@ NOT_FROM_SOURCES = (
     "its records come when the task before it has processed them, not at instants of their own; its"
     " predictions are with those of the job from end to end"
 )
-
-
-def task_of(vertex: str, subtask: int, count: int) -> str:
-    """A subtask of a vertex that has a name and whose subtasks have none: consumer 3 of 4."""
-    singular, _, number = vertex.partition(" ")
-    number = f"{number}." if number else ""
-    return f"{singular.removesuffix('s')} {number}{subtask} of {count}"
 
 
 def is_from_sources(manifest: RunManifest, edge: int | None) -> bool:

@@ -32,7 +32,8 @@ The messages:
 The results:
 
     collected       what TaskManagers reported, for the results of both kinds of run
-    run_result, diagnosis, blocking_exchanges, requested_rate, progress    the result of a bench
+    run_result, run_warnings, blocking_exchanges, progress    the result of a bench
+    measured_ledger    where the time of any run went, and the verdict on it
     job_measurements, job_files, job_status, vertex_times, marked_latency, printed_lines    the
                     result of a job; dumps: its tasks in detail
     endings         why a bench failed

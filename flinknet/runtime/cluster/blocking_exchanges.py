@@ -54,6 +54,7 @@ def with_stages(
     return replace(
         result,
         blocking=tuple(exchanges),
+        verdict=None,
         limited_by=(
             "the exchange being blocking: nothing is read before all is written, which took"
             f" {share:.0%} of the time. Latency counts that wait."

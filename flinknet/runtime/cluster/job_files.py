@@ -23,8 +23,9 @@ from ..manifest import manifest_of
 from . import control_messages as messages
 from .cluster_process import TaskManagerProcess
 from .job_master import JobMaster
-from .job_measurements import Measurements, limited_by
+from .job_measurements import Measurements
 from .job_state import JobState
+from .measured_ledger import verdict_on_job
 
 CONTACT_NAME = "jobmanager.json"
 
@@ -145,6 +146,7 @@ def result_of(
     deployed_ns, ended_ns = instants.deployed_ns, instants.ended_ns
     has_run = deployed_ns is not None and ended_ns is not None
     measured_ns = (ended_ns or 0) - measurements.measured_from_ns
+    found = verdict_on_job(vertices, edges) if measured_ns > 0 else None
     return JobResult(
         job_id=run,
         name=master.graph.job.name,
@@ -171,7 +173,8 @@ def result_of(
         ),
         checkpoints=checkpoints,
         latency_markers=None if plan is None else measurements.latency_markers(plan),
-        limited_by=limited_by(vertices, edges) if measured_ns > 0 else "",
+        limited_by="" if found is None else f"{found.text}.",
+        verdict=found,
         warnings=(*warnings, *_warnings(master.state, measurements, ended_ns, has_run)),
         trace=trace,
     )

@@ -18,8 +18,6 @@ from flinknet.results import (
     TaskMeasured,
     VertexMeasured,
 )
-from flinknet.results.ledger import EdgeTime, Ledger, SeenBy, TaskTime, VertexTime
-from flinknet.results.verdict import verdict
 
 from .collected import Collected, backlog_of
 from .marked_latency import markers_measured
@@ -31,10 +29,6 @@ SHARES_NOW = ("busyTimeMsPerSecond", "idleTimeMsPerSecond", "backPressuredTimeMs
 
 Shares = tuple[float | None, float | None, float | None]
 """Busy, idle, back-pressured."""
-
-OVERTIME_SHARE = 0.2
-"""A job that goes on for this share of its time after its sources have ended is not limited by
-them."""
 
 UNKNOWN_SHARES: Shares = (None, None, None)
 
@@ -269,63 +263,6 @@ def prior_attempts(subtask: ExecutionVertex) -> tuple[PriorAttempt, ...]:
         )
         for each in subtask.attempts.prior
     )
-
-
-def limited_by(vertices: Sequence[VertexMeasured], edges: Sequence[EdgeMeasured]) -> str:
-    """The verdict on the job, by the times of its tasks; empty if no task reported any."""
-    if all(each.busy is None for each in vertices):
-        return ""
-    found = verdict(ledger_of(vertices, edges))
-    return "" if found is None else f"{found.text}."
-
-
-def ledger_of(vertices: Sequence[VertexMeasured], edges: Sequence[EdgeMeasured]) -> Ledger:
-    """The ledger of a job, from what its tasks reported."""
-    places = {each.name: place for place, each in enumerate(vertices)}
-    seen = {"tasks": SeenBy.OWN_EVENTS}
-    return Ledger(
-        {places[each.name]: VertexTime(each.name, _task_times(each)) for each in vertices},
-        [
-            EdgeTime(
-                places[each.source],
-                places[each.target],
-                f"{each.source} → {each.target}",
-                each.source,
-            )
-            for each in edges
-        ],
-        seen_by=seen,
-        overtime_ns=_overtime_ns(vertices, edges),
-    )
-
-
-def _task_times(vertex: VertexMeasured) -> list[TaskTime]:
-    """The time of each subtask; of the vertex, if none reported any."""
-    found = [
-        TaskTime(
-            each.name,
-            each.task_manager,
-            working=each.busy,
-            waits_for_input=each.idle,
-            waits_for_output=each.back_pressured,
-            records=each.metrics.get("numRecordsIn"),
-        )
-        for each in vertex.tasks
-    ]
-    if any(each.working is not None for each in found):
-        return found
-    return [TaskTime(vertex.name, None, vertex.busy, vertex.idle, vertex.back_pressured)]
-
-
-def _overtime_ns(vertices: Sequence[VertexMeasured], edges: Sequence[EdgeMeasured]) -> int:
-    """For how long the job went on after its sources had ended; 0 if that is not worth a word."""
-    targets = {each.target for each in edges}
-    known = [(each.name, each.times.finished_ns) for each in vertices if each.times is not None]
-    ends = {name: finished_ns for name, finished_ns in known if finished_ns is not None}
-    sources = [finished_ns for name, finished_ns in ends.items() if name not in targets]
-    last_ns = max(ends.values(), default=0)
-    overtime_ns = last_ns - max(sources, default=last_ns)
-    return overtime_ns if overtime_ns >= OVERTIME_SHARE * last_ns else 0
 
 
 def _times(metrics: Mapping[str, float]) -> tuple[float, ...]:

@@ -39,7 +39,7 @@ from .placement import FixedPlan
 from .progress import ProgressMeter
 from .reports import Report, Statistics
 from .resource_manager import SAMPLE_INTERVAL_NS, ClusterSpec, trace_name
-from .run_result import assemble, check_records, with_checkpoints
+from .run_result import assemble, check_records
 from .vertex_times import first_deployed_ns, times_of
 
 START_DELAY_NS = 50_000_000
@@ -341,7 +341,9 @@ class _Run:
         trace = str(self._trace_dir) if self._trace_dir is not None else None
         bounds = [report.fill_bounds for report in reports]
         buffering = self._timeline.buffering(start.start_ns, bounds)
-        result = assemble(plan, self._collected, start, trace, buffering, processors)
+        checkpoints = self._job.checkpoints
+        summary = None if checkpoints is None else checkpoints.summary()
+        result = assemble(plan, self._collected, start, trace, buffering, processors, summary)
         graph = plan.plan.graph
         result = replace(
             result,
@@ -352,9 +354,7 @@ class _Run:
         )
         if scenario.workload.is_blocking:
             result = with_stages(result, plan, self._stage_begins_ns, reports, start)
-        checkpoints = self._job.checkpoints
-        summary = None if checkpoints is None else checkpoints.summary()
-        return with_checkpoints(result, summary, scenario)
+        return result
 
     def _leave(self, directory: RunDirectory) -> None:
         if not self._has_begun:  # nothing is worth a look, and its place can be used again

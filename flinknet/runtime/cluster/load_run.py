@@ -88,11 +88,9 @@ class LoadRun:
         self._since_ns = 0
         self._starved_before_ns: Mapping[int, int] = {}
         self._taken_before: Mapping[int, int] = {}
-        self._unread_before_ns = 0
         self._is_over = False
         self._starved_ns: Mapping[int, int] = {}
         self._taken_per_s: Mapping[int, float] = {}
-        self._unread_share = 0.0
         self._metrics: dict[str, Metrics] = {}
         self._memory: Metrics = {}
         self._stored: dict[int, StoredOutput] = {}
@@ -155,7 +153,6 @@ class LoadRun:
         if len(self._ended) < len(self._tasks):
             self._note_cpu()
         elapsed_ns = max(1, now_ns - self._since_ns)
-        self._unread_share = (self._unread_until_now_ns() - self._unread_before_ns) / elapsed_ns
         self._taken_per_s = {
             channel: (count - self._taken_before.get(channel, 0)) / elapsed_ns * 1e9
             for channel, count in self._taken_records().items()
@@ -205,7 +202,6 @@ class LoadRun:
             self._standstill.stood_ns,
             trace_error,
             self._meter.bounds(),
-            self._unread_share,
             {each.task.name: self._metrics[each.task.name] for each in tasks},
             self._memory,
             tuple(
@@ -248,7 +244,6 @@ class LoadRun:
         """Begin the measured part: note all counters."""
         self._starved_before_ns = self._starved_until_now_ns()
         self._taken_before = self._taken_records()
-        self._unread_before_ns = self._unread_until_now_ns()
         self._since_ns = monotonic_ns()
         self._measured = self._now()
         for running in self._tasks.values():
@@ -327,9 +322,3 @@ class LoadRun:
                 sink.settle()
                 taken[channel.index] = sink.records
         return taken
-
-    def _unread_until_now_ns(self) -> int:
-        """Longest time so far that a socket was not read for want of a buffer, in ns."""
-        now_ns = monotonic_ns()
-        clients = self._environment.connections.clients
-        return max((each.snapshot(now_ns=now_ns).unread_ns for each in clients), default=0)

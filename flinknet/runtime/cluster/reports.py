@@ -155,8 +155,6 @@ class Report:
         busy_share: share of time not spent waiting.
         stolen_share: share of time in which the process wanted a CPU and had none.
         stood_still_ns: time in which the process neither ran nor waited for a CPU.
-        unread_share: share of the measured part in which a socket was not read for want of a
-            buffer, without credit-based flow control.
         tasks, memory: metrics at the end of the measured part.
         debloating: evaluations of each gate, at instants of the clock.
         strangers: visitors of the data port that did not belong to the job.
@@ -176,7 +174,6 @@ class Report:
     stood_still_ns: int = 0
     trace_error: str | None = None
     fill_bounds: FillLevels = _EMPTY
-    unread_share: float = 0.0
     tasks: dict[str, Metrics] = field(default_factory=dict)
     memory: Metrics = field(default_factory=dict)
     debloating: tuple[tuple[str, tuple[DebloatingSample, ...]], ...] = ()

@@ -4,7 +4,7 @@ run, warnings.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -30,13 +30,14 @@ from flinknet.results import (
     Wiring,
     sustained_per_s,
 )
+from flinknet.results.verdict import verdict
 
 from ..fill_meter import SAMPLES_MAX
 from .collected import Collected, backlog_of, latency_of
 from .control_messages import Start
-from .diagnosis import given_up_warnings, limited_by, pace_of, warnings_of
+from .measured_ledger import ledger_of_load
 from .reports import ConsumerChannelReport, ProducerChannelReport, Report
-from .requested_rate import requested_rate
+from .run_warnings import advice_on, never_sent_warning, requested_rate, warnings_of
 
 
 def check_records(reports: Sequence[Report]) -> None:
@@ -73,11 +74,13 @@ def assemble(
     trace: str | None,
     buffering: Buffering | None = None,
     taken: Taken | None = None,
+    checkpoints: CheckpointSummary | None = None,
 ) -> RunResult:
     """Combine the reports of every TaskManager into one result.
 
     Args:
         taken: CPU time that others took meanwhile; None if it was not measured.
+        checkpoints: None if there were none.
     """
     scenario, reports = load.scenario, collected.reports_in_order
     consumers = sorted(
@@ -122,6 +125,7 @@ def assemble(
             timeout=reasons[FlushReason.FLUSH],
             event=reasons[FlushReason.EVENT] + reasons[FlushReason.END],
         ),
+        checkpoints=checkpoints,
     )
     requested = (
         None
@@ -141,8 +145,13 @@ def assemble(
         cpu_cores=_cpu_cores(reports),
         **(asdict(taken) if taken is not None else {}),
     )
-    pace = pace_of(scenario, measured, reports, load, requested, processors, within_ns=part_ns)
-    given_up = given_up_warnings(load, measured, reports, start, pace)
+    never_sent = never_sent_warning(load, measured, reports, start)
+    is_behind = never_sent is not None or (requested is not None and not requested.is_reached)
+    ledger = ledger_of_load(
+        load, reports, measured, processors, within_ns=part_ns, is_behind=is_behind
+    )
+    found = verdict(ledger)
+    advice = advice_on(found, processors)
     return RunResult(
         config=dict(effective_flink_keys(scenario.network)),
         workload=describe_workload(scenario),
@@ -150,20 +159,11 @@ def assemble(
         channels=tuple(
             _channel(load, each, producers[each.channel], measured) for each in consumers
         ),
-        limited_by=limited_by(
-            scenario,
-            measured,
-            load,
-            requested,
-            processors,
-            pace,
-            within_ns=part_ns,
-            has_given_up=bool(given_up),
-        ),
+        limited_by="" if found is None else f"{found.text}.",
         warnings=(
-            *given_up,
-            *warnings_of(scenario, measured, reports, requested, processors, pace),
+            *warnings_of(scenario, measured, reports, requested, never_sent, processors, advice),
             *collected.warnings(),
+            *_without_checkpoints(scenario, checkpoints),
         ),
         trace=trace,
         buffering=buffering,
@@ -172,22 +172,21 @@ def assemble(
         metrics=_metrics(reports),
         processors=processors,
         latency_distribution=latency.distribution(),
+        verdict=found,
     )
 
 
-def with_checkpoints(
-    result: RunResult, summary: CheckpointSummary | None, scenario: Scenario
-) -> RunResult:
-    """Add the summary of the checkpoints to the result, or a warning that there were none."""
-    if summary is not None:
-        return replace(result, measured=replace(result.measured, checkpoints=summary))
-    if scenario.network.checkpoint_interval_ns is None:
-        return result
+def _without_checkpoints(
+    scenario: Scenario, summary: CheckpointSummary | None
+) -> Iterator[RunWarning]:
+    """The warning that there were no checkpoints although they were asked for."""
+    if summary is not None or scenario.network.checkpoint_interval_ns is None:
+        return
     text = (
         "a blocking exchange has no checkpoints: its consumers begin when its producers have ended;"
         " leave --checkpoint-interval out, or use --partition-type pipelined-bounded"
     )
-    return replace(result, warnings=(*result.warnings, RunWarning("no-checkpoints", text)))
+    yield RunWarning("no-checkpoints", text)
 
 
 def _debloating(

@@ -102,7 +102,7 @@ def bottleneck(path: Path) -> Bottleneck | None:
 )
 def test_verdicts_between(name: str, cause: Cause, edge: int | None, tmp_path: Path) -> None:
     case = next(each for each in CASES if each.name == name)
-    found = bottleneck(tapped(case.make(tmp_path / "run"), tmp_path / "tap"))
+    found = bottleneck(tapped(case.make(tmp_path / "run", lambda _: None), tmp_path / "tap"))
     assert found is not None
     assert found.cause is cause, found.text
     runs = open_runs([tmp_path / "tap"])

@@ -15,7 +15,7 @@ from flinknet.graph import StreamExecutionEnvironment, StreamGraph
 from flinknet.replay.ledger import ledger_of
 from flinknet.replay.observe.observed import observe_here
 from flinknet.replay.read import open_runs
-from flinknet.results import Cause
+from flinknet.results import Bottleneck, Cause
 from flinknet.results.verdict import verdict
 from flinknet.simulator.cost_model import TYPICAL_COSTS, Preemptions
 from flinknet.simulator.direction import LinkSettings
@@ -27,7 +27,8 @@ LENGTH_NS = 300 * MS
 SETTINGS = {"taskmanager.memory.segment-size": "4kb", "execution.buffer-timeout.interval": "5 ms"}
 NO_TIMES = np.zeros(0, np.int64)
 
-Make = Callable[[Path], Path]
+Judge = Callable[[Bottleneck | None], object]
+Make = Callable[[Path, Judge], Path]
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def stages(
 
 
 def job(graph: StreamGraph, **options: Any) -> Make:
-    return lambda path: trace_job(path, graph, for_ns=LENGTH_NS, **options)
+    return lambda path, judge: trace_job(path, graph, for_ns=LENGTH_NS, judge=judge, **options)
 
 
 def stops(period_ns: int, length_ns: int) -> Preemptions:
@@ -98,7 +99,9 @@ def load(
         network=replace(network, buffer_timeout_ns=5 * MS),
         flow_control=flow_control,
     )
-    return lambda path: trace_load(path, found, costs, for_ns=LENGTH_NS, **(options or {}))
+    return lambda path, judge: trace_load(
+        path, found, costs, for_ns=LENGTH_NS, judge=judge, **(options or {})
+    )
 
 
 def burst_branch() -> StreamGraph:
@@ -258,15 +261,34 @@ CASES = [
         Cause.NONE,
     ),
     Case("buffer timeout", job(stages()), Cause.BUFFER_TIMEOUT),
+    Case(
+        "buffer timeout of a load",
+        load(rate_per_s=2000.0, records=100_000, producers=2, consumers=2),
+        Cause.BUFFER_TIMEOUT,
+    ),
 ]
 
 
+IN_EVENTS = frozenset((Cause.NETWORK, Cause.SLOW_HOST, Cause.ALIGNMENT))
+"""Causes that show in the events of a trace alone."""
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_verdicts(case: Case, tmp_path: Path) -> None:
-    found = verdict(ledger_of(observe_here(open_runs([case.make(tmp_path)]))))
+def test_bench_and_job_run_say_of_a_run_what_its_replay_says(case: Case, tmp_path: Path) -> None:
+    live = list[Bottleneck | None]()
+    path = case.make(tmp_path, live.append)
+    found = verdict(ledger_of(observe_here(open_runs([path]))))
     assert found is not None
     assert found.cause is case.cause, found.text
     if case.tasks:
         assert set(found.tasks) == set(case.tasks)
     if case.place is not None:
         assert found.place == case.place
+    (own,) = live
+    assert own is not None
+    if case.cause in IN_EVENTS:
+        return
+    if found.is_healthy and own.cause is Cause.NONE:  # a job knows nothing of its flusher
+        return
+    assert (own.cause, set(own.tasks)) == (found.cause, set(found.tasks)), own.text
+    assert (own.vertex, own.edge) == (found.vertex, found.edge)

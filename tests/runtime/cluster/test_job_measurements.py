@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -18,7 +19,8 @@ from flinknet.results import (
     VertexTimes,
 )
 from flinknet.runtime.cluster.job_master import JobMaster
-from flinknet.runtime.cluster.job_measurements import Measurements, limited_by
+from flinknet.runtime.cluster.job_measurements import Measurements
+from flinknet.runtime.cluster.measured_ledger import verdict_on_job
 from flinknet.runtime.cluster.reports import (
     ProducerChannelReport,
     ReadChannel,
@@ -179,6 +181,12 @@ def test_latencies_of_all_subtasks_of_a_vertex_are_one_distribution() -> None:
     assert source.latency_ns is None
     assert sink.latency_ns is not None
     assert (sink.latency_ns.count, sink.latency_ns.min, sink.latency_ns.max) == (2, 10, 30)
+
+
+def limited_by(vertices: Sequence[VertexMeasured], edges: Sequence[EdgeMeasured]) -> str:
+    found = verdict_on_job(vertices, edges)
+    assert found is not None
+    return f"{found.text}."
 
 
 def vertex(name: str, busy: float, pressed: float) -> VertexMeasured:

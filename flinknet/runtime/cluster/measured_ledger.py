@@ -1,0 +1,210 @@
+"""The ledger of a run, from what its tasks and TaskManagers reported, and the verdict on it: of a
+job by its vertices and edges, of a load by its plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from flinknet.job import TaskDeploymentDescriptor
+from flinknet.job.load.plan import LoadPlan, task_name
+from flinknet.results import (
+    Bottleneck,
+    CheckpointSummary,
+    EdgeMeasured,
+    Measured,
+    ProcessorUse,
+    VertexMeasured,
+)
+from flinknet.results.ledger import (
+    BARRIER,
+    CREDIT,
+    FLUSH,
+    CheckpointCounts,
+    EdgeTime,
+    HostTime,
+    InputTime,
+    Ledger,
+    SeenBy,
+    TaskTime,
+    VertexTime,
+    task_of,
+)
+from flinknet.results.verdict import verdict
+from flinknet.trace.job_names import edges_of_load
+
+from .reports import Metrics, Report
+
+OVERTIME_SHARE = 0.2
+"""Share of its time from which a job that goes on after its sources have ended is not limited by
+them."""
+
+
+def verdict_on_job(
+    vertices: Sequence[VertexMeasured], edges: Sequence[EdgeMeasured]
+) -> Bottleneck | None:
+    """The verdict on a job by the times of its tasks; None if no task reported any."""
+    if all(each.busy is None for each in vertices):
+        return None
+    places = {each.name: place for place, each in enumerate(vertices)}
+    return verdict(
+        Ledger(
+            {places[each.name]: VertexTime(each.name, _task_times(each)) for each in vertices},
+            [
+                EdgeTime(
+                    places[each.source],
+                    places[each.target],
+                    f"{each.source} → {each.target}",
+                    each.source,
+                )
+                for each in edges
+            ],
+            seen_by={"tasks": SeenBy.OWN_EVENTS},
+            overtime_ns=_overtime_ns(vertices, edges),
+        )
+    )
+
+
+def _task_times(vertex: VertexMeasured) -> list[TaskTime]:
+    """The time of each subtask; of the vertex, if none reported any."""
+    found = [
+        TaskTime(
+            each.name,
+            each.task_manager,
+            working=each.busy,
+            waits_for_input=each.idle,
+            waits_for_output=each.back_pressured,
+            records=each.metrics.get("numRecordsIn"),
+        )
+        for each in vertex.tasks
+    ]
+    if any(each.working is not None for each in found):
+        return found
+    return [TaskTime(vertex.name, None, vertex.busy, vertex.idle, vertex.back_pressured)]
+
+
+def _overtime_ns(vertices: Sequence[VertexMeasured], edges: Sequence[EdgeMeasured]) -> int:
+    """Time for which the job went on after its sources had ended; 0 if that is a small part."""
+    targets = {each.target for each in edges}
+    known = [(each.name, each.times.finished_ns) for each in vertices if each.times is not None]
+    ends = {name: finished_ns for name, finished_ns in known if finished_ns is not None}
+    sources = [finished_ns for name, finished_ns in ends.items() if name not in targets]
+    last_ns = max(ends.values(), default=0)
+    overtime_ns = last_ns - max(sources, default=last_ns)
+    return overtime_ns if overtime_ns >= OVERTIME_SHARE * last_ns else 0
+
+
+def ledger_of_load(
+    load: LoadPlan,
+    reports: Sequence[Report],
+    measured: Measured,
+    processors: ProcessorUse,
+    *,
+    within_ns: int,
+    is_behind: bool,
+) -> Ledger:
+    """The ledger of a load. Tasks have the names that a replay gives them.
+
+    Args:
+        within_ns: length of the measured part, by the clock.
+        is_behind: records were due faster than they were taken.
+    """
+    network, summary = load.scenario.network, measured.checkpoints
+    edges = edges_of_load(range(load.last_vertex), load.last_vertex - 1)
+    names = {each.source: each.source_name for each in edges}
+    names |= {each.target: each.target_name for each in edges}
+    metrics = {name: found for report in reports for name, found in report.tasks.items()}
+    tasks: dict[int, list[TaskTime]] = {}
+    for task in load.tasks:
+        tasks.setdefault(task.vertex, []).append(_load_task(task, names[task.vertex], metrics))
+    starved_ns = {x.channel: x.starved_ns for report in reports for x in report.producer_channels}
+    flushing, aligning = _flushing_share(load, measured), _aligning_share(load, summary, within_ns)
+    times = []
+    for edge in edges:
+        inputs = []
+        for task in load.tasks:
+            own = [
+                min(starved_ns.get(each.index, 0) / within_ns, 1.0)  # counted until the drain ends
+                for each in load.channels
+                if (each.edge, each.consumer) == (edge.index, task.subtask)
+            ]
+            if task.vertex == edge.target:
+                most = {CREDIT: max(own), BARRIER: aligning if len(own) > 1 else 0.0}
+                place = f"tm-{task.task_manager}"
+                mean = {FLUSH: flushing}
+                inputs.append(InputTime(task.subtask, place, len(own), 0, mean, most))
+        floating = network.floating_buffers * len(inputs) / sum(each.channels for each in inputs)
+        times.append(
+            EdgeTime(
+                edge.source,
+                edge.target,
+                edge.name,
+                edge.source_name,
+                inputs,
+                buffers=network.exclusive_buffers + floating,
+            )
+        )
+    return Ledger(
+        {vertex: VertexTime(names[vertex], own) for vertex, own in tasks.items()},
+        times,
+        CheckpointCounts()
+        if summary is None
+        else CheckpointCounts(summary.completed, 0, summary.aborted or 0),
+        {
+            name: HostTime(
+                busy,
+                processors.lacked_share[name],
+                min(processors.stood_still_ns.get(name, 0) / measured.duration_ns, 1.0),
+            )
+            for name, busy in processors.busy_share.items()
+        },
+        dict.fromkeys(("tasks", "channels", "checkpoints", "hosts"), SeenBy.OWN_EVENTS),
+        is_unpaced=load.scenario.workload.is_max_rate,
+        is_behind=is_behind,
+    )
+
+
+def _load_task(
+    task: TaskDeploymentDescriptor, vertex: str, metrics: Mapping[str, Metrics]
+) -> TaskTime:
+    """The time of a task. Sources have no busy time, as in Flink."""
+    found = metrics.get(task_name(task), {})
+    busy, idle, waiting = (
+        found[f"{name}TimeMsPerSecond"] / 1000 if found else None
+        for name in ("busy", "idle", "backPressured")
+    )
+    return TaskTime(
+        task_of(vertex, task.subtask, task.parallelism),
+        f"tm-{task.task_manager}",
+        working=busy if task.inputs else None,
+        waits_for_input=idle if task.inputs else None,
+        waits_for_output=waiting if task.outputs else None,
+        records=found.get("numRecordsIn") if task.inputs else None,
+    )
+
+
+def _flushing_share(load: LoadPlan, measured: Measured) -> float:
+    """Share of the time in which the oldest record of a channel waits for the flusher, on average.
+
+    It is the number of buffers of a channel in a second, times the wait of the first record in
+    each. Of n records that come evenly, that one waits longer than all do on average, by half the
+    time in which the n come; no record waits longer than the buffer timeout. At the highest rate
+    latency is mostly time in queues and says nothing.
+    """
+    timeout_ns, mean_ns = load.scenario.network.buffer_timeout_ns, measured.latency_ns.mean
+    if load.scenario.workload.is_max_rate or not measured.buffers or mean_ns is None:
+        return 0.0
+    edges, spent_ns = load.last_vertex, measured.duration_ns * len(load.channels)
+    sent = measured.records * edges
+    wait_ns = mean_ns / edges + max(sent / measured.buffers - 1, 0.0) * spent_ns / sent / 2
+    if timeout_ns >= 0:
+        wait_ns = min(wait_ns, timeout_ns)
+    return min(measured.buffers * wait_ns / spent_ns, 1.0)
+
+
+def _aligning_share(load: LoadPlan, summary: CheckpointSummary | None, within_ns: int) -> float:
+    """Share of the time in which a barrier blocked a channel of a task, on average over tasks."""
+    if summary is None or summary.unaligned or summary.alignment_ns.mean is None:
+        return 0.0
+    readers = sum(bool(each.inputs) for each in load.tasks)
+    return min(summary.alignment_ns.mean * summary.alignment_ns.count / readers / within_ns, 1.0)

@@ -1,0 +1,281 @@
+"""Warnings about the figures of a bench run: the requested rate, late records, processors that
+others used, too few samples.
+
+Whether the requested rate was reached is judged by the queue: records taken in the measured part
+against records that fell due in it. Throughput cannot show this: it counts until the last record
+arrives, and the last flush may come one buffer timeout after the end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from flinknet.config import ON_OFF, Scenario, on_off_ns
+from flinknet.job.load.load_tasks import scheduled_records
+from flinknet.job.load.payload import OVERHEAD_BYTES
+from flinknet.job.load.plan import LoadPlan
+from flinknet.job.load.recorded_load import RECORDED
+from flinknet.results import (
+    CORES_SHARED,
+    DISTURBED,
+    P99_DISTURBED,
+    STOOD_STILL,
+    Bottleneck,
+    Measured,
+    ProcessorUse,
+    RunWarning,
+)
+from flinknet.results.bottleneck import LOADED_FROM
+from flinknet.results.validity import FEW_SAMPLES, GIVEN_UP, RATE_NOT_REACHED, SCHEDULE_MISSED
+from flinknet.units import counted, human_count, human_duration
+
+from .control_messages import Start
+from .reports import ConsumerChannelReport, Report
+
+SCHEDULE_MISSED_NS = 10_000_000
+"""Time after its intended instant from which a record counts as late."""
+
+DISTURBED_SHARE = 0.05
+"""Share of the run from which a TaskManager that lacked a CPU was disturbed."""
+
+P99_DISTURBED_SHARE = 0.01
+"""Share of the run without a CPU from which that can dominate p99."""
+
+P99_SAFE_NS = 50_000_000
+"""p99 from which others that took less than DISTURBED_SHARE of the time cannot be its cause: they
+took it in slices of a few ms."""
+
+SAMPLES_MIN = 500
+"""Fewest records for p99."""
+
+REACHED_SHARE = 0.98
+"""Share of the records due that has to be taken for a rate to be reached."""
+
+_SIGMAS = 3.0
+"""Standard deviations by which random arrivals may deviate from their mean."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedRate:
+    """The requested rate, over all channels to the last tasks, and the rate that was reached.
+
+    Attributes:
+        queued_records: growth of the queue during the measured part, without the records that may
+            wait for their buffer to be sent.
+    """
+
+    offered_per_s: float
+    taken_per_s: float
+    queued_records: float
+    due_records: float
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether the queue did not grow."""
+        return self.queued_records <= (1 - REACHED_SHARE) * self.due_records
+
+    def warning(self, advice: str) -> RunWarning | None:
+        """The warning if the rate was not reached, with advice."""
+        if self.is_reached:
+            return None
+        return RunWarning(
+            RATE_NOT_REACHED,
+            f"the requested rate was not reached: {human_count(self.taken_per_s)} of"
+            f" {human_count(self.offered_per_s)} records/s; the queue grew by"
+            f" {human_count(round(self.queued_records))} records in the measured part, so latency"
+            f" is mostly time in that queue. {advice}",
+            f"rate not reached: {human_count(self.taken_per_s)} of"
+            f" {human_count(self.offered_per_s)} records/s; latency is queueing",
+        )
+
+
+def requested_rate(
+    scenario: Scenario, last: Sequence[ConsumerChannelReport], *, within_ns: int, throughput: float
+) -> RequestedRate | None:
+    """Compare the requested rate with the rate reached; None at maximum rate.
+
+    Args:
+        last: the channels to the last tasks.
+        within_ns: length of the measured part, by the clock.
+        throughput: in records/s; used if taken records were not counted by the clock.
+    """
+    workload = scenario.workload
+    if workload.is_max_rate or not last:
+        return None
+    offered_per_s = workload.rate_per_s * workload.producers * workload.copies
+    counted = [each.taken_records_per_s for each in last]
+    taken_per_s = sum(each for each in counted if each is not None)
+    within_s = within_ns / 1e9
+    waiting = _waiting_records(scenario, offered_per_s / len(last)) * len(last)
+    if None in counted:
+        taken_per_s, waiting = throughput, 0.0
+    due = offered_per_s * within_s
+    if workload.arrivals.startswith(ON_OFF):  # where in its period the measured part begins
+        waiting += offered_per_s * on_off_ns(workload.arrivals)[1] / 1e9
+    elif workload.arrivals != "constant":
+        waiting += _SIGMAS * math.sqrt(due)
+    return RequestedRate(
+        offered_per_s, taken_per_s, (offered_per_s - taken_per_s) * within_s - waiting, due
+    )
+
+
+def _waiting_records(scenario: Scenario, rate_per_s: float) -> float:
+    """The most records of a channel that can wait for a flush or a full buffer, over all stages."""
+    network, workload = scenario.network, scenario.workload
+    record_bytes = workload.record_size.mean_bytes + OVERHEAD_BYTES
+    in_buffer = network.segment_size_bytes / record_bytes
+    if network.buffer_timeout_ns >= 0:
+        in_buffer = min(in_buffer, rate_per_s * network.buffer_timeout_ns / 1e9)
+    return in_buffer * (1 + workload.relays)
+
+
+def advice_on(verdict: Bottleneck | None, processors: ProcessorUse) -> str:
+    """Advice about late records: a lower rate helps where the run itself delayed its sources, and a
+    quiet machine where others did."""
+    if stood := _stood_still(processors):
+        return f"Run again: {stood}."
+    taken = processors.taken_share
+    if not _is_overloaded(verdict, processors):
+        return "The run was not at its limit, so the machine is the cause: use a quiet one."
+    if taken > DISTURBED_SHARE:
+        return (
+            f"A TaskManager waited for a CPU {taken:.0%} of the time: run again on a quiet machine."
+            " Lower --rate only if records are late there, too."
+        )
+    return "Lower --rate if the load should not saturate the stack."
+
+
+def _is_overloaded(verdict: Bottleneck | None, processors: ProcessorUse) -> bool:
+    busy = processors.busy_share
+    if max(busy.values(), default=0.0) >= LOADED_FROM:
+        return True
+    if verdict is None or verdict.is_healthy:
+        return False
+    return verdict.place not in busy or verdict.edge is not None
+
+
+def warnings_of(
+    scenario: Scenario,
+    measured: Measured,
+    reports: Sequence[Report],
+    requested: RequestedRate | None,
+    never_sent: RunWarning | None,
+    processors: ProcessorUse,
+    advice: str,
+) -> Iterator[RunWarning]:
+    """All warnings about the figures of a run.
+
+    Args:
+        never_sent: the warning about records that were due and dropped, without advice.
+        advice: about late records.
+    """
+    if never_sent is not None:
+        yield replace(never_sent, text=f"{never_sent.text} {advice}")
+    if requested is not None and (growing := requested.warning(advice)) is not None:
+        yield growing
+    late_ns = max(report.late_ns_max for report in reports)
+    if not scenario.workload.is_max_rate and late_ns > SCHEDULE_MISSED_NS:
+        yield RunWarning(
+            SCHEDULE_MISSED,
+            f"a source emitted a record {human_duration(late_ns)} after its intended instant;"
+            f" latency counts that wait, the uncorrected figure does not. {advice}",
+            f"a source was up to {human_duration(late_ns)} late with a record",
+        )
+    if stood := _stood_still(processors):
+        yield RunWarning(
+            STOOD_STILL,
+            f"{stood}: they were stopped (SIGSTOP, Ctrl-Z), frozen, or asleep with the whole"
+            " machine. Throughput is too low and latency too high; run again.",
+            f"{stood}: stopped, frozen, or asleep with the machine",
+        )
+    if (disturbed := _disturbed(processors, measured.latency_ns.p99)) is not None:
+        yield disturbed
+    if measured.records < SAMPLES_MIN:
+        yield RunWarning(
+            FEW_SAMPLES,
+            f"too few records for p99: {measured.records} of at least {SAMPLES_MIN}; use a longer"
+            " --duration or more --records.",
+        )
+
+
+def _stood_still(processors: ProcessorUse) -> str:
+    """Which TaskManagers stood still and for how long; empty if none did."""
+    stood_ns = processors.stood_still_ns
+    if not stood_ns:
+        return ""
+    is_all = len(stood_ns) == len(processors.lacked_share)
+    which = "its processes" if is_all else " and ".join(stood_ns)
+    return f"{which} stood still for {human_duration(max(stood_ns.values()))}"
+
+
+def never_sent_warning(
+    load: LoadPlan, measured: Measured, reports: Sequence[Report], start: Start
+) -> RunWarning | None:
+    """The warning about records of a rate that were due and never sent; None if all were."""
+    workload = load.scenario.workload
+    if start.give_up_ns is None or start.measured_to_ns is None or workload.is_max_rate:
+        return None
+    if workload.arrivals.startswith(RECORDED):  # all of them are sent
+        return None
+    due = scheduled_records(workload.rate_per_s, None, start.start_ns, start.end_ns)
+    due *= workload.producers * workload.copies
+    sent = sum(
+        each.sent_records
+        for report in reports
+        for each in report.producer_channels
+        if load.channels[each.channel].edge == 0
+    )
+    if sent >= due:
+        return None
+    drain_ns = start.give_up_ns - start.measured_to_ns
+    others = ": latency and throughput are those of the others" if measured.records else ""
+    return RunWarning(
+        GIVEN_UP,
+        f"{human_count(due - sent)} of {human_count(due)} records that were due had not been"
+        f" sent {human_duration(drain_ns)} after the end and were dropped{others}.",
+        f"{human_count(due - sent)} of {human_count(due)} records were never sent",
+    )
+
+
+def _disturbed(processors: ProcessorUse, p99_ns: float | None) -> RunWarning | None:
+    """The warning about a TaskManager that waited for a CPU, if that affects the figures."""
+    taken = processors.taken_share
+    if taken <= P99_DISTURBED_SHARE:
+        return None
+    task_managers, cores = len(processors.lacked_share), processors.cores or 0
+    if _shares_cores(processors):
+        return RunWarning(
+            CORES_SHARED,
+            f"{task_managers} TaskManagers share {counted(cores, 'core')}, and one"
+            f" waited for a core {taken:.0%} of the time: throughput may be lower and latency"
+            " higher than on separate machines; use fewer --task-managers, or more cores.",
+            f"too few cores: a TaskManager waited {taken:.0%} of the time for one",
+        )
+    if taken > DISTURBED_SHARE:
+        return RunWarning(
+            DISTURBED,
+            f"a TaskManager waited for a CPU {taken:.0%} of the time because of other processes"
+            " (or the host): throughput may be too low and latency too high; run again on a quiet"
+            " machine.",
+            f"other processes: a TaskManager waited {taken:.0%} of the time for a CPU",
+        )
+    if p99_ns is not None and p99_ns >= P99_SAFE_NS:
+        return None
+    return RunWarning(
+        P99_DISTURBED,
+        f"a TaskManager waited for a CPU {taken:.1%} of the time because of other processes (or"
+        " the host), enough to dominate p99; run again, or on a quiet machine.",
+        f"p99 may be too high: {taken:.1%} of the time without a CPU",
+    )
+
+
+def _shares_cores(processors: ProcessorUse) -> bool:
+    """Whether TaskManagers competed for cores, and took more from each other than the host did."""
+    cores = processors.cores
+    return (
+        cores is not None
+        and len(processors.lacked_share) > cores
+        and processors.taken_share > (processors.host_share or 0.0)
+    )
