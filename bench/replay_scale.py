@@ -236,8 +236,8 @@ def measured(
         on_row: takes what is known after each run.
     """
     from flinknet.predict.grid import Grid
-    from flinknet.replay.observe.arrivals import slice_edges, slicing_of
     from flinknet.replay.observe.observed import collect, observe
+    from flinknet.replay.observe.traffic import slice_edges, slicing_of
     from flinknet.replay.parts import first_of
     from flinknet.replay.plans import plan_of, settings_of
     from flinknet.replay.predicted import predict

@@ -14,8 +14,8 @@ from flinknet.predict.exchange import is_blocking, is_max_rate
 from flinknet.results import Measured
 from flinknet.units import format_duration_ns, human_duration
 
-from .observe.arrivals import Slicing, slice_edges, slicing_of
 from .observe.measured import ObservedRun
+from .observe.traffic import Slicing, slice_edges, slicing_of
 from .read import RecordedRun
 
 MESSAGES_MAX = 60_000_000

@@ -44,7 +44,7 @@ from flinknet.results import BacklogSummary
 from flinknet.trace.index import Stamp, stamps_of
 from flinknet.trace.recordings import Recording, open_recordings
 
-from .observe.arrivals import Slice, SliceLoad, loads_of
+from .observe.traffic import Slice, SliceLoad, loads_of
 from .observe.tree import rows_in
 from .plans import Plan
 from .spark.frames import columns_of, mapped, record_batches, rows_of, schema_of

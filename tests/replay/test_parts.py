@@ -21,7 +21,7 @@ from flinknet.predict.what_if import simulate
 from flinknet.replay import parts, simulations
 from flinknet.replay.advise.advice import UNKNOWN_ERROR, withheld
 from flinknet.replay.answers import model_error
-from flinknet.replay.observe.arrivals import Slice, Slicing
+from flinknet.replay.observe.traffic import Slice, Slicing
 from flinknet.replay.parts import Part, Window, first_of
 from flinknet.replay.plans import plan_exchanges, plan_of
 from flinknet.replay.predictions import AskedSetting, Prediction, point_of, units_of

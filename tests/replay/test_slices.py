@@ -24,7 +24,7 @@ from flinknet.predict.synth import run as synth_run
 from flinknet.predict.synth.plan import plan
 from flinknet.predict.synth.run import write_file
 from flinknet.replay import simulations, slices
-from flinknet.replay.observe import arrivals
+from flinknet.replay.observe import traffic
 from flinknet.replay.observe.tree import own_blocks
 from flinknet.replay.observe.units import work_units
 from flinknet.replay.parts import Part, Window
@@ -58,10 +58,10 @@ def made_run(directory: Path, *, seed: int, rate_per_s: float, timeout_ns: int) 
 
 def arrivals_in(run: RecordedRun, parts: int) -> tuple[list[int], pa.Table]:
     """The edges of the slices of a run, and its table of arrivals, without Spark."""
-    edges = arrivals.slice_edges(run, parts)
-    question = arrivals.arrivals_in({run.run: edges})
+    edges = traffic.slice_edges(run, parts)
+    question = traffic.arrivals_in({run.run: edges})
     assert question.ask is not None
-    rows = [table_of(arrivals.ArrivalsRow, [])]
+    rows = [table_of(traffic.ArrivalsRow, [])]
     units = work_units([run])
     for unit in units.units:
         for answer in question.ask(unit, own_blocks(unit, units.groups[unit.group])):
@@ -69,10 +69,10 @@ def arrivals_in(run: RecordedRun, parts: int) -> tuple[list[int], pa.Table]:
     return edges, question.merged(rows)
 
 
-def slicing_in(edges: list[int], found: pa.Table) -> arrivals.Slicing:
-    question = arrivals.arrivals_in({})
-    totals = rows_of(arrivals.ArrivalsRow, question.over(found, ("channel",)))
-    return arrivals.slicing_of(totals, edges)
+def slicing_in(edges: list[int], found: pa.Table) -> traffic.Slicing:
+    question = traffic.arrivals_in({})
+    totals = rows_of(traffic.ArrivalsRow, question.over(found, ("channel",)))
+    return traffic.slicing_of(totals, edges)
 
 
 def planned(run: RecordedRun, settings: list[Setting], parts: int, core_ns: int) -> Plan:
@@ -85,7 +85,7 @@ def simulated(plan: Plan, parts: int) -> list[slices.SlicePart]:
     """What executors do with the slices of a run, without Spark."""
     _, found = arrivals_in(plan.run, parts)
     sliced = slice_plan(plan)
-    loads = arrivals.loads_of(found, list(sliced.slices))
+    loads = traffic.loads_of(found, list(sliced.slices))
     return [part for load in loads for part in slices.simulate_slice(sliced.unit([load]))]
 
 
@@ -173,7 +173,7 @@ def test_each_record_is_counted_in_one_slice(tmp_path: Path) -> None:
     run = made_run(tmp_path / "run", seed=1, rate_per_s=3_000.0, timeout_ns=50 * MS)
     for parts in (1, 5, 400):
         edges, found = arrivals_in(run, parts)
-        loads = list(arrivals.loads_of(found, range(len(edges) - 1)))
+        loads = list(traffic.loads_of(found, range(len(edges) - 1)))
         assert sum(sum(each.records) for each in loads) == 2 * 3_000 * 4
         before = np.zeros(4, np.int64)
         for each in loads:
@@ -185,11 +185,11 @@ def test_each_record_is_counted_in_one_slice(tmp_path: Path) -> None:
 def test_what_comes_in_a_slice_does_not_depend_on_which_others_are_wanted(tmp_path: Path) -> None:
     run = made_run(tmp_path / "run", seed=1, rate_per_s=3_000.0, timeout_ns=50 * MS)
     _, found = arrivals_in(run, 7)
-    every = list(arrivals.loads_of(found, range(7)))
-    assert list(arrivals.loads_of(found, [5, 2])) == [every[2], every[5]]
+    every = list(traffic.loads_of(found, range(7)))
+    assert list(traffic.loads_of(found, [5, 2])) == [every[2], every[5]]
     plan = slice_plan(planned(run, [recorded_setting(run.manifest)], 7, run.duration_ns))
     halves = [
-        arrivals.SliceLoad(
+        traffic.SliceLoad(
             0,
             3,
             *(own[:2] if half == 0 else own[2:] for own in _lists(every[3])),
@@ -199,5 +199,5 @@ def test_what_comes_in_a_slice_does_not_depend_on_which_others_are_wanted(tmp_pa
     assert plan.unit(halves) == plan.unit([every[3]])
 
 
-def _lists(load: arrivals.SliceLoad) -> list[list[Any]]:
+def _lists(load: traffic.SliceLoad) -> list[list[Any]]:
     return [load.channels, load.records, load.records_before, load.record_wire_bytes]

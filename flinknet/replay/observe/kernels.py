@@ -75,155 +75,57 @@ def _sum_within(
     return sums
 
 
-def _open(row: Ints, span: int, since_ns: int, width_ns: int) -> np.int64:
-    """Begin the row of the next window of a span.
-
-    Returns: the start of the window, from the same instant as `since_ns`.
-    """
-    row[:] = 0
-    row[0], row[1] = span, since_ns // width_ns
-    return row[1] * width_ns  # type: ignore[no-any-return]
-
-
-_open_window = kept_on_disk(_open)
-
-
 def _sum_windows(
     starts: Ints,
     ends: Ints,
     at_ns: Column,
     data_type: Column,
     is_buffer: Flags,
-    records: Column,
+    values: Column,
     payload_bytes: Column,
     times_ns: tuple[int, int, int],
+    only_known: bool,
 ) -> Ints:
-    """Add up data buffers by window.
+    """Add up a column of data buffers by window.
 
     Args:
         is_buffer: for each data type.
+        values: the column; negative values are unknown.
         times_ns: the first instant, the one after the last, and the width of a window.
+        only_known: whether buffers with an unknown value are left out.
 
-    Returns: rows of span, window, buffers, records, payload_bytes, uncounted_bytes.
+    Returns: rows of span, window, buffers, sum and maximum of the known values, payload_bytes, and
+    payload_bytes of buffers with an unknown value.
     """
     from_ns, to_ns, width_ns = times_ns
-    found = np.empty(((ends - starts).sum(), 6), np.int64)
+    found = np.empty(((ends - starts).sum(), 7), np.int64)
     last = -1
     for span in range(len(starts)):
         low_ns, high_ns = np.int64(1), np.int64(0)
         for row in range(starts[span], ends[span]):
-            at = at_ns[row]
+            at, value = at_ns[row], values[row]
             if not is_buffer[data_type[row]] or at < from_ns or at >= to_ns:
                 continue
-            if at < low_ns or at >= high_ns:
-                last += 1
-                low_ns = from_ns + _open_window(found[last], span, at - from_ns, width_ns)
-                high_ns = low_ns + width_ns
-            found[last, 2] += 1
-            found[last, 4] += payload_bytes[row]
-            if records[row] >= 0:
-                found[last, 3] += records[row]
-            else:
-                found[last, 5] += payload_bytes[row]
-    return found[: last + 1].copy()
-
-
-def _sample_windows(
-    starts: Ints,
-    ends: Ints,
-    at_ns: Column,
-    data_type: Column,
-    is_buffer: Flags,
-    backlog_buffers: Column,
-    times_ns: tuple[int, int, int],
-) -> Ints:
-    """Add up the backlog that data buffers carried, by window.
-
-    Args:
-        times_ns: as in `sum_windows`.
-
-    Returns: rows of span, window, buffers, sum and maximum of the backlog.
-    """
-    from_ns, to_ns, width_ns = times_ns
-    found = np.empty(((ends - starts).sum(), 5), np.int64)
-    last = -1
-    for span in range(len(starts)):
-        low_ns, high_ns = np.int64(1), np.int64(0)
-        for row in range(starts[span], ends[span]):
-            at, backlog = at_ns[row], backlog_buffers[row]
-            is_inside = from_ns <= at < to_ns
-            if not is_buffer[data_type[row]] or not is_inside or backlog < 0:
+            if value < 0 and only_known:
                 continue
             if at < low_ns or at >= high_ns:
                 last += 1
-                low_ns = from_ns + _open_window(found[last], span, at - from_ns, width_ns)
+                window = (at - from_ns) // width_ns
+                found[last, :] = 0
+                found[last, 0], found[last, 1] = span, window
+                low_ns = from_ns + window * width_ns
                 high_ns = low_ns + width_ns
             found[last, 2] += 1
-            found[last, 3] += backlog
-            found[last, 4] = max(found[last, 4], backlog)
+            found[last, 5] += payload_bytes[row]
+            if value >= 0:
+                found[last, 3] += value
+                found[last, 4] = max(found[last, 4], value)
+            else:
+                found[last, 6] += payload_bytes[row]
     return found[: last + 1].copy()
 
 
 def _starve(
-    sent: tuple[int, int],
-    credited: tuple[int, int],
-    at_ns: Column,
-    credit_after: Column,
-    backlog_buffers: Column,
-    order: Column,
-    window_ns: tuple[int, int],
-    found: Ints,
-) -> int:
-    """Measure how long one channel was without credit in a block, up to its last row. Time with
-    unknown credit, as after a gap of a capture, does not count.
-
-    Args:
-        sent: first row of sent messages, and the one after the last.
-        credited: the rows of received credit in the same way.
-        order: order of recording; may be empty.
-        window_ns: earlier and later instants are moved to its edges.
-        found: filled with the first instant, the time without credit, the first and the last
-            instant within the window, and whether it ends without credit.
-
-    Returns: number of rows; -1 if the order of recording is needed, -2 if instants decrease.
-    """
-    left, right = sent[0], credited[0]
-    begun_ns = last_ns = whole_ns = np.int64(0)
-    is_starved, count = False, 0
-    while True:
-        if left == sent[1] and right == credited[1]:
-            break
-        is_sent = right == credited[1]
-        if left < sent[1] and right < credited[1]:
-            if at_ns[left] == at_ns[right]:
-                if not len(order):
-                    return -1
-                is_sent = order[left] < order[right]
-            else:
-                is_sent = at_ns[left] < at_ns[right]
-        row = left if is_sent else right
-        at = at_ns[row]
-        if count and at < begun_ns:
-            return -2
-        inside_ns = min(max(at, window_ns[0]), window_ns[1])
-        if not count:
-            found[0], found[2] = at, inside_ns
-        elif is_starved:
-            whole_ns += inside_ns - last_ns
-        begun_ns, last_ns, count = at, inside_ns, count + 1
-        is_starved = is_sent and credit_after[row] == 0 and backlog_buffers[row] > 0
-        if is_sent:
-            left += 1
-        else:
-            right += 1
-    found[1], found[3], found[4] = whole_ns, last_ns, is_starved
-    return count
-
-
-_starve_one = kept_on_disk(_starve)
-
-
-def _starve_all(
     channels: Ints,
     at_ns: Column,
     credit_after: Column,
@@ -231,29 +133,50 @@ def _starve_all(
     order: Column,
     window_ns: tuple[int, int],
 ) -> tuple[int, Ints]:
-    """Measure the time without credit of several channels.
+    """Measure how long channels were without credit in a block, each up to its last row. Time with
+    unknown credit, as after a gap of a capture, does not count.
 
     Args:
-        channels: for each the rows of `sent` and of `credited`.
+        channels: for each the first row of sent messages and the one after the last, and the rows
+            of received credit in the same way.
+        order: order of recording; may be empty.
+        window_ns: earlier and later instants are moved to its edges.
 
-    Returns: 0 or the fault (see `_starve`); and rows of number of rows, first instant, time without
-    credit, first, last, whether it ends without credit.
+    Returns: 0, or -1 if the order of recording is needed, or -2 if instants decrease; and rows of
+    number of rows, first instant, time without credit, first and last instant within the window,
+    and whether it ends without credit.
     """
     found = np.zeros((len(channels), 6), np.int64)
     for place in range(len(channels)):
-        one = channels[place]
-        found[place, 0] = _starve_one(
-            (one[0], one[1]),
-            (one[2], one[3]),
-            at_ns,
-            credit_after,
-            backlog_buffers,
-            order,
-            window_ns,
-            found[place, 1:],
-        )
-        if found[place, 0] < 0:
-            return found[place, 0], found
+        left, sent_to, right, credited_to = channels[place]
+        begun_ns = last_ns = whole_ns = np.int64(0)
+        is_starved, count = False, 0
+        while left < sent_to or right < credited_to:
+            is_sent = right == credited_to
+            if left < sent_to and right < credited_to:
+                if at_ns[left] == at_ns[right]:
+                    if not len(order):
+                        return -1, found
+                    is_sent = order[left] < order[right]
+                else:
+                    is_sent = at_ns[left] < at_ns[right]
+            row = left if is_sent else right
+            at = at_ns[row]
+            if count and at < begun_ns:
+                return -2, found
+            inside_ns = min(max(at, window_ns[0]), window_ns[1])
+            if not count:
+                found[place, 1], found[place, 3] = at, inside_ns
+            elif is_starved:
+                whole_ns += inside_ns - last_ns
+            begun_ns, last_ns, count = at, inside_ns, count + 1
+            is_starved = is_sent and credit_after[row] == 0 and backlog_buffers[row] > 0
+            if is_sent:
+                left += 1
+            else:
+                right += 1
+        found[place, 0], found[place, 2] = count, whole_ns
+        found[place, 4], found[place, 5] = last_ns, is_starved
     return 0, found
 
 
@@ -380,7 +303,6 @@ def _count_latencies(
 count_kinds = kept_on_disk(_count_kinds)
 sum_within = kept_on_disk(_sum_within)
 sum_windows = kept_on_disk(_sum_windows)
-sample_windows = kept_on_disk(_sample_windows)
-starve_all = kept_on_disk(_starve_all)
+starve = kept_on_disk(_starve)
 sum_slices = kept_on_disk(_sum_slices)
 count_latencies = kept_on_disk(_count_latencies)

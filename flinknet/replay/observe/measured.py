@@ -43,7 +43,6 @@ from flinknet.units import human_bytes, human_number
 
 from ..read import RecordedRun
 from ..spark.frames import Rows
-from .arrivals import ArrivalsRow
 from .checkpoints import (
     BarrierRow,
     MilestoneRow,
@@ -58,6 +57,7 @@ from .regimes import REGIMES, RegimeRow, TaskTimeRow, known_task_times
 from .stretches import ChannelTime
 from .traffic import (
     WINDOWS_MAX,
+    ArrivalsRow,
     BacklogWindow,
     MessagesRow,
     ThroughputWindow,

@@ -29,7 +29,6 @@ from ..spark.frames import (
     schema_of,
 )
 from ..spark.units import Checkpoint, digest, read_indexes
-from .arrivals import arrivals_in, slice_edges
 from .checkpoints import BARRIERS, MILESTONES
 from .latency import LATENCY, LatencyRow, total_of_channels
 from .measured import (
@@ -42,7 +41,7 @@ from .measured import (
 from .question import Summary
 from .regimes import REGIME_TIMES, REGIMES, TASK_TIMES
 from .stretches import BLOCKED, STARVED, UNANSWERED, WITHOUT_CREDIT
-from .traffic import BACKLOG, MESSAGES, THROUGHPUT
+from .traffic import BACKLOG, MESSAGES, THROUGHPUT, arrivals_in, slice_edges
 from .tree import (
     WORK,
     NamedTable,

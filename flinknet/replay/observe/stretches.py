@@ -21,6 +21,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from flinknet.arrays import IntArray
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, IS_BUFFER
@@ -90,50 +91,36 @@ class _Joined(Tally):
         return self._joined
 
 
-def _joined(parts: Sequence[Columns]) -> Columns:
-    """One row for each channel; the gaps between its rows are closed."""
+def _joined(parts: Sequence[Columns], least_ns: int = 0) -> Columns:
+    """One row for each channel; the gaps between its rows are closed.
+
+    Args:
+        least_ns: shortest gap that counts.
+    """
     rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    order = np.lexsort((rows["last_ns"], rows["begun_ns"], rows["channel"]))
+    order = np.lexsort(tuple(rows[name] for name in ("last_ns", "begun_ns", "channel", "run")))
     rows = {name: values[order] for name, values in rows.items()}
-    starts = np.flatnonzero(np.r_[True, np.diff(rows["channel"]) != 0])
-    ends = np.r_[starts[1:], len(order)] - 1
-    gap_ns = np.r_[
-        np.where(rows["ends_on"][:-1], rows["first_ns"][1:] - rows["last_ns"][:-1], 0), 0
-    ]
+    is_new = (np.diff(rows["channel"]) != 0) | (np.diff(rows["run"]) != 0)
+    starts = np.flatnonzero(np.r_[len(order) > 0, is_new])
+    ends = np.r_[starts[1:], len(order)][: len(starts)] - 1
+    gap_ns = np.r_[rows["first_ns"][1:], 0][: len(order)] - rows["last_ns"]
     gap_ns[ends] = 0
-    return {
-        "run": rows["run"][starts],
-        "channel": rows["channel"][starts],
-        "window_to_ns": rows["window_to_ns"][starts],
-        "begun_ns": rows["begun_ns"][starts],
-        "on_ns": np.add.reduceat(rows["on_ns"] + gap_ns, starts),
-        "first_ns": rows["first_ns"][starts],
-        "last_ns": rows["last_ns"][ends],
-        "ends_on": rows["ends_on"][ends],
-    }
+    is_on = rows["ends_on"] & (gap_ns >= least_ns) if least_ns else rows["ends_on"]
+    whole_ns = np.add.reduceat(rows["on_ns"] + np.where(is_on, gap_ns, 0), starts)
+    of_last = {name: rows[name][ends] for name in ("last_ns", "ends_on")}
+    return {name: each[starts] for name, each in rows.items()} | {"on_ns": whole_ns} | of_last
 
 
 def closed(parts: pa.Table) -> pa.Table:
     """ChannelTimes of Stretches: the gaps between blocks are closed."""
-    keys = ("run", "channel", "begun_ns", "last_ns")
-    rows = parts.sort_by([(name, "ascending") for name in keys])
-    run, channel, first_ns, last_ns, to_ns, on_ns = (
-        rows[name].to_numpy()
-        for name in ("run", "channel", "first_ns", "last_ns", "window_to_ns", "on_ns")
-    )
-    if not len(run):
-        return pa.table({"run": run, "channel": channel, "ns": on_ns})
-    starts = np.flatnonzero(np.r_[True, (np.diff(run) != 0) | (np.diff(channel) != 0)])
-    next_ns = np.r_[first_ns[1:], 0]
-    ends = np.r_[starts[1:], len(run)] - 1
-    next_ns[ends] = to_ns[ends]
-    gap_ns = np.where(rows["ends_on"].to_numpy(), next_ns - last_ns, 0)
-    whole_ns = np.add.reduceat(on_ns + gap_ns, starts)
-    return pa.table({"run": run[starts], "channel": channel[starts], "ns": whole_ns})
+    rows = pa.table(_joined([{name: parts[name].to_numpy() for name in parts.column_names}]))
+    rest_ns = pc.subtract(rows["window_to_ns"], rows["last_ns"])
+    whole_ns = pc.add(rows["on_ns"], pc.if_else(rows["ends_on"], rest_ns, 0))
+    return rows.select(["run", "channel"]).append_column("ns", whole_ns)
 
 
 def _starved(unit: Unit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
-    from .kernels import starve_all
+    from .kernels import starve
 
     for block in blocks:
         sent = block.spans.of(*_SENT)
@@ -145,9 +132,9 @@ def _starved(unit: Unit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
         rows = np.concatenate([_rows_of(sent, channel), _rows_of(credited, channel)], axis=1)
         columns = (block["at_ns"], block["credit_after"], block["backlog_buffers"])
         window_ns = (unit.from_ns, unit.to_ns)
-        lacks, found = starve_all(rows, *columns, np.zeros(0, np.int32), window_ns)
+        lacks, found = starve(rows, *columns, np.zeros(0, np.int32), window_ns)
         if lacks == _LACKS_ORDER:
-            lacks, found = starve_all(rows, *columns, block["order"], window_ns)
+            lacks, found = starve(rows, *columns, block["order"], window_ns)
         if lacks:
             yield from _starved_in_disorder(unit, block)
             continue
@@ -204,25 +191,19 @@ def _stretches(
     rows = _by_instant(block, kept)
     if least_ns:
         rows = _switching(block, rows, is_on)
-    channel = block["channel"].take(rows).astype(np.int64)
     begun_ns = block["at_ns"].take(rows)
     at_ns = np.clip(begun_ns, unit.from_ns, unit.to_ns)
-    is_on = is_on.take(rows)
-    starts = np.flatnonzero(np.r_[True, channel[1:] != channel[:-1]])
-    ends = np.r_[starts[1:], len(channel)] - 1
-    until_next_ns = np.r_[np.diff(at_ns), 0]
-    until_next_ns[ends] = 0
-    counts = is_on & (until_next_ns >= least_ns)
-    return {
-        "run": np.full(len(starts), unit.run),
-        "channel": channel[starts],
-        "window_to_ns": np.full(len(starts), unit.to_ns),
-        "begun_ns": begun_ns[starts],
-        "on_ns": np.add.reduceat(np.where(counts, until_next_ns, 0), starts),
-        "first_ns": at_ns[starts],
-        "last_ns": at_ns[ends],
-        "ends_on": is_on[ends],
+    events = {
+        "run": np.full(len(rows), unit.run),
+        "channel": block["channel"].take(rows).astype(np.int64),
+        "window_to_ns": np.full(len(rows), unit.to_ns),
+        "begun_ns": begun_ns,
+        "on_ns": np.zeros(len(rows), np.int64),
+        "first_ns": at_ns,
+        "last_ns": at_ns,
+        "ends_on": is_on.take(rows),
     }
+    return _joined([events], least_ns)
 
 
 def _switching(block: EventBlock, rows: IntArray, is_on: npt.NDArray[np.bool_]) -> IntArray:

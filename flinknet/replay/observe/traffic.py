@@ -1,4 +1,5 @@
-"""Messages by kind, and throughput and backlog over time.
+"""Messages by kind, throughput and backlog over time, and arrivals in the slices of a long run,
+which are simulated one by one.
 
 Throughput is the data that consumers took or, recorded between processes, the data that passed. The
 backlog is the number of buffers that the producers still had queued when a data buffer left.
@@ -6,25 +7,30 @@ backlog is the number of buffers that the producers still had queued when a data
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
 from flinknet.arrays import IntArray
 from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.predict.exchange import is_max_rate
+from flinknet.predict.ramps import Ramps
 from flinknet.trace.event_block import IS_BUFFER_BY_TYPE, EventBlock
 
+from ..read import RecordedRun
 from ..spark.frames import Columns
 from .question import Question
-from .units import Unit
+from .units import Unit, even_edges, events_within, most_events
 
 WINDOWS_MAX = 60
 """Most windows of the measured part of a run; their width is a round number."""
 
 _WINDOW_KEYS = ("run", "channel", "from_ns", "width_ns")
-_SUMS = ("buffers", "records", "payload_bytes", "uncounted_bytes")
+_BYTES = ("payload_bytes", "uncounted_bytes")
 _WRITER_WAITS = (TracePoint.WRITER_WAITS, TracePoint.WRITER_RESUMES)
 
 
@@ -82,6 +88,77 @@ class BacklogWindow:
     backlog_buffers_max: int
 
 
+EVENTS_PER_SLICE = 2_500_000
+"""Recorded events of a slice, about; shorter runs are not cut. A slice has more where it would
+otherwise have less than a block of each file."""
+
+EVENTS_PER_SLICE_MAX = 8_000_000
+"""Most events of a slice with many files: each slice warms up, and lays out the whole exchange."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArrivalsRow:
+    """Records of a channel that arrived in a slice.
+
+    Attributes:
+        slice: number of the slice.
+        whole_records, payload_bytes: records and bytes of the buffers whose records all arrived in
+            the slice.
+        latest_ns: longest time from the first record of a buffer until the buffer was sent.
+    """
+
+    run: int
+    channel: int
+    slice: int
+    records: int
+    whole_records: int
+    payload_bytes: int
+    latest_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A part of a run to simulate: number among the slices of the run, start and end."""
+
+    number: int
+    from_ns: int
+    to_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Slicing:
+    """Slices of a run.
+
+    Attributes:
+        slices: in their order; they cover the measured part, or are spread over it.
+        latest_ns: longest time from the first record of a buffer until the buffer was sent.
+        simulated_ns: length of the slices together; None where they cover the measured part.
+    """
+
+    slices: tuple[Slice, ...]
+    latest_ns: int
+    simulated_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SliceLoad:
+    """Arrivals in a slice on some channels of a run.
+
+    Attributes:
+        channels: channels that carried records at any time.
+        records: arrivals of each channel in the slice.
+        records_before: arrivals of each channel in the measured part before the slice.
+        record_wire_bytes: mean bytes of a record in the buffers of each channel.
+    """
+
+    run: int
+    slice: int
+    channels: list[int]
+    records: list[int]
+    records_before: list[int]
+    record_wire_bytes: list[float]
+
+
 def writer_waits(rows: pa.Table) -> pa.Table:
     """The MessagesRows that writers left when they waited for a buffer."""
     return rows.filter(pa.array(np.isin(rows["point"].to_numpy(), _WRITER_WAITS)))
@@ -135,56 +212,179 @@ def _count(unit: Unit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
 
 
 def _by_window(
-    unit: Unit,
-    blocks: Iterator[EventBlock],
-    point: int,
-    kernel: Callable[..., IntArray],
-    columns: Sequence[str],
-    names: Sequence[str],
+    unit: Unit, blocks: Iterator[EventBlock], *, column: str, names: Sequence[str]
 ) -> Iterator[Columns]:
-    """Add up data buffers at a point, by channel and window.
+    """Add up a column of data buffers by channel and window: records where they are counted, the
+    backlog where it was sent and is known.
 
     Args:
-        kernel: function of `kernels` that gives rows of span, window, and a figure for each name.
-        columns: further columns of the trace that it takes.
-        names: figures in the answer.
+        names: names of the figures of `kernels.sum_windows` in the answer; empty to leave one out.
     """
+    from .kernels import sum_windows
+
+    is_backlog = column == "backlog_buffers"
+    point = TracePoint.SENT if is_backlog else unit.counted_at
     width_ns = window_width_ns(unit.to_ns - unit.from_ns)
     for block in blocks:
         spans = block.spans.of(MessageKind.BUFFER_RESPONSE, point)
         if not len(spans.starts):
             continue
-        span, window, *figures = kernel(
+        span, window, *figures = sum_windows(
             spans.starts,
             spans.ends,
             block["at_ns"],
             block["data_type"],
             IS_BUFFER_BY_TYPE,
-            *(block[name] for name in columns),
+            block[column],
+            block["payload_bytes"],
             (unit.from_ns, unit.until_ns, width_ns),
+            is_backlog,
         ).T
         yield {
             "run": np.full(len(span), unit.run),
             "channel": spans.channel[span],
             "from_ns": window * width_ns,
             "width_ns": np.full(len(span), width_ns),
-            **dict(zip(names, figures, strict=True)),
+            **{name: each for name, each in zip(names, figures, strict=True) if name},
         }
 
 
-def _sum_up(unit: Unit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
-    from .kernels import sum_windows
+def slice_edges(run: RecordedRun, split: int | None) -> list[int]:
+    """The edges of the slices of a run.
 
-    columns = ("records", "payload_bytes")
-    return _by_window(unit, blocks, unit.counted_at, sum_windows, columns, _SUMS)
+    Args:
+        split: number of slices; None for a number that suits the size of the run.
+    """
+    if is_max_rate(run.manifest) or run.manifest.is_from_between or run.edge is not None:
+        return [run.from_ns, run.to_ns]
+    files, channels = len(run.files), len(run.manifest.channels)
+    most = most_events(EVENTS_PER_SLICE, files, channels, EVENTS_PER_SLICE_MAX)
+    return even_edges(run, run.files, split or -(-events_within(run, run.files) // most))
 
 
-def _sample(unit: Unit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
-    from .kernels import sample_windows
+def arrivals_in(edges: Mapping[int, Sequence[int]]) -> Question:
+    """The question how many records arrived in each slice of each run.
 
-    names = ("buffers", "backlog_buffers_sum", "backlog_buffers_max")
-    columns = ("backlog_buffers",)
-    return _by_window(unit, blocks, TracePoint.SENT, sample_windows, columns, names)
+    Args:
+        edges: edges of the slices, by run.
+    """
+    return Question(
+        "arrivals",
+        ArrivalsRow,
+        keys=("run", "channel", "slice"),
+        sums=("records", "whole_records", "payload_bytes"),
+        maxima=("latest_ns",),
+        ask=partial(_count_arrivals, edges={run: list(each) for run, each in edges.items()}),
+    )
+
+
+def slicing_of(rows: Sequence[ArrivalsRow], edges: Sequence[int]) -> Slicing:
+    """The slices between the edges, and from the rows of a run how late buffers were sent."""
+    return Slicing(
+        tuple(Slice(number, *each) for number, each in enumerate(pairwise(edges))),
+        max((row.latest_ns for row in rows), default=0),
+    )
+
+
+def loads_of(arrivals: pa.Table, slices: Sequence[int]) -> Iterator[SliceLoad]:
+    """The load of some slices.
+
+    Args:
+        arrivals: all ArrivalsRows of some channels of one run.
+        slices: numbers of the slices.
+    """
+    if not len(arrivals):
+        return
+    run = arrivals["run"][0].as_py()
+    columns = [arrivals[name].to_numpy() for name in ("channel", "slice", "records")]
+    sizes = [arrivals[name].to_numpy() for name in ("payload_bytes", "whole_records")]
+    channels, place = np.unique(columns[0], return_inverse=True)
+    total_bytes, whole = (np.bincount(place, each, len(channels)) for each in sizes)
+    is_sized = whole > 0
+    wire_bytes = total_bytes[is_sized] / whole[is_sized]
+    order = np.argsort(columns[1], kind="stable")
+    place, number, records = place[order], columns[1][order], columns[2][order]
+    before, done = np.zeros(len(channels), np.int64), 0
+    for wanted in sorted(slices):
+        start, end = np.searchsorted(number, [wanted, wanted + 1]).tolist()
+        np.add.at(before, place[done:start], records[done:start])
+        own = np.bincount(place[start:end], records[start:end], len(channels)).astype(np.int64)
+        done = start
+        yield SliceLoad(
+            run,
+            wanted,
+            channels[is_sized].tolist(),
+            own[is_sized].tolist(),
+            before[is_sized].tolist(),
+            wire_bytes.tolist(),
+        )
+
+
+def _count_arrivals(
+    unit: Unit, blocks: Iterator[EventBlock], *, edges: Mapping[int, Sequence[int]]
+) -> Iterator[Columns]:
+    from .kernels import sum_slices
+
+    own_edges = np.array(edges[unit.run])
+    for block in blocks:
+        spans = block.spans.of(MessageKind.BUFFER_RESPONSE, TracePoint.SENT)
+        spans = spans.only(spans.channel >= 0)
+        if not len(spans.starts):
+            continue
+        at_ns, records, first_ns, last_ns = (
+            block[name] for name in ("at_ns", "records", "first_record_ns", "last_record_ns")
+        )
+        sums, cut = sum_slices(
+            spans.starts,
+            spans.ends,
+            at_ns,
+            block["data_type"],
+            IS_BUFFER_BY_TYPE,
+            records,
+            block["payload_bytes"],
+            first_ns,
+            last_ns,
+            own_edges,
+            (unit.from_ns, unit.to_ns),
+        )
+        span, number, own_records, payload_bytes, latest_ns = sums.T
+        yield {
+            "run": np.full(len(span), unit.run),
+            "channel": spans.channel[span],
+            "slice": number,
+            "records": own_records,
+            "whole_records": own_records,
+            "payload_bytes": payload_bytes,
+            "latest_ns": latest_ns,
+        }
+        if len(cut):
+            ramps = Ramps(
+                *(each.take(cut).astype(np.int64) for each in (records, first_ns, last_ns))
+            )
+            late_ns = at_ns.take(cut) - ramps.first_ns
+            yield _parts_of(unit, own_edges, block["channel"].take(cut), ramps, late_ns)
+
+
+def _parts_of(
+    unit: Unit, edges: IntArray, channel: IntArray, ramps: Ramps, late_ns: IntArray
+) -> Columns:
+    """Records of buffers whose records arrived in several slices, slice by slice."""
+    row, at_ns = ramps.instants()
+    number = np.searchsorted(edges, at_ns, side="right") - 1
+    slices = len(edges) - 1
+    inside = (number >= 0) & (number < slices)
+    parts, records = np.unique(row[inside] * slices + number[inside], return_counts=True)
+    row, number = np.divmod(parts, slices)
+    nothing = np.zeros(len(parts), np.int64)
+    return {
+        "run": np.full(len(parts), unit.run),
+        "channel": channel[row],
+        "slice": number,
+        "records": records,
+        "whole_records": nothing,
+        "payload_bytes": nothing,
+        "latest_ns": late_ns[row],
+    }
 
 
 MESSAGES = Question(
@@ -194,12 +394,22 @@ MESSAGES = Question(
     sums=("messages", "payload_bytes", "credit"),
     ask=_count,
 )
-THROUGHPUT = Question("throughput", ThroughputWindow, keys=_WINDOW_KEYS, sums=_SUMS, ask=_sum_up)
+THROUGHPUT = Question(
+    "throughput",
+    ThroughputWindow,
+    keys=_WINDOW_KEYS,
+    sums=("buffers", "records", "payload_bytes", "uncounted_bytes"),
+    ask=partial(_by_window, column="records", names=("buffers", "records", "", *_BYTES)),
+)
 BACKLOG = Question(
     "backlog",
     BacklogWindow,
     keys=_WINDOW_KEYS,
     sums=("buffers", "backlog_buffers_sum"),
     maxima=("backlog_buffers_max",),
-    ask=_sample,
+    ask=partial(
+        _by_window,
+        column="backlog_buffers",
+        names=("buffers", "backlog_buffers_sum", "backlog_buffers_max", "", ""),
+    ),
 )
