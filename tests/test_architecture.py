@@ -85,7 +85,7 @@ LEAVES_OF = {
 
 BUDGETS = {
     "replay": (15_204, 57),
-    "predict": (14_054, 49),
+    "predict": (13_838, 49),
     "core": (14_336, 83),
     "runtime": (13_044, 82),
     "report": (11_536, 63),
@@ -211,9 +211,9 @@ tells the same facts of the host and the same reasons of TLS as `runtime`, its l
 those of `runtime` do, and it has nothing else of it.
 `capture.rest` asks Flink's JobManager; what it is told of a job are values of `graph.running_job`,
 which the planner reads, too. A tap asks in a process of its own.
-`predict.synth` starts processes, and signals reach it as they do `runtime`. What steps cost in
-virtual time (`simulator.cost_model`) is known to the simulator, which knows of no recorded run;
-`predict` fits it.
+Signals reach `predict.synth` as they do `runtime`. What steps cost in virtual time
+(`simulator.cost_model`) is known to the simulator, which knows of no recorded run; `predict` fits
+it.
 """
 
 CORE_MAY_IMPORT = {
@@ -322,7 +322,7 @@ ONLY_IN = {
     },
     "selectors": {"runtime", "capture.tap"},
     "signal": {"starting", "runtime", "capture.tap", "replay.spark.jvm", "replay.spark.worker"},
-    "multiprocessing": {"predict.synth.run"},
+    "multiprocessing": set(),
     "threading": {"runtime.task_thread", "replay.spark.jvm", "replay.spark.units"},
     "asyncio": set(),
     "pickle": {"graph.user_functions"},  # a copy within a process; nothing is sent or read

@@ -85,8 +85,7 @@ def synth(
         ten seconds; consumer 1 gets half of what consumer 0 gets
 
     Buffers are sent when the flusher fires and when they are full, as in a real run, and consumers
-    keep up. So what a replay should find follows from the options. Each process of the run has its
-    own file, which a separate process writes.
+    keep up. So what a replay should find follows from the options.
     """
     from flinknet.predict.synth.plan import plan
     from flinknet.predict.synth.run import synthesize

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,9 +19,8 @@ from flinknet.options.what_if import Setting
 from flinknet.predict import what_if as simulator
 from flinknet.predict.exchange import load_exchange, recorded_setting
 from flinknet.predict.grid import Grid
-from flinknet.predict.synth import run as synth_run
 from flinknet.predict.synth.plan import plan
-from flinknet.predict.synth.run import write_file
+from flinknet.predict.synth.run import write_slices
 from flinknet.replay import simulations, slices
 from flinknet.replay.observe import traffic
 from flinknet.replay.observe.tree import own_blocks
@@ -49,10 +47,7 @@ def made_run(directory: Path, *, seed: int, rate_per_s: float, timeout_ns: int) 
         warmup_ns=100 * MS,
     )
     found = plan(Scenario(network=network, workload=workload, seed=seed))
-    synth_run._manifest(found, ["tm-0", "tm-1"], found.end_ns).save(directory)
-    for number in range(2):
-        counters = SimpleNamespace(value=0), SimpleNamespace(value=0)
-        write_file(found, directory, number, *counters, SimpleNamespace(value=found.end_ns))
+    assert all(events for events, _ in write_slices(found, directory))
     return open_recorded_run(directory, 0)
 
 

@@ -1,54 +1,65 @@
-"""A synthetic run on disk: processes that write its trace files, and the manifest."""
+"""A synthetic run on disk: its events slice by slice, each file as its process would have recorded
+it, and the manifest.
+"""
 
 from __future__ import annotations
 
-import json
-import multiprocessing as mp
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from ctypes import c_char, c_longlong
 from dataclasses import dataclass
-from multiprocessing import resource_tracker
-from multiprocessing.context import SpawnContext
 from pathlib import Path
-from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from flinknet import __version__
-from flinknet.errors import RunFailedError, TraceError
-from flinknet.job.load.plan import LoadPlan
+from flinknet.arrays import IntArray
+from flinknet.core.buffers.data_type import DataType
+from flinknet.core.probe import FlushReason, MessageKind, TracePoint
 from flinknet.options import effective_flink_keys
-from flinknet.plain_values import from_plain, to_plain
-from flinknet.runtime.signals import ignore_end_signals, interrupts_held, interrupts_noted
+from flinknet.runtime.signals import interrupts_noted
 from flinknet.trace import ChannelInfo, ClockInfo, ProcessInfo, RunManifest, TraceWriter
 from flinknet.trace.manifest import SYNTHETIC
 from flinknet.trace.run_directory import RunDirectory, seal_run
+from flinknet.trace.schema import ROW_DTYPE
 
-from .plan import START_NS, ChannelEnd, SynthPlan, in_order
+from .channel import ANNOUNCE_NS, WAY_NS, Buffers, ChannelLaw, SyntheticChannel
+from .plan import START_NS, SynthPlan
+
+Rows = npt.NDArray[np.void]
 
 BLOCK_EVENTS = 1 << 16
 
-PROCESSES_MAX = 8
-"""Processes that write files at the same time."""
+THREADS_MAX = 8
+"""Threads that make channels and write files at the same time; most of their work is numpy's."""
 
-SLICE_EVENTS = 1 << 18
-"""Events of a file that are made at once, about; more only if there are many channels."""
+SLICE_EVENTS, SLICE_EVENTS_MAX = 1 << 19, 1 << 22
+"""Events of all files that are made at once, about, and at most where there are many channels."""
 
-_SLICE_EVENTS_PER_CHANNEL = 2_000
+_SLICE_EVENTS_PER_CHANNEL = 4_000
 _MADE_AT = "1970-01-01T00:00:00+00:00"
-_LOOK_S = 0.5
-_ERROR_BYTES = 4096
+_ABSENT = dict.fromkeys((name for name, _ in ROW_DTYPE), -1) | {
+    **{"data_type": 0, "reason": 0, "payload_bytes": 0, "records": 0}
+}
+_DATA = {"kind": MessageKind.BUFFER_RESPONSE, "data_type": DataType.DATA_BUFFER}
+_END = {"kind": MessageKind.BUFFER_RESPONSE, "data_type": DataType.END_OF_PARTITION}
+_CREDIT = {"kind": MessageKind.ADD_CREDIT, "value": 1}
+_END_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Synthesis:
-    """A synthetic run that was written."""
+    """A synthetic run that was written.
+
+    Attributes:
+        interrupted_by: the signal that ended it early; None without one.
+    """
 
     path: Path
     events: int
     size_bytes: int
     interrupted_by: int | None
-    """The signal that ended it early."""
 
 
 def synthesize(
@@ -58,231 +69,195 @@ def synthesize(
 
     Args:
         directory: new or empty.
-        on_progress: takes the number of events written so far, now and then.
+        on_progress: takes the number of events written so far, after each slice.
 
-    Ctrl-C, SIGTERM and SIGHUP leave whole blocks; the measured part then ends with the shortest
-    file.
+    Ctrl-C, SIGTERM and SIGHUP leave whole blocks; the measured part then ends with the last slice.
 
     Raises: ConfigError for a directory that holds something or that another run writes to,
-        TraceError for one that cannot be written to, RunFailedError when a process died. The others
-        have ended with it then.
+        TraceError for one that cannot be written to.
     """
-    names = [f"tm-{number}" for number in range(found.load.task_managers)]
     with RunDirectory(directory, must_be_empty=True), interrupts_noted() as interrupts:
-        _manifest(found, names, found.end_ns).save(directory)
-        workers = _write_files(found, directory, len(names), interrupts, on_progress)
-        reached_ns = min(worker.reached_ns for worker in workers)
-        if reached_ns < found.end_ns:
-            _manifest(found, names, max(reached_ns, found.measured_from_ns + 1)).save(directory)
+        events = 0
+        for events, reached_ns in write_slices(found, directory):
+            on_progress(events)
+            if interrupts and reached_ns < found.end_ns:
+                to_ns = max(reached_ns, found.measured_from_ns + 1)
+                manifest_of(found, to_ns).save(directory)
+                break
         seal_run(directory)
-    size_bytes = sum((directory / f"{name}.fnt").stat().st_size for name in names)
-    events = sum(worker.events for worker in workers)
+    size_bytes = sum(path.stat().st_size for path in directory.glob("*.fnt"))
     return Synthesis(directory, events, size_bytes, interrupts[0] if interrupts else None)
 
 
-def _write_files(
-    found: SynthPlan,
-    directory: Path,
-    count: int,
-    interrupts: Sequence[int],
-    on_progress: Callable[[int], None],
-) -> list[_Worker]:
-    """Write all files, or less of them after an interrupt.
-
-    However it ends, it stops who still writes, and waits for that.
-    """
-    context = mp.get_context("spawn")
-    workers: list[_Worker] = []
-    try:
-        processes = min(count, PROCESSES_MAX)
-        for number in range(processes):
-            own = range(number, count, processes)
-            workers.append(_Worker(context, found, directory, *own))
-        while (
-            any(worker.is_alive for worker in workers)
-            and not any(worker.has_failed for worker in workers)
-            and not interrupts
-        ):
-            for worker in workers:
-                worker.wait(_LOOK_S / processes)
-            on_progress(sum(worker.events for worker in workers))
-    finally:
-        # Who is in the middle of a slice reaches its end; all shall end with the same one.
-        reached_ns = max((worker.reached_ns for worker in workers), default=found.end_ns)
-        for worker in workers:
-            worker.stop(reached_ns + 2 * _slice_ns(found))
-        for worker in workers:
-            worker.wait(None)
-    for worker in workers:
-        worker.check()
-    return workers
-
-
-class _Worker:
-    """A process that writes one file, or several in turns.
-
-    What it shares with this one is plain memory without locks: each part has one writer, and a
-    process that is killed would leave a lock closed.
-    """
-
-    def __init__(
-        self, context: SpawnContext, found: SynthPlan, directory: Path, *task_managers: int
-    ) -> None:
-        self._events = context.RawValue(c_longlong, 0)
-        self._reached_ns = context.RawValue(c_longlong, found.first_record_ns)
-        self._stop_ns = context.RawValue(c_longlong, found.end_ns)
-        self._error = context.RawArray(c_char, _ERROR_BYTES)
-        self._process = context.Process(
-            target=_write_files_of,
-            args=(
-                json.dumps(to_plain(found)),
-                str(directory),
-                task_managers,
-                (self._events, self._reached_ns, self._stop_ns),
-                self._error,
-            ),
-        )
-        self._name = f"tm-{task_managers[0]}"
-        resource_tracker.ensure_running()  # the first start would lift the mask
-        with interrupts_held(and_terminations=True):
-            self._process.start()
-
-    @property
-    def is_alive(self) -> bool:
-        return self._process.is_alive()
-
-    @property
-    def has_failed(self) -> bool:
-        return bool(self._process.exitcode)
-
-    @property
-    def events(self) -> int:
-        return self._events.value
-
-    @property
-    def reached_ns(self) -> int:
-        return self._reached_ns.value
-
-    def wait(self, timeout_s: float | None) -> None:
-        self._process.join(timeout_s)
-
-    def stop(self, at_ns: int) -> None:
-        self._stop_ns.value = at_ns
-
-    def check(self) -> None:
-        """Raises: TraceError as the process did, RunFailedError if it died."""
-        if not self.has_failed:
-            return
-        if self._error.value:
-            raise TraceError(self._error.value.decode(errors="replace"))
-        raise RunFailedError(
-            f"the process that made {self._name} ended with {self._process.exitcode}"
-        )
-
-
-def _write_files_of(
-    plan_json: str,
-    directory: str,
-    task_managers: Sequence[int],
-    counters: Sequence[Any],
-    error_text: Any,
-) -> None:
-    """Runs in a process of its own; signals are the parent's, which says when to stop."""
-    ignore_end_signals()
-    found: SynthPlan = from_plain(SynthPlan, json.loads(plan_json))
-    try:
-        write_files(found, Path(directory), task_managers, *counters)
-    except TraceError as error:
-        error_text.value = str(error).encode()[:_ERROR_BYTES]
-        sys.exit(error.exit_code)
-
-
-def write_file(
-    found: SynthPlan, directory: Path, task_manager: int, events: Any, reached_ns: Any, stop_ns: Any
-) -> None:
-    """Write the file of one TaskManager; see `write_files`."""
-    write_files(found, directory, [task_manager], events, reached_ns, stop_ns)
-
-
-def write_files(
-    found: SynthPlan,
-    directory: Path,
-    task_managers: Sequence[int],
-    events: Any,
-    reached_ns: Any,
-    stop_ns: Any,
-) -> None:
-    """Write the files of some TaskManagers, slice by slice in turns.
-
-    Args:
-        events: counter of what is written.
-        reached_ns: goes with it: up to when.
-        stop_ns: of the run, where to end early.
-    """
-    load = found.load
-    sides = [channel_ends(found, load, number) for number in task_managers]
+def write_slices(found: SynthPlan, directory: Path) -> Iterable[tuple[int, int]]:
+    """Write the manifest, then all files slice by slice. After each slice comes the number of
+    events so far and the instant that was reached; whoever stops there has whole files."""
+    manifest = manifest_of(found, found.end_ns)
+    manifest.save(directory)
+    channels = [_ChannelEvents(*each) for each in zip(found.laws, _pools(found), strict=True)]
+    ends = [(c.producer_task_manager, c.consumer_task_manager) for c in found.load.channels]
     with ExitStack() as stack:
         writers = []
-        for number in task_managers:
-            process = ProcessInfo(f"tm-{number}", f"tm-{number}.fnt", 0)
+        for process in manifest.processes:
             writer = stack.enter_context(TraceWriter(directory / process.file, process))
             writer.write_meta({"synthetic": True, "seed": found.scenario.seed})
             writers.append(writer)
+        pool = stack.enter_context(ThreadPoolExecutor(THREADS_MAX))
         until_ns, slice_ns = found.first_record_ns, _slice_ns(found)
-        while until_ns < min(found.end_ns, stop_ns.value) and _has_parent():
+        while until_ns < found.end_ns:
             until_ns = min(until_ns + slice_ns, found.end_ns)
-            is_last = until_ns >= found.end_ns
-            for ends, writer in zip(sides, writers, strict=True):
-                rows = in_order(
-                    [end.end(until_ns) if is_last else end.until(until_ns) for end in ends]
-                )
-                for start in range(0, len(rows), BLOCK_EVENTS):
-                    writer.write_events(rows[start : start + BLOCK_EVENTS])
-            events.value = sum(writer.events for writer in writers)
-            reached_ns.value = until_ns
+            parts: list[list[Rows]] = [[] for _ in writers]
+            for pair, both in zip(ends, pool.map(_made(until_ns, found), channels), strict=True):
+                for task_manager, rows in zip(pair, both, strict=True):
+                    parts[task_manager].append(rows)
+            list(pool.map(_write, writers, parts))
+            yield sum(writer.events for writer in writers), until_ns
 
 
-def _has_parent() -> bool:
-    """One that was killed cannot say when to stop."""
-    parent = mp.parent_process()
-    return parent is None or parent.is_alive()
+def _made(until_ns: int, found: SynthPlan) -> Callable[[_ChannelEvents], list[Rows]]:
+    return lambda channel: channel.until(until_ns, is_end=until_ns >= found.end_ns)
 
 
-def channel_ends(found: SynthPlan, load: LoadPlan, task_manager: int) -> list[ChannelEnd]:
-    """The ends of channels that a TaskManager has.
+def _write(writer: TraceWriter, parts: Sequence[Rows]) -> None:
+    rows = _in_order(parts)
+    for start in range(0, len(rows), BLOCK_EVENTS):
+        writer.write_events(rows[start : start + BLOCK_EVENTS])
+
+
+def _in_order(parts: Sequence[Rows]) -> Rows:
+    rows = np.concatenate(parts) if parts else np.empty(0, ROW_DTYPE)
+    return rows.take(np.argsort(rows["at_ns"], kind="stable"))
+
+
+class _ChannelEvents:
+    """The events of a channel, those of its producer and those of its consumer. What a slice sets
+    off beyond its end waits for the next one.
 
     Args:
-        load: of the plan.
+        pools: buffers in the pool of the partition and in that of the gate.
     """
-    sources, sinks = load.sources, load.sinks
-    ends = []
-    for law, channel in zip(found.laws, load.channels, strict=True):
-        is_producer = channel.producer_task_manager == task_manager
-        if not is_producer and channel.consumer_task_manager != task_manager:
-            continue
-        if is_producer:
-            pool = sources[channel.producer].outputs[0].pool
-        else:
-            pool = sinks[channel.consumer].inputs[0].pool
-        ends.append(
-            ChannelEnd(
-                law,
-                is_producer=is_producer,
-                opened_ns=START_NS,
-                pool_buffers=pool.max_buffers,
-            )
+
+    def __init__(self, law: ChannelLaw, pools: tuple[int, int]) -> None:
+        self._law, self._pools, self._credit = law, pools, law.credit
+        self._channel = SyntheticChannel(law)
+        request = {"kind": MessageKind.PARTITION_REQUEST, "value": law.credit}
+        at_ns, credit = np.array([START_NS]), {"credit_before": 0, "credit_after": law.credit}
+        self._later = [
+            self._rows(at_ns + WAY_NS, TracePoint.RECEIVED, **request, **credit),
+            self._rows(at_ns, TracePoint.SENT, **request),
+        ]
+
+    def until(self, until_ns: int, *, is_end: bool) -> list[Rows]:
+        """The events before an instant at both ends; at the end of the run all that are left."""
+        buffers = self._channel.until(until_ns, is_end=is_end)
+        made = [self._of_producer(buffers), self._of_consumer(buffers)]
+        if is_end:
+            made = [[*rows, *last] for rows, last in zip(made, self._ending(until_ns), strict=True)]
+        found = []
+        for place, parts in enumerate(made):
+            rows = _in_order([self._later[place], *parts])
+            count = len(rows) if is_end else int(np.searchsorted(rows["at_ns"], until_ns))
+            self._later[place] = rows[count:]
+            found.append(rows[:count])
+        self._account(found[0])
+        return found
+
+    def _account(self, rows: Rows) -> None:
+        """The producer's credit before and after each of its messages."""
+        is_buffer = rows["kind"] == MessageKind.BUFFER_RESPONSE
+        is_data = is_buffer & (rows["data_type"] == DataType.DATA_BUFFER)
+        is_credit = rows["kind"] == MessageKind.ADD_CREDIT
+        change = is_credit.astype(np.int64) - is_data
+        after = self._credit + np.cumsum(change)
+        changes = is_buffer | is_credit
+        rows["credit_before"][changes] = (after - change)[changes]
+        rows["credit_after"][changes] = after[changes]
+        if len(after):
+            self._credit = int(after[-1])
+
+    def _of_producer(self, buffers: Buffers) -> list[Rows]:
+        """Credit first: with it comes what waited for it."""
+        backlog, size = buffers.backlog_buffers, self._pools[0]
+        sent = self._rows(
+            buffers.sent_ns,
+            TracePoint.SENT,
+            **_data_of(buffers),
+            **_records_of(buffers),
+            pool_size_buffers=size,
+            pool_available_buffers=np.maximum(size - 1 - backlog, 0),
+            reason=buffers.reason,
+            backlog_buffers=backlog,
         )
-    return ends
+        return [self._rows(buffers.credit_received_ns, TracePoint.RECEIVED, **_CREDIT), sent]
+
+    def _of_consumer(self, buffers: Buffers) -> list[Rows]:
+        data, credit = _data_of(buffers), {"credit_before": 1, "credit_after": 0}
+        received = self._rows(
+            buffers.received_ns,
+            TracePoint.RECEIVED,
+            **data,
+            records=-1,
+            backlog_buffers=buffers.backlog_buffers,
+            credit_before=buffers.free_buffers,
+            credit_after=buffers.free_buffers - 1,
+            pool_size_buffers=self._pools[1],
+            pool_available_buffers=self._pools[1],
+        )
+        return [
+            received,
+            self._rows(buffers.consumed_ns, TracePoint.CONSUMED, **data, **_records_of(buffers)),
+            self._rows(buffers.credit_ns, TracePoint.SENT, **_CREDIT, **credit),
+        ]
+
+    def _ending(self, end_ns: int) -> list[list[Rows]]:
+        """The end of the partition goes behind the last buffer."""
+        channel = self._channel
+        end = {**_END, "payload_bytes": _END_BYTES, "sequence_number": channel.buffers}
+        sent_ns = np.array([max(channel.last_sent_ns, end_ns)])
+        received_ns = np.maximum(sent_ns + WAY_NS, channel.last_received_ns)
+        consumed_ns = np.maximum(received_ns, channel.last_consumed_ns) + ANNOUNCE_NS
+        how, seen = {"reason": FlushReason.END, "backlog_buffers": 0}, {"records": -1}
+        received = self._rows(received_ns, TracePoint.RECEIVED, **end, **seen, backlog_buffers=0)
+        consumed = self._rows(consumed_ns, TracePoint.CONSUMED, **end)
+        return [[self._rows(sent_ns, TracePoint.SENT, **end, **how)], [received, consumed]]
+
+    def _rows(self, at_ns: IntArray, point: TracePoint, **values: IntArray | int) -> Rows:
+        rows = np.empty(len(at_ns), ROW_DTYPE)
+        given = _ABSENT | {"at_ns": at_ns, "channel": self._law.channel, "point": point} | values
+        for name, value in given.items():
+            rows[name] = value
+        return rows
+
+
+def _data_of(buffers: Buffers) -> dict[str, IntArray | int]:
+    numbers = {"sequence_number": buffers.sequence_number, "payload_bytes": buffers.payload_bytes}
+    return {**_DATA, **numbers}
+
+
+def _records_of(buffers: Buffers) -> dict[str, IntArray]:
+    names = ("records", "first_record_ns", "last_record_ns")
+    return {name: getattr(buffers, name) for name in names}
+
+
+def _pools(found: SynthPlan) -> list[tuple[int, int]]:
+    """Buffers in the pools at both ends of each channel."""
+    sources, sinks = found.load.sources, found.load.sinks
+    return [
+        (
+            sources[channel.producer].outputs[0].pool.max_buffers,
+            sinks[channel.consumer].inputs[0].pool.max_buffers,
+        )
+        for channel in found.load.channels
+    ]
 
 
 def _slice_ns(found: SynthPlan) -> int:
-    """Both ends of a channel must be sliced alike, so it depends on all of them."""
     wanted = max(SLICE_EVENTS, _SLICE_EVENTS_PER_CHANNEL * len(found.laws))
-    return max(1, round(wanted / max(found.events_per_s / 2, 1e-9) * 1e9))
+    return max(1, round(min(wanted, SLICE_EVENTS_MAX) / max(found.events_per_s, 1e-9) * 1e9))
 
 
-def _manifest(found: SynthPlan, names: Sequence[str], end_ns: int) -> RunManifest:
-    """Of the whole run; nothing in it depends on when and where it was made."""
+def manifest_of(found: SynthPlan, end_ns: int) -> RunManifest:
+    """The manifest of the run; nothing in it depends on when and where it was made."""
     scenario = found.scenario
     return RunManifest(
         scenario=scenario.to_dict(),
@@ -294,7 +269,10 @@ def _manifest(found: SynthPlan, names: Sequence[str], end_ns: int) -> RunManifes
         started_at=_MADE_AT,
         measured_from_ns=found.measured_from_ns,
         measured_to_ns=end_ns,
-        processes=tuple(ProcessInfo(name, f"{name}.fnt", 0) for name in names),
+        processes=tuple(
+            ProcessInfo(f"tm-{number}", f"tm-{number}.fnt", 0)
+            for number in range(found.load.task_managers)
+        ),
         channels=tuple(
             ChannelInfo(
                 index=channel.index,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import subprocess
@@ -10,8 +9,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import psutil
 import pytest
@@ -19,10 +16,10 @@ from click.testing import CliRunner
 
 from flinknet.cli import main
 from flinknet.config import NetworkConfig, RecordSize, Scenario, WorkloadConfig
-from flinknet.errors import ConfigError, TraceError
+from flinknet.errors import ConfigError
 from flinknet.predict.synth import run as synth_run
 from flinknet.predict.synth.plan import SynthPlan, plan
-from flinknet.predict.synth.run import synthesize, write_file
+from flinknet.predict.synth.run import synthesize, write_slices
 from flinknet.trace import TraceReader, open_run
 from flinknet.trace.describe import describe_run
 from flinknet.trace.verify import verify_run
@@ -74,7 +71,7 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_what_is_stopped_early_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(synth_run, "SLICE_EVENTS", 100)
+    monkeypatch.setattr(synth_run, "SLICE_EVENTS", 200)
     monkeypatch.setattr(synth_run, "_SLICE_EVENTS_PER_CHANNEL", 1)
     found = planned()
     write_here(found, tmp_path, stop_ns=found.measured_from_ns)
@@ -109,7 +106,7 @@ def started(out: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def wait_until_it_writes(process: subprocess.Popen[str], out: Path) -> None:
-    """Until both of its processes do."""
+    """Until it does, both files."""
     files = [out / "tm-0.fnt", out / "tm-1.fnt"]
     wait_until(
         lambda: all(file.exists() and file.stat().st_size > 100_000 for file in files), process
@@ -131,75 +128,6 @@ def test_an_interrupt_leaves_whole_blocks_and_no_process(
         assert "events in" in out
         assert verify_run(open_run(tmp_path / "run")).findings == ()
         wait_until_none_is_left(process)
-
-
-@pytest.mark.slow("real processes for each case", first=True)
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_while_processes_start_is_the_parents(
-    tmp_path: Path, number: signal.Signals
-) -> None:
-    with started(tmp_path / "run") as process:
-        # Itself, multiprocessing's helper, and the first that writes a file.
-        wait_until(lambda: len(group_members(process)) >= 3, process)
-        assert process.poll() is None
-        os.killpg(process.pid, number)
-        _, err = process.communicate(timeout=GIVE_UP_S)
-        assert process.returncode == 128 + number
-        assert err == "interrupted: what was written is complete\n"
-        assert verify_run(open_run(tmp_path / "run")).findings == ()
-        wait_until_none_is_left(process)
-
-
-def test_who_was_killed_leaves_no_writer(tmp_path: Path) -> None:
-    with started(tmp_path / "run") as process:
-        wait_until_it_writes(process, tmp_path / "run")
-        process.kill()
-        process.communicate(timeout=GIVE_UP_S)
-        wait_until_none_is_left(process)
-
-
-@pytest.mark.slow("real processes for each case", first=True)
-@pytest.mark.parametrize("task_manager", [0, 1])
-def test_a_writer_that_dies_ends_the_others(tmp_path: Path, task_manager: int) -> None:
-    with started(tmp_path / "run") as process:
-        wait_until_it_writes(process, tmp_path / "run")
-        writer_of(tmp_path / "run" / f"tm-{task_manager}.fnt", process).kill()
-        _, err = process.communicate(timeout=GIVE_UP_S)
-        assert process.returncode == 1
-        assert err == f"flinknet: the process that made tm-{task_manager} ended with -9\n"
-        with TraceReader(tmp_path / "run" / f"tm-{1 - task_manager}.fnt") as reader:
-            assert reader.is_whole
-        wait_until_none_is_left(process)
-
-
-def test_the_error_of_a_writer_is_the_error_of_the_run(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
-    worker = synth_run._Worker(context, planned(), tmp_path / "gone", 0)
-    worker.wait(None)
-    with pytest.raises(TraceError, match="gone"):
-        worker.check()
-
-
-@pytest.mark.slow("real processes for each case", first=True)
-@pytest.mark.parametrize("before", [0, 1])
-@pytest.mark.parametrize("is_interrupted", [False, True])
-def test_a_writer_that_cannot_be_started_ends_the_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int, is_interrupted: bool
-) -> None:
-    start = synth_run._Worker
-
-    def start_or_fail(context: Any, found: SynthPlan, directory: Path, number: int) -> Any:
-        if number < before:
-            return start(context, found, directory, number)
-        if is_interrupted:
-            signal.raise_signal(signal.SIGINT)
-        raise OSError("no more processes")
-
-    monkeypatch.setattr(synth_run, "_Worker", start_or_fail)
-    found = planned(events=20_000_000)
-    with pytest.raises(OSError, match="no more processes"):
-        synthesize(found, tmp_path / "run")
-    assert events_written(tmp_path / "run") < found.events / 4
 
 
 def test_progress_that_cannot_be_told_ends_all(tmp_path: Path) -> None:
@@ -274,17 +202,7 @@ def group_members(process: subprocess.Popen[str]) -> list[psutil.Process]:
     return found
 
 
-def writer_of(file: Path, process: subprocess.Popen[str]) -> psutil.Process:
-    [found] = [
-        each
-        for each in group_members(process)
-        if any(opened.path == str(file) for opened in each.open_files())
-    ]
-    return found
-
-
 def wait_until_none_is_left(process: subprocess.Popen[str]) -> None:
-    """Multiprocessing's own helper ends a moment after the others."""
     _, alive = psutil.wait_procs(group_members(process), timeout=GIVE_UP_S)
     assert alive == []
     assert group_members(process) == []
@@ -301,10 +219,7 @@ def events_written(directory: Path) -> int:
 
 
 def write_here(found: SynthPlan, directory: Path, stop_ns: int | None = None) -> None:
-    """All files, by this process."""
-    names = [f"tm-{number}" for number in range(found.load.task_managers)]
-    synth_run._manifest(found, names, found.end_ns).save(directory)
-    stop = SimpleNamespace(value=stop_ns or found.end_ns)
-    for number in range(len(names)):
-        counters = SimpleNamespace(value=0), SimpleNamespace(value=0)
-        write_file(found, directory, number, *counters, stop)
+    """All files, up to an instant."""
+    for _, reached_ns in write_slices(found, directory):
+        if stop_ns is not None and reached_ns >= stop_ns:
+            return

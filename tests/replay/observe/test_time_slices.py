@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.histogram import LogLinearHistogram
 from flinknet.predict.synth import run as synth_run
 from flinknet.predict.synth.plan import plan
-from flinknet.predict.synth.run import write_file
+from flinknet.predict.synth.run import write_slices
 from flinknet.replay.observe import channel_events, units, widening
 from flinknet.replay.observe.channel_events import SetAside
 from flinknet.replay.observe.latency import add_latencies, spread_records
@@ -49,17 +48,14 @@ def made_run(directory: Path, *, seed: int, timeout_ns: int, rate_per_s: float) 
         seed=seed,
     )
     found = plan(scenario, skew=0.7)
-    synth_run._manifest(found, ["tm-0", "tm-1"], found.end_ns).save(directory)
-    for number in range(2):
-        counters = SimpleNamespace(value=0), SimpleNamespace(value=0)
-        write_file(found, directory, number, *counters, SimpleNamespace(value=found.end_ns))
+    assert all(events for events, _ in write_slices(found, directory))
     return open_recorded_run(directory, 0)
 
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(synth_run, "BLOCK_EVENTS", 500)
-    monkeypatch.setattr(synth_run, "SLICE_EVENTS", 2_000)
+    monkeypatch.setattr(synth_run, "SLICE_EVENTS", 4_000)
 
 
 def slices_of(run: RecordedRun, split: int) -> Units:
