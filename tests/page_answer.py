@@ -23,9 +23,8 @@ REGIMES = (
 def typed(document: Mapping[str, Any]) -> ReplayAnswer:
     """The answer that a document is of; what it does not state is empty, and of a whole run."""
     trace = {"origin": "run"} | document.get("trace", {})
-    answer: ReplayAnswer = from_plain(
-        ReplayAnswer, filled(ReplayAnswer, {**document, "trace": trace})
-    )
+    given = {**document, "trace": trace, "diagnosis": []}
+    answer: ReplayAnswer = from_plain(ReplayAnswer, filled(ReplayAnswer, given))
     return answer
 
 
@@ -199,7 +198,12 @@ def answer(
         ],
         "regimes": shares,
         "diagnosis": [
-            {"edge": "producers → consumers", "kind": "flush-limited", "share": 0.6, "text": "why"}
+            {
+                "edge": "producers → consumers",
+                "cause": "buffer-timeout",
+                "share": 0.6,
+                "text": "why",
+            }
         ],
         "latency_distribution": {
             "low_ns": [1e6, 2e6, 4e6, 8e6],

@@ -256,8 +256,8 @@ def verdict_of(answers: Sequence[Mapping[str, Any]], job: MeasuredJob) -> Verdic
     holding = [each for each in edges if each.get("is_bottleneck") and each["diagnosis"]]
     if not holding:
         return Verdict("none", (), texts)
-    worst = max(holding[0]["diagnosis"], key=lambda each: each["share"])
-    return Verdict(worst["kind"], (consumer(holding[0], job),), texts)
+    worst = max(holding[0]["diagnosis"], key=lambda each: each["share"] or 0.0)
+    return Verdict(worst.get("cause", worst.get("kind")), (consumer(holding[0], job),), texts)
 
 
 def consumer(answer: Mapping[str, Any], job: MeasuredJob) -> str:

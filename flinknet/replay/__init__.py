@@ -9,7 +9,7 @@ of them in `predicted`. `advise` has the advice, `price` the costs;
 `opening` opens what is usable of recordings and says what they lost; `joining` finds out which of
 them are one run, and `clocks` how their clocks are related.
 `ledger` has where the time of each task and channel went; the rules of `results.verdict` judge by
-it what holds a job up, as they do for a job that runs.
+it what holds a job up, as they do for a job that runs. `edges`: the edges of a job and their order.
 `watch` observes what is still being written (`excerpt`: its newest part, as a run), `convert` makes
 a table of all events, `rerun` prepares a recorded run to be sent again. `spark` has the session and
 the ways into a trace; `daemon` is the process that its workers are forked from.

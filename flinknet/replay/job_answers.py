@@ -19,9 +19,9 @@ from flinknet.results import (
 
 from .advise.advice import choose, set_by_operators
 from .advise.caveats import SET_BY_OPERATOR
-from .advise.job_graph import local_share, not_to_the_end, received_per_s
 from .advise.targets import Target
 from .answers import relative
+from .edges import local_share, not_to_the_end, received_per_s
 from .observe.measured import ObservedRun
 from .plans import Plan
 from .predicted import Predictions

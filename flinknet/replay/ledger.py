@@ -4,6 +4,7 @@ reported: where the time of each task and channel went.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
@@ -13,7 +14,7 @@ import numpy as np
 
 from flinknet.arrays import IntArray
 from flinknet.core.probe import TracePoint
-from flinknet.predict.exchange import is_max_rate, recorded_network
+from flinknet.predict.exchange import is_blocking, is_max_rate, recorded_network
 from flinknet.results.bottleneck import HELD_FROM, STALLED_FROM
 from flinknet.results.ledger import (
     BARRIER,
@@ -40,8 +41,7 @@ from flinknet.trace.recordings import checkpoints_within
 from flinknet.units import NS_PER_MS
 
 from .advise.caveats import BARRIERS
-from .advise.edges import Pairs, pair_keys
-from .advise.order import EdgeOrder, produced_edge
+from .edges import EdgeOrder, Pairs, pair_keys, produced_edge
 from .observe.checkpoints import COMPLETED, FAILED, BarrierRow
 from .observe.flink_metrics import records_in, series_of, vertex_metrics
 from .observe.measured import ObservedRun
@@ -146,8 +146,17 @@ def _own_edge(observed: ObservedRun) -> EdgeTime:
     return replace(
         pairs.edge(records, shares, mean=REGIMES),
         has_barriers=any(row.data_type in BARRIERS for row in rows.messages),
-        is_held_up=bool(len(rows.waited)),
+        written=_written(observed),
     )
+
+
+def _written(observed: ObservedRun) -> float | None:
+    """Share of the time that had passed when the first buffer of a blocking exchange left; None for
+    other exchanges."""
+    if not is_blocking(observed.run.manifest):
+        return None
+    starts_ns = [row.from_ns for row in observed.rows.throughput if row.buffers]
+    return min(min(starts_ns, default=math.inf) / observed.measured.duration_ns, 1.0)
 
 
 def _stood_still(edges: Sequence[EdgeTime], place: str) -> float:

@@ -17,8 +17,8 @@ from flinknet.results import Choice
 from flinknet.storage import AnyPath
 from flinknet.trace.job_names import Edge
 
-from .advise.job_graph import local_edges, local_share, received_per_s
 from .advise.targets import between
+from .edges import local_edges, local_share, received_per_s
 from .observe.checkpoints import interval_ns_of
 from .observe.measured import ObservedRun
 from .parts import Part, part_of_exchange, part_of_job

@@ -25,7 +25,7 @@ from flinknet.results import (
 )
 from flinknet.trace.metrics import Series
 
-from .advise.job_graph import local_share, received_per_s
+from .edges import local_share, received_per_s
 from .observe.flink_metrics import series_of
 from .observe.measured import ObservedRun
 from .read import RecordedRun

@@ -32,7 +32,7 @@ from flinknet.trace.index import Stamp
 from flinknet.trace.recordings import Recording, open_recordings
 from flinknet.units import NS_PER_MS, human_bytes, human_duration
 
-from .advise.edges import NOT_FROM_SOURCES, is_from_sources
+from .edges import NOT_FROM_SOURCES, is_from_sources
 from .parts import Window, first_of
 from .plans import plan_of
 from .predictions import (

@@ -40,6 +40,8 @@ WORKER_LATE = "Python worker failed to connect back"
 """Spark's message about a Python process of a stream that has not started within 10 s, as on a busy
 machine."""
 
+UNKNOWN = "how long data waited for credit is unknown, as is the credit of some channels"
+
 RESTARTS_MAX = 5
 """Most restarts of a stream in a row for that reason."""
 
@@ -215,7 +217,7 @@ def watched(name: str, excerpt: Excerpt) -> tuple[list[WatchedEdge], str | None]
 def _watched(name: str, observed: ObservedRun, judged_edge: JudgedEdge) -> WatchedEdge:
     run, rows, measured = observed.run, observed.rows, observed.measured
     seconds = run.duration_ns / 1e9
-    verdict = judged_edge.diagnosis[0]
+    verdict = next(iter(judged_edge.diagnosis), None)
     is_between = run.manifest.is_from_between
     starved = [row.ns / run.duration_ns for row in rows.credit_starved]
     blocked = [row.ns / run.duration_ns for row in rows.blocked]
@@ -234,9 +236,9 @@ def _watched(name: str, observed: ObservedRun, judged_edge: JudgedEdge) -> Watch
         regimes=regime_shares(rows),
         starved=min(max(starved), 1.0) if starved else None,
         blocked=min(max(blocked), 1.0) if blocked and is_between else None,
-        verdict=verdict.kind,
-        share=verdict.share,
-        why=verdict.text,
+        verdict="unknown" if verdict is None else verdict.cause.value,
+        share=0.0 if verdict is None else verdict.share or 0.0,
+        why=UNKNOWN if verdict is None else verdict.text,
         is_bottleneck=judged_edge.is_bottleneck,
     )
 

@@ -77,11 +77,11 @@ def answer_document(answer: ReplayAnswer) -> dict[str, Any]:
     for channel in document["channels"]:
         if channel["name"] is None:
             del channel["name"]
+    found = [*zip(document["diagnosis"], answer.diagnosis, strict=True)]
     if answer.bottleneck is not None:
-        document["bottleneck"] |= {
-            "cause": answer.bottleneck.cause.value,
-            "helps": [each.value for each in answer.bottleneck.helps],
-        }
+        found.append((document["bottleneck"], answer.bottleneck))
+    for each, said in found:
+        each |= {"cause": said.cause.value, "helps": [helps.value for helps in said.helps]}
     if answer.trace.is_of_run:
         del document["model_error"]["latency_at_most"]
     return document | {"trades": [each.to_dict() for each in trades(answer)]}

@@ -200,7 +200,7 @@ def _slowest(channels: Sequence[ReplayedChannel], most: int) -> list[ReplayedCha
 def _regimes(answer: ReplayAnswer) -> list[Section]:
     shares = answer.regimes or {}
     parts: list[Part] = [
-        Text(each.edge, f": {each.text}", f"Share behind the verdict: {human_share(each.share)}")
+        Text(each.edge or "", f": {each.text}", f"Share of the time: {human_share(each.share)}")
         for each in answer.diagnosis
     ]
     lead = ""

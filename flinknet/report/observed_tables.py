@@ -148,7 +148,8 @@ def diagnosis_table(own: Sequence[ReplayAnswer]) -> Table:
     for name in ("edge", "verdict", "share", "why"):
         table.add_column(name, justify="right" if name == "share" else "left")
     for each in (verdict for answer in own for verdict in answer.diagnosis):
-        table.add_row(escape(each.edge), each.kind, f"{each.share:.0%}", escape(each.text))
+        share = MISSING if each.share is None else f"{each.share:.0%}"
+        table.add_row(escape(each.edge or ""), each.cause.value, share, escape(each.text))
     return table
 
 
@@ -244,11 +245,10 @@ def edges_table(answers: Sequence[ReplayAnswer]) -> Table:
 
 
 def _verdict(answer: ReplayAnswer) -> str:
-    """Verdict on an edge, with the share of its channels' time behind it."""
     if not answer.diagnosis:
         return ""
-    verdict = answer.diagnosis[0]
-    return f"{verdict.kind}, {verdict.share:.0%}" if verdict.share else verdict.kind
+    cause, share = answer.diagnosis[0].cause.value, answer.diagnosis[0].share
+    return f"{cause}, {share:.0%}" if share else cause
 
 
 def _part_of(part: float | None, whole: float) -> str:

@@ -109,7 +109,7 @@ def _verdict(own: Sequence[ReplayAnswer]) -> list[str]:
     bottleneck = next((each.bottleneck for each in own if each.bottleneck is not None), None)
     if bottleneck is not None:
         return bottleneck.clauses
-    return [text for each in own for found in each.diagnosis for text in clauses_of(found.text)]
+    return [text for each in own for found in each.diagnosis for text in found.clauses]
 
 
 def _trade_off(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> Sentence:

@@ -71,6 +71,8 @@ class Cause(StrEnum):
     """Buffers are long on their way between two TaskManagers."""
     FEW_BUFFERS = "few-buffers"
     """Tasks, hosts and network have time left, and a writer waits for a buffer."""
+    BLOCKING = "blocking"
+    """An exchange is read only when all of it is written."""
     BUFFER_TIMEOUT = "buffer-timeout"
     """Records wait for nothing but the flusher."""
     NONE = "none"
@@ -111,7 +113,6 @@ class Bottleneck:
         remedy: clauses on what helps; `helps` has the same as values, the best first. Both are
             empty if nothing is needed.
         symptoms: consequences elsewhere in the job.
-        edge: name of the edge that the tasks read.
         place: TaskManager or connection, of a slow host or network.
         text: all clauses in sentences, without the last full stop.
     """
@@ -134,8 +135,8 @@ class Bottleneck:
 
     @property
     def is_healthy(self) -> bool:
-        """Whether nothing but the flusher holds records up."""
-        return self.cause in (Cause.NONE, Cause.BUFFER_TIMEOUT)
+        """Whether nothing but the flusher, or a blocking exchange, holds records up."""
+        return self.cause in (Cause.NONE, Cause.BUFFER_TIMEOUT, Cause.BLOCKING)
 
     @property
     def clauses(self) -> list[str]:

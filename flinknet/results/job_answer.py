@@ -21,8 +21,6 @@ class JobEdgePoint:
 
     Attributes:
         number: number of the edge in its job, from 1 in the direction of flow.
-        edge: name of the edge.
-        buffer_timeout_ns: timeout of the producers of the edge.
         latency_ns: latency from the arrival of a record at the edge.
         since_source_ns: latency from the arrival of a record at the job.
         why_unknown: None if it is known.

@@ -103,15 +103,13 @@ class EdgeTime:
     """One edge of a job.
 
     Attributes:
-        source, target: vertices.
         inputs: the recorded channels; empty where none was.
-        sent: records by producer.
-        busiest: channel with the most records, as index, producer, consumer, records.
         behind: places of the edges that its records come to.
         unsure: places of the edges that its records may come to.
         buffers: that each channel may have under way.
-        is_held_up: producers waited for buffers, so that they filled none on any channel.
         has_barriers: enough checkpoints passed to judge how they align.
+        written: of a blocking exchange, share of the time that had passed when the first buffer
+            left; None for others.
     """
 
     source: int
@@ -120,13 +118,12 @@ class EdgeTime:
     source_name: str = ""
     inputs: Sequence[InputTime] = ()
     sent: Mapping[int, int] = field(default_factory=dict)
-    busiest: tuple[int, int, int, int] | None = None
     behind: frozenset[int] = frozenset()
     unsure: frozenset[int] = frozenset()
     buffers: float | None = None
     has_barriers: bool = True
-    is_held_up: bool = False
     is_credit_known: bool = True
+    written: float | None = None
 
     def most(self, what: str) -> float:
         """Largest share of a channel; 0 where none shows it."""
@@ -212,17 +209,15 @@ class Ledger:
         return found
 
     def waits_for(self, vertex: int) -> tuple[EdgeTime | None, float]:
-        """The edge that a vertex reads whose producers waited most, and for what share of the time;
-        0 where nobody saw them wait."""
-        own = [each for each in self.edges if each.target == vertex]
-        waited = [
-            (self.vertices[each.source].waits_for_output or 0.0)
-            if each.source in self.vertices
-            else 0.0
-            for each in own
-        ]
-        most = max(range(len(own)), key=lambda place: waited[place], default=None)
-        return (None, 0.0) if most is None else (own[most], waited[most])
+        """The edge that a vertex reads whose producers waited most, and their `waits_before`."""
+        own = (each for each in self.edges if each.target == vertex)
+        edge = max(own, key=self.waits_before, default=None)
+        return edge, 0.0 if edge is None else self.waits_before(edge)
+
+    def waits_before(self, edge: EdgeTime) -> float:
+        """Share of the time in which producers of an edge waited; 0 where nobody saw it."""
+        source = self.vertices.get(edge.source)
+        return 0.0 if source is None else source.waits_for_output or 0.0
 
     def task_of(self, edge: EdgeTime, consumer: int) -> TaskTime:
         """The task that reads an input; of an unknown one nothing but that."""

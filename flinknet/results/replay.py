@@ -36,7 +36,6 @@ class TraceDescription:
 
     Attributes:
         config: effective Flink keys of the recorded run.
-        warnings: of the run itself.
         edge_number: number of the exchange in its job, from 1 in the direction of flow.
         edge: name of the exchange; None for the only one of a run that does not name it.
         origin: "run" if the run recorded itself, else what recorded the messages in between.
@@ -73,7 +72,6 @@ class Choice:
     Attributes:
         point: index of the setting among the predicted ones; None if none meets the targets.
         is_safe: it meets them with the reserve that the model's error asks for.
-        margin: smallest of its margins.
         nearest: where no setting meets them, the one that misses by least.
         patch: the keys to change, in Flink's YAML; empty if none differs from the recorded ones.
         next_longer_ns: the next longer timeout that was predicted; None without one.
@@ -99,10 +97,8 @@ class SituationAdvice:
     """Advice for one combination of what no key of Flink changes.
 
     Attributes:
-        knee: index of a setting; None without one.
         why_no_knee: the reason, where several settings have none.
         is_alike: no setting differs from another by more than the model's error.
-        choice: None without a target.
         beyond_keys: what a patch cannot say.
     """
 
@@ -174,22 +170,6 @@ class ReplayedChannel(ChannelMeasured):
     regimes: Mapping[str, float] | None
     messages: Mapping[str, int]
     name: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What limits an edge.
-
-    `share` is the part of the channels' time behind the verdict: of all, or of those to
-    `consumers`, the worst one's, if some are named (for `skewed`: of the records).
-    """
-
-    edge: str
-    # bottleneck, credit-starved, flush-limited, network-bound, alignment, idle, balanced, unknown
-    kind: str
-    share: float
-    text: str
-    consumers: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,15 +247,14 @@ class ReplayAnswer:
     """The answer about one run, or one edge of a run with several.
 
     Attributes:
-        model_error: of the recorded setting.
         channels: those that carried something; of very many those that matter most, by p99, time
             without credit, and records.
         regimes: shares of the channels' time; None where they are unknown.
         remarks: caveats, as lines.
+        diagnosis: what holds the edge up, the weightiest first; empty where too little was seen.
         is_bottleneck: of one of several edges; None where that is unknown.
         bottleneck: what holds the whole run up, the same for all of its edges; None where that
             is unknown.
-        details: None unless asked for.
         flink: Flink's own metrics; None where the job is not known.
         cpu_cost: what the prices of settings take a message to cost.
         channels_left_out: how many more channels carried something.
@@ -292,7 +271,7 @@ class ReplayAnswer:
     channels: tuple[ReplayedChannel, ...]
     latency_distribution: LatencyDistribution
     regimes: Mapping[str, float] | None
-    diagnosis: tuple[Verdict, ...]
+    diagnosis: tuple[Bottleneck, ...]
     over_time: tuple[WindowMeasured, ...]
     remarks: tuple[str, ...]
     is_bottleneck: bool | None = None

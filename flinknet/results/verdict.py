@@ -36,7 +36,6 @@ from .ledger import (
     InputTime,
     Ledger,
     SeenBy,
-    TaskTime,
 )
 from .slow_tasks import (
     checkpoint_symptoms,
@@ -54,7 +53,30 @@ def verdict(ledger: Ledger) -> Bottleneck | None:
     too little was seen to call the job healthy."""
     if is_order_unknown(ledger):
         return None
-    return next((found for rule in RULES if (found := rule(ledger)) is not None), None)
+    return next(iter(verdicts(ledger)), None)
+
+
+def verdicts(ledger: Ledger) -> list[Bottleneck]:
+    """What the rules say, in their order, each cause once: that nothing holds the job up where no
+    other rule speaks, and nothing else of a blocking exchange."""
+    found: dict[Cause, Bottleneck] = {}
+    for said in (said for rule in RULES if (said := rule(ledger)) is not None):
+        if not (found and said.is_healthy) and Cause.BLOCKING not in found:
+            found.setdefault(said.cause, said)
+    return list(found.values())
+
+
+def written_first(ledger: Ledger) -> Bottleneck | None:
+    """An exchange that is read only when all of it is written. Nothing contradicts it."""
+    edge = next((each for each in ledger.edges if each.written is not None), None)
+    if edge is None or edge.written is None:
+        return None
+    share = f"{edge.written:.0%} of the time"
+    text = f"a blocking exchange: it was read only once all was written, which took {share}"
+    more = "latency counts it", "credit and the buffer timeout have no part in it"
+    return Bottleneck(
+        cause=Cause.BLOCKING, share=edge.written, evidence=(text, *more), edge=edge.name
+    )
 
 
 # 3. Between the tasks: the network, TaskManagers, buffers, barriers
@@ -108,10 +130,8 @@ def _long_way(ledger: Ledger, edge: EdgeTime, each: InputTime) -> float:
         return 0.0
     if LATE in each.most:
         return each.most.get(SOCKET, 0.0) if each.most[LATE] >= HELD_FROM else 0.0
-    source = ledger.vertices.get(edge.source)
-    waits = 0.0 if source is None else source.waits_for_output or 0.0
     silent = each.most.get(UNANSWERED, 0.0)
-    is_seen = task.working is not None and waits >= HELD_FROM
+    is_seen = task.working is not None and ledger.waits_before(edge) >= HELD_FROM
     return silent if is_seen and silent >= HELD_FROM else 0.0
 
 
@@ -172,7 +192,12 @@ def standing_still(ledger: Ledger) -> Bottleneck | None:
         return None
     place = max(found, key=lambda each: found[each])
     tasks = [each for each in ledger.tasks if each.task_manager == place]
-    if ledger.seen_by.get("tasks") is SeenBy.FLINK and _is_held(tasks):
+    is_held = all(
+        each.works >= IDLE_BELOW or (each.waits_for_output or 0.0) >= HELD_FROM
+        for each in tasks
+        if each.stood_still is not None
+    )
+    if ledger.seen_by.get("tasks") is SeenBy.FLINK and is_held:
         return None
     edge = next(edge for edge, each in ledger.inputs if each.task_manager == place)
     text = f"{place} stops at times: {found[place]:.0%} of the time it answers on no channel"
@@ -185,15 +210,6 @@ def standing_still(ledger: Ledger) -> Bottleneck | None:
         edge=edge.name,
         place=place,
         helps=(Remedy.HOST,),
-    )
-
-
-def _is_held(tasks: Sequence[TaskTime]) -> bool:
-    """Whether each of some tasks is busy or waits for its output."""
-    return all(
-        each.works >= IDLE_BELOW or (each.waits_for_output or 0.0) >= HELD_FROM
-        for each in tasks
-        if each.stood_still is not None
     )
 
 
@@ -360,7 +376,7 @@ def healthy(ledger: Ledger) -> Bottleneck | None:
 
 
 RULES: Sequence[Callable[[Ledger], Bottleneck | None]] = (
-    *(stopped_host, saturated, unseen, loaded_host, on_the_way, standing_still, starved),
-    *(aligning, pressing, lasting, healthy),
+    *(written_first, stopped_host, saturated, unseen, loaded_host, on_the_way, standing_still),
+    *(starved, aligning, pressing, lasting, healthy),
 )
 """Rules in their order; the first one that speaks is the verdict."""

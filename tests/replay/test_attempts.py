@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from flinknet.predict.loading import load_job
-from flinknet.replay.advise.job_graph import local_share, received_per_s
+from flinknet.replay.edges import local_share, received_per_s
 from flinknet.replay.read import RecordedRun, open_runs
 from flinknet.trace.metrics import METRICS_NAME
 from tests.edited_manifest import edit_manifest

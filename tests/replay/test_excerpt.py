@@ -84,7 +84,7 @@ def test_of_a_part_with_very_many_events_the_newest_are_looked_at(
     assert sum(file_index(file).events for file in open_run(part.directory).files) < events // 2
     (edge,), _ = watched("run", part)
     assert edge.records_per_s == pytest.approx(of_whole.records_per_s, rel=0.15)
-    assert (edge.verdict, edge.backlog_buffers.max) == ("flush-limited", 3)
+    assert (edge.verdict, edge.backlog_buffers.max) == ("buffer-timeout", 3)
 
 
 def test_all_is_known_of_the_newest_part(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_all_is_known_of_the_newest_part(tmp_path: Path) -> None:
     assert edge.latency.p50_max_ns == pytest.approx(0.55 * SECOND, rel=0.1)
     assert edge.regimes is not None
     assert sum(edge.regimes.values()) == pytest.approx(1)
-    assert edge.verdict == "flush-limited"
+    assert edge.verdict == "buffer-timeout"
     assert edge.backlog_buffers.max == 3
     assert bottleneck
 

@@ -45,8 +45,8 @@ def test_the_slow_last_stage_is_what_holds_the_job_up(spark: Any, tmp_path: Path
     assert first["trace"]["edge"] == "Source: Generator Source → Enrich"
     assert last["trace"]["edge"] == "Enrich → Sink: Slow"
     assert (first["is_bottleneck"], last["is_bottleneck"]) == (False, True)
-    assert [each["kind"] for each in last["diagnosis"]] == ["bottleneck"]
-    assert "alignment" not in {each["kind"] for each in first["diagnosis"]}
+    assert [each["cause"] for each in last["diagnosis"]] == ["slow-tasks"]
+    assert "alignment" not in {each["cause"] for each in first["diagnosis"]}
 
 
 def in_steps(env: StreamExecutionEnvironment) -> None:

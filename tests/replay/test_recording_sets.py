@@ -58,8 +58,8 @@ def test_several_taps_are_answered_as_one(spark: Any, tmp_path: Path) -> None:
         assert starved_ns[0] == pytest.approx(starved_ns[1], rel=0.001)
         assert several["observed"]["credits"] == single["observed"]["credits"]
         assert several["messages"] == single["messages"]
-        assert [each["kind"] for each in several["diagnosis"]] == [
-            each["kind"] for each in single["diagnosis"]
+        assert [each["cause"] for each in several["diagnosis"]] == [
+            each["cause"] for each in single["diagnosis"]
         ]
         assert several["is_bottleneck"] == single["is_bottleneck"]
         assert several["model_error"]["throughput"] == pytest.approx(

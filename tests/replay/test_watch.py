@@ -35,7 +35,7 @@ def test_a_look_at_what_is_there_needs_no_spark(
     shown = trace("watch", tmp_path, "--once", "--window", "20s")
     assert shown.exit_code == 0, shown.output
     assert "the last 20.0 s" in shown.stdout
-    assert "flush-limited" in shown.stdout
+    assert "buffer-timeout" in shown.stdout
     found = json.loads(trace("watch", tmp_path, "--once", "--json").stdout)
     (edge,) = found["edges"]
     assert edge["run"] == "run"
@@ -174,7 +174,7 @@ def test_a_look_follows_what_is_written(
     assert later.edges[0].from_ns > first.edges[0].to_ns
     row = with_spark.read.parquet(str(table)).orderBy("to_ns").first()
     assert row.to_ns == later.edges[0].to_ns
-    assert row.verdict == "flush-limited"
+    assert row.verdict == "buffer-timeout"
     assert row.latency_records == later.edges[0].latency.records
     assert row.waiting_for_flush == later.edges[0].regimes["waiting_for_flush"]  # type: ignore[index]
 

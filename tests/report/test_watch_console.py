@@ -28,7 +28,7 @@ OWN = WatchedEdge(
     regimes={"waiting_for_flush": 0.75, "idle": 0.25},
     starved=0.0,
     blocked=None,
-    verdict="flush-limited",
+    verdict="buffer-timeout",
     share=0.75,
     why="flush-limited: 75% of the time",
     is_bottleneck=None,
@@ -40,7 +40,7 @@ TAPPED = replace(
     latency=LatencyBounds("recorded", 60_000, None, 2.0 * MS, None, None),
     regimes=None,
     starved=0.5,
-    verdict="credit-starved",
+    verdict="slow-tasks",
 )
 
 
@@ -57,7 +57,7 @@ def test_each_edge_has_its_figures_and_what_limits_it() -> None:
     assert "watching runs: 12,345 events read, no new event for 7 s" in text
     (own,) = [line for line in text.splitlines() if line.startswith(" run-0001, 1 Source → Sink ")]
     assert own.split()[5:] == [
-        *("flush-limited", "1.00", "k", "97.7", "KiB/s", "5.00", "ms", "9.00", "ms"),
+        *("buffer-timeout", "1.00", "k", "97.7", "KiB/s", "5.00", "ms", "9.00", "ms"),
         *("0.25", "3", "0%"),
     ]
     (tapped,) = [line for line in text.splitlines() if line.startswith(" tap ")]

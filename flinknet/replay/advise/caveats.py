@@ -11,9 +11,9 @@ from flinknet.predict.exchange import has_own_timeout, recorded_network
 from flinknet.results import EdgeShare, Measured
 from flinknet.units import human_count, human_duration
 
+from ..edges import channel_ends
 from ..observe.measured import ObservedRows, ObservedRun
 from ..read import RecordedRun, result_of
-from .edges import channel_ends
 
 BARRIERS = frozenset(
     {

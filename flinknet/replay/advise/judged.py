@@ -1,71 +1,139 @@
-"""What holds up each edge of a job, and the job: verdicts in the light of all its edges."""
+"""What holds up each edge of a job, and the job: the rules of `results.verdict`, asked of the job's
+ledger and of that of each edge alone.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from flinknet.predict.exchange import is_blocking
-from flinknet.results import Bottleneck, Verdict
-from flinknet.results.ledger import Ledger
-from flinknet.results.slow_tasks import pressed_edges
-from flinknet.results.verdict import verdict
+from flinknet.results import Bottleneck, Cause
+from flinknet.results.bottleneck import (
+    NOTHING,
+    PRESSED_FROM,
+    SLOW_HOST_FROM,
+    named,
+)
+from flinknet.results.ledger import EdgeTime, Ledger, TaskTime, VertexTime
+from flinknet.results.slow_tasks import pressed_edges, pressure
+from flinknet.results.verdict import verdict, verdicts
 
 from ..ledger import ledger_of
 from ..observe.measured import ObservedRun
-from .diagnose import PRESSED, diagnose, pressed_from_behind, verdict_of_blocking
+
+_NOTHING_ON_IT = "nothing holds the edge up"
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedEdge:
-    """The verdicts on an edge.
+    """The verdicts on an edge, the weightiest first; empty where too little was seen.
 
     Attributes:
         is_bottleneck, bottleneck: it holds the job up, and the verdict on the job; None: unknown.
     """
 
-    diagnosis: tuple[Verdict, ...]
+    diagnosis: tuple[Bottleneck, ...]
     is_bottleneck: bool | None = None
     bottleneck: Bottleneck | None = None
 
 
 def judged(edges: Sequence[ObservedRun]) -> list[JudgedEdge]:
     """The verdicts on the edges of one job, in their order."""
-    if any(is_blocking(edge.run.manifest) for edge in edges):
-        return [JudgedEdge(tuple(_without_job(each))) for each in edges]
-    return judged_ledger(ledger_of(edges))[: len(edges)]
-
-
-def judged_ledger(ledger: Ledger) -> list[JudgedEdge]:
-    """The verdicts on the edges of a ledger."""
-    found = verdict(ledger)
-    pressed = set(pressed_edges(ledger))
-    held = set()
-    if found is not None and not found.is_healthy:
-        held = {place for place, each in enumerate(ledger.edges) if each.name == found.edge}
+    ledger = ledger_of(edges)
+    found, pressed = verdict(ledger), pressed_edges(ledger).keys()
+    held = {
+        place
+        for place, each in enumerate(ledger.edges)
+        if found is not None and not found.is_healthy and found.edge == each.name
+    }
     judged_edges = []
-    for place, edge in enumerate(ledger.edges):
+    for place, edge in enumerate(ledger.edges[: len(edges)]):
         behind = edge.behind & (held or pressed)
-        unsure = set() if held or behind else edge.unsure & pressed
-        names = [ledger.edges[each].name for each in sorted(behind or unsure)]
-        verdicts = tuple(
-            pressed_from_behind(each, names, is_sure=bool(behind))
-            if names and place not in held and each.kind in PRESSED
-            else each
-            for each in diagnose(edge)
-        )
+        unsure = frozenset[int]() if held or behind else edge.unsure & pressed
+        own = verdicts(_alone(ledger, edge))
+        if found is not None and place in held:
+            own = [found, *(each for each in own if each.cause is not found.cause)]
+        elif behind or unsure:
+            others = [ledger.edges[each].name for each in sorted(behind or unsure)]
+            own = _pressed(ledger, edge, own, found, others, is_sure=bool(behind))
         is_holding: bool | None = place in held
         if found is None and place in pressed and not behind:
             is_holding = None if unsure else True
-        judged_edges.append(JudgedEdge(verdicts, is_holding, found))
+        all_of = [
+            replace(
+                each,
+                edge=edge.name,
+                evidence=(each.evidence[0].replace(NOTHING, _NOTHING_ON_IT), *each.evidence[1:]),
+            )
+            for each in (*own, *_skews(edge, own))
+        ]
+        judged_edges.append(JudgedEdge(tuple(all_of), is_holding, found))
     return judged_edges
 
 
-def _without_job(observed: ObservedRun) -> list[Verdict]:
-    """The verdicts on an edge of a job with a blocking exchange."""
-    run, rows = observed.run, observed.rows
-    if not is_blocking(run.manifest):
-        return diagnose(ledger_of([observed]).edges[0])
-    first_ns = min((row.from_ns for row in rows.throughput if row.buffers), default=None)
-    share = None if first_ns is None else min(first_ns / observed.measured.duration_ns, 1.0)
-    return [verdict_of_blocking(run.ends.name, share)]
+def _alone(ledger: Ledger, edge: EdgeTime) -> Ledger:
+    """The ledger of an edge: its channels, the tasks that read it, and how long those that write it
+    waited for their output."""
+    vertices = {each: ledger.vertices[each] for each in (edge.target,) if each in ledger.vertices}
+    if (source := ledger.vertices.get(edge.source)) is not None:
+        tasks = [
+            TaskTime(each.name, each.task_manager, waits_for_output=each.waits_for_output)
+            for each in source.tasks
+        ]
+        vertices[edge.source] = VertexTime(source.name, tasks)
+    edges = [replace(edge, behind=frozenset(), unsure=frozenset())]
+    return replace(ledger, vertices=vertices, edges=edges)
+
+
+def _pressed(
+    ledger: Ledger,
+    edge: EdgeTime,
+    own: Sequence[Bottleneck],
+    found: Bottleneck | None,
+    others: Sequence[str],
+    *,
+    is_sure: bool,
+) -> list[Bottleneck]:
+    """The verdicts on an edge that does not hold the job up itself, or may not.
+
+    Args:
+        others: edges that hold the job up, or are pressed as well, and are behind it, or may be.
+        is_sure: they are behind it.
+    """
+    share = max(pressure(edge)[0], ledger.waits_before(edge))
+    if share < PRESSED_FROM or not own:
+        return list(own)
+    if is_sure:
+        said = (
+            f"pressed from behind: records wait {share:.0%} of the time",
+            f"the cause is further downstream, on {named(others)}",
+        )
+        rest = [each for each in own if each.cause is Cause.ALIGNMENT]
+        pressed = replace(found or own[0], share=share, evidence=said, remedy=(), symptoms=())
+        return [pressed, *rest]
+    more = (
+        f"{named(others)} {'is' if len(others) == 1 else 'are'} pressed as well",
+        "messages between TaskManagers do not show which of them is further downstream",
+        "the one furthest downstream holds the job up",
+    )
+    return [replace(own[0], remedy=(*own[0].remedy, *more)), *own[1:]]
+
+
+def _skews(edge: EdgeTime, own: Sequence[Bottleneck]) -> list[Bottleneck]:
+    """Verdicts on a consumer, and a producer, with many more records than its siblings."""
+    if any(each.cause is Cause.SKEW for each in own):
+        return []
+    taken = {each.consumer: each.records for each in edge.inputs}
+    return [
+        Bottleneck(
+            cause=Cause.SKEW, share=share, evidence=(text.format(most, share, len(records)),)
+        )
+        for records, text in (
+            (taken, "skew: consumer {} took {:.0%} of the records of {} consumers"),
+            (edge.sent, "skew: producer {} sent {:.0%} of the records of {} producers"),
+        )
+        if (total := sum(records.values()))
+        for most in [max(records, key=lambda each: records[each])]
+        for share in [records[most] / total]
+        if share * len(records) >= SLOW_HOST_FROM
+    ]

@@ -62,7 +62,6 @@ from .traffic import (
     MessagesRow,
     ThroughputWindow,
     window_width_ns,
-    writer_waits,
 )
 from .tree import WorkRow
 
@@ -81,7 +80,6 @@ class ObservedRows:
     Attributes:
         totals: latency over all channels; empty without records.
         milestones: first instant on any channel, recorded between processes.
-        waited: channels on which a writer noted that it waited for a buffer.
         unanswered, without_credit, blocked: recorded between processes.
         channels_omitted: active channels without detailed rows.
     """
@@ -107,9 +105,6 @@ class ObservedRows:
     consumed: Annotated[
         Rows[LatencyRow],
         Summary("latency", columns=("run", "channel", "latency_ns.count", "latency_ns.p99")),
-    ]
-    waited: Annotated[
-        Rows[MessagesRow], Summary("messages", keep=writer_waits, columns=("run", "channel"))
     ]
     credit_starved: Annotated[Rows[ChannelTime], Summary("credit_starved")]
     regimes: Annotated[Rows[RegimeRow], Summary("regimes", over=("from_ns",))]

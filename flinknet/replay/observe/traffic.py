@@ -31,7 +31,6 @@ WINDOWS_MAX = 60
 
 _WINDOW_KEYS = ("run", "channel", "from_ns", "width_ns")
 _BYTES = ("payload_bytes", "uncounted_bytes")
-_WRITER_WAITS = (TracePoint.WRITER_WAITS, TracePoint.WRITER_RESUMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,11 +156,6 @@ class SliceLoad:
     records: list[int]
     records_before: list[int]
     record_wire_bytes: list[float]
-
-
-def writer_waits(rows: pa.Table) -> pa.Table:
-    """The MessagesRows that writers left when they waited for a buffer."""
-    return rows.filter(pa.array(np.isin(rows["point"].to_numpy(), _WRITER_WAITS)))
 
 
 def window_width_ns(duration_ns: int) -> int:

@@ -109,7 +109,7 @@ def test_a_blocking_exchange_is_not_predicted(
     assert all(each["latency_ns"]["p50"] is None for each in answer["trade_offs"])
     assert all("blocking" in " ".join(each["notes"]) for each in answer["trade_offs"])
     (verdict,) = answer["diagnosis"]
-    assert verdict["kind"] == "blocking"
+    assert verdict["cause"] == "blocking"
     # The first buffer leaves after 10 ms; its records are done with 70 us later.
     assert verdict["share"] == pytest.approx(1, abs=0.01)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from flinknet.predict.grid import Grid
-from flinknet.replay.advise.edges import is_from_sources
+from flinknet.replay.edges import is_from_sources
 from flinknet.replay.pipeline import replay_runs
 from flinknet.replay.read import open_runs
 from flinknet.trace import RunManifest

@@ -9,7 +9,7 @@ import pytest
 
 from flinknet.capture.rest.names import named
 from flinknet.core.buffers.data_type import DataType
-from flinknet.replay.advise.order import EdgeOrder, ProducedEdge, produced_edge
+from flinknet.replay.edges import EdgeOrder, ProducedEdge, produced_edge
 from flinknet.trace import RunManifest
 from tests.capture.rest.saved import channel, job, tapped, vertex, vertex_id
 from tests.tapped_job import SECOND, SOURCE, THIRD, TappedChannel, write_tapped_job

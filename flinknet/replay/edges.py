@@ -1,0 +1,280 @@
+"""Edges of a job: which were recorded, which channels they have, which ones Flink counts, and
+which is behind which.
+
+A partition names the vertex that produces it; nothing names the vertex that consumes it. Who feeds
+whom is known where Flink's REST API was asked; otherwise it follows from ids of vertices
+(`graph.lineage`), or is ruled out by checkpoints: a barrier, and the end of the data, goes on only
+when it has come in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from flinknet.arrays import FloatArray, IntArray
+from flinknet.graph.lineage import ancestors
+from flinknet.predict.exchange import recorded_network
+from flinknet.predict.local_channels import counts_of, planned_edge
+from flinknet.results.ledger import BARRIER, LATE, UNANSWERED, EdgeTime, InputTime
+from flinknet.trace import RunManifest
+from flinknet.trace.job_names import Edge, edges_in_flow, named_edges, producer_of
+
+from .observe.checkpoints import MilestoneRow
+from .read import RecordedRun
+
+NOT_FROM_SOURCES = (
+    "its records come when the task before it has processed them, not at instants of their own; its"
+    " predictions are with those of the job from end to end"
+)
+
+NOT_TO_THE_END = (
+    "{} was not recorded, most likely because its channels are local: the job's figures end before"
+    " it"
+)
+
+
+def is_from_sources(manifest: RunManifest, edge: int | None) -> bool:
+    """Whether the records of an edge came at instants of their own, or were captured."""
+    if edge is None or manifest.is_from_between:
+        return True
+    edges = edges_in_flow(manifest)
+    own = next(each for each in edges if each.index == edge)
+    return all(each.target != own.source for each in edges)
+
+
+def channel_ends(manifest: RunManifest) -> tuple[IntArray, IntArray, IntArray]:
+    """The channels of a manifest with the subtasks at their ends: index, producer, consumer."""
+    channels = manifest.channels
+    index, producer, consumer = (
+        np.fromiter((getattr(each, name) for each in channels), np.int64, len(channels))
+        for name in ("index", "producer", "consumer")
+    )
+    return index, producer, consumer
+
+
+def pair_keys(producer: IntArray, consumer: IntArray) -> IntArray:
+    return producer * (1 << 32) + consumer
+
+
+class Pairs:
+    """The producers and consumers of an edge, as columns. Several channels between two tasks, as
+    after a restart, are one pair, which stands for the newest of them.
+
+    Attributes:
+        channel: all channels, one by one.
+        producer, consumer, is_local, keys: of the pairs.
+    """
+
+    def __init__(self, run: RecordedRun) -> None:
+        self._run = run
+        self.channel, producer, consumer = channel_ends(run.manifest)
+        is_known = (producer >= 0) & (consumer >= 0)
+        keys = np.where(is_known, pair_keys(producer, consumer), -1 - self.channel)
+        distinct, first, place = np.unique(keys, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        self._place = rank[place]
+        self._newest = np.zeros(len(distinct), np.int64)
+        np.maximum.at(self._newest, self._place, np.arange(len(keys)))
+        self.keys = distinct[order]
+        self.producer, self.consumer = producer[self._newest], consumer[self._newest]
+        infos = run.manifest.channels
+        self.is_local = np.fromiter((infos[each].is_local for each in self._newest), bool)
+
+    def summed(self, values: IntArray) -> IntArray:
+        """Values of channels as those of pairs."""
+        found = np.zeros(len(self.keys), np.int64)
+        np.add.at(found, self._place, values)
+        return found
+
+    def edge(
+        self, records: IntArray, shares: Mapping[str, FloatArray], *, mean: Iterable[str]
+    ) -> EdgeTime:
+        """The edge of the pairs: their shares by consumer.
+
+        Args:
+            mean: names of shares whose mean counts, too.
+        """
+        infos, ends = self._run.manifest.channels, self._run.ends
+        network = recorded_network(self._run.manifest)
+        inputs = []
+        order = np.argsort(self.consumer, kind="stable")
+        consumers, starts = np.unique(self.consumer[order], return_index=True)
+        for consumer, own in zip(consumers.tolist(), np.split(order, starts[1:]), strict=True):
+            at = {name: share[own] for name, share in shares.items()}
+            latest = own[int(np.argmax(at.get(LATE, at[BARRIER])))]
+            info = infos[int(self._newest[latest])]
+            inputs.append(
+                InputTime(
+                    consumer,
+                    info.consumer_process,
+                    len(own),
+                    int(records[own].sum()),
+                    {name: float(at[name].mean()) for name in mean},
+                    {
+                        name: float(each.min() if name == UNANSWERED else each.max())
+                        for name, each in at.items()
+                    },
+                    info.producer_process,
+                    info.producer,
+                    info.connection,
+                    info.producer_process.startswith("127."),
+                )
+            )
+        producers, place = np.unique(self.producer, return_inverse=True)
+        total = np.zeros(len(producers), np.int64)
+        np.add.at(total, place, records)
+        sent = dict(zip(producers.tolist(), total.tolist(), strict=True))
+        return EdgeTime(
+            ends.source,
+            ends.target,
+            ends.name,
+            ends.source_name,
+            inputs,
+            sent,
+            buffers=network.exclusive_buffers
+            + network.floating_buffers * len(inputs) / max(len(self.keys), 1),
+        )
+
+
+def local_edges(runs: Sequence[RecordedRun]) -> list[RecordedRun]:
+    """Edges without recorded channels, all of which are local, that Flink counts; as runs without
+    channels."""
+    run = runs[0]
+    recorded = {each.ends.index for each in runs}
+    if not run.manifest.is_from_between:
+        return []
+    return [
+        replace(run, run=_NO_NUMBER, edge=each.index, manifest=run.manifest.of_edge(each.index))
+        for each in run.flow
+        if each.index not in recorded
+        and local_share(run, each.index) == 1
+        and received_per_s(run, each.index) is not None
+    ]
+
+
+_NO_NUMBER = -1
+
+
+def local_share(run: RecordedRun, index: int) -> float:
+    """Share of an edge's channels within TaskManagers, which were not recorded; 0 where Flink was
+    not asked for its plan."""
+    planned = planned_edge(run.manifest, index) if run.manifest.is_from_between else None
+    return 0.0 if planned is None else len(planned.local) / planned.wiring.channels
+
+
+def received_per_s(run: RecordedRun, index: int) -> float | None:
+    """Records per second that the consumers of an edge took, by Flink's counters; None without
+    them."""
+    found = counts_of(run.place, run.manifest, index, run.from_ns, run.to_ns).received_per_s
+    known = [each for each in found if each is not None]
+    return sum(known) if known and len(known) == len(found) else None
+
+
+def not_to_the_end(runs: Sequence[RecordedRun]) -> tuple[str, ...]:
+    """Notes on edges that lead on from the recorded ones and were not recorded."""
+    recorded = {each.ends.index for each in runs}
+    targets = {each.ends.target for each in runs}
+    left = [each for each in runs[0].flow if each.index not in recorded]
+    return tuple(NOT_TO_THE_END.format(each.name) for each in left if each.source in targets)
+
+
+@dataclass(frozen=True, slots=True)
+class ProducedEdge:
+    """What a tap knows of an edge.
+
+    Attributes:
+        vertex: id of the vertex that produces it; None if a request for it was not recorded.
+        graphs: executions of the job that it belongs to.
+        passed_ns: when each milestone (a checkpoint's barriers, the end) first passed on it.
+        source: number of its vertex in the job; None where the job is not known.
+        behind: numbers of the vertices that its records come to; None where these are not known.
+    """
+
+    vertex: bytes | None
+    graphs: frozenset[bytes]
+    passed_ns: Mapping[tuple[int, int], int]
+    source: int | None = None
+    behind: frozenset[int] | None = None
+
+
+def produced_edge(manifest: RunManifest, milestones: Sequence[MilestoneRow]) -> ProducedEdge:
+    """The edge that the channels of a manifest belong to.
+
+    Args:
+        milestones: of these channels.
+    """
+    vertices: set[bytes | None] = set()
+    graphs: set[bytes] = set()
+    for channel in manifest.channels:
+        producer = producer_of(channel.partition)
+        if producer is None:
+            vertices.add(None)
+        else:
+            vertices.add(producer.execution_vertex_id.job_vertex_id.raw)
+            graphs.add(producer.execution_graph_id.raw)
+    passed_ns: dict[tuple[int, int], int] = {}
+    for row in milestones:
+        key = row.data_type, row.value
+        passed_ns[key] = min(passed_ns.get(key, row.at_ns), row.at_ns)
+    edges = named_edges(manifest)
+    numbers = {channel.edge for channel in manifest.channels}
+    own = edges.get(numbers.pop()) if len(numbers) == 1 else None
+    return ProducedEdge(
+        vertices.pop() if len(vertices) == 1 else None,
+        frozenset(graphs),
+        passed_ns,
+        None if own is None else own.source,
+        None if own is None or not own.target_tasks else _reached(own.target, edges.values()),
+    )
+
+
+def _reached(vertex: int, edges: Iterable[Edge]) -> frozenset[int]:
+    """A vertex and all that its records come to."""
+    found, before = {vertex}, set[int]()
+    while found != before:
+        before = set(found)
+        found |= {each.target for each in edges if each.source in before}
+    return frozenset(found)
+
+
+class EdgeOrder:
+    """The order of the edges of one trace."""
+
+    def __init__(self, edges: Sequence[ProducedEdge]) -> None:
+        self._edges = edges
+        self._ancestors = ancestors(each.vertex for each in edges if each.vertex is not None)
+
+    def is_behind(self, later: int, earlier: int) -> bool | None:
+        """Whether what passes on one edge comes out of the consumers of another one, at once or by
+        way of others; None if that is not known.
+
+        A known job proves it either way, and so do ids of vertices; checkpoints count only where
+        ids prove nothing, for a milestone may have been recorded late.
+        """
+        one, other = self._edges[later], self._edges[earlier]
+        if one.source is not None and other.behind is not None:
+            return one.source in other.behind
+        if one.vertex is None or other.vertex is None:
+            return None
+        if one.vertex == other.vertex or not one.graphs & other.graphs:
+            return False
+        known = self._ancestors.get(one.vertex)
+        if known is not None and other.vertex not in known:
+            return False
+        if one.vertex in self._ancestors.get(other.vertex, ()):
+            return False
+        if known is not None:
+            return True if self._outputs_of(other.vertex) == 1 else None
+        is_reversed = any(
+            one.passed_ns[milestone] < other.passed_ns[milestone]
+            for milestone in one.passed_ns.keys() & other.passed_ns.keys()
+        )
+        return False if is_reversed else None
+
+    def _outputs_of(self, vertex: bytes) -> int:
+        return sum(each.vertex == vertex for each in self._edges)
