@@ -1,11 +1,8 @@
-"""The fast path of what-if: which exchanges the compiled kernel covers, and its results.
+"""Runs of the compiled kernel: one exchange alone, or those of a job, which wait for each other.
 
-Covered are records that come at a rate, also where that is assumed, or as fast as they are taken;
-any number of channels, local or over connections with exclusive buffers, with credit or without,
-whose sockets may fill; writers that wait for buffers, in an exchange that is computed whole;
-checkpoints; buffers that are debloated; network memory for all pools. The kernel notices by itself
-if a checkpoint takes longer than it may, or if a writer or a connection without credit has to wait
-that may not; `is_covered` says the rest. All others are simulated with the real core.
+Where a writer waits for buffers, its task reads nothing more, and queues before it fill up. All
+exchanges of a run lie in one memory; one alone is a job of one edge. Records of a task's output
+follow in the run from those that it reads; only their number is laid out.
 
 Differs from the simulator, within the bound that its tests state: many latencies of one buffer are
 counted by their density.
@@ -13,232 +10,230 @@ counted by their density.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cache
-from typing import NamedTuple
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache, cached_property
 
 import numpy as np
-import numpy.typing as npt
 
-from flinknet.arrays import IntArray
-from flinknet.config import NetworkConfig
+from flinknet.arrays import FloatArray, IntArray
 from flinknet.histogram import BUCKETS, LogLinearHistogram, bucket_bounds_ns, bucket_index
-from flinknet.job.load.payload import OVERHEAD_BYTES
-from flinknet.job.load.plan import LoadPlan
-from flinknet.simulator.cluster import OPENING_NS
 
-from . import kernel
-from .kernel.memory import FIRST, Barrier, Exchange
-from .layout import Layout, lay_out
-from .layout_head import back_ns, first_number_behind, one_way_ns
+from .kernel import DONE, ORDER_UNKNOWN, ROOM_MISSING, TIME_KINDS, WRITER_WAITS
+from .kernel.memory import Barrier, Channel, Exchange, Histogram, Job, Link, Ramp
+from .kernel.views import KernelMemory
+from .kernel_edge import KernelEdge, hold_each_other_up
+from .layout import Layout, put_relays
 from .outcome import CheckpointTimes
-from .recorded import RecordedExchange
 
-FloatArray = npt.NDArray[np.float64]
+RESERVED_WORDS = 1 << 21
+"""Most words of a memory that has its size from the beginning: growth takes half as long again.
+Larger memories grow: they would be new each time."""
 
+HISTOGRAMS_WORDS = 4 * BUCKETS
+"""Words of an exchange's histograms without those of checkpoints."""
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FastOutcome:
-    """Results of the kernel, in the terms of `outcome.EdgeOutcome`.
-
-    Attributes:
-        last_ns: instant at which the last record was taken.
-        departures_ns: by channel, if asked for (`RecordedExchange.keeps_departures`).
-        memory_bytes: most that all pools can take.
-        local_messages: messages within a TaskManager.
-        resumed_ns: instant at which a writer last went on that had waited; 0 for never.
-        full_sockets: requests of connections that had unsent bytes.
-        stops: without credit: how often a socket was not read any more.
-        barriers: with departures, the barriers that each consumer passes on.
-    """
-
-    latency: LogLinearHistogram
-    records: int
-    messages: int
-    backlog_total: int
-    backlog_max: int
-    credits: int
-    credit_messages: int
-    last_ns: int
-    latency_bounds: tuple[LogLinearHistogram, LogLinearHistogram] | None = None
-    departures_ns: Mapping[int, IntArray] = field(default_factory=dict)
-    memory_bytes: int = 0
-    local_messages: int = 0
-    resumed_ns: int = 0
-    full_sockets: int = 0
-    stops: int = 0
-    barriers: Mapping[int, IntArray] = field(default_factory=dict)
-    checkpoints: CheckpointTimes | None = None
+TURNS_FACTOR = 4
+"""Factor of the turns that may be needed, for writers that wait for those behind them."""
 
 
-def is_covered(exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan) -> bool:
-    """Whether the kernel knows this kind of exchange."""
-    scenario = load.scenario
-    return (
-        (exchange.is_max_rate or not exchange.preemptions[0])
-        and (exchange.has_instants or not exchange.is_max_rate)
-        and network.exclusive_buffers > 0
-        and network.required_buffers_per_gate_max is None
-        and knows_checkpoints(network)
-        and network.segment_size_bytes.bit_count() == 1
-        and scenario.workload.record_size.low_bytes + OVERHEAD_BYTES <= network.segment_size_bytes
-        and max(one_way_ns(exchange), back_ns(exchange)) < OPENING_NS // 4
-        and all(each.most_buffers <= each.total_buffers for each in load.buffers())
-    )
+class FastOutcome(Exchange):
+    """An exchange in the kernel's memory after a run: its words, and what follows from them."""
+
+    def __init__(self, layout: Layout, words: IntArray) -> None:
+        super().__init__(words, layout.head)
+        self._layout, self._edge = layout, layout.edge
+
+    @property
+    def records(self) -> int:
+        """Records that were taken."""
+        return self.latencies.count
+
+    @property
+    def memory_bytes(self) -> int:
+        """Most that all pools can take."""
+        return self._edge.memory_bytes
+
+    @property
+    def waited_ns(self) -> int:
+        """Time for which the tasks that write it and read another exchange waited for buffers."""
+        return sum(Link(self.words, each).waited_ns for each in self._layout.links)
+
+    @cached_property
+    def latency(self) -> LogLinearHistogram:
+        """Counts and densities as whole records, whose sum is exact."""
+        latencies, found = self.latencies, LogLinearHistogram()
+        if not latencies.count:
+            return found
+        densities = np.cumsum(self.densities.array(BUCKETS))
+        filled = np.maximum(latencies.counts.array(BUCKETS) + densities * _widths(), 0.0)
+        ends = np.array([latencies.smallest_ns, latencies.largest_ns])
+        low, high = bucket_index(ends).tolist()
+        filled[:low] = filled[high + 1 :] = 0.0  # but for rounding they are
+        reached = np.cumsum(filled)
+        return _histogram(latencies, reached * (latencies.count / reached[-1]))
+
+    @property
+    def latency_bounds(self) -> tuple[LogLinearHistogram, LogLinearHistogram] | None:
+        """The lowest and the highest latencies that there may have been; None if arrivals are
+        known."""
+        if self.has_instants:
+            return None
+        return _counted(self.lows), _counted(self.highs)
+
+    @property
+    def checkpoints(self) -> CheckpointTimes | None:
+        """Checkpoints that a coordinator began; None if there is none."""
+        if not self.has_barriers or self._edge.exchange.barriers is not None:
+            return None
+        return CheckpointTimes(
+            triggered=self.triggered,
+            completed=self.completed,
+            unaligned=self.unaligned_total,
+            processed_bytes=self.processed_bytes,
+            overtaken_bytes=self.overtaken_total,
+            overtaken_bytes_max=self.overtaken_max,
+            times=tuple(_counted(self.times[kind]) for kind in range(TIME_KINDS)),
+        )
+
+    @cached_property
+    def departures_ns(self) -> dict[int, IntArray]:
+        """By channel, when the consumer was done with each record, if the exchange keeps that."""
+        return {channel: self.words[own] for channel, own in self._layout.departures.items()}
+
+    @property
+    def barriers(self) -> dict[int, IntArray]:
+        """With departures, the barriers that each consumer passes on."""
+        return {
+            consumer: self.words[first : self.sinks[sink].alignments.at].reshape(
+                -1, Barrier.width()
+            )
+            for sink, (consumer, first) in enumerate(
+                zip(self._edge.consumers, self._layout.alignments, strict=False)
+            )
+        }
+
+    @property
+    def taken_from(self) -> dict[int, IntArray]:
+        """Channels of the records of each consumer that writes another exchange, in the order in
+        which it took them."""
+        channels = np.array([each.index for each in self._edge.load.channels], np.int64)
+        return {
+            consumer: channels[(self.words[own] - self.channels.at) // Channel.width()]
+            for consumer, own in self._layout.logs.items()
+        }
 
 
-def knows_checkpoints(network: NetworkConfig) -> bool:
-    """Whether there are none, or tasks that have ended take part in them."""
-    return network.checkpoint_interval_ns is None or network.checkpoints_after_tasks_finish
-
-
-def run_fast(
-    exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan, *, may_wait: bool = True
-) -> FastOutcome | None:
-    """Run a covered exchange.
+def run_fast(edge: KernelEdge, *, may_wait: bool = True) -> FastOutcome | None:
+    """Run a covered exchange alone.
 
     Args:
         may_wait: whether writers may wait for buffers, and connections without credit.
 
     Returns: None if one would have to wait that may not, and where a checkpoint takes too long.
     """
-    if exchange.is_max_rate and not may_wait:
+    is_max_rate = edge.exchange.is_max_rate
+    if is_max_rate and not may_wait:
         return None
-    ran = _run(exchange, network, load, may_wait=exchange.is_max_rate)
-    if may_wait and ran.exchange.ended == kernel.WRITER_WAITS:  # takes a fifth more
-        ran = _run(exchange, network, load, may_wait=True)
-    return outcome_of(ran, exchange, network) if ran.is_done else None
+    ended, found = _run([edge], may_wait=is_max_rate)
+    if may_wait and ended == WRITER_WAITS:  # takes a fifth more
+        ended, found = _run([edge], may_wait=True)
+    return found[0] if ended == DONE else None
 
 
-def outcome_of(ran: Ran, exchange: RecordedExchange, network: NetworkConfig) -> FastOutcome:
-    """Results in the kernel's memory after a run."""
-    memory, numbers, m = ran.memory, ran.numbers, ran.exchange
-    has_coordinator = network.checkpoint_interval_ns is not None and exchange.barriers is None
-    counts, slopes = np.split(numbers[kernel.COUNTS : kernel.COUNTS + 2 * BUCKETS], 2)
-    return FastOutcome(
-        latency=_histogram(counts, slopes, m),
-        records=m.records,
-        messages=m.messages,
-        backlog_total=m.backlog_total,
-        backlog_max=m.backlog_max,
-        credits=m.credits,
-        credit_messages=m.credit_messages,
-        last_ns=m.last_ns,
-        latency_bounds=None if exchange.has_instants else _bounds(numbers, m),
-        local_messages=m.local_messages,
-        resumed_ns=m.resumed_ns,
-        full_sockets=m.full_sockets,
-        stops=m.stops,
-        departures_ns={channel: memory[place] for channel, place in ran.layout.departures.items()},
-        barriers={
-            sink: memory[first : m.sinks[sink].alignments.at].reshape(-1, Barrier.width())
-            for sink, first in enumerate(ran.layout.alignments)
-        },
-        checkpoints=_checkpoints(numbers, m) if has_coordinator else None,
-    )
+def run_joined(edges: Sequence[KernelEdge]) -> list[FastOutcome] | None:
+    """Run exchanges to their end, the first of which sources write.
+
+    Returns: None where the kernel does not know one of them, or cannot compute their result.
+    """
+    if hold_each_other_up(each.exchange for each in edges):
+        return None
+    if not all(each.may_be_joined for each in edges):
+        return None
+    ended, found = _run(edges, may_wait=True)
+    pairs = zip(edges, found, strict=True)
+    if ended != DONE or any(own.records != each.exchange.records for each, own in pairs):
+        return None
+    for own in found:  # departures may have been put off
+        own.last_ns = max(int(each.max()) for each in own.departures_ns.values())
+    return found
 
 
-class Ran(NamedTuple):
-    """An exchange after a run, and its layout."""
-
-    is_done: bool
-    exchange: Exchange
-    memory: IntArray
-    numbers: FloatArray
-    layout: Layout
-
-
-def _run(
-    exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan, *, may_wait: bool
-) -> Ran:
+def _run(edges: Sequence[KernelEdge], *, may_wait: bool) -> tuple[int, list[FastOutcome]]:
     """One run; where the order of turns at one instant is unknown, as quiet ones were left out, all
-    of them are taken in another, and where there is too little room for messages, there is more."""
+    of them are taken in another, and where there is too little room for messages, there is more.
+
+    Returns: its end, and the exchanges then."""
     from .kernel.run import run
 
-    keeps_quiet_turns, attempts = False, 0
+    is_joined = keeps_quiet_turns = len(edges) > 1
+    attempts = 0
     while True:
-        layout = lay_out(exchange, network, load, attempts=attempts)
-        memory = layout.memory.to_array()
-        m = Exchange(memory, FIRST)
-        m.may_wait = int(may_wait)
-        if keeps_quiet_turns:
-            m.catches_up = 0
-        numbers = numbers_of_run(exchange, network)
-        ended = run(memory, numbers, BUCKETS, 0)
-        if ended == kernel.ROOM_MISSING and layout.may_have_more_room:
+        layouts = lay_out(edges, attempts)
+        words = layouts[0].memory.to_array()
+        found = [FastOutcome(each, words) for each in layouts]
+        for m in found:
+            m.may_wait = int(may_wait)
+            m.catches_up = 0 if keeps_quiet_turns else m.catches_up
+            m.turns_max *= TURNS_FACTOR if is_joined else 1
+        ended = run(words)
+        if ended == ROOM_MISSING and any(each.may_have_more_room for each in layouts):
             attempts += 1
-        elif ended == kernel.ORDER_UNKNOWN and not keeps_quiet_turns:
+        elif ended == ORDER_UNKNOWN and not keeps_quiet_turns:
             keeps_quiet_turns = True
         else:
-            break
-    return Ran(ended == kernel.DONE, m, memory, numbers, layout)
+            return ended, found
 
 
-def numbers_of_run(exchange: RecordedExchange, network: NetworkConfig) -> FloatArray:
-    """The floating-point numbers that the kernel starts with."""
-    costs = exchange.costs
-    end = first_number_behind(exchange, network)
-    numbers = np.zeros(end)
-    numbers[end - exchange.consumers :] = network.starting_segment_size_bytes
-    numbers[kernel.NEWEST_SHARE] = 2 / (network.debloating_samples + 1)
-    numbers[kernel.SEND_NS_PER_MESSAGE] = costs.send_ns_per_message
-    numbers[kernel.SEND_NS_PER_BYTE] = costs.send_ns_per_byte
-    numbers[kernel.EMIT_NS_PER_RECORD] = costs.emit_ns_per_record
-    return numbers
+def lay_out(edges: Sequence[KernelEdge], attempts: int = 0) -> list[Layout]:
+    """Lay exchanges out in one memory, which begins with their job.
+
+    Args:
+        attempts: runs that have had too little room for messages on their way.
+    """
+    ramps = sum(len(each.arrivals) for edge in edges for each in edge.exchange.channels)
+    words = Ramp.width() * ramps + HISTOGRAMS_WORDS * len(edges)
+    memory = KernelMemory(words if words < RESERVED_WORDS else 0)
+    job, layouts = memory.take(Job.width()), list[Layout]()
+    for edge in edges:
+        layouts.append(Layout(_with_barriers_before(edges, edge), memory, attempts))
+    for place, layout in enumerate(layouts):
+        put_relays(layout, [each for each in layouts if each.edge.before == place])
+    exchanges = memory.list_of([each.head for each in layouts])
+    memory.put(Job, job, exchanges=exchanges, exchanges_count=len(layouts))
+    return layouts
 
 
-def _checkpoints(numbers: FloatArray, m: Exchange) -> CheckpointTimes:
-    times = []
-    for kind in range(kernel.TIME_KINDS):
-        sums, first = m.time_sums[kind], m.times + kind * BUCKETS
-        time = LogLinearHistogram()
-        time.counts += numbers[first : first + BUCKETS].astype(np.int64)
-        time.add_totals(sums.count, sums.total_ns, sums.smallest_ns, sums.largest_ns)
-        times.append(time)
-    return CheckpointTimes(
-        triggered=m.triggered,
-        completed=m.completed,
-        unaligned=m.unaligned_total,
-        processed_bytes=m.processed_bytes,
-        overtaken_bytes=m.overtaken_total,
-        overtaken_bytes_max=m.overtaken_max,
-        times=tuple(times),
-    )
+def _with_barriers_before(edges: Sequence[KernelEdge], edge: KernelEdge) -> KernelEdge:
+    """An edge with room for the barriers that the tasks before it pass on."""
+    if edge.before is None:
+        return edge
+    first = edge
+    while first.before is not None:
+        first = edges[first.before]
+    room = np.zeros((first.alignments_max, Barrier.width()), np.int64)
+    barriers = (room,) * edge.exchange.producers
+    return replace(edge, exchange=replace(edge.exchange, barriers=barriers))
 
 
-def _bounds(numbers: FloatArray, m: Exchange) -> tuple[LogLinearHistogram, LogLinearHistogram]:
-    """The lowest and the highest latencies that there may have been."""
-    found = []
-    lows = kernel.COUNTS + 2 * BUCKETS
-    low = m.low_total, m.low_smallest, m.low_largest
-    high = m.high_total, m.high_smallest, m.high_largest
-    for first, totals in ((lows, low), (lows + BUCKETS, high)):
-        latency = LogLinearHistogram()
-        if m.records:
-            latency.counts = np.rint(numbers[first : first + BUCKETS]).astype(np.int64)
-            latency.count = int(latency.counts.sum())
-            latency.total, latency.min, latency.max = totals
-        found.append(latency)
-    return found[0], found[1]
+def _counted(histogram: Histogram) -> LogLinearHistogram:
+    """Values that are counted one by one."""
+    if not histogram.count:
+        return LogLinearHistogram()
+    return _histogram(histogram, np.cumsum(histogram.counts.array(BUCKETS)))
 
 
-def _histogram(counts: FloatArray, slopes: FloatArray, m: Exchange) -> LogLinearHistogram:
-    """Counts and densities as whole records, whose sum is exact."""
-    latency = LogLinearHistogram()
-    records = m.records
-    if not records:
-        return latency
-    low_ns, high_ns = m.smallest, m.largest
-    filled = np.maximum(counts + np.cumsum(slopes) * _widths(), 0.0)
-    low, high = bucket_index(np.array([low_ns, high_ns])).tolist()
-    filled[:low] = filled[high + 1 :] = 0.0  # but for rounding they are
-    reached = np.cumsum(filled)
-    reached *= records / reached[-1]
-    latency.counts = np.diff(np.rint(reached).astype(np.int64), prepend=0)
-    latency.count, latency.total = records, m.latency_total
-    latency.min, latency.max = low_ns, high_ns
-    return latency
+def _histogram(totals: Histogram, reached: FloatArray) -> LogLinearHistogram:
+    """A histogram with whole counts.
+
+    Args:
+        reached: number of values up to the end of each bucket.
+    """
+    found = LogLinearHistogram()
+    whole: IntArray = np.rint(reached).astype(np.int64)
+    found.counts = np.diff(whole, prepend=0)
+    found.add_totals(totals.count, totals.total_ns, totals.smallest_ns, totals.largest_ns)
+    return found
 
 
 @cache

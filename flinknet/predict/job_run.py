@@ -13,7 +13,7 @@ it was recorded between processes with other draws of when its records came (`fi
 spread is part of the answer.
 
 Where a writer has to wait for buffers, pressure travels upstream: the exchange is computed again
-together with those before and behind it (`joined_run`), so that its task reads no more meanwhile.
+together with those before and behind it (`run_joined`), so that its task reads no more meanwhile.
 If more records come than an exchange can carry, the whole job goes on at the rate of that exchange.
 Its latency is unknown then, for it grows as long as the job runs.
 """
@@ -30,7 +30,7 @@ from flinknet.config import NetworkConfig
 from flinknet.histogram import LogLinearHistogram
 from flinknet.options.what_if import Setting
 
-from .fast_path import FastOutcome, is_covered, knows_checkpoints
+from .fast_path import FastOutcome, run_joined
 from .job import (
     AT_TIMES_FROM,
     NOTHING,
@@ -43,7 +43,7 @@ from .job import (
     in_order,
     passed_on,
 )
-from .joined_run import Joined, JoinedEdge, hold_each_other_up, run_joined
+from .kernel_edge import KernelEdge, hold_each_other_up, knows_checkpoints
 from .outcome import (
     BEHIND_UNKNOWN,
     FALLS_BEHIND,
@@ -60,13 +60,7 @@ from .outcome import (
     merged,
 )
 from .ramps import Ramps
-from .recorded import (
-    RecordedChannel,
-    RecordedExchange,
-    flushes_factor,
-    recorded_load,
-    without_idle_tasks,
-)
+from .recorded import RecordedChannel, RecordedExchange, flushes_factor
 from .what_if import duration_ns, simulate_part, simulate_quickly
 
 STARTS_WITHIN_NS = 20_000_000
@@ -143,7 +137,7 @@ class JobRun:
         latency: of the job.
         arrived: of each edge, the channels with the records that came; None behind a source and
             where that is unknown.
-        joined: what edges came to that were computed together, by edge.
+        joined: outcomes of edges that were computed together, by edge.
     """
 
     def __init__(self, job: RecordedJob, settings: Sequence[Setting], phase: int) -> None:
@@ -151,7 +145,7 @@ class JobRun:
         self._settings = [_without_barriers(each) for each in settings]
         exchanges = [each.exchange for each in job.edges]
         self._flushes_factor = flushes_factor(exchanges, self._settings)
-        self.joined: dict[int, Joined] = {}
+        self.joined: dict[int, FastOutcome] = {}
         self._tried: set[int] = set()  # first edges of those that were to be joined
         self._fallen_behind: set[int] = set()  # first edges of those that lag ever farther
         self._begin()
@@ -211,7 +205,7 @@ class JobRun:
 
     def _computed(self, number: int, exchange: RecordedExchange) -> FastOutcome | None:
         if number in self.joined:
-            return self.joined[number].fast
+            return self.joined[number]
         return simulate_part(exchange, self._settings[number].network)
 
     def _join(self, number: int) -> bool:
@@ -223,7 +217,7 @@ class JobRun:
             return False
         self._tried.add(first)
         places: dict[int, int] = {}  # among those that are joined
-        edges: list[JoinedEdge] = []
+        edges: list[KernelEdge] = []
         for each in range(first, len(self._job.edges)):
             before = feeding[each]
             is_behind = each == first or before in places
@@ -244,16 +238,14 @@ class JobRun:
         return number
 
     def _to_be_joined(
-        self, number: int, edges: Sequence[JoinedEdge], before: int | None
-    ) -> JoinedEdge:
+        self, number: int, edges: Sequence[KernelEdge], before: int | None
+    ) -> KernelEdge:
         """An edge with as many records as will come to it.
 
         Args:
             edges, before: those before it, and the place of the one that its producers read.
         """
-        counts: dict[int, int] = {}
-        for each in () if before is None else edges[before].exchange.channels:
-            counts[each.consumer] = counts.get(each.consumer, 0) + each.records
+        counts = {} if before is None else edges[before].taken
         start_ns = self._job.edges[number].exchange.measured_from_ns
         coming = {
             consumer: Departures(np.full(count, start_ns), np.zeros(count, np.int64))
@@ -261,9 +253,8 @@ class JobRun:
         }
         exchange, _ = self._exchange(number, coming, {})
         passages = self._job.passages[number]
-        network = self._settings[number].network
         known = {each: passage for each, passage in passages.items() if each in counts}
-        return JoinedEdge(exchange, network, before, known)
+        return KernelEdge.of(exchange, self._settings[number].network, before, known)
 
     def _falls_behind(self, exchange: RecordedExchange) -> bool:
         """Whether the last edge that was computed lags behind the job's sources ever farther."""
@@ -284,11 +275,10 @@ class JobRun:
 
     def _why_not(self, number: int, exchange: RecordedExchange) -> str:
         """Why the kernel does not compute an edge with these records."""
-        exchange, setting = without_idle_tasks(exchange), self._settings[number]
-        load = recorded_load(exchange, setting.network)
-        if not is_covered(exchange, setting.network, load):
+        edge = KernelEdge.of(exchange, self._settings[number].network)
+        if not edge.is_covered:
             return NO_MODEL
-        self._taken_shares.append(_taken_share(exchange, setting.network))
+        self._taken_shares.append(_taken_share(edge.exchange, edge.network))
         share = self._taken_shares[-1]
         if share < AT_TIMES_FROM:
             return SATURATED.format(share)

@@ -2,77 +2,151 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 import numpy as np
 
 from flinknet.config import NetworkConfig
+from flinknet.histogram import BUCKETS
 from flinknet.job.load.payload import MAX_RATE_BATCH_BYTES
-from flinknet.job.load.plan import LoadPlan
 from flinknet.simulator.cluster import OPENING_NS
-from flinknet.simulator.cost_model import Preemptions
 
-from .kernel import NEVER
+from .kernel import NEVER, TIME_KINDS
 from .kernel import memory as k
-from .kernel.views import KernelMemory, power_of_two
-from .layout_head import (
-    Addresses,
-    alignments_max,
-    back_ns,
-    first_checkpoint_ns,
-    flusher_phase_ns,
-    put_checkpoints,
-    put_debloating,
-    put_head,
-)
-from .recorded import RecordedChannel, RecordedExchange
+from .kernel.views import KernelMemory, float_bits, power_of_two
+from .kernel_edge import KernelEdge, batches_of, preemptions_of
+from .recorded import RecordedChannel
+
+TCP_SLOTS = 1 << 10
+"""Messages on the way of a connection without credit, for which there is room at first."""
+
+TCP_SLOTS_MAX = 1 << 16
+"""Most messages on the way: nearly the number of the smallest ones that a socket holds."""
+
+ROOM_BYTES_MAX = 1 << 28
+"""Room for messages on the way of all connections together."""
+
+ROOM_BITS = 3
+"""Binary logarithm of the factor by which the next attempt has more room."""
 
 
-def lay_out(
-    exchange: RecordedExchange,
-    network: NetworkConfig,
-    load: LoadPlan,
-    *,
-    memory: KernelMemory | None = None,
-    attempts: int = 0,
-) -> Layout:
-    """Lay an exchange out as the kernel starts with it.
+class Layout:
+    """An exchange as the kernel starts with it: channels, connections and tasks at their addresses.
 
     Args:
-        memory: holds exchanges before this one; None for one of its own.
-        attempts: that have had too little room for messages on their way.
-    """
-    layout = Layout(exchange, network, load, memory, attempts)
-    put_head(layout)
-    put_checkpoints(layout)
-    put_debloating(layout)
-    layout.put_channels()
-    layout.put_connections()
-    layout.put_sources()
-    layout.put_sinks()
-    layout.put_task_managers()
-    layout.put_disturbances()
-    return layout
-
-
-class Layout(Addresses):
-    """Channels, connections and tasks at their addresses; each `put_` method fills the records of
-    one kind.
+        memory: holds the job, and exchanges before this one.
+        attempts: runs that have had too little room for messages on their way.
 
     Attributes:
-        departures: if the exchange asks for them, where the kernel notes when each record is done
-            with, by channel.
+        head: address of the exchange.
+        channel_at: addresses of channels, by their index.
+        source_at, sink_at, manager_at: addresses of tasks and TaskManagers.
+        departures: if the exchange asks for them, words where the kernel notes when each record is
+            done with, by channel.
         alignments: likewise, from where on it notes when checkpoints are aligned, by sink.
+        links: addresses of the links that write it.
+        logs: words with the channel of each record, by consumer that hands its records on.
     """
 
-    def put_channels(self) -> None:
+    def __init__(self, edge: KernelEdge, memory: KernelMemory, attempts: int = 0) -> None:
+        exchange, network, load = edge.exchange, edge.network, edge.load
+        self.edge, self.exchange, self.network, self.load = edge, exchange, network, load
+        self.memory, self.head = memory, memory.take(k.Exchange.width())
+        said = 4  # under way, next to buffers
+        if network.debloating_enabled:
+            said += edge.back_ns // network.debloating_period_ns + 1
+        buffers = network.exclusive_buffers + network.floating_buffers
+        if edge.is_tcp:  # a gate's are there for any of its channels
+            buffers = max(task.inputs[0].pool.max_buffers for task in load.sinks)
+        self._ring = power_of_two(buffers + said)
+        self._least_slots = TCP_SLOTS << attempts * ROOM_BITS if edge.is_tcp else 0
+        self._boundaries = _boundaries(network)
+        self._batches = batches_of(exchange, edge.record_bytes) if exchange.is_max_rate else []
+        addresses = memory.rows(k.Channel, len(load.channels))
+        self.channel_at = dict(zip((each.index for each in load.channels), addresses, strict=True))
+        self.source_at = memory.rows(k.Source, len(load.sources))
+        self.sink_at = memory.rows(k.Sink, len(load.sinks))
+        self.manager_at = memory.rows(k.TaskManager, load.task_managers)
+        self._timers = load.task_managers if network.debloating_enabled else 0
+        self._clocks = memory.rows(k.TaskManager, 1 + self._timers)  # right behind them
+        self._channels_between = Counter(  # in the order in which connections are made
+            (each.task_manager, task.task_manager)
+            for task in load.sinks
+            for each in task.inputs[0].channels
+            if not each.is_local
+        )
+        addresses = memory.rows(k.Connection, len(self._channels_between))
+        self._connection_at = dict(zip(self._channels_between, addresses, strict=True))
+        self._ends: list[list[int]] = [[] for _ in self.manager_at]
+        self.departures: dict[int, slice] = {}
+        self.alignments: list[int] = []
+        self.links: list[int] = []
+        self.logs: dict[int, slice] = {}
+        self._put_exchange()
+        self._put_channels()
+        self._put_connections()
+        self._put_sources()
+        self._put_sinks()
+        self._put_task_managers()
+        self._put_disturbances()
+
+    @property
+    def may_have_more_room(self) -> bool:
+        """Whether another attempt may have more for messages on their way."""
+        words = k.Sent.width() + k.Said.width() + k.Staged.width() + k.Stamp.width()
+        next_slots = self._least_slots << ROOM_BITS
+        needed_bytes = 8 * words * next_slots * len(self._connection_at)
+        return 0 < next_slots <= TCP_SLOTS_MAX and needed_bytes <= ROOM_BYTES_MAX
+
+    def _put_exchange(self) -> None:
+        """Numbers, tables, the first turns, and histograms: of latencies, of their bounds where
+        arrivals are assumed, of checkpoints."""
+        network, memory, start_ns = self.network, self.memory, self.exchange.measured_from_ns
+        turns_ns = [start_ns] * len(self.manager_at) + [self.edge.first_checkpoint_ns]
+        has_gates = {task.task_manager for task in self.load.sinks}
+        for number in range(self._timers):
+            looks_ns = start_ns + network.debloating_period_ns
+            turns_ns.append(looks_ns if number in has_gates else NEVER)
+        latencies, lows, highs, *times = memory.rows(k.Histogram, 3 + TIME_KINDS)
+        used = [latencies] if self.exchange.has_instants else [latencies, lows, highs]
+        if network.checkpoint_interval_ns is not None:
+            used += times
+        for each in used:
+            memory.put(k.Histogram, each, smallest_ns=NEVER, counts=memory.take(BUCKETS))
+        memory.put(
+            k.Exchange,
+            self.head,
+            **self.edge.numbers(),
+            ring_mask=self._ring - 1,
+            boundaries_mask=self._boundaries - 1,
+            wakes=memory.timetable(len(turns_ns), turns_ns),
+            turns_asked=1 + self._timers,
+            managers=self.manager_at[0],
+            channels_count=len(self.channel_at),
+            channels=min(self.channel_at.values()),
+            sources_count=len(self.source_at),
+            sources=self.source_at[0],
+            sinks_count=len(self.sink_at),
+            sinks=self.sink_at[0],
+            latencies=latencies,
+            densities=memory.take(BUCKETS + 1),
+            lows=lows,
+            highs=highs,
+            times=times[0],
+        )
+
+    def _put_channels(self) -> None:
         """The channels, each with its arrivals and the bytes that left its subpartition before."""
-        memory = self.memory
-        exclusive_buffers = 0 if self.is_tcp else self.network.exclusive_buffers
+        memory, network = self.memory, self.network
         recorded = {channel.channel: channel for channel in self.exchange.channels}
-        places = {channel: at for output in self.outputs for at, channel in enumerate(output)}
+        outputs = (task.outputs[0].channels for task in self.load.sources)
+        places = {channel: at for output in outputs for at, channel in enumerate(output)}
         for planned in self.load.channels:
-            channel = recorded[planned.index]
-            first, ramps, counted = self._put_arrivals(channel, places[planned.index])
-            before_bytes = channel.records_before * self.record_bytes
+            channel, address = recorded[planned.index], self.channel_at[planned.index]
+            place = places[planned.index]
+            first, ramps, counted = self._put_arrivals(channel, place)
+            before_bytes = channel.records_before * self.edge.record_bytes
             departures = 0
             if self.exchange.keeps_departures:
                 departures = memory.take(channel.records)
@@ -81,10 +155,10 @@ class Layout(Addresses):
             is_local = pair[0] == pair[1]
             memory.put(
                 k.Channel,
-                self.channel_at[planned.index],
+                address,
                 source=self.source_at[planned.producer],
-                place=places[planned.index],
-                connection=0 if is_local else self.connection_at[pair],
+                place=place,
+                connection=0 if is_local else self._connection_at[pair],
                 sink=self.sink_at[planned.consumer],
                 ramp_end=first + ramps * k.Ramp.width(),
                 ramp=first,
@@ -93,7 +167,6 @@ class Layout(Addresses):
                 opens_base=channel.records_before,
                 emitted=before_bytes,
                 polled=before_bytes,
-                **self._open_at(before_bytes),
                 counted_ramp=first + counted[0] * k.Ramp.width(),
                 counted_ramp_end=first + counted[1] * k.Ramp.width(),
                 done_ramp=first,
@@ -101,43 +174,46 @@ class Layout(Addresses):
                 last_sent_ns=self.exchange.measured_from_ns,
                 departures=departures,
                 front_event=1,
-                credit=NEVER if self.is_tcp else exclusive_buffers,
-                free_exclusive=exclusive_buffers,
-                boundaries=memory.take(self.boundaries),
-                ring=memory.take((1 if is_local else self.ring) * k.Message.width()),
+                credit=NEVER if self.edge.is_tcp else network.exclusive_buffers,
+                free_exclusive=network.exclusive_buffers,
+                boundaries=memory.take(self._boundaries),
+                ring=memory.take((1 if is_local else self._ring) * k.Message.width()),
             )
+            if network.debloating_enabled:
+                size = network.starting_segment_size_bytes
+                open_at = {"segments_from": before_bytes, "open_from": before_bytes}
+                memory.put(k.Channel, address, buffer_bytes=size, **open_at)
+            else:
+                memory.put(k.Channel, address, head=before_bytes // network.segment_size_bytes)
 
     def _put_arrivals(
         self, channel: RecordedChannel, place: int
     ) -> tuple[int, int, tuple[int, int]]:
-        """The stretches in which the records of a channel come; at the highest rate these follow,
-        and one that holds a record that does not count does not count.
+        """The stretches in which the records of a channel come. They follow in the run where a task
+        of another exchange writes them, and at the highest rate; there one that holds a record that
+        does not count does not count.
 
         Returns: the address of the first, how many there are, and those that count, from and to."""
-        arrivals = channel.arrivals
+        arrivals, memory = channel.arrivals, self.memory
         counted = channel.counted or (0, len(arrivals))
         if self.exchange.is_max_rate:
             batches = self._batches[channel.producer][:, place]
             written = np.cumsum(batches[batches > 0])
             before = int(arrivals.records[: counted[0]].sum())
             uncounted = int(np.searchsorted(written, before)) + 1 if before else 0
-            return self.memory.take(len(written) * k.Ramp.width()), 0, (uncounted, len(written))
-        first = self.memory.table_of((arrivals.records, arrivals.first_ns, arrivals.ends_ns))
+            return memory.take(len(written) * k.Ramp.width()), 0, (uncounted, len(written))
+        if self.edge.producers[channel.producer] in self.edge.passages:
+            return memory.take(len(arrivals) * k.Ramp.width()), 0, counted
+        first = memory.table_of((arrivals.records, arrivals.first_ns, arrivals.ends_ns))
         return first, len(arrivals), counted
 
-    def _open_at(self, size: int) -> dict[str, int]:
-        """The position of a subpartition that begins behind a number of bytes."""
-        if self.network.debloating_enabled:
-            return {"segments_from": size, "open_from": size}
-        return {"head": size // self.network.segment_size_bytes}
-
-    def put_connections(self) -> None:
+    def _put_connections(self) -> None:
         """The connections, with room for all that may be under way or wait for its turn."""
         memory = self.memory
-        for (upstream, downstream), address in self.connection_at.items():
-            width = power_of_two(self.channels_between[upstream, downstream] + 1)
-            slots = max(width * self.ring, self.least_slots)
-            has_stamps = self.is_tcp and not self.exchange.has_instants
+        has_stamps = self.edge.is_tcp and not self.exchange.has_instants
+        for (upstream, downstream), address in self._connection_at.items():
+            width = power_of_two(self._channels_between[upstream, downstream] + 1)
+            slots = max(width * self._ring, self._least_slots)
             memory.put(
                 k.Connection,
                 address,
@@ -163,51 +239,55 @@ class Layout(Addresses):
         ends += (address, int(is_upstream))
         return len(ends) // k.End.width() - 1
 
-    def put_sources(self) -> None:
-        """The sources, each with its channels, its pool and the first beat of its flusher."""
-        exchange, timeout_ns = self.exchange, self.network.buffer_timeout_ns
-        end_ns = exchange.data_ends_ns(self.network)
+    def _put_sources(self) -> None:
+        """The sources, each with its channels, its pool and the first beat of its flusher. Whether
+        one ends that another exchange writes is only known in the run."""
+        exchange, network, memory = self.exchange, self.network, self.memory
+        end_ns = exchange.data_ends_ns(network)
         ends_ns = {each.channel: int(each.arrivals.ends_ns[-1]) for each in exchange.channels}
-        tasks = zip(self.load.sources, self.source_at, strict=True)
-        for source, (task, address) in enumerate(tasks):
-            output = task.outputs[0]
+        tasks = zip(self.load.sources, self.source_at, self.edge.producers, strict=True)
+        for source, (task, address, producer) in enumerate(tasks):
+            output, is_relayed = task.outputs[0], producer in self.edge.passages
             channels = [self.channel_at[each] for each in output.channels]
             last_ns = max(ends_ns[each] for each in output.channels)
             words = exchange.barriers[source].ravel() if exchange.barriers else ()
-            barriers = self.memory.list_of(words)
+            barriers = memory.list_of(words)
             batches = self._batches[source].ravel() if exchange.is_max_rate else ()
-            first_batch = self.memory.list_of(batches)
-            phase_ns = flusher_phase_ns(exchange, exchange.flushers_before + source, self.period_ns)
-            beat_ns = exchange.measured_from_ns - phase_ns + self.period_ns
-            self.memory.put(
+            first_batch = memory.list_of(batches)
+            beat_ns = exchange.measured_from_ns - self.edge.phase_ns(source) + self.edge.period_ns
+            most_bytes = max(
+                output.pool.max_buffers * network.segment_size_bytes, MAX_RATE_BATCH_BYTES
+            )
+            memory.put(
                 k.Source,
                 address,
-                outputs=self.memory.list_of(channels),
-                outputs_count=output.subpartitions,
-                unacknowledged=output.subpartitions,
-                end_ns=max(end_ns, last_ns),
+                outputs=memory.list_of(channels),
+                outputs_count=len(channels),
+                unacknowledged=len(channels),
+                end_ns=NEVER if is_relayed else max(end_ns, last_ns),
                 pool_buffers=output.pool.max_buffers,
                 overdraft_buffers=output.overdraft_buffers,
-                most_records=self._most_records(output.pool.max_buffers),
-                flush_ns=beat_ns if timeout_ns > 0 else NEVER,
-                records_due=self.memory.timetable(len(channels)),
-                segments_due=self.memory.timetable(len(channels)),
+                most_records=most_bytes // self.edge.record_bytes,
+                flush_ns=beat_ns if network.buffer_timeout_ns > 0 else NEVER,
+                records_due=memory.timetable(len(channels)),
+                segments_due=memory.timetable(len(channels)),
                 next_barrier=barriers,
-                barriers_end=barriers + len(words),
+                barriers_end=barriers + (0 if is_relayed else len(words)),
                 times_out_ns=NEVER,
-                touched=self.memory.take(len(channels)),
+                touched=memory.take(len(channels)),
                 batch=first_batch,
                 batches_end=first_batch + len(batches),
             )
 
-    def put_sinks(self) -> None:
+    def _put_sinks(self) -> None:
         """The sinks, each with its channels, its gate's queue and its pool of floating buffers."""
-        memory = self.memory
+        memory, start_ns = self.memory, self.exchange.measured_from_ns
+        starting_bytes = self.network.starting_segment_size_bytes
+        most = self.edge.alignments_max * k.Barrier.width()
         for sink, (task, address) in enumerate(zip(self.load.sinks, self.sink_at, strict=True)):
             gate = task.inputs[0]
             inputs = gate.channels
             width = power_of_two(len(inputs) + 1)
-            most = alignments_max(self.exchange, self.network) * k.Barrier.width()
             alignments = memory.take(most)
             if most:
                 self.alignments.append(alignments)
@@ -222,7 +302,7 @@ class Layout(Addresses):
                 deadline_ns=NEVER,
                 announced=memory.take(len(inputs)),
                 idle_since_ns=-1,
-                marked_ns=self.exchange.measured_from_ns,
+                marked_ns=start_ns,
                 pool_free=gate.pool.max_buffers,
                 listeners=memory.take(width),
                 gate_mask=width - 1,
@@ -231,89 +311,133 @@ class Layout(Addresses):
                 priorities=memory.take(width),
                 alignments=alignments,
                 alignments_end=alignments + most,
+                seen_ns=start_ns,
+                announced_bytes=starting_bytes,
+                wanted_bytes=float_bits(starting_bytes),
             )
 
-    def put_task_managers(self) -> None:
-        """The TaskManagers, each with its tasks and its ends of connections."""
+    def _put_task_managers(self) -> None:
+        """The TaskManagers, each with its tasks and its ends of connections; the coordinator, and
+        timers of debloating."""
         memory, start_ns = self.memory, self.exchange.measured_from_ns
-        local = {
-            each.task_manager
-            for task in self.load.sinks
-            for each in task.inputs[0].channels
-            if each.is_local
-        }
-        tasks: list[tuple[list[int], list[int]]] = [([], []) for _ in self.manager_at]
-        for kind, (found, addresses) in enumerate(
-            ((self.load.sources, self.source_at), (self.load.sinks, self.sink_at))
-        ):
-            for task, address in zip(found, addresses, strict=True):
-                tasks[task.task_manager][kind].append(address)
+        inputs = ((task, each) for task in self.load.sinks for each in task.inputs[0].channels)
+        local = {task.task_manager for task, each in inputs if each.is_local}
+        sources: list[list[int]] = [[] for _ in self.manager_at]
+        sinks: list[list[int]] = [[] for _ in self.manager_at]
+        for task, address in zip(self.load.sources, self.source_at, strict=True):
+            sources[task.task_manager].append(address)
+        for task, address in zip(self.load.sinks, self.sink_at, strict=True):
+            sinks[task.task_manager].append(address)
         for number, address in enumerate(self.manager_at):
-            (sources, sinks), ends = tasks[number], self._ends[number]
+            ends = self._ends[number]
             memory.put(
                 k.TaskManager,
                 address,
                 number=number,
                 free_since_ns=start_ns,
                 idle_ns=OPENING_NS,
-                own_sources=memory.list_of(sources),
-                own_sources_count=len(sources),
-                own_sinks=memory.list_of(sinks),
-                own_sinks_count=len(sinks),
+                own_sources=memory.list_of(sources[number]),
+                own_sources_count=len(sources[number]),
+                own_sinks=memory.list_of(sinks[number]),
+                own_sinks_count=len(sinks[number]),
                 has_local_channels=int(number in local),
                 ends=memory.list_of(ends),
                 arrivals=memory.timetable(len(ends) // k.End.width()),
                 unsent=memory.timetable(len(ends) // k.End.width()),
             )
-        places = len(self.manager_at)
-        due_ns = [start_ns] * places + [first_checkpoint_ns(self.exchange, self.network)]
-        coordinator = self.managers + places * k.TaskManager.width()
-        memory.put(k.TaskManager, coordinator, number=places, asked=1 + self.timers)
-        for place in range(self.timers):
-            number = places + 1 + place
-            address = self.managers + number * k.TaskManager.width()
-            memory.put(k.TaskManager, address, number=number, asked=1 + place)
-            has_gates = len(tasks[place][1]) > 0
-            period_ns = self.network.debloating_period_ns
-            due_ns.append(start_ns + period_ns if has_gates else NEVER)
-        leaves = power_of_two(len(due_ns))
-        nodes = dict(enumerate(due_ns, start=leaves))
-        for node in range(leaves - 1, 0, -1):
-            below = (nodes.get(each, NEVER) for each in (2 * node, 2 * node + 1))
-            nodes[node] = min(below)
-        memory.fill(self.wakes, nodes)
+        for place, address in enumerate(self._clocks):
+            asked = place or 1 + self._timers  # the coordinator's comes behind those of timers
+            memory.put(k.TaskManager, address, number=len(self.manager_at) + place, asked=asked)
 
-    def put_disturbances(self) -> None:
+    def _put_disturbances(self) -> None:
         """When TaskManagers are kept from their work, and how long they take to get going. Those
         that send over a connection have done that once: when it was opened."""
         memory, start_ns = self.memory, self.exchange.measured_from_ns
-        sends_later = back_ns(self.exchange) > 0
+        sends_later = self.edge.back_ns > 0
         for number, each in preemptions_of(self.exchange, self.load).items():
             columns = each.starts_ns + start_ns, each.lengths_ns
             first, wakeups = memory.table_of(columns), len(each.wakeups_ns)
-            has_woken = sends_later and any(up == number for up, _ in self.connection_at)
+            has_woken = sends_later and any(up == number for up, _ in self._connection_at)
             memory.put(
                 k.TaskManager,
                 self.manager_at[number],
                 free_since_ns=start_ns - OPENING_NS,
                 idle_ns=0,
                 preemption=first,
-                preemptions_end=first + 2 * len(each.starts_ns),
+                preemptions_end=first + k.Preemption.width() * len(each.starts_ns),
                 wakeups=memory.list_of(each.wakeups_ns),
                 wakeups_count=wakeups,
                 next_wakeup=int(has_woken) % max(wakeups, 1),
             )
 
-    def _most_records(self, buffers: int) -> int:
-        """The most records that are one batch, or fit into a number of buffers."""
-        size = max(buffers * self.network.segment_size_bytes, MAX_RATE_BATCH_BYTES)
-        return size // self.record_bytes
+
+def put_relays(layout: Layout, behind: Sequence[Layout]) -> None:
+    """Lay out the tasks that read an exchange and write those behind it, each with its links."""
+    if not behind:
+        return
+    edge, memory = layout.edge, layout.memory
+    all_taken, tasks = edge.taken, zip(layout.sink_at, layout.load.sinks, strict=True)
+    for consumer, (sink, task) in zip(edge.consumers, tasks, strict=True):
+        links = [each for each in behind if consumer in each.edge.passages]
+        if not links:
+            continue
+        taken, relay = all_taken[consumer], memory.take(k.Relay.width())
+        log = memory.take(taken)
+        layout.logs[consumer] = slice(log, log + taken)
+        memory.put(k.Sink, sink, relay=relay)
+        first = 0
+        for each in reversed(links):
+            first = _put_link(each, consumer, relay, first, taken)
+        memory.put(
+            k.Relay,
+            relay,
+            exchange=layout.head,
+            sink=sink,
+            task_manager=layout.manager_at[task.task_manager],
+            all_records=taken,
+            taken_from=log,
+            first_link=first,
+            seen_barriers=memory.at(k.Sink, sink).alignments.at,
+        )
 
 
-def preemptions_of(exchange: RecordedExchange, load: LoadPlan) -> dict[int, Preemptions]:
-    """The preemptions of each TaskManager: those of the process of its first task."""
-    found: dict[int, Preemptions] = {}
-    for of_tasks, tasks in zip(exchange.preemptions, (load.sources, load.sinks), strict=True):
-        for each, task in zip(of_tasks, tasks, strict=False):
-            found.setdefault(task.task_manager, each)
-    return found
+def _put_link(layout: Layout, producer: int, relay: int, next_link: int, taken: int) -> int:
+    """Lay out the records that a task writes to one exchange. Returns: the address of the link."""
+    edge, memory = layout.edge, layout.memory
+    address, passage = memory.take(k.Link.width()), edge.passages[producer]
+    place = edge.producers.index(producer)
+    source, task = layout.source_at[place], edge.load.sources[place]
+    inputs = passage.inputs(taken)
+    channels, places = np.unique(passage.routes[: len(inputs)], return_inverse=True)
+    routes = np.array([layout.channel_at[each] for each in channels.tolist()], np.int64)[places]
+    ends_ns = edge.exchange.measured_to_ns
+    memory.put(k.Source, source, link=address)
+    layout.links.append(address)
+    memory.put(
+        k.Link,
+        address,
+        exchange=layout.head,
+        source=source,
+        task_manager=layout.manager_at[task.task_manager],
+        routes=memory.list_of(routes),
+        routes_count=len(routes),
+        written_after=memory.list_of(np.searchsorted(inputs, np.arange(taken), "right")),
+        ends_from_ns=ends_ns,
+        ends_after_ns=edge.exchange.data_ends_ns(edge.network) - ends_ns,
+        waits_since_ns=NEVER,
+        withheld=memory.take(task.outputs[0].subpartitions),
+        relay=relay,
+        next_link=next_link,
+    )
+    return address
+
+
+def _boundaries(network: NetworkConfig) -> int:
+    """Room for places in a subpartition where segments have been closed early: an aligned barrier
+    has to leave before the next one comes, others need not, and with debloating all may be."""
+    if not network.debloating_enabled:
+        if network.checkpoint_interval_ns is None:
+            return 1
+        if not network.unaligned_checkpoints:
+            return 2
+    return power_of_two(network.max_buffers_per_channel + 4)

@@ -299,8 +299,11 @@ def flushes_per_s(exchange: RecordedExchange, setting: Setting) -> float:
     return found * setting.rate_factor * 1e9 / exchange.duration_ns
 
 
-def without_idle_tasks(exchange: RecordedExchange) -> RecordedExchange:
-    """Drop the channels and tasks without records from an exchange."""
+def without_idle_tasks(
+    exchange: RecordedExchange,
+) -> tuple[RecordedExchange, list[int], list[int]]:
+    """Drop the channels and tasks without records from an exchange. Returns: the exchange, and the
+    producers and consumers that are left."""
     channels = [channel for channel in exchange.channels if channel.records]
     producers = sorted({channel.producer for channel in channels})
     consumers = sorted({channel.consumer for channel in channels})
@@ -314,7 +317,7 @@ def without_idle_tasks(exchange: RecordedExchange) -> RecordedExchange:
 
     costs, barriers = exchange.costs, exchange.barriers
     consume_ns = tuple(costs.consume_ns_per_record[each] for each in consumers)
-    return replace(
+    exchange = replace(
         exchange,
         producers=len(producers),
         consumers=len(consumers),
@@ -331,6 +334,7 @@ def without_idle_tasks(exchange: RecordedExchange) -> RecordedExchange:
         barriers=None if barriers is None else tuple(barriers[each] for each in producers),
         costs=replace(costs, consume_ns_per_record=consume_ns),
     )
+    return exchange, producers, consumers
 
 
 def recorded_load(exchange: RecordedExchange, network: NetworkConfig) -> LoadPlan:

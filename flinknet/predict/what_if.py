@@ -18,22 +18,21 @@ import numpy as np
 import numpy.typing as npt
 
 from flinknet.arrays import IntArray
-from flinknet.config import TCP, NetworkConfig
+from flinknet.config import NetworkConfig
 from flinknet.errors import InvariantViolatedError
 from flinknet.histogram import LogLinearHistogram
-from flinknet.job.load.payload import MAX_RATE_BATCH_BYTES, OVERHEAD_BYTES
-from flinknet.job.load.plan import LoadPlan
+from flinknet.job.load.payload import MAX_RATE_BATCH_BYTES
 from flinknet.results import BacklogSummary
 from flinknet.simulator.cluster import Cluster
 from flinknet.simulator.direction import LinkSettings
 from flinknet.simulator.source_plan import SourcePlan
 from flinknet.units import NS_PER_S
 
-from .fast_path import FastOutcome, is_covered, run_fast
-from .layout import preemptions_of
+from .fast_path import FastOutcome, run_fast
+from .kernel_edge import KernelEdge, preemptions_of
 from .outcome import BacklogProbe, EdgeOutcome, WaitBoundsProbe
 from .ramps import Ramps
-from .recorded import RecordedChannel, RecordedExchange, recorded_load, without_idle_tasks
+from .recorded import RecordedChannel, RecordedExchange
 
 FAST_FROM_MESSAGES = 5_000
 """Number of messages below which the simulator is done before the kernel is loaded."""
@@ -69,18 +68,15 @@ def simulate_compiled(exchange: RecordedExchange, network: NetworkConfig) -> Edg
 
     Raises: ConfigError when the buffers do not fit into network memory.
     """
-    exchange = without_idle_tasks(exchange)
-    if not exchange.channels:
+    if not any(each.records for each in exchange.channels):
         return _nothing(exchange)
-    network = _as_it_began(exchange, network)
-    load = recorded_load(exchange, network)
-    load.check_memory()
-    if not is_covered(exchange, network, load):
+    edge = KernelEdge.of(exchange, _as_it_began(exchange, network))
+    if not edge.is_covered:
         return None
     if exchange.is_max_rate:
-        exchange = _with_full_queues(exchange, load)
-    fast = run_fast(exchange, network, load)
-    return None if fast is None else _outcome_of(fast, exchange, network, load)
+        edge = replace(edge, exchange=_with_full_queues(edge))
+    fast = run_fast(edge)
+    return None if fast is None else _outcome_of(fast, edge)
 
 
 def simulate_part(exchange: RecordedExchange, network: NetworkConfig) -> FastOutcome | None:
@@ -92,20 +88,10 @@ def simulate_part(exchange: RecordedExchange, network: NetworkConfig) -> FastOut
 
     Raises: ConfigError when the buffers do not fit into network memory.
     """
-    consumers = sorted({each.consumer for each in exchange.channels if each.records})
-    exchange = without_idle_tasks(exchange)
-    if not exchange.channels:
+    if not any(each.records for each in exchange.channels):
         return None
-    network = _as_it_began(exchange, network)
-    load = recorded_load(exchange, network)
-    load.check_memory()
-    if not is_covered(exchange, network, load):
-        return None
-    found = run_fast(exchange, network, load, may_wait=False)
-    if found is None:
-        return None
-    barriers = {consumers[sink]: each for sink, each in found.barriers.items()}
-    return replace(found, memory_bytes=memory_bytes(load), barriers=barriers)
+    edge = KernelEdge.of(exchange, _as_it_began(exchange, network))
+    return run_fast(edge, may_wait=False) if edge.is_covered else None
 
 
 def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> EdgeOutcome:
@@ -116,12 +102,10 @@ def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Edge
     Raises: SimulationError when the run does not come to its end, or loses records; ConfigError
         when the buffers do not fit into network memory.
     """
-    exchange = without_idle_tasks(exchange)
-    if not exchange.channels:
+    if not any(each.records for each in exchange.channels):
         return _nothing(exchange)
-    network = _as_it_began(exchange, network)
-    load = recorded_load(exchange, network)
-    load.check_memory()
+    edge = KernelEdge.of(exchange, _as_it_began(exchange, network))
+    exchange, network, load = edge.exchange, edge.network, edge.load
     start_ns = exchange.measured_from_ns
     probe = BacklogProbe()
     if not exchange.has_instants:
@@ -159,7 +143,7 @@ def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Edge
         messages=probe.messages,
         duration_ns=length_ns,
         backlog_buffers=probe.summary(),
-        memory_bytes=memory_bytes(load),
+        memory_bytes=edge.memory_bytes,
         credits=probe.credits,
         credit_messages=probe.credit_messages,
         latency_bounds=(probe.low, probe.high) if isinstance(probe, WaitBoundsProbe) else None,
@@ -238,15 +222,13 @@ def counted_ns(length_ns: int, window_ns: int, beat_ns: int) -> int:
     return max(length_ns - beat_ns, window_ns)
 
 
-def _outcome_of(
-    fast: FastOutcome, exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan
-) -> EdgeOutcome:
-    records = exchange.records
+def _outcome_of(fast: FastOutcome, edge: KernelEdge) -> EdgeOutcome:
+    exchange, records = edge.exchange, edge.exchange.records
     if fast.records != records and not any(each.counted for each in exchange.channels):
         raise InvariantViolatedError(f"{fast.records} records arrived of {records}", exchange.seed)
     share = fast.records / records  # the others have filled queues
     length_ns = duration_ns(
-        fast.last_ns, records, fast.messages, exchange, network, resumed_ns=fast.resumed_ns
+        fast.last_ns, records, fast.messages, exchange, edge.network, resumed_ns=fast.resumed_ns
     )
     return EdgeOutcome(
         latency=fast.latency,
@@ -254,7 +236,7 @@ def _outcome_of(
         messages=round(share * fast.messages),
         duration_ns=round(share * length_ns),
         backlog_buffers=BacklogSummary(fast.backlog_total / fast.messages, fast.backlog_max),
-        memory_bytes=memory_bytes(load),
+        memory_bytes=fast.memory_bytes,
         credits=round(share * fast.credits),
         credit_messages=round(share * fast.credit_messages),
         method="kernel",
@@ -263,14 +245,14 @@ def _outcome_of(
     )
 
 
-def _with_full_queues(exchange: RecordedExchange, load: LoadPlan) -> RecordedExchange:
+def _with_full_queues(edge: KernelEdge) -> RecordedExchange:
     """The exchange with records before those that count, whole batches of each producer: as many as
     fill all buffers and, without credit, all sockets."""
-    record_bytes = load.scenario.workload.record_size.low_bytes + OVERHEAD_BYTES
+    exchange, record_bytes = edge.exchange, edge.record_bytes
     batch_records = max(1, MAX_RATE_BATCH_BYTES // record_bytes)
     connections = {each.connection for each in exchange.channels}
-    sockets_bytes = len(connections) * exchange.socket_bytes if exchange.flow_control == TCP else 0
-    wanted = (memory_bytes(load) + sockets_bytes) / record_bytes / exchange.records
+    sockets_bytes = len(connections) * exchange.socket_bytes if edge.is_tcp else 0
+    wanted = (edge.memory_bytes + sockets_bytes) / record_bytes / exchange.records
     to_ns, channels = exchange.measured_from_ns, []
     for producer in range(exchange.producers):
         own = [each for each in exchange.channels if each.producer == producer]
@@ -281,13 +263,6 @@ def _with_full_queues(exchange: RecordedExchange, load: LoadPlan) -> RecordedExc
             before = Ramps(np.array([records]), np.array([to_ns - NS_PER_S]), np.array([to_ns - 1]))
             channels.append(each.after(before))
     return replace(exchange, channels=tuple(channels))
-
-
-def memory_bytes(load: LoadPlan) -> int:
-    """Most that the pools of all TaskManagers can take."""
-    return (
-        sum(each.most_buffers for each in load.buffers()) * load.scenario.network.segment_size_bytes
-    )
 
 
 def emission_order(

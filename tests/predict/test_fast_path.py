@@ -20,9 +20,10 @@ from flinknet.config import CREDIT, TCP, NetworkConfig
 from flinknet.histogram import LogLinearHistogram, bucket_index
 from flinknet.job.barriers import AT_LEAST_ONCE, EXACTLY_ONCE
 from flinknet.options.what_if import Setting
-from flinknet.predict.fast_path import FastOutcome, is_covered, run_fast
+from flinknet.predict.fast_path import FastOutcome, run_fast
+from flinknet.predict.kernel_edge import KernelEdge
 from flinknet.predict.ramps import Ramps
-from flinknet.predict.recorded import RecordedChannel, RecordedExchange, recorded_load
+from flinknet.predict.recorded import RecordedChannel, RecordedExchange
 from flinknet.predict.what_if import FAST_FROM_MESSAGES, simulate, simulate_in_full
 from flinknet.simulator.cost_model import CostModel
 from tests.comparisons import compares, compares_in
@@ -146,10 +147,8 @@ def networks_of(draw: st.DrawFn, exchange: RecordedExchange) -> NetworkConfig:
 
 def run_if_covered(exchange: RecordedExchange, network: NetworkConfig) -> FastOutcome | None:
     """What the kernel gives; None if it does not cover the exchange."""
-    load = recorded_load(exchange, network)
-    if not is_covered(exchange, network, load):
-        return None
-    return run_fast(exchange, network, load)
+    edge = KernelEdge.of(exchange, network)
+    return run_fast(edge) if edge.is_covered else None
 
 
 def assert_alike(
@@ -434,8 +433,7 @@ def test_ramps_of_many_records_have_the_latencies_of_each_of_them() -> None:
             replace(each, arrivals=Ramps.of(each.arrivals_ns)) for each in exchange.channels
         ),
     )
-    load = recorded_load(exchange, network)
-    ramps, single = (run_fast(each, network, load) for each in (exchange, apart))
+    ramps, single = (run_fast(KernelEdge.of(each, network)) for each in (exchange, apart))
     assert ramps is not None
     assert single is not None
     assert (ramps.messages, ramps.last_ns) == (single.messages, single.last_ns)

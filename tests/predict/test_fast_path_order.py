@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from flinknet.config import NetworkConfig
-from flinknet.histogram import BUCKETS
-from flinknet.predict.fast_path import numbers_of_run
+from flinknet.predict.fast_path import lay_out
 from flinknet.predict.kernel import DONE, TOO_LONG
-from flinknet.predict.kernel.memory import FIRST, Exchange
+from flinknet.predict.kernel.memory import Exchange
 from flinknet.predict.kernel.run import run
-from flinknet.predict.layout import lay_out
+from flinknet.predict.kernel_edge import KernelEdge
 from flinknet.predict.ramps import Ramps
-from flinknet.predict.recorded import RecordedChannel, recorded_load
+from flinknet.predict.recorded import RecordedChannel
 from flinknet.simulator.cost_model import CostModel
 from tests.predict.test_fast_path import FROM_NS, assert_alike, run_if_covered, steady
 from tests.simulation import MS, NEVER
@@ -155,8 +154,8 @@ def test_turns_that_are_made_up_for_count_as_turns() -> None:
     network = NetworkConfig(buffer_timeout_ns=NEVER, debloating_enabled=True)
     ended = []
     for turns in (50, 1000):
-        memory = lay_out(exchange, network, recorded_load(exchange, network)).memory.to_array()
-        Exchange(memory, FIRST).turns_max = turns
-        numbers = numbers_of_run(exchange, network)
-        ended.append(run(memory, numbers, BUCKETS, 0))
+        (layout,) = lay_out([KernelEdge.of(exchange, network)])
+        memory = layout.memory.to_array()
+        Exchange(memory, layout.head).turns_max = turns
+        ended.append(run(memory))
     assert ended == [TOO_LONG, DONE]

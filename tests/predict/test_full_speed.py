@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flinknet.config import NetworkConfig
-from flinknet.predict.layout_head import batches_of
+from flinknet.predict.kernel_edge import batches_of
 from flinknet.predict.ramps import Ramps
 from flinknet.predict.recorded import RecordedChannel
 from flinknet.predict.what_if import emission_order

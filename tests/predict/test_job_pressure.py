@@ -154,7 +154,7 @@ def test_jobs_that_wait_for_buffers_have_the_figures_of_the_real_core(flow_contr
         run = JobRun(job, settings, 0)
         waited = run.waited_ns > 0
         counted["waited"] += waited
-        counted["not read at times"] += any(each.fast.stops for each in run.joined.values())
+        counted["not read at times"] += any(each.stops for each in run.joined.values())
         if times_out(scenario.network):
             assert real.checkpoints is not None
             has_timed_out = real.checkpoints.unaligned > 0
@@ -318,7 +318,7 @@ def test_a_checkpoint_is_complete_when_each_task_has_done_its_part_once(
         )
         edges.append(JobEdge(edge(number, number + 1), exchange, has_own_instants=number == 0))
     run = Together(RecordedJob(edges), [Setting(network)] * 2, 0)
-    checkpoints = run.joined[0].fast.checkpoints
+    checkpoints = run.joined[0].checkpoints
     assert checkpoints is not None
     duration = checkpoints.times[0]
     assert (checkpoints.completed, duration.min, duration.max) == (2, 150 * MS, 245 * MS)

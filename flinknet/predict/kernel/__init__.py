@@ -10,14 +10,14 @@ queue, exclusive and floating buffers.
 All state lies in one array of 64-bit words, since passing eighty arrays to a compiled function
 costs a hundred times the call. `memory` is the table of its records, such as Channel and Sink;
 `views` makes them records in Python and in compiled functions alike. In every function `m` is the
-exchange, and `f` its floating-point numbers. Times are ns. Records come as ramps: a number of them,
-evenly spaced between two instants.
+exchange. Times are ns. Records come as ramps: a number of them, evenly spaced between two instants.
 
 - `exchange_memory`, `memory`: all records. `compiling`: how functions are compiled and kept.
 - `times`: what is due next, arrivals, latencies, batches.
-- `source`: steps of a source, and quiet turns. `writer`: its records in buffers. `subpartition`:
-  buffers that wait to be sent. `ends`: buffers at the consumer, credit, gates, and full sockets.
-- `connection`: messages and credit on their way. `sink`: buffers taken, and their size announced.
+- `source`: steps of a source, and quiet turns. `writer`: its records in buffers. `channel`: buffers
+  that wait to be sent; at the consumer free buffers, credit, gates.
+- `connection`: messages and credit on their way, and full sockets. `sink`: buffers taken, and their
+  size announced.
 - `checkpoints`: barriers written, aligned, overtaking; acknowledgements.
 - `relays`: tasks that read one exchange and write others, in a run of several. `run`: turns, one
   after the other; imported only when needed, since loading the compiler takes half a second.
@@ -47,9 +47,3 @@ IS_LISTENING, HAS_BUFFER = 1, 2
 CHECKPOINT_TIME, START_DELAY, ALIGNMENT, TRAVEL = range(4)
 TIME_KINDS = 4
 """Durations that are counted of checkpoints."""
-
-SEND_NS_PER_MESSAGE, SEND_NS_PER_BYTE, EMIT_NS_PER_RECORD, NEWEST_SHARE, COUNTS = range(5)
-"""Places of floating-point numbers: costs, and the weight of a new buffer size.
-From COUNTS on: latencies by bucket, differences of their density, and their lowest and highest by
-bucket, where it is unknown when records came; then durations of checkpoints, and sizes of buffers.
-"""

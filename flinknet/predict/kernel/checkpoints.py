@@ -9,19 +9,17 @@ from . import (
     ANSWER_MISSING,
     CHECKPOINT_EXPIRES,
     CHECKPOINT_TIME,
-    COUNTS,
     DATA,
     FINISHED,
     NEVER,
     START_DELAY,
     TRAVEL,
 )
-from .compiling import Numbers, compile_all
+from .channel import queue_barrier, resume_consumption, time_barrier_out, write_barrier
+from .compiling import compile_all
 from .connection import wake
-from .ends import queue_barrier
 from .memory import NO_CHANNEL, Barrier, Channel, Exchange, Sink, Source
-from .subpartition import resume_consumption, time_barrier_out, write_barrier
-from .times import bucket, set_due
+from .times import count_at, set_due
 from .writer import is_inside_record, next_record_ns
 
 NS_PER_MS = 1_000_000
@@ -32,17 +30,10 @@ def counts(m: Exchange) -> bool:
     return m.counted_from_ns <= m.began_ns < m.counted_to_ns
 
 
-def count_time(m: Exchange, f: Numbers, kind: int, time_ns: int) -> None:
+def count_time(m: Exchange, kind: int, time_ns: int) -> None:
     """Count a duration of its kind, of a checkpoint that counts."""
-    if not counts(m):
-        return
-    buckets = (m.times - COUNTS) // 4
-    f[m.times + kind * buckets + bucket(time_ns)] += 1.0
-    sums = m.time_sums[kind]
-    sums.smallest_ns = min(sums.smallest_ns, time_ns) if sums.count else time_ns
-    sums.largest_ns = max(sums.largest_ns, time_ns)
-    sums.count += 1
-    sums.total_ns += time_ns
+    if counts(m):
+        count_at(m.times[kind], time_ns, 1)
 
 
 def plan(m: Exchange, at_ns: int) -> None:
@@ -53,7 +44,7 @@ def plan(m: Exchange, at_ns: int) -> None:
     set_due(m.wakes, place, at_ns)
 
 
-def complete(m: Exchange, f: Numbers) -> None:
+def complete(m: Exchange) -> None:
     """All have confirmed the checkpoint."""
     m.is_pending = 0
     if counts(m):
@@ -61,12 +52,12 @@ def complete(m: Exchange, f: Numbers) -> None:
         m.unaligned_total += m.was_unaligned
         m.overtaken_total += m.overtaken_bytes
         m.overtaken_max = max(m.overtaken_max, m.overtaken_bytes)
-    count_time(m, f, CHECKPOINT_TIME, m.turn_ns - m.began_ns)
-    _count_travels(m, f)
+    count_time(m, CHECKPOINT_TIME, m.turn_ns - m.began_ns)
+    _count_travels(m)
     plan(m, max(m.next_checkpoint_ns, m.turn_ns))
 
 
-def _count_travels(m: Exchange, f: Numbers) -> None:
+def _count_travels(m: Exchange) -> None:
     """How long barriers travelled, from when they were written. A source that ended while its own
     were watched says that only when they have left, which may be too late: the run ends."""
     for number in range(m.channels_count):
@@ -74,23 +65,23 @@ def _count_travels(m: Exchange, f: Numbers) -> None:
         source, travelled = channel.source, channel.travelled
         channel.travelled = 0
         if travelled > 0:
-            count_time(m, f, TRAVEL, travelled - 1)
+            count_time(m, TRAVEL, travelled - 1)
             if source.state == FINISHED and source.is_watched:
                 m.ended = ANSWER_MISSING
 
 
-def confirm(m: Exchange, f: Numbers, sink: Sink) -> None:
+def confirm(m: Exchange, sink: Sink) -> None:
     """A sink has done its part of the checkpoint that is under way."""
     sink.confirmed = m.checkpoint
-    _acknowledge(m, f)
+    _acknowledge(m)
 
 
-def _acknowledge(m: Exchange, f: Numbers) -> None:
+def _acknowledge(m: Exchange) -> None:
     if not m.is_pending:  # what is behind another exchange is asked from there
         return
     m.unconfirmed -= 1
     if m.unconfirmed == 0:
-        complete(m, f)
+        complete(m)
 
 
 def timeout_ns(m: Exchange) -> int:
@@ -144,13 +135,13 @@ def _watch(m: Exchange, source: Source) -> None:
     source.times_out_ns = timeout_ns(m)
 
 
-def watch_barriers(m: Exchange, f: Numbers, source: Source, now: int) -> None:
+def watch_barriers(m: Exchange, source: Source, now: int) -> None:
     """OutputCheckpoints.advance: barriers that waited for the end of a record are written. A source
     has done its part when those that may time out have left; those that are late overtake data."""
     if source.has_to_checkpoint and not is_inside_record(m, source):
         source.has_to_checkpoint = 0
         write_checkpoint(m, source, now)
-        _acknowledge(m, f)
+        _acknowledge(m)
     if not source.is_watched:
         return
     low = source.outputs
@@ -164,18 +155,18 @@ def watch_barriers(m: Exchange, f: Numbers, source: Source, now: int) -> None:
             return
     source.is_watched, source.times_out_ns = 0, NEVER
     if source.state != FINISHED:
-        _acknowledge(m, f)
+        _acknowledge(m)
 
 
-def end_source(m: Exchange, f: Numbers, source: Source) -> None:
+def end_source(m: Exchange, source: Source) -> None:
     """A source that ends has done its part of the checkpoint that is under way; its barriers may
     time out all the same."""
     source.state = FINISHED
     if source.is_watched:
-        _acknowledge(m, f)
+        _acknowledge(m)
 
 
-def take_coordinators_turn(m: Exchange, f: Numbers, now: int) -> None:
+def take_coordinators_turn(m: Exchange, now: int) -> None:
     """CheckpointCoordinator.advance: begin a checkpoint, unless all sources have finished; the run
     ends if one takes too long."""
     set_due(m.wakes, m.task_managers, NEVER)
@@ -211,7 +202,7 @@ def take_coordinators_turn(m: Exchange, f: Numbers, now: int) -> None:
     for number in range(m.task_managers):
         wake(m, m.managers[number], now)
     if m.unconfirmed == 0:
-        complete(m, f)
+        complete(m)
     else:
         plan(m, now + m.expires_ns)
 
@@ -330,7 +321,7 @@ def receive_announcement(m: Exchange, channel: Channel, now: int) -> None:
 
 
 def receive_barrier(
-    m: Exchange, f: Numbers, channel: Channel, is_unaligned: bool, until: int, now: int
+    m: Exchange, channel: Channel, is_unaligned: bool, until: int, now: int
 ) -> None:
     """SingleCheckpointBarrierHandler.receive_barrier: the channel of one that is aligned waits for
     those of the others; CheckpointBarrierTracker's, if it does not.
@@ -361,10 +352,10 @@ def receive_barrier(
             _trigger(m, sink, now)
     if sink.is_overtaking and not sink.is_triggered:
         _take_unaligned(m, sink, channel, until, now)
-    _finish_if_aligned(m, f, sink, now)
+    _finish_if_aligned(m, sink, now)
 
 
-def _finish_if_aligned(m: Exchange, f: Numbers, sink: Sink, now: int) -> None:
+def _finish_if_aligned(m: Exchange, sink: Sink, now: int) -> None:
     """With the last barrier all channels go on, in the order in which theirs came."""
     if sink.aligned < sink.to_align:
         return
@@ -374,18 +365,18 @@ def _finish_if_aligned(m: Exchange, f: Numbers, sink: Sink, now: int) -> None:
     for place in range(sink.blocked_count):
         resume_consumption(m, sink.blocked[place])
     sink.blocked_count = 0
-    count_time(m, f, ALIGNMENT, now - sink.begun_ns)
+    count_time(m, ALIGNMENT, now - sink.begun_ns)
     if m.is_pending:
-        count_time(m, f, START_DELAY, sink.start_delay_ns)
+        count_time(m, START_DELAY, sink.start_delay_ns)
         if counts(m):
             m.processed_bytes += sink.read_bytes - sink.begun_bytes
         if sink.is_overtaking:
             m.was_unaligned = 1
             m.overtaken_bytes += sink.counted_bytes
-        confirm(m, f, sink)
+        confirm(m, sink)
 
 
-def end_input(m: Exchange, f: Numbers, channel: Channel, now: int) -> None:
+def end_input(m: Exchange, channel: Channel, now: int) -> None:
     """A channel has ended: its barrier is not waited for any more, and who has no other channel
     confirms every checkpoint."""
     sink = channel.sink
@@ -398,10 +389,10 @@ def end_input(m: Exchange, f: Numbers, channel: Channel, now: int) -> None:
                 _take_unaligned(m, sink, NO_CHANNEL, 0, now)
         elif sink.aligned >= sink.to_align:
             _trigger(m, sink, now)
-        _finish_if_aligned(m, f, sink, now)
+        _finish_if_aligned(m, sink, now)
     is_over = sink.open_inputs == 0 and sink.confirmed != m.checkpoint
     if m.is_pending and is_over:
-        confirm(m, f, sink)
+        confirm(m, sink)
 
 
 compile_all(globals())

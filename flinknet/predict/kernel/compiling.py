@@ -45,6 +45,7 @@ _app_dirs: Any = AppDirs
 _make_array: Any = make_array
 _pointer_to: Any = types.CPointer
 _word: Any = types.int64
+_number: Any = types.float64
 _infer_getattr: Any = templates.infer_getattr
 _infer_global: Any = templates.infer_global
 _signature: Any = templates.signature
@@ -59,10 +60,8 @@ _type_of_constant: _Registers[Any] = typeof_impl.register
 _register_model: Any = register_model
 
 Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 Words = MutableSequence[int]
-Numbers = MutableSequence[float]
-"""Pointers to words and to floating-point numbers, within the kernel."""
+"""Pointer to the words of the memory, within the kernel."""
 
 _HOW: dict[str, Any] = {"error_model": "numpy"}
 
@@ -165,13 +164,6 @@ def _pointer(_context: Any, array: Any) -> Any:
     return _pointer_to(array.dtype)(array), code
 
 
-def _moved(_context: Any, numbers: Any, _places: Any) -> Any:
-    def code(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return builder.gep(arguments[0], [arguments[1]])
-
-    return numbers(numbers, types.int64), code
-
-
 def _bits(_context: Any, _number: Any) -> Any:
     def code(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], context.get_value_type(types.int64))
@@ -182,9 +174,6 @@ def _bits(_context: Any, _number: Any) -> Any:
 pointer: Callable[[Any], Any] = _intrinsic(_pointer)
 """A pointer to the numbers of an array: indexed as the array is, and twice as fast for the whole
 kernel, since an index into an array may count from its end, and each access checks that."""
-
-moved: Callable[[Any, int], Any] = _intrinsic(_moved)
-"""A pointer that is some numbers farther on."""
 
 bits: Callable[[float], int] = _intrinsic(_bits)
 """The 64 bits of a number: sign, exponent, mantissa; frexp is a call that takes longer."""
@@ -215,8 +204,8 @@ class _View(_Type):
 
 @cache
 def _type_of(hint: Any) -> Any:
-    if hint is int:
-        return _word
+    if hint in (int, float):
+        return _word if hint is int else _number
     return _Type(hint) if get_args(hint) else _View(hint)
 
 
@@ -237,11 +226,15 @@ def _made(context: Any, builder: Any, words: Any, at: Any, kind: Any) -> Any:
 def _load(context: Any, builder: Any, words: Any, at: Any, kind: Any) -> Any:
     """A word as a value of a type."""
     value = builder.load(builder.gep(words, [at]))
+    if kind is _number:
+        return builder.bitcast(value, context.get_value_type(_number))
     return value if kind is _word else _made(context, builder, words, value, kind)
 
 
 def _store(context: Any, builder: Any, words: Any, at: Any, kind: Any, value: Any) -> None:
-    if kind is not _word:
+    if kind is _number:
+        value = builder.bitcast(value, context.get_value_type(_word))
+    elif kind is not _word:
         value = _proxy(kind)(context, builder, value=value).at
     builder.store(value, builder.gep(words, [at]))
 

@@ -1,34 +1,40 @@
-"""A connection: buffers go down, credit comes up, each when its reader has a turn."""
+"""A connection: buffers go down, credit comes up, each when its reader has a turn.
+
+At the producers, messages that a socket does not take wait, with their segments; above a mark
+nothing more is handed over. At the consumers, without credit, a message for which its gate has no
+buffer waits, with all that was read behind it, and the socket is not read meanwhile.
+"""
 
 from __future__ import annotations
 
 from . import (
     ACKNOWLEDGE,
+    BARRIER,
     BUFFER_SIZE,
     DATA,
+    HAS_BUFFER,
+    IS_LISTENING,
     NEVER,
     NOTHING,
     PRIORITY_BARRIER,
     RESUME,
-    SEND_NS_PER_BYTE,
-    SEND_NS_PER_MESSAGE,
+    ROOM_MISSING,
+    WRITER_WAITS,
 )
-from .compiling import Numbers, compile_all
-from .ends import (
-    batch_limit,
-    is_narrow,
-    is_stopped,
-    lay_down,
-    queue_message,
-    receive_backlog,
-    receive_barrier_before_all,
-    receive_without_credit,
-    settle,
-    stage,
-    take_free,
+from .channel import (
+    append_reader,
+    lend,
+    may_send,
+    note,
+    notify,
+    notify_credit,
+    poll,
+    queue_barrier,
+    queue_channel,
+    request_floating,
 )
-from .memory import Channel, Connection, Exchange, TaskManager
-from .subpartition import append_reader, may_send, note, notify, poll
+from .compiling import compile_all
+from .memory import Channel, Connection, Exchange, Sink, Staged, TaskManager
 from .times import due_ns, longest_wait_ns, set_due
 
 
@@ -72,11 +78,12 @@ def count_message(m: Exchange, now: int, backlog: int) -> None:
 
 def hand_over(m: Exchange, connection: Connection, now: int) -> tuple[int, int]:
     """ProducerConnection.data_to_send: what the readers of a connection may send, up to a batch,
-    and nothing if enough waits for the socket. Returns: messages, and their bytes."""
-    mask, is_tcp = connection.slots_mask, m.without_credit
-    may_wait = is_narrow(m, connection)
+    and nothing if enough waits for the socket; each buffer by itself if the room in the socket
+    limits them. Returns: messages, and their bytes."""
+    mask, room = connection.slots_mask, m.link_bytes - connection.unread_bytes
+    may_wait = room < m.narrow_bytes or connection.is_pressed > 0
     if may_wait:
-        settle(m, connection)
+        _settle(m, connection)
     for place in range(connection.notified_count):
         channel = connection.notified[place]
         channel.is_notified = 0
@@ -87,9 +94,9 @@ def hand_over(m: Exchange, connection: Connection, now: int) -> tuple[int, int]:
     if not has_readers or connection.is_unwritable:
         return 0, 0
     left, messages, sent_bytes = m.batch_bytes, 0, 0
-    is_limited = is_in_run = False
-    if may_wait:
-        left, is_limited = batch_limit(m, connection)
+    is_limited, is_in_run = room < left, False
+    if is_limited:
+        left = min(left, room + m.high_bytes + 1)
     while left > 0 and connection.readers_begin < connection.readers_end:
         channel = connection.readers[connection.readers_begin & connection.width_mask]
         connection.readers_begin += 1
@@ -103,33 +110,35 @@ def hand_over(m: Exchange, connection: Connection, now: int) -> tuple[int, int]:
         if may_wait:
             segments -= channel.segments
             end_bytes = connection.sent_bytes + sent_bytes + size + m.header_bytes
-            continues = stage(m, connection, channel, kind, segments, end_bytes, is_in_run and runs)
+            continues = _stage(m, connection, channel, kind, segments, end_bytes, is_in_run & runs)
             is_in_run = runs and continues
         if kind == NOTHING:
             continue
-        records = 0
+        records = longest_ns = 0
         if kind == DATA:
             channel.credit -= 1
             records = (polled + size) // m.record_bytes - polled // m.record_bytes
             count_message(m, now, backlog)
+            if not m.has_instants:
+                longest_ns = longest_wait_ns(m, channel, records, backlog, now)
         if following and (channel.credit > 0 or following == 2):
             append_reader(connection, channel)
         entry = connection.down[connection.down_end & mask]
-        connection.down_end += 1
         entry.channel, entry.kind, entry.backlog = channel, kind, backlog
         entry.size, entry.piece = size + m.header_bytes, connection.pieces
-        if is_tcp:
-            longest_ns = 0
-            if kind == DATA and not m.has_instants:
-                longest_ns = longest_wait_ns(m, channel, records, backlog, now)
-            lay_down(m, connection, entry, records, now, longest_ns)
+        if m.without_credit:  # its channel has no room for it until there is a buffer
+            entry.backlog = records
+            if connection.stamps.at:
+                stamp = connection.stamps[connection.down_end & mask]
+                stamp.sent_ns, stamp.wait_ns = now, longest_ns
+            if connection.down_end - connection.undelivered >= mask:
+                m.ended = ROOM_MISSING
         elif kind != PRIORITY_BARRIER:
             message = channel.ring[channel.sent & m.ring_mask]
             channel.sent += 1
             message.kind, message.records, message.size = kind, records, size
-            if kind == DATA and not m.has_instants:
-                message.sent_ns = now
-                message.wait_ns = longest_wait_ns(m, channel, records, backlog, now)
+            message.sent_ns, message.wait_ns = now, longest_ns
+        connection.down_end += 1
         size += m.header_bytes
         messages += 1
         sent_bytes += size
@@ -142,22 +151,22 @@ def hand_over(m: Exchange, connection: Connection, now: int) -> tuple[int, int]:
     return messages, sent_bytes
 
 
-def pump_up(m: Exchange, f: Numbers, connection: Connection, now: int) -> int:
+def pump_up(m: Exchange, connection: Connection, now: int) -> int:
     """Send what the readers of a connection may, until enough waits for the socket.
 
     Returns: when the sender is done with it."""
-    mask, is_tcp = connection.slots_mask, m.without_credit
+    mask = connection.slots_mask
     while True:
         first = connection.down_end
         messages, sent_bytes = hand_over(m, connection, now)
         if messages == 0:
             return now
-        now += int(f[SEND_NS_PER_MESSAGE] * messages + f[SEND_NS_PER_BYTE] * sent_bytes)
+        now += int(m.send_ns_per_message * messages + m.send_ns_per_byte * sent_bytes)
         arrival_ns = now + m.latency_ns
         for number in range(first, connection.down_end):
             connection.down[number & mask].arrives_ns = arrival_ns
         oldest = connection.down[connection.down_begin & mask]
-        if is_tcp and is_stopped(connection):
+        if _is_stopped(connection):
             wake(m, connection.downstream, max(oldest.arrives_ns, m.turn_ns))
             continue
         announce(m, connection.downstream, connection.downstream_place, oldest.arrives_ns)
@@ -232,34 +241,177 @@ def pump_down(m: Exchange, connection: Connection, now: int) -> None:
         announce(m, connection.upstream, connection.upstream_place, oldest.arrives_ns)
 
 
+def _settle(m: Exchange, connection: Connection) -> None:
+    """WriteWaterMarks.set_pending, and ProducerConnection's recycling of what the socket has taken
+    since the last hand-over."""
+    unsent_bytes = max(0, connection.unread_bytes - m.link_bytes)
+    m.full_sockets += 1 if unsent_bytes else 0
+    if unsent_bytes > m.high_bytes:
+        connection.is_unwritable = 1
+    elif unsent_bytes < m.low_bytes:
+        connection.is_unwritable = 0
+    taken_bytes = connection.sent_bytes - unsent_bytes
+    while connection.staged_begin < connection.staged_end:
+        entry = _staged(connection, connection.staged_begin)
+        if entry.end_bytes > taken_bytes:
+            break
+        connection.staged_begin += 1
+        if entry.segments:
+            lend(m, entry.channel, -entry.segments)
+    waits = connection.staged_begin < connection.staged_end
+    connection.is_pressed = 1 if waits or connection.is_unwritable else 0
+
+
+def _stage(
+    m: Exchange,
+    connection: Connection,
+    channel: Channel,
+    kind: int,
+    segments: int,
+    sent_bytes: int,
+    is_in_run: bool,
+) -> bool:
+    """Keep the segments of a message that was polled until the socket has taken it.
+
+    Args:
+        segments: number that left the subpartition: its own, and empty rests of earlier ones.
+        sent_bytes: bytes up to its end.
+        is_in_run: whether it comes back together with the one before it.
+
+    Returns: whether more may come back together with it.
+    """
+    own = channel.is_taken_whole if kind == DATA else 0
+    rests = segments - own
+    if rests and channel.last_staged > connection.staged_begin:
+        _staged(connection, channel.last_staged - 1).segments += rests
+        lend(m, channel, rests)
+    if kind != DATA:
+        return False
+    is_in_run = is_in_run and rests == 0
+    if not is_in_run:
+        entry = _staged(connection, connection.staged_end)
+        connection.staged_end += 1
+        entry.channel, entry.segments = channel, 0
+    entry = _staged(connection, connection.staged_end - 1)
+    entry.end_bytes = sent_bytes
+    entry.segments += own
+    if own:
+        lend(m, channel, own)
+    channel.last_staged = connection.staged_end
+    connection.is_pressed = 1
+    return rests == 0
+
+
+def _staged(connection: Connection, number: int) -> Staged:
+    return connection.staged[number & connection.slots_mask]
+
+
+def _is_stopped(connection: Connection) -> bool:
+    """Whether a message waits for a buffer, so that the socket is not read."""
+    return connection.undelivered < connection.down_begin
+
+
 def receive_down(m: Exchange, connection: Connection, now: int) -> int:
-    """Read messages that have arrived, piece by piece, and wake the sender if its socket was full.
-    Returns: the instant at which the next piece arrives."""
+    """Read messages that have arrived, piece by piece, until one of them has to wait, and wake the
+    sender if its socket was full. Returns: when the next piece arrives that is to be read."""
     if connection.unread_bytes >= m.link_bytes:
         wake(m, connection.upstream, now)
-    if m.without_credit:
-        return receive_without_credit(m, connection, now)
     mask, left, piece = connection.slots_mask, m.receive_bytes, -1
     while connection.down_begin < connection.down_end:
         entry = connection.down[connection.down_begin & mask]
         if entry.piece != piece:
+            if _is_stopped(connection):
+                return NEVER
             if left <= 0 or entry.arrives_ns > now:
                 return entry.arrives_ns
             piece = entry.piece
-        connection.down_begin += 1
         left -= entry.size
         connection.unread_bytes -= entry.size
-        channel, kind = entry.channel, entry.kind
-        if kind == PRIORITY_BARRIER:
-            receive_barrier_before_all(channel)
+        connection.down_begin += 1
+        if connection.undelivered < connection.down_begin - 1:
+            continue
+        if _deliver(m, connection):
+            connection.undelivered += 1
         else:
-            if kind == DATA:
-                message = channel.ring[channel.received & m.ring_mask]
-                message.is_floating = take_free(channel)
-            queue_message(m, channel, kind)
-        receive_backlog(m, channel, entry.backlog)
-    connection.down_begin = connection.down_end = 0
+            m.stops += 1
+            if not m.may_wait:
+                m.ended = WRITER_WAITS
+    if not _is_stopped(connection):
+        connection.down_begin = connection.down_end = connection.undelivered = 0
     return NEVER
 
 
-compile_all(globals(), hand_over)
+def deliver_waiting(m: Exchange, connection: Connection) -> None:
+    """PartitionRequestClientHandler.handle_deadline: pass on what waits, until a buffer is missing
+    again; after the last message the socket is read again."""
+    connection.is_due = 0
+    m.has_delivered = 1
+    while _is_stopped(connection):
+        if not _deliver(m, connection):
+            return
+        connection.undelivered += 1
+    if connection.down_begin == connection.down_end:
+        connection.down_begin = connection.down_end = connection.undelivered = 0
+        return
+    entry = connection.down[connection.down_begin & connection.slots_mask]
+    set_due(connection.downstream.arrivals, connection.downstream_place, entry.arrives_ns)
+
+
+def _finds_buffer(connection: Connection, sink: Sink) -> bool:
+    """StagedBuffer.find_memory: whether there is a buffer for the first message that has none; if
+    not, it is next to have one."""
+    if connection.waits_for_buffer == HAS_BUFFER:
+        connection.waits_for_buffer = 0
+        return True
+    if connection.waits_for_buffer:
+        return False
+    if sink.pool_free > 0:
+        sink.pool_free -= 1
+        return True
+    connection.waits_for_buffer = IS_LISTENING
+    sink.listeners[sink.listeners_end & sink.gate_mask] = connection.at
+    sink.listeners_end += 1
+    return False
+
+
+def _deliver(m: Exchange, connection: Connection) -> bool:
+    """RemoteInputChannel.receive_buffer: pass the first message that has not been delivered to its
+    channel, in a buffer of this, with credit, and ask for as many as its backlog needs. Returns:
+    False if it must wait for a buffer."""
+    number = connection.undelivered & connection.slots_mask
+    entry, has_credit = connection.down[number], m.without_credit == 0
+    channel, kind = entry.channel, entry.kind
+    if kind == DATA and not has_credit and not _finds_buffer(connection, channel.sink):
+        return False
+    if kind == PRIORITY_BARRIER:  # is read before the messages that have come
+        channel.barrier_behind = channel.received
+        queue_barrier(channel)
+    else:
+        message = channel.ring[channel.received & m.ring_mask]
+        channel.received += 1
+        if not has_credit:
+            channel.sent = channel.received
+            message.kind, message.records, message.is_floating = kind, entry.backlog, 1
+            message.size = entry.size - m.header_bytes
+            if connection.stamps.at:
+                stamp = connection.stamps[number]
+                message.sent_ns, message.wait_ns = stamp.sent_ns, stamp.wait_ns
+        elif kind == DATA:  # BufferManager.take
+            message.is_floating = 1 if channel.free_floating > 0 else 0
+            channel.free_floating -= message.is_floating
+            channel.free_exclusive -= 1 - message.is_floating
+        if not channel.is_queued:
+            queue_channel(channel)
+        if kind == BARRIER and m.aligned_timeout_ns:
+            channel.has_announcement = 1
+            queue_barrier(channel)
+    if has_credit:
+        channel.required = entry.backlog + m.exclusive_buffers
+        if not channel.is_waiting:
+            gained = request_floating(channel)
+            if gained:
+                notify_credit(channel, gained)
+    return True
+
+
+compile_all(globals(), hand_over, _deliver)

@@ -25,17 +25,21 @@ class Exchange(Counted):
     sources: Rows[Source] = word("sources")
     sinks_count: int = word("number of sinks")
     sinks: Rows[Sink] = word("sinks")
-    time_sums: Rows[TimeSum] = word("sums of durations, by kind")
-    first_number: int = word("its first floating-point number")
+    latencies: Histogram = word("latencies of records")
+    densities: List[float] = word("changes of the density of latencies at each bucket")
+    lows: Histogram = word("lowest latencies, where it is unknown when records came")
+    highs: Histogram = word("highest latencies, where it is unknown when records came")
+    times: Rows[Histogram] = word("durations of checkpoints, by kind")
 
 
-class TimeSum(View):
-    """Durations of a kind."""
+class Histogram(View):
+    """Values in the buckets of `histogram.LogLinearHistogram`."""
 
-    count: int = word("number of durations")
+    count: int = word("number of values")
     total_ns: int = word("their sum")
-    smallest_ns: int = word("the smallest")
+    smallest_ns: int = word("the smallest; NEVER if there is none")
     largest_ns: int = word("the largest")
+    counts: List[float] = word("values in each bucket")
 
 
 class Ramp(View):
@@ -303,6 +307,7 @@ class Sink(View):
     seen_rate: int = word("debloating: bytes per second at the last look")
     seen_bytes: int = word("debloating: bytes read at the last look")
     seen_idle_ns: int = word("debloating: time without data at the last look")
+    wanted_bytes: float = word("debloating: mean buffer size")
     announced_bytes: int = word("debloating: buffer size announced last")
     relay: Relay = word("its relay; none where it writes nothing")
     is_held_up: int = word("whether its writers wait for buffers")
@@ -414,4 +419,4 @@ FIRST = 1
 
 NO_CHANNEL, NO_MESSAGE = Channel(None, 0), Message(None, 0)
 NO_BARRIER, NO_TASK_MANAGER = Barrier(None, 0), TaskManager(None, 0)
-SENT_WORDS, SINK_WORDS = Sent.width(), Sink.width()
+SENT_WORDS = Sent.width()

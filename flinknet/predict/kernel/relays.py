@@ -9,18 +9,12 @@ from __future__ import annotations
 
 from . import FINISHED, NEVER
 from .checkpoints import complete
-from .compiling import Numbers, compile_all, moved, moved_list
+from .compiling import compile_all, moved_list
 from .connection import wake
 from .memory import NO_BARRIER, Channel, Exchange, Job, Link, Sink, Source, TaskManager
 from .source import write_until
 from .times import due_ns, earliest_ns, set_due
 from .writer import next_record_ns
-
-
-def numbers_of(numbers: Numbers, m: Exchange) -> Numbers:
-    """The floating-point numbers of an exchange."""
-    own: Numbers = moved(numbers, m.first_number)
-    return own
 
 
 def next_exchange(job: Job) -> Exchange:
@@ -203,7 +197,7 @@ def _has_to_follow(link: Link) -> bool:
     return earliest_ns(task_manager.unsent) != NEVER
 
 
-def write_before(numbers: Numbers, task_manager: TaskManager, now: int) -> None:
+def write_before(task_manager: TaskManager, now: int) -> None:
     """Tasks that may read in this turn first write the records that they have, for which they need
     buffers."""
     for place in range(task_manager.own_sinks_count):
@@ -214,7 +208,7 @@ def write_before(numbers: Numbers, task_manager: TaskManager, now: int) -> None:
         while link:
             behind, source = link.exchange, link.source
             if earliest_ns(source.records_due) <= now:
-                write_until(behind, numbers_of(numbers, behind), source, now)
+                write_until(behind, source, now)
                 if _has_to_follow(link):
                     wake(behind, link.task_manager, now)
             if source.has_waited and link.waits_since_ns == NEVER:
@@ -222,7 +216,7 @@ def write_before(numbers: Numbers, task_manager: TaskManager, now: int) -> None:
             link = link.next_link
 
 
-def pass_on(job: Job, numbers: Numbers, owner: TaskManager, now: int) -> None:
+def pass_on(job: Job, owner: TaskManager, now: int) -> None:
     """Effects of a turn of a TaskManager on the other exchanges."""
     for place in range(owner.own_sinks_count):
         sink = owner.own_sinks[place]
@@ -232,7 +226,7 @@ def pass_on(job: Job, numbers: Numbers, owner: TaskManager, now: int) -> None:
             _pass_barriers_on(sink, now)
         if sink.owes_alignment and _has_done_its_part(sink):
             sink.owes_alignment = 0
-            _confirm(job, numbers, now)
+            _confirm(job, now)
     for place in range(owner.own_sources_count):
         source = owner.own_sources[place]
         link = source.link
@@ -240,7 +234,7 @@ def pass_on(job: Job, numbers: Numbers, owner: TaskManager, now: int) -> None:
             continue
         if source.owes_from and _have_barriers_left(source):
             source.owes_from = NO_BARRIER
-            _confirm(job, numbers, now)
+            _confirm(job, now)
         waits = link.waits_since_ns != NEVER
         if source.has_waited and not waits:
             _wait(link, now)
@@ -281,13 +275,13 @@ def _have_barriers_left(source: Source) -> bool:
     return source.next_barrier != source.owes_from and not source.is_watched
 
 
-def _confirm(job: Job, numbers: Numbers, now: int) -> None:
+def _confirm(job: Job, now: int) -> None:
     """A part of a task behind the first exchange has done its part of a checkpoint."""
     first = job.exchanges[0]
     first.unconfirmed -= 1
     if first.unconfirmed == 0:
         first.turn_ns = now
-        complete(first, numbers_of(numbers, first))
+        complete(first)
 
 
 compile_all(globals())

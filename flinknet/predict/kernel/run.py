@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from . import COUNTS, DONE, NEVER, ORDER_UNKNOWN, RUNNING
+from . import DONE, NEVER, ORDER_UNKNOWN, RUNNING
+from .channel import notify
 from .checkpoints import take_coordinators_turn
-from .compiling import Floats, Ints, Numbers, Words, compile_all, kept_on_disk, pointer
-from .connection import pump_down, pump_up, receive_down, receive_up, wake
-from .ends import deliver_waiting
+from .compiling import Ints, Words, compile_all, kept_on_disk, pointer
+from .connection import deliver_waiting, pump_down, pump_up, receive_down, receive_up, wake
 from .memory import FIRST, NO_TASK_MANAGER, Exchange, Job, TaskManager
-from .relays import ask_tasks_behind, next_exchange, numbers_of, pass_on, write_before
+from .relays import ask_tasks_behind, next_exchange, pass_on, write_before
 from .sink import rest, step_sink, take_debloaters_turn
 from .source import (
     catch_up,
@@ -22,7 +22,6 @@ from .source import (
     step_at_max_rate,
     step_source,
 )
-from .subpartition import notify
 from .times import earliest_ns, next_due, set_due
 
 
@@ -40,17 +39,17 @@ def _receive_all(m: Exchange, task_manager: TaskManager, now: int) -> None:
         place = next_due(arrivals, place + 1, now)
 
 
-def _pump_all(m: Exchange, f: Numbers, task_manager: TaskManager, now: int) -> int:
+def _pump_all(m: Exchange, task_manager: TaskManager, now: int) -> int:
     """Send what waits at the ends of connections. Returns: when that is done."""
     ends, unsent = task_manager.ends, task_manager.unsent
     place = next_due(unsent, 0, 0)
     while place >= 0:
         end = ends[place]
         if end.is_upstream:
-            now = pump_up(m, f, end.connection, now)
+            now = pump_up(m, end.connection, now)
         else:
             pump_down(m, end.connection, now)
-            if m.without_credit and end.connection.is_due:
+            if end.connection.is_due:
                 deliver_waiting(m, end.connection)
         if not end.connection.is_pressed or not end.is_upstream:
             set_due(unsent, place, NEVER)
@@ -58,7 +57,7 @@ def _pump_all(m: Exchange, f: Numbers, task_manager: TaskManager, now: int) -> i
     return now
 
 
-def _turn(m: Exchange, f: Numbers, slopes: int, task_manager: TaskManager, now: int) -> None:
+def _turn(m: Exchange, task_manager: TaskManager, now: int) -> None:
     """SimulatedTaskManager's turn."""
     m.turn_ns = now
     set_due(m.wakes, task_manager.number, NEVER)
@@ -70,15 +69,15 @@ def _turn(m: Exchange, f: Numbers, slopes: int, task_manager: TaskManager, now: 
     for place in range(task_manager.own_sources_count):
         source = task_manager.own_sources[place]
         if m.is_max_rate:
-            now, again_ns = step_at_max_rate(m, f, source, now)
+            now, again_ns = step_at_max_rate(m, source, now)
         else:
             now, again_ns = step_source(
-                m, f, task_manager.own_sources[place], now, task_manager.idle_ns
+                m, task_manager.own_sources[place], now, task_manager.idle_ns
             )
         next_ns = min(next_ns, again_ns)
     sinks = task_manager.own_sinks
     for place in range(task_manager.own_sinks_count):
-        now, again_ns = step_sink(m, f, slopes, sinks[place], now)
+        now, again_ns = step_sink(m, sinks[place], now)
         if m.debloat_ns and again_ns > now:
             rest(sinks[place], now)
         next_ns = min(next_ns, again_ns)
@@ -86,7 +85,7 @@ def _turn(m: Exchange, f: Numbers, slopes: int, task_manager: TaskManager, now: 
         next_ns = now  # a local consumer has let it
     waiting = m.may_wait and is_any_blocked(task_manager)
     m.has_sent = m.has_delivered = 0
-    now = _pump_all(m, f, task_manager, now)
+    now = _pump_all(m, task_manager, now)
     if m.has_delivered:
         next_ns = now
     if m.catches_up:
@@ -144,17 +143,17 @@ def _is_pressed(task_manager: TaskManager) -> bool:
     return False
 
 
-def _begin(m: Exchange, f: Numbers, task_manager: TaskManager, now: int) -> int:
+def _begin(m: Exchange, task_manager: TaskManager, now: int) -> int:
     """Let a TaskManager have its quiet turns before its next one. Returns: when that begins."""
     _doubt(m, task_manager, now)
-    begin_ns = catch_up(m, f, task_manager, now)
+    begin_ns = catch_up(m, task_manager, now)
     if begin_ns > now:
         set_due(m.wakes, task_manager.number, NEVER)
         wake(m, task_manager, begin_ns)
     return begin_ns
 
 
-def _late(m: Exchange, f: Numbers, owner: TaskManager, until_ns: int) -> tuple[TaskManager, int]:
+def _late(m: Exchange, owner: TaskManager, until_ns: int) -> tuple[TaskManager, int]:
     """Let TaskManagers have their quiet turns before one of the coordinator, or of a timer of one.
     The run ends if a quiet turn at that very instant would be before or behind it.
 
@@ -166,7 +165,7 @@ def _late(m: Exchange, f: Numbers, owner: TaskManager, until_ns: int) -> tuple[T
     for number in range(first, last if m.catches_up else first):
         each = m.managers[number]
         _doubt(m, each, until_ns)
-        begin_ns = catch_up(m, f, each, until_ns)
+        begin_ns = catch_up(m, each, until_ns)
         if begin_ns < until_ns:
             return each, begin_ns
         if next_arrival_ns(each) <= until_ns:
@@ -202,33 +201,25 @@ def _start(m: Exchange) -> None:
 
 
 @kept_on_disk
-def run(memory: Ints, numbers: Floats, buckets: int, job: int) -> int:
-    """Run an exchange to its end, or those of a job, which wait for each other.
+def run(memory: Ints) -> int:
+    """Run the exchanges of a job to their end; several wait for each other.
 
     There is one call of `_turn`, so that it becomes part of the loop, which saves a tenth.
 
     Args:
-        memory: laid out by `layout`, and for a job by `joined_run`.
-        numbers: for each exchange costs, and room for four times as many numbers as there are
-            buckets; the same for the durations of checkpoints; the buffer size of each sink.
-        buckets: of a latency histogram.
-        job: address of the job; 0 for one exchange alone.
+        memory: a Job at its first word, laid out by `fast_path`.
 
     Returns: DONE, or why it must be run otherwise: ORDER_UNKNOWN with all quiet turns, the rest by
         the simulator.
     """
     words: Words = pointer(memory)
-    all_numbers: Numbers = pointer(numbers)
-    m, f, j = Exchange(words, FIRST), all_numbers, Job(words, job)
-    if job == 0:
-        _start(m)
-    else:
-        for number in range(j.exchanges_count):
-            _start(j.exchanges[number])
+    job = Job(words, FIRST)
+    m, is_joined = job.exchanges[0], job.exchanges_count > 1
+    for number in range(job.exchanges_count):
+        _start(job.exchanges[number])
     while True:
-        if j:
-            m = next_exchange(j)
-            f = numbers_of(all_numbers, m)
+        if is_joined:
+            m = next_exchange(job)
         now = earliest_ns(m.wakes)
         if now == NEVER:
             break
@@ -237,22 +228,22 @@ def run(memory: Ints, numbers: Floats, buckets: int, job: int) -> int:
         if m.ended != DONE:
             break
         if owner.number >= m.task_managers:
-            late, begin_ns = _late(m, f, owner, now)
+            late, begin_ns = _late(m, owner, now)
             if m.ended != DONE:
                 break
             if not late:
                 is_coordinator = owner.number == m.task_managers
-                if j and is_coordinator and m == j.exchanges[0]:
-                    ask_tasks_behind(j)
+                if is_joined and is_coordinator and m == job.exchanges[0]:
+                    ask_tasks_behind(job)
                 m.turn_ns, m.passed_ns, m.passed_asked = now, now, owner.asked
                 if is_coordinator:
-                    take_coordinators_turn(m, f, now)
+                    take_coordinators_turn(m, now)
                 else:
-                    take_debloaters_turn(m, f, owner, now)
+                    take_debloaters_turn(m, owner, now)
                 continue
             owner, now, is_unordered = late, begin_ns, True
         elif m.catches_up:
-            begin_ns = _begin(m, f, owner, now)
+            begin_ns = _begin(m, owner, now)
             if begin_ns > now:
                 continue
             is_unordered = begin_ns < now or m.tied_ns == now
@@ -260,13 +251,13 @@ def run(memory: Ints, numbers: Floats, buckets: int, job: int) -> int:
         if is_unordered and _is_pressed(owner):
             m.ended = ORDER_UNKNOWN
             break
-        if j:
-            write_before(all_numbers, owner, now)
-        _turn(m, f, COUNTS + buckets, owner, now)
+        if is_joined:
+            write_before(owner, now)
+        _turn(m, owner, now)
         if is_unordered:
             _doubt_all(m)
-        if j:
-            pass_on(j, all_numbers, owner, now)
+        if is_joined:
+            pass_on(job, owner, now)
     return m.ended
 
 

@@ -12,26 +12,23 @@ from . import (
     END_OF_DATA,
     FINISHED,
     NEVER,
-    NEWEST_SHARE,
     NOTHING,
     RECOVERY,
 )
+from .channel import lend, poll, queue_channel, recycle_held, release, resume_consumption, say
 from .checkpoints import end_input, receive_announcement, receive_barrier, time_alignment_out
-from .compiling import Numbers, compile_all
+from .compiling import compile_all
 from .connection import count_message, wake
-from .ends import lend, queue_channel, recycle_held, release, say
 from .memory import (
     NO_CHANNEL,
     NO_MESSAGE,
-    SINK_WORDS,
     Channel,
     Exchange,
     Message,
     Sink,
     TaskManager,
 )
-from .subpartition import poll, resume_consumption
-from .times import count_bounds, longest_wait_ns, set_due, take_records
+from .times import count_at, longest_wait_ns, set_due, take_records
 
 _NS_PER_MS = 1_000_000
 
@@ -77,17 +74,17 @@ def _measure(sink: Sink, now: int) -> int:
     return sink.seen_rate
 
 
-def _size(m: Exchange, f: Numbers, sink: Sink, place: int, now: int) -> int:
+def _size(m: Exchange, sink: Sink, now: int) -> int:
     """BufferDebloater.recalculate. Returns: the size to announce; 0 for none."""
     inputs, buffers = sink.inputs, 0
     for number in range(sink.inputs_count):
         buffers += _buffers_in_use(m, inputs[number])
     wanted = _measure(sink, now) * m.target_ms // 1000
-    size = f[place]
-    size += f[NEWEST_SHARE] * (min(wanted / max(1, buffers), 2 * size) - size)
+    size = sink.wanted_bytes
+    size += m.newest_share * (min(wanted / max(1, buffers), 2 * size) - size)
     smallest, largest = m.smallest_bytes, m.segment_bytes
-    f[place] = min(max(size, float(smallest)), float(largest))
-    new, announced = int(f[place] + 0.5), sink.announced_bytes
+    size = sink.wanted_bytes = min(max(size, float(smallest)), float(largest))
+    new, announced = int(size + 0.5), sink.announced_bytes
     change = abs(new - announced)
     is_at_end = (new <= smallest or new >= largest) and change > 0
     if is_at_end or change >= max(announced * m.threshold_percent // 100, 1):
@@ -121,7 +118,7 @@ def _is_over(m: Exchange) -> bool:
     return open_inputs == 0
 
 
-def take_debloaters_turn(m: Exchange, f: Numbers, timer: TaskManager, now: int) -> None:
+def take_debloaters_turn(m: Exchange, timer: TaskManager, now: int) -> None:
     """BufferDebloating.handle_deadline, for the gates of a TaskManager."""
     set_due(m.wakes, timer.number, NEVER)
     if _is_over(m):
@@ -130,8 +127,7 @@ def take_debloaters_turn(m: Exchange, f: Numbers, timer: TaskManager, now: int) 
     for place in range(task_manager.own_sinks_count):
         sink = task_manager.own_sinks[place]
         if sink.open_inputs > 0:
-            number = (sink.at - m.sinks.at) // SINK_WORDS
-            size = _size(m, f, sink, m.sizes + number, now)
+            size = _size(m, sink, now)
             if size:
                 _announce(sink, size)
     wake(m, task_manager, now)
@@ -197,7 +193,7 @@ def poll_gate(m: Exchange, sink: Sink, now: int) -> tuple[Channel, Message]:
     return NO_CHANNEL, NO_MESSAGE
 
 
-def take_priority_barriers(m: Exchange, f: Numbers, sink: Sink, now: int) -> None:
+def take_priority_barriers(m: Exchange, sink: Sink, now: int) -> None:
     """TaskInputs.take_priority_events."""
     sink.mail_ns = 0
     while sink.priorities_begin < sink.priorities_end:
@@ -212,10 +208,10 @@ def take_priority_barriers(m: Exchange, f: Numbers, sink: Sink, now: int) -> Non
             channel.has_announcement = 0
             receive_announcement(m, channel, now)
         else:
-            receive_barrier(m, f, channel, True, channel.barrier_behind, now)
+            receive_barrier(m, channel, True, channel.barrier_behind, now)
 
 
-def _read_mail(m: Exchange, f: Numbers, sink: Sink, now: int) -> int:
+def _read_mail(m: Exchange, sink: Sink, now: int) -> int:
     """Unaligned barriers are read between records. Returns: when to step again, at work."""
     until_ns, record_ns = sink.busy_until_ns, max(sink.consume_ns, 1)
     if not has_barriers(sink) and now < sink.deadline_ns:
@@ -225,11 +221,11 @@ def _read_mail(m: Exchange, f: Numbers, sink: Sink, now: int) -> int:
     if now < sink.mail_ns:
         return min(sink.mail_ns, until_ns)
     time_alignment_out(m, sink, now)
-    take_priority_barriers(m, f, sink, now)
+    take_priority_barriers(m, sink, now)
     return min(until_ns, sink.deadline_ns)
 
 
-def take_event(m: Exchange, f: Numbers, channel: Channel, message: Message, now: int) -> None:
+def take_event(m: Exchange, channel: Channel, message: Message, now: int) -> None:
     """NetworkInput.take_event."""
     if message.kind == RECOVERY:
         sink = channel.sink
@@ -243,19 +239,19 @@ def take_event(m: Exchange, f: Numbers, channel: Channel, message: Message, now:
         else:
             channel.source.unacknowledged -= 1
     elif message.kind == BARRIER:
-        receive_barrier(m, f, channel, False, 0, now)
+        receive_barrier(m, channel, False, 0, now)
     else:
         release(m, channel)
-        end_input(m, f, channel, now)
+        end_input(m, channel, now)
 
 
-def step_sink(m: Exchange, f: Numbers, slopes: int, sink: Sink, now: int) -> tuple[int, int]:
+def step_sink(m: Exchange, sink: Sink, now: int) -> tuple[int, int]:
     """SimulatedSink.step. Returns: when the loop is done with that, and when to step again."""
     if now < sink.busy_until_ns:
-        return now, _read_mail(m, f, sink, now)
+        return now, _read_mail(m, sink, now)
     if sink.is_held_up:
         time_alignment_out(m, sink, now)
-        take_priority_barriers(m, f, sink, now)
+        take_priority_barriers(m, sink, now)
         return now, sink.deadline_ns
     delay_ns = sink.consume_ns
     for _ in range(m.steps_per_turn):
@@ -265,7 +261,7 @@ def step_sink(m: Exchange, f: Numbers, slopes: int, sink: Sink, now: int) -> tup
             now += m.receive_ns
         if may_overtake or now >= sink.deadline_ns:
             time_alignment_out(m, sink, now)
-            take_priority_barriers(m, f, sink, now)
+            take_priority_barriers(m, sink, now)
         recycle_held(m, sink)
         if not is_ready:
             return now, sink.deadline_ns
@@ -278,11 +274,12 @@ def step_sink(m: Exchange, f: Numbers, slopes: int, sink: Sink, now: int) -> tup
             sink.read_bytes += message.size
             channel.channel_bytes += message.size
             if records:
-                take_records(m, f, slopes, channel, records, now, delay_ns)
+                take_records(m, channel, records, now, delay_ns)
             done_ns = now + delay_ns * records
             if records and not m.has_instants:
                 low_ns = done_ns - message.sent_ns
-                count_bounds(m, f, slopes, records, low_ns, low_ns + message.wait_ns)
+                count_at(m.lows, low_ns, records)
+                count_at(m.highs, low_ns + message.wait_ns, records)
             sink.held, sink.is_held_floating = channel, message.is_floating
             if sink.relay:  # writes the records to others when it is done with each
                 sink.took, sink.took_records, sink.took_ns = channel, records, now
@@ -291,7 +288,7 @@ def step_sink(m: Exchange, f: Numbers, slopes: int, sink: Sink, now: int) -> tup
             if done_ns == now:
                 recycle_held(m, sink)
         else:
-            take_event(m, f, channel, message, now)
+            take_event(m, channel, message, now)
         is_done = done_ns == now and now < sink.deadline_ns
         if is_done and not is_available(sink):
             return now, sink.deadline_ns

@@ -9,18 +9,16 @@ from __future__ import annotations
 from . import (
     AWAITING_ACKNOWLEDGEMENT,
     DONE,
-    EMIT_NS_PER_RECORD,
     FINISHED,
     NEVER,
     ORDER_UNKNOWN,
     RUNNING,
     TOO_LONG,
 )
+from .channel import flush, is_pool_available, note, notify, notify_of_event
 from .checkpoints import end_source, pass_barriers, watch_barriers
-from .compiling import Numbers, compile_all, moved_list
-from .ends import is_pool_available
+from .compiling import compile_all, moved_list
 from .memory import Exchange, Source, TaskManager
-from .subpartition import flush, note, notify, notify_of_event
 from .times import earliest_ns, set_due
 from .writer import (
     emit_until,
@@ -87,20 +85,20 @@ def _pass_barriers(m: Exchange, source: Source, until_ns: int) -> int:
     return emitted
 
 
-def await_acknowledgement(m: Exchange, f: Numbers, source: Source, now: int) -> int:
+def await_acknowledgement(m: Exchange, source: Source, now: int) -> int:
     """Finish when every channel has acknowledged the end of data; until then the flusher beats on.
 
     Returns: when to step again."""
     if source.state == FINISHED:
-        watch_barriers(m, f, source, now)
+        watch_barriers(m, source, now)
         return source.times_out_ns
     if source.flush_ns <= now:
         flush_all(m, source, now)
-    watch_barriers(m, f, source, now)
+    watch_barriers(m, source, now)
     if source.unacknowledged > 0:
         _pass_barriers(m, source, now)
         return min(source.flush_ns, source.times_out_ns, _next_barrier_ns(m, source))
-    end_source(m, f, source)
+    end_source(m, source)
     low = source.outputs
     for place in range(source.outputs_count):
         low[place].is_finished = low[place].tail_event = 1
@@ -142,19 +140,19 @@ def end_data(m: Exchange, source: Source) -> None:
         notify_of_event(channel)
 
 
-def write_until(m: Exchange, f: Numbers, source: Source, until_ns: int) -> int:
+def write_until(m: Exchange, source: Source, until_ns: int) -> int:
     """Write the records and barriers that came up to an instant. Returns: the number of records."""
     if not m.has_barriers:
         return emit_until(m, source, until_ns)
-    watch_barriers(m, f, source, until_ns)
+    watch_barriers(m, source, until_ns)
     emitted = _pass_barriers(m, source, until_ns)
     return emitted + emit_until(m, source, until_ns)
 
 
-def step_source(m: Exchange, f: Numbers, source: Source, now: int, idle_ns: int) -> tuple[int, int]:
+def step_source(m: Exchange, source: Source, now: int, idle_ns: int) -> tuple[int, int]:
     """SimulatedSource.step. Returns: when that is done, and when to step again."""
     if source.state != RUNNING:
-        return now, await_acknowledgement(m, f, source, now)
+        return now, await_acknowledgement(m, source, now)
     is_idle = now < source.again_ns and source.available == 0
     if is_idle and not m.steps_at_records:
         return now, source.again_ns
@@ -162,9 +160,9 @@ def step_source(m: Exchange, f: Numbers, source: Source, now: int, idle_ns: int)
     emitted = 0
     if source.flush_ns <= now:
         if not source.has_ended:
-            emitted += write_until(m, f, source, source.flush_ns - 1)
+            emitted += write_until(m, source, source.flush_ns - 1)
         flush_all(m, source, now)
-    emitted += write_until(m, f, source, now)
+    emitted += write_until(m, source, now)
     next_ns = min(earliest_ns(source.records_due), source.end_ns)
     has_records = earliest_ns(source.records_due) != NEVER
     timers_ns = source.flush_ns
@@ -185,7 +183,7 @@ def step_source(m: Exchange, f: Numbers, source: Source, now: int, idle_ns: int)
     source.again_ns = 0 if source.has_waited else next_ns
     if emitted:
         spare_ns = min(idle_ns - source.idle_seen_ns, now - first_ns)
-        now += max(0, int(emitted * f[EMIT_NS_PER_RECORD]) - spare_ns)
+        now += max(0, int(emitted * m.emit_ns_per_record) - spare_ns)
     source.idle_seen_ns = idle_ns
     return now, next_ns
 
@@ -209,15 +207,15 @@ def _write_batch(m: Exchange, source: Source, now: int) -> int:
     return written
 
 
-def step_at_max_rate(m: Exchange, f: Numbers, source: Source, now: int) -> tuple[int, int]:
+def step_at_max_rate(m: Exchange, source: Source, now: int) -> tuple[int, int]:
     """SimulatedSource's steps in one turn. Returns: when they are done, and when to step again."""
     for _ in range(m.steps_per_turn):
         if source.state != RUNNING:
-            return now, await_acknowledgement(m, f, source, now)
+            return now, await_acknowledgement(m, source, now)
         if source.flush_ns <= now:
             flush_all(m, source, now)
         if m.has_barriers:
-            watch_barriers(m, f, source, now)
+            watch_barriers(m, source, now)
         if source.waits_at:
             write_waiting(m, source, source.waits_at - 1)
         source.has_waited = 1 if is_blocked(source) else 0
@@ -228,7 +226,7 @@ def step_at_max_rate(m: Exchange, f: Numbers, source: Source, now: int) -> tuple
             continue
         records = _write_batch(m, source, now)
         source.has_waited = 1 if is_blocked(source) else 0
-        now += int(records * f[EMIT_NS_PER_RECORD])
+        now += int(records * m.emit_ns_per_record)
     return now, now
 
 
@@ -281,7 +279,7 @@ def next_watched_ns(m: Exchange, task_manager: TaskManager) -> int:
     return NEVER
 
 
-def _take_turn(f: Numbers, task_manager: TaskManager, now: int) -> int:
+def _take_turn(m: Exchange, task_manager: TaskManager, now: int) -> int:
     """One quiet turn. Returns: when it is over."""
     task_manager.idle_ns += now - task_manager.free_since_ns
     idle_ns = task_manager.idle_ns
@@ -291,7 +289,7 @@ def _take_turn(f: Numbers, task_manager: TaskManager, now: int) -> int:
             continue
         first_ns = earliest_ns(source.records_due)
         if first_ns <= now and not source.has_waited:
-            cost_ns = int(take_until(source, now, NEVER) * f[EMIT_NS_PER_RECORD])
+            cost_ns = int(take_until(source, now, NEVER) * m.emit_ns_per_record)
             spare_ns = min(idle_ns - source.idle_seen_ns, now - first_ns)
             now += max(0, cost_ns - spare_ns)
         source.idle_seen_ns = idle_ns
@@ -299,7 +297,7 @@ def _take_turn(f: Numbers, task_manager: TaskManager, now: int) -> int:
     return now
 
 
-def catch_up(m: Exchange, f: Numbers, task_manager: TaskManager, until_ns: int) -> int:
+def catch_up(m: Exchange, task_manager: TaskManager, until_ns: int) -> int:
     """Make up for the quiet turns of a TaskManager that began before an instant.
 
     Returns: when its next turn begins: then, or when the last of these is over; before that, if one
@@ -309,18 +307,18 @@ def catch_up(m: Exchange, f: Numbers, task_manager: TaskManager, until_ns: int) 
     if free_ns >= until_ns:
         return free_ns
     sources, count = task_manager.own_sources, task_manager.own_sources_count
-    if f[EMIT_NS_PER_RECORD] == 0.0:
+    if m.emit_ns_per_record == 0.0:
         for place in range(count):
             if _takes_records(sources[place]):
                 emit_until(m, sources[place], until_ns - 1)
         return until_ns
     most_ns = 0
     if count + task_manager.own_sinks_count > 1:
-        most_ns = int(_RECORDS_MAX * f[EMIT_NS_PER_RECORD])
+        most_ns = int(_RECORDS_MAX * m.emit_ns_per_record)
     now = max(next_arrival_ns(task_manager), free_ns)
     while now < until_ns - most_ns and m.ended == DONE:
         count_turn(m)
-        free_ns = _take_turn(f, task_manager, now)
+        free_ns = _take_turn(m, task_manager, now)
         if most_ns and free_ns - now > most_ns:
             m.ended = ORDER_UNKNOWN
         now = max(next_arrival_ns(task_manager), free_ns)

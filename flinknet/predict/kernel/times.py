@@ -8,9 +8,8 @@ power of two; the nodes stand behind it, the root as 1, those below node n as 2n
 
 from __future__ import annotations
 
-from . import COUNTS
-from .compiling import Ints, Numbers, bits, compile_all, kept_on_disk, moved_list, pointer
-from .memory import FIRST, Arrivals, Batches, Channel, Exchange, Ramp
+from .compiling import Ints, bits, compile_all, kept_on_disk, moved_list, pointer
+from .memory import FIRST, Arrivals, Batches, Channel, Exchange, Histogram, Ramp
 from .views import List
 
 
@@ -100,46 +99,57 @@ def _bucket_start(index: int) -> float:
     return float((index - shift * 128) << shift)
 
 
-def _count(m: Exchange, f: Numbers, slopes: int, first_ns: int, last_ns: int, records: int) -> None:
+def _add_totals(
+    histogram: Histogram, count: int, total_ns: int, smallest_ns: int, largest_ns: int
+) -> List[float]:
+    histogram.count += count
+    histogram.total_ns += total_ns
+    histogram.smallest_ns = min(histogram.smallest_ns, smallest_ns)
+    histogram.largest_ns = max(histogram.largest_ns, largest_ns)
+    return histogram.counts
+
+
+def count_at(histogram: Histogram, value_ns: int, count: int) -> None:
+    """Count equal values."""
+    counts = _add_totals(histogram, count, value_ns * count, value_ns, value_ns)
+    counts[bucket(value_ns)] += count
+
+
+def _count(m: Exchange, first_ns: int, last_ns: int, records: int) -> None:
     """Count latencies that go evenly from one to another.
 
     Close ones are counted by their density, which spreads each over half the gap to its neighbours;
     others one by one. That half is never wider than a bucket, so density moves no record by more
     than a bucket; and since buckets grow with the latency, at most 128 are counted one by one."""
     low, high = min(first_ns, last_ns), max(first_ns, last_ns)
-    m.records += records
-    m.latency_total += (first_ns + last_ns) * records // 2
-    m.smallest = min(m.smallest, low)
-    m.largest = max(m.largest, high)
+    counts = _add_totals(m.latencies, records, (first_ns + last_ns) * records // 2, low, high)
     low_bucket, high_bucket = bucket(low), bucket(high)
     if low_bucket == high_bucket:
-        f[COUNTS + low_bucket] += records
+        counts[low_bucket] += records
         return
     half = (high - low) / (records - 1) / 2.0
     wide_ns = float(256 << ((bits(half + 1.0) >> 52) - 1023))  # from here buckets are wider
     counted, at_ns = 0, float(low)
     while counted < records and at_ns < wide_ns:
-        f[COUNTS + bucket(int(at_ns + 0.5))] += 1.0
+        counts[bucket(int(at_ns + 0.5))] += 1.0
         counted += 1
         at_ns = low + 2.0 * half * counted
     if counted == records:
         return
     low_bucket = bucket(int(at_ns + 0.5))
     if low_bucket == high_bucket:
-        f[COUNTS + low_bucket] += records - counted
+        counts[low_bucket] += records - counted
         return
     start, end = at_ns - half, high + half
     density = (records - counted) / (end - start)
-    f[COUNTS + low_bucket] += (_bucket_start(low_bucket + 1) - start) * density
-    f[COUNTS + high_bucket] += (end - _bucket_start(high_bucket)) * density
-    f[slopes + low_bucket + 1] += density
-    f[slopes + high_bucket] -= density
+    counts[low_bucket] += (_bucket_start(low_bucket + 1) - start) * density
+    counts[high_bucket] += (end - _bucket_start(high_bucket)) * density
+    m.densities[low_bucket + 1] += density
+    m.densities[high_bucket] -= density
 
 
 def take_records(
     m: Exchange,
-    f: Numbers,
-    slopes: int,
     channel: Channel,
     records: int,
     begin_ns: int,
@@ -160,7 +170,7 @@ def take_records(
             first_ns = begin_ns + delay_ns * (taken + 1) - instant(ramp, position)
             done_ns = begin_ns + delay_ns * (taken + count)
             last_ns = done_ns - instant(ramp, position + count - 1)
-            _count(m, f, slopes, first_ns, last_ns, count)
+            _count(m, first_ns, last_ns, count)
             m.last_ns = max(m.last_ns, done_ns)
         taken += count
         position += count
@@ -187,23 +197,6 @@ def longest_wait_ns(m: Exchange, channel: Channel, records: int, backlog: int, n
         ramp = ramp.next
     channel.sent_ramp, channel.sent_position = ramp, position
     return wait_ns
-
-
-def count_bounds(
-    m: Exchange, f: Numbers, slopes: int, records: int, low_ns: int, high_ns: int
-) -> None:
-    """Count the records of a buffer as if all had come when it left, and as if all had waited for
-    as long as may be."""
-    buckets = slopes - COUNTS
-    lows, highs = slopes + buckets, slopes + 2 * buckets
-    f[lows + bucket(low_ns)] += records
-    f[highs + bucket(high_ns)] += records
-    m.low_total += low_ns * records
-    m.low_smallest = min(m.low_smallest, low_ns)
-    m.low_largest = max(m.low_largest, low_ns)
-    m.high_total += high_ns * records
-    m.high_smallest = min(m.high_smallest, high_ns)
-    m.high_largest = max(m.high_largest, high_ns)
 
 
 def _until(channel: Arrivals, at_ns: int) -> int:

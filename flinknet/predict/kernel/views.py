@@ -2,12 +2,13 @@
 
 A view is an array of words and the address of a first one in it. Python reads and writes it through
 descriptors; compiled functions see a pointer and a number, and a field is one load or store at a
-constant distance, as fast as an index. Address 0 stands for none: such a view is false.
+constant distance, as fast as an index. A word holds an integer, the bits of a float, or an address;
+address 0 stands for none, and such a view is false.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast, get_args, get_origin, get_type_hints
 
@@ -31,16 +32,15 @@ class _Word:
     def __get__(self, view: View | None, owner: type[View]) -> Any:
         if view is None:
             return self
-        kind, value = owner.kinds()[self.name], int(view.words[view.at + self.place])
-        return value if kind is int else _made(kind, view.words, value)
+        return _value_of(owner.kinds()[self.name], view.words, view.at + self.place)
 
     def __set__(self, view: View, value: Any) -> None:
-        view.words[view.at + self.place] = getattr(value, "at", value)
+        view.words[view.at + self.place] = _word_of(value)
 
 
 def word(meaning: str) -> Any:
-    """A field of a record, described in a sentence; its annotation says whether it is a number, or
-    the address of a record or a list."""
+    """A field of a record, described in a sentence; its annotation says whether it is an integer, a
+    float, or the address of a record or a list."""
     return _Word(meaning)
 
 
@@ -89,7 +89,7 @@ class View:
     @classmethod
     @cache
     def kinds(cls) -> dict[str, Any]:
-        """The kind of each field: int, another record, or a list."""
+        """The kind of each field: int, float, another record, or a list."""
         hints = get_type_hints(cls)
         return {name: hints[name] for name in cls.fields}
 
@@ -119,11 +119,15 @@ class List(Generic[Element]):
         self.words, self.at, self.element = words, at, element
 
     def __getitem__(self, place: int) -> Element:
-        value = int(self.words[self.at + place])
-        return cast(Element, value if self.element is int else self.element(self.words, value))
+        return cast(Element, _value_of(self.element, self.words, self.at + place))
 
     def __setitem__(self, place: int, value: Element) -> None:
-        self.words[self.at + place] = getattr(value, "at", value)
+        self.words[self.at + place] = _word_of(value)
+
+    def array(self, count: int) -> Any:
+        """The first numbers, as a part of the memory."""
+        words = self.words[self.at : self.at + count]
+        return words.view(np.float64) if self.element is float else words
 
 
 class Rows(List[Element]):
@@ -133,9 +137,23 @@ class Rows(List[Element]):
         return cast(Element, self.element(self.words, self.at + place * self.element.width()))
 
 
-def _made(hint: Any, words: Any, at: int) -> Any:
-    element = get_args(hint)
-    return get_origin(hint)(words, at, element[0]) if element else hint(words, at)
+def _value_of(kind: Any, words: Any, at: int) -> Any:
+    """A word as a value of its kind."""
+    if kind is float:
+        return float(words[at : at + 1].view(np.float64)[0])
+    value, element = int(words[at]), get_args(kind)
+    if kind is int:
+        return value
+    return get_origin(kind)(words, value, element[0]) if element else kind(words, value)
+
+
+def _word_of(value: Any) -> int:
+    return float_bits(value) if isinstance(value, float) else getattr(value, "at", value)
+
+
+def float_bits(value: float) -> int:
+    """A float as a word."""
+    return int(np.float64(value).view(np.int64))
 
 
 class KernelMemory:
@@ -171,23 +189,29 @@ class KernelMemory:
             table[:, place] = values
         return address
 
-    def timetable(self, places: int) -> int:
-        """Returns: the address of a timetable in which nothing is due."""
-        leaves = power_of_two(max(places, 1))
-        address = self.take(2 * leaves)
-        self._array[address] = leaves
-        self._array[address + 1 : address + 2 * leaves] = NEVER
+    def rows(self, kind: type[View], count: int) -> list[int]:
+        """Returns: the addresses of records, one behind the other."""
+        width = kind.width()
+        first = self.take(count * width)
+        return list(range(first, first + count * width, width))
+
+    def timetable(self, places: int, instants_ns: Sequence[int] = ()) -> int:
+        """Returns: the address of a timetable in which nothing is due, or at some instants."""
+        nodes = power_of_two(max(places, 1))
+        address = self.take(2 * nodes)
+        table = self._array[address : address + 2 * nodes]
+        table[0], table[1:] = nodes, NEVER
+        table[nodes : nodes + len(instants_ns)] = instants_ns
+        while instants_ns and nodes > 1:
+            table[nodes // 2 : nodes] = table[nodes : 2 * nodes].reshape(-1, 2).min(axis=1)
+            nodes //= 2
         return address
 
-    def fill(self, address: int, words: Mapping[int, int]) -> None:
-        """Fill some words behind an address, by their distance."""
-        for place, value in words.items():
-            self._array[address + place] = value
-
     def put(self, kind: type[View], address: int, /, **values: int) -> None:
-        """Fill some words of a record."""
+        """Fill some words of a record; a float as its bits."""
+        words, fields = self._array, kind.fields
         for name, value in values.items():
-            self._array[address + kind.fields[name].place] = value
+            words[address + fields[name].place] = value
 
     def at(self, kind: type[Record], address: int) -> Record:
         """A record."""

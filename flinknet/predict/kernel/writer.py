@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from . import NEVER, WRITER_WAITS
+from .channel import close_buffer, emit, flush, is_pool_available, note_written, open_end
 from .compiling import compile_all
-from .ends import is_pool_available
 from .memory import Channel, Exchange, Source
-from .subpartition import close_buffer, emit, flush, note_written, open_end
 from .times import earliest_ns, instant, next_due, records_until, set_due
 
 

@@ -1,4 +1,6 @@
-"""PipelinedSubpartition: buffers that wait to be sent, and whether their reader may."""
+"""Both ends of a channel: buffers that wait in its subpartition and whether their reader may send
+them; at the consumer free buffers, credit to announce, and the place in its gate.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,11 @@ from . import (
     BARRIER,
     BEFORE_TAIL,
     BEHIND_TAIL,
+    CANCEL,
     DATA,
     END_OF_DATA,
     END_OF_PARTITION,
+    HAS_BUFFER,
     NOTHING,
     NOWHERE,
     PRIORITY_BARRIER,
@@ -16,9 +20,154 @@ from . import (
     RESUME,
 )
 from .compiling import compile_all
-from .ends import charge, queue_barrier, queue_channel, say
-from .memory import Channel, Connection, Exchange
+from .memory import NO_CHANNEL, Channel, Connection, Exchange, Sink, Source
 from .times import set_due
+
+
+def charge(m: Exchange, channel: Channel, buffers: int) -> None:
+    """Count a channel that comes to its quota of buffers, or below it."""
+    count, quota = channel.segments + channel.lent_buffers, m.quota_buffers
+    if count < quota <= count + buffers:
+        channel.source.at_quota += 1
+    elif count + buffers < quota <= count:
+        channel.source.at_quota -= 1
+
+
+def lend(m: Exchange, channel: Channel, buffers: int) -> None:
+    """A local consumer takes a buffer out of the subpartition, or is done with it."""
+    charge(m, channel, buffers)
+    channel.lent_buffers += buffers
+    channel.source.lent += buffers
+
+
+def is_pool_available(source: Source) -> bool:
+    """LocalBufferPool.is_available: whether a new record may be begun."""
+    used = source.all_segments + source.lent
+    return source.at_quota == 0 and used < source.pool_buffers
+
+
+def _has_something_to_say(connection: Connection) -> None:
+    set_due(connection.downstream.unsent, connection.downstream_place, 0)
+
+
+def notify_credit(channel: Channel, credit: int) -> None:
+    if channel.unannounced == 0:
+        connection = channel.connection
+        connection.creditors[connection.creditors_count] = channel
+        connection.creditors_count += 1
+        _has_something_to_say(connection)
+    channel.unannounced += credit
+
+
+def say(channel: Channel, what: int) -> None:
+    """Queue a message that is no credit."""
+    connection = channel.connection
+    _has_something_to_say(connection)
+    entry = connection.control[connection.control_count]
+    connection.control_count += 1
+    entry.channel, entry.says = channel, what
+
+
+def request_floating(channel: Channel) -> int:
+    """Take the floating buffers that a channel lacks, or wait for them. Returns: their number."""
+    sink = channel.sink
+    missing = channel.required - channel.free_floating - channel.free_exclusive
+    gained = 0
+    while gained < missing:
+        if sink.pool_free == 0:
+            channel.is_waiting = 1
+            sink.listeners[sink.listeners_end & sink.gate_mask] = channel.at
+            sink.listeners_end += 1
+            break
+        sink.pool_free -= 1
+        channel.free_floating += 1
+        gained += 1
+    return gained
+
+
+def recycle_floating(m: Exchange, sink: Sink) -> None:
+    """LocalBufferPool.recycle: to the first waiting channel that still needs it."""
+    while sink.listeners_begin < sink.listeners_end:
+        listener = sink.listeners[sink.listeners_begin & sink.gate_mask]
+        sink.listeners_begin += 1
+        if m.without_credit:
+            connection = Connection(m.words, listener)
+            connection.waits_for_buffer, connection.is_due = HAS_BUFFER, 1
+            _has_something_to_say(connection)
+            return
+        channel = Channel(m.words, listener)
+        channel.is_waiting = 0
+        missing = channel.required - channel.free_floating - channel.free_exclusive
+        if missing > 0:
+            channel.free_floating += 1
+            more = request_floating(channel) if missing > 1 else 0
+            notify_credit(channel, 1 + more)
+            return
+    sink.pool_free += 1
+
+
+def release(m: Exchange, channel: Channel) -> None:
+    """Release an input channel: nothing waits any more, and free buffers go back."""
+    channel.is_released = 1
+    if not channel.connection:
+        return
+    channel.required = 0
+    floating = channel.free_floating
+    channel.free_floating = 0
+    for _ in range(floating):
+        recycle_floating(m, channel.sink)
+    say(channel, CANCEL)
+    connection = channel.connection
+    if connection.undelivered < connection.down_begin:
+        connection.is_due = 1  # what waits may have been its own
+
+
+def recycle_held(m: Exchange, sink: Sink) -> None:
+    """The buffer that the task is done with."""
+    channel = sink.held
+    if not channel:
+        return
+    sink.held = NO_CHANNEL
+    if not channel.connection:
+        lend(m, channel, -sink.is_held_floating)
+        return
+    if sink.is_held_floating:
+        recycle_floating(m, sink)
+        return
+    channel.free_exclusive += 1
+    free = channel.free_floating + channel.free_exclusive
+    if channel.free_floating > 0 and free > channel.required:
+        channel.free_floating -= 1
+        recycle_floating(m, sink)
+    else:
+        notify_credit(channel, 1)
+
+
+def queue_barrier(channel: Channel) -> None:
+    """SingleInputGate._queue_priority_channel: a channel with an unaligned barrier is read before
+    others, also if it is queued."""
+    if channel.is_barrier_received or channel.is_released:
+        return
+    sink = channel.sink
+    mask, ready = sink.gate_mask, sink.ready
+    if channel.is_queued:
+        place = sink.ready_begin
+        while ready[place & mask] != channel:
+            place += 1
+        sink.ready_end -= 1
+        while place < sink.ready_end:
+            ready[place & mask] = ready[place + 1 & mask]
+            place += 1
+    channel.is_queued = channel.is_barrier_received = 1
+    sink.priorities[sink.priorities_end & mask] = channel
+    sink.priorities_end += 1
+
+
+def queue_channel(channel: Channel) -> None:
+    sink = channel.sink
+    channel.is_queued = 1
+    sink.ready[sink.ready_end & sink.gate_mask] = channel
+    sink.ready_end += 1
 
 
 def _count_segments(m: Exchange, channel: Channel) -> int:
@@ -294,4 +443,5 @@ def _poll(m: Exchange, channel: Channel) -> tuple[int, int, int, int]:
     return kind, size, backlog, following
 
 
-compile_all(globals(), note, flush, emit, note_written, append_reader, notify, may_send)
+_inlined = note, flush, emit, note_written, append_reader, notify, may_send, queue_channel, charge
+compile_all(globals(), *_inlined)

@@ -1,0 +1,353 @@
+"""An exchange for the compiled kernel: whether it is covered, and the numbers of its run.
+
+Covered are records that come at a rate, also where that is assumed, or as fast as they are taken;
+any number of channels, local or over connections with exclusive buffers, with credit or without,
+whose sockets may fill; writers that wait for buffers, in an exchange that is computed whole;
+checkpoints; buffers that are debloated; network memory for all pools. The kernel notices by itself
+if a checkpoint takes longer than it may, or if a writer or a connection without credit has to wait
+that may not. All other exchanges are simulated with the real core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from flinknet.arrays import IntArray
+from flinknet.config import TCP, NetworkConfig
+from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM
+from flinknet.core.connection import RECEIVE_BYTES, SEND_BATCH_BYTES
+from flinknet.core.water_marks import WriteWaterMarks
+from flinknet.core.wire import BUFFER_RESPONSE_HEADER_BYTES
+from flinknet.core.wire.events import (
+    EndOfData,
+    EndOfOutputChannelStateEvent,
+    EndOfPartitionEvent,
+    data_type_of,
+    encode_pipelined,
+)
+from flinknet.job.barriers import barrier_of
+from flinknet.job.debloating import debloating_config
+from flinknet.job.load.payload import MAX_RATE_BATCH_BYTES, OVERHEAD_BYTES
+from flinknet.job.load.plan import LoadPlan
+from flinknet.job.stream_task import STEPS_PER_TURN
+from flinknet.simulator.cluster import OPENING_NS
+from flinknet.simulator.cost_model import Preemptions
+from flinknet.simulator.source_plan import beat_phase_ns
+from flinknet.simulator.task_manager import BUSY_NS_MAX
+from flinknet.units import NS_PER_MS
+
+from .job import Passage
+from .kernel import NEVER
+from .kernel.memory import Arrivals, Batches, Ramp
+from .kernel.views import KernelMemory, float_bits
+from .ramps import Ramps
+from .recorded import RecordedChannel, RecordedExchange, recorded_load, without_idle_tasks
+
+WITHIN = -1
+"""The connection of channels within a TaskManager."""
+
+_TURNS_PER_RECORD = 20
+"""Most turns of all TaskManagers for each record and channel, far more than there can be."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KernelEdge:
+    """An exchange to run, alone or with others.
+
+    Attributes:
+        exchange: without idle tasks; of channels that a task of another exchange writes, only the
+            number of records counts.
+        load: its tasks and channels under `network`.
+        producers, consumers: recorded numbers of its tasks.
+        before: place of the exchange that its producers read; None for sources.
+        passages: what these do with their records, by recorded number.
+    """
+
+    exchange: RecordedExchange
+    network: NetworkConfig
+    load: LoadPlan
+    producers: Sequence[int]
+    consumers: Sequence[int]
+    before: int | None = None
+    passages: Mapping[int, Passage] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        exchange: RecordedExchange,
+        network: NetworkConfig,
+        before: int | None = None,
+        passages: Mapping[int, Passage] | None = None,
+    ) -> KernelEdge:
+        """An exchange that has records, under other settings.
+
+        Raises: ConfigError when the buffers do not fit into network memory.
+        """
+        exchange, producers, consumers = without_idle_tasks(exchange)
+        load = recorded_load(exchange, network)
+        load.check_memory()
+        known = {each: passages[each] for each in producers if passages and each in passages}
+        return cls(exchange, network, load, producers, consumers, before, known)
+
+    @property
+    def is_covered(self) -> bool:
+        """Whether the kernel knows this kind of exchange."""
+        exchange, network = self.exchange, self.network
+        return (
+            (exchange.is_max_rate or not exchange.preemptions[0])
+            and (exchange.has_instants or not exchange.is_max_rate)
+            and network.exclusive_buffers > 0
+            and network.required_buffers_per_gate_max is None
+            and knows_checkpoints(network)
+            and network.segment_size_bytes.bit_count() == 1
+            and self.record_bytes <= network.segment_size_bytes
+            and max(self.one_way_ns, self.back_ns) < OPENING_NS // 4
+            and all(each.most_buffers <= each.total_buffers for each in self.load.buffers())
+        )
+
+    @property
+    def may_be_joined(self) -> bool:
+        """Whether the kernel can run it with others."""
+        has_checkpoints = self.network.checkpoint_interval_ns is not None
+        if self.before is not None and has_checkpoints and len(self.passages) < len(self.producers):
+            return False  # who begins the barriers of the others is unknown
+        return not self.exchange.is_max_rate and self.is_covered
+
+    @property
+    def taken(self) -> dict[int, int]:
+        """Records that each consumer takes, by its recorded number."""
+        counts = dict.fromkeys(self.consumers, 0)
+        for each in self.exchange.channels:
+            counts[self.consumers[each.consumer]] += each.records
+        return counts
+
+    @property
+    def is_tcp(self) -> bool:
+        """Whether flow control is that of Flink before 1.5."""
+        return self.exchange.flow_control == TCP
+
+    @property
+    def record_bytes(self) -> int:
+        """Length of a record in a buffer."""
+        return self.load.scenario.workload.record_size.low_bytes + OVERHEAD_BYTES
+
+    @property
+    def memory_bytes(self) -> int:
+        """Most that the pools of all TaskManagers can take."""
+        buffers = sum(each.most_buffers for each in self.load.buffers())
+        return buffers * self.network.segment_size_bytes
+
+    @property
+    def one_way_ns(self) -> int:
+        """Latency of a link: the way of a message without the sending that the sender does."""
+        costs = self.exchange.costs
+        return max(0, int(costs.transit_ns - costs.send_ns_per_message))
+
+    @property
+    def back_ns(self) -> int:
+        """Latency of the way back, for messages of consumers."""
+        back_ns = self.exchange.costs.back_ns
+        return self.one_way_ns if back_ns is None else int(back_ns)
+
+    @property
+    def period_ns(self) -> int:
+        """Period of a flusher."""
+        return self.network.buffer_timeout_ns + self.exchange.flush_overhead_ns
+
+    def phase_ns(self, source: int) -> int:
+        """Time since the last beat of a source's flusher when the run begins."""
+        exchange, period_ns = self.exchange, self.period_ns
+        first, flusher = exchange.flushers_before, exchange.flushers_before + source
+        if exchange.starts_within_ns is None or period_ns <= 0:
+            return beat_phase_ns(exchange.seed, flusher, period_ns)
+        apart_ns = min(exchange.starts_within_ns, period_ns)
+        first_ns = beat_phase_ns(exchange.seed, first, period_ns)
+        return (first_ns + beat_phase_ns(exchange.seed + 1, flusher, apart_ns)) % period_ns
+
+    @property
+    def first_checkpoint_ns(self) -> int:
+        """Instant at which the coordinator begins the first checkpoint; NEVER if there is none, or
+        tasks before the sources pass them on."""
+        exchange, interval_ns = self.exchange, self.network.checkpoint_interval_ns
+        if interval_ns is None or exchange.barriers is not None:
+            return NEVER
+        start_ns, since_ns = exchange.measured_from_ns, exchange.checkpoints_from_ns
+        if since_ns is None:
+            return start_ns + interval_ns
+        return since_ns + ((start_ns - since_ns) // interval_ns + 1) * interval_ns
+
+    @property
+    def alignments_max(self) -> int:
+        """Most checkpoints whose alignment a sink notes."""
+        exchange, interval_ns = self.exchange, self.network.checkpoint_interval_ns
+        if interval_ns is None or not exchange.keeps_departures:
+            return 0
+        if exchange.barriers is not None:
+            return max(len(each) for each in exchange.barriers)
+        return 1 + 2 * (exchange.duration_ns // interval_ns)
+
+    def _catches_up(self) -> bool:
+        """Whether quiet turns are made up for: buffers may end anywhere, so that the simulator has
+        a turn for each record. Not where each record leaves at once, nor where messages arrive at
+        the same instant while records take time, as the order of turns counts then; at the highest
+        rate no turn is quiet."""
+        exchange, network = self.exchange, self.network
+        if exchange.is_max_rate or network.buffer_timeout_ns == 0:
+            return False
+        ends_anywhere = network.checkpoint_interval_ns is not None or network.debloating_enabled
+        is_apart = min(self.one_way_ns, self.back_ns) > 0
+        return ends_anywhere and (is_apart or exchange.costs.emit_ns_per_record == 0.0)
+
+    def _turns_max(self) -> int:
+        """Most turns of all TaskManagers, roughly, and with much to spare."""
+        exchange, network, beats = self.exchange, self.network, 0
+        duration_ns, managers = exchange.duration_ns, self.load.task_managers
+        if network.checkpoint_interval_ns is not None:
+            beats = 10 * (managers + 1) * (duration_ns // network.checkpoint_interval_ns)
+        if network.debloating_enabled:
+            beats += 10 * managers * (duration_ns // network.debloating_period_ns)
+        if network.buffer_timeout_ns > 0:
+            beats += 2 * exchange.producers * duration_ns // self.period_ns
+        return 1_000_000 + _TURNS_PER_RECORD * exchange.records + beats
+
+    def numbers(self) -> dict[str, int]:
+        """Words of a `kernel.memory.Exchange` that hold numbers, at the start of a run."""
+        exchange, network, costs = self.exchange, self.network, self.exchange.costs
+        counted_from_ns, counted_to_ns = exchange.counted_ns or (0, NEVER)
+        interval_ns, beat_ns = network.checkpoint_interval_ns, exchange.beat_ns(network)
+        segment_bytes = network.segment_size_bytes
+        marks = WriteWaterMarks.classic(segment_bytes) if self.is_tcp else WriteWaterMarks()
+        ends_anywhere = interval_ns is not None or network.debloating_enabled
+        numbers: dict[str, int] = {
+            "task_managers": self.load.task_managers,
+            "timeout_ns": network.buffer_timeout_ns,
+            "period_ns": self.period_ns,
+            "record_bytes": self.record_bytes,
+            "batch_records": max(1, MAX_RATE_BATCH_BYTES // self.record_bytes),
+            "segment_bytes": segment_bytes,
+            "segment_bits": segment_bytes.bit_length() - 1,
+            "exclusive_buffers": network.exclusive_buffers,
+            "quota_buffers": network.max_buffers_per_channel,
+            "header_bytes": BUFFER_RESPONSE_HEADER_BYTES,
+            "recovery_bytes": len(encode_pipelined(EndOfOutputChannelStateEvent())),
+            "end_of_data_bytes": len(encode_pipelined(EndOfData())),
+            "end_of_partition_bytes": len(encode_pipelined(EndOfPartitionEvent())),
+            "batch_bytes": SEND_BATCH_BYTES,
+            "receive_bytes": RECEIVE_BYTES,
+            "steps_per_turn": STEPS_PER_TURN,
+            "steps_at_records": ends_anywhere or network.buffer_timeout_ns == 0,
+            "busy_ns": BUSY_NS_MAX,
+            "latency_ns": self.one_way_ns,
+            "back_ns": self.back_ns,
+            "receive_ns": int(costs.receive_ns_per_message),
+            "send_ns_per_message": float_bits(costs.send_ns_per_message),
+            "send_ns_per_byte": float_bits(costs.send_ns_per_byte),
+            "emit_ns_per_record": float_bits(costs.emit_ns_per_record),
+            "turns_max": self._turns_max(),
+            "link_bytes": exchange.socket_bytes,
+            "high_bytes": marks.high_bytes,
+            "low_bytes": marks.low_bytes,
+            "narrow_bytes": 2 * (SEND_BATCH_BYTES + segment_bytes),
+            "without_credit": self.is_tcp,
+            "is_max_rate": exchange.is_max_rate,
+            "is_disturbed": bool(exchange.preemptions[0]),
+            "has_instants": exchange.has_instants,
+            "beat_ns": NEVER if beat_ns is None else beat_ns,
+            "catches_up": self._catches_up(),
+            "counted_from_ns": counted_from_ns,
+            "counted_to_ns": counted_to_ns,
+        }
+        if interval_ns is not None:
+            barrier = barrier_of(network, self.load.scenario.workload.partitioner, 1, 0)
+            timeout_ns = barrier.aligned_timeout_ms * NS_PER_MS if barrier.is_timeoutable else 0
+            numbers |= {
+                "has_barriers": True,
+                "is_unaligned": barrier.is_unaligned,
+                "is_blocking": data_type_of(barrier) in IS_BLOCKING_UPSTREAM,
+                "interval_ns": interval_ns,
+                "expires_ns": network.checkpoint_timeout_ns,
+                "barrier_bytes": len(encode_pipelined(barrier)),
+                "aligned_timeout_ns": timeout_ns,
+                "next_checkpoint_ns": self.first_checkpoint_ns,
+            }
+        if (config := debloating_config(network)) is not None:
+            numbers |= {
+                "debloat_ns": config.period_ns,
+                "target_ms": config.target_ns // NS_PER_MS,
+                "smallest_bytes": config.smallest_buffer_bytes,
+                "threshold_percent": config.threshold_percent,
+                "newest_share": float_bits(2 / (config.samples + 1)),
+            }
+        return numbers
+
+
+def knows_checkpoints(network: NetworkConfig) -> bool:
+    """Whether there are none, or tasks that have ended take part in them."""
+    return network.checkpoint_interval_ns is None or network.checkpoints_after_tasks_finish
+
+
+def hold_each_other_up(exchanges: Iterable[RecordedExchange]) -> bool:
+    """Whether exchanges without credit share connections: unread messages of one stop another."""
+    used = [
+        connection
+        for exchange in exchanges
+        if exchange.flow_control == TCP
+        for connection in {each.connection for each in exchange.channels} - {WITHIN}
+    ]
+    return len(used) > len(set(used))
+
+
+def batches_of(exchange: RecordedExchange, record_bytes: int) -> list[IntArray]:
+    """Batches that each producer writes, one after the other: in each row the number of records for
+    each of its subpartitions."""
+    batch_records = max(1, MAX_RATE_BATCH_BYTES // record_bytes)
+    found = []
+    for producer in range(exchange.producers):
+        own = [channel for channel in exchange.channels if channel.producer == producer]
+        found.append(np.diff(_records_before(own, batch_records), axis=0, prepend=0))
+    return found
+
+
+def _records_before(channels: Sequence[RecordedChannel], batch_records: int) -> IntArray:
+    """Records for each channel that were emitted up to the end of each batch: for each batch a row."""
+    total = sum(channel.records for channel in channels)
+    if len(channels) == 1:
+        return np.append(np.arange(batch_records, total, batch_records), total)[:, np.newaxis]
+    from .kernel.times import count_batches
+
+    memory = KernelMemory()
+    head = memory.take(Batches.width())
+    places = memory.take(Arrivals.width() * len(channels))
+    first_ns, last_ns = [], []
+    for number, channel in enumerate(channels):
+        each = _one_after_another(channel.arrivals)
+        first = memory.table_of((each.records, each.first_ns, each.ends_ns))
+        end = first + len(each) * Ramp.width()
+        memory.put(Arrivals, places + number * Arrivals.width(), ramp=first, end=end)
+        first_ns.append(int(each.first_ns[0]))
+        last_ns.append(int(each.ends_ns[-1]))
+    batches = -(-total // batch_records)
+    counts = memory.take(batches * len(channels))
+    memory.put(Batches, head, channels_count=len(channels), channels=places, counts=counts)
+    words = memory.to_array()
+    count_batches(words, batch_records, min(first_ns), max(last_ns))
+    return words[counts:].reshape(batches, len(channels))
+
+
+def _one_after_another(arrivals: Ramps) -> Ramps:
+    """Split ramps so that they do not overlap."""
+    if (arrivals.first_ns[1:] >= arrivals.ends_ns[:-1]).all():  # as good as always
+        return arrivals
+    return Ramps.of(np.sort(arrivals.instants()[1]))
+
+
+def preemptions_of(exchange: RecordedExchange, load: LoadPlan) -> dict[int, Preemptions]:
+    """The preemptions of each TaskManager: those of the process of its first task."""
+    found: dict[int, Preemptions] = {}
+    for of_tasks, tasks in zip(exchange.preemptions, (load.sources, load.sinks), strict=True):
+        for each, task in zip(of_tasks, tasks, strict=False):
+            found.setdefault(task.task_manager, each)
+    return found
