@@ -318,15 +318,12 @@ def _fit_at_max_rate(window: Window, manifest: RunManifest, from_ns: int, to_ns:
         return _Fitted(fit_costs(window.rows, manifest, None))
     rows_to_ns = window.rows_to_ns
     saturation = fit_saturation(window.rows, manifest, from_ns, rows_to_ns)
-    if saturation.busy_ns_per_record:
-        busy_ns_per_record = float(np.mean([*saturation.busy_ns_per_record.values()]))
-    else:
-        producers = _count(each.producer for each in manifest.channels)
-        waited_ns = window.rows.waited_ns(from_ns, to_ns)
-        busy_ns_per_record = max((to_ns - from_ns) * producers - waited_ns, 0) / records
+    producers = _count(each.producer for each in manifest.channels)
+    waited_ns = window.rows.waited_ns(from_ns, to_ns)
+    busy_ns_per_record = max((to_ns - from_ns) * producers - waited_ns, 0) / records
     fit = fit_costs(window.rows, manifest, busy_ns_per_record)
     return _Fitted(
-        saturated_costs(fit, window.rows.consumed, saturation, manifest),
+        saturated_costs(fit, saturation),
         preemptions=_preemptions(saturation, manifest, rows_to_ns - from_ns, to_ns - from_ns),
         is_rate_to_fit=not saturation.slow_consumers,
     )

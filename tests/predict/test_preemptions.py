@@ -26,7 +26,6 @@ def test_a_stop_in_the_middle_of_work_is_a_preemption_and_its_time_no_cost() -> 
     work = Intervals(ns(0), ns(int(steps[-1])))
     found = activity_of(work, steps)
     assert pairs(found.preemptions) == [(int(steps[499]), int(steps[499]) + 4 * MS)]
-    assert found.busy_ns == 999 * 20 * US
 
 
 def test_a_late_beginning_counts_from_when_there_was_work() -> None:
@@ -55,4 +54,3 @@ def test_who_was_idle_takes_time_to_wake_and_that_is_no_cost_of_work() -> None:
     steps = np.concatenate([begins + 30 * US, begins + 100 * US])
     found = activity_of(work, steps)
     assert found.wakeups_ns.tolist() == [30 * US] * 99  # the first began before anything is known
-    assert found.busy_ns == 100 * 100 * US - 99 * 30 * US

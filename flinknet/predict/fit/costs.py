@@ -16,7 +16,7 @@ import numpy.typing as npt
 from flinknet.arrays import IntArray
 from flinknet.simulator.cost_model import TYPICAL_COSTS, CostModel
 from flinknet.trace import RunManifest
-from flinknet.trace.event_block import EventColumns, same_message
+from flinknet.trace.event_block import same_message
 
 from .delays import NO_DELAYS, Delays
 from .queued import NOT_QUEUED, Queued
@@ -30,10 +30,6 @@ SATURATED_SEND_SHARE = 0.05
 system call sends many full buffers. Busy time per record with buffers of 8 and of 32 KiB was 13.7
 and 16.5 ns, 19.0 and 25.8."""
 
-SATURATED_RECEIVE_SHARE = 0.55
-"""Share of a consumer's time for a buffer of 32 KiB that belongs to the message: 12.8 and 19.1 µs
-for buffers of 8 and of 32 KiB, 10.9 and 17.1."""
-
 _SIZES_DIFFER = 2.0
 """Least ratio of the upper to the lower quartile of sizes at which two costs can be separated."""
 
@@ -46,7 +42,6 @@ class CostFit:
     """The costs, and the assumptions behind them.
 
     Attributes:
-        is_message_share_assumed: the share of messages in the consumers' time is assumed.
         queued: waiting by the recorded backlog; only where latency was not recorded.
         unseen: quantities that a capture does not show; None if the run recorded itself.
     """
@@ -54,7 +49,6 @@ class CostFit:
     costs: CostModel
     notes: tuple[str, ...]
     delays: Delays = NO_DELAYS
-    is_message_share_assumed: bool = False
     queued: Queued = NOT_QUEUED
     unseen: Unseen | None = None
 
@@ -77,7 +71,6 @@ def fit_costs(
     transit_ns = unqueued_ns(_median(ways_ns, TYPICAL_COSTS.transit_ns), rows.sent, rows.received)
     consumers = 1 + max((each.consumer for each in manifest.channels), default=0)
     receive_ns, consume_ns = _fit_consumers(services_of(rows, manifest), consumers, notes)
-    is_assumed = bool(notes)
     records_per_message = _mean(rows.sent["records"], 1.0)
     bytes_per_message = _mean(rows.sent["payload_bytes"], 0.0)
     emit_ns = TYPICAL_COSTS.emit_ns_per_record
@@ -101,51 +94,21 @@ def fit_costs(
         emit_ns_per_record=emit_ns,
         consume_ns_per_record=consume_ns,
     )
-    return CostFit(costs, tuple(notes), is_message_share_assumed=is_assumed)
+    return CostFit(costs, tuple(notes))
 
 
-def saturated_costs(
-    fit: CostFit, consumed: EventColumns, saturation: Saturation, manifest: RunManifest
-) -> CostFit:
-    """The costs of a run at the highest rate: uncontended transit times, and for consumers the busy
-    time of their processes, unless they work on buffers longer than an event loop waits.
-    """
-    costs, records = fit.costs, _mean(np.maximum(consumed["records"], 0), 1.0)
-    process_of = {each.consumer: each.consumer_process for each in manifest.channels}
-    busy_ns = saturation.busy_ns_per_buffer
-    consume_ns, receive_ns = list(costs.consume_ns_per_record), []
-    for consumer, per_record_ns in enumerate(costs.consume_ns_per_record):
-        total_ns = busy_ns.get(process_of.get(consumer, ""))
-        if total_ns is None or consumer in saturation.slow_consumers:
-            continue
-        before_ns = costs.receive_ns_per_message + per_record_ns * records
-        message_ns = costs.receive_ns_per_message * total_ns / before_ns
-        if fit.is_message_share_assumed:
-            message_ns = min(message_ns, SATURATED_RECEIVE_SHARE * total_ns)
-        consume_ns[consumer] = (total_ns - message_ns) / records
-        receive_ns.append(message_ns)
-    return replace(
-        fit,
-        costs=replace(
-            costs,
-            transit_ns=max(saturation.transit_ns, 0.0),
-            consume_ns_per_record=tuple(consume_ns),
-            receive_ns_per_message=float(np.mean(receive_ns))
-            if receive_ns
-            else costs.receive_ns_per_message,
-        ),
-        notes=(*fit.notes, *_preemption_notes(saturation)),
-    )
-
-
-def _preemption_notes(saturation: Saturation) -> tuple[str, ...]:
+def saturated_costs(fit: CostFit, saturation: Saturation) -> CostFit:
+    """The costs of a run at the highest rate, with uncontended transit times, and a note on
+    preemptions."""
+    costs = replace(fit.costs, transit_ns=max(saturation.transit_ns, 0.0))
     share = saturation.preemption_share
     if share < SHARE_WORTH_NOTING:
-        return ()
-    return (
+        return replace(fit, costs=costs)
+    note = (
         f"the machine kept the TaskManagers from their work for {share:.0%} of the time; the same"
-        " preemptions are assumed at every setting",
+        " preemptions are assumed at every setting"
     )
+    return replace(fit, costs=costs, notes=(*fit.notes, note))
 
 
 def split_cost(

@@ -1,11 +1,10 @@
-"""Costs of a saturated run: how long consumers work on their buffers, how long processes are busy
-for each buffer and record, and when the machine preempted them.
+"""Costs of a saturated run: how long consumers work on their buffers, when the machine preempted
+processes, and the factor on all costs that leads to the recorded rate.
 
-Medians of single steps do not give the rate of a saturated run; sums do. A consumer that works long
-on a buffer, while its event loop serves others, is fitted from its own buffers (`Service`). For the
-rest, a process has work while a buffer, credit or room for a record waits for it, and each row of
-the trace is progress. Time with work but without progress that is far longer than usual is a
-preemption; the other time with work is busy time. Both together are exactly the time with work.
+A consumer that works long on a buffer, while its event loop serves others, is fitted from its own
+buffers (`Service`). A process has work while a buffer, credit or room for a record waits for it,
+and each row of the trace is progress. Time with work but without progress that is far longer than
+usual is a preemption.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from flinknet.trace.job_names import named_edges
 from ..intervals import NOTHING, Intervals, from_switches, merged
 from ..recorded import RecordedExchange
 from . import SAMPLES_MIN
-from .window_rows import ExchangeRows, of_channels
+from .window_rows import ExchangeRows, of_channels, same_credit
 
 IDLE_SHARE_MAX = 0.1
 """Largest share of the time that a saturated consumer waits for buffers."""
@@ -50,7 +49,7 @@ RATE_IS_FITTED = (
 )
 """Note of predictions from a run at the highest rate."""
 
-COSTS_FACTOR_MAX = 16.0
+COSTS_FACTOR_MAX = 64.0
 """Largest factor by which costs are multiplied or divided to meet the recorded throughput."""
 
 NO_TIMES = np.zeros(0, np.int64)
@@ -92,19 +91,12 @@ class Activity:
 
     Attributes:
         preemptions: intervals in which it had work and made no progress.
-        work: intervals in which it had work, preemptions included.
         wakeups_ns: time from each arrival of work at an idle process to its first progress, without
             preemptions.
     """
 
     preemptions: Intervals
-    work: Intervals
     wakeups_ns: IntArray
-
-    @property
-    def busy_ns(self) -> int:
-        """Time that the work took, without preemptions and waking."""
-        return self.work.total_ns - self.preemptions.total_ns - int(self.wakeups_ns.sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,17 +105,13 @@ class Saturation:
 
     Attributes:
         transit_ns: time from SENT to RECEIVED of an uncontended buffer.
-        busy_ns_per_buffer: busy time of consuming processes for each buffer.
-        busy_ns_per_record: busy time of producing processes for each record.
         preemptions: preemptions of every process; instants count from the start of the window.
         preemption_share: share of the window in preemptions, the mean over processes.
         slow_consumers: indices of consumers whose event loop serves others while they work on a
-            buffer; their work is in no other attribute.
+            buffer; the rate follows from their work.
     """
 
     transit_ns: float
-    busy_ns_per_buffer: Mapping[str, float]
-    busy_ns_per_record: Mapping[str, float]
     preemptions: Mapping[str, Preemptions]
     preemption_share: float
     slow_consumers: frozenset[int] = frozenset()
@@ -205,10 +193,7 @@ def fit_saturation(
     ]
     there, here = same_message(rows.sent, rows.received)
     transits_ns = rows.received["at_ns"][here] - rows.sent["at_ns"][there]
-    uncontended_ns = float(np.quantile(transits_ns, UNCONTENDED)) if len(transits_ns) else 0.0
-    transit_ns = unqueued_ns(uncontended_ns, rows.sent, rows.received)
-    per_buffer: dict[str, float] = {}
-    per_record: dict[str, float] = {}
+    transit_ns = unqueued_ns(_uncontended_ns(transits_ns), rows.sent, rows.received)
     preemptions: dict[str, Preemptions] = {}
     shares: list[float] = []
     for process in dict.fromkeys([*produces.values(), *consumes.values()]):
@@ -220,7 +205,8 @@ def fit_saturation(
         credit = of_channels(rows.credit_received, own_out)
         consuming = _consuming(of_channels(rows.sent, own_in), in_turns, int(transit_ns))
         writing = _writing(waits, written, from_ns, to_ns)
-        work = merged((consuming, writing)).clipped(from_ns, to_ns)
+        crediting = _crediting(of_channels(rows.credit_sent, own_out), credit)
+        work = merged((consuming, writing, crediting)).clipped(from_ns, to_ns)
         received = of_channels(rows.received, own_in)
         progress = [taken, received, of_channels(rows.credit_sent, own_in), written, credit, waits]
         activity = activity_of(work, np.concatenate([each["at_ns"] for each in progress]))
@@ -229,15 +215,8 @@ def fit_saturation(
             found.starts_ns - from_ns, found.ends_ns - found.starts_ns, activity.wakeups_ns
         )
         shares.append(found.total_ns / max(to_ns - from_ns, 1))
-        if len(taken["at_ns"]) and process not in held:
-            per_buffer[process] = activity.busy_ns / len(taken["at_ns"])
-        records = int(np.maximum(written["records"], 0).sum())
-        if records:
-            per_record[process] = activity.busy_ns / records
     return Saturation(
         transit_ns,
-        per_buffer,
-        per_record,
         preemptions,
         float(np.mean(shares)) if shares else 0.0,
         slow,
@@ -286,9 +265,16 @@ def _scaled(costs: CostModel, factor: float) -> CostModel:
     )
 
 
+def _uncontended_ns(transits_ns: IntArray) -> float:
+    return float(np.quantile(transits_ns, UNCONTENDED)) if len(transits_ns) else 0.0
+
+
 def _consuming(sent: EventColumns, consumed: EventColumns, transit_ns: int) -> Intervals:
     there, here = same_message(sent, consumed)
-    starts_ns, ends_ns = sent["at_ns"][there] + transit_ns, consumed["at_ns"][here]
+    return _between(sent["at_ns"][there] + transit_ns, consumed["at_ns"][here])
+
+
+def _between(starts_ns: IntArray, ends_ns: IntArray) -> Intervals:
     is_some = ends_ns > starts_ns
     return merged((Intervals(starts_ns[is_some], ends_ns[is_some]),))
 
@@ -307,6 +293,19 @@ def _writing(waits: EventColumns, written: EventColumns, from_ns: int, to_ns: in
     return merged(parts)
 
 
+def _crediting(sent: EventColumns, received: EventColumns) -> Intervals:
+    """When credit lay before a producer, longer than its uncontended way takes."""
+    found = []
+    for channel in np.unique(received["channel"]).tolist():
+        gives, gets = (of_channels(each, [channel]) for each in (sent, received))
+        given, got = same_credit(gives, gets)
+        found.append((gives["at_ns"][given], gets["at_ns"][got]))
+    if not found:
+        return NOTHING
+    given_ns, got_ns = (np.concatenate(each) for each in zip(*found, strict=True))
+    return _between(given_ns + int(_uncontended_ns(np.maximum(got_ns - given_ns, 0))), got_ns)
+
+
 def activity_of(work: Intervals, progress_ns: IntArray) -> Activity:
     """Find the preemptions of a process.
 
@@ -318,7 +317,7 @@ def activity_of(work: Intervals, progress_ns: IntArray) -> Activity:
     spent_ns = np.diff(work.until(events_ns))
     working = spent_ns[spent_ns > 0]
     if not len(working):
-        return Activity(NOTHING, work, NO_TIMES)
+        return Activity(NOTHING, NO_TIMES)
     usual_ns = int(np.median(working))
     limit_ns = max(_USUAL_TIMES * usual_ns, _SHORTEST_NS)
     is_preemption = spent_ns > limit_ns
@@ -334,4 +333,4 @@ def activity_of(work: Intervals, progress_ns: IntArray) -> Activity:
     is_known &= ~np.isin(work.starts_ns, events_ns)
     reached_ns = np.minimum(events_ns[first[is_known]], work.ends_ns[is_known])
     lags_ns = reached_ns - work.starts_ns[is_known]
-    return Activity(preemptions, work, lags_ns[lags_ns <= limit_ns])
+    return Activity(preemptions, lags_ns[lags_ns <= limit_ns])

@@ -33,6 +33,9 @@ _COLUMNS = (
 _ARRIVAL_COLUMNS = ("channel", "records", "first_record_ns", "last_record_ns")
 _WAIT_COLUMNS = ("at_ns", "channel", "point")
 
+_SHIFTS_MAX = 8
+"""Most credit messages under way when the window begins."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExchangeRows:
@@ -165,6 +168,22 @@ def of_channels(rows: EventColumns, channels: Iterable[int]) -> EventColumns:
     own = np.flatnonzero(np.isin(rows["channel"], [*channels]))
     own = own[np.argsort(rows["at_ns"][own], kind="stable")]
     return {name: values[own] for name, values in rows.items()}
+
+
+def same_credit(sent: EventColumns, received: EventColumns) -> tuple[IntArray, IntArray]:
+    """Indices of the same credit messages of one channel in both. The first ones received may have
+    been sent before the window."""
+    best: tuple[float, int] = (-1.0, 0)
+    for shift in range(min(_SHIFTS_MAX, len(received["at_ns"]))):
+        count = min(len(sent["at_ns"]), len(received["at_ns"]) - shift)
+        if not count:
+            break
+        later = received["at_ns"][shift : shift + count] - sent["at_ns"][:count]
+        equal = received["value"][shift : shift + count] == sent["value"][:count]
+        best = max(best, (float((equal & (later >= 0)).mean()), -shift))
+    shift = -best[1]
+    count = min(len(sent["at_ns"]), len(received["at_ns"]) - shift)
+    return np.arange(count), np.arange(shift, shift + count)
 
 
 class _Arrivals:
