@@ -237,10 +237,9 @@ def measured(
     """
     from flinknet.predict.grid import Grid
     from flinknet.replay.observe.observed import collect, observe
-    from flinknet.replay.observe.traffic import slice_edges, slicing_of
-    from flinknet.replay.parts import first_of
-    from flinknet.replay.plans import plan_of, settings_of
-    from flinknet.replay.predicted import predict
+    from flinknet.replay.observe.traffic import slice_edges
+    from flinknet.replay.pipeline import predict
+    from flinknet.replay.plans import first_of, plan_of, settings_of, slices_between
     from flinknet.replay.read import open_runs
     from flinknet.replay.spark.session import spark_errors, spark_session
     from flinknet.replay.spark.settings import SessionOptions
@@ -256,7 +255,8 @@ def measured(
         grid = Grid(buffer_timeouts_ns=TIMEOUTS_NS if few else TIMEOUTS_OF_MANY_NS)
         edges, part = slice_edges(run, None), first_of(run, run.duration_ns)
         if len(edges) > 2:
-            part = replace(part, slicing=slicing_of(arrivals, edges))
+            latest_ns = max(row.latest_ns for row in arrivals)
+            part = replace(part, windows=tuple(slices_between(edges)), latest_ns=latest_ns)
         return predict(
             spark, [plan_of(run, settings_of(run, grid), part)], arrivals=packed
         ).collect()

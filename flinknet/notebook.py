@@ -41,10 +41,8 @@ from flinknet.predict.grid import DEFAULT_TIMEOUTS_NS, Grid
 from flinknet.replay.observe import details
 from flinknet.replay.observe.observed import TABLES, ObservedTables, collect, observe
 from flinknet.replay.opening import FileReads
-from flinknet.replay.parts import first_of
-from flinknet.replay.pipeline import replay_runs
-from flinknet.replay.plans import plan_jobs, plan_of, settings_of
-from flinknet.replay.predicted import flat_predictions, predict
+from flinknet.replay.pipeline import flat_predictions, predict, replay_runs
+from flinknet.replay.plans import first_of, plan_jobs, plan_of, settings_of
 from flinknet.replay.read import RecordedRun, open_runs
 from flinknet.replay.spark.installed import check_data_source
 from flinknet.replay.spark.session import spark_errors, spark_session

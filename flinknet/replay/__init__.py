@@ -1,11 +1,10 @@
 """Recorded traces in, answers out, computed by Spark.
 
-`pipeline` is the whole of it: runs are opened (`read`; `start_up`: how long a job was starting;
-`executions`: jobs that came and went in one) and observed (`observe`). `plans` says what to predict
-and `parts` from how much of the recording; executors fit and simulate it with the model of
-`predict` (`simulations`; long runs in `slices`), and `predictions` are the rows that come back, all
-of them in `predicted`. `advise` has the advice, `price` the costs;
-`answers` and, for jobs as a whole, `job_answers` put it together.
+`pipeline` is the whole of it: runs are opened (`read`; `executions`: jobs that came and went in
+one, and how long they were starting) and observed (`observe`). `plans` says what to predict from
+how much of the recording; executors fit and simulate it with the model of `predict`
+(`simulations`; long runs in `slices`), and `predictions` are the rows that come back. `advise` has
+the advice, `price` the costs; `answers` and, for jobs as a whole, `job_answers` put it together.
 `opening` opens what is usable of recordings and says what they lost; `joining` finds out which of
 them are one run, and `clocks` how their clocks are related.
 `ledger` has where the time of each task and channel went; the rules of `results.verdict` judge by

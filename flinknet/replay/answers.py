@@ -50,8 +50,8 @@ from .observe.measured import (
     uncounted_loss,
 )
 from .observe.units import work_units
-from .predicted import Predictions
-from .predictions import ALONE, Prediction
+from .plans import ALONE
+from .predictions import Prediction, Predictions
 from .price import cpu_cost_of, priced, recorded_share
 from .read import RecordedRun
 from .spark.frames import collected

@@ -175,6 +175,12 @@ def received_per_s(run: RecordedRun, index: int) -> float | None:
     return sum(known) if known and len(known) == len(found) else None
 
 
+def is_filled_in(run: RecordedRun) -> bool:
+    """Whether some channels of an edge were not recorded, and Flink's counters stand in."""
+    index = run.ends.index
+    return local_share(run, index) > 0 and received_per_s(run, index) is not None
+
+
 def not_to_the_end(runs: Sequence[RecordedRun]) -> tuple[str, ...]:
     """Notes on edges that lead on from the recorded ones and were not recorded."""
     recorded = {each.ends.index for each in runs}

@@ -23,9 +23,8 @@ from .advise.targets import Target
 from .answers import relative
 from .edges import local_share, not_to_the_end, received_per_s
 from .observe.measured import ObservedRun
-from .plans import Plan
-from .predicted import Predictions
-from .predictions import ALONE, UNKNOWN_LATENCY, WHOLE_JOB
+from .plans import ALONE, Plan
+from .predictions import UNKNOWN_LATENCY, WHOLE_JOB, Predictions
 from .read import RecordedRun
 
 

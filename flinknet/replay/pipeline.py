@@ -8,10 +8,13 @@ Each stage hands a typed value to the next one. JSON is made from the answers at
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from flinknet.predict.grid import Grid
 from flinknet.results import JobAnswer, ReplayAnswer
@@ -22,11 +25,32 @@ from .answers import AdvisedRun, advise, answers_of, compared_runs
 from .job_answers import job_answer, with_remarks
 from .observe.details import run_details
 from .observe.observed import collect, observe
-from .plans import EdgeTimeouts, check_edge_timeouts, grids_for, plan_exchanges, plan_jobs
-from .predicted import Predictions, predict, predict_all
-from .predictions import Simulate
+from .plans import (
+    ALONE,
+    EdgeTimeouts,
+    Plan,
+    check_edge_timeouts,
+    grids_for,
+    plan_exchanges,
+    plan_jobs,
+)
+from .predictions import Prediction, Predictions, PredictionUnit, Simulate, units_of
 from .price import priced_job
 from .read import RecordedRun
+from .simulations import predictions_of
+from .slices import PARTITIONS_MAX, SlicePart, prediction_of_slices, simulated_slices
+from .spark.frames import (
+    Columns,
+    collected,
+    columns_of,
+    flattened,
+    frame_of,
+    in_order,
+    map_units,
+    mapped,
+    rows_of,
+    table_of,
+)
 from .spark.units import Checkpoint
 
 if TYPE_CHECKING:
@@ -146,6 +170,105 @@ def replay_runs(
     ]
     return Replay(
         with_remarks(answers, observed, predictions),
-        lambda: tables.named() | predictions.tables(spark),
+        lambda: tables.named() | _tables(spark, predictions),
         wholes,
     )
+
+
+def predict(
+    spark: SparkSession,
+    plans: Sequence[Plan],
+    known: Sequence[int] = (),
+    *,
+    simulate: Simulate | None = None,
+    arrivals: DataFrame | None = None,
+    checkpoint: Checkpoint | None = None,
+) -> DataFrame:
+    """Predict every candidate of every plan. Returns: rows of Prediction.
+
+    Args:
+        known: candidates of each plan that come first and were predicted before.
+        simulate: simulation of an exchange; None for those of `predict.what_if`.
+        arrivals: arrivals in the slices, from `ObservedTables.packed_arrivals`.
+        checkpoint: where results of slices are kept; None: nowhere.
+    """
+    pairs = list(zip(plans, known or [0] * len(plans), strict=True))
+    sliced = [pair for pair in pairs if pair[0].part.latest_ns is not None]
+    units = [
+        unit
+        for plan, first in pairs
+        if plan.part.latest_ns is None
+        for unit in units_of(plan, first)
+    ]
+    table = map_units(spark, units, partial(_columns, simulate=simulate), Prediction)
+    if not sliced:
+        return table
+    assert arrivals is not None
+    of_slices = _predict_slices(sliced, arrivals, checkpoint)
+    return of_slices.union(table) if units else of_slices
+
+
+def _columns(unit: PredictionUnit, *, simulate: Simulate | None) -> Iterable[Columns]:
+    return [columns_of(Prediction, list(predictions_of(unit, simulate)))]
+
+
+def _predict_slices(
+    sliced: Sequence[tuple[Plan, int]], arrivals: DataFrame, checkpoint: Checkpoint | None
+) -> DataFrame:
+    units = {
+        (plan.run.run, *unit.candidates): unit
+        for plan, first in sliced
+        for unit in units_of(plan, first, len(plan.candidates))
+    }
+    wholes = {plan.run.run: units_of(plan, first, 1)[0] for plan, first in sliced}
+
+    def merge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        found = (part for batch in batches for part in rows_of(SlicePart, batch))
+        for key, own in groupby(found, lambda part: (part.run, part.candidate)):
+            parts = sorted(own, key=lambda part: part.slice_from_ns)
+            row = prediction_of_slices(units[key], parts)
+            yield from table_of(Prediction, [row]).to_batches()
+
+    keys = ("run", "candidate")
+    parts = simulated_slices(arrivals, wholes, checkpoint)
+    parts = parts.repartition(min(len(units), PARTITIONS_MAX), *keys)
+    return in_order(mapped(parts.sortWithinPartitions(*keys), merge, Prediction), *keys)
+
+
+def _tables(spark: SparkSession, predictions: Predictions) -> dict[str, DataFrame]:
+    """The rows as tables: exchanges as `trade_offs`, jobs and their edges as `jobs`."""
+    alone = [each.run for each in predictions.plans if each.job == ALONE]
+    named = {
+        "trade_offs": [row for run in alone for _, row in predictions.of_run(run)],
+        "jobs": predictions.rows_of_jobs(),
+    }
+    return {
+        name: flat_predictions(frame_of(spark, table_of(Prediction, rows)))
+        for name, rows in named.items()
+        if rows
+    }
+
+
+def predict_all(
+    compute: Callable[[Sequence[Plan], Sequence[int]], DataFrame],
+    plans: Sequence[Plan],
+    before: Predictions | None = None,
+) -> Predictions:
+    """Predict the candidates of some plans that were not predicted before.
+
+    Args:
+        compute: `predict` in a session.
+        before: predictions for the same plans with fewer candidates.
+    """
+    known = [0] * len(plans) if before is None else [len(e.candidates) for e in before.plans]
+    rows = collected(Prediction, compute(plans, known))
+    return Predictions(plans, rows if before is None else [*before.rows, *rows])
+
+
+_THROUGH = frozenset({"setting", "point", "latency_ns"})
+"""Structs whose fields are columns under their own names."""
+
+
+def flat_predictions(table: DataFrame) -> DataFrame:
+    """Rows of Prediction with a column for each figure and each setting."""
+    return flattened(table, _THROUGH)

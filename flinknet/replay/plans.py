@@ -1,4 +1,5 @@
-"""Plans: which settings to predict for which edges, and from which part of the recording.
+"""Plans: which settings to predict for which edges, and from which part of the recording: all of it
+where that takes seconds, else windows or slices spread over it.
 
 An exchange by itself is planned as a job of one edge.
 """
@@ -7,25 +8,259 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, pairwise
+
+import numpy as np
 
 from flinknet.errors import ConfigError
 from flinknet.options.what_if import Setting, ascending
-from flinknet.predict.exchange import is_max_rate, recorded_setting
+from flinknet.predict.exchange import is_blocking, is_max_rate, recorded_setting
 from flinknet.predict.grid import Grid
-from flinknet.results import Choice
+from flinknet.results import Choice, Measured
 from flinknet.storage import AnyPath
 from flinknet.trace.job_names import Edge
+from flinknet.units import format_duration_ns, human_duration
 
 from .advise.targets import between
-from .edges import local_edges, local_share, received_per_s
+from .edges import is_filled_in, local_edges
 from .observe.checkpoints import interval_ns_of
 from .observe.measured import ObservedRun
-from .parts import Part, part_of_exchange, part_of_job
+from .observe.traffic import slice_edges
 from .read import RecordedRun
 
 Settings = tuple[Setting, ...]
 """A setting for each edge of a job."""
+
+ALONE = -1
+"""Number of the job of an exchange by itself."""
+
+MESSAGES_MAX = 60_000_000
+"""Messages of a run to simulate over all settings, at most: about a minute of one core."""
+
+BUFFERS_AT_ONCE = 3_000_000
+"""Recorded data buffers that one process holds at most, of a run that is not cut into slices."""
+
+RECORDS_MAX = 3_000_000
+"""Records of a job, over its edges, to simulate for each setting: some seconds of work."""
+
+CORE_RECORDS_MAX = 500_000
+"""Records of a run that the real core simulates at most by default, where the compiled model does
+not cover the exchange: with timeout 0 each may be a message of its own, and one costs 50 µs."""
+
+CORE_RECORDS_MAX_CAPTURED = 150_000
+"""Limit for the real core for taps and captures, where arrival times are unknown."""
+
+CORE_RECORDS_MAX_AT_MAX_RATE = 6_000_000
+"""Limit for the real core at the highest rate, where buffers are full at any timeout."""
+
+WINDOWS = 8
+"""Windows of a run that is not simulated whole, at most; there may be more slices."""
+
+LONG_FROM = 1.5
+"""Ratio of the simulated time to the intended one from which the user is told."""
+
+BEATS_MIN = 20
+"""Beats of the longest buffer timeout that a window holds at least: when a record comes within a
+beat is chance, and one beat is left over at the end of the window."""
+
+
+BEATS_ARE_LEAST = f"{BEATS_MIN} beats of the longest buffer timeout are the least"
+SLICE_IS_LEAST = "a slice is the least"
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A stretch of a run that is simulated by itself: a window, or a slice by its number among all
+    slices of the run."""
+
+    from_ns: int
+    to_ns: int
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The part of a run to simulate under each setting.
+
+    Attributes:
+        windows: simulated one by one and added up; the first one begins with the run, and the last
+            one ends where the part ends that the windows stand for.
+        core_ns: length to simulate, from the start, of settings that the compiled model does not
+            cover.
+        is_asked: the user chose the part, so settings with too few beats in it are refused.
+        latest_ns: of slices, which executors simulate apart from each other, the longest time from
+            the first record of a buffer until the buffer was sent; None for windows.
+    """
+
+    windows: tuple[Window, ...]
+    core_ns: int
+    is_asked: bool = False
+    latest_ns: int | None = None
+
+    @property
+    def from_ns(self) -> int:
+        """Start of the part."""
+        return self.windows[0].from_ns
+
+    @property
+    def to_ns(self) -> int:
+        """End of the part."""
+        return self.windows[-1].to_ns
+
+    @property
+    def simulated_ns(self) -> int:
+        """Length of the windows together."""
+        return sum(each.to_ns - each.from_ns for each in self.windows)
+
+    def why_refused(self, setting: Setting) -> str | None:
+        """Why the user's part is too short for a setting; None if it holds enough beats."""
+        beat_ns, length_ns = setting.network.buffer_timeout_ns, self.to_ns - self.from_ns
+        if not self.is_asked or length_ns >= BEATS_MIN * beat_ns:
+            return None
+        return (
+            f"{human_duration(length_ns)} are {length_ns / beat_ns:.3g} beats of a buffer timeout"
+            f" of {format_duration_ns(beat_ns)}, and a prediction needs {BEATS_MIN}: give"
+            f" {human_duration(BEATS_MIN * beat_ns)} or more of the run"
+        )
+
+
+def first_of(run: RecordedRun, duration_ns: int) -> Part:
+    """The beginning of a run, not longer than the run."""
+    to_ns = min(run.to_ns, run.from_ns + duration_ns)
+    return Part((Window(run.from_ns, to_ns),), to_ns - run.from_ns)
+
+
+def part_of_exchange(
+    observed: ObservedRun,
+    settings: Sequence[Setting],
+    max_records: int | None = None,
+    split: int | None = None,
+    may_be_compiled: bool = True,
+) -> tuple[Part, str | None]:
+    """The part of an exchange to simulate, and a line if it is much longer than intended.
+
+    Args:
+        max_records: records to simulate for each setting, from the start; None for the whole run
+            where that takes seconds, else windows or slices spread over it.
+        split: slices of the run; None for as many as suit its size.
+        may_be_compiled: the compiled model is used where it covers the exchange.
+    """
+    run, measured = observed.run, observed.measured
+    core_to_ns = _end_of(run, measured.records, _core_records(measured, run))
+    core_to_ns = min(run.to_ns, max(core_to_ns, run.from_ns + _least_ns(settings)))
+    is_compiled = (
+        may_be_compiled and not is_max_rate(run.manifest) and not is_blocking(run.manifest)
+    )
+    to_ns, share = run.to_ns if is_compiled else core_to_ns, 1.0
+    if max_records is not None:
+        to_ns = _end_of(run, measured.records, max_records)
+    elif is_compiled:
+        share = _share_in_seconds(run, measured, settings)
+    is_asked = run.is_asked_part or (max_records is not None and to_ns < run.to_ns)
+    windows: tuple[Window, ...] = (Window(run.from_ns, to_ns),)
+    latest_ns, why = None, BEATS_ARE_LEAST
+    edges = slice_edges(run, split)
+    is_cut = len(edges) > 2 and (split or to_ns > core_to_ns)
+    if is_compiled and is_cut and observed.rows.arrivals:
+        latest_ns, why = max(row.latest_ns for row in observed.rows.arrivals), SLICE_IS_LEAST
+        slices = [each for each in slices_between(edges) if each.from_ns < to_ns]
+        windows = spread_slices(slices, share)
+    elif is_compiled and max_records is None:
+        share = min(share, BUFFERS_AT_ONCE / max(measured.buffers, 1))
+        windows = spread_windows(run, share, settings)
+    core_ns = min(core_to_ns, windows[-1].to_ns) - run.from_ns
+    part = Part(windows, core_ns, is_asked, latest_ns)
+    return part, _why_long(run, part.simulated_ns, share, why)
+
+
+def part_of_job(
+    observed: Sequence[ObservedRun], settings: Sequence[Setting], max_records: int | None = None
+) -> Part:
+    """The part of a job to simulate; arguments as of `part_of_exchange`."""
+    run, records = observed[0].run, [each.measured.records for each in observed]
+    if max_records is not None:
+        to_ns = max(_end_of(run, max(records), max_records), run.from_ns + _least_ns(settings))
+        windows: tuple[Window, ...] = (Window(run.from_ns, min(to_ns, run.to_ns)),)
+    else:
+        windows = spread_windows(run, min(1.0, RECORDS_MAX / max(sum(records), 1)), settings)
+    return Part(windows, 0, run.is_asked_part)
+
+
+def spread_windows(
+    run: RecordedRun, share: float, settings: Sequence[Setting]
+) -> tuple[Window, ...]:
+    """A share of a run as windows at equal distances: fewer where the beat is long. A single one is
+    the beginning of the run, and may be more than the share.
+    """
+    if share >= 1:
+        return (Window(run.from_ns, run.to_ns),)
+    least_ns = max(_least_ns(settings), 1)
+    wanted_ns = int(run.duration_ns * share)
+    count = min(max(wanted_ns // least_ns, 1), WINDOWS)
+    length_ns = min(max(wanted_ns // count, least_ns), run.duration_ns)
+    starts_ns = np.linspace(run.from_ns, run.to_ns - length_ns, count).astype(np.int64)
+    return tuple(Window(each, each + length_ns) for each in starts_ns.tolist())
+
+
+def slices_between(edges: Sequence[int]) -> list[Window]:
+    """The slices between some edges."""
+    return [Window(*each, number) for number, each in enumerate(pairwise(edges))]
+
+
+def spread_slices(slices: Sequence[Window], share: float) -> tuple[Window, ...]:
+    """A share of the slices of a run, at equal distances. A single one is the first: a shorter run
+    is simulated then, and it may be more than the share.
+    """
+    count = min(len(slices), max(int(share * len(slices)), 1))
+    places = np.linspace(0, len(slices) - 1, count).round().astype(int).tolist()
+    return tuple(slices[place] for place in places)
+
+
+def _least_ns(settings: Sequence[Setting]) -> int:
+    """Length of the shortest window for some settings."""
+    return BEATS_MIN * max((each.network.buffer_timeout_ns for each in settings), default=0)
+
+
+def _core_records(measured: Measured, run: RecordedRun) -> int:
+    """Records that the real core simulates: fewer where a record fills several buffers."""
+    records = CORE_RECORDS_MAX_AT_MAX_RATE if is_max_rate(run.manifest) else CORE_RECORDS_MAX
+    if measured.latency_ns.count == 0:
+        records = CORE_RECORDS_MAX_CAPTURED
+    buffers_per_record = measured.buffers / max(measured.records, 1)
+    return max(round(records / max(buffers_per_record, 1.0)), 1)
+
+
+def _end_of(run: RecordedRun, records: int, max_records: int) -> int:
+    """End of the part with some `max_records` of the records, if they come evenly."""
+    if records <= max_records:
+        return run.to_ns
+    return run.from_ns + run.duration_ns * max_records // records
+
+
+def _share_in_seconds(run: RecordedRun, measured: Measured, settings: Sequence[Setting]) -> float:
+    """Share of a run that the compiled model simulates under all settings in good time."""
+    messages = sum(_messages_of(run, measured, each) for each in settings)
+    return min(1.0, MESSAGES_MAX / max(messages, 1))
+
+
+def _messages_of(run: RecordedRun, measured: Measured, setting: Setting) -> int:
+    """Buffers of a run under a setting, roughly and at most."""
+    timeout_ns = setting.network.buffer_timeout_ns
+    if timeout_ns == 0:
+        return measured.records
+    beats = 0 if timeout_ns < 0 else run.duration_ns // timeout_ns * len(run.manifest.channels)
+    return min(measured.records, measured.buffers + beats)
+
+
+def _why_long(run: RecordedRun, simulated_ns: int, share: float, why: str) -> str | None:
+    """A line if much more of a run is simulated than its share."""
+    times = simulated_ns / (run.duration_ns * share)
+    if times < LONG_FROM:
+        return None
+    return (
+        f"{human_duration(simulated_ns)} of {human_duration(run.duration_ns)} are simulated,"
+        f" {times:.1f} times what is meant to be: {why}"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +268,13 @@ class Plan:
     """A job to predict.
 
     Attributes:
-        job: number of the job; None for an exchange by itself.
+        job: number of the job; ALONE for an exchange by itself.
         edges: in the direction of flow; one for an exchange by itself.
         candidates: by number; further ones are added at the end.
         by_edge: candidates that differ in the timeouts of some edges, which are listed last.
     """
 
-    job: int | None
+    job: int
     edges: tuple[RecordedRun, ...]
     part: Part
     candidates: tuple[Settings, ...]
@@ -131,26 +366,22 @@ def plan_exchanges(
 
     Args:
         grid: settings to predict; the recorded one is always one more.
-        max_records, split, may_be_compiled: as of `parts.part_of_exchange`.
+        max_records, split, may_be_compiled: as in `part_of_exchange`.
     """
     plans, lines = [], []
     grids = grids_for([each.run for each in observed], observed, grid)
     for each, own in zip(observed, grids, strict=True):
-        part, why_long = part_of_exchange(
-            each,
-            settings_of(each.run, own),
-            max_records=max_records,
-            split=split,
-            may_be_compiled=may_be_compiled,
-        )
-        plans.append(plan_of(each.run, settings_of(each.run, own), part))
+        settings = settings_of(each.run, own)
+        limits = max_records, split, may_be_compiled
+        part, why_long = part_of_exchange(each, settings, *limits)
+        plans.append(plan_of(each.run, settings, part))
         lines += [] if why_long is None else [why_long]
     return plans, lines
 
 
 def plan_of(run: RecordedRun, settings: Sequence[Setting], part: Part) -> Plan:
     """The plan of one exchange."""
-    return Plan(None, (run,), part, tuple((each,) for each in settings))
+    return Plan(ALONE, (run,), part, tuple((each,) for each in settings))
 
 
 def plan_jobs(
@@ -210,13 +441,7 @@ def _of_jobs(runs: Sequence[RecordedRun]) -> list[list[RecordedRun]]:
     whole = [
         sorted([*group, *local_edges(group)], key=lambda each: each.ends.number) for group in groups
     ]
-    return [each for each in whole if len(each) > 1 or _is_filled_in(each[0])]
-
-
-def _is_filled_in(run: RecordedRun) -> bool:
-    """Whether some channels of an edge were not recorded, and Flink's counters stand in."""
-    index = run.ends.index
-    return local_share(run, index) > 0 and received_per_s(run, index) is not None
+    return [each for each in whole if len(each) > 1 or is_filled_in(each[0])]
 
 
 def _with_timeouts(settings: Settings, timeouts_ns: Sequence[int | None]) -> Settings:

@@ -4,19 +4,20 @@ job and one for each of its edges; and the units in which executors compute them
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from flinknet.config import NetworkConfig
 from flinknet.options import effective_flink_keys
 from flinknet.options.what_if import Setting, situation_of
-from flinknet.predict.outcome import EdgeOutcome
+from flinknet.predict.outcome import EdgeOutcome, is_pressure
 from flinknet.predict.recorded import RecordedExchange
 from flinknet.results import BacklogSummary, LatencySummary, TradeOffPoint
 from flinknet.trace.recordings import Recording
 
-from .parts import Part
-from .plans import Plan
+from .plans import ALONE, Part, Plan
+from .read import RecordedRun
 from .spark.units import UNITS_MIN
 
 Simulate = Callable[[RecordedExchange, NetworkConfig], EdgeOutcome]
@@ -55,9 +56,6 @@ RANGES_OF_PHASES = (
 )
 
 SLOW = "it is simulated message by message"
-
-ALONE = -1
-"""Number of the job of an exchange by itself."""
 
 WHOLE_JOB = -1
 """Number of the edge, in the row of a job as a whole."""
@@ -175,6 +173,11 @@ class PredictionUnit:
     settings: list[Setting]
     part: Part
 
+    def settings_of(self, place: int) -> list[Setting]:
+        """The setting of each edge, of the candidate at a place."""
+        count = len(self.edges)
+        return self.settings[place * count : (place + 1) * count]
+
 
 def units_of(plan: Plan, first: int = 0, shares: int = UNITS_MIN) -> list[PredictionUnit]:
     """A plan with its candidates dealt out to some units.
@@ -188,10 +191,10 @@ def units_of(plan: Plan, first: int = 0, shares: int = UNITS_MIN) -> list[Predic
         numbers = list(range(first + share, len(plan.candidates), shares))
         units.append(
             PredictionUnit(
-                ALONE if plan.job is None else plan.job,
+                plan.job,
                 list(plan.run.place),
                 [each.run for each in plan.edges],
-                [plan.run.edge] if plan.job is None else [each.ends.index for each in plan.edges],
+                [plan.run.edge] if plan.job == ALONE else [each.ends.index for each in plan.edges],
                 list(plan.recorded),
                 numbers,
                 [each for number in numbers for each in plan.candidates[number]],
@@ -199,3 +202,106 @@ def units_of(plan: Plan, first: int = 0, shares: int = UNITS_MIN) -> list[Predic
             )
         )
     return units
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """All plans, and the rows that were computed for them."""
+
+    plans: Sequence[Plan]
+    rows: Sequence[Prediction]
+
+    @cached_property
+    def _by_key(self) -> Mapping[tuple[int, int, int], Prediction]:
+        """By job and edge, or ALONE and run, and by candidate."""
+        return {
+            (each.job, each.run if each.job == ALONE else each.edge, each.candidate): each
+            for each in self.rows
+        }
+
+    @property
+    def jobs(self) -> list[Plan]:
+        """The plans of jobs of several exchanges."""
+        return [each for each in self.plans if each.job != ALONE]
+
+    def plan_of(self, run: RecordedRun) -> Plan:
+        """The plan of an exchange by itself."""
+        return next(each for each in self.plans if each.job == ALONE and each.run.run == run.run)
+
+    @cached_property
+    def _contradicted(self) -> Mapping[int, str | None]:
+        """Reason why no latency of a job can be predicted, by the recorded backlog of an edge."""
+        found: dict[int, str | None] = {}
+        for number, plan in enumerate(self.jobs):
+            recorded = [each for each in plan.edges if not each.is_unseen]
+            whys = [(each, self.recorded_of(each).point.why_no_latency) for each in recorded]
+            found[number] = next(
+                (f"{each.ends.name}: {why}" for each, why in whys if why is not None), None
+            )
+        return found
+
+    def of(self, plan: Plan, number: int, edge: int = 0) -> Prediction:
+        """The row of a candidate; of an edge of a job, or of WHOLE_JOB."""
+        if plan.job == ALONE:
+            return self._by_key[ALONE, plan.run.run, number]
+        row, why = self._by_key[plan.job, edge, number], self._contradicted[plan.job]
+        if why is None or row.why_unknown is not None:
+            return row
+        point = without_latency(row.point, why)
+        if edge == WHOLE_JOB:
+            point = replace(point, notes=row.point.notes)
+        return replace(row, point=point, since_source_ns=None)
+
+    def of_run(self, run: RecordedRun) -> list[tuple[Setting, Prediction]]:
+        """The outcomes of an exchange with ascending settings: in its job, if it has one, under
+        the same setting on all edges. Where the model of the job does not cover a setting, the
+        exchange is taken alone.
+        """
+        plan = self.plan_of(run)
+        alone = {plan.candidates[n][0]: self.of(plan, n) for n in plan.order}
+        for job in self.jobs:
+            for place, each in enumerate(job.edges):
+                if each.run == run.run:
+                    return list(self._in_job(job, place, alone))
+        return list(alone.items())
+
+    def _in_job(
+        self, job: Plan, place: int, alone: Mapping[Setting, Prediction]
+    ) -> Iterator[tuple[Setting, Prediction]]:
+        recorded = job.recorded
+        for number in job.order:
+            settings = job.candidates[number]
+            setting = settings[place]
+            is_again = setting == recorded[place] and settings != recorded
+            if settings in job.by_edge or is_again:
+                continue
+            row, single = self.of(job, number, place), alone.get(setting)
+            if single is None:
+                yield setting, row
+                continue
+            whys = [self.of(job, number, n).why_unknown for n in range(len(job.edges))]
+            is_pressed = any(why is not None and is_pressure(why) for why in whys)
+            if row.why_unknown is not None and not is_pressed and single.records is not None:
+                yield setting, single
+                continue
+            point = replace(
+                row.point,
+                checkpoints=single.point.checkpoints,
+                mean_latency_at_least_ns=single.point.mean_latency_at_least_ns,
+                notes=(*single.assumed, *row.point.notes),
+            )
+            yield setting, replace(row, point=point)
+
+    def recorded_of(self, run: RecordedRun) -> Prediction:
+        """The row of an exchange by itself under the recorded setting."""
+        plan = self.plan_of(run)
+        return self.of(plan, plan.candidates.index(plan.recorded))
+
+    def rows_of_jobs(self) -> list[Prediction]:
+        """The rows of all jobs and of their edges."""
+        return [
+            self.of(job, number, edge)
+            for job in self.jobs
+            for number in range(len(job.candidates))
+            for edge in range(WHOLE_JOB, len(job.edges))
+        ]

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from flinknet.errors import ConfigError, SimulationError
 from flinknet.options.what_if import Setting, columns_of
 from flinknet.predict.exchange import BLOCKING_IS_NO_MODEL, is_blocking, is_max_rate
 from flinknet.predict.fit.costs import CostFit
+from flinknet.predict.fit.delays import Delays
 from flinknet.predict.fit.queued import contradiction
 from flinknet.predict.fit.unseen import likely_around
 from flinknet.predict.job import RecordedJob
@@ -28,15 +30,13 @@ from flinknet.predict.outcome import (
 )
 from flinknet.predict.recorded import RecordedExchange, flushes_factor
 from flinknet.results import TradeOffPoint
-from flinknet.trace.index import Stamp
+from flinknet.trace.index import Stamp, stamps_of
 from flinknet.trace.recordings import Recording, open_recordings
 from flinknet.units import NS_PER_MS, human_bytes, human_duration
 
 from .edges import NOT_FROM_SOURCES, is_from_sources
-from .parts import Window, first_of
-from .plans import plan_of
+from .plans import ALONE, Window, first_of, plan_of
 from .predictions import (
-    ALONE,
     GROWS,
     NO_CHECKPOINT,
     NO_RUN,
@@ -56,7 +56,6 @@ from .predictions import (
     without_latency,
 )
 from .read import RecordedRun
-from .slices import SlicePart, added_up, fitted, stamps_at
 
 MAX_RATE_WINDOW_NS = 2_000_000_000
 """Length read of a run at the highest rate."""
@@ -94,30 +93,9 @@ def predict_here(
     return list(predictions_of(unit, ends_its_data=not is_capped))
 
 
-def prediction_of_slices(unit: PredictionUnit, parts: Sequence[SlicePart]) -> Prediction:
-    """The prediction of an exchange from those of its slices, in their order.
-
-    Args:
-        unit: with one candidate.
-    """
-    part, (setting,), slicing = unit.part, unit.settings, unit.part.slicing
-    assert slicing is not None
-    if not all(each.is_covered for each in parts):
-        first = part.from_ns + part.core_ns
-        core = replace(part, windows=(Window(part.from_ns, first),), slicing=None)
-        (row,) = predictions_of(replace(unit, part=core))
-        return row if first >= part.to_ns else _of_the_first(row, part.from_ns, first)
-    exchange, fit = fitted(tuple(unit.place), part.from_ns, part.to_ns)
-    row = _unpredicted(unit, 0, fit)
-    error = part.why_refused(setting) or next((each.error for each in parts if each.error), None)
-    if error is None:
-        simulated = added_up(parts, exchange.under(setting), setting.network)
-        if slicing.simulated_ns is not None:
-            length_ns = round(slicing.simulated_ns / setting.rate_factor)
-            simulated = replace(simulated, duration_ns=length_ns)
-            row = replace(row, windows=len(parts), simulated_ns=slicing.simulated_ns)
-        row = _with_figures(row, simulated, exchange, fit, setting)
-    return with_notes(row, unit.recorded[0], error)
+def stamps_at(place: tuple[Recording, ...]) -> tuple[Stamp, ...]:
+    """When the files of a run were changed, as part of the key of cached results."""
+    return stamps_of(open_recordings(place).files)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,7 +140,7 @@ def _of_exchange(
         error = NO_RECORDS
     why_no_latency = None if error else _contradiction(loaded, unit.part.core_ns, simulate)
     for number, setting in enumerate(unit.settings):
-        row = _unpredicted(unit, number, fit)
+        row = unpredicted(unit, number, fit)
         why = error or unit.part.why_refused(setting)
         if why is None:
             try:
@@ -187,7 +165,7 @@ def _simulated(
     exchanges, found = _simulated_windows(exchanges, setting, simulate, core_ns)
     simulated = joined_outcomes(found)
     busiest = max(exchanges, key=lambda each: each.records)
-    row = _with_figures(row, simulated, busiest, fit, setting)
+    row = with_figures(row, simulated, busiest, fit, setting)
     if fit.unseen is not None and row.records:
         fitted_to = next(each for each in whole if fit.unseen.is_of(each))
         row = _with_range(row, simulated, fitted_to, fit, setting, simulate)
@@ -197,7 +175,7 @@ def _simulated(
         simulated_ns = sum(each.duration_ns for each in exchanges)
         return replace(row, windows=len(exchanges), simulated_ns=simulated_ns)
     from_ns, to_ns = exchanges[0].measured_from_ns, exchanges[0].measured_to_ns
-    return row if to_ns >= row.window_to_ns else _of_the_first(row, from_ns, to_ns)
+    return row if to_ns >= row.window_to_ns else of_the_first(row, from_ns, to_ns)
 
 
 def _simulated_windows(
@@ -249,22 +227,36 @@ def _contradiction(loaded: _Loaded, core_ns: int, simulate: Simulate | None) -> 
     return contradiction(fit.queued, *(asdict(fit.delays.over(each)) for each in summaries))
 
 
-def _unpredicted(unit: PredictionUnit, place: int, fit: CostFit) -> Prediction:
+def unpredicted(unit: PredictionUnit, place: int, fit: CostFit) -> Prediction:
     """The row of a candidate of an exchange, without figures."""
-    setting = unit.settings[place]
-    point = point_of(setting, is_recorded=setting == unit.recorded[0])
-    least_ns = fit.queued.mean_ns or None
+    row = _row(unit, place, assumed=list(fit.notes))
+    least_ns = (fit.queued.mean_ns or None) if row.point.is_recorded else None
+    return replace(row, point=replace(row.point, mean_latency_at_least_ns=least_ns))
+
+
+def _row(unit: PredictionUnit, place: int, edge: int = 0, **more: Any) -> Prediction:
+    """A row without figures.
+
+    Args:
+        place: place of the candidate in the unit.
+        edge: place of the edge among those of the job, or WHOLE_JOB.
+        more: further fields.
+    """
+    settings = unit.settings_of(place)
+    setting = settings[max(edge, 0)]
     return Prediction(
-        run=unit.runs[0],
+        run=NO_RUN if edge == WHOLE_JOB else unit.runs[edge],
+        job=unit.job,
+        edge=edge,
         candidate=unit.candidates[place],
         setting=AskedSetting(**columns_of(setting)),
-        point=replace(point, mean_latency_at_least_ns=least_ns if point.is_recorded else None),
+        point=point_of(setting, is_recorded=settings == unit.recorded),
         window_to_ns=unit.part.to_ns,
-        assumed=list(fit.notes),
+        **more,
     )
 
 
-def _with_figures(
+def with_figures(
     row: Prediction,
     simulated: EdgeOutcome,
     exchange: RecordedExchange,
@@ -272,8 +264,7 @@ def _with_figures(
     setting: Setting,
 ) -> Prediction:
     """The row with the outcome of a simulation and the delays of the machine."""
-    delays = fit.delays.awake(exchange.waking_share(setting), flushes_factor([exchange], [setting]))
-    delays = delays.and_waits(exchange.late_waits_ns(setting))
+    delays = _delays(exchange, fit, setting).and_waits(exchange.late_waits_ns(setting))
     seconds = simulated.duration_ns / 1e9
     notes = list(row.assumed)
     if setting.network.debloating_enabled and exchange.buffer_size_bytes is None:
@@ -311,12 +302,16 @@ def _with_range(
     from flinknet.predict.what_if import simulate_quickly
 
     assert fit.unseen is not None
-    delays = fit.delays.awake(exchange.waking_share(setting), flushes_factor([exchange], [setting]))
-    found = likely_around(
-        simulated, exchange, fit.unseen, delays, setting, simulate or simulate_quickly
-    )
+    delays = _delays(exchange, fit, setting)
+    simulate = simulate or simulate_quickly
+    found = likely_around(simulated, exchange, fit.unseen, delays, setting, simulate)
     point = replace(row.point, notes=(*row.point.notes, found.in_words))
     return replace(row, point=_with_ends(point, found))
+
+
+def _delays(exchange: RecordedExchange, fit: CostFit, setting: Setting) -> Delays:
+    """Delays of the machine under a setting."""
+    return fit.delays.awake(exchange.waking_share(setting), flushes_factor([exchange], [setting]))
 
 
 def _with_ends(point: TradeOffPoint, likely: LikelyRange) -> TradeOffPoint:
@@ -330,7 +325,7 @@ def _with_ends(point: TradeOffPoint, likely: LikelyRange) -> TradeOffPoint:
     )
 
 
-def _of_the_first(row: Prediction, from_ns: int, to_ns: int) -> Prediction:
+def of_the_first(row: Prediction, from_ns: int, to_ns: int) -> Prediction:
     """A row of the first part of a run only."""
     row = _noted(row, f"of the first {(to_ns - from_ns) / 1e9:.3g} s only: {SLOW}")
     return replace(row, window_to_ns=to_ns)
@@ -367,8 +362,9 @@ def _of_job(unit: PredictionUnit) -> Iterator[Prediction]:
     jobs = _loaded_job(place, tuple(unit.part.windows), edges, stamps_at(place))
     notes = list(dict.fromkeys(note for job in jobs for note in job.notes))
     count = len(unit.edges)
-    for number, candidate in enumerate(unit.candidates):
-        settings = unit.settings[number * count : (number + 1) * count]
+    simulated_ns = unit.part.simulated_ns if len(jobs) > 1 else None
+    for number in range(len(unit.candidates)):
+        settings = unit.settings_of(number)
         whys = [why for each in settings if (why := unit.part.why_refused(each)) is not None]
         is_without = any(leaves_barriers_out(each) for each in settings)
         outcome = None
@@ -378,19 +374,9 @@ def _of_job(unit: PredictionUnit) -> Iterator[Prediction]:
         except ConfigError as failure:
             whys = [str(failure)]
         for edge in range(WHOLE_JOB, count):
-            setting = settings[max(edge, 0)]
-            row = Prediction(
-                run=NO_RUN if edge == WHOLE_JOB else unit.runs[edge],
-                job=unit.job,
-                edge=edge,
-                candidate=candidate,
-                setting=AskedSetting(**columns_of(setting)),
-                point=point_of(setting, is_recorded=settings == unit.recorded),
-                window_to_ns=unit.part.to_ns,
-                windows=len(jobs),
-                simulated_ns=unit.part.simulated_ns if len(jobs) > 1 else None,
-                why_unknown=next(iter(whys), None),
-            )
+            why = next(iter(whys), None)
+            more = {"windows": len(jobs), "simulated_ns": simulated_ns, "why_unknown": why}
+            row = _row(unit, number, edge, **more)
             if outcome is None:
                 yield row
             elif edge == WHOLE_JOB:

@@ -41,12 +41,21 @@ from flinknet.predict.outcome import (
 from flinknet.predict.ramps import ChannelRamps
 from flinknet.predict.recorded import RecordedExchange
 from flinknet.results import BacklogSummary
-from flinknet.trace.index import Stamp, stamps_of
+from flinknet.trace.index import Stamp
 from flinknet.trace.recordings import Recording, open_recordings
 
-from .observe.traffic import Slice, SliceLoad, loads_of
+from .observe.traffic import SliceLoad, loads_of
 from .observe.tree import rows_in
-from .plans import Plan
+from .plans import Window
+from .predictions import Prediction, PredictionUnit
+from .simulations import (
+    of_the_first,
+    predictions_of,
+    stamps_at,
+    unpredicted,
+    with_figures,
+    with_notes,
+)
 from .spark.frames import columns_of, mapped, record_batches, rows_of, schema_of
 from .spark.units import Checkpoint
 from .spark.worker import freeze_what_is_loaded, return_free_memory
@@ -70,61 +79,45 @@ _EDGE_SHARE = 0.25
 _NEVER_NS = 2**62
 
 
-@dataclass(frozen=True, slots=True)
-class SlicePlan:
-    """Slices of a run, and the settings to simulate.
-
-    Attributes:
-        candidates: numbers of the settings.
-        slices: by number.
-        latest_ns: how long after the first of its records a buffer was sent, at most.
-    """
-
-    run: int
-    place: tuple[Recording, ...]
-    candidates: Sequence[int]
-    settings: Sequence[Setting]
-    from_ns: int
-    to_ns: int
-    slices: Mapping[int, Slice]
-    latest_ns: int
-
-    def unit(self, loads: Sequence[SliceLoad]) -> SliceUnit:
-        """A slice with its arrivals over all channels."""
-        own = self.slices[loads[0].slice]
-        given: dict[str, Any] = {name: getattr(self, name) for name in _COMMON}
-        for name in _LOADED:
-            given[name] = [each for load in loads for each in getattr(load, name)]
-        return SliceUnit(
-            **given,
-            slice_from_ns=own.from_ns,
-            slice_to_ns=own.to_ns,
-            is_last=own.to_ns >= self.to_ns,
-        )
-
-
-_COMMON = ("run", "place", "candidates", "settings", "from_ns", "to_ns", "latest_ns")
 _LOADED = ("channels", "records", "records_before", "record_wire_bytes")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class SliceUnit:
-    """A slice with the settings to simulate; other fields as of SlicePlan and SliceLoad."""
+    """A slice of an exchange, and the settings to simulate.
 
-    run: int
-    place: tuple[Recording, ...]
-    candidates: Sequence[int]
-    settings: Sequence[Setting]
-    from_ns: int
-    to_ns: int
-    latest_ns: int
-    slice_from_ns: int
-    slice_to_ns: int
-    is_last: bool
-    channels: list[int]
-    records: list[int]
-    records_before: list[int]
-    record_wire_bytes: list[float]
+    Attributes:
+        whole: the exchange and its settings, with all slices as one window.
+        load: arrivals in the slice on all channels.
+    """
+
+    whole: PredictionUnit
+    window: Window
+    load: SliceLoad
+
+    @classmethod
+    def of(cls, unit: PredictionUnit, loads: Sequence[SliceLoad]) -> SliceUnit:
+        """A slice of a unit, from its loads on some channels each."""
+        part, first = unit.part, loads[0]
+        window = next(each for each in part.windows if each.number == first.slice)
+        lists = ([each for own in loads for each in getattr(own, name)] for name in _LOADED)
+        part = replace(part, windows=(Window(part.from_ns, part.to_ns),))
+        return cls(replace(unit, part=part), window, SliceLoad(first.run, first.slice, *lists))
+
+    @property
+    def place(self) -> tuple[Recording, ...]:
+        """Paths of the recordings."""
+        return tuple(self.whole.place)
+
+    @property
+    def from_ns(self) -> int:
+        """Start of the first slice."""
+        return self.whole.part.from_ns
+
+    @property
+    def to_ns(self) -> int:
+        """End of the last slice."""
+        return self.whole.part.to_ns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,40 +162,24 @@ _COUNTS = (
 )
 
 
-def slice_plan(plan: Plan, first: int = 0) -> SlicePlan:
-    """The slices of an exchange, each with all candidates from a number on: it is read once."""
-    part = plan.part
-    assert part.slicing is not None
-    return SlicePlan(
-        run=plan.run.run,
-        place=plan.run.place,
-        candidates=list(range(first, len(plan.candidates))),
-        settings=[setting for (setting,) in plan.candidates[first:]],
-        from_ns=part.from_ns,
-        to_ns=part.to_ns,
-        slices={each.number: each for each in part.slicing.slices if each.to_ns <= part.to_ns},
-        latest_ns=part.slicing.latest_ns,
-    )
-
-
 def simulated_slices(
-    arrivals: DataFrame, plans: Mapping[int, SlicePlan], checkpoint: Checkpoint | None = None
+    arrivals: DataFrame, units: Mapping[int, PredictionUnit], checkpoint: Checkpoint | None = None
 ) -> DataFrame:
     """Simulate all slices of some runs. Returns: rows of SlicePart.
 
     Args:
         arrivals: rows of NamedTable that hold ArrivalsRow.
-        plans: by number of the run.
+        units: by number of the run, each with all settings.
         checkpoint: where the parts are kept; None: nowhere.
     """
-    count = sum(len(plan.slices) for plan in plans.values())
-    wanted = {run: sorted(plan.slices) for run, plan in plans.items()}
+    wanted = {run: [each.number for each in own.part.windows] for run, own in units.items()}
+    count = sum(map(len, wanted.values()))
     loads = mapped(arrivals, partial(_loads, wanted=wanted), SliceLoad)
     keys = ("run", "slice")
     loads = loads.repartition(
         max(1, min(-(-count // SLICES_PER_PARTITION), PARTITIONS_MAX)), *keys
     ).sortWithinPartitions(*keys)
-    return mapped(loads, partial(_parts, plans=plans, checkpoint=checkpoint), SlicePart)
+    return mapped(loads, partial(_parts, units=units, checkpoint=checkpoint), SlicePart)
 
 
 def _loads(
@@ -218,13 +195,13 @@ def _loads(
 def _parts(
     batches: Iterator[pa.RecordBatch],
     *,
-    plans: Mapping[int, SlicePlan],
+    units: Mapping[int, PredictionUnit],
     checkpoint: Checkpoint | None,
 ) -> Iterator[pa.RecordBatch]:
     schema = schema_of(SlicePart)
     loads = (load for batch in batches for load in rows_of(SliceLoad, batch))
     for (run, _), own in groupby(loads, key=lambda each: (each.run, each.slice)):
-        unit = plans[run].unit(sorted(own, key=lambda each: each.channels))
+        unit = SliceUnit.of(units[run], sorted(own, key=lambda each: each.channels))
         simulate = partial(simulate_slice, unit)
         parts = checkpoint.rows(unit, "", SlicePart, simulate) if checkpoint else simulate()
         yield from record_batches([columns_of(SlicePart, parts)], schema)
@@ -236,19 +213,19 @@ def simulate_slice(unit: SliceUnit) -> list[SlicePart]:
     """The parts of a slice, one for each setting. Runs in an executor."""
     from flinknet.predict.what_if import simulate_part
 
-    place = tuple(unit.place)
-    frame, _ = fitted(place, unit.from_ns, unit.to_ns)
-    networks = [setting.network for setting in unit.settings]
+    frame, _ = _exchange_of(unit.whole)
+    window, whole = unit.window, unit.whole
+    networks = [setting.network for setting in whole.settings]
     edge_ns = max(_warm_up_ns(frame, network) for network in networks)
-    length_ns = unit.slice_to_ns - unit.slice_from_ns
+    length_ns = window.to_ns - window.from_ns
     rest_ns = max(_rest_ns(frame, unit, network) for network in networks)
     rest_ns = min(rest_ns, max(length_ns, WARM_UP_NS))
-    load_from_ns = max(unit.slice_from_ns - edge_ns - _period_ns(frame, networks), unit.from_ns)
-    load_to_ns = min(unit.slice_to_ns + rest_ns, unit.to_ns)
-    pieces = _pieces(unit, place, load_from_ns, load_to_ns)
+    load_from_ns = max(window.from_ns - edge_ns - _period_ns(frame, networks), unit.from_ns)
+    load_to_ns = min(window.to_ns + rest_ns, unit.to_ns)
+    pieces = _pieces(unit, load_from_ns, load_to_ns)
     parts = []
-    for candidate, setting in zip(unit.candidates, unit.settings, strict=True):
-        part = SlicePart(run=unit.run, candidate=candidate, slice_from_ns=unit.slice_from_ns)
+    for candidate, setting in zip(whole.candidates, whole.settings, strict=True):
+        part = SlicePart(run=whole.runs[0], candidate=candidate, slice_from_ns=window.from_ns)
         if _rest_ns(frame, unit, setting.network) <= max(_EDGE_SHARE * length_ns, rest_ns):
             exchange = _part(frame, unit, pieces, load_from_ns, load_to_ns, setting)
             try:
@@ -273,16 +250,10 @@ def _covered(part: SlicePart, outcome: Any) -> SlicePart:
     return replace(part, checkpoint_counts=counts, checkpoint_times=times)
 
 
-def fitted(
-    place: tuple[Recording, ...], from_ns: int, to_ns: int
-) -> tuple[RecordedExchange, CostFit]:
-    """The exchange of a run without its arrivals, and its costs; fitted once in each process."""
-    return _fitted(place, from_ns, to_ns, stamps_at(place))
-
-
-def stamps_at(place: tuple[Recording, ...]) -> tuple[Stamp, ...]:
-    """When the files of a run were changed, as part of the key of cached results."""
-    return stamps_of(open_recordings(place).files)
+def _exchange_of(unit: PredictionUnit) -> tuple[RecordedExchange, CostFit]:
+    """The exchange of a unit without its arrivals, and its costs; fitted once in each process."""
+    place = tuple(unit.place)
+    return _fitted(place, unit.part.from_ns, unit.part.to_ns, stamps_at(place))
 
 
 @lru_cache(maxsize=8)
@@ -308,13 +279,12 @@ class _Pieces:
         return _Pieces(before, own, behind)
 
 
-def _pieces(
-    unit: SliceUnit, place: tuple[Recording, ...], load_from_ns: int, load_to_ns: int
-) -> _Pieces:
-    files, sent_before_ns = open_recordings(place).files, load_to_ns + unit.latest_ns + 1
+def _pieces(unit: SliceUnit, load_from_ns: int, load_to_ns: int) -> _Pieces:
+    latest_ns = unit.whole.part.latest_ns or 0
+    files, sent_before_ns = open_recordings(unit.place).files, load_to_ns + latest_ns + 1
     arrivals = read_arrivals(files, load_from_ns, load_to_ns, sent_before_ns)
-    known = arrivals.only(np.intersect1d(unit.channels, arrivals.channels))
-    edges = (load_from_ns, unit.slice_from_ns, unit.slice_to_ns, load_to_ns)
+    known = arrivals.only(np.intersect1d(unit.load.channels, arrivals.channels))
+    edges = (load_from_ns, unit.window.from_ns, unit.window.to_ns, load_to_ns)
     before, own, behind = known.split(edges)
     return _Pieces(ChannelRamps.joined(before), own, ChannelRamps.joined(behind))
 
@@ -333,15 +303,15 @@ def _part(
     def scaled(at_ns: int) -> int:
         return run_from_ns + round((at_ns - run_from_ns) / factor)
 
-    before = dict(zip(unit.channels, unit.records_before, strict=True))
-    sizes = dict(zip(unit.channels, unit.record_wire_bytes, strict=True))
-    start_ns = _start_ns(frame, unit, scaled(load_from_ns), scaled(unit.slice_from_ns), setting)
+    before = dict(zip(unit.load.channels, unit.load.records_before, strict=True))
+    sizes = dict(zip(unit.load.channels, unit.load.record_wire_bytes, strict=True))
+    start_ns = _start_ns(frame, unit, scaled(load_from_ns), scaled(unit.window.from_ns), setting)
     pieces = pieces.faster(factor, run_from_ns)
     warm = pieces.before.within(start_ns, _NEVER_NS)
     whole = ChannelRamps.joined((warm, *pieces.own, pieces.behind)).by_channel()
     counted = np.sum([each.counts for each in pieces.own], axis=0)
     counts = zip(*(each.tolist() for each in (warm.records, warm.counts, counted)), strict=True)
-    manifest = open_recordings(tuple(unit.place)).manifest
+    manifest = open_recordings(unit.place).manifest
     assert manifest is not None
     channels = [
         replace(
@@ -362,8 +332,8 @@ def _part(
         checkpoints_from_ns=run_from_ns,
         ends_its_data=frame.ends_its_data and load_to_ns == unit.to_ns,
         counted_ns=(
-            scaled(unit.slice_from_ns) if unit.slice_from_ns > unit.from_ns else 0,
-            _NEVER_NS if unit.is_last else scaled(unit.slice_to_ns),
+            scaled(unit.window.from_ns) if unit.window.from_ns > unit.from_ns else 0,
+            _NEVER_NS if unit.window.to_ns >= unit.to_ns else scaled(unit.window.to_ns),
         ),
     )
 
@@ -392,9 +362,10 @@ def _rest_ns(frame: RecordedExchange, unit: SliceUnit, network: NetworkConfig) -
     """Time until the records of a slice have left, at most."""
     if network.buffer_timeout_ns >= 0:
         return WARM_UP_NS + 2 * _period_ns(frame, [network])
-    length_ns = unit.slice_to_ns - unit.slice_from_ns
+    length_ns = unit.window.to_ns - unit.window.from_ns
     slowest = min(
-        each * size for each, size in zip(unit.records, unit.record_wire_bytes, strict=True)
+        each * size
+        for each, size in zip(unit.load.records, unit.load.record_wire_bytes, strict=True)
     )
     fills_ns = length_ns * network.segment_size_bytes / slowest if slowest else _NEVER_NS
     return WARM_UP_NS + int(2 * fills_ns)
@@ -430,3 +401,28 @@ def added_up(
         method="kernel",
         checkpoints=added_checkpoints(checkpoints).summary() if checkpoints else None,
     )
+
+
+def prediction_of_slices(unit: PredictionUnit, parts: Sequence[SlicePart]) -> Prediction:
+    """The prediction of an exchange from those of its slices, in their order.
+
+    Args:
+        unit: with one candidate.
+    """
+    part, (setting,) = unit.part, unit.settings
+    if not all(each.is_covered for each in parts):
+        first = part.from_ns + part.core_ns
+        core = replace(part, windows=(Window(part.from_ns, first),), latest_ns=None)
+        (row,) = predictions_of(replace(unit, part=core))
+        return row if first >= part.to_ns else of_the_first(row, part.from_ns, first)
+    exchange, fit = _exchange_of(unit)
+    row = unpredicted(unit, 0, fit)
+    error = part.why_refused(setting) or next((each.error for each in parts if each.error), None)
+    if error is None:
+        simulated = added_up(parts, exchange.under(setting), setting.network)
+        if part.simulated_ns < part.to_ns - part.from_ns:
+            length_ns = round(part.simulated_ns / setting.rate_factor)
+            simulated = replace(simulated, duration_ns=length_ns)
+            row = replace(row, windows=len(parts), simulated_ns=part.simulated_ns)
+        row = with_figures(row, simulated, exchange, fit, setting)
+    return with_notes(row, unit.recorded[0], error)

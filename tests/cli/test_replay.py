@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from flinknet.cli import main
 from flinknet.cli.replay_values import setting_warnings
 from flinknet.options.what_if import FACTOR_MAX, FACTOR_MIN, SETTINGS
-from flinknet.replay.parts import (
+from flinknet.replay.plans import (
     CORE_RECORDS_MAX,
     CORE_RECORDS_MAX_AT_MAX_RATE,
     CORE_RECORDS_MAX_CAPTURED,

@@ -10,7 +10,7 @@ import pytest
 
 from flinknet.replay.joining import Together
 from flinknet.replay.read import RecordedRun, open_runs
-from flinknet.replay.slices import stamps_at
+from flinknet.replay.simulations import stamps_at
 from flinknet.results import ClockRelation
 from flinknet.results.recordings import ASSUMED, MESSAGES, SAME_CLOCK, WALL_CLOCKS
 from flinknet.trace import ClockInfo, TraceReader

@@ -18,12 +18,10 @@ from flinknet.predict.grid import Grid
 from flinknet.predict.ramps import Ramps
 from flinknet.predict.recorded import RecordedChannel, RecordedExchange
 from flinknet.predict.what_if import simulate
-from flinknet.replay import parts, simulations
+from flinknet.replay import plans, simulations
 from flinknet.replay.advise.advice import UNKNOWN_ERROR, withheld
 from flinknet.replay.answers import model_error
-from flinknet.replay.observe.traffic import Slice, Slicing
-from flinknet.replay.parts import Part, Window, first_of
-from flinknet.replay.plans import plan_exchanges, plan_of
+from flinknet.replay.plans import Part, Window, first_of, plan_exchanges, plan_of, slices_between
 from flinknet.replay.predictions import AskedSetting, Prediction, point_of, units_of
 from flinknet.replay.read import AskedPart, RecordedRun, open_recorded_run, part_of
 from flinknet.simulator.cost_model import CostModel
@@ -85,14 +83,14 @@ def test_of_more_than_takes_seconds_windows_are_spread_over_the_run(run: Recorde
 
 def test_windows_hold_a_share_of_the_run_however_long_the_beat_is(run: RecordedRun) -> None:
     for share, timeout_ns, count, together_ns in (
-        (0.5, MS, parts.WINDOWS, 10 * S),
+        (0.5, MS, plans.WINDOWS, 10 * S),
         (0.5, 100 * MS, 5, 10 * S),
         (0.046, 100 * MS, 1, 2 * S),
         (0.046, S, 1, 20 * S),
-        (0.046, -1, parts.WINDOWS, 0.92 * S),
+        (0.046, -1, plans.WINDOWS, 0.92 * S),
     ):
         setting = Setting(NetworkConfig(buffer_timeout_ns=timeout_ns))
-        found = parts.spread_windows(run, share, [setting])
+        found = plans.spread_windows(run, share, [setting])
         assert len(found) == count
         simulated_ns = sum(each.to_ns - each.from_ns for each in found)
         assert simulated_ns == pytest.approx(together_ns, abs=10)
@@ -109,29 +107,24 @@ def test_a_window_that_is_more_than_the_share_is_the_beginning_and_that_is_repor
 
 
 def test_slices_are_spread_over_the_run() -> None:
-    slices = tuple(Slice(at, at * S, (at + 1) * S) for at in range(100))
-    found = parts.spread_slices(Slicing(slices, 0), 0.2)
-    assert len(found.slices) == 20
-    assert (found.slices[0], found.slices[-1]) == (slices[0], slices[-1])
-    assert found.simulated_ns == 20 * S
-    few = Slicing(slices[:10], 0)
-    assert parts.spread_slices(few, 1.0) is few
-    first = parts.spread_slices(few, 0.012)
-    assert (first.slices, first.simulated_ns) == (slices[:1], None)
+    slices = slices_between([at * S for at in range(101)])
+    found = plans.spread_slices(slices, 0.2)
+    assert len(found) == 20
+    assert (found[0], found[-1]) == (slices[0], slices[-1])
+    assert Part(found, 0).simulated_ns == 20 * S
+    few = tuple(slices[:10])
+    assert plans.spread_slices(few, 1.0) == few
+    assert plans.spread_slices(few, 0.012) == few[:1]
 
 
 def test_a_single_slice_is_a_shorter_run(run: RecordedRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    slices = tuple(
-        Slice(at, run.from_ns + at * 2 * S, run.from_ns + (at + 1) * 2 * S) for at in range(10)
-    )
-    edges = [run.from_ns, *(each.to_ns for each in slices)]
-    monkeypatch.setattr("flinknet.replay.parts.slice_edges", lambda *_: edges)
-    monkeypatch.setattr("flinknet.replay.parts.slicing_of", lambda *_: Slicing(slices, 0))
+    edges = [run.from_ns + at * 2 * S for at in range(11)]
+    monkeypatch.setattr("flinknet.replay.plans.slice_edges", lambda *_: edges)
     grid = Grid(buffer_timeouts_ns=(0,))
-    part, (line,) = planned(run, grid, records=5 * 10**9, arrivals=(None,))
+    part, (line,) = planned(run, grid, records=5 * 10**9, arrivals=(SimpleNamespace(latest_ns=0),))
     assert part.to_ns == run.from_ns + 2 * S
-    assert part.slicing is not None
-    assert part.slicing.slices == slices[:1]
+    assert part.latest_ns == 0
+    assert part.windows == (Window(run.from_ns, run.from_ns + 2 * S),)
     assert "8.3 times what is meant to be: a slice is the least" in line
 
 

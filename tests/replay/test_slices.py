@@ -25,11 +25,9 @@ from flinknet.replay import simulations, slices
 from flinknet.replay.observe import traffic
 from flinknet.replay.observe.tree import own_blocks
 from flinknet.replay.observe.units import work_units
-from flinknet.replay.parts import Part, Window
-from flinknet.replay.plans import Plan, plan_of
+from flinknet.replay.plans import Part, Plan, plan_of, slices_between
 from flinknet.replay.predictions import Prediction, units_of
 from flinknet.replay.read import RecordedRun, open_recorded_run
-from flinknet.replay.slices import slice_plan
 from flinknet.replay.spark.frames import rows_of, table_of
 from flinknet.results import CheckpointSummary
 
@@ -64,31 +62,32 @@ def arrivals_in(run: RecordedRun, parts: int) -> tuple[list[int], pa.Table]:
     return edges, question.merged(rows)
 
 
-def slicing_in(edges: list[int], found: pa.Table) -> traffic.Slicing:
+def slices_in(edges: list[int], found: pa.Table) -> Part:
+    """The slices of a run as its part."""
     question = traffic.arrivals_in({})
     totals = rows_of(traffic.ArrivalsRow, question.over(found, ("channel",)))
-    return traffic.slicing_of(totals, edges)
+    return Part(tuple(slices_between(edges)), 0, latest_ns=totals[0].latest_ns)
 
 
 def planned(run: RecordedRun, settings: list[Setting], parts: int, core_ns: int) -> Plan:
-    slicing = slicing_in(*arrivals_in(run, parts))
-    part = Part((Window(run.from_ns, run.to_ns),), core_ns, slicing=slicing)
+    part = replace(slices_in(*arrivals_in(run, parts)), core_ns=core_ns)
     return plan_of(run, settings, part)
 
 
 def simulated(plan: Plan, parts: int) -> list[slices.SlicePart]:
     """What executors do with the slices of a run, without Spark."""
     _, found = arrivals_in(plan.run, parts)
-    sliced = slice_plan(plan)
-    loads = traffic.loads_of(found, list(sliced.slices))
-    return [part for load in loads for part in slices.simulate_slice(sliced.unit([load]))]
+    (unit,) = units_of(plan, shares=1)
+    loads = traffic.loads_of(found, [each.number for each in plan.part.windows])
+    units = [slices.SliceUnit.of(unit, [load]) for load in loads]
+    return [part for each in units for part in slices.simulate_slice(each)]
 
 
 def sliced(run: RecordedRun, settings: list[Setting], parts: int) -> list[Prediction]:
     plan = planned(run, settings, parts, run.duration_ns)
     found = simulated(plan, parts)
     return [
-        simulations.prediction_of_slices(
+        slices.prediction_of_slices(
             unit, [each for each in found if [each.candidate] == unit.candidates]
         )
         for unit in units_of(plan, shares=len(settings))
@@ -158,7 +157,7 @@ def test_what_the_kernel_does_not_cover_is_simulated_as_far_as_without_slices(
     assert [part.is_covered for part in parts] == [True, True]
     parts[1] = replace(parts[1], is_covered=False)
     (unit,) = units_of(plan)
-    found = simulations.prediction_of_slices(unit, parts)
+    found = slices.prediction_of_slices(unit, parts)
     assert found.window_to_ns == run.from_ns + 500 * MS
     assert found.records == pytest.approx(2 * 2_000 * 0.5, abs=2)
     assert "of the first 0.5 s only" in found.point.notes[0]
@@ -182,7 +181,7 @@ def test_what_comes_in_a_slice_does_not_depend_on_which_others_are_wanted(tmp_pa
     _, found = arrivals_in(run, 7)
     every = list(traffic.loads_of(found, range(7)))
     assert list(traffic.loads_of(found, [5, 2])) == [every[2], every[5]]
-    plan = slice_plan(planned(run, [recorded_setting(run.manifest)], 7, run.duration_ns))
+    (unit,) = units_of(planned(run, [recorded_setting(run.manifest)], 7, run.duration_ns), shares=1)
     halves = [
         traffic.SliceLoad(
             0,
@@ -191,7 +190,7 @@ def test_what_comes_in_a_slice_does_not_depend_on_which_others_are_wanted(tmp_pa
         )
         for half in (0, 1)
     ]
-    assert plan.unit(halves) == plan.unit([every[3]])
+    assert slices.SliceUnit.of(unit, halves) == slices.SliceUnit.of(unit, [every[3]])
 
 
 def _lists(load: traffic.SliceLoad) -> list[list[Any]]:

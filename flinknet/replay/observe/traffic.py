@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -113,30 +112,6 @@ class ArrivalsRow:
     whole_records: int
     payload_bytes: int
     latest_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """A part of a run to simulate: number among the slices of the run, start and end."""
-
-    number: int
-    from_ns: int
-    to_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class Slicing:
-    """Slices of a run.
-
-    Attributes:
-        slices: in their order; they cover the measured part, or are spread over it.
-        latest_ns: longest time from the first record of a buffer until the buffer was sent.
-        simulated_ns: length of the slices together; None where they cover the measured part.
-    """
-
-    slices: tuple[Slice, ...]
-    latest_ns: int
-    simulated_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,14 +244,6 @@ def arrivals_in(edges: Mapping[int, Sequence[int]]) -> Question:
         sums=("records", "whole_records", "payload_bytes"),
         maxima=("latest_ns",),
         ask=partial(_count_arrivals, edges={run: list(each) for run, each in edges.items()}),
-    )
-
-
-def slicing_of(rows: Sequence[ArrivalsRow], edges: Sequence[int]) -> Slicing:
-    """The slices between the edges, and from the rows of a run how late buffers were sent."""
-    return Slicing(
-        tuple(Slice(number, *each) for number, each in enumerate(pairwise(edges))),
-        max((row.latest_ns for row in rows), default=0),
     )
 
 

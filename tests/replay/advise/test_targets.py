@@ -13,9 +13,8 @@ from flinknet.options.what_if import Setting
 from flinknet.predict.grid import Grid
 from flinknet.predict.outcome import EdgeOutcome
 from flinknet.replay.advise.targets import Target, between
-from flinknet.replay.parts import first_of
 from flinknet.replay.pipeline import replay_runs
-from flinknet.replay.plans import plan_of
+from flinknet.replay.plans import first_of, plan_of
 from flinknet.replay.read import open_recorded_run, open_runs
 from flinknet.results import BacklogSummary, Choice
 from tests.replay_documents import documents
