@@ -22,6 +22,9 @@ ROWS_FILE = Path(__file__).with_name("rows.toml")
 IN_VIRTUAL_TIME = ("simulator/", "campaign/")
 """Tests that live there show a row in virtual time only."""
 
+SKIPPED = "skipped"
+"""Outcome of a test that needs something that is not installed; what it needs follows."""
+
 PROPERTY = "row"
 """Name under which tests/conftest.py hands the rows of a test to whoever reads its report."""
 
@@ -44,18 +47,21 @@ class Row:
 
     @property
     def result(self) -> str:
-        """passed, failed, only virtual, missing, or no test (with a reason)."""
+        """passed, skipped, failed, only virtual, missing, or no test (with a reason)."""
         if self.outcomes:
-            if any(each != "passed" for test in self.outcomes.values() for each in test):
+            found = {each for test in self.outcomes.values() for each in test}
+            if any(each != "passed" and not each.startswith(SKIPPED) for each in found):
                 return "failed"
+            if "passed" not in found:
+                return SKIPPED
             is_virtual = all(each.startswith(IN_VIRTUAL_TIME) for each in self.outcomes)
             return "only virtual" if is_virtual and self.virtual_time is None else "passed"
         return "no test" if self.reason else "missing"
 
     @property
     def is_good(self) -> bool:
-        """Whether the row is shown, or said not to be."""
-        return self.result in ("passed", "no test")
+        """Whether the row is shown, or the table says why not."""
+        return self.result in ("passed", SKIPPED, "no test")
 
     def tests(self) -> str:
         """The tests by name, with the number of cases; those that did not pass say so."""
@@ -122,6 +128,8 @@ class RowRecorder:
         is_expected_failure = hasattr(report, "wasxfail")
         if report.when == "call" or report.outcome != "passed":
             how = "expected to fail" if is_expected_failure else report.outcome
+            if how == SKIPPED and isinstance(report.longrepr, tuple):
+                how = f"{SKIPPED}: {report.longrepr[2].removeprefix('Skipped: ')}"
             note_outcome(self._rows, row_ids, report.nodeid, how)
 
 
@@ -133,11 +141,13 @@ def main(arguments: list[str]) -> int:
     shown = listed(rows)
     console = Console(width=None if sys.stdout.isatty() else 180)
     console.print(table_of(shown))
-    counts = {how: sum(row.result == how for row in shown) for how in ("passed", "no test")}
+    results = ("passed", SKIPPED, "no test")
+    counts = {how: sum(row.result == how for row in shown) for how in results}
     bad = [row.id for row in shown if not row.is_good]
     console.print(
-        f"{len(shown)} rows: {counts['passed']} passed, {counts['no test']} without a test for the"
-        f" reason given, {len(bad)} missing, failed or virtual only"
+        f"{len(shown)} rows: {counts['passed']} passed, {counts[SKIPPED]} skipped for what is not"
+        f" installed, {counts['no test']} without a test for the reason given,"
+        f" {len(bad)} missing, failed or virtual only"
         + (": " + " ".join(bad) if bad else ""),
         highlight=False,
     )

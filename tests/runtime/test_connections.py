@@ -36,6 +36,7 @@ from flinknet.core.wire.frames import FrameDecoder
 from flinknet.core.wire.ids import InputChannelID, ResultSubpartitionIndexSet
 from flinknet.core.wire.layout import Direction
 from flinknet.core.wire.messages import (
+    AddCredit,
     CancelPartitionRequest,
     CloseRequest,
     PartitionRequest,
@@ -55,6 +56,7 @@ from flinknet.runtime.connection_manager import LOCAL_ONLY_PORT, LocalConnection
 from flinknet.runtime.event_loop import EventLoop
 from flinknet.runtime.selector import create_selector
 from flinknet.runtime.spill_file import create_spill_file
+from flinknet.runtime.transport import TcpTransport
 from tests.node import HOST, SEGMENT_BYTES, Node, drive, settle
 from tests.pair import partition_id, records_of
 
@@ -702,3 +704,93 @@ def test_what_waits_for_a_full_socket_stays_about_the_high_mark_until_all_is_sen
     assert refilled, "the connection was asked for more only when nothing waited"
     assert transport.unsent_bytes == 0
     assert marks.is_writable
+
+
+# A consumer whose socket is full
+
+
+def fill_socket_of(reader: Node, *, channel: int = 0) -> TcpTransport:
+    """Let a node send announcements of buffer sizes until its peer, who does not read, has no room.
+    Returns: the node's end."""
+    (transport, *_) = reader.loop.transports
+    transport.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEGMENT_BYTES)
+    while True:
+        unsent_bytes = transport.unsent_bytes
+        settle([reader])
+        if 0 < unsent_bytes == transport.unsent_bytes:
+            return transport
+        for size_bytes in range(1, 2000):
+            reader.clients[0].announce_buffer_size(
+                reader.channels[channel], size_bytes, now_ns=time.monotonic_ns()
+            )
+
+
+@pytest.mark.row("S155")
+def test_credit_gained_while_the_socket_is_full_goes_out_once_for_each_channel_in_their_order(
+    node: NewNode,
+) -> None:
+    one, reader = node(), node()
+    channels = [reader.read_from(one, subpartition) for subpartition in range(3)]
+    drive([one, reader], lambda: bool(one.accepted) and len(one.accepted[0].queue.readers) == 3)
+    transport = fill_socket_of(reader)  # from here on the producer reads nothing
+    waiting_bytes = transport.unsent_bytes
+    for index in (2, 0, 1, 0, 2, 1):
+        channels[index].notify_credit(1)
+    channels[0].release()
+    settle([reader])
+    assert transport.unsent_bytes == waiting_bytes, "messages queued behind a full socket"
+
+    (end,) = one.loop.transports
+    decoder, granted = FrameDecoder(Direction.CONSUMER_TO_PRODUCER), []
+    while transport.unsent_bytes or not granted:
+        settle([reader], 1)
+        with contextlib.suppress(BlockingIOError):
+            messages = decoder.feed(end.sock.recv(1 << 20))
+            granted += [each for each in messages if isinstance(each, AddCredit)]
+    assert [(each.receiver_id, each.credit) for each in granted] == [
+        (channels[2].receiver_id, 2),
+        (channels[1].receiver_id, 2),
+    ]
+
+
+@pytest.mark.row("S156")
+@pytest.mark.parametrize("is_reset", [False, True], ids=["unknown message", "failed write"])
+def test_what_breaks_a_connection_fails_its_channels_with_the_cause_and_no_others(
+    node: NewNode, is_reset: bool
+) -> None:
+    one, other, reader = node(), node(), node()
+    broken = [reader.read_from(one, subpartition) for subpartition in range(2)]
+    kept = reader.read_from(other, 0)
+    drive(
+        [one, other, reader],
+        lambda: sum(len(each.queue.readers) for each in (*one.accepted, *other.accepted)) == 3,
+    )
+    (end,) = one.loop.transports
+    if is_reset:
+        fill_socket_of(reader)
+        end.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        end.sock.close()
+    else:
+        frame = bytearray(CloseRequest().encode())
+        frame[8] = 99
+        end.sock.send(frame)
+    drive([reader], lambda: all(each.error is not None for each in broken))
+    cause = "was reset by it" if is_reset else "message id 99"
+    assert all(cause in str(each.error) for each in broken), broken[0].error
+    assert len({id(each.error) for each in broken}) == 1
+    other.write(0, b"alive")
+    drive([other, reader], lambda: (kept.index, b"alive") in read_good(reader))
+    assert kept.error is None
+
+
+@pytest.mark.row("S158")
+def test_a_second_reader_of_a_subpartition_is_refused_and_the_first_goes_on(node: NewNode) -> None:
+    one, first, second = node(), node(), node()
+    kept = first.read_from(one, 0)
+    drive([one, first], lambda: bool(one.accepted) and len(one.accepted[0].queue.readers) == 1)
+    refused = second.read_from(one, 0)
+    drive([one, second], lambda: refused.error is not None)
+    assert "is being (or already has been) consumed" in str(refused.error)
+    one.write(0, b"alive")
+    drive([one, first], lambda: (kept.index, b"alive") in first.read())
+    assert kept.error is None
