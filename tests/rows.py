@@ -147,8 +147,7 @@ def main(arguments: list[str]) -> int:
     console.print(
         f"{len(shown)} rows: {counts['passed']} passed, {counts[SKIPPED]} skipped for what is not"
         f" installed, {counts['no test']} without a test for the reason given,"
-        f" {len(bad)} missing, failed or virtual only"
-        + (": " + " ".join(bad) if bad else ""),
+        f" {len(bad)} missing, failed or virtual only" + (": " + " ".join(bad) if bad else ""),
         highlight=False,
     )
     return 1 if bad or status != pytest.ExitCode.OK else 0
