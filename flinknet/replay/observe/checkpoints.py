@@ -18,15 +18,15 @@ from flinknet.arrays import IntArray
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.histogram import LogLinearHistogram
-from flinknet.results import CheckpointSummary, LatencySummary, TradeOffPoint
+from flinknet.results import CheckpointSummary, TradeOffPoint
 from flinknet.trace.event_block import EventBlock
-from flinknet.trace.job_names import named_edges
 from flinknet.trace.metrics import number_of
 from flinknet.trace.recordings import checkpoints_within
 from flinknet.units import NS_PER_MS, human_duration
 
 from ..read import RecordedRun, result_of
 from ..spark.frames import Columns
+from .flink_metrics import recorded_edge
 from .question import Question, is_at
 from .units import Unit
 
@@ -138,19 +138,27 @@ def thinned_barriers(barriers: pa.Table) -> pa.Table:
     return barriers
 
 
+def _by_checkpoint(barriers: Iterable[BarrierRow]) -> dict[int, list[BarrierRow]]:
+    """The barriers that left, by checkpoint."""
+    found: dict[int, list[BarrierRow]] = {}
+    for each in barriers:
+        if each.sent_ns >= 0:
+            found.setdefault(each.checkpoint, []).append(each)
+    return found
+
+
+def _begun_ns(barriers: Iterable[BarrierRow]) -> int:
+    return min(each.sent_ns for each in barriers)
+
+
 def interval_ns_of(barriers: Sequence[BarrierRow]) -> int | None:
     """Interval between checkpoints, rounded as somebody may have configured it; None with fewer
     than two checkpoints."""
-    first_ns: dict[int, int] = {}
-    for each in barriers:
-        if each.sent_ns >= 0:
-            before_ns = first_ns.get(each.checkpoint, each.sent_ns)
-            first_ns[each.checkpoint] = min(before_ns, each.sent_ns)
-    numbers = np.array(sorted(first_ns), np.int64)
-    if len(numbers) < 2:
+    begun_ns = {number: _begun_ns(own) for number, own in _by_checkpoint(barriers).items()}
+    if len(begun_ns) < 2:
         return None
-    begun_ns = np.array([first_ns[each] for each in numbers.tolist()], np.int64)
-    median_ns = float(np.median(np.diff(begun_ns) / np.diff(numbers)))
+    numbers, instants_ns = zip(*sorted(begun_ns.items()), strict=True)
+    median_ns = float(np.median(np.diff(instants_ns) / np.diff(numbers)))
     for step_ns in (1000 * NS_PER_MS, 100 * NS_PER_MS, 10 * NS_PER_MS):
         round_ns = round(median_ns / step_ns) * step_ns
         if abs(round_ns - median_ns) <= INTERVAL_OFF_BY * median_ns:
@@ -174,15 +182,11 @@ def checkpoints_of(
     Args:
         consumer_of: consumer of each channel.
     """
-    of: dict[int, list[BarrierRow]] = {}
-    for each in barriers:
-        if each.sent_ns >= 0:
-            of.setdefault(each.checkpoint, []).append(each)
     from_ns, to_ns = window_ns
     of = {
         checkpoint: own
-        for checkpoint, own in of.items()
-        if from_ns <= min(each.sent_ns for each in own) < to_ns
+        for checkpoint, own in _by_checkpoint(barriers).items()
+        if from_ns <= _begun_ns(own) < to_ns
     }
     if not of:
         return None
@@ -304,25 +308,28 @@ MILESTONES = Question(
 )
 
 
-def with_reported(summary: CheckpointSummary | None, run: RecordedRun) -> CheckpointSummary | None:
-    """Complete a summary with what Flink reported: times of the tasks that read the edge, bytes of
-    the whole job; or with the counts of a run of flinknet's own. The summary is unchanged where
-    nobody asked Flink, and for a part of a run.
+def checkpoints_in(run: RecordedRun, barriers: Sequence[BarrierRow]) -> CheckpointSummary | None:
+    """The checkpoints of a run; None without any.
+
+    What barriers do not show comes from Flink where a tap asked it: times of the tasks that read
+    the edge, bytes of the whole job. For a whole run of flinknet it comes from the run itself.
     """
-    if summary is None:
-        return None
-    if not run.manifest.is_from_between:
-        return _counted(summary, run)
+    consumer_of = {info.index: info.consumer for info in run.manifest.channels} if barriers else {}
+    is_from_between = run.manifest.is_from_between
+    window_ns = run.from_ns, run.to_ns
+    summary = checkpoints_of(barriers, consumer_of, window_ns, is_from_between=is_from_between)
+    if summary is None or not is_from_between:
+        return summary and _counted(summary, run)
     job = run.manifest.scenario.get("job")
     ids = set(job.get("ids") or ()) if isinstance(job, Mapping) else set()
-    lines = [
-        each
-        for each in checkpoints_within(run.place, run.from_ns, run.to_ns + NOTICED_NS)
-        if each.get("job") in ids
-    ]
+    reported = checkpoints_within(run.place, run.from_ns, run.to_ns + NOTICED_NS)
+    lines = [each for each in reported if each.get("job") in ids]
     if not lines:
         return summary
-    return _joined(summary, lines, _consumers_of(run))
+    edge = recorded_edge(run)
+    vertices = run.manifest.scenario["job"]["vertices"] if edge else ()
+    targets = (each.get("id") for each in vertices if edge and each["index"] == edge.target)
+    return _joined(summary, lines, next(targets, None))
 
 
 def since_trigger(
@@ -342,26 +349,21 @@ def since_trigger(
     before_ns = round(ends[0] - ends[1])
     note = BEFORE_PRODUCERS.format(human_duration(before_ns))
     return tuple(
-        replace(
-            each,
-            checkpoints=replace(
-                each.checkpoints, start_delay_ns=_later(each.checkpoints.start_delay_ns, before_ns)
-            ),
-            notes=(*each.notes, note),
-        )
+        replace(each, checkpoints=_later(each.checkpoints, before_ns), notes=(*each.notes, note))
         if each.checkpoints is not None
         else each
         for each in points
     )
 
 
-def _later(delays: LatencySummary, by_ns: int) -> LatencySummary:
+def _later(summary: CheckpointSummary, by_ns: int) -> CheckpointSummary:
+    """The checkpoints with later starts."""
     later = {
         name: value + by_ns
-        for name, value in asdict(delays).items()
+        for name, value in asdict(summary.start_delay_ns).items()
         if value is not None and name != "count"
     }
-    return replace(delays, **later)
+    return replace(summary, start_delay_ns=replace(summary.start_delay_ns, **later))
 
 
 def _counted(summary: CheckpointSummary, run: RecordedRun) -> CheckpointSummary:
@@ -374,17 +376,6 @@ def _counted(summary: CheckpointSummary, run: RecordedRun) -> CheckpointSummary:
     except (TypeError, KeyError):  # of another release
         return summary
     return replace(summary, **{name: getattr(counted, name) for name in _NOT_IN_A_TRACE})
-
-
-def _consumers_of(run: RecordedRun) -> str | None:
-    """The vertex that reads the only edge of a run; None if unknown."""
-    edges = named_edges(run.manifest)
-    numbers = {each.edge for each in run.manifest.channels}
-    edge = edges.get(numbers.pop()) if len(numbers) == 1 else None
-    if edge is None:
-        return None
-    vertices = run.manifest.scenario["job"]["vertices"]
-    return next((each.get("id") for each in vertices if each["index"] == edge.target), None)
 
 
 def _joined(

@@ -30,6 +30,12 @@ _LEVELS = ("inPoolUsage", "outPoolUsage", "inputQueueLength")
 BROADCAST = "broadcast"
 
 
+def recorded_edge(run: RecordedRun) -> Edge | None:
+    """The edge of all recorded channels; None for an unknown job, or several edges."""
+    numbers = {each.edge for each in run.manifest.channels}
+    return named_edges(run.manifest).get(numbers.pop()) if len(numbers) == 1 else None
+
+
 def flink_metrics(run: RecordedRun, measured: Measured) -> FlinkMetrics | None:
     """Metrics that Flink reported while the used part was recorded; None for an unknown job and for
     runs of flinknet.
@@ -37,9 +43,7 @@ def flink_metrics(run: RecordedRun, measured: Measured) -> FlinkMetrics | None:
     Args:
         measured: figures of the recorded channels.
     """
-    edges = named_edges(run.manifest)
-    numbers = {each.edge for each in run.manifest.channels}
-    edge = edges.get(numbers.pop()) if len(numbers) == 1 else None
+    edge, edges = recorded_edge(run), named_edges(run.manifest)
     if edge is None or not run.manifest.is_from_between:
         return None
     series = series_of(run)

@@ -46,10 +46,9 @@ from ..spark.frames import Rows
 from .checkpoints import (
     BarrierRow,
     MilestoneRow,
-    checkpoints_of,
+    checkpoints_in,
     known_barriers,
     thinned_barriers,
-    with_reported,
 )
 from .latency import LatencyRow
 from .question import Summary, sum_by_group
@@ -196,17 +195,7 @@ def measured_of(run: RecordedRun, rows: ObservedRows) -> Measured:
             timeout=_left_because(data, FlushReason.FLUSH),
             event=_left_because(data, FlushReason.EVENT, FlushReason.END),
         ),
-        checkpoints=with_reported(
-            checkpoints_of(
-                rows.barriers,
-                {info.index: info.consumer for info in run.manifest.channels}
-                if rows.barriers
-                else {},
-                (run.from_ns, run.to_ns),
-                is_from_between=run.manifest.is_from_between,
-            ),
-            run,
-        ),
+        checkpoints=checkpoints_in(run, rows.barriers),
     )
 
 
