@@ -366,10 +366,10 @@ def other_shapes(shape: Shape, size: str) -> list[tuple[Shape, str]]:
 def unit_times(shape: Shape, path: Path) -> dict[str, Any]:
     """What each unit of the observed tables of a run takes and reads in this process."""
     from flinknet.replay.observe.observed import tree_of
-    from flinknet.replay.observe.tree import WORK, WorkRow, rows_in, tables_here
+    from flinknet.replay.observe.tree import WORK, WorkRow, tables_here
     from flinknet.replay.observe.units import Units, work_units
     from flinknet.replay.read import open_runs
-    from flinknet.replay.spark.frames import rows_of
+    from flinknet.replay.spark.frames import rows_of, unpacked
     from flinknet.trace import file_index
 
     runs = open_runs([path])
@@ -380,7 +380,7 @@ def unit_times(shape: Shape, path: Path) -> dict[str, Any]:
         started_s = time.process_time()
         tables = tables_here(Units([unit], units.groups), tree)
         took_s.append(time.process_time() - started_s)
-        work += [rows_of(WorkRow, rows_in(each.rows)) for each in tables if each.name == WORK.name]
+        work += [rows_of(WorkRow, unpacked(each.rows)) for each in tables if each.name == WORK.name]
         say(f"unit {number + 1} of {len(units)} of {path.name}: {took_s[-1]:.1f} s")
     rows = [row for each in work for row in each]
     planned_bytes = sum(file_index(file).index_bytes for run in runs for file in run.files)

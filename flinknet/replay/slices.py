@@ -45,7 +45,6 @@ from flinknet.trace.index import Stamp
 from flinknet.trace.recordings import Recording, open_recordings
 
 from .observe.traffic import SliceLoad, loads_of
-from .observe.tree import rows_in
 from .plans import Window
 from .predictions import Prediction, PredictionUnit
 from .simulations import (
@@ -56,7 +55,7 @@ from .simulations import (
     with_figures,
     with_notes,
 )
-from .spark.frames import columns_of, mapped, record_batches, rows_of, schema_of
+from .spark.frames import columns_of, mapped, record_batches, rows_of, schema_of, unpacked
 from .spark.units import Checkpoint
 from .spark.worker import freeze_what_is_loaded, return_free_memory
 
@@ -188,7 +187,7 @@ def _loads(
     schema = schema_of(SliceLoad)
     for batch in batches:
         for run, data in zip(batch["run"].to_pylist(), batch["rows"], strict=True):
-            for load in loads_of(rows_in(data.as_py()), wanted.get(run, ())):
+            for load in loads_of(unpacked(data.as_py()), wanted.get(run, ())):
                 yield from record_batches([columns_of(SliceLoad, [load])], schema)
 
 

@@ -27,6 +27,7 @@ from ..spark.frames import (
     record_batches,
     rows_of,
     schema_of,
+    unpacked,
 )
 from ..spark.units import Checkpoint, digest, read_indexes
 from .checkpoints import BARRIERS, MILESTONES
@@ -49,7 +50,6 @@ from .tree import (
     as_named,
     bucket_of,
     named_table,
-    rows_in,
     summary_rows,
     tables_here,
     tables_of,
@@ -209,7 +209,7 @@ def _chosen(
     schema = schema_of(NamedTable)
     for batch in batches:
         for part in rows_of(NamedTable, batch):
-            rows = rows_in(part.rows)
+            rows = unpacked(part.rows)
             is_own = np.isin(rows["channel"].to_numpy(), chosen[part.run])
             if is_own.any():
                 found = as_named(part.name, part.run, part.bucket, rows.filter(pa.array(is_own)))

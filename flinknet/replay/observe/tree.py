@@ -28,9 +28,11 @@ from ..spark.frames import (
     map_partitions,
     map_units,
     mapped,
+    packed,
     record_batches,
     rows_of,
     schema_of,
+    unpacked,
 )
 from ..spark.units import Checkpoint, digest
 from ..spark.worker import return_free_memory
@@ -259,7 +261,7 @@ def summary_rows(tree: Tree, name: str, parts: Iterable[NamedTable]) -> pa.Table
     own = sorted((each for each in parts if each.name == name), key=lambda e: (e.run, e.bucket))
     if not own:
         return summary.of_bucket(question, schema_of(question.row).empty_table())
-    return summary.of_run(question, [rows_in(each.rows) for each in own])
+    return summary.of_run(question, [unpacked(each.rows) for each in own])
 
 
 def named_table(tables: DataFrame, name: str, row: type) -> DataFrame:
@@ -270,13 +272,7 @@ def named_table(tables: DataFrame, name: str, row: type) -> DataFrame:
 def _unpacked(batches: Iterator[pa.RecordBatch], *, row: type) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for data in batch["rows"]:
-            yield from rows_in(data.as_py()).cast(schema_of(row)).to_batches()
-
-
-def rows_in(data: bytes) -> pa.Table:
-    """The rows of a NamedTable."""
-    with pa.ipc.open_stream(data) as stream:
-        return stream.read_all()
+            yield from unpacked(data.as_py()).cast(schema_of(row)).to_batches()
 
 
 def bucket_of(channel: int) -> int:
@@ -340,7 +336,7 @@ def _found(unit: Unit, group: Group, tree: Tree) -> Iterable[tuple[str, int, int
     rows = tree.checkpoint.rows(
         unit, asked, NamedTable, lambda: [as_named(*each) for each in _parts_in(unit, group, tree)]
     )
-    return ((each.name, each.run, each.bucket, rows_in(each.rows)) for each in rows)
+    return ((each.name, each.run, each.bucket, unpacked(each.rows)) for each in rows)
 
 
 def _parts_in(unit: Unit, group: Group, tree: Tree) -> Iterator[tuple[str, int, int, pa.Table]]:
@@ -373,10 +369,7 @@ def _named(name: str, run: int, bucket: int, table: pa.Table) -> Iterator[NamedT
 
 def as_named(name: str, run: int, bucket: int, table: pa.Table) -> NamedTable:
     """A part of a table."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as stream:
-        stream.write_table(table)
-    return NamedTable(name, run, bucket, sink.getvalue().to_pybytes())
+    return NamedTable(name, run, bucket, packed(table))
 
 
 def _in_buckets(table: pa.Table, by: str | None) -> Iterator[tuple[int, pa.Table]]:
@@ -409,7 +402,7 @@ def _buckets(parts: Iterable[NamedTable], tree: Tree) -> Iterator[NamedTable]:
     """The tables of each bucket, and their rows for the summaries."""
     held, most = _Held(tree), HELD_BYTES_MAX // 2
     for part in parts:
-        held.add(part.name, part.run, part.bucket, rows_in(part.rows))
+        held.add(part.name, part.run, part.bucket, unpacked(part.rows))
         if held.bytes > most:
             held.combine()
             most = max(most, 2 * held.bytes)

@@ -376,7 +376,19 @@ def _record_batch(found: Sequence[Columns], schema: pa.Schema) -> list[pa.Record
     return [batch] if batch.num_rows else []
 
 
-_PACKED = "rows binary"
+def packed(rows: pa.Table) -> bytes:
+    """Pack a table into an Arrow stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_table(rows)
+    found: bytes = sink.getvalue().to_pybytes()
+    return found
+
+
+def unpacked(data: bytes) -> pa.Table:
+    """The table in an Arrow stream."""
+    with pa.ipc.open_stream(data) as stream:
+        return stream.read_all()
 
 
 def write_tables(tables: Mapping[str, DataFrame], directory: AnyPath) -> None:
@@ -397,8 +409,9 @@ def write_tables(tables: Mapping[str, DataFrame], directory: AnyPath) -> None:
             write = partial(_written, path=str(path), schema=schema)
             table.coalesce(1).mapInArrow(write, "rows bigint").collect()
         else:
-            packed = table.mapInArrow(partial(_packed, schema=schema), _PACKED)
-            _write(path, _unpacked(row["rows"] for row in packed.toLocalIterator()), schema)
+            parts = table.mapInArrow(partial(_packed_parts, schema=schema), "rows binary")
+            streams = (unpacked(row["rows"]) for row in parts.toLocalIterator())
+            _write(path, chain.from_iterable(each.to_batches() for each in streams), schema)
 
 
 def _written(
@@ -409,20 +422,12 @@ def _written(
     yield pa.RecordBatch.from_pydict({"rows": pa.array([rows], pa.int64())})
 
 
-def _packed(batches: Iterator[pa.RecordBatch], *, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _packed_parts(
+    batches: Iterator[pa.RecordBatch], *, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
     """The rows of a partition as one Arrow stream; runs in an executor."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema) as stream:
-        for batch in batches:
-            stream.write_batch(batch.cast(schema))
-    rows = pa.array([sink.getvalue().to_pybytes()], pa.binary())
-    yield pa.RecordBatch.from_pydict({"rows": rows})
-
-
-def _unpacked(streams: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
-    for data in streams:
-        with pa.ipc.open_stream(data) as stream:
-            yield from stream
+    rows = pa.Table.from_batches([each.cast(schema) for each in batches], schema)
+    yield pa.RecordBatch.from_pydict({"rows": pa.array([packed(rows)], pa.binary())})
 
 
 def _write(path: AnyPath, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:

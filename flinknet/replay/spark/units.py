@@ -14,7 +14,6 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-import pyarrow as pa
 
 from flinknet import __version__
 from flinknet.errors import TraceError
@@ -33,7 +32,7 @@ from flinknet.trace.index import (
 from flinknet.whole_files import remove_unfinished, whole_file
 
 from ..opening import damaged_blocks
-from .frames import Columns, collected, columns_of, map_units, rows_of, table_of
+from .frames import Columns, collected, columns_of, map_units, packed, rows_of, table_of, unpacked
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -56,8 +55,8 @@ FILES_AT_ONCE = 256
 
 
 @dataclass(frozen=True, slots=True)
-class IndexUnit:
-    """A file whose index is read; `number` is its place among them."""
+class NumberedFile:
+    """A file that an executor reads; `number` is its place among them."""
 
     number: int
     file: TraceFile
@@ -90,7 +89,7 @@ def read_indexes(spark: Callable[[], SparkSession], files: Sequence[TraceFile]) 
     if len(missing) <= (INDEXES_HERE_MAX if is_here else INDEXES_IN_STORE_MAX):
         index.read_indexes(missing)
         return
-    units = [IndexUnit(number, file.absolute()) for number, file in enumerate(missing)]
+    units = [NumberedFile(number, file.absolute()) for number, file in enumerate(missing)]
     for start in range(0, len(units), FILES_AT_ONCE):
         own = map_units(spark(), units[start : start + FILES_AT_ONCE], _read, IndexRow)
         for row in collected(IndexRow, own):
@@ -104,7 +103,7 @@ def read_indexes(spark: Callable[[], SparkSession], files: Sequence[TraceFile]) 
             keep_index(missing[row.number], (row.size_bytes, row.changed_ns), found)
 
 
-def _read(unit: IndexUnit) -> Iterable[Columns]:
+def _read(unit: NumberedFile) -> Iterable[Columns]:
     try:
         found = file_index(unit.file)
         stamp = stamp_at(path_of(unit.file.path))
@@ -123,14 +122,6 @@ def _read(unit: IndexUnit) -> Iterable[Columns]:
 
 
 @dataclass(frozen=True, slots=True)
-class FileToCheck:
-    """A file to check, and its number among them."""
-
-    number: int
-    file: TraceFile
-
-
-@dataclass(frozen=True, slots=True)
 class DamagedBlock:
     """A damaged block: number of the file, and number in the file."""
 
@@ -140,14 +131,14 @@ class DamagedBlock:
 
 def find_damaged(spark: SparkSession, files: Sequence[TraceFile]) -> list[list[int]]:
     """Numbers of the damaged blocks of each file (an `opening.Scan`); every byte is read once."""
-    units = [FileToCheck(number, file.absolute()) for number, file in enumerate(files)]
+    units = [NumberedFile(number, file.absolute()) for number, file in enumerate(files)]
     found: list[list[int]] = [[] for _ in files]
     for each in collected(DamagedBlock, map_units(spark, units, _checked, DamagedBlock)):
         found[each.number].append(each.block)
     return [sorted(each) for each in found]
 
 
-def _checked(unit: FileToCheck) -> Iterable[Columns]:
+def _checked(unit: NumberedFile) -> Iterable[Columns]:
     (blocks,) = damaged_blocks([unit.file])
     return [columns_of(DamagedBlock, [DamagedBlock(unit.number, block) for block in blocks])]
 
@@ -263,15 +254,10 @@ class Checkpoint:
         key = digest([self.stamp, kind.__name__, more, asdict(unit)])
         path = Path(self.directory) / f"{key}{SUFFIX}"
         if path.exists():
-            with pa.ipc.open_stream(path.read_bytes()) as stream:
-                return rows_of(kind, stream.read_all())
+            return rows_of(kind, unpacked(path.read_bytes()))
         rows = make()
-        table = table_of(kind, rows)
-        with (  # a task may run twice at the same time: speculation, a lost executor
-            whole_file(path) as file,
-            pa.ipc.new_stream(file, table.schema) as stream,
-        ):
-            stream.write_table(table)
+        with whole_file(path) as file:  # a task may run twice at the same time, if one is lost
+            file.write(packed(table_of(kind, rows)))
         return rows
 
 

@@ -14,7 +14,7 @@ from flinknet.replay.observe import latency, tree, units, widening
 from flinknet.replay.observe.measured import ObservedRun
 from flinknet.replay.observe.observed import observe_here
 from flinknet.replay.read import RecordedRun, open_recorded_run
-from flinknet.replay.spark.frames import Rows
+from flinknet.replay.spark.frames import Rows, unpacked
 from flinknet.trace import file_index
 from tests.recorded_run import MS, START_NS, write_run
 
@@ -59,13 +59,13 @@ def test_a_large_table_is_parted_between_channels(monkeypatch: pytest.MonkeyPatc
     channels = np.repeat([3, 4, 5, 9], [5, 1, 4, 2])
     table = pa.table({"run": np.zeros(12, int), "channel": channels, "records": np.arange(12)})
     monkeypatch.setattr(tree, "PART_BYTES_MAX", table.nbytes // 3)
-    parts = [tree.rows_in(each.rows) for each in tree._named("messages", 0, 0, table)]
+    parts = [unpacked(each.rows) for each in tree._named("messages", 0, 0, table)]
     assert len(parts) > 1
     assert pa.concat_tables(parts) == table
     found = [set(part["channel"].to_pylist()) for part in parts]
     assert sorted(chain.from_iterable(found)) == [3, 4, 5, 9]
     (empty,) = tree._named("messages", 0, 0, table.slice(0, 0))
-    assert tree.rows_in(empty.rows).schema == table.schema
+    assert unpacked(empty.rows).schema == table.schema
 
 
 @pytest.mark.parametrize("few", [0, 1 << 40])
