@@ -13,7 +13,7 @@ import pwd
 import re
 import shlex
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -103,25 +103,19 @@ def is_here(master: str) -> bool:
 
 
 def check_master(master: str) -> None:
-    """Check that a host of a spark:// URL takes connections; other masters are not checked.
+    """Check that a host of a spark:// URL takes connections; other masters are not checked. Of
+    several hosts all but one are on standby.
 
     Raises: ConfigError if the URL names no host and port; FlinknetError if none of them answers.
     """
     if master.startswith(CONNECT_SCHEME):
         raise ConfigError(f"--master: a server of Spark Connect is given by --remote {master}")
-    if not master.startswith(_SCHEME):
-        return
-    addresses = _addresses(master)
-    silent = []
-    for host, port in addresses:
-        why = _silence_of(host, port)
-        if why is None:
-            return
-        silent.append(f"{_SCHEME}{host}:{port} ({why})")
-    raise FlinknetError(
-        f"no Spark master answers at {', '.join(silent)}; see that it runs there, or give another"
-        " --master"
-    )
+    if master.startswith(_SCHEME):
+        found = [_address(each, None) for each in master.removeprefix(_SCHEME).split(",")]
+        addresses = [each for each in found if each is not None]
+        if len(addresses) < len(found):
+            raise ConfigError(f"--master: {master!r} is not a master; write spark://HOST:PORT")
+        _check_any_answers("Spark master", _SCHEME, addresses, "--master")
 
 
 def check_remote(remote: str) -> None:
@@ -129,13 +123,8 @@ def check_remote(remote: str) -> None:
 
     Raises: ConfigError for a URL that names no server; FlinknetError if it does not answer.
     """
-    host, port = connect_address(remote)
-    why = _silence_of(host, port)
-    if why is not None:
-        raise FlinknetError(
-            f"no Spark Connect server answers at {CONNECT_SCHEME}{host}:{port} ({why}); see that it"
-            " runs there, or give another --remote"
-        )
+    addresses = [connect_address(remote)]
+    _check_any_answers("Spark Connect server", CONNECT_SCHEME, addresses, "--remote")
 
 
 def connect_address(remote: str) -> tuple[str, int]:
@@ -144,38 +133,37 @@ def connect_address(remote: str) -> tuple[str, int]:
 
     Raises: ConfigError.
     """
-    place = remote.removeprefix(CONNECT_SCHEME).partition("/")[0]
-    host, colon, port = place.rpartition(":") if not place.endswith("]") else (place, "", "")
-    if not colon:
-        host, port = place, str(CONNECT_PORT)
-    if not remote.startswith(CONNECT_SCHEME) or not host or not _is_port(port):
+    found = _address(remote.removeprefix(CONNECT_SCHEME).partition("/")[0], CONNECT_PORT)
+    if found is None or not remote.startswith(CONNECT_SCHEME):
         raise ConfigError("--remote: this is not a Spark Connect server; write sc://HOST:PORT")
+    return found
+
+
+def _address(text: str, default_port: int | None) -> tuple[str, int] | None:
+    """Host and port; None for any other text."""
+    host, colon, port = text.rpartition(":") if not text.endswith("]") else (text, "", "")
+    if not colon and default_port is not None:
+        host, port = text, str(default_port)
+    if not host or not port.isdecimal() or not 0 < int(port) <= _PORT_MAX:
+        return None
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
-def _silence_of(host: str, port: int) -> object | None:
-    """Reason for which an address does not answer; None if it does."""
-    try:
-        socket.create_connection((host, port), _ANSWER_WAIT_S).close()
-    except (OSError, UnicodeError) as error:  # the latter of what cannot be a host's name
-        return getattr(error, "strerror", None) or error
-    return None
-
-
-def _addresses(master: str) -> list[tuple[str, int]]:
-    """The hosts and ports of spark://HOST:PORT,HOST:PORT…; of several masters all but one are on
-    standby."""
-    addresses = []
-    for text in master.removeprefix(_SCHEME).split(","):
-        host, _, port = text.rpartition(":")
-        if not host or not _is_port(port):
-            raise ConfigError(f"--master: {master!r} is not a master; write spark://HOST:PORT")
-        addresses.append((host.removeprefix("[").removesuffix("]"), int(port)))
-    return addresses
-
-
-def _is_port(text: str) -> bool:
-    return text.isdecimal() and 0 < int(text) <= _PORT_MAX
+def _check_any_answers(
+    what: str, scheme: str, addresses: Iterable[tuple[str, int]], option: str
+) -> None:
+    silent = []
+    for host, port in addresses:
+        try:
+            socket.create_connection((host, port), _ANSWER_WAIT_S).close()
+            return
+        except (OSError, UnicodeError) as error:  # the latter for impossible names of hosts
+            why = getattr(error, "strerror", None) or error
+            silent.append(f"{scheme}{host}:{port} ({why})")
+    raise FlinknetError(
+        f"no {what} answers at {', '.join(silent)}; see that it runs there, or give another"
+        f" {option}"
+    )
 
 
 @dataclass(frozen=True, slots=True)
