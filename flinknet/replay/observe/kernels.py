@@ -34,14 +34,19 @@ def _count_kinds(
     data_type: Column,
     reason: Column,
     payload_bytes: Column,
+    value: Column,
+    has_value: Flags,
     window_ns: tuple[int, int],
 ) -> Ints:
     """Count messages of a window, by data type and reason.
 
-    Returns: rows of span, data_type * REASONS + reason, messages, payload_bytes.
+    Args:
+        has_value: whether the values of each span are added up.
+
+    Returns: rows of span, data_type * REASONS + reason, messages, payload_bytes, sum of the values.
     """
     from_ns, to_ns = window_ns
-    found = np.empty(((ends - starts).sum(), 4), np.int64)
+    found = np.empty(((ends - starts).sum(), 5), np.int64)
     count = 0
     for span in range(len(starts)):
         first, place = count, count
@@ -54,25 +59,14 @@ def _count_kinds(
                 while place < count and found[place, 1] != number:
                     place += 1
                 if place == count:
+                    found[place, :] = 0
                     found[place, 0], found[place, 1] = span, number
-                    found[place, 2], found[place, 3] = 0, 0
                     count += 1
             found[place, 2] += 1
             found[place, 3] += payload_bytes[row]
+            if has_value[span]:
+                found[place, 4] += value[row]
     return found[:count].copy()
-
-
-def _sum_within(
-    starts: Ints, ends: Ints, at_ns: Column, values: Column, window_ns: tuple[int, int]
-) -> Ints:
-    """Sum of a column in a window, for each span."""
-    from_ns, to_ns = window_ns
-    sums = np.zeros(len(starts), np.int64)
-    for span in range(len(starts)):
-        for row in range(starts[span], ends[span]):
-            if from_ns <= at_ns[row] < to_ns:
-                sums[span] += values[row]
-    return sums
 
 
 def _sum_windows(
@@ -301,7 +295,6 @@ def _count_latencies(
 
 
 count_kinds = kept_on_disk(_count_kinds)
-sum_within = kept_on_disk(_sum_within)
 sum_windows = kept_on_disk(_sum_windows)
 starve = kept_on_disk(_starve)
 sum_slices = kept_on_disk(_sum_slices)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +29,6 @@ from flinknet.trace.buffers import (
     events_at,
     paired_buffers,
 )
-from flinknet.trace.event_block import EventColumns
 
 from ..spark.frames import Columns, columns_of
 from .channel_events import ChannelEvents, Window
@@ -115,21 +115,30 @@ class TaskTimeRow:
     amount: int
 
 
-def regimes_of(
-    buffers: ChannelBuffers,
-    starved: Intervals,
-    blocked: Intervals,
-    window: Window,
-    offered: Intervals = NOTHING,
-) -> Regimes:
+class Hindrances(NamedTuple):
+    """Intervals in which the producer of a channel did not send, by its messages.
+
+    Attributes:
+        starved: it had a backlog and no credit.
+        blocked: from a blocking event that left until the consumer resumed the channel. A local
+            channel has no message for that: the next buffer shows it. The end of recovery, which
+            has no alignment, blocks no local channel.
+        offered: a local channel, which has no credit, had data ready that its consumer had not
+            taken.
+    """
+
+    starved: Intervals
+    blocked: Intervals
+    offered: Intervals
+
+
+def regimes_of(buffers: ChannelBuffers, hindrances: Hindrances, window: Window) -> Regimes:
     """Split the time of channels into regimes.
 
     Args:
         buffers: buffers of the channels, in the order of their sequence numbers.
-        starved: intervals in which the producer had data and no credit.
-        blocked: intervals in which a barrier kept the producer from sending.
-        offered: intervals in which a local channel had data ready for its consumer.
     """
+    starved, blocked, offered = hindrances
     from_ns, to_ns = window.starts_ns(buffers.sent_ns), window.ends_ns(buffers.sent_ns)
     done_before_ns = np.maximum.accumulate(np.r_[window.from_ns, buffers.consumed_ns])[:-1]
     has_instant = buffers.first_record_ns >= 0
@@ -153,40 +162,19 @@ def regimes_of(
     )
 
 
-def starved_intervals(events: SortedEvents, window: Window) -> Intervals:
-    """Intervals in which the producer of a channel had a backlog and no credit, by its messages."""
-    sent = _sent(events)
-    is_starved = (sent["credit_after"] == 0) & (sent["backlog_buffers"] > 0)
-    return _switched(events, is_starved, MessageKind.ADD_CREDIT, window)
-
-
-def offered_intervals(events: SortedEvents, window: Window) -> Intervals:
-    """Intervals in which a local channel, which has no credit, had data ready that its consumer had
-    not taken."""
-    sent = _sent(events)
-    is_offered = (sent["credit_after"] < 0) & (sent["backlog_buffers"] > 0)
-    return _switched(events, is_offered, None, window)
-
-
-def blocked_intervals(events: SortedEvents, window: Window) -> Intervals:
-    """Intervals from a blocking event that left the producer of a channel until the consumer
-    resumed the channel.
-
-    A local channel has no message for that: the next buffer shows it. The end of recovery, which
-    has no alignment, blocks no local channel.
-    """
-    sent = _sent(events)
-    is_barrier = _IS_BLOCKING_BY_TYPE[sent["data_type"]]
-    if is_barrier.any():
-        is_barrier &= (sent["credit_after"] >= 0) | (
-            sent["data_type"] != DataType.RECOVERY_COMPLETION
-        )
-    return _switched(events, is_barrier, MessageKind.RESUME_CONSUMPTION, window)
-
-
-def _sent(events: SortedEvents) -> EventColumns:
+def hindrances_in(events: SortedEvents, window: Window) -> Hindrances:
+    """The hindrances of channels within a slice."""
     columns = ("at_ns", "data_type", "backlog_buffers", "credit_after")
-    return events_at(events, MessageKind.BUFFER_RESPONSE, TracePoint.SENT, columns)
+    sent = events_at(events, MessageKind.BUFFER_RESPONSE, TracePoint.SENT, columns)
+    has_backlog, is_local = sent["backlog_buffers"] > 0, sent["credit_after"] < 0
+    is_barrier = _IS_BLOCKING_BY_TYPE[sent["data_type"]]
+    is_barrier &= ~(is_local & (sent["data_type"] == DataType.RECOVERY_COMPLETION))
+    is_starved = (sent["credit_after"] == 0) & has_backlog
+    return Hindrances(
+        _switched(events, is_starved, MessageKind.ADD_CREDIT, window),
+        _switched(events, is_barrier, MessageKind.RESUME_CONSUMPTION, window),
+        _switched(events, is_local & has_backlog, None, window),
+    )
 
 
 def _switched(
@@ -219,13 +207,7 @@ def regimes_in(events: SortedEvents, window: Window) -> Regimes:
     Args:
         events: events of the channels, on the axis of the window.
     """
-    return regimes_of(
-        paired_buffers(events),
-        starved_intervals(events, window),
-        blocked_intervals(events, window),
-        window,
-        offered_intervals(events, window),
-    )
+    return regimes_of(paired_buffers(events), hindrances_in(events, window), window)
 
 
 def known_task_times(rows: pa.Table) -> pa.Table:

@@ -145,27 +145,21 @@ def window_width_ns(duration_ns: int) -> int:
 
 
 def _count(unit: Unit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
-    from .kernels import REASONS, count_kinds, sum_within
+    from .kernels import REASONS, count_kinds
 
-    window_ns = (unit.from_ns, unit.until_ns)
     for block in blocks:
         spans = block.spans
-        at_ns, payload_bytes = block["at_ns"], block["payload_bytes"]
-        span, number, messages, sizes = count_kinds(
+        span, number, messages, sizes, credit = count_kinds(
             spans.starts,
             spans.ends,
-            at_ns,
+            block["at_ns"],
             block["data_type"],
             block["reason"],
-            payload_bytes,
-            window_ns,
+            block["payload_bytes"],
+            block["value"],
+            spans.kind == MessageKind.ADD_CREDIT,
+            (unit.from_ns, unit.until_ns),
         ).T
-        credit = np.zeros(len(spans.starts), np.int64)
-        is_credit = spans.kind == MessageKind.ADD_CREDIT
-        announced = spans.only(is_credit)
-        credit[is_credit] = sum_within(
-            announced.starts, announced.ends, at_ns, block["value"], window_ns
-        )
         data_type, reason = np.divmod(number, REASONS)
         yield {
             "run": np.full(len(span), unit.run),
@@ -176,7 +170,7 @@ def _count(unit: Unit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
             "reason": reason,
             "messages": messages,
             "payload_bytes": sizes,
-            "credit": credit[span],
+            "credit": credit,
         }
 
 

@@ -20,10 +20,9 @@ from flinknet.replay.observe.channel_events import Window
 from flinknet.replay.observe.observed import observe
 from flinknet.replay.observe.regimes import (
     REGIMES,
-    blocked_intervals,
-    offered_intervals,
+    Hindrances,
+    hindrances_in,
     regimes_of,
-    starved_intervals,
 )
 from flinknet.replay.read import open_recorded_run
 from flinknet.trace.buffers import BUFFER_COLUMNS, ChannelBuffers, paired_buffers
@@ -87,7 +86,7 @@ def buffers(*lives: tuple[int, int, int, int]) -> ChannelBuffers:
 def split(
     lives: ChannelBuffers, starved: Intervals = NOTHING, blocked: Intervals = NOTHING
 ) -> dict[str, int]:
-    found = regimes_of(lives, starved, blocked, WHOLE)
+    found = regimes_of(lives, Hindrances(starved, blocked, NOTHING), WHOLE)
     spent = {name: getattr(found, name).total_ns for name in REGIMES if name != "idle"}
     return {name: ns for name, ns in spent.items() if ns}
 
@@ -113,7 +112,7 @@ def test_waiting_is_for_credit_where_there_was_none_and_for_alignment_before_tha
 
 def test_what_is_ready_on_a_local_channel_lies_in_front_of_its_consumer() -> None:
     offered = intervals((10, 50))
-    found = regimes_of(buffers((0, 50, 50, 60)), NOTHING, NOTHING, WHOLE, offered)
+    found = regimes_of(buffers((0, 50, 50, 60)), Hindrances(NOTHING, NOTHING, offered), WHOLE)
     assert instants(found.waiting_for_flush) == set(range(10))
     assert instants(found.in_receiver_queue) == set(range(10, 60))
 
@@ -160,9 +159,9 @@ def test_starved_and_blocked_time_is_read_off_the_messages() -> None:
         },
         {"at_ns": 70, "point": received, "kind": int(MessageKind.RESUME_CONSUMPTION)},
     )
-    assert instants(starved_intervals(found, WHOLE)) == set(range(20, 25))
-    assert instants(blocked_intervals(found, WHOLE)) == set(range(40, 70))
-    assert instants(offered_intervals(found, WHOLE)) == set()
+    assert instants(hindrances_in(found, WHOLE).starved) == set(range(20, 25))
+    assert instants(hindrances_in(found, WHOLE).blocked) == set(range(40, 70))
+    assert instants(hindrances_in(found, WHOLE).offered) == set()
 
 
 def test_a_local_channel_offers_what_its_backlog_tells() -> None:
@@ -171,7 +170,7 @@ def test_a_local_channel_offers_what_its_backlog_tells() -> None:
         {"at_ns": 20, "point": int(TracePoint.CONSUMED), "credit_after": -1},
         {"at_ns": 30, "point": int(TracePoint.SENT), "credit_after": -1, "backlog_buffers": 0},
     )
-    assert instants(offered_intervals(found, WHOLE)) == set(range(10, 30))
+    assert instants(hindrances_in(found, WHOLE).offered) == set(range(10, 30))
 
 
 def test_a_local_channel_goes_on_without_a_message() -> None:
@@ -183,7 +182,7 @@ def test_a_local_channel_goes_on_without_a_message() -> None:
         {"at_ns": 50} | sent,
         {"at_ns": 90} | sent,
     )
-    assert instants(blocked_intervals(found, WHOLE)) == set(range(30, 50))
+    assert instants(hindrances_in(found, WHOLE).blocked) == set(range(30, 50))
 
 
 def test_buffers_are_paired_by_number_and_those_under_way_left_out() -> None:
@@ -241,7 +240,7 @@ def test_a_credit_that_a_buffer_takes_at_once_ends_no_starving() -> None:
         "place": [0, 2, 1, 3],
     }
     events = {name: np.array(values) for name, values in rows.items()}
-    assert instants(starved_intervals(events, WHOLE)) == set(range(5, 30))
+    assert instants(hindrances_in(events, WHOLE).starved) == set(range(5, 30))
 
 
 @given(st.lists(interval_sets(), max_size=4))
