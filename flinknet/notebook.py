@@ -52,8 +52,7 @@ from flinknet.report.model_error import model_error_text
 from flinknet.report.notebook_view import Frame, Picture, answers_html, html_table
 from flinknet.report.page import page_of
 from flinknet.report.page_parts import OverTime, TimeSeries
-from flinknet.report.plot import trade_off_chart
-from flinknet.report.replay_page import replay_page
+from flinknet.report.replay_page import replay_chart, replay_page
 from flinknet.results import JobAnswer, ReplayAnswer
 from flinknet.storage import path_of
 from flinknet.trace import find_runs, open_run
@@ -195,12 +194,14 @@ class Answers:
         """Plot the predicted latency of a run over the setting with the most values. Needs
         matplotlib.
 
-        Raises: ConfigError if nothing could be predicted.
+        Raises: ConfigError if no prediction can be relied on.
         """
         answer = self.answers[run]
-        chart = trade_off_chart(answer)
+        chart = replay_chart(answer)
         if chart is None:
-            raise ConfigError(f"{answer.trace.path}: nothing could be predicted, so nothing drawn")
+            raise ConfigError(
+                f"{answer.trace.path}: no prediction can be relied on, so nothing drawn"
+            )
         return Picture(chart, path_of(answer.trace.path).name)
 
     def page(self) -> Frame:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flinknet.config import Scenario
-from flinknet.errors import ConfigError
+from flinknet.errors import ConfigError, TraceFormatError
 from flinknet.options.keys import RUNTIME_MODE
+from flinknet.whole_files import work_directory
 
 from .commands import SectionedCommand
 from .demos import DEMOS, Demo
@@ -32,9 +33,18 @@ if TYPE_CHECKING:
 
     from flinknet.report.demos.shown import DemoRun
     from flinknet.report.live import LineView
+    from flinknet.report.page_parts import MessageStep
     from flinknet.results import Progress, RunWarning
 
     from .sweep import Executor
+
+MESSAGE_CHANNELS, FIRST_MESSAGES, MEASURED_MESSAGES = 2, 16, 60
+"""Channels whose messages a page shows, and messages of each part of the run."""
+
+_COLUMNS = (
+    *("at_ns", "order", "channel", "point", "kind", "data_type", "sequence_number"),
+    *("payload_bytes", "backlog_buffers", "value", "credit_after"),
+)
 
 SAMPLES = 60
 """Samples of a run, which are the points of its plots."""
@@ -87,11 +97,12 @@ def demo(executor: Executor | None, /, **values: Any) -> None:
     flinknet bench demo timeout --plot timeout.svg
         what a shorter buffer timeout costs
 
-    NAME is head-of-line, back-pressure, unaligned, debloating or timeout. Traces are recorded only
+    NAME is head-of-line, back-pressure, unaligned, debloating or timeout. A trace is kept
     with --out. A demo sets what it varies, and refuses options for that: head-of-line the credit
     model, unaligned and debloating the key of that name, timeout the buffer timeout.
     """
     from flinknet.report.console import console_for
+    from flinknet.report.demo_console import print_demo
     from flinknet.report.live import view
 
     from . import sweep
@@ -104,7 +115,10 @@ def demo(executor: Executor | None, /, **values: Any) -> None:
     json_target = target_of(values["json"])
     sweep.say_first([("", warnings)], is_stdout_taken=json_target == STDOUT)
     reports = ReportFiles.of(values)
-    out = sweep.out_directory(values["out"], trace=False)
+    where = values["out"]
+    if where is None and reports.page is not None:  # the page shows messages of the trace
+        where = str(click.get_current_context().with_resource(work_directory("demo")))
+    out = sweep.out_directory(where, trace=False)
     executor = executor or sweep.default_executor()
     runs = chosen.runs(scenario)
     finished = []
@@ -118,11 +132,11 @@ def demo(executor: Executor | None, /, **values: Any) -> None:
             else:
                 watcher.finish_run(finished[-1].result)
     shown = chosen.show(finished, scenario.workload)
-    reports.write(shown.page)
+    reports.write(lambda: shown.page)
     if json_target is not None:
-        put_json(json_target, shown.document)
+        put_json(json_target, shown.document(finished))
     if json_target != STDOUT:
-        shown.print(console_for(sys.stdout))
+        print_demo(console_for(sys.stdout), shown)
 
 
 def _list_demos() -> None:
@@ -184,4 +198,43 @@ def _run(
         workload.warmup_ns,
         measured_to_ns,
         scenario.network.segment_size_bytes,
+        () if directory is None else _messages(directory, workload.warmup_ns),
+    )
+
+
+def _messages(directory: Path, warmup_ns: int) -> tuple[MessageStep, ...]:
+    """The first messages on the last edge of a run, and the first ones of its measured part, as
+    the producers' TaskManager saw them; in the words of the dissector."""
+    from flinknet.core.buffers.data_type import DataType
+    from flinknet.core.probe import MessageKind, TracePoint
+    from flinknet.report.demos.shown import words_of
+    from flinknet.report.page_parts import MessageStep
+    from flinknet.trace import TraceReader, open_run
+
+    try:
+        run = open_run(directory)
+    except TraceFormatError:  # nothing was recorded
+        return ()
+    if run.manifest is None or (begin_ns := run.manifest.measured_from_ns) is None:
+        return ()
+    channels = run.manifest.channels
+    own = [each for each in channels if each.edge == channels[-1].edge][:MESSAGE_CHANNELS]
+    numbers = {each.index: place for place, each in enumerate(own)}
+    rows: list[tuple[int, ...]] = []
+    for file in run.files:
+        with TraceReader(file) as reader:
+            if reader.process.name == own[0].producer_process:
+                for block in reader.events(_COLUMNS, tuple(numbers)):
+                    rows += zip(*(block[name].tolist() for name in _COLUMNS), strict=True)
+    rows = [row for row in sorted(rows) if row[3] in (TracePoint.SENT, TracePoint.RECEIVED)]
+    later = [row for row in rows if row[0] >= begin_ns]
+    return tuple(
+        MessageStep(
+            row[0] - begin_ns + warmup_ns,
+            numbers[row[2]],
+            row[3] == TracePoint.SENT,
+            words_of(MessageKind(row[4]).name, DataType(row[5]).name, *row[6:10]),
+            row[10] if row[10] >= 0 else None,
+        )
+        for row in [*rows[: len(rows) - len(later)][:FIRST_MESSAGES], *later[:MEASURED_MESSAGES]]
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from flinknet import options as flink
@@ -11,23 +13,13 @@ from flinknet.config import CREDIT, TCP, Scenario, SlowConsumer, WorkloadConfig
 from flinknet.units import format_duration_ns
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from flinknet.report.demos.shown import DemoRun, DemoShown
-    from flinknet.report.page_parts import Page
 
 DEBLOATING = "taskmanager.network.memory.buffer-debloat.enabled"
 UNALIGNED = "execution.checkpointing.unaligned.enabled"
+_Runs = list[tuple[str, Scenario]]
+
 TIMEOUTS_NS = tuple(ms * 1_000_000 for ms in (0, 1, 5, 20, 100))
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """The output of a demo: a JSON document, a printer, and a maker of its page."""
-
-    document: Mapping[str, Any]
-    print: Callable[[Console], None]
-    page: Callable[[], Page]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,22 +34,29 @@ class Demo:
         sets: Flink's keys that the demo sets itself.
         is_overloaded: its consumers do not keep up with the rate.
         runs: makes the name and the scenario of each run from the common scenario.
-        show: makes the output from the runs and the workload of the common scenario.
+        made_by: module and function of report.demos that make the output.
     """
 
     summary: str
     load: Mapping[str, str]
-    runs: Callable[[Scenario], Sequence[tuple[str, Scenario]]]
-    show: Callable[[Sequence[DemoRun], WorkloadConfig], Shown]
+    runs: Callable[[Scenario], _Runs]
+    made_by: tuple[str, str]
     fixed: Mapping[str, Any] = field(default_factory=dict)
     network: Mapping[str, str] = field(default_factory=dict)
     sets: tuple[str, ...] = ()
     is_overloaded: bool = True
 
+    def show(self, runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
+        """Make the output from the runs and the workload of the common scenario."""
+        module, function = self.made_by
+        make = getattr(import_module(f"flinknet.report.demos.{module}"), function)
+        shown: DemoShown = make(runs, workload)
+        return shown
 
-def _head_of_line_runs(scenario: Scenario) -> list[tuple[str, Scenario]]:
+
+def _head_of_line_runs(scenario: Scenario) -> _Runs:
     """Two runs in each mode: the neighbour alone, and next to a consumer that pauses."""
-    from flinknet.report.demo_console import PAUSED
+    from flinknet.report.demos.head_of_line import PAUSED
 
     workload = scenario.workload
     alone = replace(workload, producers=1, consumers=1)
@@ -73,58 +72,27 @@ def _head_of_line_runs(scenario: Scenario) -> list[tuple[str, Scenario]]:
     ]
 
 
-def _head_of_line(runs: Sequence[DemoRun], workload: WorkloadConfig) -> Shown:
-    from flinknet.report.demo_console import HeadOfLine, head_of_line_document, print_head_of_line
-    from flinknet.report.demos.head_of_line import head_of_line_page
-
-    modes = [
-        HeadOfLine.of(mode, solo, shared)
-        for mode, solo, shared in zip((TCP, CREDIT), runs[::2], runs[1::2], strict=True)
-    ]
-    pause = {"pause_from_ns": workload.warmup_ns, "pause_ns": workload.duration_ns or 0}
-    return Shown(
-        head_of_line_document(modes),
-        lambda console: print_head_of_line(console, modes, **pause),
-        lambda: head_of_line_page(modes, **pause),
-    )
-
-
-def _back_pressure_runs(scenario: Scenario) -> list[tuple[str, Scenario]]:
-    from flinknet.report.demos.back_pressure import SLOWER
-
-    return [("chain", _overloaded(scenario, times=SLOWER))]
-
-
-def _overloaded(scenario: Scenario, *, times: int) -> Scenario:
-    """Slow the consumer down so that records come `times` as fast as it can take them, during the
-    measured part."""
+def _overloaded(scenario: Scenario, module: str) -> Scenario:
+    """Slow the consumer down during the measured part, so that a record takes it as long as SLOWER
+    of a module of report.demos says."""
+    times = import_module(f"flinknet.report.demos.{module}").SLOWER
     workload = scenario.workload
     delay_ns = round(times * 1e9 / (workload.rate_per_s * workload.producers))
     slow = SlowConsumer(0, delay_ns, slow_ns=workload.duration_ns)
     return replace(scenario, workload=replace(workload, slow_consumers=(slow,)))
 
 
-def _unaligned_runs(scenario: Scenario) -> list[tuple[str, Scenario]]:
-    from flinknet.report.demos.unaligned import ALIGNED, UNALIGNED
-
-    slow = _overloaded(scenario, times=2)
+def _without_and_with(option: str, names: tuple[str, str], scenario: Scenario) -> _Runs:
+    """Two runs whose consumer cannot keep up, one without an option of the network."""
+    slow = _overloaded(scenario, "checkpoints")
+    changed: list[dict[str, Any]] = [{option: False}, {option: True}]
     return [
-        (name, replace(slow, network=replace(slow.network, unaligned_checkpoints=is_unaligned)))
-        for name, is_unaligned in ((ALIGNED, False), (UNALIGNED, True))
+        (name, replace(slow, network=replace(slow.network, **each)))
+        for name, each in zip(names, changed, strict=True)
     ]
 
 
-def _debloating_runs(scenario: Scenario) -> list[tuple[str, Scenario]]:
-    from flinknet.report.demos.debloating import OFF, ON, SLOWER
-
-    slow = _overloaded(scenario, times=SLOWER)
-    return [
-        (name, replace(slow, network=replace(slow.network, debloating_enabled=is_on)))
-        for name, is_on in ((OFF, False), (ON, True))
-    ]
-
-
-def _timeout_runs(scenario: Scenario) -> list[tuple[str, Scenario]]:
+def _timeout_runs(scenario: Scenario) -> _Runs:
     return [
         (
             format_duration_ns(each),
@@ -134,51 +102,27 @@ def _timeout_runs(scenario: Scenario) -> list[tuple[str, Scenario]]:
     ]
 
 
-def _shown_by(module: str, function: str) -> Callable[..., Shown]:
-    """A `Demo.show` that calls a function of a module of report.demos."""
-
-    def show(runs: Sequence[DemoRun], workload: WorkloadConfig) -> Shown:
-        from importlib import import_module
-
-        from flinknet.report.demo_console import print_demo
-        from flinknet.report.demos.shown import measured_document, over_time_document
-
-        make = getattr(import_module(f"flinknet.report.demos.{module}"), function)
-        shown: DemoShown = make(runs, workload)
-        document = {
-            "demo": shown.name,
-            "lesson": list(shown.lesson),
-            "warnings": list(shown.doubts),
-            "runs": shown.figures,
-            "measured": {each.name: measured_document(each.result) for each in runs},
-            "over_time": over_time_document(shown.charts),
-        }
-        return Shown(document, lambda console: print_demo(console, shown), lambda: shown.page)
-
-    return show
-
-
 DEMOS: Mapping[str, Demo] = {
     "head-of-line": Demo(
         "why there is credit: a paused consumer and its neighbour on the same connection",
         {"rate": "10k/s", "record-size": "1kb", "duration": "3s"},
         _head_of_line_runs,
-        _head_of_line,
+        ("head_of_line", "head_of_line"),
         fixed={"producers": "2", "consumers": "2", "partitioner": "forward"},
         sets=(flink.CREDIT_MODEL,),
     ),
     "back-pressure": Demo(
         "a slow sink fills the buffers of a chain, one after another, up to the source",
         {"rate": "10k/s", "record-size": "200b", "duration": "4s"},
-        _back_pressure_runs,
-        _shown_by("back_pressure", "back_pressure"),
+        lambda scenario: [("chain", _overloaded(scenario, "back_pressure"))],
+        ("back_pressure", "back_pressure"),
         fixed={"relays": "2"},
     ),
     "unaligned": Demo(
         "a checkpoint barrier waits behind full buffers, or overtakes them",
         {"rate": "10k/s", "record-size": "200b", "duration": "4s"},
-        _unaligned_runs,
-        _shown_by("unaligned", "unaligned"),
+        partial(_without_and_with, "unaligned_checkpoints", ("aligned", "unaligned")),
+        ("checkpoints", "unaligned"),
         fixed={"producers": "2"},
         network={"execution.checkpointing.interval": "200ms"},
         sets=(UNALIGNED,),
@@ -187,8 +131,8 @@ DEMOS: Mapping[str, Demo] = {
         "smaller buffers, so that no more is in flight than the consumer can take in the target"
         " time",
         {"rate": "10k/s", "record-size": "200b", "duration": "4s"},
-        _debloating_runs,
-        _shown_by("debloating", "debloating"),
+        partial(_without_and_with, "debloating_enabled", ("off", "on")),
+        ("checkpoints", "debloating"),
         network={
             "execution.checkpointing.interval": "200ms",
             "taskmanager.network.memory.buffer-debloat.target": "100ms",
@@ -200,7 +144,7 @@ DEMOS: Mapping[str, Demo] = {
         "latency against messages: what a shorter buffer timeout costs",
         {"rate": "2k/s", "arrivals": "poisson", "duration": "1200ms", "warmup": "200ms"},
         _timeout_runs,
-        _shown_by("timeout", "timeout"),
+        ("timeout", "timeout"),
         sets=(flink.BUFFER_TIMEOUT, flink.BUFFER_TIMEOUT_ENABLED),
         is_overloaded=False,
     ),

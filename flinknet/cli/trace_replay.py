@@ -341,9 +341,10 @@ def replay(
 
 
 def _draw(path: AnyPath, answer: ReplayAnswer) -> None:
-    from flinknet.report.plot import trade_off_chart, write_chart
+    from flinknet.report.plot import write_chart
+    from flinknet.report.replay_page import replay_chart
 
-    chart = trade_off_chart(answer)
+    chart = replay_chart(answer)
     if chart is None:
         say_nothing_to_draw(path)
         return

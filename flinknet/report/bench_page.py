@@ -101,7 +101,7 @@ def task_bars(title: str, metrics: Mapping[str, Mapping[str, float | str]]) -> B
 
 
 def _sweep_view(settings: Sequence[Setting]) -> View:
-    labels = _labels([each.name for each in settings])
+    labels = labels_of([each.name for each in settings])
 
     def series(title: str, color: Any = "blue") -> Series:
         column = next(each for each in RUN_FIGURES if each.title == title)
@@ -335,11 +335,10 @@ def pair_text(value: Any) -> str:
     return MISSING if value is None else str(to_plain(value))
 
 
-def _labels(names: Sequence[str]) -> list[str]:
+def labels_of(names: Sequence[str]) -> list[str]:
     """Names of settings without what all have in common: "5ms" for "buffer-timeout=5ms"."""
-    if all(len(name.split()) == 1 and "=" in name for name in names):
-        return [name.partition("=")[2] for name in names]
-    return list(names)
+    keys = {name.rpartition("=")[0] for name in names}
+    return [name.rpartition("=")[2] for name in names] if len(keys) == 1 else list(names)
 
 
 def _swept_name(names: Sequence[str]) -> str:

@@ -145,7 +145,7 @@ def _changes(comparison: Comparison, candidate: Candidate) -> Section:
     chart = Intervals(
         "Changes",
         [
-            _interval(metric, each)
+            _interval(metric, each, candidate)
             for metric, each in candidate.differences.items()
             if each.is_ratio and each.change is not None
         ],
@@ -155,7 +155,7 @@ def _changes(comparison: Comparison, candidate: Candidate) -> Section:
     return Section("changes", "What changed", "", [chart, table])
 
 
-def _interval(metric: str, difference: Difference) -> Interval:
+def _interval(metric: str, difference: Difference, candidate: Candidate) -> Interval:
     return Interval(
         label_of(metric),
         difference.change,
@@ -163,6 +163,7 @@ def _interval(metric: str, difference: Difference) -> Interval:
         difference.high,
         _COLORS.get(difference.verdict, "grey"),
         f"{difference.verdict.value}. {_MEANINGS[metric]}",
+        [each.limit.ratio for each in candidate.decisions if each.limit.metric == metric],
     )
 
 

@@ -9,7 +9,7 @@ from flinknet.results import RunWarning
 from flinknet.units import human_change, human_count, human_duration, parse_duration_ns
 
 from .bench_console import Setting
-from .bench_page import bench_page
+from .bench_page import bench_page, labels_of
 from .from_trace_console import OF_MACHINE, change_lines, is_doubtful, machine_lines
 from .page_parts import Curves, Head, Lines, Page, Row, Section, Series, Table, View
 from .warning_lines import warning_lines
@@ -59,7 +59,7 @@ def _against_measured(document: Mapping[str, Any]) -> View:
     doubts += [line.plain for line in known]
     notes = dict.fromkeys(note for row in rows for note in row["notes"])
     drawn = _in_order(rows)
-    labels = _labels([row["name"] for row in drawn])
+    labels = labels_of([row["name"] for row in drawn])
     charts = [
         Curves(
             f"Latency {name}",
@@ -101,12 +101,6 @@ def _in_order(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
 
     is_of_timeouts = all(row["name"].startswith(_TIMEOUT) for row in rows)
     return sorted(rows, key=timeout_ns) if is_of_timeouts else rows
-
-
-def _labels(names: Sequence[str]) -> list[str]:
-    """Names of settings without the key, if they differ in its value alone: 5ms."""
-    keys = {name.rpartition("=")[0] for name in names}
-    return [name.rpartition("=")[2] for name in names] if len(keys) == 1 else list(names)
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:

@@ -17,7 +17,7 @@ from .page_parts import Page
 
 _SCRIPTS = (
     *("format", "dom", "axes", "charts", "lines", "timeline"),
-    *("grid", "places", "parts", "page"),
+    *("grid", "places", "messages", "parts", "page"),
 )
 
 

@@ -164,6 +164,14 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
+class Limit:
+    """A value with a name, such as the target of a gate; a dashed line."""
+
+    value: float
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class OverTime:
     """Curves over the time of a run; with `in_rows` each in a row of its own, on the same scale.
 
@@ -179,6 +187,7 @@ class OverTime:
     spans: Sequence[Span] = ()
     in_rows: bool = False
     top: float | None = None
+    limits: Sequence[Limit] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +261,8 @@ class Bars:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A relative change with its interval (0.1: ten percent more); None where not known."""
+    """A relative change with its interval (0.1: ten percent more); None where not known. `limits`
+    are the changes at which a gate fails."""
 
     name: str
     change: float | None
@@ -260,6 +270,7 @@ class Interval:
     high: float | None
     color: Color = "grey"
     text: str = ""
+    limits: Sequence[float] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,22 +303,22 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True)
 class PlacesStep:
-    """Content of the places of data at an instant, in bytes and in their order, and events: one
-    sentence each. `by_channel_bytes` splits each place by channel; a place that is one queue of all
-    channels is not split."""
+    """Content of the places at an instant, in their order, and events: one sentence each.
+    `by_channel` splits each place by channel; a place that is one queue of all channels is not
+    split."""
 
     at_ns: int
-    levels_bytes: Sequence[int]
+    levels: Sequence[float]
     lines: Sequence[str] = ()
-    by_channel_bytes: Sequence[Sequence[int]] = ()
+    by_channel: Sequence[Sequence[int]] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class PlacesRun:
-    """One run whose places are shown; `bounds_bytes` is the capacity of each."""
+    """One run whose places are shown; `bounds` is the capacity of each."""
 
     name: str
-    bounds_bytes: Sequence[int]
+    bounds: Sequence[float]
     steps: Sequence[PlacesStep]
 
 
@@ -339,6 +350,39 @@ class Places:
     notes: Sequence[str] = ()
     ends: tuple[str, str] = ("producers", "consumers")
     channels: Sequence[PlacesChannel] = ()
+    unit: Unit = "bytes"
+
+
+@dataclass(frozen=True, slots=True)
+class MessageStep:
+    """A message between two TaskManagers, as the producer's sees it.
+
+    Attributes:
+        at_ns: since the start of the run.
+        channel: index among those that are shown.
+        is_forward: from the producer to the consumer.
+        credit: credit of the producer after it; None without flow control by credit.
+    """
+
+    at_ns: int
+    channel: int
+    is_forward: bool
+    text: str
+    credit: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """Messages of some channels, step by step, with the credit of each channel.
+
+    Attributes:
+        channels: names of producer and consumer.
+        runs: messages by the name of the run.
+    """
+
+    kind: str = field(default="messages", init=False)
+    channels: Sequence[tuple[str, str]] = ()
+    runs: Mapping[str, Sequence[MessageStep]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -419,7 +463,8 @@ class Grid:
 
     Attributes:
         along: index of the slider whose curves are shown first.
-        recorded: index of the point of the recorded setting; None if it is not among them.
+        recorded: index of the point that the others are compared with; None if it is not among
+            them. `base` is a word for it.
         parts: of the bars of each point.
         meaning: of the ranges.
     """
@@ -430,6 +475,7 @@ class Grid:
     points: Sequence[GridPoint] = ()
     along: int = 0
     recorded: int | None = None
+    base: str = "recorded"
     parts: Sequence[BarPart] = ()
     meaning: str = ""
     bars_title: str = ""
@@ -451,7 +497,7 @@ Chart = Curves | OverTime | Percentiles | Intervals
 
 Part = (
     Lines | Text | Facts | Table | Chart | Histogram | Bars | Timeline | Grid
-    | Code | Pairs | Folded | Places
+    | Code | Pairs | Folded | Places | Messages
 )  # fmt: skip
 
 

@@ -37,12 +37,7 @@ def places_section(result: RunResult) -> list[Section]:
     """The places of a run; none if there are no samples."""
     if result.buffering is None or not result.buffering.samples:
         return []
-    lines = {}
-    for each in result.buffering.samples:
-        said = [] if each.is_reading else ["A socket is not read: its receiver has no buffer."]
-        said += [] if each.is_writable else ["A socket is full."]
-        said += [] if each.is_writing else ["A writer waits for a buffer."]
-        lines[each.at_ns] = said
+    lines = state_lines(result.buffering)
     samples = result.buffering.samples
     curve = OverTime(
         "Bytes between the tasks",
@@ -70,6 +65,17 @@ def places_section(result: RunResult) -> list[Section]:
     )
     lead = "The six places between producers and consumers; move the slider through the run."
     return [Section("places", "Where the data waited", lead, [places])]
+
+
+def state_lines(buffering: Buffering) -> dict[int, list[str]]:
+    """Sentences about sockets and writers that wait, by instant."""
+    lines = {}
+    for each in buffering.samples:
+        said = [] if each.is_reading else ["A socket is not read: its receiver has no buffer."]
+        said += [] if each.is_writable else ["A socket is full."]
+        said += [] if each.is_writing else ["A writer waits for a buffer."]
+        lines[each.at_ns] = said
+    return lines
 
 
 def levels_of(levels: FillLevels) -> tuple[int, ...]:

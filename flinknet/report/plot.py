@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from flinknet.results import LatencySummary, ReplayAnswer
 from flinknet.units import human_bytes, human_count, human_duration, signed, without_zeros
 from flinknet.whole_files import whole_file
 
@@ -14,6 +13,7 @@ from .page_parts import (
     Chart,
     Color,
     Curves,
+    Grid,
     Intervals,
     OverTime,
     Page,
@@ -22,7 +22,6 @@ from .page_parts import (
     Section,
     Series,
 )
-from .settings_in_words import settings_of, what_varies
 
 if TYPE_CHECKING:
     from flinknet.storage import AnyPath
@@ -75,49 +74,39 @@ def main_chart(page: Page) -> Chart | None:
                     return part
                 if isinstance(part, Places) and part.curve is not None:
                     return part.curve
+                if isinstance(part, Grid):
+                    return curves_of(part)
     return None
 
 
-def trade_off_chart(answer: ReplayAnswer) -> Curves | None:
-    """p50 and p99 of the predicted settings that differ from the recorded one in one thing alone,
-    with their 90% intervals where there are any. None if nothing could be predicted.
-    """
-    points = [each for each in answer.trade_offs if each.throughput_records_per_s is not None]
-    if not points:
-        return None
-    varied = what_varies(points)
-    settings = [settings_of(each) for each in points]
-    along = max(varied, key=lambda name: len({each[name] for each in settings}))
-    base = settings[next((n for n, each in enumerate(points) if each.is_recorded), 0)]
-    line = [
-        (point, own[along])
-        for point, own in zip(points, settings, strict=True)
-        if all(value == base[name] for name, value in own.items() if name != along)
-    ]
-
-    series: Sequence[tuple[str, Color]] = (("p50", "blue"), ("p99", "orange"))
-
-    def ends(name: str, found: Sequence[LatencySummary | None]) -> list[float | None]:
-        if all(each is None for each in found):
-            return []
-        return [None if each is None else getattr(each, name) for each in found]
-
+def curves_of(grid: Grid) -> Curves:
+    """The first chart of a grid along its first slider, with the others where they begin."""
+    slider = grid.sliders[grid.along]
+    begin = [each.at for each in grid.sliders]
+    line = sorted(
+        (
+            each
+            for each in grid.points
+            if all(at == begin[n] or n == grid.along for n, at in enumerate(each.at))
+        ),
+        key=lambda point: point.at[grid.along],
+    )
+    first = grid.figures[0]
+    series = []
+    for place, figure in enumerate(grid.figures):
+        if figure.chart == first.chart:
+            ends = [each.ranges[place] or (None, None) for each in line]
+            is_known = any(each.ranges[place] for each in line)
+            low, high = ([end[n] for end in ends] if is_known else [] for n in (0, 1))
+            values = [each.values[place] for each in line]
+            series.append(Series(figure.name, values, figure.color, low=low, high=high))
     return Curves(
-        f"predicted latency by {along}",
-        [label for _, label in line],
-        [
-            Series(
-                name,
-                [getattr(each.latency_ns, name) for each, _ in line],
-                color,
-                low=ends(name, [each.latency_low_ns for each, _ in line]),
-                high=ends(name, [each.latency_high_ns for each, _ in line]),
-            )
-            for name, color in series
-        ],
-        unit="ns",
-        is_log=True,
-        marks={index: "recorded" for index, (each, _) in enumerate(line) if each.is_recorded},
+        f"{first.chart} by {slider.name}",
+        [slider.labels[each.at[grid.along]] for each in line],
+        series,
+        unit=first.unit,
+        is_log=first.is_log,
+        marks={place: each.mark for place, each in enumerate(line) if each.mark},
     )
 
 
@@ -219,6 +208,8 @@ def _draw_over_time(axes: Any, chart: OverTime) -> None:
         return
     for each in chart.series:
         axes.plot(each.at_ns, _drawn(each.values), color=_COLORS[each.color], label=each.name)
+    for limit in chart.limits:
+        axes.axhline(limit.value, color=_COLORS["grey"], linestyle="--", label=limit.name)
     axes.set_ylim(bottom=0, top=chart.top)
     _scale(axes.yaxis, chart.unit)
 
@@ -237,7 +228,8 @@ def _draw_percentiles(axes: Any, chart: Percentiles) -> None:
 
 def _draw_intervals(axes: Any, chart: Intervals) -> None:
     """By the logarithm of the ratio: twice and half as much are equally far from no change."""
-    far = [abs(_log_ratio(each.change)) for each in chart.intervals if each.change is not None]
+    drawn = [x for each in chart.intervals for x in (each.change, *each.limits) if x is not None]
+    far = list(map(abs, map(_log_ratio, drawn)))
     reach = _REACH * max([math.log(1.02), *far])
     for place, each in enumerate(chart.intervals):
         color = _COLORS[each.color]
@@ -246,6 +238,9 @@ def _draw_intervals(axes: Any, chart: Intervals) -> None:
             axes.plot(ends, [place, place], color=color, linewidth=3)
         if each.change is not None:
             axes.plot(_log_ratio(each.change), place, "o", color=color)
+        for limit in each.limits:
+            at = _log_ratio(limit)
+            axes.plot([at, at], [place - 0.4, place + 0.4], color=_COLORS["orange"])
     axes.axvline(0, color=_COLORS["grey"], linestyle=":")
     low, high = axes.get_xlim()
     names = {0.0: "0"}

@@ -36,6 +36,7 @@ from .page_parts import (
     BarPart,
     Bars,
     Code,
+    Curves,
     Facts,
     Folded,
     Grid,
@@ -53,6 +54,7 @@ from .page_parts import (
     Text,
     View,
 )  # fmt: skip
+from .plot import curves_of
 from .prediction_notes import notes_of
 from .price_cells import PRICES, price_cells, trades
 from .recording_lines import recording_lines
@@ -67,6 +69,8 @@ from .settings_in_words import (
 
 ERROR_SMALL = 0.1
 """Model error up to which its banner is green."""
+
+_MOVE = "Move a slider: figures and curves follow."
 
 _OF_EDGE = ("throughput_records_per_s", "latency_p50_ns", "latency_p99_ns")
 
@@ -237,16 +241,29 @@ def _capital(text: str) -> str:
     return re.sub(r"^[a-z]+\b(?!\s*[<>_=]|[.]\w)", lambda word: word[0].capitalize(), text)
 
 
+def replay_chart(answer: ReplayAnswer) -> Curves | None:
+    """The predicted latency over the setting that has the most values, as a picture; None if no
+    prediction may be relied on."""
+    if why_not_printed(answer) is not None:
+        return None
+    grid = _grid(_predicted(answer), answer.model_error, ())
+    return curves_of(grid)
+
+
+def _predicted(answer: ReplayAnswer) -> list[_Predicted]:
+    varied = what_varies(answer.trade_offs)
+    return [
+        _Predicted({name: settings_of(x)[name] for name in varied}, x, marks_of(answer, index))
+        for index, x in enumerate(answer.trade_offs)
+    ]
+
+
 def _predictions(answer: ReplayAnswer) -> Section:
     title, points = "What other settings would do", answer.trade_offs
     why = why_not_printed(answer)
     if why is not None:
         return Section("trade-offs", title, f"Not predicted: {why}.")
-    varied = what_varies(points)
-    predicted = [
-        _Predicted({name: settings_of(x)[name] for name in varied}, x, marks_of(answer, index))
-        for index, x in enumerate(points)
-    ]
+    predicted = _predicted(answer)
     grid = _grid(predicted, answer.model_error, _tasks([answer]))
     frontier = {index for index in range(len(points)) if is_on_frontier(answer, index)}
     notes = [f"◆ on the frontier: {FRONTIER}."] if frontier else []
@@ -254,13 +271,8 @@ def _predictions(answer: ReplayAnswer) -> Section:
     table = replace(table, notes=[*notes, *notes_of(points)])
     title_of_table = f"All {len(points)} settings"
     folded = Folded(title_of_table, table, is_open=len(points) <= ROWS_OPEN)
-    lead = "Predicted from the recorded arrivals and service times. " + _moved(grid)
+    lead = "Predicted from the recorded arrivals and service times. " + _MOVE
     return Section("trade-offs", title, lead, [grid, folded])
-
-
-def _moved(grid: Grid) -> str:
-    """A sentence about the sliders."""
-    return "Move a slider: figures and curves follow." if len(grid.points) > 1 else ""
 
 
 def _is_off(error: float | None) -> bool:
@@ -286,7 +298,7 @@ def _grid(
     points = []
     for each in predicted:
         point = each.point
-        found = [_figure_of(point, field) for field, _ in shown]
+        found = [FIGURES[x].read(point) if x else point.memory_bytes for x, _ in shown]
         points.append(
             GridPoint(
                 [values[name].index(each.setting[name]) for name in names],
@@ -307,12 +319,12 @@ def _grid(
         points,
         max(range(len(names)), key=lambda place: len(values[names[place]])),
         first,
-        _WORK if tasks else (),
-        "The band is the 90% interval."
+        parts=_WORK if tasks else (),
+        meaning="The band is the 90% interval."
         if has_interval
         else "The band is as wide as the model's error on the recorded setting.",
-        "Where the time of the tasks goes",
-        _WORK_MEANING,
+        bars_title="Where the time of the tasks goes",
+        bars_meaning=_WORK_MEANING,
     )
 
 
@@ -332,10 +344,6 @@ def _values_of(name: str, predicted: Sequence[_Predicted]) -> list[str]:
     if name != BUFFER_TIMEOUT:
         return list(found)
     return sorted(found, key=lambda each: found[each] if found[each] >= 0 else float("inf"))
-
-
-def _figure_of(point: TradeOffPoint, field: str) -> float | None:
-    return FIGURES[field].read(point) if field else point.memory_bytes
 
 
 def _range_of(
@@ -454,7 +462,7 @@ def _job_predictions(job: JobAnswer, own: Sequence[ReplayAnswer]) -> list[Sectio
     section = Section(
         "trade-offs",
         title,
-        f"The job as a whole, from end to end. {_moved(grid)}",
+        f"The job as a whole, from end to end. {_MOVE}",
         [
             grid,
             Folded(

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import io
+from dataclasses import dataclass
 
 import pytest
 from rich.console import Console
 
-from flinknet.report.demo_console import HeadOfLine, RateSample, lesson, print_head_of_line
+from flinknet.config import CREDIT, TCP, WorkloadConfig
+from flinknet.report.demo_console import print_demo
+from flinknet.report.demos.head_of_line import head_of_line
+from flinknet.report.demos.shown import DemoRun, DemoShown
 from flinknet.report.small_plots import sparkline
 from flinknet.results import (
     BacklogSummary,
     Buffering,
     ChannelLevels,
     ChannelMeasured,
+    ChannelProgress,
     CreditSummary,
     FillLevels,
     FillSample,
     FlushCounts,
     LatencySummary,
     Measured,
+    Progress,
     RunResult,
     RunWarning,
 )
@@ -50,9 +56,37 @@ def result(
     return RunResult({}, {}, measured, channels, "nothing.", warnings, None, buffering)
 
 
+@dataclass(frozen=True)
+class Mode:
+    """The two runs of a flow control: the neighbour alone, and with a paused consumer."""
+
+    flow_control: str
+    solo: RunResult
+    shared: RunResult
+    credits: tuple[int | None, int | None] = (None, None)
+
+    def runs(self) -> list[DemoRun]:
+        """Both as runs of a demo."""
+        samples = tuple(
+            Progress(
+                *("measuring", at * 50 * MS, 0.5, 1, 1.0, 1.0, None, None),
+                tuple(
+                    ChannelProgress(number, number, number, rate, number, self.credits[number])
+                    for number, rate in enumerate((10_000.0 + at, 0.0))
+                ),
+            )
+            for at in range(40)
+        )
+        ends = (samples, 500 * MS, 2000 * MS, 32_768)
+        return [
+            DemoRun(f"{self.flow_control}, {name}", result, *ends)
+            for name, result in (("alone", self.solo), ("paused", self.shared))
+        ]
+
+
 def mode(
     flow_control: str, beside_per_s: float | None, p99: float | None = 5e6, **more: object
-) -> HeadOfLine:
+) -> Mode:
     samples = tuple(
         FillSample(
             at * 50 * MS,
@@ -65,19 +99,22 @@ def mode(
         for at in range(40)
     )
     bounds = FillLevels(1 << 20, 1 << 16, 1 << 22, 1 << 22, 1 << 17, 1 << 19)
-    rates = tuple(RateSample(at * 50 * MS, 10_000.0, 0.0) for at in range(40))
-    return HeadOfLine(
+    return Mode(
         flow_control,
         result(10_000.0, 4e6),
         result(beside_per_s, p99, Buffering(bounds, samples), **more),  # type: ignore[arg-type]
-        rates,
     )
 
 
-def printed(*modes: HeadOfLine, width: int = 140) -> str:
+def shown(*modes: Mode) -> DemoShown:
+    """The output of head-of-line, with a pause from 0.5 to 2 s."""
+    load = WorkloadConfig(rate_per_s=10_000, warmup_ns=500 * MS, duration_ns=1500 * MS)
+    return head_of_line([run for each in modes for run in each.runs()], load)
+
+
+def printed(*modes: Mode, width: int = 140) -> str:
     stream = io.StringIO()
-    console = Console(file=stream, width=width, highlight=False)
-    print_head_of_line(console, modes, pause_from_ns=500 * MS, pause_ns=1500 * MS)
+    print_demo(Console(file=stream, width=width, highlight=False), shown(*modes))
     return stream.getvalue()
 
 
@@ -118,7 +155,7 @@ def test_the_pause_is_marked_where_it_was() -> None:
     (line,) = [line for line in out.splitlines() if "is paused" in line]
     first = line.split("paused")[1]
     assert first.lstrip().startswith("━")
-    assert line.count("━") == 2 * 30
+    assert line.count("━") == 2 * 33  # 1.45 of 1.95 s
 
 
 def test_rates_and_p99_stand_side_by_side() -> None:
@@ -132,14 +169,14 @@ def test_rates_and_p99_stand_side_by_side() -> None:
 
 
 def test_the_lesson_is_drawn_from_the_numbers() -> None:
-    taught = lesson([mode("tcp", 100.0), mode("credit", 9_900.0)])
+    taught = shown(mode(TCP, 100.0), mode(CREDIT, 9_900.0)).lesson[0]
     assert "keeps 1% of its rate" in taught
     assert "keeps 99%" in taught
 
 
 @pytest.mark.parametrize(("tcp", "credit"), [(5_000.0, 9_900.0), (100.0, 5_000.0), (None, 9_900.0)])
 def test_what_was_not_shown_is_not_taught(tcp: float | None, credit: float) -> None:
-    assert lesson([mode("tcp", tcp), mode("credit", credit)]).startswith("Unexpected")
+    assert shown(mode(TCP, tcp), mode(CREDIT, credit)).lesson[0].startswith("Unexpected")
 
 
 def test_a_disturbed_machine_is_reported_and_late_sources_are_not() -> None:

@@ -11,12 +11,11 @@ from rich.console import Console
 from flinknet.config import RecordSize, WorkloadConfig
 from flinknet.report.demo_console import print_demo
 from flinknet.report.demos.back_pressure import back_pressure
-from flinknet.report.demos.debloating import debloating
+from flinknet.report.demos.checkpoints import debloating, unaligned
 from flinknet.report.demos.shown import DemoRun, DemoShown
 from flinknet.report.demos.timeout import timeout
-from flinknet.report.demos.unaligned import unaligned
 from flinknet.report.page import page_of
-from flinknet.report.page_parts import Curves, Lines, OverTime
+from flinknet.report.page_parts import Grid, Lines, Places
 from flinknet.results import (
     CheckpointSummary,
     DebloatedGate,
@@ -83,10 +82,18 @@ def chain(source_waits: float = 0.6) -> DemoRun:
 
 def test_back_pressure_reports_when_each_task_began_to_wait() -> None:
     shown = back_pressure([chain()], LOAD)
-    assert shown.figures["waits_after_ns"] == {"source 0": 400 * MS, "relay 1.0": 200 * MS}
+    waits_after_ns = shown.figures["runs"]["waits_after_ns"]
+    assert waits_after_ns == {"source 0": 400 * MS, "relay 1.0": 200 * MS}
     assert shown.lesson[0].startswith("relay 1.0 was back-pressured 200 ms after the sink slowed")
     assert "source 0 after 400 ms" in shown.lesson[0]
-    waiting, pools = (each for each in shown.charts if isinstance(each, OverTime))
+    ((waiting,), (pools,)) = shown.plots
+    places = shown.charts[0]
+    assert isinstance(places, Places)
+    assert places.names == [each.name for each in pools.series]
+    assert places.runs[0].steps[-1].levels == [0.9, 0.5, 0.9, 0.5]
+    assert places.runs[0].steps[-1].lines == [
+        "500 ms after the sink slowed down; back-pressured: source 0, relay 1.0.",
+    ]
     assert [each.name for each in waiting.series] == ["source 0", "relay 1.0"]
     assert [each.name for each in pools.series] == [
         *("source 0, output", "relay 1.0, input", "relay 1.0, output", "sink 0, input"),
@@ -153,10 +160,11 @@ def checkpointed(name: str, duration_ms: float, overtaken_bytes: float) -> DemoR
 
 def test_unaligned_checkpoints_are_faster_and_store_what_they_overtake() -> None:
     shown = unaligned([checkpointed("aligned", 400, 0), checkpointed("unaligned", 8, 65_536)], LOAD)
-    text = " ".join(shown.lesson)
-    assert "a checkpoint takes 400 ms" in text
-    assert "it overtakes that data: 8.00 ms." in shown.lesson[0]
-    assert "The price is 64.0 KiB" in text
+    assert shown.lesson[0] == (
+        "Unaligned, a checkpoint takes 8.00 ms instead of 400 ms, and stores 64.0 KiB of"
+        " overtaken data."
+    )
+    assert any(isinstance(each, Places) for each in shown.charts)
     alike = unaligned([checkpointed("aligned", 9, 0), checkpointed("unaligned", 8, 0)], LOAD)
     assert alike.lesson[0].startswith("Unexpected")
 
@@ -180,18 +188,31 @@ def debloated(target_ns: int, sizes: tuple[int, ...] = (4096,)) -> DemoShown:
 
 def test_debloating_compares_what_is_in_flight() -> None:
     shown = debloated(5 * MS)
-    assert shown.figures["off"]["buffer_size_bytes"] == 32_768
-    assert shown.figures["on"]["buffer_size_bytes"] == 4096
-    assert shown.figures["on"]["in_flight_bytes"] == 1024
-    assert "4.00 KiB at first and 4.00 KiB at the end: 1.00 KiB are in flight" in shown.lesson[1]
-    assert "the target is 5 ms" in shown.lesson[1]
+    off, on = (shown.figures["runs"][each] for each in ("off", "on"))
+    assert off["buffer_size_bytes"] == 32_768
+    assert on["buffer_size_bytes"] == 4096
+    assert on["in_flight_bytes"] == 1024
+    assert shown.lesson[0].startswith("Debloating: 1.00 KiB instead of ")
+    assert shown.lesson[0].endswith("in flight; the target of 5 ms is met (1.02 ms).")
+    assert "4.00 KiB at first and 4.00 KiB at the end" in shown.lesson[1]
+    places = shown.charts[0]
+    assert isinstance(places, Places)
+    assert places.curve is not None
+    (limit,) = places.curve.limits
+    assert limit.name == "target: 5 ms of work"
+    assert limit.value == pytest.approx(5_000)  # bytes that are consumed within it
     assert "needs 200 us for each" in shown.setup
     assert "buffer size over time" in printed(shown)
 
 
 def test_a_target_that_debloating_misses_is_explained() -> None:
-    (why,) = (each for each in debloated(MS // 2, (4096, 8192)).lesson if "misses" in each)
+    shown = debloated(MS // 2, (4096, 8192))
+    (why,) = (each for each in shown.lesson if "misses" in each)
     assert "stayed the same in the second half" in why
+    assert shown.lesson[0].endswith("the target of 500 us is missed (1.02 ms).")
+    (headline, *_) = shown.page.views[0].parts
+    assert isinstance(headline, Lines)
+    assert headline.is_plain  # not green
 
 
 def test_a_target_near_what_is_in_flight_anyway_leaves_nothing_to_shrink() -> None:
@@ -244,7 +265,9 @@ def test_a_doubtful_timeout_is_named_and_no_rule_drawn_from_it() -> None:
     assert len(shown.lesson) == 1
     assert not shown.lesson[0].endswith("(doubtful)")
     assert [row.cells[0] for row in shown.table.rows] == ["0", "! 5ms", "100ms"]
-    assert all(each.marks == {1: "!"} for each in shown.charts if isinstance(each, Curves))
+    (grid,) = shown.charts
+    assert isinstance(grid, Grid)
+    assert [each.mark for each in grid.points] == ["", "!", ""]
 
 
 def test_a_headline_from_doubtful_runs_says_so_and_has_the_colour_of_a_warning() -> None:

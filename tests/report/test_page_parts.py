@@ -11,7 +11,6 @@ import pytest
 
 from flinknet.report.bench_console import Setting
 from flinknet.report.bench_page import bench_page
-from flinknet.report.demos.head_of_line import head_of_line_page
 from flinknet.report.page import page_of
 from flinknet.report.page_parts import (
     Bar,
@@ -24,7 +23,10 @@ from flinknet.report.page_parts import (
     Head,
     Interval,
     Intervals,
+    Limit,
     Lines,
+    Messages,
+    MessageStep,
     OverTime,
     Page,
     Pairs,
@@ -42,11 +44,12 @@ from flinknet.report.page_parts import (
     TimeSeries,
     View,
 )
-from flinknet.report.plot import draw, main_chart, trade_off_chart
+from flinknet.report.plot import draw, main_chart
+from flinknet.report.replay_page import replay_chart
 from flinknet.results import LatencySummary, RunResult
 from tests.chromium import Chromium
 from tests.page_answer import answer, typed
-from tests.report.test_demo_console import mode
+from tests.report.test_demo_console import mode, shown
 from tests.report.test_page import browser_test, embedded, place_of, text_of, tooltip
 
 MS = 1_000_000
@@ -63,11 +66,16 @@ OVER_TIME = OverTime(
     "Buffers in use",
     [TimeSeries("sink", [0, 50 * MS, 100 * MS], [0.0, None, 1.0])],
     unit="share",
+    limits=[Limit(0.8, "target")],
     spans=[Span("slow", 40 * MS, 90 * MS)],
 )
 PERCENTILES = Percentiles("By percentile", [PercentileSeries("all", [(0.5, 1e6), (0.99, 5e6)])])
 INTERVALS = Intervals(
-    "Change", [Interval("p99", -0.2, -0.3, -0.1, "green"), Interval("backlog", None, None, None)]
+    "Change",
+    [
+        Interval("p99", -0.2, -0.3, -0.1, "green", limits=[0.1]),
+        Interval("backlog", None, None, None),
+    ],
 )
 BARS = Bars(
     "Time",
@@ -90,6 +98,16 @@ PLACES = Places(
     OVER_TIME,
     channels=[PlacesChannel("for B.3", "green"), PlacesChannel("for B.4", "purple")],
 )
+MESSAGES = Messages(
+    [("A.1", "B.3")],
+    {
+        "tcp": [MessageStep(0, 0, False, "PartitionRequest 0", 0)],
+        "credit": [
+            MessageStep(0, 0, False, "PartitionRequest 2", 2),
+            *(MessageStep(at * MS, 0, True, f"Buffer #{at} 2100 B", 2 - at) for at in (1, 2)),
+        ],
+    },
+)
 EVERYTHING = Page(
     "bench",
     [
@@ -104,7 +122,7 @@ EVERYTHING = Page(
                     "Everything",
                     "A lead.",
                     [
-                        *(CURVES, OVER_TIME, PERCENTILES, INTERVALS, BARS, PLACES),
+                        *(CURVES, OVER_TIME, PERCENTILES, INTERVALS, BARS, PLACES, MESSAGES),
                         Table([Head("name"), Head("p50", "Half.")], [Row(["a", "1"], True)]),
                         Code("Keys", "a: 1"),
                         Pairs("Environment", {"cores": "2"}),
@@ -124,7 +142,7 @@ def test_the_page_holds_its_parts_each_with_its_kind() -> None:
     assert first["title"] == "All <parts> & more"
     assert [each["kind"] for each in first["parts"]] == ["lines", "facts", "section"]
     assert [each["kind"] for each in first["parts"][2]["parts"]] == [
-        *("curves", "over_time", "percentiles", "intervals", "bars", "places"),
+        *("curves", "over_time", "percentiles", "intervals", "bars", "places", "messages"),
         *("table", "code", "pairs"),
     ]
     assert second["parts"][0]["is_doubt"]
@@ -164,9 +182,7 @@ def places_in(page: Page) -> Places:
 
 
 def test_the_places_of_both_modes_stand_under_one_slider() -> None:
-    page = head_of_line_page(
-        [mode("tcp", 100.0), mode("credit", 9_900.0)], pause_from_ns=500 * MS, pause_ns=1500 * MS
-    )
+    page = shown(mode("tcp", 100.0), mode("credit", 9_900.0)).page
     places = places_in(page)
     assert [run.name for run in places.runs] == [
         *("TCP only (Flink < 1.5)", "credit-based (since 1.5)"),
@@ -174,28 +190,25 @@ def test_the_places_of_both_modes_stand_under_one_slider() -> None:
     steps = places.runs[0].steps
     assert steps[0].lines[0].startswith("Before the pause.")
     assert steps[20].lines[0].startswith("B.4 has been paused for 500 ms.")
-    assert steps[20].by_channel_bytes == [[10_240, 10_240], [], [], [], [], [0, 2048]]
+    assert places.names[-2:] == ["6 input channels, B.3", "6 input channels, B.4"]
+    assert steps[20].levels == [10_240, 10_240, 0, 0, 0, 0, 0, 2048]
+    assert steps[20].by_channel[-2:] == [[0, 0], [0, 2048]]
+    assert places.runs[0].bounds[-2:] == [1 << 18, 1 << 18]
     assert [each.name for each in places.channels] == ["for B.3", "for B.4"]
     assert main_chart(page) == places.curve
 
 
-def test_the_quota_of_both_channels_bounds_the_first_place() -> None:
+def test_the_quota_of_a_channel_bounds_its_first_place() -> None:
     credit = mode("credit", 9_900.0)
     config = {
         "taskmanager.network.memory.max-buffers-per-channel": "3",
         "taskmanager.memory.segment-size": "32 kb",
     }
-    rates = [
-        replace(each, neighbour_credit=2, neighbour_backlog=0, paused_credit=0, paused_backlog=1)
-        for each in credit.rates
-    ]
-    credit = replace(credit, shared=replace(credit.shared, config=config), rates=tuple(rates))
-    page = head_of_line_page(
-        [mode("tcp", 100.0), credit], pause_from_ns=500 * MS, pause_ns=1500 * MS
-    )
+    credit = replace(credit, shared=replace(credit.shared, config=config), credits=(2, 0))
+    page = shown(mode("tcp", 100.0), credit).page
     tcp, with_credit = places_in(page).runs
-    assert tcp.bounds_bytes[0] == 1 << 20
-    assert with_credit.bounds_bytes[0] == 2 * 3 * 32 * 1024
+    assert tcp.bounds[0] == 1 << 19
+    assert with_credit.bounds[0] == 3 * 32 * 1024
     said = with_credit.steps[20].lines
     assert "with 1 buffer queued; of A.1: 2, with 0 buffers queued" in said[1]
 
@@ -282,6 +295,28 @@ def test_the_slider_goes_through_the_places(show: Callable[..., Chromium]) -> No
 
 
 @browser_test
+def test_messages_are_shown_step_by_step_with_the_credit_that_is_left(
+    show: Callable[..., Chromium],
+) -> None:
+    browser = show(EVERYTHING)
+    assert text_of(browser, ".credits") == "Credit of A.1: 0"
+    assert "■" not in text_of(browser, ".credits")
+    assert "Buffer #2 2100 B" in text_of(browser, ".message.last")
+    browser.run("document.querySelector('[aria-label=\"one message back\"]').click()")
+    assert text_of(browser, ".credits") == "Credit of A.1: 1 ■"
+    texts = "[...document.querySelectorAll('.arrow')].map((each) => each.textContent)"
+    assert browser.run(texts) == ["PartitionRequest 2", "Buffer #1 2100 B"]
+
+
+@browser_test
+def test_limits_are_drawn_into_the_charts(show: Callable[..., Chromium]) -> None:
+    browser = show(EVERYTHING)
+    assert browser.run("document.querySelectorAll('#all svg .limit').length") == 1
+    texts = "[...document.querySelectorAll('#all svg .of-mark')].map((each) => each.textContent)"
+    assert "target" in browser.run(texts)
+
+
+@browser_test
 def test_values_over_time_show_where_one_points(show: Callable[..., Chromium]) -> None:
     browser = show(EVERYTHING)
     browser.mouse("mouseMoved", *place_of(browser, "#all .pair svg:nth-of-type(1)", 0.5))
@@ -289,9 +324,11 @@ def test_values_over_time_show_where_one_points(show: Callable[..., Chromium]) -
 
 
 def test_the_chart_of_a_replay_goes_along_the_setting_with_the_most_values() -> None:
-    chart = trade_off_chart(typed(answer((0, 10, 100, -1), (2, 8))))
+    chart = replay_chart(typed(answer((0, 10, 100, -1), (2, 8))))
     assert chart is not None
-    assert chart.title == "predicted latency by buffer timeout"
+    assert chart.title == "Latency by buffer timeout"
     assert list(chart.labels) == ["0", "10ms", "100ms", "-1"]
     assert chart.marks == {1: "recorded"}
     assert [each.name for each in chart.series] == ["p50", "p99"]
+    assert chart.series[0].low
+    assert replay_chart(typed(answer(model_error={"throughput": 0.6}))) is None

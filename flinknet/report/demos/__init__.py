@@ -1,9 +1,8 @@
-"""Output of the demos of `flinknet bench demo`, as values for the terminal and the page.
+"""Output of `flinknet bench demo`: each demo makes a table, charts and a lesson from its runs.
 
-    shown           the output of a demo, and its page; demo_console prints it
-    head_of_line    the page of this demo: six places, step by step
-    back_pressure, unaligned, debloating, timeout    each makes a table, charts and a lesson from
-                    its runs
+    shown           types, and the page that all demos share; demo_console prints them
+    head_of_line, back_pressure, checkpoints, timeout    the demos; checkpoints has two: unaligned
+                    and debloating
 
 The command sets up the runs (`cli/demos.py`).
 """

@@ -12,8 +12,19 @@ from flinknet.results import DISTURBED, DISTURBED_BY_STRANGERS, TaskProgress
 from flinknet.units import human_count, human_duration, human_share, without_zeros
 
 from ..bench_page import task_bars
-from ..page_parts import Color, Head, OverTime, Row, Span, Table, TimeSeries
-from .shown import DemoRun, DemoShown, asked_rate, doubts_of
+from ..page_parts import (
+    Color,
+    Head,
+    OverTime,
+    Places,
+    PlacesRun,
+    PlacesStep,
+    Row,
+    Span,
+    Table,
+    TimeSeries,
+)
+from .shown import UNEXPECTED, DemoRun, DemoShown, asked_rate, doubts_of, over_time_document
 
 OFTEN = 0.3
 """Share of the time between two samples; above it, a task counts as waiting from then on."""
@@ -87,20 +98,56 @@ def back_pressure(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShow
         f" sink needs {human_duration(SLOWER * 1e9 / workload.rate_per_s)} for each record, and a"
         f" record arrives every {human_duration(1e9 / workload.rate_per_s)}.",
         table,
-        [*charts, *([task_bars("Share of the time", metrics.tasks)] if metrics else [])],
+        [
+            *_filled(run, charts[1].series, charts[0]),
+            *charts[1:],
+            *([task_bars("Share of the time", metrics.tasks)] if metrics else []),
+        ],
         _lesson(shares, waits_after_ns, taken, workload.rate_per_s),
         doubts_of(
             [(run.name, run.result)], (DISTURBED, DISTURBED_BY_STRANGERS)
         ),  # without CORES_SHARED: the chain has four tasks
+        runs,
         {
-            "tasks": {
-                name: dict(zip(("busy", "back_pressured", "idle"), shares[name], strict=True))
-                for name in tasks
+            "runs": {
+                "tasks": {
+                    name: dict(zip(("busy", "back_pressured", "idle"), shares[name], strict=True))
+                    for name in tasks
+                },
+                "waits_after_ns": waits_after_ns,
+                "sink_records_per_s": taken,
             },
-            "waits_after_ns": waits_after_ns,
-            "sink_records_per_s": taken,
+            "over_time": over_time_document(charts),
         },
+        [[each] for each in charts],
+        channels=[(tasks[-2], tasks[-1])] if len(tasks) > 1 else (),
     )
+
+
+def _filled(run: DemoRun, pools: Sequence[TimeSeries], waiting: OverTime) -> list[Places]:
+    """The pools from the source to the sink under a slider over time."""
+    if not pools:
+        return []
+
+    def usage_at(pool: TimeSeries, at_ns: int) -> float:
+        known = [x for x, at in zip(pool.values, pool.at_ns, strict=True) if at <= at_ns]
+        return (known[-1] if known else 0.0) or 0.0
+
+    def said(at_ns: int) -> list[str]:
+        since_ns = at_ns - run.measured_from_ns
+        if since_ns < 0:
+            return ["Before the sink slows down."]
+        waits = [each.name for each in waiting.series if usage_at(each, at_ns) > OFTEN]
+        line = f"{human_duration(since_ns)} after the sink slowed down; back-pressured:"
+        return [f"{line} {', '.join(waits) or 'no task'}."]
+
+    steps = [
+        PlacesStep(at_ns, [usage_at(each, at_ns) for each in pools], said(at_ns))
+        for at_ns in sorted({at for each in pools for at in each.at_ns})
+    ]
+    names = [each.name for each in pools]
+    shown = [PlacesRun("Pools of buffers", [1.0] * len(pools), steps)]
+    return [Places(names, [""] * len(pools), shown, waiting, ends=("source", "sink"), unit="share")]
 
 
 def _short_of(taken_per_s: float | None, rate_per_s: float) -> str:
@@ -183,14 +230,14 @@ def _lesson(
     names = list(shares)
     if not names or shares[names[-1]][0] < BUSY or shares[names[0]][1] < WAITING:
         return [
-            "Unexpected: the sink should be busy and the source back-pressured. Try a quiet machine"
-            " or a higher --rate."
+            f"{UNEXPECTED}: the sink should be busy and the source back-pressured. Try a quiet"
+            " machine or a higher --rate."
         ]
     source, last_relay, sink = names[0], names[-2], names[-1]
     first_ns, last_ns = waits_after_ns[last_relay], waits_after_ns[source]
     if first_ns is None or last_ns is None or first_ns > last_ns:
         return [
-            f"Unexpected: {last_relay}, next to the sink, should wait before {source} does. Try a"
+            f"{UNEXPECTED}: {last_relay}, next to the sink, should wait before {source} does. Try a"
             " quiet machine: a sample that comes late hides the order."
         ]
     upstream = [waits_after_ns[name] for name in reversed(names[:-1])]

@@ -1,16 +1,19 @@
-"""The page of head-of-line: the six places over time, without credit and with it."""
+"""head-of-line: a consumer that pauses, and its neighbour on the same connection, without credit
+and with it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 
+from flinknet.config import CREDIT, TCP, WorkloadConfig
 from flinknet.options import SEGMENT_SIZE
-from flinknet.results import Buffering, FillSample
+from flinknet.results import ChannelLevels, FillSample, Progress, RunResult
 from flinknet.units import (
-    MISSING,
     counted,
+    format_duration_ns,
+    human_bytes,
     human_duration,
     human_number,
     human_rate,
@@ -18,41 +21,39 @@ from flinknet.units import (
     parse_size_bytes,
 )
 
-from ..demo_console import (
-    COMPARED,
-    NEIGHBOUR,
-    PAUSED,
-    STARVED_RATIO,
-    TITLES,
-    HeadOfLine,
-    RateSample,
-    fullest,
-    lesson,
-    limited_doubts,
-    setup,
-)
 from ..page_parts import (
     Head,
     OverTime,
-    Page,
-    Part,
     Places,
     PlacesChannel,
+    PlacesRun,
+    PlacesStep,
     Row,
     Span,
     Table,
     TimeSeries,
 )
-from ..places import PLACES, places_run
-from .shown import UNEXPECTED, demo_page
+from ..places import PLACES, levels_of
+from .shown import UNEXPECTED, DemoRun, DemoShown, doubts_of, measured_document
 
-CREDIT = (
-    "Credit is the number of buffers that a receiver has promised to a sender on one channel; a"
-    " sender with no credit left does not send."
+NEIGHBOUR, PAUSED = 0, 1
+"""Channels of the demo, and their consumers."""
+
+STARVED_RATIO, UNHARMED_RATIO = 0.1, 0.9
+"""Share of its rate that the neighbour keeps: at most without credit, at least with it."""
+
+TITLES = {TCP: "TCP only (Flink < 1.5)", CREDIT: "credit-based (since 1.5)"}
+COMPARED = (
+    *("B.3 alone: rate", "B.3 alone: p99"),
+    *("B.4 paused: B.3 rate", "B.4 paused: B.3 p99"),
+    "rate kept",
 )
-HEAD_OF_LINE = (
+"""Columns of the comparison; alone is a run of A.1 → B.3 without any A.2 and B.4."""
+
+EXPLAINED = (
     "This is head-of-line blocking: on one TCP connection, data that its consumer does not accept"
-    " holds up everything behind it, whoever that is for."
+    " holds up everything behind it, whoever that is for. Credit is the number of buffers that a"
+    " receiver has promised to a sender on one channel; a sender with no credit left does not send."
 )
 PLACES_NOTES = (
     "Data moves from left to right; it backs up from right to left. In places 2 to 5 (striped) the"
@@ -65,103 +66,187 @@ PLACES_NOTES = (
     " the two hosts are not read at the same instant: for a moment places 3, 4 and 6 may add up to"
     " more than the credit of both channels allows.",
 )
-CAPTIONS = (
-    *("written, waits for its turn", "handed over, not sent", "kernel, sending host"),
-    *("kernel, receiving host", "read, waits for a buffer", "buffers of the consumers"),
+UNAFFECTED = (
+    " This makes p99 values too high; the rates that are kept show the effect all the same."
 )
 QUOTA = "taskmanager.network.memory.max-buffers-per-channel"
-CHANNELS = 2
 AXIS_HEADROOM = 1.5
 """Top of the axis of rates, as a multiple of the neighbour's rate alone."""
-
-USED_MIN = 0.5
-"""Least share of a quota's bytes in the first place at which the quota counts as used up; it is
-below 1 because flushed buffers are not full."""
 
 TABLE_NOTES = (
     "Alone: a run without A.2 and B.4. Latency counts from when a record was due. What is kept with"
     " TCP only passed before the buffers were full.",
 )
 
+REPEATED_MIN = 3
+"""Equal rates at the end of a run that show that it was no longer measured."""
 
-def head_of_line_page(modes: Sequence[HeadOfLine], *, pause_from_ns: int, pause_ns: int) -> Page:
-    """The page: both flow controls under one slider, then the table."""
-    pause = Span("B.4 is paused", pause_from_ns, pause_from_ns + pause_ns)
-    curve = OverTime(
-        "Throughput of the neighbour B.3",
-        [
-            TimeSeries(
-                f"{TITLES[mode.flow_control]}: records/s",
-                [each.at_ns for each in mode.rates],
-                [each.neighbour_per_s for each in mode.rates],
-                "orange" if mode.flow_control == "tcp" else "blue",
-            )
-            for mode in modes
-        ],
-        meaning="Records per second. Click to go to an instant. While it catches up after the"
-        " pause, B.3 may go beyond the axis. The curve ends with the last record; records are due"
-        f" until {pause.to_ns / 1e9:.2f} s.",
-        top=AXIS_HEADROOM * max((mode.solo_records_per_s or 0.0 for mode in modes), default=0.0)
-        or None,
-        spans=[pause],
-    )
-    runs = [
-        places_run(
-            TITLES[mode.flow_control],
-            _within_quota(mode.shared.buffering, mode.shared.config),
-            {each.at_ns: _state_at(mode, each, pause) for each in mode.shared.buffering.samples},
-            (NEIGHBOUR, PAUSED),
-        )
+
+@dataclass(frozen=True, slots=True)
+class RateSample:
+    """Records per second of the two consumers, over the time before an instant of the run; credit
+    and backlog of their producers, None without credit."""
+
+    at_ns: int
+    neighbour_per_s: float
+    paused_per_s: float
+    neighbour_credit: int | None = None
+    neighbour_backlog: int | None = None
+    paused_credit: int | None = None
+    paused_backlog: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Mode:
+    """One flow control: the neighbour alone, and with a consumer that pauses for the whole measured
+    part."""
+
+    flow_control: str
+    solo: RunResult
+    shared: RunResult
+    rates: Sequence[RateSample]
+
+    @property
+    def kept(self) -> float | None:
+        """Rate of the neighbour while the other is paused, relative to its rate alone."""
+        alone, shared = _rate(self.solo), _rate(self.shared)
+        return shared / alone if alone and shared is not None else None
+
+    @property
+    def samples(self) -> Sequence[FillSample]:
+        """Levels of the six places."""
+        return self.shared.buffering.samples if self.shared.buffering is not None else ()
+
+
+def _rate(run: RunResult) -> float | None:
+    return run.channels[NEIGHBOUR].taken_records_per_s
+
+
+def _p99_ns(run: RunResult) -> float | None:
+    return run.channels[NEIGHBOUR].latency_ns.p99
+
+
+def head_of_line(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
+    """Make the output from two runs in each mode: the neighbour alone, and with a paused one."""
+    modes = [
+        _Mode(name, solo.result, shared.result, _rates(shared.samples))
+        for name, solo, shared in zip((TCP, CREDIT), runs[::2], runs[1::2], strict=True)
+    ]
+    pause_ns = workload.duration_ns or 0
+    pause = Span("B.4 is paused", workload.warmup_ns, workload.warmup_ns + pause_ns)
+    measured = {
+        f"{mode.flow_control}, {name}": run
         for mode in modes
-        if mode.shared.buffering is not None
-    ]
-    names, meanings = zip(*PLACES, strict=True)
-    parts: list[Part] = [
-        Places(
-            names,
-            meanings,
-            runs,
-            curve,
-            CAPTIONS,
-            PLACES_NOTES,
-            ends=("A.1, A.2", "B.3, B.4"),
-            channels=[PlacesChannel("for B.3", "green"), PlacesChannel("for B.4", "purple")],
-        ),
-        _table(modes),
-    ]
-    holds = not lesson(modes).startswith(UNEXPECTED)
-    return demo_page(
+        for name, run in (("alone", mode.solo), ("paused", mode.shared))
+    }
+    taught, doubts = lesson(modes), doubts_of(list(measured.items()))
+    setup = (
+        "Two producers, two consumers, one TCP connection: A.1 → B.3, the neighbour, and"
+        f" A.2 → B.4, which consumes nothing for {format_duration_ns(pause_ns, separator=' ')}."
+    )
+    return DemoShown(
         "head-of-line",
         "Why there is credit",
-        f"{setup(pause_ns)} {HEAD_OF_LINE} {CREDIT}",
-        [lesson(modes), *fullest(modes)],
-        limited_doubts(modes),
-        parts,
-        spares_lesson=holds,
+        f"{setup} {EXPLAINED}",
+        _table(modes),
+        [_places(modes, pause)],
+        [taught, *_fullest(modes)],
+        doubts,
+        runs[1::2],
+        {
+            "measured": measured_document(measured),
+            "modes": {mode.flow_control: _document(mode) for mode in modes},
+        },
+        _plots(modes, pause),
+        unaffected=UNAFFECTED,
+        channels=(("A.1", "B.3"), ("A.2", "B.4")),
     )
 
 
-def _within_quota(buffering: Buffering, config: Mapping[str, Any]) -> Buffering:
-    """The levels, with the bound of the first place lowered to the quotas of the channels, which
-    are below the size of the pools.
+def _document(mode: _Mode) -> dict[str, object]:
+    buffering = mode.shared.buffering
+    return {
+        "neighbour_rate_ratio": mode.kept,
+        "neighbour_p99_ns": _p99_ns(mode.shared),
+        "neighbour_records_per_s": _rate(mode.shared),
+        "solo_records_per_s": _rate(mode.solo),
+        "solo_p99_ns": _p99_ns(mode.solo),
+        "rates": [asdict(each) for each in mode.rates],
+        "buffering": asdict(buffering) if buffering is not None else None,
+    }
+
+
+def _rates(samples: Sequence[Progress]) -> list[RateSample]:
+    """The rates of a run without its end, where the last ones stand without being measured."""
+    found = []
+    for each in samples:
+        neighbour, paused = each.channels[NEIGHBOUR], each.channels[PAUSED]
+        found.append(
+            RateSample(
+                each.elapsed_ns,
+                neighbour.throughput_records_per_s,
+                paused.throughput_records_per_s,
+                neighbour.credits_available,
+                neighbour.backlog_buffers,
+                paused.credits_available,
+                paused.backlog_buffers,
+            )
+        )
+    pairs = [(each.neighbour_per_s, each.paused_per_s) for each in found]
+    end = len(pairs)
+    while end > 1 and pairs[end - 1] == pairs[end - 2]:
+        end -= 1
+    return found[:end] if len(found) - end >= REPEATED_MIN else found
+
+
+def lesson(modes: Sequence[_Mode]) -> str:
+    """The result of the runs in one sentence; or that they did not show the effect."""
+    tcp, credit = (each.kept for each in modes)
+    shares = f"{human_share(tcp)} with TCP only and {human_share(credit)} with credit"
+    if tcp is None or credit is None or tcp > STARVED_RATIO or credit < UNHARMED_RATIO:
+        return (
+            f"{UNEXPECTED}: the neighbour kept {shares}; less than {human_share(STARVED_RATIO)} and"
+            f" more than {human_share(UNHARMED_RATIO)} were expected. Try a quiet machine, a higher"
+            " --rate or a longer --duration: the paused channel must run out of buffers early in"
+            " its pause."
+        )
+    return (
+        f"With TCP flow control only, one paused consumer stops the whole connection: its neighbour"
+        f" keeps {human_share(tcp)} of its rate. With credit only its own channel stops: the"
+        f" neighbour keeps {human_share(credit)}."
+    )
+
+
+def _fullest(modes: Sequence[_Mode]) -> list[str]:
+    """How much lay between the tasks at most, with and without credit; and without it, for whom
+    the data at the front was.
     """
-    if QUOTA not in config:
-        return buffering
-    fullest = max((each.levels.subpartition_bytes for each in buffering.samples), default=0)
-    bound = min(max(CHANNELS * _quota_bytes(config), fullest), buffering.bounds.subpartition_bytes)
-    return replace(buffering, bounds=replace(buffering.bounds, subpartition_bytes=bound))
+    if not all(each.samples for each in modes):
+        return []
+    tcp, credit = (max(x.samples, key=lambda each: each.levels.total_bytes) for x in modes)
+    lines = [
+        f"At most {human_bytes(tcp.levels.total_bytes)} lay between the tasks with TCP only, and"
+        f" {human_bytes(credit.levels.total_bytes)} with credit."
+    ]
+    front = {each.channel: each.input_channel_bytes for each in tcp.channels}
+    if front.get(PAUSED, 0) > front.get(NEIGHBOUR, 0):
+        lines.append(
+            f"With TCP only, {human_bytes(front[PAUSED])} at the front (place 6) were then for B.4,"
+            f" and {human_bytes(front.get(NEIGHBOUR))} for B.3: its data waits behind."
+        )
+    return lines
 
 
-def _table(modes: Sequence[HeadOfLine]) -> Table:
+def _table(modes: Sequence[_Mode]) -> Table:
     rows = [
         Row(
             [
                 TITLES[mode.flow_control],
-                human_rate(mode.solo_records_per_s),
-                human_duration(mode.solo_p99_ns),
-                human_rate(mode.neighbour_records_per_s),
-                human_duration(mode.neighbour_p99_ns),
-                human_share(mode.neighbour_rate_ratio),
+                human_rate(_rate(mode.solo)),
+                human_duration(_p99_ns(mode.solo)),
+                human_rate(_rate(mode.shared)),
+                human_duration(_p99_ns(mode.shared)),
+                human_share(mode.kept),
             ]
         )
         for mode in modes
@@ -169,7 +254,93 @@ def _table(modes: Sequence[HeadOfLine]) -> Table:
     return Table([Head(each) for each in ("flow control", *COMPARED)], rows, notes=TABLE_NOTES)
 
 
-def _state_at(mode: HeadOfLine, sample: FillSample, pause: Span) -> list[str]:
+def _plots(modes: Sequence[_Mode], pause: Span) -> list[list[OverTime]]:
+    """Rates and places of both modes, for the terminal."""
+    rates, levels = [], []
+    top = AXIS_HEADROOM * max((_rate(each.solo) or 0.0 for each in modes), default=0.0)
+    for mode in modes:
+        at_ns = [each.at_ns for each in mode.rates]
+        ends_ns = [each.at_ns for each in mode.samples[-1:] if each.at_ns > max(at_ns, default=0)]
+        neighbour = [each.neighbour_per_s for each in mode.rates]
+        paused = [each.paused_per_s for each in mode.rates]
+        series = [
+            TimeSeries(name, [*at_ns, *ends_ns], [*values, *([0.0] * len(ends_ns))])
+            for name, values in (("B.3 records/s", neighbour), ("B.4 records/s", paused))
+        ]
+        rates.append(OverTime(mode.flow_control, series, spans=[pause], top=top or None))
+        at_ns = [each.at_ns for each in mode.samples]
+        held = [levels_of(each.levels) for each in mode.samples]
+        series = [
+            TimeSeries(name, at_ns, [each[place] for each in held])
+            for place, (name, _) in enumerate(PLACES)
+        ]
+        levels.append(OverTime(mode.flow_control, series, "bytes"))
+    return [rates, levels]
+
+
+def _places(modes: Sequence[_Mode], pause: Span) -> Places:
+    """The places under one slider; the first and the last one apart for each consumer."""
+    curve = OverTime(
+        "Throughput of the neighbour B.3",
+        [
+            TimeSeries(
+                f"{TITLES[mode.flow_control]}: records/s",
+                [each.at_ns for each in mode.rates],
+                [each.neighbour_per_s for each in mode.rates],
+                "orange" if mode.flow_control == TCP else "blue",
+            )
+            for mode in modes
+        ],
+        meaning="Records per second. Click to go to an instant. While it catches up after the"
+        " pause, B.3 may go beyond the axis. The curve ends with the last record; records are due"
+        f" until {pause.to_ns / 1e9:.2f} s.",
+        top=AXIS_HEADROOM * max((_rate(mode.solo) or 0.0 for mode in modes), default=0.0) or None,
+        spans=[pause],
+    )
+    (first, of_first), *between, (last, of_last) = PLACES
+    names = [
+        f"{first}, A.1",
+        f"{first}, A.2",
+        *(x for x, _ in between),
+        f"{last}, B.3",
+        f"{last}, B.4",
+    ]
+    meanings = [of_first, of_first, *(x for _, x in between), of_last, of_last]
+    return Places(
+        names,
+        meanings,
+        [_places_run(mode, pause) for mode in modes if mode.samples],
+        curve,
+        notes=PLACES_NOTES,
+        ends=("A.1, A.2", "B.3, B.4"),
+        channels=[PlacesChannel("for B.3", "green"), PlacesChannel("for B.4", "purple")],
+    )
+
+
+def _places_run(mode: _Mode, pause: Span) -> PlacesRun:
+    """One mode; the bound of a channel in the first place is its quota, which is below the size of
+    the pool."""
+    buffering = mode.shared.buffering
+    assert buffering is not None
+    steps = []
+    for each in buffering.samples:
+        by_number = {channel.channel: channel for channel in each.channels}
+        own = [by_number.get(x, ChannelLevels(x)) for x in (NEIGHBOUR, PAUSED)]
+        written, queued = (
+            [x.subpartition_bytes for x in own],
+            [x.input_channel_bytes for x in own],
+        )
+        levels = [*written, *levels_of(each.levels)[1:-1], *queued]
+        split = [[written[0], 0], [0, written[1]], [], [], [], [], [queued[0], 0], [0, queued[1]]]
+        steps.append(PlacesStep(each.at_ns, levels, _state_at(mode, each, pause), split))
+    bounds = levels_of(buffering.bounds)
+    fullest = max((max(each.levels[:2]) for each in steps), default=0)
+    quota = max(_quota_bytes(mode.shared) or bounds[0], fullest)
+    ends = [min(quota, bounds[0] // 2)] * 2, [bounds[-1] // 2] * 2
+    return PlacesRun(TITLES[mode.flow_control], [*ends[0], *bounds[1:-1], *ends[1]], steps)
+
+
+def _state_at(mode: _Mode, sample: FillSample, pause: Span) -> list[str]:
     """Sentences about the state at an instant."""
     if sample.at_ns < pause.from_ns:
         phase = "Before the pause."
@@ -188,9 +359,10 @@ def _state_at(mode: HeadOfLine, sample: FillSample, pause: Span) -> list[str]:
         )
         if rates.paused_credit is not None:
             lines.append(
-                f"Credit of A.2: {rates.paused_credit}, with {_buffers(rates.paused_backlog)}"
-                f" queued; of A.1: {human_number(rates.neighbour_credit)}, with"
-                f" {_buffers(rates.neighbour_backlog)} queued."
+                f"Credit of A.2: {rates.paused_credit}, with"
+                f" {counted(rates.paused_backlog or 0, 'buffer')} queued; of A.1:"
+                f" {human_number(rates.neighbour_credit)}, with"
+                f" {counted(rates.neighbour_backlog or 0, 'buffer')} queued."
             )
     blocked = []
     if not sample.is_reading:
@@ -200,37 +372,18 @@ def _state_at(mode: HeadOfLine, sample: FillSample, pause: Span) -> list[str]:
     if not sample.is_writable:
         blocked.append("the sender's socket is full")
     if not sample.is_writing:
-        blocked.append(_waiting(mode, rates, sample))
+        blocked.append(
+            "a producer waits for a buffer: a channel may use max-buffers-per-channel of them, also"
+            " those that are not full, even if the pool has more"
+        )
     if blocked:
         text = "; ".join(blocked)
         lines.append(f"{text[0].upper()}{text[1:]}.")
     return lines
 
 
-def _buffers(number: int | None) -> str:
-    return MISSING if number is None else counted(number, "buffer")
-
-
-def _waiting(mode: HeadOfLine, rates: RateSample | None, sample: FillSample) -> str:
-    """A clause about producers that wait for a buffer: those whose consumer gets almost nothing."""
-    least = STARVED_RATIO * (mode.solo_records_per_s or 0.0)
-    names = []
-    if rates is not None:
-        flows = (("A.1", rates.neighbour_per_s), ("A.2", rates.paused_per_s))
-        names = [name for name, per_s in flows if per_s <= least]
-    who = {0: "a producer waits", 1: f"{''.join(names)} waits"}.get(len(names), "A.1 and A.2 wait")
-    quota_bytes = _quota_bytes(mode.shared.config)
-    fullest = max((each.subpartition_bytes for each in sample.channels), default=quota_bytes)
-    if fullest < USED_MIN * quota_bytes:
-        return f"{who} for a buffer"
-    return (
-        f"{who} for a buffer: the quota of a channel (max-buffers-per-channel) is used up, even if"
-        " the pool has more; it counts buffers, also those that are not full"
-    )
-
-
-def _quota_bytes(config: Mapping[str, Any]) -> int:
+def _quota_bytes(run: RunResult) -> int:
     """The quota of a channel, in bytes; 0 if unknown."""
-    if QUOTA not in config:
+    if QUOTA not in run.config:
         return 0
-    return int(config[QUOTA]) * parse_size_bytes(config[SEGMENT_SIZE], SEGMENT_SIZE)
+    return int(run.config[QUOTA]) * parse_size_bytes(run.config[SEGMENT_SIZE], SEGMENT_SIZE)

@@ -1,4 +1,4 @@
-"""DemoShown: the output of a demo: one table, a few charts, and two or three sentences."""
+"""DemoShown: the output of a demo: a table, charts, and two or three sentences."""
 
 from __future__ import annotations
 
@@ -6,16 +6,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from flinknet.results import (
-    CORES_SHARED,
-    DISTURBED,
-    DISTURBED_BY_STRANGERS,
-    Progress,
-    RunResult,
-)
-from flinknet.units import human_count, without_zeros
+from flinknet.results import CORES_SHARED, DISTURBED, DISTURBED_BY_STRANGERS, Progress, RunResult
+from flinknet.units import human_bytes, human_count, without_zeros
 
-from ..page_parts import Lines, OverTime, Page, Part, Section, Table, View
+from ..page_parts import (
+    Color,
+    Facts,
+    Headline,
+    Lines,
+    Messages,
+    MessageStep,
+    OverTime,
+    Page,
+    Part,
+    Places,
+    Section,
+    Span,
+    Table,
+    TimeSeries,
+    View,
+)
+from ..places import PLACES, places_run, state_lines
 from ..warning_lines import merged_text, same_but_for_numbers
 
 OWN_STACK = (
@@ -26,9 +37,10 @@ OWN_STACK = (
 UNEXPECTED = "Unexpected"
 """First word of the lesson of a demo that did not show its effect."""
 
-
 DOUBTFUL = "(doubtful)"
 """End of a sentence that is based on a doubtful run."""
+
+_COLORS: Sequence[Color] = ("orange", "blue", "green", "purple", "gold")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +51,7 @@ class DemoRun:
         name: the setting that distinguishes this run, such as "aligned".
         measured_from_ns, measured_to_ns: bounds of the measured part, since the start of the run.
         segment_size_bytes: largest size of a buffer.
+        messages: some messages between the TaskManagers, in the order of time; for a page.
     """
 
     name: str
@@ -47,6 +60,7 @@ class DemoRun:
     measured_from_ns: int
     measured_to_ns: int
     segment_size_bytes: int
+    messages: tuple[MessageStep, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +69,14 @@ class DemoShown:
 
     Attributes:
         setup: one or two sentences about the runs.
-        charts: charts of the page; the terminal also shows those over time.
-        lesson: sentences about the effect, with the measured numbers.
-        figures: these numbers by run, as JSON-ready data.
+        charts: charts of the page, the one with the slider first.
+        plots: charts of the terminal: those of a group stand next to each other.
+        lesson: sentences about the effect, with the measured numbers; the first is the headline.
+        figures: these numbers, as the JSON document has them.
+        is_missed: a goal of the demo was missed, though its effect was shown.
+        unaffected: a sentence about figures that the doubts leave unaffected, if the effect was
+            shown; empty for none.
+        channels: names of producer and consumer of each channel whose messages are shown.
     """
 
     name: str
@@ -67,50 +86,72 @@ class DemoShown:
     charts: Sequence[Part]
     lesson: Sequence[str]
     doubts: Sequence[str]
+    runs: Sequence[DemoRun]
     figures: Mapping[str, Any] = field(default_factory=dict)
+    plots: Sequence[Sequence[OverTime]] = ()
+    is_missed: bool = False
+    unaffected: str = ""
+    channels: Sequence[tuple[str, str]] = (("producer", "consumer"),)
+
+    @property
+    def _has_failed(self) -> bool:
+        return any(each.startswith(UNEXPECTED) for each in self.lesson)
+
+    @property
+    def limited_doubts(self) -> list[str]:
+        """The doubts, each with the figures that it leaves unaffected."""
+        return [each if self._has_failed else each + self.unaffected for each in self.doubts]
 
     @property
     def page(self) -> Page:
-        """The page."""
-        return demo_page(
-            self.name, self.title, self.setup, self.lesson, self.doubts, [*self.charts, self.table]
+        """The page: the lesson, charts and table, and the messages. Doubts follow the lesson, or
+        the charts if they do not affect it."""
+        has_failed = self._has_failed
+        is_doubt = has_failed or any(each.endswith(DOUBTFUL) for each in self.lesson)
+        taught = Lines(self.lesson, is_doubt, is_headed=True, is_plain=self.is_missed)
+        warnings = [f"Warning: {each}" for each in self.limited_doubts]
+        doubtful = [Lines(warnings, is_doubt=True)] if warnings else []
+        effect = Section("demo", "What happens", "", [*self.charts, self.table])
+        about = Section("about", "What ran", OWN_STACK)
+        parts: list[Section | Headline | Lines | Facts] = [taught, *doubtful, effect]
+        if self.unaffected and not has_failed:
+            parts = [taught, effect, *doubtful]
+        view = View(self.name, self.title, [*parts, *self._messages(), about], self.setup)
+        return Page(f"bench demo {self.name}", [view])
+
+    def document(self, runs: Sequence[DemoRun]) -> dict[str, Any]:
+        """The output as JSON-ready data."""
+        return {
+            "demo": self.name,
+            "lesson": list(self.lesson),
+            "warnings": list(self.doubts),
+            "measured": measured_document({each.name: each.result for each in runs}),
+            **self.figures,
+        }
+
+    def _messages(self) -> list[Section]:
+        """The messages of each run; none if no trace was recorded."""
+        recorded = [each for each in self.runs if each.messages]
+        if not recorded:
+            return []
+        lead = (
+            "The first messages of a channel, and the first ones of the measured part, as the"
+            " producer's TaskManager sends and receives them. A data buffer costs one credit and"
+            " carries the backlog: the buffers that wait behind it; an event costs none."
         )
+        steps = {each.name: each.messages for each in recorded}
+        return [Section("messages", "The messages", lead, [Messages(self.channels, steps)])]
 
 
-def demo_page(
-    name: str,
-    title: str,
-    setup: str,
-    lesson: Sequence[str],
-    doubts: Sequence[str],
-    parts: Sequence[Part],
-    *,
-    spares_lesson: bool = False,
-) -> Page:
-    """A page with the lesson first, then the parts. Doubts follow the lesson, or the parts if they
-    do not affect the lesson (`spares_lesson`).
-    """
-    has_failed = any(each.startswith(UNEXPECTED) for each in lesson)
-    is_doubt = has_failed or any(each.endswith(DOUBTFUL) for each in lesson)
-    taught = Lines(lesson, is_doubt=is_doubt, is_headed=True)
-    doubtful = [Lines([f"Warning: {each}" for each in doubts], is_doubt=True)] if doubts else []
-    effect, about = (
-        Section("demo", "What happens", "", parts),
-        Section("about", "What ran", OWN_STACK),
-    )
-    if spares_lesson and not has_failed:
-        view = View(name, title, [taught, effect, *doubtful, about], setup)
-    else:
-        view = View(name, title, [taught, *doubtful, effect, about], setup)
-    return Page(f"bench demo {name}", [view])
-
-
-def measured_document(result: RunResult) -> dict[str, Any]:
-    """The validity, the warnings and the configuration of a run, as JSON-ready data."""
+def measured_document(runs: Mapping[str, RunResult]) -> dict[str, Any]:
+    """The validity, the warnings and the configuration of each run, as JSON-ready data."""
     return {
-        "validity": result.validity.name.lower(),
-        "warnings": [asdict(each) for each in result.warnings],
-        "config": dict(result.config),
+        name: {
+            "validity": result.validity.name.lower(),
+            "warnings": [asdict(each) for each in result.warnings],
+            "config": dict(result.config),
+        }
+        for name, result in runs.items()
     }
 
 
@@ -126,9 +167,47 @@ def over_time_document(charts: Sequence[Part]) -> dict[str, Any]:
     }
 
 
+def words_of(kind: str, data_type: str, number: int, size: int, backlog: int, value: int) -> str:
+    """A message in the words of `trace dissector`: "Buffer #1 2.05 KiB backlog 0"."""
+    if kind == "BUFFER_RESPONSE":
+        what = human_bytes(size) if data_type == "DATA_BUFFER" else data_type
+        return f"Buffer #{number} {what} backlog {backlog}"
+    words = "".join(part.capitalize() for part in kind.split("_"))
+    return f"{words} {'+' if kind == 'ADD_CREDIT' else ''}{value}" if value >= 0 else words
+
+
 def asked_rate(per_s: float) -> str:
     """The requested rate as text: "10 k records/s"."""
     return f"{without_zeros(human_count(per_s))} records/s"
+
+
+def six_places(
+    runs: Sequence[DemoRun], spans: Sequence[Span], curve: OverTime | None = None
+) -> list[Part]:
+    """The six places of each run under one slider, above a curve, which is else that of the bytes
+    in them; none if no samples were taken."""
+    known = [(each, each.result.buffering) for each in runs]
+    series = [
+        TimeSeries(
+            run.name,
+            [each.at_ns for each in buffering.samples],
+            [each.levels.total_bytes for each in buffering.samples],
+            color,
+        )
+        for (run, buffering), color in zip(known, _COLORS, strict=False)
+        if buffering is not None
+    ]
+    if not series:
+        return []
+    meaning = "Bytes in all six places. Click to go to an instant."
+    curve = curve or OverTime("Between the tasks", series, "bytes", meaning, spans)
+    names, meanings = zip(*PLACES, strict=True)
+    shown = [
+        places_run(run.name, buffering, state_lines(buffering))
+        for run, buffering in known
+        if buffering is not None
+    ]
+    return [Places(names, meanings, shown, curve)]
 
 
 def doubts_of(

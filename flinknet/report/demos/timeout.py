@@ -10,7 +10,7 @@ from flinknet.results import LatencySummary, Validity, validity_by, without_cons
 from flinknet.units import counted, human_count, human_duration, parse_duration_ns
 
 from ..bench_console import MARKS
-from ..page_parts import Curves, Head, Row, Series, Table
+from ..page_parts import Grid, GridFigure, GridPoint, Head, Row, Slider, Table
 from ..warning_lines import merged_text, same_but_for_numbers
 from .shown import DOUBTFUL, UNEXPECTED, DemoRun, DemoShown, asked_rate
 
@@ -31,7 +31,6 @@ def timeout(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
     unsure = doubtful(runs)
     names = [each.name for each in runs]
     marked = [f"{MARKS[each.result.validity]}{each.name}" for each in runs]
-    marks = {index: "!" for index, name in enumerate(names) if name in unsure}
     measured = [each.result.measured for each in runs]
     p50 = [each.latency_ns.p50 for each in measured]
     p99 = [each.latency_ns.p99 for each in measured]
@@ -55,37 +54,36 @@ def timeout(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
         )
         for name, each, half, most, sent in zip(marked, measured, p50, p99, buffers, strict=True)
     ]
-    charts = [
-        Curves(
-            "Latency",
-            names,
-            [Series("p50", p50), Series("p99", p99, "orange")],
-            unit="ns",
-            is_log=True,
-            meaning="! is a doubtful run." if marks else "",
-            marks=marks,
-        ),
-        Curves(
-            "Buffers per second",
-            names,
-            [Series("buffers/s", buffers, "purple")],
-            is_log=True,
-            meaning="Each costs CPU time on both sides.",
-            marks=marks,
+    figures = [
+        GridFigure("p50", "Latency", "ns", "blue", heads[1].meaning, is_log=True),
+        GridFigure("p99", "Latency", "ns", "orange", heads[2].meaning, is_log=True),
+        GridFigure(
+            "buffers/s", "Buffers per second", "count", "purple", heads[3].meaning, is_log=True
         ),
     ]
+    points = [
+        GridPoint([place], values, [None] * 3, "!" if names[place] in unsure else "")
+        for place, values in enumerate(zip(p50, p99, buffers, strict=True))
+    ]
+    longest = len(names) - 1
+    sliders = [Slider("buffer timeout", names, longest)]
+    grid = Grid(sliders, figures, points, 0, longest, "longest")
     return DemoShown(
         "timeout",
         "Latency against messages",
         f"{asked_rate(workload.rate_per_s)} from one producer to one consumer; a buffer"
         " leaves when it is full or at the latest after the buffer timeout.",
         Table(heads, rows, notes=[*NOTES, *_full_notes(runs)]),
-        charts,
+        [grid],
         _lesson(names, [each.latency_ns for each in measured], buffers, unsure),
         _doubts(runs),
+        runs,
         {
-            name: {"p50_ns": half, "p99_ns": most, "buffers_per_s": sent}
-            for name, half, most, sent in zip(names, p50, p99, buffers, strict=True)
+            "runs": {
+                name: {"p50_ns": half, "p99_ns": most, "buffers_per_s": sent}
+                for name, half, most, sent in zip(names, p50, p99, buffers, strict=True)
+            },
+            "over_time": {},
         },
     )
 

@@ -31,7 +31,9 @@ function bytes(value) {
 }
 
 function percent(share, digits = 1) {
-  return share === null || share === undefined ? MISSING : `${(share * 100).toFixed(digits)}%`;
+  if (share === null || share === undefined) return MISSING;
+  const value = share * 100, isHalf = !digits && value % 1 === 0.5; // as Python rounds
+  return `${isHalf ? 2 * Math.round(value / 2) : value.toFixed(digits)}%`;
 }
 
 function change(ratio) {

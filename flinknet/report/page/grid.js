@@ -1,6 +1,6 @@
 // Predictions for several settings: a slider for each, the figures where the sliders stand, and curves along the last one that was moved.
 
-function gridPart({sliders, figures, points, parts, recorded, along: first, meaning, bars_title: barsTitle, bars_meaning: barsMeaning}) {
+function gridPart({sliders, figures, points, parts, recorded, base: baseName, along: first, meaning, bars_title: barsTitle, bars_meaning: barsMeaning}) {
   const base = recorded === null ? null : points[recorded], place = h("div");
   let along = first, now = sliders.map((slider) => slider.at);
   const find = (at) => points.find((point) => point.at.every((value, index) => value === at[index]));
@@ -18,7 +18,7 @@ function gridPart({sliders, figures, points, parts, recorded, along: first, mean
     return {input, output: h("output", {class: "clock"}), reset: () => {
       const label = slider.labels[now[index]];
       input.value = now[index];
-      controls[index].output.textContent = base && base.at[index] === now[index] ? `${label} (recorded)` : label;
+      controls[index].output.textContent = base && base.at[index] === now[index] ? `${label} (${baseName})` : label;
       input.setAttribute("aria-valuetext", label);
     }};
   });

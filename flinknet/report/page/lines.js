@@ -3,7 +3,7 @@
 // spec: {series: [{name, color, at_ns, values}], spans: [{name, from_ns, to_ns}], format, label, at: ns of a marker or null}
 function linesOverTime(spec, width, height = 210) {
   const left = 58, right = width - 14, top = spec.spans.length ? 26 : 12, bottom = height - 26;
-  const svg = canvas(width, height), most = largest(spec.series) === null ? null : spec.top ?? largest(spec.series);
+  const svg = canvas(width, height), most = largest(spec.series) === null ? null : spec.top ?? Math.max(largest(spec.series), ...(spec.limits || []).map(({value}) => value));
   if (most === null) return empty(svg, width, height);
   const y = linearScale([0, most * 1.08 || 1], [bottom, top]);
   const x = timeAxis(svg, spec, {left, right, top, bottom, width});
@@ -12,13 +12,18 @@ function linesOverTime(spec, width, height = 210) {
     const points = one.values.map((value, index) => value === null ? null : [x(one.at_ns[index]), y(Math.min(value, most * 1.08))]);
     svg.append(s("path", {d: path(points), fill: "none", stroke: one.color, "stroke-width": 2, "stroke-linejoin": "round"}));
   }
+  for (const {value, name} of spec.limits || []) {
+    const at = y(Math.min(value, most * 1.08));
+    svg.append(s("line", {class: "mark", x1: left, x2: right, y1: at, y2: at}),
+      s("text", {class: "strong of-mark", x: left + 4, y: at - 5}, name));
+  }
   // What goes beyond the axis is named where it does.
   let above = 0;
   for (const one of spec.top ? spec.series : []) {
     const highest = Math.max(...one.values.filter((value) => value !== null));
     if (!(highest > most * 1.08)) continue;
     const text = `▲ up to ${spec.format(highest)}`, at = x(one.at_ns[one.values.indexOf(highest)]);
-    svg.append(s("text", {class: "strong", x: at > (left + right) / 2 ? at - 8 : at + 8, y: top + 12 + 15 * above++, "text-anchor": at > (left + right) / 2 ? "end" : "start", style: `fill: ${one.color}`}, text));
+    svg.append(s("text", {class: "strong of-mark", x: at > (left + right) / 2 ? at - 8 : at + 8, y: top + 12 + 15 * above++, "text-anchor": at > (left + right) / 2 ? "end" : "start", style: `fill: ${one.color}`}, text));
   }
   return withTimeCursor(svg, x, spec, {left, right, top, bottom});
 }
@@ -101,7 +106,7 @@ const CHANGES = [[0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 4, 9, 19, 49, 99, 999, 
 
 // The range of an axis that shows every change; intervals that go much farther end in an arrow.
 function ratioRange(rows) {
-  const changes = rows.map((row) => logRatio(row.change));
+  const changes = rows.flatMap((row) => [row.change, ...row.limits || []]).map(logRatio);
   const ends = rows.flatMap((row) => row.low === null || row.high === null ? [] : [logRatio(row.low), logRatio(row.high)]);
   const cap = 2.5 * Math.max(Math.log(1.02), ...changes.map(Math.abs));
   const low = Math.min(...changes, ...ends.map((end) => Math.max(end, -cap)), 0), high = Math.max(...changes, ...ends.map((end) => Math.min(end, cap)), 0);
@@ -150,6 +155,10 @@ function changeIntervals(spec, width) {
         const at = logRatio(end);
         if (at < low || at > high) svg.append(s("path", {d: `M${x(end) + way * 9} ${y}l${-way * 8} -5v10Z`, fill: row.color}));
       }
+    }
+    for (const limit of row.limits || []) {
+      const at = x(limit);
+      svg.append(s("line", {class: "limit", x1: at, x2: at, y1: y - 13, y2: y + 13}), s("text", {class: "strong", x: at + 5, y: y - 5}, "limit"));
     }
     svg.append(s("circle", {cx: x(row.change), cy: y, r: 5, fill: row.color, stroke: "var(--card)", "stroke-width": 1.5}));
     items.push({x: x(row.change), y, isFree: true, tip: () => ({title: row.name, rows: [["change", change(row.change)],

@@ -27,8 +27,8 @@ function inRows(parts) {
 const figureOf = ({title, meaning, series}, items, draw) => chart(title, meaning || series.length === 1 && series[0].meaning, items, draw);
 const legendOf = (series) => series.length > 1 ? series.map((one) => [one.name, colorOf(one.color), one.meaning, true]) : null;
 
-const overTimeChart = ({series, spans, unit, title, top, in_rows: inRows}, width, height, at) => (inRows ? rowsOverTime : linesOverTime)({
-  spans, at, top, label: title, format: FORMATS[unit], series: series.map((one) => ({...one, color: colorOf(one.color)}))}, width, height);
+const overTimeChart = ({series, spans, unit, title, top, limits, in_rows: inRows}, width, height, at) => (inRows ? rowsOverTime : linesOverTime)({
+  spans, at, top, limits, label: title, format: FORMATS[unit], series: series.map((one) => ({...one, color: colorOf(one.color)}))}, width, height);
 
 const PARTS = {
   headline: ({sentences}) => h("section", {id: "headline", class: "headline"}, sentences.map(([name, text]) => h("p", {}, h("b", {}, name), text))),
@@ -93,5 +93,6 @@ const PARTS = {
     h("div", {}, h("dt", {}, name), h("dd", {}, value))))),
   places: placesPart,
   timeline: timelinePart,
+  messages: messagesPart,
   grid: gridPart,
 };

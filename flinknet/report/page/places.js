@@ -2,12 +2,12 @@
 
 const PLAY_MS = 120;
 
-function placesPart({names, meanings, runs, curve, captions, notes, ends, channels}) {
+function placesPart({names, meanings, runs, curve, captions, notes, ends, channels, unit}) {
   const shown = runs.filter((run) => run.steps.length);
   if (!shown.length) return h("p", {class: "note"}, "No samples were taken.");
   const longest = shown.reduce((most, run) => run.steps.length > most.steps.length ? run : most);
   const instants = longest.steps.map((step) => step.at_ns);
-  const tanks = shown.map((run) => placesOfRun(run, names, meanings, captions, ends, channels));
+  const tanks = shown.map((run) => placesOfRun(run, names, meanings, captions, ends, channels, FORMATS[unit]));
   const slider = h("input", {type: "range", min: 0, max: instants.length - 1, step: 1, value: 0, "aria-label": "time", oninput: () => go(+slider.value)});
   const clock = h("output", {class: "clock"});
   const play = h("button", {type: "button", class: "play", onclick: () => timer ? stop() : start()});
@@ -50,7 +50,7 @@ function placesPart({names, meanings, runs, curve, captions, notes, ends, channe
     h("div", {class: "side-by-side"}, tanks.map((one) => one.element)),
     notes.map((note) => h("p", {class: "note small"}, note)));
   // The first look is where most lies in the places, within the spans if there are any: where the lesson is.
-  const total = (one) => one.levels_bytes.reduce((sum, each) => sum + each, 0);
+  const total = (one) => one.levels.reduce((sum, each) => sum + each, 0);
   const isTold = ({at_ns: at}) => !curve || !curve.spans.length || curve.spans.some((span) => at >= span.from_ns && at < span.to_ns);
   const steps = shown.flatMap((run) => run.steps), told = steps.filter(isTold);
   const fullest = (told.length ? told : steps).reduce((best, one) => total(one) > total(best) ? one : best);
@@ -74,26 +74,26 @@ function layers(bytesOfChannels, channels) {
   return bytesOfChannels.map((held, index) => h("div", {class: "layer", style: `flex: ${held} 0 0; background: ${colorOf(channels[index].color)}`}));
 }
 
-function placesOfRun(run, names, meanings, captions, ends, channels) {
+function placesOfRun(run, names, meanings, captions, ends, channels, format) {
   const instants = run.steps.map((step) => step.at_ns);
   const parts = names.map((name, index) => {
     const level = h("div", {class: "level"}), amount = h("div", {class: "amount"}), limit = h("div", {class: "bound"});
-    const bound = run.bounds_bytes[index];
+    const bound = run.bounds[index];
     return {level, amount, limit, bound, element: h("li", {class: "place"},
       h("div", {class: "tank"}, level), h("div", {class: "name"}, term(hyphenated(name), meanings[index])), captions[index] ? h("div", {class: "caption"}, captions[index]) : null, amount, limit)};
   });
   const lines = h("div", {class: run.steps.some((one) => one.lines.length) ? "said small" : "small"});
   const way = h("div", {class: "way small"}, h("span", {}, `${ends[0]} →`), h("span", {}, `→ ${ends[1]}`));
-  const element = h("div", {class: "placed"}, h("h3", {}, run.name), way, h("ol", {class: "tanks"}, parts.map((each) => each.element)), lines);
+  const element = h("div", {class: "placed"}, h("h3", {}, run.name), way, h("ol", {class: "tanks", style: `--tanks: ${parts.length}`}, parts.map((each) => each.element)), lines);
   function show(at) {
     const one = run.steps[indexAt(instants, at)];
     parts.forEach(({level, amount, limit, bound, element: place}, index) => {
-      const held = one.levels_bytes[index], share = bound ? Math.min(1, held / bound) : 0, isFull = share >= 0.9;
-      level.replaceChildren(...layers(one.by_channel_bytes[index], channels));
+      const held = one.levels[index], share = bound ? Math.min(1, held / bound) : 0, isFull = share >= 0.9;
+      level.replaceChildren(...layers(one.by_channel[index], channels));
       level.style.height = `${(100 * share).toFixed(1)}%`;
       place.classList.toggle("full", isFull);
-      limit.textContent = bound ? `of ${bytes(bound)}${isFull ? ": full" : ""}` : "not used";
-      amount.textContent = bytes(held);
+      limit.textContent = bound ? `of ${format(bound)}${isFull ? ": full" : ""}` : "not used";
+      amount.textContent = format(held);
     });
     lines.replaceChildren(...one.lines.map((line) => h("p", {}, line)));
   }
