@@ -9,10 +9,10 @@ from typing import Any
 from flinknet.graph import StreamGraph, execution_graph_of, job_graph_of, physical_plan_of
 from flinknet.job import StreamTask
 from flinknet.simulator.cost_model import CostModel
-from flinknet.simulator.faults import NO_FAULTS, FaultPlan
-from flinknet.simulator.job_cluster import JobCluster, WorkerFactory
-from flinknet.simulator.protocol_checker import ProtocolChecker
+from flinknet.simulator.faults import NO_FAULTS, Faults
 from flinknet.simulator.task_manager import SteppedTask
+from tests.job_cluster import WorkerFactory, job_cluster
+from tests.protocol_checker import ProtocolChecker
 
 US, MS, S = 1_000, 1_000_000, 1_000_000_000
 
@@ -29,7 +29,7 @@ class WatchedJob:
         task_managers: int | None = 2,
         slots: int = 2,
         texts: Mapping[str, bytes] | None = None,
-        faults: FaultPlan = NO_FAULTS,
+        faults: Faults = NO_FAULTS,
         seed: int = 1,
         end_ns: int | None = None,
         attempt_numbers: Mapping[tuple[int, int], int] | None = None,
@@ -44,7 +44,7 @@ class WatchedJob:
         self.checker = ProtocolChecker(seed)
         self.written: defaultdict[int, bytearray] = defaultdict(bytearray)
         self.read: defaultdict[int, bytearray] = defaultdict(bytearray)
-        self.cluster = JobCluster(
+        self.cluster = job_cluster(
             self.plan,
             self.job,
             COSTS,
@@ -94,7 +94,7 @@ class WatchedJob:
 
         channel_input.receive = watched
 
-    def run(self, **options: int) -> JobCluster:
+    def run(self, **options: int) -> Any:
         """To the end. Every record has come once and in order on each channel then, and all memory
         was given back.
         """
@@ -109,17 +109,17 @@ class WatchedJob:
         return self.cluster
 
 
-def run_job(graph: StreamGraph, **options: Any) -> JobCluster:
+def run_job(graph: StreamGraph, **options: Any) -> Any:
     """A program from beginning to end."""
     return WatchedJob(graph, **options).run()
 
 
-def task_named(cluster: JobCluster, name: str) -> Any:
+def task_named(cluster: Any, name: str) -> Any:
     """A task."""
     (found,) = [each for each in cluster.tasks.values() if each.name == name]
     return found
 
 
-def printed(cluster: JobCluster) -> Counter[str]:
+def printed(cluster: Any) -> Counter[str]:
     """Lines that were printed, without the numbers of subtasks."""
-    return Counter(line.partition("> ")[2] or line for line in cluster.io.lines)
+    return Counter(line.partition("> ")[2] or line for line in cluster.job.io.lines)

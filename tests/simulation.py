@@ -10,10 +10,10 @@ from flinknet.core.probe import MessageKind, Probe, TracePoint
 from flinknet.histogram import LogLinearHistogram
 from flinknet.simulator.cluster import START_NS, Cluster
 from flinknet.simulator.cost_model import CostModel
-from flinknet.simulator.faults import FaultPlan
 from tests.campaign.draw import Draw
 from tests.campaign.drawn_exchange import drawn_exchange
 from tests.campaign.exchange import run_exchange
+from tests.faults import FaultPlan
 
 US = 1_000
 MS = 1_000_000

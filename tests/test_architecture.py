@@ -229,9 +229,9 @@ ONLY_IN = {
         *("core.wire", "trace.format"),
         *("job.serializers", "job.basic_serializers", "job.elements"),
     },
-    "random": {"job.load.arrivals", "simulator.faults", "results.comparison.compared"},
+    "random": {"job.load.arrivals", "results.comparison.compared"},
     "numpy.random": {
-        *("job.load", "job.selectors", "job.sources", "simulator.faults"),
+        *("job.load", "job.selectors", "job.sources"),
         *("predict.fit.arrivals", "predict.fit.unseen"),  # draws of what was not seen, seeded
     },
     "numpy": {

@@ -36,9 +36,9 @@ from flinknet.runtime.cluster.reports import (
 from flinknet.runtime.manifest import channel_infos, manifest_of
 from flinknet.simulator.cluster import START_NS, Cluster
 from flinknet.simulator.cost_model import TYPICAL_COSTS, CostModel
-from flinknet.simulator.job_cluster import JobCluster
 from flinknet.simulator.source_plan import plan_sources
 from flinknet.trace import ProcessInfo, RunManifest, TraceRecorder, TraceWriter
+from tests.job_cluster import job_cluster
 from tests.simulated_job import COSTS
 
 
@@ -61,7 +61,7 @@ def trace_job(
         for_ns: the measured part; None until the end.
         look: takes the cluster at the end.
         judge: takes the verdict by the times of the tasks, as `job run` has it.
-        options: of JobCluster.
+        options: of job_cluster.
     """
     directory.mkdir(parents=True, exist_ok=True)
     execution_graph = execution_graph_of(job_graph_of(graph))
@@ -72,7 +72,7 @@ def trace_job(
     measurements = Measurements(deployed_ns=START_NS, measured_from_ns=START_NS)
     measurements.deploy(deployment.plan, deployment.tasks)
     processes, recorders = _recorders(directory, task_managers)
-    cluster = JobCluster(deployment.plan, execution_graph.job, costs, probes=recorders, **options)
+    cluster = job_cluster(deployment.plan, execution_graph.job, costs, probes=recorders, **options)
     cluster.run(until_ns=for_ns)
     look(cluster)
     counts = [

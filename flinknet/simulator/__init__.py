@@ -5,16 +5,13 @@
                     its coordinator; debloating: evaluation of its gates
     load            the load generator as a job; source_plan: the records of a source;
                     stepped_tasks: its tasks, with the time that their steps take
-    job_cluster     the job of a program
     scheduler       virtual time
     task_manager    an event loop, which takes turns as the runtime's does
     link            two sockets and the wire between them; direction: one way of this wire
     cost_model      time that steps take
     hosts           the TaskManagers that jobs run on; wiring: the connections between them;
                     channels: partitions and gates
-    faults          faults as data; disturbances: faults that happen to a cluster at an instant;
-                    host_clock: a clock that stands, jumps or drifts
-    checkers        checks of every run from outside; protocol_checker: checks of messages
+    faults          what may go wrong; nothing does, unless tests derive from it
 
 It uses no socket and no clock: equal inputs give equal traces, byte for byte. It knows nothing of
 recorded runs; `predict` does, and runs clusters from them.

@@ -12,7 +12,7 @@ from flinknet.core.producer import PipelinedSubpartition, ResultPartition
 from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.gates import create_gates, create_partitions
 
-from .faults import FaultPlan
+from .faults import Faults
 from .hosts import SimulatedHosts
 from .task_manager import SimulatedTaskManager
 from .wiring import Wiring
@@ -30,7 +30,7 @@ class Channels:
         self,
         hosts: SimulatedHosts,
         network: NetworkConfig,
-        faults: FaultPlan,
+        faults: Faults,
         probes: Sequence[Probe],
         wiring: Wiring,
     ) -> None:

@@ -22,8 +22,7 @@ from .checkpoints import SimulatedCheckpoints
 from .cost_model import TYPICAL_COSTS, CostModel, Preemptions
 from .deployed_tasks import DeployedTasks
 from .direction import LinkSettings
-from .disturbances import Disturbances
-from .faults import NO_FAULTS, FaultPlan, LostTriggers
+from .faults import NO_FAULTS, Faults
 from .hosts import SimulatedHosts
 from .load import OPENING_NS, SimulatedLoad
 from .scheduler import START_NS
@@ -67,7 +66,7 @@ class Cluster:
         *,
         probes: Sequence[Probe] = (),
         link: LinkSettings = LinkSettings(),  # noqa: B008 - frozen
-        faults: FaultPlan = NO_FAULTS,
+        faults: Faults = NO_FAULTS,
         preemptions: Mapping[int, Preemptions] = NO_PREEMPTIONS,
         hosts: SimulatedHosts | None = None,
     ) -> None:
@@ -130,7 +129,7 @@ class Cluster:
                 timeout_ns=self.network.checkpoint_timeout_ns,
                 start_ns=job.start_ns,
                 end_ns=faults.checkpoints_end_ns and job.start_ns + faults.checkpoints_end_ns,
-                lost_triggers=LostTriggers(faults),
+                lost_triggers=faults.triggers(),
                 seed=job.seed,
             )
         self._stage = 0
@@ -146,7 +145,7 @@ class Cluster:
         start_ns: int = START_NS,
         probes: Sequence[Probe] = (),
         link: LinkSettings = LinkSettings(),  # noqa: B008 - frozen
-        faults: FaultPlan = NO_FAULTS,
+        faults: Faults = NO_FAULTS,
         flush_overhead_ns: int = 0,
         preemptions: Mapping[int, Preemptions] = NO_PREEMPTIONS,
         hosts: SimulatedHosts | None = None,
@@ -177,7 +176,7 @@ class Cluster:
         *,
         probes: Sequence[Probe] = (),
         link: LinkSettings = LinkSettings(),  # noqa: B008 - frozen
-        faults: FaultPlan = NO_FAULTS,
+        faults: Faults = NO_FAULTS,
         flush_overhead_ns: int = 0,
     ) -> Cluster:
         """The cluster of a scenario. Raises: ConfigError if its number of records is unknown."""
@@ -358,11 +357,11 @@ class Cluster:
 
     def set_delay(self, consumer: int, delay_ns_per_record: int) -> None:
         """Set the time that a consumer of the load generator takes for each record."""
-        task, task_manager = self._consumers()[consumer]
+        task, task_manager = self.consumers()[consumer]
         run_input_of(task).set_delay(delay_ns_per_record)
         task_manager.wake(self.now_ns)
 
-    def _consumers(self) -> list[tuple[StreamTask, SimulatedTaskManager]]:
+    def consumers(self) -> list[tuple[StreamTask, SimulatedTaskManager]]:
         """The sinks, each with its TaskManager."""
         return [
             (self.tasks[each.key], self.task_managers[each.task_manager])
@@ -397,17 +396,6 @@ class Cluster:
             return
         self._deployed.start(subtasks, self.checkpoints)
         if self._stage == 0:
-            self._disturbances().schedule(self.faults, start_ns=self._start_ns)
+            self.faults.begin(self)
             if self.checkpoints is not None:
                 self.checkpoints.advance()
-
-    def _disturbances(self) -> Disturbances:
-        return Disturbances(
-            self.scheduler,
-            self.hosts,
-            self.links,
-            self._deployed.gates,
-            self._consumers(),
-            self.cancel,
-            lambda: self.is_over,
-        )

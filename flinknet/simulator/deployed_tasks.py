@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from flinknet.core.consumer import SingleInputGate
 from flinknet.core.probe import Probe
 from flinknet.errors import FlinknetError
 from flinknet.job.barriers import ignore
@@ -53,14 +52,6 @@ class DeployedTasks:
         self._fail = fail
         self._is_over = is_over
         self._stepped: list[SteppedTask] = []
-
-    @property
-    def gates(self) -> list[list[SingleInputGate]]:
-        """The gates of the tasks of each TaskManager."""
-        return [
-            [gate for each in task_manager.tasks for gate in each.task.gates]
-            for task_manager in self._task_managers
-        ]
 
     def start(
         self,

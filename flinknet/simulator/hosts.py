@@ -14,7 +14,7 @@ from flinknet.errors import FlinknetError
 from flinknet.job.gates import blocking_storage
 
 from .direction import LinkSettings
-from .faults import NO_FAULTS, FaultPlan, LostWakeups
+from .faults import NO_FAULTS, Faults
 from .link import LinkEnd, SendCosts, SimulatedLink
 from .scheduler import Scheduler
 from .task_manager import SimulatedTaskManager
@@ -50,7 +50,7 @@ class SimulatedHosts:
         network: NetworkConfig,
         *,
         start_ns: int,
-        faults: FaultPlan = NO_FAULTS,
+        faults: Faults = NO_FAULTS,
         create_data: Callable[[ResultPartitionID, str], BoundedData] = in_memory,
         wrap: Callable[[Connection, bool], Connection] = no_wrap,
     ) -> None:
@@ -97,9 +97,6 @@ class SimulatedHosts:
             self.scheduler,
             NetworkBufferPool(self._segments[index], self._segment_size_bytes),
         )
-        for clock in faults.clocks:
-            if clock.task_manager == index:
-                started.clock = clock
-        if faults.tick_ns:
-            started.lost_wakeups = LostWakeups(faults, index)
+        started.clock = faults.clock_of(index)
+        started.lost_wakeups = faults.wakeups_of(index)
         return started

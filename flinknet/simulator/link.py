@@ -11,8 +11,7 @@ from flinknet.core.connection import RECEIVE_BYTES, Connection
 from flinknet.errors import FlinknetError, InvariantViolatedError
 
 from .direction import BUFFER_RESPONSE_PIECES, Direction, LinkSettings
-from .faults import LinkFaults
-from .host_clock import HostClock
+from .faults import HostClock, LinkFaults
 
 
 @dataclass(frozen=True, slots=True)

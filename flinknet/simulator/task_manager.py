@@ -16,8 +16,7 @@ from flinknet.errors import FlinknetError, SimulationError
 from flinknet.job.stream_task import StreamTask
 
 from .cost_model import Preemptions
-from .faults import LostWakeups
-from .host_clock import HostClock
+from .faults import HostClock, LostWakeups
 from .link import LinkEnd
 from .scheduler import Scheduler
 
@@ -30,13 +29,19 @@ NEVER_NS = 2**63 - 1
 class SteppedTask:
     """A task that a loop steps, with the cost of the steps.
 
+    Args:
+        work: what `step` calls, unless a derived class replaces it.
+
     Attributes:
         is_cancelled: the loop must not step it any more.
         fail: called with an error of the task; None to raise it.
     """
 
-    def __init__(self, task: StreamTask) -> None:
+    def __init__(
+        self, task: StreamTask, work: Callable[[int], tuple[int, int]] | None = None
+    ) -> None:
         self.task = task
+        self._work = work
         self.is_cancelled = False
         self.fail: Callable[[FlinknetError], None] | None = None
 
@@ -47,7 +52,8 @@ class SteppedTask:
 
     def step(self, now_ns: int) -> tuple[int, int]:
         """Do some work. Returns: the instants of its end, and of the next step."""
-        raise NotImplementedError
+        assert self._work is not None
+        return self._work(now_ns)
 
 
 class SimulatedTaskManager:

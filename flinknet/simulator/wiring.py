@@ -15,7 +15,7 @@ from flinknet.job.flow_control import create_consumer_connection, create_produce
 from flinknet.job.gates import request_backoff_of
 
 from .direction import LinkSettings
-from .faults import FaultPlan, LinkFaults
+from .faults import Faults
 from .hosts import SimulatedHosts
 from .link import LinkEnd, SendCosts, SimulatedLink
 from .simulated_job import SimulatedJob
@@ -41,7 +41,7 @@ class Wiring:
         hosts: SimulatedHosts,
         probes: Sequence[Probe],
         link: LinkSettings,
-        faults: FaultPlan,
+        faults: Faults,
         fail: Callable[[FlinknetError], None],
     ) -> None:
         costs = job.costs
@@ -103,7 +103,7 @@ class Wiring:
 
     def _create_end(self, connection: Connection, index: int, *, side: int) -> LinkEnd:
         task_manager = self._hosts.task_managers[index]
-        faults = LinkFaults.of(self._faults, len(self.links), side, origin_ns=self._job.start_ns)
+        faults = self._faults.link_faults(len(self.links), side, origin_ns=self._job.start_ns)
         settings = self._settings_back if side else self.settings
         costs = SendCosts() if side else self._send_costs
         end = LinkEnd(connection, settings, costs, task_manager.wake, faults)

@@ -25,8 +25,7 @@ from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.load.plan import LoadPlan, load_plan_of
 from flinknet.simulator.cluster import OPENING_NS, START_NS
 from flinknet.simulator.cost_model import TYPICAL_COSTS, CostModel
-from flinknet.simulator.faults import FaultPlan, Injection, Interval
-from flinknet.simulator.host_clock import ClockChange, HostClock
+from tests.faults import ChangedClock, ClockChange, FaultPlan, Injection, Interval
 from tests.pair import partition_id
 
 from .disk import SOUND, DiskFaults
@@ -395,7 +394,7 @@ def _bytes_of(scenario: Scenario) -> int:
     return int(records * workload.record_size.mean_bytes)
 
 
-def _clocks(draw: Draw, scenario: Scenario) -> tuple[HostClock, ...]:
+def _clocks(draw: Draw, scenario: Scenario) -> tuple[ChangedClock, ...]:
     found = []
     for index in range(scenario.task_managers):
         changes = [
@@ -413,5 +412,5 @@ def _clocks(draw: Draw, scenario: Scenario) -> tuple[HostClock, ...]:
                     changes[0].rate_ppm,
                 )
             )
-        found.append(HostClock(index, tuple(changes)))
+        found.append(ChangedClock(index, tuple(changes)))
     return tuple(found)

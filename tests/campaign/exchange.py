@@ -16,14 +16,14 @@ from flinknet.core.probe import NullProbe, Probe
 from flinknet.job.flow_control import create_producer_connection
 from flinknet.job.load.plan import LoadPlan
 from flinknet.options import network_config
-from flinknet.simulator.checkers import Watched, check_memory, run_all_checked
 from flinknet.simulator.cluster import OPENING_NS, START_NS, Cluster
 from flinknet.simulator.direction import LinkSettings
-from flinknet.simulator.faults import FaultPlan
 from flinknet.simulator.hosts import SimulatedHosts, no_wrap
-from flinknet.simulator.protocol_checker import ProtocolChecker
 from flinknet.simulator.source_plan import plan_sources
+from tests.checkers import Watched, check_memory, run_all_checked
+from tests.faults import FaultPlan
 from tests.pair import partition_id
+from tests.protocol_checker import ProtocolChecker
 
 from .disk import Disk
 from .draw import Draw

@@ -10,7 +10,7 @@ from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import FlushReason, MessageKind, Probe, TracePoint
 from flinknet.errors import FlinknetError, RunFailedError
 from flinknet.simulator.cluster import START_NS, Cluster
-from flinknet.simulator.faults import FaultPlan
+from tests.faults import FaultPlan
 
 from .trial import Marks
 

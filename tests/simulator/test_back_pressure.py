@@ -11,9 +11,9 @@ from flinknet.config import Scenario, SlowConsumer
 from flinknet.core.buffers.network_buffer_pool import NetworkBufferPool
 from flinknet.errors import RemoteTransportError
 from flinknet.job.stream_task import TaskState
-from flinknet.simulator.checkers import check_memory, check_records
 from flinknet.simulator.cluster import START_NS, Cluster
 from flinknet.simulator.cost_model import CostModel
+from tests.checkers import check_memory, check_records
 from tests.simulation import MS, US, S, finished, scenario
 
 OFFERED_PER_S = 20_000

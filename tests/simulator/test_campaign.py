@@ -11,13 +11,13 @@ import pytest
 from flinknet.core.buffers import DataType
 from flinknet.core.wire.messages import AddCredit, BacklogAnnouncement
 from flinknet.errors import LocalTransportError
-from flinknet.simulator.host_clock import ClockChange, HostClock
 from tests.campaign import trial
 from tests.campaign.disk import Disk, DiskFaults
 from tests.campaign.draw import Draw
 from tests.campaign.hostile import waits_for_floating_buffers
 from tests.campaign.marks import MARKS
 from tests.campaign.trial import Marks, failure_of, smaller
+from tests.faults import ChangedClock, ClockChange
 from tests.mutants import kept as kept_mutants
 from tests.mutants.kept import keep, kept
 from tests.mutants.mutants import FLINKNET, MUTANTS
@@ -119,7 +119,7 @@ CLOCKS = {
 def test_a_clock_never_goes_back_and_tells_when_it_shows_something(
     changes: tuple[ClockChange, ...],
 ) -> None:
-    clock = HostClock(0, changes)
+    clock = ChangedClock(0, changes)
     shown = [clock.host_ns(at_ns) for at_ns in range(600)]
     assert shown == sorted(shown)
     for shown_ns in range(shown[-1]):

@@ -12,7 +12,8 @@ from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.core.producer.request_queue import PartitionRequestQueue
 from flinknet.errors import InvariantViolatedError
 from flinknet.job.checkpoint_coordinator import CheckpointCoordinator
-from flinknet.simulator.checkers import (
+from flinknet.simulator.cluster import START_NS, Cluster
+from tests.checkers import (
     FlushChecker,
     check_credits,
     check_invariants,
@@ -20,9 +21,8 @@ from flinknet.simulator.checkers import (
     check_records,
     run_checked,
 )
-from flinknet.simulator.cluster import START_NS, Cluster
-from flinknet.simulator.protocol_checker import ProtocolChecker
 from tests.pair import records_of
+from tests.protocol_checker import ProtocolChecker
 from tests.simulation import MS, Rows, finished, scenario
 
 REQUEST = int(MessageKind.PARTITION_REQUEST)

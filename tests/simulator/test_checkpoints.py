@@ -14,10 +14,10 @@ from flinknet.job.barriers import AT_LEAST_ONCE
 from flinknet.job.checkpoint_coordinator import DeclineCheckpoint
 from flinknet.job.load.plan import load_plan_of, placed_load_plan
 from flinknet.results import CheckpointSummary
-from flinknet.simulator.checkers import check_records, run_checked
 from flinknet.simulator.cluster import START_NS, Cluster
-from flinknet.simulator.protocol_checker import ProtocolChecker
 from flinknet.simulator.source_plan import plan_sources
+from tests.checkers import check_records, run_checked
+from tests.protocol_checker import ProtocolChecker
 from tests.simulation import MS, US, Rows, disturbed_scenario, finished, scenario
 
 MODES = {

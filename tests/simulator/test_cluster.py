@@ -11,12 +11,12 @@ from flinknet.config import NetworkConfig, RecordSize, Scenario, SlowConsumer
 from flinknet.errors import ConfigError, StalledError
 from flinknet.job.load.plan import load_plan_of
 from flinknet.simulator.cluster import START_NS, Cluster
-from flinknet.simulator.faults import FaultPlan, Interval
 from flinknet.simulator.source_plan import SourcePlan, beat_phase_ns, plan_sources
 from flinknet.trace.manifest import ProcessInfo
 from flinknet.trace.reader import TraceReader
 from flinknet.trace.recorder import TraceRecorder
 from flinknet.trace.writer import TraceWriter
+from tests.faults import FaultPlan, Interval
 from tests.simulation import (
     FREE,
     MS,

@@ -11,9 +11,9 @@ from flinknet.config import TCP, Scenario, SlowConsumer
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.core.producer.subpartition import UNLIMITED_BYTES
 from flinknet.errors import ConfigError
-from flinknet.simulator.checkers import check_memory, check_records
 from flinknet.simulator.cluster import START_NS, Cluster
-from flinknet.simulator.protocol_checker import ProtocolChecker
+from tests.checkers import check_memory, check_records
+from tests.protocol_checker import ProtocolChecker
 from tests.simulated_fill_levels import fill_sample
 from tests.simulation import MS, US, Rows, S, finished, scenario
 

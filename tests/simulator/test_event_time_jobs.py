@@ -18,7 +18,6 @@ from flinknet.core.wire.records import (
 )
 from flinknet.graph import StreamExecutionEnvironment, WatermarkStrategy
 from flinknet.graph.watermarks import MAX_WATERMARK_MS, MIN_WATERMARK_MS
-from flinknet.simulator.job_cluster import JobCluster
 from flinknet.simulator.scheduler import START_NS
 from tests.record_stream import RecordStreamDecoder
 from tests.simulated_job import MS, WatchedJob, task_named
@@ -181,7 +180,7 @@ def test_records_are_as_old_as_their_event_time_says_where_that_is_when_they_wer
     assert warning.text.startswith("Sink: Own measures no latency")
 
 
-def measured(cluster: JobCluster, name: str) -> Any:
+def measured(cluster: Any, name: str) -> Any:
     (meter,) = task_named(cluster, f"Sink: {name} (1/1)").chain.latency_meters
     meter.settle()
     return meter.latency.summary()

@@ -14,11 +14,11 @@ from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.core.producer import PipelinedSubpartition, connection
 from flinknet.core.wire.plain_frames import encode_buffer_response_header
 from flinknet.errors import InvariantViolatedError, RemoteTransportError
-from flinknet.simulator.checkers import run_checked
 from flinknet.simulator.cluster import START_NS, Cluster
-from flinknet.simulator.faults import FaultPlan, Interval
-from flinknet.simulator.protocol_checker import ProtocolChecker
 from tests.campaign.trial import failure_of
+from tests.checkers import run_checked
+from tests.faults import FaultPlan, Interval
+from tests.protocol_checker import ProtocolChecker
 from tests.simulation import MS, NEVER, Rows, disturbed_scenario, run_disturbed, scenario
 
 Forget = Callable[[pytest.MonkeyPatch], None]

@@ -15,10 +15,10 @@ from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.core.wire.checkpoint_barrier import CheckpointBarrier
 from flinknet.job.load.load_tasks import run_input_of
 from flinknet.results import FillLevels, FillSample
-from flinknet.simulator.checkers import check_memory, check_records
 from flinknet.simulator.cluster import Cluster
 from flinknet.simulator.direction import LinkSettings
-from flinknet.simulator.faults import FaultPlan, Interval
+from tests.checkers import check_memory, check_records
+from tests.faults import FaultPlan, Interval
 from tests.simulated_fill_levels import fill_bounds, fill_sample
 from tests.simulation import MS, START_NS, US, Rows, S, finished, received_records, scenario
 

@@ -26,9 +26,9 @@ from flinknet.graph.tree import execution_tree, job_tree, physical_tree, stream_
 from flinknet.job.checkpoint_coordinator import AcknowledgeCheckpoint
 from flinknet.job.latency_meter import LatencyMeter
 from flinknet.job.stream_task import StreamTask, TaskState
-from flinknet.simulator.faults import FaultPlan, Interval
 from flinknet.simulator.scheduler import START_NS
 from tests.campaign.draw import Draw
+from tests.faults import FaultPlan, Interval
 from tests.simulated_job import COSTS, MS, US, S, WatchedJob, printed, run_job, task_named
 
 JOBS = Path(__file__).parents[2] / "bench" / "jobs"
@@ -142,8 +142,8 @@ def test_word_count_equals_a_plain_count(seed: int) -> None:
         seed=seed,
     )
     expected = Counter(text.lower().split())
-    assert last_counts(cluster.io.lines) == expected
-    assert len(cluster.io.lines) == expected.total()
+    assert last_counts(cluster.job.io.lines) == expected
+    assert len(cluster.job.io.lines) == expected.total()
     assert printed(cluster) == Counter(
         f"({word},{n})" for word, count in expected.items() for n in range(1, count + 1)
     )
@@ -182,7 +182,7 @@ def test_words_of_one_kind_are_printed_by_one_subtask() -> None:
         shipped("socket_word_count"), slots=1, texts={"127.0.0.1:9999": POEM.encode()}
     )
     printed_by: dict[str, set[str]] = {}
-    for line in cluster.io.lines:
+    for line in cluster.job.io.lines:
         subtask, _, record = line.partition("> ")
         printed_by.setdefault(record.strip("()").rpartition(",")[0], set()).add(subtask)
     assert all(len(each) == 1 for each in printed_by.values())
@@ -202,7 +202,7 @@ def test_the_shuffle_runs_eight_tasks_in_four_slots_on_two_connections() -> None
     cluster = watched.run()
     assert len(cluster.tasks) == 8
     slots: dict[tuple[int, int], list[str]] = {}
-    for task in itertools.chain.from_iterable(cluster.descriptors):
+    for task in itertools.chain.from_iterable(cluster.job.descriptors):
         slots.setdefault((task.task_manager, task.slot), []).append(task.vertex_name)
     assert sorted(slots) == [(0, 0), (0, 1), (1, 0), (1, 1)]
     assert all(sorted(each) == ["Sink: B", "Source: A"] for each in slots.values())
@@ -355,7 +355,7 @@ def test_a_broadcast_reaches_every_subtask() -> None:
     env.from_sequence(1, 500).set_parallelism(2).broadcast().print()
     cluster = run_job(env.execute("Broadcast"), task_managers=3, slots=1)
     assert numbers(cluster) == sorted(list(range(1, 501)) * 3)
-    lines = Counter(line.partition("> ")[0] for line in cluster.io.lines)
+    lines = Counter(line.partition("> ")[0] for line in cluster.job.io.lines)
     assert lines == {"1": 500, "2": 500, "3": 500}
 
 
@@ -370,7 +370,7 @@ def test_global_and_forward_and_custom_go_where_they_should() -> None:
     graph = env.execute("Where")
     watched = WatchedJob(graph)
     cluster = watched.run()
-    assert {line.partition("> ")[0] for line in cluster.io.lines} == {"1"}
+    assert {line.partition("> ")[0] for line in cluster.job.io.lines} == {"1"}
     assert numbers(cluster) == list(range(1, 301))
     same = [task_named(cluster, f"Sink: Same ({each}/2)") for each in (1, 2)]
     assert [each.processed_records for each in same] == [150, 150]
@@ -384,7 +384,7 @@ def test_rescale_stays_within_the_few_that_are_joined() -> None:
     cluster = run_job(env.execute("Rescale"), task_managers=2, slots=2)
     assert numbers(cluster) == list(range(1, 401))
     by_subtask: dict[str, set[int]] = {}
-    for line in cluster.io.lines:
+    for line in cluster.job.io.lines:
         subtask, _, value = line.partition("> ")
         by_subtask.setdefault(subtask, set()).add(int(value))
     assert by_subtask["1"] | by_subtask["2"] == set(range(1, 201))
@@ -396,9 +396,9 @@ def test_a_keyed_reduce_sums_each_key_once() -> None:
     env = environment(3)
     env.from_sequence(1, 900).map(key_and_value).key_by(first).sum(1).print()
     cluster = run_job(env.execute("Sums"), task_managers=3, slots=1)
-    last = last_counts(cluster.io.lines)
+    last = last_counts(cluster.job.io.lines)
     assert last == {str(key): sum(range(key or 7, 901, 7)) for key in range(7)}
-    assert len(cluster.io.lines) == 900
+    assert len(cluster.job.io.lines) == 900
 
 
 def test_a_batch_job_runs_stage_by_stage_and_tells_each_sum_once() -> None:
@@ -411,8 +411,8 @@ def test_a_batch_job_runs_stage_by_stage_and_tells_each_sum_once() -> None:
     watched = WatchedJob(env.execute("Sums"), task_managers=3, slots=1)
     assert watched.plan.stages > 1
     cluster = watched.run()
-    assert len(cluster.io.lines) == 7
-    assert last_counts(cluster.io.lines) == {
+    assert len(cluster.job.io.lines) == 7
+    assert last_counts(cluster.job.io.lines) == {
         str(key): sum(range(key or 7, 901, 7)) for key in range(7)
     }
 
@@ -441,7 +441,7 @@ def test_a_batch_job_has_the_pools_that_its_plan_shows(min_parallelism: int) -> 
     assert made == planned
     size = PoolSize(100, 100) if min_parallelism <= 3 else PoolSize(4, UNLIMITED_BUFFERS)
     assert set(made.values()) == {size}
-    assert len(cluster.io.lines) == 7
+    assert len(cluster.job.io.lines) == 7
 
 
 def test_a_stage_begins_when_the_work_of_the_one_before_it_is_done() -> None:
@@ -493,9 +493,11 @@ def test_a_file_is_read_once_by_all_subtasks_together_and_written_by_each() -> N
     cluster = run_job(
         env.execute("Copy"), task_managers=3, slots=1, texts={"in.txt": "\n".join(lines).encode()}
     )
-    assert sorted(cluster.io.files) == ["out/1", "out/2", "out/3"]
-    assert not cluster.io.open_files
-    written = [line for each in cluster.io.files.values() for line in each.decode().splitlines()]
+    assert sorted(cluster.job.io.files) == ["out/1", "out/2", "out/3"]
+    assert not cluster.job.io.open_files
+    written = [
+        line for each in cluster.job.io.files.values() for line in each.decode().splitlines()
+    ]
     assert sorted(written) == sorted(lines)
 
 
@@ -601,7 +603,7 @@ def test_each_subtask_has_a_copy_of_its_functions_with_their_state() -> None:
         graph = env.get_stream_graph()
         cluster = run_job(graph, task_managers=task_managers, slots=slots)
         assert numbers(cluster) == [1, 1, 2, 2, 3, 3]
-        assert sorted(line[0] for line in cluster.io.lines) == ["1", "1", "2", "2", "2", "2"]
+        assert sorted(line[0] for line in cluster.job.io.lines) == ["1", "1", "2", "2", "2", "2"]
 
 
 # Failures
@@ -687,7 +689,7 @@ def test_attempts_have_partitions_of_their_own() -> None:
         WatchedJob(graph, attempt_numbers=numbers_).run()
         for numbers_ in ({}, {(0, 0): 1, (1, 0): 1})
     )
-    assert first.io.lines == again.io.lines == [str(n) for n in range(1, 21)]
+    assert first.job.io.lines == again.job.io.lines == [str(n) for n in range(1, 21)]
     old, new = first.partition_of[0, 0], again.partition_of[0, 0]
     assert old.partition_id != new.partition_id
     assert new.partition_id.producer_id.attempt_number == 1
@@ -725,7 +727,7 @@ def test_checkpoints_complete_with_the_acknowledgements_of_all_tasks(is_unaligne
     assert found.triggered >= 19
     assert found.completed >= found.triggered - 1
     assert found.aborted == 0
-    deployed = itertools.chain.from_iterable(cluster.descriptors)
+    deployed = itertools.chain.from_iterable(cluster.job.descriptors)
     ids = {each.execution_vertex_id for each in deployed}
     assert len(ids) == len(cluster.tasks) == 8
     for checkpoint_id in range(1, found.completed + 1):

@@ -11,7 +11,8 @@ from flinknet.core.probe import FlushReason, TracePoint
 from flinknet.job.load.payload import OVERHEAD_BYTES
 from flinknet.simulator.cluster import START_NS, TYPICAL_COSTS, Cluster
 from flinknet.simulator.direction import LinkSettings
-from flinknet.simulator.faults import NO_FAULTS, FaultPlan, Interval
+from flinknet.simulator.faults import NO_FAULTS, Faults
+from tests.faults import FaultPlan, Interval
 from tests.simulation import (
     FREE,
     MS,
@@ -180,7 +181,7 @@ PAUSED = FaultPlan(pauses=(Interval(0, MS, 2 * S),))
 no data: the producer waits for the answer to its first event.)"""
 
 
-def with_neighbours(faults: FaultPlan = NO_FAULTS) -> Cluster:
+def with_neighbours(faults: Faults = NO_FAULTS) -> Cluster:
     four = scenario(
         5 * MS,
         rate_per_s=20_000.0,

@@ -8,8 +8,8 @@ import pytest
 
 from flinknet.errors import InvariantViolatedError, TransportError
 from flinknet.simulator.direction import LinkSettings
-from flinknet.simulator.faults import FaultPlan, Interval, LinkFaults
 from flinknet.simulator.link import LinkEnd, SendCosts, SimulatedLink
+from tests.faults import DrawnLinkFaults, FaultPlan, Interval
 
 
 class Line:
@@ -50,7 +50,7 @@ def link_of(
     right: Line,
     settings: LinkSettings,
     costs: SendCosts = SendCosts(),  # noqa: B008 - frozen
-    faults: LinkFaults | None = None,
+    faults: DrawnLinkFaults | None = None,
 ) -> tuple[LinkEnd, LinkEnd, list[int]]:
     """Both ends, and the instants at which the right one is woken."""
     woken: list[int] = []
@@ -127,7 +127,7 @@ def test_faults_change_when_and_in_what_pieces_but_never_what(seed: int) -> None
     said = [bytes([65 + i]) * 20 for i in range(10)]
     left, right = Line(*said), Line()
     near, far, _ = link_of(
-        left, right, LinkSettings(latency_ns=10), faults=LinkFaults(plan, 0, 0, origin_ns=0)
+        left, right, LinkSettings(latency_ns=10), faults=DrawnLinkFaults(plan, 0, 0, origin_ns=0)
     )
     near.pump(now_ns=0)
     read_all(far)

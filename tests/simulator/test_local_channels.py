@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from flinknet.config import NetworkConfig
-from flinknet.simulator.checkers import run_checked
 from flinknet.simulator.cluster import Cluster
-from flinknet.simulator.protocol_checker import ProtocolChecker
+from tests.checkers import run_checked
+from tests.protocol_checker import ProtocolChecker
 from tests.simulation import FREE, MS, NEVER, received_records, scenario
 
 

@@ -10,7 +10,6 @@ import pytest
 from flinknet.errors import TaskFailedError
 from flinknet.graph import StreamExecutionEnvironment, StreamGraph
 from flinknet.job.stream_task import TaskState
-from flinknet.simulator.job_cluster import JobCluster
 from tests.simulated_job import MS, S, printed, task_named
 from tests.simulated_worker import WorkedJob, spend
 
@@ -39,7 +38,7 @@ def beside(function: Any, *, is_alone: bool = False) -> StreamGraph:
     return env.execute("Beside")
 
 
-def task(cluster: JobCluster, name: str) -> Any:
+def task(cluster: Any, name: str) -> Any:
     (found,) = [each for each in cluster.tasks.values() if each.name.startswith(name)]
     return found
 
@@ -90,7 +89,8 @@ def test_what_is_put_out_is_the_same_and_in_the_same_order() -> None:
         numbers.key_by(lambda value: value % 7).map(some_time, output_type=int).print()
         cluster = WorkedJob(env.execute("Same")).run()
         by_task = {
-            which: [line for line in cluster.io.lines if line.startswith(which)] for which in "12"
+            which: [line for line in cluster.job.io.lines if line.startswith(which)]
+            for which in "12"
         }
         lines[took_ns] = printed(cluster)
         for found in by_task.values():

@@ -1,4 +1,3 @@
-# mypyc
 """Checkers: rules for every run; safety (nothing wrong happens) and liveness (something happens).
 
 They look from outside: at the events of probes, and at the public state of the stack.
@@ -13,10 +12,10 @@ from dataclasses import dataclass
 from flinknet.core.producer import PipelinedSubpartition
 from flinknet.errors import InvariantViolatedError, StalledError
 from flinknet.job.load.load_tasks import run_input_of
-
-from .cluster import Cluster
-from .protocol_checker import ProtocolChecker
-from .task_manager import NEVER_NS
+from flinknet.simulator.cluster import Cluster
+from flinknet.simulator.task_manager import NEVER_NS
+from tests.faults import plan_of
+from tests.protocol_checker import ProtocolChecker
 
 LATE_FLUSH_NS = 2_000_000
 """Tolerated delay of a flusher whose loop is busy, in ns."""
@@ -96,21 +95,21 @@ class FlushChecker:
         }
         self._hidden: dict[PipelinedSubpartition, tuple[int, int]] = {}
         self._until_ns = cluster.job.start_ns + min(
-            (at_ns for _, at_ns in cluster.faults.crashes), default=NEVER_NS
+            (at_ns for _, at_ns in plan_of(cluster).crashes), default=NEVER_NS
         )
 
     def check(self) -> None:
         """Check all queues. Raises: InvariantViolatedError."""
         cluster = self._cluster
         has_ended = cluster.error is not None or cluster.now_ns >= self._until_ns
-        if cluster.faults.clocks or has_ended:
+        if plan_of(cluster).clocks or has_ended:
             return
         for place, partition in cluster.partition_of.items():
             late_ns = timeout_ns = self._timeouts_ns[place]
             if timeout_ns < 0:
                 continue
             if timeout_ns:
-                late_ns += LATE_FLUSH_NS + 2 * cluster.faults.tick_ns
+                late_ns += LATE_FLUSH_NS + 2 * plan_of(cluster).tick_ns
             for queue in partition.subpartitions:
                 if not isinstance(queue, PipelinedSubpartition):
                     continue
@@ -260,7 +259,7 @@ def run_all_checked(
 def _check_end(watched: Watched) -> None:
     cluster, error = watched.cluster, watched.cluster.error
     if error is not None:
-        if not cluster.faults.may_end_the_job:
+        if not plan_of(cluster).may_end_the_job:
             raise InvariantViolatedError(
                 f"{type(error).__name__}: {error}", cluster.seed
             ) from error

@@ -1,4 +1,3 @@
-# mypyc
 """ProtocolChecker: checks the messages of every channel against the protocol's rules."""
 
 from __future__ import annotations
@@ -13,8 +12,7 @@ from flinknet.core.probe import MessageKind, Probe, TracePoint
 from flinknet.core.producer import PipelinedSubpartition, ProducerConnection
 from flinknet.core.wire.plain_frames import next_sequence_number
 from flinknet.errors import InvariantViolatedError
-
-from .cluster import Cluster
+from flinknet.simulator.cluster import Cluster
 
 # plain ints: a member of an enum costs a look-up for each event
 _SENT, _RECEIVED, _CONSUMED = map(int, (TracePoint.SENT, TracePoint.RECEIVED, TracePoint.CONSUMED))

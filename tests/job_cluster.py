@@ -1,5 +1,4 @@
-# mypyc
-"""JobCluster: the job of a program in virtual time.
+"""The job of a program in virtual time.
 
 A streaming job is deployed at once, a job with blocking exchanges stage by stage, independent of
 its input dependency constraint.
@@ -10,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from flinknet.core.consumer import SingleInputGate
 from flinknet.core.probe import Probe
@@ -24,14 +24,13 @@ from flinknet.job.io import FileTextInput, MemoryIO, SocketTextInput, TextInput
 from flinknet.job.program_tasks import create_task, network_of
 from flinknet.job.stream_task import STEPS_PER_TURN, StreamTask
 from flinknet.job.task_worker import TaskWorker
-
-from .cluster import NO_PREEMPTIONS, Cluster
-from .cost_model import CostModel, Preemptions
-from .direction import LinkSettings
-from .faults import NO_FAULTS, FaultPlan
-from .scheduler import START_NS
-from .simulated_job import SimulatedJob
-from .task_manager import NEVER_NS, SimulatedTaskManager, SteppedTask
+from flinknet.simulator.cluster import Cluster
+from flinknet.simulator.cost_model import CostModel
+from flinknet.simulator.faults import NO_FAULTS, Faults
+from flinknet.simulator.scheduler import START_NS
+from flinknet.simulator.simulated_job import SimulatedJob
+from flinknet.simulator.task_manager import NEVER_NS, SimulatedTaskManager, SteppedTask
+from tests.faults import FaultPlan
 
 WorkerFactory = Callable[[SimulatedTaskManager, str], TaskWorker]
 """Makes the worker of a task from its TaskManager, which the worker wakes, and its name."""
@@ -40,7 +39,7 @@ TEXT_BYTES = 4096
 """Bytes of a text that are delivered at once."""
 
 
-class SimulatedStreamTask(SteppedTask):
+class SimulatedStreamTask:
     """Steps a task of a program, delivers its texts, and charges the loop for its work.
 
     Args:
@@ -48,14 +47,14 @@ class SimulatedStreamTask(SteppedTask):
     """
 
     def __init__(self, task: StreamTask, costs: CostModel, texts: Mapping[str, bytes]) -> None:
-        super().__init__(task)
+        self._task = task
         self._receive_ns = costs.receive_ns_per_message
         self._emit_ns = costs.emit_ns_per_record
         self._texts = texts
 
     def step(self, now_ns: int) -> tuple[int, int]:
         """Do some work. Returns: the instants of its end, and of the next step."""
-        task = self.task
+        task = self._task
         for text in task.text_inputs:
             self._bring(text)
         next_ns: int | None = now_ns
@@ -95,7 +94,7 @@ class SimulatedStreamTask(SteppedTask):
 
 
 class SimulatedProgram(SimulatedJob):
-    """The tasks of a plan, with the functions of its program (see JobCluster).
+    """The tasks of a plan, with the functions of its program (see job_cluster).
 
     Attributes:
         io: output of the sinks.
@@ -160,59 +159,44 @@ class SimulatedProgram(SimulatedJob):
             seed=self.seed,
             worker=None if self._workers is None else partial(self._workers, task_manager),
         )
-        return SimulatedStreamTask(task, self.costs, self._texts)
+        return SteppedTask(task, SimulatedStreamTask(task, self.costs, self._texts).step)
 
 
-class JobCluster(Cluster):
-    """The cluster of a plan.
-
-    Attributes:
-        io: output of the sinks.
-        descriptors: subtasks of each TaskManager.
+def job_cluster(
+    plan: PhysicalPlan,
+    job: JobGraph,
+    costs: CostModel,
+    *,
+    texts: Mapping[str, bytes] | None = None,
+    faults: Faults = NO_FAULTS,
+    end_ns: int | None = None,
+    seed: int = 1,
+    attempt_numbers: Mapping[SubtaskKey, int] | None = None,
+    workers: WorkerFactory | None = None,
+    **options: Any,
+) -> Any:
+    """The cluster of a plan; its `job` is a SimulatedProgram.
 
     Args:
         job: the job graph of the plan.
         texts: contents that sources read, by path of a file or host:port of a socket.
         costs: time that the steps take.
-        probes: one for each TaskManager; none to record nothing.
         faults: faults of links, and exhaustions; pauses of consumers are ignored.
         end_ns: end of the generated records, counted from the start; None for no end.
         attempt_numbers: attempts of restarted subtasks.
         workers: makes the workers of tasks with functions; None: functions take no time.
-        preemptions: preemptions by TaskManager, counted from the start of the tasks.
+        options: of Cluster.
     """
-
-    def __init__(
-        self,
-        plan: PhysicalPlan,
-        job: JobGraph,
-        costs: CostModel,
-        *,
-        texts: Mapping[str, bytes] | None = None,
-        probes: Sequence[Probe] = (),
-        link: LinkSettings = LinkSettings(),  # noqa: B008 - frozen
-        faults: FaultPlan = NO_FAULTS,
-        end_ns: int | None = None,
-        seed: int = 1,
-        attempt_numbers: Mapping[SubtaskKey, int] | None = None,
-        workers: WorkerFactory | None = None,
-        preemptions: Mapping[int, Preemptions] = NO_PREEMPTIONS,
-    ) -> None:
-        program = SimulatedProgram(
-            plan,
-            job,
-            costs,
-            texts=texts or {},
-            end_ns=end_ns,
-            seed=seed,
-            attempt_numbers=attempt_numbers,
-            workers=workers,
-        )
-        self.io, self.descriptors = program.io, program.descriptors
-        super().__init__(
-            program,
-            probes=probes,
-            link=link,
-            faults=replace(faults, pauses=()),
-            preemptions=preemptions,
-        )
+    program = SimulatedProgram(
+        plan,
+        job,
+        costs,
+        texts=texts or {},
+        end_ns=end_ns,
+        seed=seed,
+        attempt_numbers=attempt_numbers,
+        workers=workers,
+    )
+    if isinstance(faults, FaultPlan):
+        faults = replace(faults, pauses=())
+    return Cluster(program, faults=faults, **options)
