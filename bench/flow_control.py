@@ -33,7 +33,7 @@ from flinknet.config import (
 )
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.simulator.cluster import START_NS, TYPICAL_COSTS, Cluster
-from flinknet.simulator.direction import LinkSettings
+from flinknet.simulator.link import LinkSettings
 from flinknet.units import human_duration, parse_duration_ns
 
 RECORD_BYTES = 1000

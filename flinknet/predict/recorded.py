@@ -19,7 +19,7 @@ from flinknet.job.load.payload import OVERHEAD_BYTES, SMALLEST_VALUE_BYTES
 from flinknet.job.load.plan import ListedChannel, LoadPlan, listed_load_plan
 from flinknet.options.what_if import Setting
 from flinknet.simulator.cost_model import CostModel, Preemptions
-from flinknet.simulator.direction import LinkSettings
+from flinknet.simulator.link import LinkSettings
 
 from .fit.flusher import LateBeats
 from .fit.wakeups import Wakeups

@@ -24,7 +24,7 @@ from flinknet.histogram import LogLinearHistogram
 from flinknet.job.load.payload import MAX_RATE_BATCH_BYTES
 from flinknet.results import BacklogSummary
 from flinknet.simulator.cluster import Cluster
-from flinknet.simulator.direction import LinkSettings
+from flinknet.simulator.link import LinkSettings
 from flinknet.simulator.source_plan import SourcePlan
 from flinknet.units import NS_PER_S
 

@@ -1,16 +1,15 @@
 """The second driver of the network stack: virtual time, links, and faults that follow from a seed.
 
     cluster         a job in virtual time; simulated_job: its subtasks and settings; deployed_tasks:
-                    its tasks; stages: vertices that are deployed one after another; checkpoints:
-                    its coordinator; debloating: evaluation of its gates
-    load            the load generator as a job; source_plan: the records of a source;
-                    stepped_tasks: its tasks, with the time that their steps take
+                    its tasks, and the evaluation of its gates; stages: vertices that are deployed
+                    one after another; checkpoints: its coordinator
+    load            the load generator as a job; source_plan: the records of a source
     scheduler       virtual time
-    task_manager    an event loop, which takes turns as the runtime's does
-    link            two sockets and the wire between them; direction: one way of this wire
+    task_manager    an event loop, which takes turns as the runtime's does; the tasks of the load
+                    generator, with the time that their steps take
+    link            two sockets and the wire between them
     cost_model      time that steps take
-    hosts           the TaskManagers that jobs run on; wiring: the connections between them;
-                    channels: partitions and gates
+    hosts           the TaskManagers that jobs run on; channels: partitions, gates and connections
     faults          what may go wrong; nothing does, unless tests derive from it
 
 It uses no socket and no clock: equal inputs give equal traces, byte for byte. It knows nothing of

@@ -17,20 +17,19 @@ from flinknet.job.load.load_tasks import run_input_of
 from flinknet.job.load.plan import LoadPlan, load_plan_of
 from flinknet.job.stream_task import StreamTask
 
-from .channels import Channels
+from .channels import Channels, Wiring
 from .checkpoints import SimulatedCheckpoints
 from .cost_model import TYPICAL_COSTS, CostModel, Preemptions
 from .deployed_tasks import DeployedTasks
-from .direction import LinkSettings
 from .faults import NO_FAULTS, Faults
 from .hosts import SimulatedHosts
+from .link import LinkSettings
 from .load import OPENING_NS, SimulatedLoad
 from .scheduler import START_NS
 from .simulated_job import SimulatedJob
 from .source_plan import SourcePlan, plan_sources
 from .stages import Stages
 from .task_manager import SimulatedTaskManager
-from .wiring import Wiring
 
 __all__ = ["OPENING_NS", "START_NS", "TYPICAL_COSTS", "Cluster"]
 

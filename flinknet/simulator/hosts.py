@@ -13,9 +13,8 @@ from flinknet.core.wire.ids import ResultPartitionID
 from flinknet.errors import FlinknetError
 from flinknet.job.gates import blocking_storage
 
-from .direction import LinkSettings
 from .faults import NO_FAULTS, Faults
-from .link import LinkEnd, SendCosts, SimulatedLink
+from .link import LinkEnd, LinkSettings, SendCosts, SimulatedLink
 from .scheduler import Scheduler
 from .task_manager import SimulatedTaskManager
 

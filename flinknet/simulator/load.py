@@ -23,8 +23,13 @@ from flinknet.job.stream_task import StreamTask
 from .cost_model import CostModel
 from .simulated_job import SimulatedJob
 from .source_plan import SourcePlan, beat_phase_ns
-from .stepped_tasks import SimulatedRelay, SimulatedSink, SimulatedSource
-from .task_manager import SimulatedTaskManager, SteppedTask
+from .task_manager import (
+    SimulatedRelay,
+    SimulatedSink,
+    SimulatedSource,
+    SimulatedTaskManager,
+    SteppedTask,
+)
 
 OPENING_NS = 100_000_000
 """Time from the requests of channels to the start of the tasks, in ns."""

@@ -17,8 +17,8 @@ from flinknet.job.flow_control import create_producer_connection
 from flinknet.job.load.plan import LoadPlan
 from flinknet.options import network_config
 from flinknet.simulator.cluster import OPENING_NS, START_NS, Cluster
-from flinknet.simulator.direction import LinkSettings
 from flinknet.simulator.hosts import SimulatedHosts, no_wrap
+from flinknet.simulator.link import LinkSettings
 from flinknet.simulator.source_plan import plan_sources
 from tests.checkers import Watched, check_memory, run_all_checked
 from tests.faults import FaultPlan

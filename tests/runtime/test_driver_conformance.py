@@ -19,8 +19,7 @@ from flinknet.job.times import TaskTimes
 from flinknet.options import network_config
 from flinknet.runtime.event_loop import EventLoop
 from flinknet.runtime.tls import Tls, create_tls
-from flinknet.simulator.direction import LinkSettings
-from flinknet.simulator.link import LinkEnd, SendCosts
+from flinknet.simulator.link import LinkEnd, LinkSettings, SendCosts
 
 SIZES = (1, 7, 100, 3000, 40_000, 0, 300_000)
 

@@ -16,7 +16,7 @@ from flinknet.core.wire.checkpoint_barrier import CheckpointBarrier
 from flinknet.job.load.load_tasks import run_input_of
 from flinknet.results import FillLevels, FillSample
 from flinknet.simulator.cluster import Cluster
-from flinknet.simulator.direction import LinkSettings
+from flinknet.simulator.link import LinkSettings
 from tests.checkers import check_memory, check_records
 from tests.faults import FaultPlan, Interval
 from tests.simulated_fill_levels import fill_bounds, fill_sample

@@ -10,8 +10,8 @@ from flinknet.config import NetworkConfig, SlowConsumer
 from flinknet.core.probe import FlushReason, TracePoint
 from flinknet.job.load.payload import OVERHEAD_BYTES
 from flinknet.simulator.cluster import START_NS, TYPICAL_COSTS, Cluster
-from flinknet.simulator.direction import LinkSettings
 from flinknet.simulator.faults import NO_FAULTS, Faults
+from flinknet.simulator.link import LinkSettings
 from tests.faults import FaultPlan, Interval
 from tests.simulation import (
     FREE,

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from flinknet.errors import InvariantViolatedError, TransportError
-from flinknet.simulator.direction import LinkSettings
-from flinknet.simulator.link import LinkEnd, SendCosts, SimulatedLink
+from flinknet.simulator.link import LinkEnd, LinkSettings, SendCosts, SimulatedLink
 from tests.faults import DrawnLinkFaults, FaultPlan, Interval
 
 

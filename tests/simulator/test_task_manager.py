@@ -14,11 +14,9 @@ from flinknet.errors import TransportError
 from flinknet.job.load.arrivals import RecordedArrivals
 from flinknet.job.load.generator import RecordBatcher
 from flinknet.job.selectors import create_selector
-from flinknet.simulator.direction import LinkSettings
-from flinknet.simulator.link import LinkEnd, SendCosts
+from flinknet.simulator.link import LinkEnd, LinkSettings, SendCosts
 from flinknet.simulator.scheduler import Scheduler
-from flinknet.simulator.stepped_tasks import SimulatedSource
-from flinknet.simulator.task_manager import SimulatedTaskManager
+from flinknet.simulator.task_manager import SimulatedSource, SimulatedTaskManager
 from tests.load_tasks import source_task
 from tests.pair import partition_of
 

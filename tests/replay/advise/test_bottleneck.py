@@ -18,7 +18,7 @@ from flinknet.replay.read import open_runs
 from flinknet.results import Bottleneck, Cause
 from flinknet.results.verdict import verdict
 from flinknet.simulator.cost_model import TYPICAL_COSTS, Preemptions
-from flinknet.simulator.direction import LinkSettings
+from flinknet.simulator.link import LinkSettings
 from tests.simulated_job import COSTS
 from tests.simulation import MS, US, scenario
 from tests.traced_run import trace_job, trace_load
