@@ -66,7 +66,7 @@ def check_python() -> Check:
 
 def check_interpreter() -> Check:
     """The interpreter's speed and build; never MISSING."""
-    from flinknet.runtime.interpreter import DEBUG, build_of_interpreter, operations_per_s
+    from flinknet.runtime.host import DEBUG, build_of_interpreter, operations_per_s
     from flinknet.runtime.readiness import OK, WARNING, Check
     from flinknet.units import human_count
 

@@ -138,7 +138,7 @@ def _call(values: Mapping[str, Any]) -> JobCall:
     from flinknet.graph import execution_graph_of, job_graph_of, load_program, physical_plan_of
     from flinknet.graph.job_config import START_CONDITION
     from flinknet.graph.program import read_source
-    from flinknet.runtime.cluster.job_settings import joined_settings
+    from flinknet.runtime.cluster.job_files import joined_settings
 
     settings = collect(values)
     network = dict(settings.network)

@@ -10,19 +10,16 @@ is an error on the command line that names the nearest one, and a warning in a f
 cluster, where Flink ignores it. Keys that are fixed numbers in Flink 2.x still work here,
 with a warning; deprecated keys work, with a warning that names their replacement.
 
-    table      the keys of Flink 1.20 and 2.3, as text
-    keys       Option, and finding one by any of its spellings
+    keys       the keys of Flink 1.20 and 2.3, and finding one by any of its spellings
     values     one value: parsed by type and limits, and formatted
     files      config.yaml and flink-conf.yaml
     resources  documents of Kubernetes with settings of Flink
     layers     settings from several places, sweeps
     memory     network memory from total sizes, as a TaskManager derives it
-    network    from settings to NetworkConfig and back
-    effective  the effective value of every key, and its origin
+    network    from settings to NetworkConfig and back; effective values of keys, and their origins
     what_if    settings that a what-if can change, of which some are keys
 """
 
-from .effective import EffectiveKey, effective_keys
 from .files import RefusedValuesError, flatten, read_flink_conf, text_of
 from .keys import (
     ADAPTIVE_PARTITIONER,
@@ -57,45 +54,10 @@ from .layers import (
     swept_keys,
 )
 from .memory import check_total
-from .network import effective_flink_keys, flow_control_of, network_config
-
-__all__ = [
-    "ADAPTIVE_PARTITIONER",
-    "ADDRESSES",
-    "BIND_PORT",
-    "BUFFER_TIMEOUT",
-    "BUFFER_TIMEOUT_ENABLED",
-    "CHECKPOINT_INTERVAL",
-    "CREDIT_MODEL",
-    "EXCLUSIVE_BUFFERS",
-    "FLINK_1",
-    "FLINK_2",
-    "FLOATING_BUFFERS",
-    "MIN_SEGMENT_SIZE",
-    "NETWORK_MAX",
-    "NETWORK_MIN",
-    "SEGMENT_SIZE",
-    "STARTING_SEGMENT_SIZE",
-    "EffectiveKey",
-    "Option",
-    "RefusedValuesError",
-    "canonical",
-    "check_agreement",
-    "check_total",
-    "deprecated_keys",
-    "effective_flink_keys",
-    "effective_keys",
-    "expand",
-    "find_option",
-    "flatten",
-    "flow_control_of",
-    "merge",
-    "network_config",
-    "network_settings",
-    "options",
-    "origins_of",
-    "parse_assignment",
-    "read_flink_conf",
-    "swept_keys",
-    "text_of",
-]
+from .network import (
+    EffectiveKey,
+    effective_flink_keys,
+    effective_keys,
+    flow_control_of,
+    network_config,
+)

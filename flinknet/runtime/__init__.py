@@ -4,16 +4,15 @@ with one event loop, and a thread for each task that calls functions of a progra
     event_loop              sockets, deadlines and tasks in turns; selector: how it waits;
                             task_thread: the thread of a task
     shuffle_environment     the network state of a TaskManager, independent of its tasks
-    connection_manager      its connections: server, client, shared clients (client_factory)
-    transport               between a socket and a Connection; sockets: with Flink's options;
-                            listener: pauses when no more sockets can be opened
-    protocol                the handlers of the data port; peer_protocol: for peers that are not
-                            flinknet's; visitors: connections that have not requested anything yet
+    connection_manager      its connections: server, client, shared clients (client_factory),
+                            and those that have not requested anything yet
+    transport               between a socket and a Connection; sockets: with Flink's options
+    protocol                the handlers of the data port, also for peers that are not flinknet's
     tls                     contexts and handler; pinned_certificates: trusted by fingerprint
-    spill_file, record_spill    bytes in files: of blocking partitions, of long records
+    spill_file              bytes in files: of blocking partitions, of long records
     fill_meter              how full the six buffering places are
     clock                   the one place that reads a clock
-    host, interpreter       the machine and the Python of a run; other_processes: the CPU use of
+    host                    the machine and the Python of a run; other_processes: the CPU use of
                             others; standstill: when this process was stopped; readiness:
                             whether the machine is ready
     manifest, metrics_log   files of the run directory

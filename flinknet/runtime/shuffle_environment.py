@@ -23,7 +23,7 @@ from .clock import monotonic_ns
 from .connection_manager import ConnectionManager, LocalConnectionManager
 from .event_loop import EventLoop
 from .protocol import DataProtocol
-from .record_spill import RecordSpills
+from .spill_file import RecordSpills
 
 FLUSH_INTERVAL_NS = 1_000_000_000
 FLUSH_STEP_NS = 100_000

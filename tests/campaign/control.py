@@ -17,11 +17,9 @@ from flinknet.graph.execution import ExecutionState
 from flinknet.graph.job_graph import JobGraph
 from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.runtime.cluster import control_messages as say
-from flinknet.runtime.cluster.channel_numbers import ClusterNumbers
 from flinknet.runtime.cluster.job_master import JobMaster
 from flinknet.runtime.cluster.job_state import Failure, JobState
-from flinknet.runtime.cluster.placement import SharedCluster
-from flinknet.runtime.cluster.slot_pool import ClusterSlots
+from flinknet.runtime.cluster.placement import ClusterNumbers, ClusterSlots, SharedCluster
 from tests.graph.programs import environment, same
 
 from .draw import Draw

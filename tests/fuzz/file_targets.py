@@ -37,9 +37,8 @@ from flinknet.certificates.generate import (
 from flinknet.config import NetworkConfig
 from flinknet.core.probe import NullProbe
 from flinknet.errors import ConfigError, FlinknetError, TraceError
-from flinknet.options.effective import effective_keys
 from flinknet.options.files import read_flink_conf
-from flinknet.options.network import network_config
+from flinknet.options.network import effective_keys, network_config
 from flinknet.options.resources import CONFIG_NAME, LEGACY_NAME
 from flinknet.replay.read import open_runs
 from flinknet.runtime import tls

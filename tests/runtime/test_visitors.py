@@ -22,8 +22,8 @@ from flinknet.core.wire.ids import InputChannelID
 from flinknet.core.wire.messages import AddCredit
 from flinknet.errors import LocalTransportError
 from flinknet.results import Strangers
-from flinknet.runtime import visitors
-from flinknet.runtime.visitors import SILENCE_NS
+from flinknet.runtime import connection_manager
+from flinknet.runtime.connection_manager import SILENCE_NS
 from tests.node import HOST, Node, drive, settle
 from tests.strangers import strange_request
 
@@ -125,7 +125,7 @@ def test_silent_strangers_are_sent_away_and_silent_consumers_stay(
 def test_the_server_looks_for_silent_strangers_while_there_are_any(
     node: Node, sockets: contextlib.ExitStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(visitors, "SILENCE_NS", 0)
+    monkeypatch.setattr(connection_manager, "SILENCE_NS", 0)
     visit(sockets, node)
     drive([node], lambda: node.loop.transports == [])
     assert node.manager.strangers() == Strangers(1, 0, 0)
@@ -134,7 +134,7 @@ def test_the_server_looks_for_silent_strangers_while_there_are_any(
 def test_one_stranger_too_many_ends_the_oldest_and_no_consumer(
     nodes: list[Node], sockets: contextlib.ExitStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(visitors, "VISITORS_MAX", 3)
+    monkeypatch.setattr(connection_manager, "VISITORS_MAX", 3)
     one, other = nodes
     channel = other.read_from(one, 0)
     drive(nodes, lambda: bool(one.accepted) and one.accepted[0].is_of_run)

@@ -15,7 +15,7 @@ from typing import Final
 
 from flinknet.errors import ConfigError, LocalTransportError, TlsError
 from flinknet.runtime.clock import monotonic_ns
-from flinknet.runtime.listener import Listener
+from flinknet.runtime.sockets import Listener
 from flinknet.units import format_address
 
 from ..channels import Ends

@@ -44,7 +44,7 @@ class SpillFile(Protocol):
 
 
 SpillStore = Callable[[], SpillFile]
-"""Creates an empty file for a long record (runtime.record_spill)."""
+"""Creates an empty file for a long record (runtime.spill_file)."""
 
 
 class RecordReader:

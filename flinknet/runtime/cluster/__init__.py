@@ -9,25 +9,23 @@ The JobManager side:
                     they report by job (led_job)
     job_master      schedules a job and follows its state (job_state). Sans-IO; for a bench, the
                     places of the tasks are fixed (`job.load.plan`)
-    placement       where tasks run; input_dependencies: which may start; restart_strategy: when
-                    to start them again
-    slot_pool, channel_numbers, connection_uses, job_settings    shared by the jobs of a cluster
-    resource_manager, heartbeats, cluster_process, child         the processes of TaskManagers
+    placement       where tasks run, in which slots, and the numbers of their channels;
+                    input_dependencies: which may start; restart_strategy: when to start them again
+    resource_manager, cluster_process, child    the processes of TaskManagers
 
 The TaskManager side:
 
     task_manager    the process; task_executor: its loop, and the commands it carries out
     hosted_job      settings, trace and printed lines of one job there
     attempts        the attempts it runs: prepared_attempts have no task yet, a running_task has;
-                    attempt_channels: the channels they read; task_factory creates the tasks
+                    task_factory creates the tasks
     task_io         text and files that tasks read and write
-    load_run        follows a load; sampling reports its current state
+    load_run        follows a load
 
 The messages:
 
     control_messages    their types; reports: the measurements they carry
-    control_connection  sends them as JSON, after a token; control_server: the port on loopback;
-                        outbox: the order in which they leave
+    control_connection  sends them as JSON, after a token; the port on loopback
 
 The results:
 

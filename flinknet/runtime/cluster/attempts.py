@@ -24,10 +24,9 @@ from flinknet.job.stream_task import StreamTask
 from ..clock import monotonic_ns
 from ..shuffle_environment import ShuffleEnvironment
 from . import control_messages as messages
-from .attempt_channels import AttemptChannels
 from .hosted_job import HostedJob
 from .load_run import LoadRun
-from .prepared_attempts import OpenedAttempt, PreparedAttempts
+from .prepared_attempts import AttemptChannels, OpenedAttempt, PreparedAttempts
 from .running_task import RunningTask, error_text
 from .task_factory import LoadFactory
 from .task_io import reader_of

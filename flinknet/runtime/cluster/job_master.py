@@ -26,12 +26,10 @@ from flinknet.job.producer_states import PartitionState, RequestPartitionState
 from flinknet.units import format_duration_ns
 
 from . import control_messages as messages
-from .channel_numbers import ClusterNumbers
 from .input_dependencies import InputDependencies
 from .job_state import Failure, JobState
-from .placement import Deployment, FixedPlan, Placement, SharedCluster
+from .placement import ClusterNumbers, ClusterSlots, Deployment, FixedPlan, Placement, SharedCluster
 from .restart_strategy import RestartStrategy
-from .slot_pool import ClusterSlots
 
 _S = ExecutionState
 

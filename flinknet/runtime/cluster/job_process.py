@@ -26,15 +26,13 @@ from ..clock import monotonic_ns
 from . import control_messages as messages
 from .child import JobManagerSpec
 from .cluster_process import TaskManagerProcess
-from .connection_uses import ConnectionUses
 from .control_connection import ControlConnection
 from .dumps import DumpRound
-from .job_files import CONTACT_NAME, Contact
+from .job_files import CONTACT_NAME, Contact, joined_settings
 from .job_manager import JobManager, log, take_all
 from .job_master import NEVER_NS
-from .job_settings import joined_settings
 from .resource_manager import ClusterSpec
-from .submitted_job import Submission, SubmittedJob, remove_empty
+from .submitted_job import ConnectionUses, Submission, SubmittedJob, remove_empty
 
 CLIENT_WAIT_NS = 60_000_000_000
 """How long a JobManager without a session waits for a job before it gives up."""

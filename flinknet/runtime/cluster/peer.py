@@ -39,7 +39,7 @@ from ..clock import monotonic_ns, timestamp_epoch_ns, wall_clock_iso
 from ..connection_manager import ConnectionManager
 from ..host import available_cores, environment
 from ..manifest import channel_infos, manifest_of
-from ..peer_protocol import PeerProtocol
+from ..protocol import PeerProtocol
 from ..shuffle_environment import ShuffleEnvironment
 from . import control_messages as messages
 from .child import TaskManagerProcessSpec

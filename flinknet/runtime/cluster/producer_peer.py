@@ -15,8 +15,8 @@ from flinknet.units import NS_PER_MS, format_address
 
 from ..clock import timestamp_epoch_ns
 from . import control_messages as messages
-from .attempt_channels import have_readers
 from .peer import CANCELLED, END_OF_PARTITION, Peer
+from .prepared_attempts import have_readers
 
 WAITING_NOTE_NS = 10_000_000_000
 """How often to report what it waits for."""

@@ -24,12 +24,12 @@ from flinknet.loopback import bound_host, loopback
 from ..clock import monotonic_ns
 from ..shuffle_environment import ShuffleEnvironment
 from . import control_messages as messages
-from .attempt_channels import AttemptChannels
 from .attempts import Attempts
 from .child import TaskManagerProcessSpec
 from .control_connection import ControlConnection
 from .dumps import dump_of
 from .hosted_job import HostedJob
+from .prepared_attempts import AttemptChannels
 from .reports import Report
 
 STATISTICS_PAUSE = 20

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 import pytest
 
 from flinknet.runtime.clock import monotonic_ns
-from flinknet.runtime.cluster.control_connection import ControlConnection
-from flinknet.runtime.cluster.control_server import (
+from flinknet.runtime.cluster.control_connection import (
     ACCEPT_PAUSE_NS,
     HELLO_WAIT_NS,
     UNKNOWN_MAX,
+    ControlConnection,
     ControlServer,
 )
 from flinknet.runtime.event_loop import EventLoop

@@ -21,7 +21,7 @@ from flinknet.job.producer_states import PartitionState, RequestPartitionState
 from flinknet.runtime.clock import monotonic_ns
 from flinknet.runtime.cluster import control_messages as messages
 from flinknet.runtime.cluster.child import TASK_MANAGER, TaskManagerProcessSpec, start_child
-from flinknet.runtime.cluster.control_server import ControlServer
+from flinknet.runtime.cluster.control_connection import ControlServer
 from flinknet.runtime.event_loop import EventLoop
 
 pytestmark = pytest.mark.socket

@@ -8,7 +8,7 @@ import pytest
 
 from flinknet.core.wire.ids import ExecutionGraphID
 from flinknet.runtime.cluster.control_messages import ExpectReaders
-from flinknet.runtime.cluster.outbox import Outbox
+from flinknet.runtime.cluster.job_manager import Outbox
 
 JOB = ExecutionGraphID(bytes(16))
 READERS = {"ab": (0, 1)}

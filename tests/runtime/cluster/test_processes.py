@@ -23,7 +23,7 @@ from flinknet.errors import TransportError
 from flinknet.graph.job_config import START_CONDITION
 from flinknet.results import STRANGERS
 from flinknet.runtime.cluster.client import JobClient, client_of
-from flinknet.runtime.cluster.control_server import UNKNOWN_MAX
+from flinknet.runtime.cluster.control_connection import UNKNOWN_MAX
 from flinknet.runtime.cluster.job_files import Contact
 from flinknet.trace import open_run
 from flinknet.trace.verify import verify_run

@@ -16,19 +16,15 @@ from flinknet.graph.slots import SharedSlot
 from flinknet.job.producer_states import PartitionState, RequestPartitionState
 from flinknet.results import ClusterStatus, ConnectionStatus, JobStatus
 from flinknet.runtime.cluster import control_messages as messages
-from flinknet.runtime.cluster.channel_numbers import ClusterNumbers
 from flinknet.runtime.cluster.child import JobManagerSpec
 from flinknet.runtime.cluster.cluster_process import TaskManagerProcess
-from flinknet.runtime.cluster.connection_uses import ConnectionUses
-from flinknet.runtime.cluster.job_files import CONTACT_NAME, Contact
+from flinknet.runtime.cluster.job_files import CONTACT_NAME, Contact, joined_settings
 from flinknet.runtime.cluster.job_master import JobMaster
 from flinknet.runtime.cluster.job_process import JobManagerProcess
-from flinknet.runtime.cluster.job_settings import joined_settings
 from flinknet.runtime.cluster.job_state import JobState
-from flinknet.runtime.cluster.placement import SharedCluster
+from flinknet.runtime.cluster.placement import ClusterNumbers, ClusterSlots, SharedCluster, SlotPool
 from flinknet.runtime.cluster.reports import UsedConnection
-from flinknet.runtime.cluster.slot_pool import ClusterSlots, SlotPool
-from flinknet.runtime.cluster.submitted_job import SubmittedJob
+from flinknet.runtime.cluster.submitted_job import ConnectionUses, SubmittedJob
 from tests.graph.programs import environment
 from tests.runtime.cluster.programs import PIPELINE
 
