@@ -4,14 +4,14 @@
 one, and how long they were starting) and observed (`observe`). `plans` says what to predict from
 how much of the recording; executors fit and simulate it with the model of `predict`
 (`simulations`; long runs in `slices`), and `predictions` are the rows that come back. `advise` has
-the advice, `price` the costs; `answers` and, for jobs as a whole, `job_answers` put it together.
+the advice, `price` the costs; `answers` puts it together, about runs and about jobs as a whole.
 `opening` opens what is usable of recordings and says what they lost; `joining` finds out which of
-them are one run, and `clocks` how their clocks are related.
+them are one run, and how their clocks are related.
 `ledger` has where the time of each task and channel went; the rules of `results.verdict` judge by
 it what holds a job up, as they do for a job that runs. `edges`: the edges of a job and their order.
-`watch` observes what is still being written (`excerpt`: its newest part, as a run), `convert` makes
-a table of all events, `rerun` prepares a recorded run to be sent again. `spark` has the session and
-the ways into a trace; `daemon` is the process that its workers are forked from.
+`watch` observes the newest part of what is still being written, `convert` makes a table of all
+events, `rerun` prepares a recorded run to be sent again. `spark` has the session and the ways into
+a trace.
 
 Events never pass through the driver: it makes work units (a file and some of its blocks, or a
 candidate setting), executors open the files themselves, and small tables come back. pyspark is

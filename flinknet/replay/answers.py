@@ -1,8 +1,10 @@
-"""Answers about runs: observations, predictions, advice and prices."""
+"""Answers about runs, and about jobs of several exchanges as a whole: observations, predictions,
+advice and prices.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -13,11 +15,15 @@ from flinknet.predict.exchange import (
     recorded_network,
     recorded_setting,
 )
-from flinknet.predict.fit.saturation import RATE_IS_FITTED
 from flinknet.predict.grid import Grid
 from flinknet.results import (
+    TAKEN_ALONE,
     Advice,
     Choice,
+    JobAnswer,
+    JobEdgePoint,
+    JobObserved,
+    JobPoint,
     Measured,
     ModelError,
     ReplayAnswer,
@@ -32,10 +38,11 @@ from flinknet.results import (
 from flinknet.trace import file_index
 from flinknet.trace.recordings import RunPlace
 
-from .advise.advice import advice, withheld
-from .advise.caveats import caveats, warnings_of
+from .advise.advice import advice, chosen, set_by_operators, withheld
+from .advise.caveats import SET_BY_OPERATOR, caveats, warnings_of
 from .advise.judged import judged
 from .advise.targets import Target
+from .edges import local_share, not_to_the_end, received_per_s
 from .observe.checkpoints import since_trigger
 from .observe.flink_metrics import flink_metrics
 from .observe.latency import LatencyRow, total_latency
@@ -50,8 +57,8 @@ from .observe.measured import (
     uncounted_loss,
 )
 from .observe.units import work_units
-from .plans import ALONE
-from .predictions import Prediction, Predictions
+from .plans import ALONE, Plan
+from .predictions import UNKNOWN_LATENCY, WHOLE_JOB, Prediction, Predictions
 from .price import cpu_cost_of, priced, recorded_share
 from .read import RecordedRun
 from .spark.frames import collected
@@ -167,41 +174,38 @@ def _over_counted_time(window: RecordedRun, measured: Measured) -> Measured:
     return replace(measured, throughput_records_per_s=throughput)
 
 
-def model_error(point: TradeOffPoint, observed: Measured, *, is_from_between: bool) -> ModelError:
-    """Error of the prediction of the recorded setting; of messages where latency was not recorded.
+def model_error(
+    point: TradeOffPoint, observed: Measured | JobObserved, buffers_per_s: float | None
+) -> ModelError:
+    """Error of the prediction of the recorded setting.
 
     Args:
         observed: over the part that the prediction stands for, see `ComparedRun`.
+        buffers_per_s: observed buffers per second; None if unknown.
     """
-    too_low = relative(point.latency_ns.mean, point.mean_latency_at_least_ns)
-    if RATE_IS_FITTED in point.notes:
-        point = replace(point, throughput_records_per_s=None, buffers_per_s=None)
+    too_low = _relative(point.latency_ns.mean, point.mean_latency_at_least_ns)
     return ModelError(
-        throughput=relative(point.throughput_records_per_s, observed.throughput_records_per_s),
-        p50=relative(point.latency_ns.p50, observed.latency_ns.p50),
-        p99=relative(point.latency_ns.p99, observed.latency_ns.p99),
-        buffers_per_s=_error_of_buffers(point, observed, is_from_between=is_from_between),
+        throughput=_relative(point.throughput_records_per_s, observed.throughput_records_per_s),
+        p50=_relative(point.latency_ns.p50, observed.latency_ns.p50),
+        p99=_relative(point.latency_ns.p99, observed.latency_ns.p99),
+        buffers_per_s=_relative(point.buffers_per_s, buffers_per_s),
         latency_at_most=None if too_low is None or too_low >= 0 else too_low,
     )
 
 
-def _error_of_buffers(
-    point: TradeOffPoint, observed: Measured, *, is_from_between: bool
-) -> float | None:
-    predicted = point.buffers_per_s
-    if predicted is None or not observed.buffers or not observed.duration_ns:
-        return None
-    if not is_from_between:  # over the length of time that throughput is of
-        records_per_s = observed.throughput_records_per_s or 0.0
-        return relative(predicted, observed.buffers / max(observed.records, 1) * records_per_s)
-    return predicted * observed.duration_ns / (observed.buffers * 1e9) - 1
-
-
-def relative(predicted: float | None, observed: float | None) -> float | None:
+def _relative(predicted: float | None, observed: float | None) -> float | None:
     """Relative error; None where one of both is unknown, or nothing was observed."""
-    if predicted is None or not observed:
+    return None if predicted is None or not observed else (predicted - observed) / observed
+
+
+def _buffers_per_s(observed: Measured, *, is_from_between: bool) -> float | None:
+    """Buffers per second, over the length of time that throughput is of where that was recorded."""
+    if is_from_between:
+        return observed.buffers * 1e9 / observed.duration_ns if observed.duration_ns else None
+    records_per_s = observed.throughput_records_per_s
+    if not observed.records or records_per_s is None:
         return None
-    return (predicted - observed) / observed
+    return observed.buffers / observed.records * records_per_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +246,10 @@ def advise(
     if measured.throughput_records_per_s is not None:
         records_per_s = measured.throughput_records_per_s / share
         measured = replace(measured, throughput_records_per_s=records_per_s)
-    error = model_error(recorded.point, measured, is_from_between=run.manifest.is_from_between)
+    is_from_between = run.manifest.is_from_between
+    error = model_error(
+        recorded.point, measured, _buffers_per_s(measured, is_from_between=is_from_between)
+    )
     found = advice(
         points,
         targets,
@@ -258,9 +265,15 @@ def answers_of(
     compared: Sequence[ComparedRun],
     advised: Sequence[AdvisedRun],
     details: Sequence[RunDetails | None],
+    predictions: Predictions,
 ) -> list[ReplayAnswer]:
-    """The answer about each run, in their order."""
+    """The answer about each run, in their order; edges behind another one that are taken alone say
+    so."""
     answers = [_answer(*each) for each in zip(observed, compared, advised, details, strict=True)]
+    for place, each in enumerate(observed):
+        if predictions.is_taken_alone(each.run):
+            remarks = (*answers[place].remarks, TAKEN_ALONE)
+            answers[place] = replace(answers[place], remarks=remarks)
     of_job: dict[tuple[RunPlace, int], list[int]] = {}
     for place, each in enumerate(observed):
         of_job.setdefault(each.run.job, []).append(place)
@@ -338,3 +351,91 @@ def _described(run: RecordedRun, losses: tuple[TraceLoss, ...]) -> TraceDescript
         recordings=run.described,
         losses=(*run.losses, *losses),
     )
+
+
+# Jobs of several exchanges as a whole
+
+
+def job_answer(
+    plan: Plan,
+    predictions: Predictions,
+    observed: Mapping[int, ObservedRun],
+    targets: Sequence[Target] = (),
+) -> JobAnswer:
+    """The answer about a job.
+
+    Args:
+        observed: its edges, by number of the run.
+        targets: bounds on the figures of the job as a whole.
+    """
+    points = tuple(_point(plan, each, predictions) for each in plan.order)
+    seen = _job_observed(plan, observed)
+    recorded = next(each for each in points if each.total.is_recorded)
+    ends = [each.ends for each in plan.edges]
+    own = [each.ends.name for each in plan.edges if has_own_timeout(each.manifest)]
+    notes = [SET_BY_OPERATOR.format(", ".join(own))] if own else []
+    error = model_error(recorded.total, seen, seen.buffers_per_s)
+    choice = chosen(points, targets, error)
+    fed = [each.target for each in ends]
+    assumed = predictions.of(plan, plan.candidates.index(plan.recorded), WHOLE_JOB).assumed
+    return JobAnswer(
+        path=str(plan.run.path),
+        edges=tuple(each.name for each in ends),
+        feeding=tuple(fed.index(each.source) if each.source in fed else None for each in ends),
+        observed=seen,
+        model_error=error,
+        points=points,
+        simulated_ns=plan.part.simulated_ns,
+        is_whole=plan.part.simulated_ns >= plan.run.duration_ns,
+        notes=(*not_to_the_end(plan.edges), *notes, *assumed),
+        choice=choice if choice is None or not own else set_by_operators(choice, points, recorded),
+    )
+
+
+def _point(plan: Plan, number: int, predictions: Predictions) -> JobPoint:
+    total = predictions.of(plan, number, WHOLE_JOB)
+    edges = [
+        JobEdgePoint(
+            edge.ends.number,
+            edge.ends.name,
+            row.setting.buffer_timeout_ns,
+            row.point.throughput_records_per_s,
+            row.point.latency_ns,
+            row.since_source_ns or UNKNOWN_LATENCY,
+            row.point.buffers_per_s,
+            row.why_unknown,
+        )
+        for place, edge in enumerate(plan.edges)
+        for row in [predictions.of(plan, number, place)]
+    ]
+    why = total.why_unknown
+    if why is not None:
+        first = next((each for each in edges if each.why_unknown == why), None)
+        why = why if first is None else f"{first.edge}: {why}"
+    timeouts_ns = tuple(each.network.buffer_timeout_ns for each in plan.candidates[number])
+    return JobPoint(timeouts_ns, total.point, tuple(edges), why)
+
+
+def _job_observed(plan: Plan, observed: Mapping[int, ObservedRun]) -> JobObserved:
+    """Observations of the whole job: of channels that were not recorded, by Flink's counters; of
+    buffers, the recorded ones."""
+    sources = {each.ends.source for each in plan.edges}
+    ends = [each for each in plan.edges if each.ends.target not in sources]
+    rates = [_observed_rate(each, observed) for each in ends]
+    buffers = [
+        observed[each.run].measured.buffers * 1e9 / each.duration_ns
+        for each in plan.edges
+        if each.duration_ns and not each.is_unseen
+    ]
+    is_known = len(ends) == 1 and not ends[0].manifest.is_from_between
+    return JobObserved(
+        sum(each for each in rates if each is not None) if None not in rates else None,
+        observed[ends[0].run].measured.latency_ns if is_known else UNKNOWN_LATENCY,
+        sum(buffers) if buffers else None,
+    )
+
+
+def _observed_rate(run: RecordedRun, observed: Mapping[int, ObservedRun]) -> float | None:
+    if local_share(run, run.ends.index):
+        return received_per_s(run, run.ends.index)
+    return observed[run.run].measured.throughput_records_per_s

@@ -6,6 +6,11 @@ one job and one run; others are separate runs, as repetitions are. Recordings of
 one ends before the other begins are separate, too, unless the later one has a channel whose request
 only the earlier one has, as in rotated captures. A channel in two recordings is counted once, in
 the recording that has more of it.
+
+Recordings of one host have one clock. Where two recorded the same channel, its messages relate
+their clocks: data passes the one nearer to the producer first, credit the other one, so that each
+message bounds the offset from one side. Other clocks are related by the wall clocks of the hosts,
+whose error is unknown.
 """
 
 from __future__ import annotations
@@ -15,15 +20,27 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache, cached_property
 
-from flinknet.results import ClockRelation, ReplayedRecording
+import numpy as np
+
+from flinknet.arrays import IntArray
+from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.results import ClockRelation
+from flinknet.results.recordings import ASSUMED, BASES, MESSAGES, SAME_CLOCK, WALL_CLOCKS
 from flinknet.storage import AnyPath, name_below
-from flinknet.trace import Run, RunManifest
+from flinknet.trace import ClockInfo, Run, RunManifest, TraceReader
 from flinknet.trace.index import spans_of
 from flinknet.trace.job_names import partition_of
 from flinknet.trace.recordings import Recording, common_directory, joined
 from flinknet.trace.trace_file import ChannelRange
 
-from .clocks import SameChannel, is_same_clock, relate
+CHANNELS_COMPARED, ROWS_COMPARED = 8, 50_000
+"""Most channels of two recordings, and rows of each in each file, that are compared."""
+
+_COLUMNS = ("at_ns", "point", "kind", "sequence_number")
+_NOTHING: IntArray = np.zeros(0, np.int64)
+
+SameChannel = tuple[int, int]
+"""A channel in two recordings, by its number in each."""
 
 
 class Together(StrEnum):
@@ -43,7 +60,7 @@ class Part:
 
     @property
     def manifest(self) -> RunManifest:
-        """Path of its run directory."""
+        """The manifest of its run."""
         assert self.run.manifest is not None, "a trace file alone is refused"
         return self.run.manifest
 
@@ -100,12 +117,6 @@ def groups_of(parts: Sequence[Part], together: Together = Together.AUTO) -> list
     def may_be_one(one: int, other: int) -> bool:
         return _may_be_one(parts[one], parts[other])
 
-    def root(place: int) -> int:
-        while group[place] != place:
-            group[place] = group[group[place]]
-            place = group[place]
-        return place
-
     for place, part in enumerate(parts):
         if not part.manifest.is_from_between:
             continue
@@ -117,18 +128,19 @@ def groups_of(parts: Sequence[Part], together: Together = Together.AUTO) -> list
             fitting = [
                 other
                 for other in known
-                if root(other) == root(place)
+                if group[other] == group[place]
                 or together is Together.ONE
                 or may_be_one(other, place)
             ]
             for other in fitting:
-                first, own = sorted((root(other), root(place)))
-                group[own] = first
+                first, last = sorted((group[other], group[place]))
+                if first != last:
+                    group = [first if each == last else each for each in group]
             if not fitting:
                 known.append(place)
     found: dict[int, list[Part]] = {}
     for place, part in enumerate(parts):
-        found.setdefault(root(place), []).append(part)
+        found.setdefault(group[place], []).append(part)
     return list(found.values())
 
 
@@ -160,9 +172,9 @@ def _may_be_one(one: Part, other: Part) -> bool:
 def join(parts: Sequence[Part]) -> list[JoinedPart]:
     """The part of each recording in the run that they make up."""
     same = _same_channels(parts)
-    clocks = relate([each.run for each in parts], same)
+    clocks = relate(parts, same)
     owners = _owners(parts, clocks, same)
-    labels = _labels([each.run.path for each in parts])
+    labels = labels_of(each.run.path for each in parts)
     numbers: dict[tuple[int, int], int] = {}
     edges: dict[object, int] = {}
     members = []
@@ -189,9 +201,7 @@ def run_of(members: Sequence[JoinedPart]) -> Run:
     return joined([each for each, _ in counted], [each.of(run) for each, run in counted])
 
 
-def _same_channels(
-    parts: Sequence[Part],
-) -> dict[tuple[int, int], list[SameChannel]]:
+def _same_channels(parts: Sequence[Part]) -> dict[tuple[int, int], list[SameChannel]]:
     """Channels in both of two recordings: by the id of the receiver, and by the partition where
     both know it."""
     first: dict[str, list[tuple[int, int, str]]] = {}
@@ -270,35 +280,171 @@ def _ranges(numbers: Sequence[tuple[int, int]]) -> list[ChannelRange]:
     return found
 
 
-def _labels(paths: Sequence[AnyPath]) -> list[str]:
+def labels_of(paths: Iterable[AnyPath]) -> list[str]:
     """Labels of recordings: their paths from the common directory."""
+    paths = list(paths)
     common = common_directory(paths)
     return [name_below(path, common) for path in paths]
 
 
-def described_recordings(
-    members: Sequence[JoinedPart], from_ns: int
-) -> tuple[ReplayedRecording, ...]:
-    """Descriptions of the recordings of a run.
+# Clocks
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Passed:
+    """Instants at which the messages of a channel passed a recording, as far as they can be
+    identified.
+
+    Attributes:
+        sequence_number, data_ns: buffers and events of the producer, ascending.
+        asked_ns: the request for the partition, and each credit message after it.
+    """
+
+    sequence_number: IntArray
+    data_ns: IntArray
+    asked_ns: IntArray
+
+
+def relate(
+    parts: Sequence[Part], same: Mapping[tuple[int, int], Sequence[SameChannel]]
+) -> list[ClockRelation]:
+    """Relate the clock of each recording to that of the first.
 
     Args:
-        from_ns: start of the measured part of the run.
+        same: channels that two of the recordings both have.
     """
-    labels = _labels([each.part.run.path for each in members]) if members else []
-    found = []
-    for label, each in zip(labels, members, strict=True):
-        manifest, span = each.part.manifest, each.part.measured
-        since_ns = each.clock.offset_ns - from_ns
-        found.append(
-            ReplayedRecording(
-                str(each.part.run.path),
-                label,
-                manifest.started_at,
-                len(manifest.channels),
-                each.channels_counted,
-                None if span is None else span[0] + since_ns,
-                None if span is None else span[1] + since_ns,
-                each.clock,
-            )
+    manifests, runs = [each.manifest for each in parts], [each.run for each in parts]
+    steps: dict[int, list[tuple[int, ClockRelation]]] = {}
+    group = list(range(len(runs)))  # of those that are related: the smallest of its places
+
+    def add(one: int, other: int, found: ClockRelation) -> None:
+        steps.setdefault(one, []).append((other, found))
+        steps.setdefault(other, []).append((one, replace(found, offset_ns=-found.offset_ns)))
+        first, last = sorted((group[one], group[other]))
+        group[:] = [first if each == last else each for each in group]
+
+    first_of: dict[tuple[str, str], int] = {}
+    for place, manifest in enumerate(manifests):
+        clock = manifest.clock
+        known = first_of.setdefault((clock.name, clock.host_id), place)
+        if known != place and is_same_clock(manifests[known].clock, clock):
+            add(known, place, ClockRelation(SAME_CLOCK, 0, 0))
+    for (one, other), channels in sorted(same.items()):
+        if group[one] == group[other]:
+            continue
+        found = by_messages(runs[one], runs[other], channels)
+        if found is not None:
+            add(one, other, found)
+    relations: dict[int, ClockRelation] = {}
+    for place in range(len(runs)):
+        if place in relations:
+            continue
+        relations[place] = ClockRelation(SAME_CLOCK, 0, 0)
+        if place:
+            relations[place] = by_wall_clocks(manifests[0], manifests[place])
+        waiting = [place]
+        for known in waiting:
+            nearest = sorted(steps.get(known, ()), key=lambda step: step[1].error_ns or 0)
+            for other, step in nearest:
+                if other not in relations:
+                    relations[other] = _after(relations[known], step)
+                    waiting.append(other)
+    return [relations[place] for place in range(len(runs))]
+
+
+def by_messages(one: Run, other: Run, channels: Sequence[SameChannel]) -> ClockRelation | None:
+    """Relate two clocks by messages that both recorded; None without any.
+
+    Credit messages have no number: they are counted from the request on. If that is contradictory,
+    because one was missed, only the requests are compared.
+    """
+    passed = [
+        (_passed(one, left), _passed(other, right))
+        for left, right in sorted(channels)[:CHANNELS_COMPARED]
+    ]
+    data = [_between(*each) for each in passed]
+    data_ns = np.concatenate([*data, _NOTHING])
+    if not len(data_ns):
+        return None
+    for messages in (None, 1):
+        asked = []
+        for left, right in passed:
+            count = min(len(left.asked_ns), len(right.asked_ns), messages or ROWS_COMPARED)
+            asked.append(left.asked_ns[:count] - right.asked_ns[:count])
+        asked_ns = np.concatenate([*asked, _NOTHING])
+        if not len(asked_ns):
+            break
+        ways = (
+            (int(data_ns.max()), int(asked_ns.min())),
+            (int(asked_ns.max()), int(data_ns.min())),
         )
-    return tuple(found)
+        possible = [(low, high) for low, high in ways if low <= high]
+        if possible:
+            low, high = min(possible, key=lambda each: each[1] - each[0])
+            return ClockRelation(MESSAGES, (low + high) // 2, (high - low + 1) // 2)
+    return ClockRelation(MESSAGES, int(np.median(data_ns)), None)
+
+
+def by_wall_clocks(first: RunManifest, other: RunManifest) -> ClockRelation:
+    """Relate two clocks by the wall clocks of both hosts, if both recordings state them; else by
+    the assumption that their data began at the same time."""
+    ours, theirs = epoch_ns(first.clock), epoch_ns(other.clock)
+    if ours is not None and theirs is not None:
+        return ClockRelation(WALL_CLOCKS, ours - theirs, None)
+    starts = first.measured_from_ns, other.measured_from_ns
+    offset_ns = 0 if starts[0] is None or starts[1] is None else starts[0] - starts[1]
+    return ClockRelation(ASSUMED, offset_ns, None)
+
+
+def is_same_clock(one: ClockInfo, other: ClockInfo) -> bool:
+    """Whether two recordings are known to have one clock: that of a boot of one host."""
+    return bool(one.host_id) and (one.name, one.host_id) == (other.name, other.host_id)
+
+
+def epoch_ns(clock: ClockInfo) -> int | None:
+    """The instant of a clock at which the wall clock showed 0; None if unknown."""
+    return 0 if clock.name == "CLOCK_REALTIME" else clock.epoch_ns
+
+
+def _passed(run: Run, channel: int) -> _Passed:
+    """Messages of a channel in a recording, from its start."""
+    parts: list[dict[str, IntArray]] = []
+    for file in run.files:
+        rows = 0
+        with TraceReader(file) as reader:
+            for block in reader.events((*_COLUMNS, "order"), (channel,)):
+                in_order = np.argsort(block["order"], kind="stable")
+                parts.append({name: block[name][in_order] for name in _COLUMNS})
+                rows += len(in_order)
+                if rows >= ROWS_COMPARED:
+                    break
+    if not parts:
+        return _Passed(_NOTHING, _NOTHING, _NOTHING)
+    found = {name: np.concatenate([part[name] for part in parts]) for name in _COLUMNS}
+    is_sent = (found["kind"] == MessageKind.BUFFER_RESPONSE) & (found["point"] == TracePoint.SENT)
+    number, first = np.unique(found["sequence_number"][is_sent], return_index=True)
+    is_request = found["kind"] == MessageKind.PARTITION_REQUEST
+    is_asked = is_request | (found["kind"] == MessageKind.ADD_CREDIT)
+    since = int(np.argmax(is_request)) if is_request.any() else len(is_request)
+    return _Passed(
+        number.astype(np.int64),
+        found["at_ns"][is_sent][first].astype(np.int64),
+        found["at_ns"][since:][is_asked[since:]].astype(np.int64),
+    )
+
+
+def _between(left: _Passed, right: _Passed) -> IntArray:
+    """Difference of the instants of each buffer that both have, each by its own clock."""
+    _, ours, theirs = np.intersect1d(
+        left.sequence_number, right.sequence_number, assume_unique=True, return_indices=True
+    )
+    later: IntArray = left.data_ns[ours] - right.data_ns[theirs]
+    return later
+
+
+def _after(known: ClockRelation, step: ClockRelation) -> ClockRelation:
+    """Relate a clock by one that is related to the first."""
+    weakest = max(known.basis, step.basis, key=BASES.index)
+    errors = known.error_ns, step.error_ns
+    error_ns = None if errors[0] is None or errors[1] is None else errors[0] + errors[1]
+    return ClockRelation(weakest, known.offset_ns + step.offset_ns, error_ns)

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from flinknet.errors import TraceDamagedError, TraceError, TraceFormatError
-from flinknet.results import RecordingSet, TraceLoss
+from flinknet.results import RecordingSet, ReplayedRecording, TraceLoss
 from flinknet.storage import AnyPath, all_at, matching, path_of
 from flinknet.trace import RunManifest, TraceFile, TraceReader, file_index, find_runs
 from flinknet.trace.index import read_indexes, stamp_of
@@ -22,7 +22,7 @@ from flinknet.trace.recordings import DamagedFile, Recording
 from flinknet.trace.run import TRACE_SUFFIX, fault_of_file, open_with_faults
 from flinknet.units import counted, human_number
 
-from .joining import Part, described_recordings, groups_of, join, run_of
+from .joining import JoinedPart, Part, groups_of, join, labels_of, run_of
 
 LEFT_OUT_KIND = "left_out"
 """Kind of a loss: a recording that is not used at all."""
@@ -307,6 +307,34 @@ def _without_manifest(paths: Sequence[AnyPath]) -> Iterator[TraceLoss]:
                 if not (directory / MANIFEST_NAME).is_file():
                     text = f"left out: it has trace files and no {MANIFEST_NAME}; copy it back"
                     yield TraceLoss(str(directory), None, LEFT_OUT_KIND, None, text)
+
+
+def described_recordings(
+    members: Sequence[JoinedPart], from_ns: int
+) -> tuple[ReplayedRecording, ...]:
+    """Descriptions of the recordings of a run.
+
+    Args:
+        from_ns: start of the measured part of the run.
+    """
+    labels = labels_of(each.part.run.path for each in members) if members else []
+    found = []
+    for label, each in zip(labels, members, strict=True):
+        manifest, span = each.part.manifest, each.part.measured
+        since_ns = each.clock.offset_ns - from_ns
+        found.append(
+            ReplayedRecording(
+                str(each.part.run.path),
+                label,
+                manifest.started_at,
+                len(manifest.channels),
+                each.channels_counted,
+                None if span is None else span[0] + since_ns,
+                None if span is None else span[1] + since_ns,
+                each.clock,
+            )
+        )
+    return tuple(found)
 
 
 def sets_of(paths: Sequence[AnyPath]) -> list[RecordingSet]:

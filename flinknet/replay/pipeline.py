@@ -21,8 +21,7 @@ from flinknet.results import JobAnswer, ReplayAnswer
 from flinknet.units import counted
 
 from .advise.targets import Target
-from .answers import AdvisedRun, advise, answers_of, compared_runs
-from .job_answers import job_answer, with_remarks
+from .answers import AdvisedRun, advise, answers_of, compared_runs, job_answer
 from .observe.details import run_details
 from .observe.observed import collect, observe
 from .plans import (
@@ -159,7 +158,7 @@ def replay_runs(
     if details:
         on_progress("reading details")
     found = run_details(spark, tables, observed) if details else [None] * len(runs)
-    answers = answers_of(observed, compared, advised, found)
+    answers = answers_of(observed, compared, advised, found, predictions)
     by_run = {
         each.run.run: (answer, own.recorded_share)
         for each, answer, own in zip(observed, answers, advised, strict=True)
@@ -168,11 +167,7 @@ def replay_runs(
         priced_job(job, [by_run.get(each.run) for each in plan.edges])
         for job, plan in zip(jobs, predictions.jobs, strict=True)
     ]
-    return Replay(
-        with_remarks(answers, observed, predictions),
-        lambda: tables.named() | _tables(spark, predictions),
-        wholes,
-    )
+    return Replay(answers, lambda: tables.named() | _tables(spark, predictions), wholes)
 
 
 def predict(

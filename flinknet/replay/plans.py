@@ -44,8 +44,8 @@ RECORDS_MAX = 3_000_000
 """Records of a job, over its edges, to simulate for each setting: some seconds of work."""
 
 CORE_RECORDS_MAX = 500_000
-"""Records of a run that the real core simulates at most by default, where the compiled model does
-not cover the exchange: with timeout 0 each may be a message of its own, and one costs 50 µs."""
+"""Most records of a run that the real core simulates, where the compiled model does not cover the
+exchange: with timeout 0 each may be a message of its own, and one costs 50 µs."""
 
 CORE_RECORDS_MAX_CAPTURED = 150_000
 """Limit for the real core for taps and captures, where arrival times are unknown."""
@@ -60,8 +60,7 @@ LONG_FROM = 1.5
 """Ratio of the simulated time to the intended one from which the user is told."""
 
 BEATS_MIN = 20
-"""Beats of the longest buffer timeout that a window holds at least: when a record comes within a
-beat is chance, and one beat is left over at the end of the window."""
+"""Fewest beats of the longest buffer timeout in a window: one is left over at the end of it."""
 
 
 BEATS_ARE_LEAST = f"{BEATS_MIN} beats of the longest buffer timeout are the least"
@@ -190,8 +189,7 @@ def spread_windows(
     run: RecordedRun, share: float, settings: Sequence[Setting]
 ) -> tuple[Window, ...]:
     """A share of a run as windows at equal distances: fewer where the beat is long. A single one is
-    the beginning of the run, and may be more than the share.
-    """
+    the beginning of the run, and may be more than the share."""
     if share >= 1:
         return (Window(run.from_ns, run.to_ns),)
     least_ns = max(_least_ns(settings), 1)
@@ -208,9 +206,8 @@ def slices_between(edges: Sequence[int]) -> list[Window]:
 
 
 def spread_slices(slices: Sequence[Window], share: float) -> tuple[Window, ...]:
-    """A share of the slices of a run, at equal distances. A single one is the first: a shorter run
-    is simulated then, and it may be more than the share.
-    """
+    """A share of the slices of a run, at equal distances. A single one is the first, and may be
+    more than the share."""
     count = min(len(slices), max(int(share * len(slices)), 1))
     places = np.linspace(0, len(slices) - 1, count).round().astype(int).tolist()
     return tuple(slices[place] for place in places)

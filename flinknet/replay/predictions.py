@@ -292,6 +292,13 @@ class Predictions:
             )
             yield setting, replace(row, point=point)
 
+    def is_taken_alone(self, run: RecordedRun) -> bool:
+        """Whether an edge behind another one of its job is predicted without it under a setting."""
+        own = [(job, each) for job in self.jobs for each in job.edges if each.run == run.run]
+        targets = {other.ends.target for job, _ in own for other in job.edges}
+        is_behind = any(each.ends.source in targets for _, each in own)
+        return is_behind and any(row.job == ALONE for _, row in self.of_run(run))
+
     def recorded_of(self, run: RecordedRun) -> Prediction:
         """The row of an exchange by itself under the recorded setting."""
         plan = self.plan_of(run)

@@ -22,13 +22,14 @@ from flinknet.trace.recordings import Recording, RunPlace
 from flinknet.units import counted, human_duration
 
 from .executions import Execution, executions_of, start_up_ns
-from .joining import Part, Together, described_recordings, groups_of, join, run_of, without_idle
+from .joining import Part, Together, groups_of, join, run_of, without_idle
 from .opening import (
     CREDIT_UNKNOWN_KIND,
     LEFT_OUT_KIND,
     READ_HERE,
     FileReads,
     OnDamage,
+    described_recordings,
     named_losses,
     no_data,
     open_parts,

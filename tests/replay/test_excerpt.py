@@ -11,9 +11,8 @@ import pytest
 from flinknet.config import NetworkConfig
 from flinknet.core.probe import TracePoint
 from flinknet.errors import TraceFormatError
-from flinknet.replay import excerpt
-from flinknet.replay.excerpt import GrowingRun
-from flinknet.replay.watch import watched
+from flinknet.replay import watch
+from flinknet.replay.watch import GrowingRun, watched
 from flinknet.trace import (
     ProcessInfo,
     RunManifest,
@@ -77,7 +76,7 @@ def test_of_a_part_with_very_many_events_the_newest_are_looked_at(
     whole = GrowingRun(path).excerpt(tmp_path / "whole", 60 * SECOND)
     (of_whole,), _ = watched("run", whole)
     events = sum(file_index(file).events for file in open_run(whole.directory).files)
-    monkeypatch.setattr(excerpt, "EVENTS_MAX", events // 7)
+    monkeypatch.setattr(watch, "EVENTS_MAX", events // 7)
     part = GrowingRun(path).excerpt(tmp_path / "part", 60 * SECOND)
     assert part.to_ns == whole.to_ns
     assert 5 * SECOND < part.to_ns - part.from_ns < 15 * SECOND

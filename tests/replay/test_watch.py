@@ -14,7 +14,7 @@ from pyspark.errors import StreamingQueryException
 
 from flinknet.cli import main
 from flinknet.errors import ConfigError
-from flinknet.replay import excerpt
+from flinknet.replay import watch
 from flinknet.replay.watch import RESTARTS_MAX, WORKER_LATE, Following, Watch
 from flinknet.results import WatchLook
 from flinknet.trace import RunManifest, TraceReader, TraceWriter, open_run
@@ -72,7 +72,7 @@ def test_a_look_lacks_what_the_run_lacks(tmp_path: Path, make_run: Callable[...,
                     writer.drop(each.count)
                 else:
                     writer.copy_block(data[each.offset : each.offset + each.length_bytes])
-    look = excerpt.GrowingRun(run).excerpt(tmp_path / "look", 10 * SECOND)
+    look = watch.GrowingRun(run).excerpt(tmp_path / "look", 10 * SECOND)
     for file, copied in zip(open_run(run).files, open_run(look.directory).files, strict=True):
         with TraceReader(file) as of_run, TraceReader(copied) as of_look:
             assert len(of_look.blocks()) < len(of_run.blocks())
@@ -96,13 +96,13 @@ def test_a_run_of_which_a_file_is_dropped_meanwhile_waits(
     tmp_path: Path, make_run: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     run = make_run(tmp_path / "run", period_ns=SECOND, block_events=8)
-    rest = getattr(excerpt, step)
+    rest = getattr(watch, step)
 
     def drop(*arguments: Any) -> Any:
         (run / "tm-0.fnt").unlink(missing_ok=True)
         return rest(*arguments)
 
-    monkeypatch.setattr(excerpt, step, drop)
+    monkeypatch.setattr(watch, step, drop)
     look = Watch(tmp_path, tmp_path, span_ns=10 * SECOND).look()
     assert not look.edges
     assert look.waiting.keys() == {"run"}

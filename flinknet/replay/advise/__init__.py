@@ -1,6 +1,6 @@
-"""What follows from observed and predicted figures: verdicts, frontier, targets, caveats.
+"""What follows from observed and predicted figures: verdicts, advice, caveats.
 
-- `advice`, `targets`, `frontier`: which settings are worth having, which one meets a target.
+- `advice`: which settings are worth having; `targets`: bounds that one of them shall meet.
 - `judged`: the verdict on a job and on each of its edges, by the rules of `results.verdict`.
 - `caveats`: why to doubt the figures.
 

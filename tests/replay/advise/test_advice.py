@@ -16,12 +16,12 @@ from flinknet.replay.advise.advice import (
     all_meet,
     are_met,
     choose,
+    chosen,
+    frontier_of,
     patch_of,
     withheld,
 )
-from flinknet.replay.advise.frontier import frontier_of
 from flinknet.replay.advise.targets import Target
-from flinknet.replay.job_answers import chosen
 from flinknet.report.advice_lines import job_recommendation
 from flinknet.report.csv_rows import replay_rows
 from flinknet.results import (

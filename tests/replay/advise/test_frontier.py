@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flinknet.replay.advise.frontier import costs_of, frontier_of, knee_of
+from flinknet.replay.advise.advice import costs_of, frontier_of, knee_of
 from flinknet.results import BacklogSummary, LatencySummary, ModelError, TradeOffPoint
 
 EXACT = ModelError(0.0, 0.0, 0.0)
