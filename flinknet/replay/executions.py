@@ -16,8 +16,9 @@ begin of the job, the start-up lasts until credit comes back about as soon as la
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -61,36 +62,26 @@ _COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """An execution from one restart to the next.
-
-    Attributes:
-        channels: that had events then, in the manifest's order.
-        from_ns, to_ns: from the first of these events to behind the last one.
-    """
-
-    channels: tuple[ChannelInfo, ...]
-    from_ns: int
-    to_ns: int
+Spans = Mapping[int, tuple[int, int, int]]
+"""Number of events, first and last instant, by channel."""
 
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """One execution of a job, as far as a trace has it.
+    """One execution of a job, as far as a trace has it, or a part of it between two restarts.
 
     Attributes:
-        channels: in the manifest's order.
+        channels: channels with events, in the manifest's order.
         from_ns, to_ns: from its first event to behind its last one.
         restarts: how often the task that was started most often was started again.
-        longest: of its attempts that were recorded; None where there is one only.
+        longest: the longest part between restarts; None where there is one part only.
     """
 
     channels: tuple[ChannelInfo, ...]
     from_ns: int
     to_ns: int
-    restarts: int
-    longest: Attempt | None = None
+    restarts: int = 0
+    longest: Execution | None = None
 
 
 def executions_of(manifest: RunManifest, files: Iterable[TraceFile]) -> list[Execution]:
@@ -117,7 +108,7 @@ def executions_of(manifest: RunManifest, files: Iterable[TraceFile]) -> list[Exe
     return found
 
 
-def _execution(channels: list[ChannelInfo], spans: dict[int, tuple[int, int, int]]) -> Execution:
+def _execution(channels: Sequence[ChannelInfo], spans: Spans) -> Execution:
     attempts = (producer_of(each.partition) for each in channels)
     return Execution(
         tuple(sorted(channels, key=lambda each: each.index)),
@@ -128,9 +119,7 @@ def _execution(channels: list[ChannelInfo], spans: dict[int, tuple[int, int, int
     )
 
 
-def _longest_attempt(
-    channels: list[ChannelInfo], spans: dict[int, tuple[int, int, int]]
-) -> Attempt | None:
+def _longest_attempt(channels: Sequence[ChannelInfo], spans: Spans) -> Execution | None:
     """The longest part between the instants at which tasks of a new attempt began to be read."""
     begun_ns: dict[int, int] = {}
     for each in channels:
@@ -140,31 +129,17 @@ def _longest_attempt(
         begun_ns[number] = min(begun_ns.get(number, first_ns), first_ns)
     if len(begun_ns) < 2:
         return None
-    cuts_ns = sorted(begun_ns.values())
-    parts = [
-        _within(channels, spans, from_ns, to_ns)
-        for from_ns, to_ns in zip(cuts_ns, [*cuts_ns[1:], None], strict=True)
-    ]
+    end_ns = max(spans[each.index][2] for each in channels) + 1
+    parts = []
+    for from_ns, to_ns in pairwise([*sorted(begun_ns.values()), end_ns]):
+        own = [
+            each
+            for each in sorted(channels, key=lambda each: each.index)
+            if spans[each.index][2] >= from_ns and spans[each.index][1] < to_ns
+        ]
+        last_ns = max(spans[each.index][2] for each in own) + 1
+        parts.append(Execution(tuple(own), from_ns, min(last_ns, to_ns)))
     return max(parts, key=lambda each: each.to_ns - each.from_ns)
-
-
-def _within(
-    channels: list[ChannelInfo],
-    spans: dict[int, tuple[int, int, int]],
-    from_ns: int,
-    next_ns: int | None,
-) -> Attempt:
-    own = [
-        each
-        for each in channels
-        if spans[each.index][2] >= from_ns and (next_ns is None or spans[each.index][1] < next_ns)
-    ]
-    last_ns = max(spans[each.index][2] for each in own) + 1
-    return Attempt(
-        tuple(sorted(own, key=lambda each: each.index)),
-        from_ns,
-        last_ns if next_ns is None else min(last_ns, next_ns),
-    )
 
 
 @dataclass(slots=True, eq=False)

@@ -16,7 +16,7 @@ from flinknet.arrays import FloatArray, IntArray
 from flinknet.results import (
     CpuCost,
     JobAnswer,
-    JobPoint,
+    JobEdgePoint,
     Measured,
     MessageCount,
     Price,
@@ -100,19 +100,16 @@ class _Carried:
         credits = min(measured.credits.messages / measured.buffers, 1.0)
         return cls(share * data.payload_bytes / measured.records, credits)
 
-    def price(self, buffers_per_s: float, records_per_s: float, flow_control: str) -> Price:
-        """The price of one exchange, without the changes."""
+    def price(
+        self, buffers_per_s: float, records_per_s: float, flow_control: str
+    ) -> tuple[float, float, float]:
+        """Messages, packets and bytes per second."""
         credits = self.credits if flow_control == "credit" else 0.0
         frame_bytes = BUFFER_RESPONSE_BYTES + self.payload_bytes * records_per_s / buffers_per_s
         packets_per_s = buffers_per_s * (_packets_of(frame_bytes) + credits)
         bytes_per_s = buffers_per_s * (frame_bytes + credits * ADD_CREDIT_BYTES)
-        return Price(
-            buffers_per_s * (1 + credits),
-            packets_per_s,
-            bytes_per_s + packets_per_s * PACKET_HEADER_BYTES,
-            None,
-            None,
-        )
+        bytes_per_s += packets_per_s * PACKET_HEADER_BYTES
+        return buffers_per_s * (1 + credits), packets_per_s, bytes_per_s
 
 
 def _packets_of(mean_bytes: float) -> float:
@@ -137,18 +134,10 @@ def priced(
         messages: by kind.
         share: share of the records of the points that are on the network.
     """
-    carried = _Carried.of(measured, messages, share)
-    if carried is None:
-        return tuple(points)
-
-    def price_of(point: TradeOffPoint) -> Price | None:
-        if not point.buffers_per_s or point.throughput_records_per_s is None:
-            return None
-        return carried.price(
-            point.buffers_per_s, point.throughput_records_per_s, point.flow_control
-        )
-
-    return _with_changes(points, [price_of(each) for each in points], cpu_cost)
+    carried = [_Carried.of(measured, messages, share)]
+    return _with_changes(
+        points, [_price([point], carried, point.flow_control) for point in points], cpu_cost
+    )
 
 
 def recorded_share(run: RecordedRun, measured: Measured) -> float:
@@ -176,29 +165,31 @@ def priced_job(job: JobAnswer, answers: Sequence[tuple[ReplayAnswer, float] | No
         None if each is None else _Carried.of(each[0].observed, each[0].messages, each[1])
         for each in answers
     ]
-
-    def price_of(point: JobPoint) -> Price | None:
-        prices = []
-        for edge, carries in zip(point.edges, carried, strict=True):
-            if edge.buffers_per_s == 0:
-                continue
-            if not edge.buffers_per_s or edge.throughput_records_per_s is None or carries is None:
-                return None
-            flow_control = point.total.flow_control
-            records_per_s = edge.throughput_records_per_s
-            prices.append(carries.price(edge.buffers_per_s, records_per_s, flow_control))
-        return Price(
-            sum(each.messages_per_s for each in prices),
-            sum(each.packets_per_s for each in prices),
-            sum(each.bytes_per_s for each in prices),
-            None,
-            None,
-        )
-
-    prices = [price_of(each) for each in job.points]
+    prices = [_price(each.edges, carried, each.total.flow_control) for each in job.points]
     totals = _with_changes([each.total for each in job.points], prices, cpu_cost)
     points = (replace(point, total=total) for point, total in zip(job.points, totals, strict=True))
     return replace(job, points=tuple(points), cpu_cost=cpu_cost)
+
+
+def _price(
+    edges: Sequence[TradeOffPoint | JobEdgePoint],
+    carried: Sequence[_Carried | None],
+    flow_control: str,
+) -> Price | None:
+    """The price of some edges together, without the changes; None where that of one is unknown, and
+    where no buffer is sent."""
+    prices = []
+    for edge, carries in zip(edges, carried, strict=True):
+        buffers_per_s, records_per_s = edge.buffers_per_s, edge.throughput_records_per_s
+        if buffers_per_s == 0:
+            continue
+        if buffers_per_s is None or records_per_s is None or carries is None:
+            return None
+        prices.append(carries.price(buffers_per_s, records_per_s, flow_control))
+    if not prices:
+        return None
+    messages_per_s, packets_per_s, bytes_per_s = map(sum, zip(*prices, strict=True))
+    return Price(messages_per_s, packets_per_s, bytes_per_s, None, None)
 
 
 def _with_changes(

@@ -17,10 +17,10 @@ simulated there: they never pass through the driver.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -125,9 +125,7 @@ class SlicePart:
 
     Attributes:
         is_covered: the kernel could simulate it; without that, or with an error, nothing was added.
-        histogram: latencies.
-        checkpoint_counts: first fields of CheckpointTimes, for checkpoints that began in the slice;
-            `checkpoint_times` is the last field. Empty without checkpoints.
+        checkpoints: that began in the slice; None without any.
     """
 
     run: int
@@ -142,22 +140,13 @@ class SlicePart:
     credits: int = 0
     last_ns: int = 0
     memory_bytes: int = 0
-    histogram: bytes = b""
-    checkpoint_counts: list[int] = field(default_factory=list)
-    checkpoint_times: list[bytes] = field(default_factory=list)
-
-    @property
-    def checkpoints(self) -> CheckpointTimes:
-        """The checkpoints that began in the slice."""
-        times = tuple(map(LogLinearHistogram.from_bytes, self.checkpoint_times))
-        counts = dict(zip(_COUNTS, self.checkpoint_counts, strict=True))
-        return CheckpointTimes(**counts, times=times)
+    latency: LogLinearHistogram | None = None
+    checkpoints: CheckpointTimes | None = None
 
 
-_ADDED = ("records", "messages", "backlog_total", "backlog_max", "credits", "last_ns")
-_COUNTS = (
-    *("triggered", "completed", "unaligned"),
-    *("processed_bytes", "overtaken_bytes", "overtaken_bytes_max"),
+_ADDED = (
+    *("records", "messages", "backlog_total", "backlog_max", "credits", "last_ns"),
+    *("memory_bytes", "latency", "checkpoints"),
 )
 
 
@@ -232,21 +221,11 @@ def simulate_slice(unit: SliceUnit) -> list[SlicePart]:
             except ConfigError as error:
                 part = replace(part, error=str(error), is_covered=True)
             else:
-                part = part if outcome is None else _covered(part, outcome)
+                if outcome is not None:
+                    added = {name: getattr(outcome, name) for name in _ADDED}
+                    part = replace(part, is_covered=True, **added)
         parts.append(part)
     return parts
-
-
-def _covered(part: SlicePart, outcome: Any) -> SlicePart:
-    """The part with a FastOutcome of the kernel."""
-    added = {name: getattr(outcome, name) for name in (*_ADDED, "memory_bytes")}
-    part = replace(part, is_covered=True, histogram=outcome.latency.to_bytes(), **added)
-    found = outcome.checkpoints
-    if found is None:
-        return part
-    counts = [getattr(found, name) for name in _COUNTS]
-    times = [each.to_bytes() for each in found.times]
-    return replace(part, checkpoint_counts=counts, checkpoint_times=times)
 
 
 def _exchange_of(unit: PredictionUnit) -> tuple[RecordedExchange, CostFit]:
@@ -388,9 +367,9 @@ def added_up(
         max(getattr(part, name) for part in parts)
         for name in ("last_ns", "backlog_max", "memory_bytes")
     )
-    checkpoints = [part.checkpoints for part in parts if part.checkpoint_times]
+    checkpoints = [part.checkpoints for part in parts if part.checkpoints is not None]
     return EdgeOutcome(
-        merged([LogLinearHistogram.from_bytes(part.histogram) for part in parts]),
+        merged([part.latency for part in parts if part.latency is not None]),
         records,
         messages,
         duration_ns(last_ns, records, messages, exchange, network),

@@ -29,6 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flinknet.arrays import IntArray
+from flinknet.histogram import LogLinearHistogram
 from flinknet.storage import AnyPath, StoragePath, path_of
 from flinknet.whole_files import whole_file
 
@@ -68,6 +69,7 @@ _TYPES = {
     str: pa.string(),
     bytes: pa.binary(),
     bool: pa.bool_(),
+    LogLinearHistogram: pa.binary(),
 }
 
 
@@ -118,7 +120,7 @@ def _nested(kind: type) -> dict[str, Any]:
 
 
 def _is_nested(hint: Any) -> bool:
-    if is_dataclass(hint) or get_origin(hint) in (Mapping, tuple):
+    if is_dataclass(hint) or hint is LogLinearHistogram or get_origin(hint) in (Mapping, tuple):
         return True
     return any(_is_nested(each) for each in get_args(hint))
 
@@ -129,6 +131,8 @@ def _read(hint: Any, plain: Any) -> Any:
     if get_origin(hint) in (Union, types.UnionType):
         hint = next(each for each in get_args(hint) if each is not type(None))
     kind = get_origin(hint)
+    if hint is LogLinearHistogram:
+        return LogLinearHistogram.from_bytes(plain)
     if kind is Mapping:
         return dict(plain)
     if kind is not None:
@@ -189,6 +193,8 @@ def table_of(kind: type[Row], rows: Iterable[Row]) -> pa.Table:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, LogLinearHistogram):
+        return value.to_bytes()
     if isinstance(value, Mapping):
         return list(value.items())
     if isinstance(value, list | tuple):
