@@ -11,6 +11,9 @@ import pytest
 
 from flinknet.report.bench_console import Setting
 from flinknet.report.bench_page import bench_page
+from flinknet.report.demos.back_pressure import back_pressure
+from flinknet.report.demos.checkpoints import unaligned
+from flinknet.report.demos.timeout import timeout
 from flinknet.report.page import page_of
 from flinknet.report.page_parts import (
     Bar,
@@ -50,7 +53,8 @@ from flinknet.results import LatencySummary, RunResult
 from tests.chromium import Chromium
 from tests.page_answer import answer, typed
 from tests.report.test_demo_console import mode, shown
-from tests.report.test_page import browser_test, embedded, place_of, text_of, tooltip
+from tests.report.test_demos import LOAD, chain, checkpointed, debloated, timed
+from tests.report.test_page import browser_test, embedded, place_of, slide, text_of, tooltip
 
 MS = 1_000_000
 
@@ -306,6 +310,39 @@ def test_messages_are_shown_step_by_step_with_the_credit_that_is_left(
     assert text_of(browser, ".credits") == "Credit of A.1: 1 ■"
     texts = "[...document.querySelectorAll('.arrow')].map((each) => each.textContent)"
     assert browser.run(texts) == ["PartitionRequest 2", "Buffer #1 2100 B"]
+
+
+@browser_test
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("demo", ["head-of-line", "back-pressure", "unaligned", "debloating"])
+def test_every_demo_over_time_goes_step_by_step_and_nothing_runs_over(
+    show: Callable[..., Chromium], demo: str, width: int
+) -> None:
+    pages = {
+        "head-of-line": lambda: shown(mode("tcp", 100.0), mode("credit", 9_900.0)).page,
+        "back-pressure": lambda: back_pressure([chain()], LOAD).page,
+        "unaligned": lambda: (
+            unaligned(
+                [checkpointed("aligned", 400, 0), checkpointed("unaligned", 8, 65_536)], LOAD
+            ).page
+        ),
+        "debloating": lambda: debloated(500_000).page,
+    }
+    browser = show(pages[demo](), width)
+    state = "document.querySelector('.placed').innerText"
+    before = browser.run(state)
+    browser.run("document.querySelector('[aria-label=\"one step back\"]').click()")
+    assert browser.run(state) != before
+    assert browser.run("document.documentElement.scrollWidth") == width
+
+
+@browser_test
+def test_the_timeouts_of_a_demo_are_moved_by_hand(show: Callable[..., Chromium]) -> None:
+    runs = [timed("0", 1, 1000), timed("5ms", 3, 200), timed("100ms", 50, 10)]
+    browser = show(timeout(runs, LOAD).page)
+    assert text_of(browser, ".sliders output") == "100ms (longest)"
+    assert slide(browser, 0, 0) == "0"
+    assert text_of(browser, ".grid .facts").startswith("p50\n1.00 ms −98.0%")
 
 
 @browser_test

@@ -173,7 +173,8 @@ def words_of(kind: str, data_type: str, number: int, size: int, backlog: int, va
         what = human_bytes(size) if data_type == "DATA_BUFFER" else data_type
         return f"Buffer #{number} {what} backlog {backlog}"
     words = "".join(part.capitalize() for part in kind.split("_"))
-    return f"{words} {'+' if kind == 'ADD_CREDIT' else ''}{value}" if value >= 0 else words
+    sign = {"ADD_CREDIT": "+", "PARTITION_REQUEST": "credit "}.get(kind, "")
+    return f"{words} {sign}{value}" if value >= 0 else words
 
 
 def asked_rate(per_s: float) -> str:
