@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +26,7 @@ from .bench_console import (
     trade_lines,
     wiring_line,
 )
-from .figures import CHANNEL_FIGURES, FIGURES, RUN_FIGURES, cells_of
+from .figures import CHANNEL_FIGURES, FIGURES, RUN_FIGURES, Figure, cells_of
 from .number_table import UNNAMED_SETTING, typical
 from .page_parts import (
     Bar,
@@ -295,21 +295,26 @@ def debloating_section(name: str, gate: DebloatedGate) -> Section:
 
 
 def _channels_section(result: RunResult) -> Section:
-    heads = [Head("channel"), *(Head(each.title, each.meaning) for each in CHANNEL_FIGURES)]
-    rows = [
-        Row(
-            [
-                f"{each.channel}: {each.producer} → {each.consumer}",
-                *cells_of(each, CHANNEL_FIGURES),
-            ]
-        )
-        for each in result.channels[:CHANNELS_SHOWN]
-    ]
-    hidden = len(result.channels) - len(rows)
+    shown = result.channels[:CHANNELS_SHOWN]
+    names = [f"{each.channel}: {each.producer} → {each.consumer}" for each in shown]
+    hidden = len(result.channels) - len(shown)
     notes = [f"{hidden} more channels are not shown."] if hidden > 0 else []
     if result.wiring is not None:
         notes.append(wiring_line(result.wiring))
-    return Section("channels", "Channels", "", [Table(heads, rows, notes=notes)])
+    table = figure_table(Head("channel"), zip(names, shown, strict=True), CHANNEL_FIGURES, notes)
+    return Section("channels", "Channels", "", [table])
+
+
+def figure_table(
+    first: Head,
+    rows: Iterable[tuple[str, object]],
+    figures: Sequence[Figure[Any]],
+    notes: Sequence[str] = (),
+) -> Table:
+    """A table of named rows, with a column for each figure."""
+    heads = [first, *(Head(each.title, each.meaning) for each in figures)]
+    cells = [Row([name, *cells_of(row, figures)]) for name, row in rows]
+    return Table(heads, cells, notes=notes)
 
 
 def _about_section(result: RunResult, environment: Mapping[str, Any]) -> Section:

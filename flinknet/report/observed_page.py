@@ -23,8 +23,8 @@ from flinknet.units import (
     human_share,
 )  # fmt: skip
 
-from .bench_page import CHANNELS_SHOWN, buffers_fact, latency_points, pair_text
-from .figures import FIGURES, Figure, cells_of, named
+from .bench_page import CHANNELS_SHOWN, buffers_fact, figure_table, latency_points, pair_text
+from .figures import CHANNEL_FIGURES, FIGURES, Figure, named
 from .observed_tables import flink_lines
 from .page_parts import (
     Bar,
@@ -77,10 +77,15 @@ _PANELS = [
           " changed it, on average. Thin: the minimum of each window.", "creditMin"),
 ]  # fmt: skip
 
-_CHANNEL = (
-    *("throughput_records_per_s", "latency_p50_ns", "latency_p99_ns"),
-    *("backlog_mean_buffers", "backlog_max_buffers"),
-)
+_CHANNEL: Sequence[Figure[ReplayedChannel]] = [
+    *CHANNEL_FIGURES[1:],
+    Figure("", "starved", lambda each: each.starved_ns, human_duration, "",
+           "Time with a backlog and no credit."),
+    Figure("", "data", lambda each: each.messages.get("DATA_BUFFER", 0), human_count, "",
+           "Data buffers sent."),
+    Figure("", "credit", lambda each: each.messages.get("ADD_CREDIT", 0), human_count, "",
+           "Messages that announced credit."),
+]  # fmt: skip
 
 
 def facts(answer: ReplayAnswer) -> Facts:
@@ -248,25 +253,9 @@ def _fill(answer: ReplayAnswer) -> list[Section]:
 def _channels(answer: ReplayAnswer) -> Section:
     shown = _slowest(answer.channels, CHANNELS_SHOWN)
     left = len(answer.channels) - len(shown) + answer.channels_left_out
-    figures = named(_CHANNEL)
-    heads = [
-        Head("channel", "Its number, and the subtasks at its ends: producer → consumer."),
-        *heads_of(figures),
-        Head("starved", "Time with a backlog and no credit."),
-        Head("data", "Data buffers sent."),
-        Head("credit", "Messages that announced credit."),
-    ]
-    rows = [
-        Row(
-            [
-                _channel_name(each).replace(" ", "\u00a0"),
-                *cells_of(each, figures),
-                human_duration(each.starved_ns),
-                *(human_count(each.messages.get(x, 0)) for x in ("DATA_BUFFER", "ADD_CREDIT")),
-            ]
-        )
-        for each in shown
-    ]
+    names = [_channel_name(each).replace(" ", "\u00a0") for each in shown]
+    first = Head("channel", "Its number, and the subtasks at its ends: producer → consumer.")
+    table = figure_table(first, zip(names, shown, strict=True), _CHANNEL)
     kinds = [
         Row(
             [
@@ -287,7 +276,7 @@ def _channels(answer: ReplayAnswer) -> Section:
         "Messages by kind",
     )
     lead = _left_out(CHANNELS_SHOWN, left).strip()
-    return Section("channels", "Channels and messages", lead, [Table(heads, rows), messages])
+    return Section("channels", "Channels and messages", lead, [table, messages])
 
 
 def _flink(flink: FlinkMetrics | None) -> Iterator[Section]:

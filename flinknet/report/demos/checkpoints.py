@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from operator import attrgetter
 from statistics import median
 
 from flinknet.config import WorkloadConfig
@@ -19,6 +20,8 @@ from flinknet.units import (
     human_share,
 )
 
+from ..bench_page import figure_table
+from ..figures import Figure
 from ..page_parts import Curves, Head, Limit, OverTime, Row, Series, Span, Table, TimeSeries
 from .shown import (
     UNEXPECTED,
@@ -148,33 +151,26 @@ class _Figures:
     checkpoint_duration_mean_ns: float | None
 
 
+_COLUMNS = (
+    Figure("", "records/s", attrgetter("taken_records_per_s"), human_count, "",
+           "Records that the consumer read per second."),
+    Figure("", "in flight", attrgetter("in_flight_bytes"), human_bytes, "",
+           "Median of the second half of the run, over the six places."),
+    Figure("", "time to consume", attrgetter("in_flight_ns"), human_duration, "",
+           "How long the consumer needs for the data in flight."),
+    Figure("", "buffer size", attrgetter("buffer_size_bytes"), human_bytes, "",
+           "At the end of the measured part."),
+    Figure("", "checkpoint", attrgetter("checkpoint_duration_mean_ns"), human_duration, "",
+           "Mean, from the trigger to the last acknowledgement."),
+)  # fmt: skip
+
+
 def debloating(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
     """Make the output from two runs, without and with debloating."""
     off, on = (_figures_of(each, workload) for each in runs)
     gates = [gate for gate in runs[1].result.debloating if gate.samples]
     target_ns = gates[0].target_ns if gates else None
     doubts = doubts_of([(each.name, each.result) for each in runs])
-    heads = [
-        Head("debloating"),
-        Head("records/s", "Records that the consumer read per second."),
-        Head("in flight", "Median of the second half of the run, over the six places."),
-        Head("time to consume", "How long the consumer needs for the data in flight."),
-        Head("buffer size", "At the end of the measured part."),
-        Head("checkpoint", "Mean, from the trigger to the last acknowledgement."),
-    ]
-    rows = [
-        Row(
-            [
-                name,
-                human_count(each.taken_records_per_s),
-                human_bytes(each.in_flight_bytes),
-                human_duration(each.in_flight_ns),
-                human_bytes(each.buffer_size_bytes),
-                human_duration(each.checkpoint_duration_mean_ns),
-            ]
-        )
-        for name, each in ((OFF, off), (ON, on))
-    ]
     spans = [Span("slow consumer", runs[0].measured_from_ns, runs[0].measured_to_ns)]
     limits = []
     if target_ns and on.in_flight_bytes and on.in_flight_ns:
@@ -209,7 +205,7 @@ def debloating(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
         f" needs {human_duration(SLOWER * 1e9 / workload.rate_per_s)} for each, so that it cannot"
         " keep up. With buffer debloating the consumer requests smaller buffers, so that it can"
         f" consume the data in flight within {_exact(target_ns)}.",
-        Table(heads, rows),
+        figure_table(Head("debloating"), ((OFF, off), (ON, on)), _COLUMNS),
         [*six_places(runs, spans, charts[0]), *charts[1:]],
         _lesson_of_sizes(off, on, target_ns, runs[1], is_doubtful=bool(doubts)),
         doubts,

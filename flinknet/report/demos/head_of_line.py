@@ -239,19 +239,12 @@ def _fullest(modes: Sequence[_Mode]) -> list[str]:
 
 def _table(modes: Sequence[_Mode]) -> Table:
     rows = [
-        Row(
-            [
-                TITLES[mode.flow_control],
-                human_rate(_rate(mode.solo)),
-                human_duration(_p99_ns(mode.solo)),
-                human_rate(_rate(mode.shared)),
-                human_duration(_p99_ns(mode.shared)),
-                human_share(mode.kept),
-            ]
-        )
-        for mode in modes
-    ]
-    return Table([Head(each) for each in ("flow control", *COMPARED)], rows, notes=TABLE_NOTES)
+        (TITLES[x.flow_control], human_rate(_rate(x.solo)), human_duration(_p99_ns(x.solo)),
+         human_rate(_rate(x.shared)), human_duration(_p99_ns(x.shared)), human_share(x.kept))
+        for x in modes
+    ]  # fmt: skip
+    heads = [Head(each) for each in ("flow control", *COMPARED)]
+    return Table(heads, list(map(Row, rows)), notes=TABLE_NOTES)
 
 
 def _plots(modes: Sequence[_Mode], pause: Span) -> list[list[OverTime]]:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations, pairwise
+from typing import Any
 
 from flinknet.config import WorkloadConfig
 from flinknet.results import LatencySummary, Validity, validity_by, without_consequences
 from flinknet.units import counted, human_count, human_duration, parse_duration_ns
 
 from ..bench_console import MARKS
-from ..page_parts import Grid, GridFigure, GridPoint, Head, Row, Slider, Table
+from ..bench_page import figure_table
+from ..figures import FIGURES, Figure
+from ..page_parts import Color, Grid, GridFigure, GridPoint, Head, Slider, Unit
 from ..warning_lines import merged_text, same_but_for_numbers
 from .shown import DOUBTFUL, UNEXPECTED, DemoRun, DemoShown, asked_rate
 
@@ -18,6 +22,14 @@ NOTES = (
     "At 0 each record is flushed at once, but records that arrive while the sender waits for a CPU"
     " or for the socket still share a buffer.",
 )
+
+PER_S = "Buffers per second"
+COLUMNS: Sequence[Figure[Any]] = (
+    *(replace(FIGURES[f"latency_{each}_ns"], group="") for each in ("p50", "p99")),
+    FIGURES["buffers_per_s"],
+    Figure("", "records per buffer", lambda x: x.records / x.buffers if x.buffers else None,
+           human_count),
+)  # fmt: skip
 
 HIGHER = 1.25
 """Factor by which a p50 must exceed that of a longer timeout to be blamed on the machine."""
@@ -32,38 +44,17 @@ def timeout(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
     names = [each.name for each in runs]
     marked = [f"{MARKS[each.result.validity]}{each.name}" for each in runs]
     measured = [each.result.measured for each in runs]
-    p50 = [each.latency_ns.p50 for each in measured]
-    p99 = [each.latency_ns.p99 for each in measured]
     buffers = [each.buffers_per_s for each in measured]
-    heads = [
-        Head("buffer timeout"),
-        Head("p50", "Half of the records were consumed within this time."),
-        Head("p99", "99 of 100 records were consumed within this time."),
-        Head("buffers/s", "Data buffers per second: each costs CPU time on both sides."),
-        Head("records per buffer"),
-    ]
-    rows = [
-        Row(
-            [
-                name,
-                human_duration(half),
-                human_duration(most),
-                human_count(sent),
-                human_count(each.records / each.buffers if each.buffers else None),
-            ]
-        )
-        for name, each, half, most, sent in zip(marked, measured, p50, p99, buffers, strict=True)
-    ]
+    colors: Sequence[Color] = ("blue", "orange", "purple")
+    charts: Sequence[tuple[str, Unit]] = (("Latency", "ns"), ("Latency", "ns"), (PER_S, "count"))
     figures = [
-        GridFigure("p50", "Latency", "ns", "blue", heads[1].meaning, is_log=True),
-        GridFigure("p99", "Latency", "ns", "orange", heads[2].meaning, is_log=True),
-        GridFigure(
-            "buffers/s", "Buffers per second", "count", "purple", heads[3].meaning, is_log=True
-        ),
+        GridFigure(each.name, chart, unit, color, each.meaning, is_log=True)
+        for each, (chart, unit), color in zip(COLUMNS, charts, colors, strict=False)
     ]
+    values = [[each.read(one) for each in COLUMNS[: len(figures)]] for one in measured]
     points = [
-        GridPoint([place], values, [None] * 3, "!" if names[place] in unsure else "")
-        for place, values in enumerate(zip(p50, p99, buffers, strict=True))
+        GridPoint([place], own, [None] * len(own), "!" if names[place] in unsure else "")
+        for place, own in enumerate(values)
     ]
     longest = len(names) - 1
     sliders = [Slider("buffer timeout", names, longest)]
@@ -73,15 +64,20 @@ def timeout(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
         "Latency against messages",
         f"{asked_rate(workload.rate_per_s)} from one producer to one consumer; a buffer"
         " leaves when it is full or at the latest after the buffer timeout.",
-        Table(heads, rows, notes=[*NOTES, *_full_notes(runs)]),
+        figure_table(
+            Head("buffer timeout"),
+            zip(marked, measured, strict=True),
+            COLUMNS,
+            [*NOTES, *_full_notes(runs)],
+        ),
         [grid],
         _lesson(names, [each.latency_ns for each in measured], buffers, unsure),
         _doubts(runs),
         runs,
         {
             "runs": {
-                name: {"p50_ns": half, "p99_ns": most, "buffers_per_s": sent}
-                for name, half, most, sent in zip(names, p50, p99, buffers, strict=True)
+                name: dict(zip(("p50_ns", "p99_ns", "buffers_per_s"), own, strict=True))
+                for name, own in zip(names, values, strict=True)
             },
             "over_time": {},
         },
