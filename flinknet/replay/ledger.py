@@ -249,6 +249,7 @@ def _captured(edges: Sequence[ObservedRun]) -> Ledger:
     seen = {"channels": SeenBy.TAP, "tasks": SeenBy.TAP}
     if any(task.working is not None for each in vertices.values() for task in each.tasks):
         seen |= {"tasks": SeenBy.FLINK, "checkpoints": SeenBy.FLINK}
+        seen |= dict.fromkeys(("tasks.held_by_barrier", "tasks.stood_still"), SeenBy.TAP)
     unseen = [each for each in links if each.name not in recorded]
     return Ledger(vertices, [*times, *unseen], _checkpoints(run), seen_by=seen)
 

@@ -41,7 +41,11 @@ def bench_metrics(run: int, runs: int, setting: str, progress: Progress) -> str:
 
     def of_channels(name: str, text: str, values: Iterable[float | None]) -> str:
         labels = (
-            {**own, "edge": each.edge, "producer": each.producer, "consumer": each.consumer}
+            {
+                **own,
+                **{"edge": each.edge, "edge_number": each.edge_number},
+                **{"producer": each.producer, "consumer": each.consumer},
+            }
             for each in progress.channels
         )
         samples = zip(labels, values, strict=True)

@@ -24,6 +24,7 @@ class SeenBy(StrEnum):
     OWN_EVENTS = "own events"
     TAP = "tap"
     FLINK = "Flink's metrics"
+    MODEL = "the model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +175,8 @@ class Ledger:
     Attributes:
         vertices: by their numbers in the job.
         hosts: TaskManagers by name; empty where nobody saw their event loops.
-        seen_by: origin of the cells: `tasks`, `channels`, `checkpoints`, `hosts`.
+        seen_by: origin of the cells of `tasks`, `channels`, `checkpoints` and `hosts`, and of the
+            columns that differ from their table, such as `tasks.stood_still`; see `origin`.
         is_unpaced: the sources emit as fast as they can, so that something is always the limit.
         is_behind: records were due faster than they were taken.
         overtime_ns: for how long the job went on after its sources had ended.
@@ -188,6 +190,10 @@ class Ledger:
     is_unpaced: bool = False
     is_behind: bool = False
     overtime_ns: int = 0
+
+    def origin(self, table: str, column: str) -> SeenBy | None:
+        """The origin of a cell; None where nobody saw the table."""
+        return self.seen_by.get(f"{table}.{column}", self.seen_by.get(table))
 
     @property
     def tasks(self) -> Iterator[TaskTime]:

@@ -232,6 +232,7 @@ class ChannelProgress:
     credits_available: int | None
     edge: int = 0
     is_local: bool = False
+    edge_number: int = 1  # in the direction of flow
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,6 +341,7 @@ class ChannelMeasured:
     taken_records_per_s: float | None = None  # in the measured part by the clock, whenever due
     edge: int = 0  # producer and consumer are subtasks of its two ends
     is_local: bool = False
+    edge_number: int = 1  # in the direction of flow
 
 
 @dataclass(frozen=True, slots=True)

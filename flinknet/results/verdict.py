@@ -197,7 +197,7 @@ def standing_still(ledger: Ledger) -> Bottleneck | None:
         for each in tasks
         if each.stood_still is not None
     )
-    if ledger.seen_by.get("tasks") is SeenBy.FLINK and is_held:
+    if ledger.origin("tasks", "working") is SeenBy.FLINK and is_held:
         return None
     edge = next(edge for edge, each in ledger.inputs if each.task_manager == place)
     text = f"{place} stops at times: {found[place]:.0%} of the time it answers on no channel"

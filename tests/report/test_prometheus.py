@@ -26,7 +26,7 @@ def test_a_bench_has_rates_latencies_channels_and_tasks() -> None:
     assert found[f"flinknet_bench_records_per_second{own}}}"] == 2000
     assert found[f'flinknet_bench_latency_seconds{own},quantile="0.5"}}'] == 0.001
     assert f'flinknet_bench_latency_seconds{own},quantile="0.99"}}' not in found
-    channel = f'{own},edge="0",producer="1",consumer="2"}}'
+    channel = f'{own},edge="0",edge_number="1",producer="1",consumer="2"}}'
     assert found[f"flinknet_bench_channel_backlog_buffers{channel}"] == 4
     assert f"flinknet_bench_channel_credits{channel}" not in found
     assert found[f'flinknet_bench_task_busy_ratio{own},task="sink 0"}}'] == 0.75

@@ -342,6 +342,7 @@ def replayed_channels(observed: ObservedRun) -> tuple[ReplayedChannel, ...]:
                 starved_ns=starved.get(number) if run.is_credit_known else None,
                 regimes=_shares(spent.get(number, {})),
                 messages=dict(messages.get(number, Counter()).most_common()),
+                edge_number=run.ends.number,
                 name=names.get(number),
             )
         )

@@ -158,7 +158,8 @@ def ledger_of_load(
             )
             for name, busy in processors.busy_share.items()
         },
-        dict.fromkeys(("tasks", "channels", "checkpoints", "hosts"), SeenBy.OWN_EVENTS),
+        dict.fromkeys(("tasks", "channels", "checkpoints", "hosts"), SeenBy.OWN_EVENTS)
+        | {f"channels.{FLUSH}": SeenBy.MODEL},
         is_unpaced=load.scenario.workload.is_max_rate,
         is_behind=is_behind,
     )

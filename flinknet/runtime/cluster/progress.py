@@ -134,6 +134,7 @@ class ProgressMeter:
             backlog_buffers=None if written is None else written.backlog_buffers,
             credits_available=credits if credits >= 0 else None,
             edge=deployed.edge,
+            edge_number=deployed.edge + 1,
             is_local=deployed.is_local,
         )
 

@@ -251,6 +251,7 @@ def _channel(
         backlog_buffers=backlog_of([producer]),
         taken_records_per_s=consumer.taken_records_per_s,
         edge=deployed.edge,
+        edge_number=deployed.edge + 1,
         is_local=deployed.is_local,
     )
 

@@ -8,7 +8,14 @@ from itertools import pairwise
 import pytest
 
 from flinknet.results import Bottleneck, Cause, Remedy
-from flinknet.results.ledger import CheckpointCounts, EdgeTime, Ledger, TaskTime, VertexTime
+from flinknet.results.ledger import (
+    CheckpointCounts,
+    EdgeTime,
+    Ledger,
+    SeenBy,
+    TaskTime,
+    VertexTime,
+)
 from flinknet.results.slow_tasks import saturated
 from flinknet.results.verdict import healthy, starved
 
@@ -194,3 +201,11 @@ def test_a_healthy_job_says_what_would_saturate_next() -> None:
     )
     pressed = healthy(ledger(source(0.3), vertex("Map", [0.2, 0.2])))
     assert "Source waits for its output 30% of the time" in pressed.text
+
+
+def test_each_cell_of_a_ledger_says_where_it_comes_from() -> None:
+    seen = {"tasks": SeenBy.FLINK, "tasks.stood_still": SeenBy.TAP}
+    found = Ledger({}, [], seen_by=seen)
+    assert found.origin("tasks", "working") is SeenBy.FLINK
+    assert found.origin("tasks", "stood_still") is SeenBy.TAP
+    assert found.origin("hosts", "busy") is None
