@@ -81,8 +81,7 @@ def _own(edges: Sequence[ObservedRun]) -> Ledger:
         consumers = {each.consumer: each for place in into for each in times[place].inputs}
         subtasks = set(consumers).union(*(times[place].sent for place in out))
         written = {ends[place].index for place in out}
-        senders = [each for each in manifest.channels if each.edge in written]
-        places = {each.producer: each.producer_process for each in senders}
+        places = {x.producer: x.producer_process for x in manifest.channels if x.edge in written}
         waits = [amounts[place].of_task(WAITS, producers=True) for place in out]
         works = [amounts[place].of_task(WORKING, producers=False) for place in into]
         tasks = []
@@ -163,11 +162,10 @@ def _stood_still(edges: Sequence[EdgeTime], place: str) -> float:
     """Share of the time in which the oldest record lay before a TaskManager that now and then did
     not read; 0 where no more buffers were late there than at others, or there are no others."""
     inputs = [each for edge in edges for each in edge.inputs]
-    own = [each for each in inputs if each.task_manager == place]
-    late = max(each.most[LATE] for each in own)
+    late = max(each.most[LATE] for each in inputs if each.task_manager == place)
     elsewhere = [each.most[LATE] for each in inputs if each.task_manager != place]
     if elsewhere and max(STALLED_FROM, 2 * median(elsewhere)) <= late < HELD_FROM:
-        return max(each.most[SOCKET] for each in own)
+        return max(each.most[SOCKET] for each in inputs if each.task_manager == place)
     return 0.0
 
 

@@ -40,14 +40,8 @@ def bench_metrics(run: int, runs: int, setting: str, progress: Progress) -> str:
         return metric(f"flinknet_bench_{name}", "gauge", text, [(own, value)])
 
     def of_channels(name: str, text: str, values: Iterable[float | None]) -> str:
-        labels = (
-            {
-                **own,
-                **{"edge": each.edge, "edge_number": each.edge_number},
-                **{"producer": each.producer, "consumer": each.consumer},
-            }
-            for each in progress.channels
-        )
+        names = ("edge", "edge_number", "producer", "consumer")
+        labels = (own | {name: getattr(each, name) for name in names} for each in progress.channels)
         samples = zip(labels, values, strict=True)
         return metric(f"flinknet_bench_channel_{name}", "gauge", text, samples)
 

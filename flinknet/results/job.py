@@ -13,7 +13,7 @@ from .measures import BacklogSummary, CheckpointSummary, LatencySummary, RunWarn
 
 @dataclass(frozen=True, slots=True)
 class VertexStatus:
-    """A vertex of the running job, with the number of its subtasks."""
+    """A vertex of the running job."""
 
     name: str
     parallelism: int
@@ -30,11 +30,8 @@ class VertexStatus:
 
 @dataclass(frozen=True, slots=True)
 class PriorAttempt:
-    """A finished attempt at a task that has a later attempt.
-
-    Attributes:
-        failure: why it failed; empty if it ended because another one failed.
-    """
+    """A finished attempt at a task that has a later attempt, with the reason of its failure; empty
+    if it ended because another one failed."""
 
     task: str
     attempt: int
@@ -45,12 +42,8 @@ class PriorAttempt:
 
 @dataclass(frozen=True, slots=True)
 class TaskManagerStatus:
-    """A TaskManager in the view of the JobManager.
-
-    Attributes:
-        heartbeats: heartbeats that it has answered.
-        silent_ns: time since its last message.
-    """
+    """A TaskManager in the view of the JobManager: with the number of heartbeats that it has
+    answered, and the time since its last message."""
 
     index: int
     pid: int
@@ -68,9 +61,9 @@ class ConnectionStatus:
     Attributes:
         name: "tm-0->tm-1": from the producers' TaskManager to the consumers', which has opened it;
             later ones end with "#1" and so on.
-        channels: open channels of the job.
-        shared_with: names of other jobs with channels on it.
-        jobs_before: number of ended jobs that used it.
+        channels: number of open channels of the job.
+        shared_with: names of other jobs with channels on it; `jobs_before` is the number of ended
+            jobs that used it.
     """
 
     name: str
@@ -92,13 +85,8 @@ class ClusterJob:
 
 @dataclass(frozen=True, slots=True)
 class ClusterStatus:
-    """The status of a cluster.
-
-    Attributes:
-        is_session: whether it was started for later jobs, and continues without any.
-        settings: keys of Flink with which it was started.
-        jobs: jobs that have not ended.
-    """
+    """The status of a cluster, with the jobs that have not ended. One in session mode was started
+    for later jobs, and continues without any."""
 
     is_session: bool
     slots_each: int
@@ -112,12 +100,10 @@ class JobStatus:
     """The status of a running job.
 
     Attributes:
-        state: Flink's name of the state.
-        reason: why it failed or last restarted.
+        state, reason: Flink's name of the state, and why it failed or last restarted.
         elapsed_ns: time since it was submitted.
         failed_attempts: the last failed ones of the prior attempts that are kept.
         connections: connections over which it reads.
-        other_jobs: other jobs of its cluster.
     """
 
     job_id: str
@@ -190,12 +176,8 @@ class MarkerHistogram:
 
 @dataclass(frozen=True, slots=True)
 class MarkedOperator:
-    """Latency markers of a source at an operator, over its tasks.
-
-    Attributes:
-        latency_ms: latencies that the histograms of its tasks hold.
-        records_ns: ages of the records, where the operator measures them.
-    """
+    """Latency markers of a source at an operator, over its tasks: the latencies that their
+    histograms hold, and the ages of the records, where the operator measures them."""
 
     source: str
     operator: str
@@ -206,11 +188,7 @@ class MarkedOperator:
 
 @dataclass(frozen=True, slots=True)
 class LatencyMarkersMeasured:
-    """Latency markers of a job.
-
-    Attributes:
-        history: number of latencies that a histogram holds.
-    """
+    """Latency markers of a job; a histogram holds the last `history` latencies."""
 
     interval_ns: int
     granularity: str
@@ -272,12 +250,9 @@ class VertexMeasured:
 
 @dataclass(frozen=True, slots=True)
 class EdgeMeasured:
-    """One edge of a job: all channels between two vertices, and what went over them.
-
-    Records and bytes are those that were read, of all attempts; the rates are of the measured part,
-    or of the whole run where that ended before.
-    The time without credit is that of remote channels, summed over them.
-    """
+    """One edge of a job: all channels between two vertices. Records and bytes are those that were
+    read, of all attempts; rates are of the measured part, or of the whole run where that ended
+    before. The time without credit is summed over the remote channels."""
 
     index: int
     source: str
@@ -292,6 +267,11 @@ class EdgeMeasured:
     buffers: int
     backlog_buffers: BacklogSummary
     starved_ns: int | None
+
+    @property
+    def name(self) -> str:
+        """The vertices at its ends."""
+        return f"{self.source} → {self.target}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,13 +335,8 @@ class PartitionDump:
 
 @dataclass(frozen=True, slots=True)
 class GateDump:
-    """An InputGate.
-
-    Attributes:
-        edge: index of the edge that it reads.
-        exclusive_buffers: exclusive buffers of all its remote channels.
-        channels: partition, subpartition, and whether it is local, of each InputChannel.
-    """
+    """An InputGate: the index of the edge that it reads, the exclusive buffers of all its remote
+    channels, and partition, subpartition and whether it is local, of each InputChannel."""
 
     edge: int
     data_set: str

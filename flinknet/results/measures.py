@@ -44,9 +44,8 @@ class BacklogSummary:
 
 @dataclass(frozen=True, slots=True)
 class CreditSummary:
-    """Credit announced, messages that announced it, and time with backlog but no credit (summed
-    over channels).
-    """
+    """Credit announced, messages that announced it, and time with backlog but no credit, summed
+    over channels."""
 
     announced: int
     messages: int
@@ -64,14 +63,14 @@ class FlushCounts:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointSummary:
-    """The checkpoints that began in the measured part.
+    """The checkpoints that began in the measured part; `unaligned` of the completed ones did not
+    wait for all barriers.
 
-    `unaligned` of the completed ones did not wait for all barriers. Durations: of a checkpoint from
-    trigger to last acknowledgement; start delay (to the first barrier) and alignment (first to last
-    barrier), of each task; travel of a barrier through a channel, from writing to reading. Bytes
-    are means and maximum over checkpoints, summed over tasks: data that barriers have overtaken,
-    data read during alignment. From a trace, `aborted`, start delay and bytes are unknown, duration
-    and travel begin when a barrier leaves, and a task is what reads one edge.
+    A duration is the time from trigger to last acknowledgement. Start delay (to the first barrier)
+    and alignment (first to last barrier) are those of each task; travel is the way of a barrier
+    through a channel, from writing to reading. Bytes are summed over tasks: data that barriers have
+    overtaken, data read during alignment. From a trace, `aborted`, start delay and bytes are
+    unknown, duration and travel begin when a barrier leaves, and a task is the reader of one edge.
     """
 
     triggered: int
@@ -95,10 +94,8 @@ class CheckpointSummary:
 
 @dataclass(frozen=True, slots=True)
 class VertexTimes:
-    """When the first task of a vertex was deployed, when there was first something to read in what
-    it writes (None: nobody waited for that), and when its last task had finished (None: it did
-    not); all since the first deployment of the job.
-    """
+    """Instants since the first deployment of a job: the first task of a vertex was deployed, its
+    output could first be read (None: nobody waited for that), and its last task had finished."""
 
     deployed_ns: int | None
     first_output_ns: int | None

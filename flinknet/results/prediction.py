@@ -57,14 +57,13 @@ class CpuCost:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """The cost of a setting; changes are against the prediction of the recorded setting. None where
+    """The cost of a setting; changes are against the prediction of the recorded setting; None where
     unknown.
 
     Attributes:
         messages_per_s: data buffers, and the credit announced for them.
         packets_per_s: at most, where every message leaves alone; without acknowledgements.
-        bytes_per_s: on the network: payload, headers of messages and of packets.
-        cpu_cores_change: 0.06 for 6% of a core more.
+        bytes_per_s: payload, headers of messages and of packets.
     """
 
     messages_per_s: float
@@ -76,18 +75,18 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class TradeOffPoint:
-    """What the replay predicts for one candidate configuration.
+    """The prediction for one candidate configuration.
 
     Attributes:
         latency_low_ns, latency_high_ns: ends of the 90% interval of each figure, where the trace
             does not contain when records came.
-        buffers_low_per_s, buffers_high_per_s: the same of the buffers.
-        mean_latency_at_least_ns: of the recorded setting, by Little's law on the recorded backlog.
-        why_no_latency: what in the trace contradicts the predicted latency and backlog, which are
-            then unknown.
-        checkpoints: at the setting's interval; None without any, where the recorded interval is
-            unknown and none was asked for, and where they were not simulated.
-        price: what it costs; None where buffers per second are unknown.
+        buffers_low_per_s, buffers_high_per_s: ends of the interval of the buffers.
+        mean_latency_at_least_ns: mean of the recorded setting, by Little's law on its backlog.
+        why_no_latency: fact of the trace that contradicts the predicted latency and backlog, which
+            are then unknown.
+        checkpoints: those at the setting's interval; None without any, where the recorded interval
+            is unknown and none was asked for, and where they were not simulated.
+        price: None where buffers per second are unknown.
     """
 
     config: Mapping[str, str]

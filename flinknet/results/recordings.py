@@ -1,4 +1,4 @@
-"""Recordings that make up a run, and known losses."""
+"""Recordings that make up a run, known losses, and Flink's own metrics while they were recorded."""
 
 from __future__ import annotations
 
@@ -12,13 +12,8 @@ by the wall clocks of the hosts; by the assumption that their data began at the 
 
 @dataclass(frozen=True, slots=True)
 class ClockRelation:
-    """Relation of the clock of a recording to that of the first one.
-
-    Attributes:
-        basis: one of BASES.
-        offset_ns: time to add to its instants to get those of the first clock.
-        error_ns: largest error of the offset; None if unknown.
-    """
+    """Relation of the clock of a recording to that of the first one, with one of BASES: the offset
+    to add to its instants, and the largest error of that; None if unknown."""
 
     basis: str
     offset_ns: int
@@ -31,9 +26,8 @@ class ReplayedRecording:
 
     Attributes:
         label: name among them.
-        channels: number of its channels.
-        channels_counted: channels that are counted here, and not in another recording that has more
-            of them.
+        channels_counted: number of its channels that are counted here, and not in another recording
+            that has more of them.
         from_ns, to_ns: its first and last data buffer, from the start of the measured part of the
             run; None without data.
     """
@@ -53,12 +47,10 @@ class TraceLoss:
     """A known loss of a trace.
 
     Attributes:
-        path: path of the recording.
-        file: file of the recording; None for all.
+        path, file: path of the recording, and its file; None for all.
         kind: such as dropped_events; damaged_blocks, damaged_file and left_out are losses that
             `--on-damage skip` allowed.
         count: size of the loss; None if unknown.
-        text: description of the loss.
     """
 
     path: str
@@ -70,15 +62,8 @@ class TraceLoss:
 
 @dataclass(frozen=True, slots=True)
 class RecordingSet:
-    """Recordings that make up one run.
-
-    Attributes:
-        path: directory of all recordings.
-        channels: number of channels of the run.
-        edges: number of its exchanges.
-        duration_ns: from the first data buffer to the last one; None without data.
-        losses: known losses.
-    """
+    """Recordings in the directory `path` that make up one run, with the numbers of its channels and
+    exchanges, and the time from its first data buffer to the last one; None without data."""
 
     path: str
     recordings: tuple[ReplayedRecording, ...]
@@ -86,3 +71,75 @@ class RecordingSet:
     edges: int
     duration_ns: int | None
     losses: tuple[TraceLoss, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskMetrics:
+    """One subtask, over the used part of the trace; None where nothing was reported.
+
+    `busy`, `idle` and `back_pressured` are shares of the time. Pool usages and the length of the
+    input queues are means of the reports.
+    """
+
+    name: str
+    task_manager: str | None
+    busy: float | None
+    idle: float | None
+    back_pressured: float | None
+    records_in_per_s: float | None
+    records_out_per_s: float | None
+    in_pool_usage: float | None
+    out_pool_usage: float | None
+    input_queue_buffers: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VertexMetrics:
+    """One vertex: means of shares and sums of rates over its tasks; None unless all reported it."""
+
+    name: str
+    parallelism: int
+    busy: float | None
+    idle: float | None
+    back_pressured: float | None
+    records_in_per_s: float | None
+    records_out_per_s: float | None
+    tasks: tuple[TaskMetrics, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskManagerMetrics:
+    """One TaskManager: cores that its process used, segments of its network memory, and how many of
+    them were used, on average."""
+
+    name: str
+    cpu_cores: float | None
+    network_segments: int | None
+    network_segments_used: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeShare:
+    """The part of an edge that a trace from between TaskManagers has: local channels are never on
+    the wire.
+
+    Attributes:
+        records_per_s: rate of the whole edge with its local channels; `recorded_share` is the share
+            of these records in the trace.
+        local_bytes_share: share of local channels in the bytes that its consumers read.
+    """
+
+    channels: int | None
+    local_channels: int | None
+    records_per_s: float | None
+    recorded_share: float | None
+    local_bytes_share: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class FlinkMetrics:
+    """Flink's own metrics of the two vertices of an edge, and of all TaskManagers."""
+
+    vertices: tuple[VertexMetrics, ...]
+    task_managers: tuple[TaskManagerMetrics, ...]
+    share: EdgeShare

@@ -26,9 +26,8 @@ class Reference:
 
     Attributes:
         rate_per_s: rate of all producers together; None: as fast as possible.
-        buffer_timeout_ns: timeout of Flink's output flusher.
         record_bytes: size of the value of a record.
-        source: where it is published.
+        source: place of publication.
     """
 
     system: str
@@ -55,20 +54,9 @@ class Reference:
 
 def _published(channels: int, timeout_ms: int, records_per_ms: float, *, is_tls: bool) -> Reference:
     """A row of Flink's own benchmark: four writers of 8-byte values over this many channels."""
-    return Reference(
-        system="Flink 1.11-SNAPSHOT",
-        benchmark="networkThroughput of flink-benchmarks, 4 writers",
-        rate_per_s=None,
-        buffer_timeout_ns=timeout_ms * _MS,
-        channels=channels,
-        record_bytes=8,
-        throughput_records_per_s=records_per_ms * 1000,
-        latency_ns_p50=None,
-        latency_ns_p99=None,
-        machine=FLINK_MACHINE,
-        source=_PULL_REQUEST,
-        is_tls=is_tls,
-    )
+    own = (None, timeout_ms * _MS, channels, 8, records_per_ms * 1000, None, None)
+    benchmark = "networkThroughput of flink-benchmarks, 4 writers"
+    return Reference("Flink 1.11-SNAPSHOT", benchmark, *own, FLINK_MACHINE, _PULL_REQUEST, is_tls)
 
 
 def _own(
@@ -84,38 +72,17 @@ def _own(
 ) -> Reference:
     """A measurement of this project; latency is p50 and p99."""
     p50, p99 = (round(each * 1000) for each in latency_us) if latency_us else (None, None)
-    return Reference(
-        system,
-        benchmark,
-        rate_per_s,
-        timeout_ms * _MS,
-        channels,
-        record_bytes,
-        records_per_s,
-        p50,
-        p99,
-        OWN_MACHINE,
-        source,
-    )
+    own = (rate_per_s, timeout_ms * _MS, channels, record_bytes, records_per_s, p50, p99)
+    return Reference(system, f"bench/{benchmark}", *own, OWN_MACHINE, source)
 
 
-_TAPPED_MS = {
-    2_000: {
-        1: (707, 3960),
-        5: (2740, 6700),
-        10: (5230, 10500),
-        50: (24200, 49900),
-        100: (42900, 99400),
-    },
-    20_000: {
-        1: (641, 3550),
-        5: (2580, 6440),
-        10: (4800, 10100),
-        50: (16400, 48100),
-        100: (22500, 61200),
-    },
-}
-"""p50 and p99 in us of a job of Flink 2.3.0, by the rate of all sources and the timeout in ms."""
+def _tapped(rate: int, timeout_ms: int, p50_us: int, p99_us: int) -> Reference:
+    """A job of Flink under the tap."""
+    job = ("Flink 2.3.0", "flink/tapped.py", rate, timeout_ms, rate, p50_us, p99_us)
+    return _own(*job, channels=4, source=_CAPTURE)
+
+
+_SPEED, _PAIR = "network_throughput.py", "flink/compare.py"
 
 REFERENCES: Sequence[Reference] = (
     _published(100, 100, 69_553.22069, is_tls=False),
@@ -123,25 +90,21 @@ REFERENCES: Sequence[Reference] = (
     _published(1000, 1, 51_019.51607, is_tls=False),
     _published(1000, 100, 55_423.23278, is_tls=False),
     _published(1000, 100, 14_924.65899, is_tls=True),
-    _own("flinknet", "bench/network_throughput.py", None, 100, 25.3e6),
-    _own("flinknet", "bench/network_throughput.py", None, 100, 166e6, record_bytes=8),
-    _own("flinknet", "bench/network_throughput.py", None, 0, 23.4e6),
-    _own("Flink 2.3.0", "bench/flink/compare.py", 20_000, 0, 20_000, 135, 2480),
-    _own("flinknet", "bench/flink/compare.py", 20_000, 0, 20_000, 27.5, 1970),
-    _own("Flink 2.3.0", "bench/flink/compare.py", 20_000, 100, 20_000, 7910, 16_200),
-    _own("flinknet", "bench/flink/compare.py", 20_000, 100, 20_000, 7620, 15_800),
-    *(
-        _own(
-            "Flink 2.3.0",
-            "bench/flink/tapped.py",
-            rate,
-            timeout_ms,
-            rate,
-            *latency_us,
-            channels=4,
-            source=_CAPTURE,
-        )
-        for rate, by_timeout in _TAPPED_MS.items()
-        for timeout_ms, latency_us in by_timeout.items()
-    ),
+    _own("flinknet", _SPEED, None, 100, 25.3e6),
+    _own("flinknet", _SPEED, None, 100, 166e6, record_bytes=8),
+    _own("flinknet", _SPEED, None, 0, 23.4e6),
+    _own("Flink 2.3.0", _PAIR, 20_000, 0, 20_000, 135, 2480),
+    _own("flinknet", _PAIR, 20_000, 0, 20_000, 27.5, 1970),
+    _own("Flink 2.3.0", _PAIR, 20_000, 100, 20_000, 7910, 16_200),
+    _own("flinknet", _PAIR, 20_000, 100, 20_000, 7620, 15_800),
+    _tapped(2_000, 1, 707, 3_960),
+    _tapped(2_000, 5, 2_740, 6_700),
+    _tapped(2_000, 10, 5_230, 10_500),
+    _tapped(2_000, 50, 24_200, 49_900),
+    _tapped(2_000, 100, 42_900, 99_400),
+    _tapped(20_000, 1, 641, 3_550),
+    _tapped(20_000, 5, 2_580, 6_440),
+    _tapped(20_000, 10, 4_800, 10_100),
+    _tapped(20_000, 50, 16_400, 48_100),
+    _tapped(20_000, 100, 22_500, 61_200),
 )

@@ -1,4 +1,6 @@
-"""The answer of a replay about a recorded run, in the order of its JSON."""
+"""The answers of a replay, in the order of their JSON: about a recorded run, about a job of several
+exchanges, and of `trace watch` about the newest part of traces that are being written.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from .bottleneck import Bottleneck
-from .flink_metrics import FlinkMetrics
-from .measures import BacklogSummary, LatencyDistribution
+from .measures import BacklogSummary, LatencyDistribution, LatencySummary
 from .prediction import CpuCost, ModelError, TradeOffPoint
-from .recordings import ReplayedRecording, TraceLoss
+from .recordings import FlinkMetrics, ReplayedRecording, TraceLoss
 from .run import ChannelMeasured, Measured
 
 SCHEMA_VERSION = 1
@@ -32,15 +33,14 @@ class TracePart:
 
 @dataclass(frozen=True, slots=True)
 class TraceDescription:
-    """Which trace was replayed.
+    """The trace that was replayed.
 
     Attributes:
-        config: effective Flink keys of the recorded run.
+        config: effective Flink keys of the recorded run; `warnings` are those of the run itself.
         edge_number: number of the exchange in its job, from 1 in the direction of flow.
         edge: name of the exchange; None for the only one of a run that does not name it.
-        origin: "run" if the run recorded itself, else what recorded the messages in between.
-        recordings: that are the run, if they are several.
-        losses: what the trace is known to lack.
+        origin: "run" if the run recorded itself, else the program that recorded it in between.
+        recordings: the recordings of the run, if there are several.
     """
 
     path: str
@@ -94,12 +94,12 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class SituationAdvice:
-    """Advice for one combination of what no key of Flink changes.
+    """Advice for one situation: a combination of conditions that no key of Flink changes.
 
     Attributes:
         why_no_knee: the reason, where several settings have none.
         is_alike: no setting differs from another by more than the model's error.
-        beyond_keys: what a patch cannot say.
+        beyond_keys: changes that no key of Flink makes.
     """
 
     rate_factor: float
@@ -119,8 +119,8 @@ class Advice:
     """Which of the predicted settings are worth having; settings are indices among `trade_offs`.
 
     Attributes:
-        knee: of the recorded situation, or of the first; likewise `knee_patch` and `choice`.
-        withheld: why nothing is advised; None if something is.
+        knee, knee_patch, choice: those of the recorded situation, or of the first.
+        withheld: the reason why nothing is advised; None if something is.
     """
 
     frontier: tuple[int, ...] = ()
@@ -133,13 +133,8 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedPart:
-    """The part of the run that the prediction of the recorded setting used.
-
-    Attributes:
-        window_ns: length of the part.
-        windows: number of windows, spread over the part of the trace that counts; 1: one at its
-            begin.
-    """
+    """The part of the run that the prediction of the recorded setting used: windows of `window_ns`
+    spread over the part of the trace that counts; a single one stands at its begin."""
 
     records: int
     window_ns: int
@@ -158,12 +153,12 @@ class MessageCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayedChannel(ChannelMeasured):
-    """One channel as its trace shows it.
+    """One channel of a trace.
 
     Attributes:
         regimes: shares of its time; None where they are unknown.
-        messages: by kind.
-        name: of its tasks, such as `Enrich (3/8) → Sink (1/4)`; None where they have no names.
+        messages: number of messages of each kind.
+        name: such as `Enrich (3/8) → Sink (1/4)`; None where its tasks have no names.
     """
 
     starved_ns: int | None
@@ -219,11 +214,8 @@ class ChannelWindows:
 
 @dataclass(frozen=True, slots=True)
 class ChannelOverTime:
-    """One channel over time.
-
-    Attributes:
-        regimes: columns of one length: from_ns, width_ns, and the time in each regime.
-    """
+    """One channel over time. `regimes` are columns of one length: from_ns, width_ns, and the time
+    in each regime."""
 
     channel: int
     window_ns: int
@@ -248,16 +240,13 @@ class ReplayAnswer:
 
     Attributes:
         channels: those that carried something; of very many those that matter most, by p99, time
-            without credit, and records.
+            without credit, and records. `channels_left_out` is the number of the others.
         regimes: shares of the channels' time; None where they are unknown.
-        remarks: caveats, as lines.
-        diagnosis: what holds the edge up, the weightiest first; empty where too little was seen.
-        is_bottleneck: of one of several edges; None where that is unknown.
-        bottleneck: what holds the whole run up, the same for all of its edges; None where that
-            is unknown.
+        diagnosis: verdicts on the edge, the weightiest first; empty where too little was seen.
+        is_bottleneck: whether this one of several edges holds the job up; None where unknown.
+        bottleneck: the verdict on the whole run, equal for all of its edges; None where unknown.
         flink: Flink's own metrics; None where the job is not known.
-        cpu_cost: what the prices of settings take a message to cost.
-        channels_left_out: how many more channels carried something.
+        cpu_cost: cost of a message behind the prices of settings.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -280,3 +269,158 @@ class ReplayAnswer:
     flink: FlinkMetrics | None = None
     cpu_cost: CpuCost | None = None
     channels_left_out: int = 0
+
+
+TAKEN_ALONE = (
+    "predictions for this edge alone take its records to come as recorded under any setting; the"
+    " job from end to end counts what other settings do to the edges before it"
+)
+"""Remark on an edge behind another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobEdgePoint:
+    """Prediction for one edge of a job; None where unknown.
+
+    Attributes:
+        number: number of the edge in its job, from 1 in the direction of flow.
+        latency_ns: latency from the arrival of a record at the edge.
+        since_source_ns: latency from the arrival of a record at the job.
+        why_unknown: None if it is known.
+    """
+
+    number: int
+    edge: str
+    buffer_timeout_ns: int
+    throughput_records_per_s: float | None
+    latency_ns: LatencySummary
+    since_source_ns: LatencySummary
+    buffers_per_s: float | None
+    why_unknown: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobPoint:
+    """The prediction for a job under one setting.
+
+    Attributes:
+        timeouts_ns: buffer timeout of each edge.
+        total: records that leave the job; latency from the arrival of a record at the job until the
+            last task on its way was done; buffers over all edges; and the ends of their 90%
+            intervals, by how the beats of the flushers lie to each other, and where that was not
+            recorded by when records came.
+        why_unknown: None if it is known.
+    """
+
+    timeouts_ns: tuple[int, ...]
+    total: TradeOffPoint
+    edges: tuple[JobEdgePoint, ...]
+    why_unknown: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobObserved:
+    """The job as recorded: records that left it, and buffers over all edges; None where the trace
+    does not contain them."""
+
+    throughput_records_per_s: float | None
+    latency_ns: LatencySummary
+    buffers_per_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobAnswer:
+    """The answer about a job of several exchanges.
+
+    Attributes:
+        edges: names of the edges, in the direction of flow.
+        feeding: for each edge the place of the one before it; None behind a source.
+        model_error: error on the recorded setting, where it was observed.
+        simulated_ns: length of the simulated part, for each phase.
+        is_whole: whether that is all of the part that is used.
+        notes: assumptions, as lines.
+        cpu_cost: cost of a message behind the price of each setting; None without prices.
+        choice: the setting that meets the targets; None without targets, or if none can be chosen.
+    """
+
+    path: str
+    edges: tuple[str, ...]
+    feeding: tuple[int | None, ...]
+    observed: JobObserved
+    model_error: ModelError
+    points: tuple[JobPoint, ...]
+    simulated_ns: int
+    is_whole: bool
+    notes: tuple[str, ...]
+    cpu_cost: CpuCost | None = None
+    choice: Choice | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyBounds:
+    """Bounds of two percentiles of the latency, in ns, and the number of records behind them; None
+    where no bound is known.
+
+    For a run that recorded itself both bounds are the latency until a record was consumed. Between
+    processes there is an upper one for the time until it passed the tap: a record came after the
+    buffer before it had left, and within the buffer timeout where that is known. `until` is
+    consumed or recorded.
+    """
+
+    until: str
+    records: int
+    p50_min_ns: float | None
+    p50_max_ns: float | None
+    p99_min_ns: float | None
+    p99_max_ns: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedEdge:
+    """An edge in the newest part of a run.
+
+    Attributes:
+        run: name of the run directory.
+        edge_number, edge, regimes, is_bottleneck: those of TraceDescription and ReplayAnswer.
+        from_ns, to_ns: ends of the part, by the clock of the trace.
+        starved, blocked: shares of the time of the channel that waited most for credit, and behind
+            a barrier; None without a channel.
+        verdict, why: limit of the edge, in a word and in a sentence.
+    """
+
+    run: str
+    edge_number: int
+    edge: str | None
+    from_ns: int
+    to_ns: int
+    channels: int
+    records: int
+    records_per_s: float
+    bytes_per_s: float
+    latency: LatencyBounds
+    backlog_buffers: BacklogSummary
+    regimes: Mapping[str, float] | None
+    starved: float | None
+    blocked: float | None
+    verdict: str
+    share: float
+    why: str
+    is_bottleneck: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class WatchLook:
+    """All runs at one moment.
+
+    Attributes:
+        batch: number of the micro-batch that brought the newest events; None before the first.
+        events: number of events of all micro-batches.
+        bottlenecks: limit of each job, in words, by run.
+        waiting: runs without a result yet, with the reason.
+    """
+
+    batch: int | None
+    events: int
+    edges: tuple[WatchedEdge, ...]
+    bottlenecks: Mapping[str, str]
+    waiting: Mapping[str, str]

@@ -25,19 +25,17 @@ from .validity import Validity, validity_of
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Use of the processors by others, from the start of a run to its end, with its warm-up; None
+    """Use of the processors by others during a run with its warm-up, in shares of one core; None
     if the system does not report it.
 
     Attributes:
-        host_share: share of a core that the host took (steal time, in steps of 10 ms), of the core
-            of the run that lost most, also while a TaskManager was being woken.
-        others_share: share of one core of each process outside of the run that still runs, the
-            longest first.
-        outside_share: share of one core of all processes other than the TaskManagers, with the
-            launcher.
+        host_share: time that the host took (steal time, in steps of 10 ms) from the core of the run
+            that lost most, also while a TaskManager was being woken.
+        others_share: processes outside of the run that still run, the longest first.
+        outside_share: all processes other than the TaskManagers, with the launcher.
         outside_slice_ns: typical length of their time slices: the mean of each thread, weighted by
             its time.
-        cores: cores that the run could use.
+        cores: number of cores that the run could use.
     """
 
     host_share: float | None = None
@@ -108,11 +106,8 @@ class ChannelLevels:
 @dataclass(frozen=True, slots=True)
 class FillSample:
     """Fill levels of all connections at an instant (ns since the start of the run), and whether
-    every socket is read, every socket takes bytes, and no writer waits.
-
-    Attributes:
-        channels: ends of each channel, in runs with few channels; empty otherwise.
-    """
+    every socket is read, every socket takes bytes, and no writer waits; in runs with few channels
+    also those of each channel."""
 
     at_ns: int
     levels: FillLevels
@@ -133,11 +128,8 @@ class Buffering:
 @dataclass(frozen=True, slots=True)
 class DebloatingSample:
     """One evaluation of a gate: the new size of its producers' buffers, its throughput, data in
-    flight towards it, and the time to consume as many buffers of the new size.
-
-    In flight are the buffers of the gate and the announced backlog, as if all had the size last
-    announced.
-    """
+    flight towards it (the buffers of the gate and the announced backlog, as if all had the size
+    last announced), and the time to consume as many buffers of the new size."""
 
     at_ns: int  # since the start of the run
     buffer_size_bytes: int
@@ -162,13 +154,13 @@ class PeerChannel:
     Attributes:
         partition: as Flink prints it.
         records: records that were read or, at a producer, written.
-        value_bytes: bytes of the records; None at a producer.
-        other_elements: watermarks and the like; None at a producer.
-        buffers: data messages; the pieces of a glued one count each.
-        events: by name of the data type.
+        value_bytes, other_elements: bytes of the records, and number of watermarks and the like;
+            None at a producer.
+        buffers: number of data messages; the pieces of a glued one count each.
+        events: number of events by name of the data type.
         credit: initial credit and later announcements.
-        backlog_max: buffers; None if no message announced any.
-        lost, repeated, reordered: records; None if their content is unknown.
+        backlog_max: None if no message announced any.
+        lost, repeated, reordered: numbers of records; None if their content is unknown.
     """
 
     index: int
@@ -197,8 +189,6 @@ class PeerResult:
         peer: HOST:PORT of the other end, or of our listener.
         end: "end of partition", "cancelled", or "failed".
         layout: layout of the messages, "2.x" or "1.20"; None without buffers.
-        trace: directory of the recorded run.
-        warnings: reasons to doubt the figures.
     """
 
     role: str
@@ -307,11 +297,10 @@ def sustained_per_s(
     *,
     is_max_rate: bool,
 ) -> float | None:
-    """Throughput in records/s of the measured part.
-
-    It is that of the records that came in the part, over the time until they were consumed. If
-    older records were queued when the part began, that time includes theirs, and the rate at which
-    records were consumed in the part is higher: then it counts, up to the rate of arrivals.
+    """Throughput of the records that came in the measured part, in records/s, over the time until
+    they were consumed. If older records were queued when the part began, that time includes theirs,
+    and the rate at which records were consumed in the part is higher: then it counts, up to the
+    rate of arrivals.
 
     Args:
         records: arrivals in the measured part.
@@ -346,12 +335,9 @@ class ChannelMeasured:
 
 @dataclass(frozen=True, slots=True)
 class Wiring:
-    """Connections between the tasks of a run.
-
-    `connections` has the number of channels of each TCP connection, from the producers' TaskManager
-    to the consumers'. Bytes are in buffers received in the measured part and the drain (Flink:
-    numBytesInLocal, numBytesInRemote).
-    """
+    """Connections between the tasks of a run: the number of channels of each TCP connection, from
+    the producers' TaskManager to the consumers', and the bytes of buffers received in the measured
+    part and the drain (Flink: numBytesInLocal, numBytesInRemote)."""
 
     local_channels: int
     remote_channels: int
@@ -362,10 +348,8 @@ class Wiring:
 
 @dataclass(frozen=True, slots=True)
 class BlockingExchange:
-    """One exchange of a blocking run: all of it was written, and then read.
-
-    Bytes are in buffers with data, before and after compression.
-    """
+    """One exchange of a blocking run: all of it was written, and then read. Bytes are those of
+    buffers with data, before and after compression."""
 
     records: int
     write_duration_ns: int
@@ -379,12 +363,9 @@ class BlockingExchange:
 
 @dataclass(frozen=True, slots=True)
 class RunMetrics:
-    """Flink's metrics at the end of the measured part, under Flink's names: of each task with its
-    back pressure level, and of the network memory of each TaskManager.
-
-    Counters are totals since the start of the task; rates cover the measured part or, if that is
-    longer, its last minute.
-    """
+    """Flink's metrics at the end of the measured part, under Flink's names: those of each task with
+    its back pressure level, and of the network memory of each TaskManager. Counters are totals
+    since the start of the task; rates cover the last minute of the measured part at most."""
 
     tasks: dict[str, dict[str, float | str]]
     task_managers: dict[str, dict[str, float]]
@@ -392,8 +373,8 @@ class RunMetrics:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """One run: its configuration (Flink keys, workload), measurements, warnings, and the path of
-    its trace."""
+    """One run: its configuration (Flink keys, workload), measurements, verdict, warnings, and the
+    path of its trace."""
 
     config: dict[str, Any]
     workload: dict[str, Any]
@@ -410,7 +391,7 @@ class RunResult:
     processors: ProcessorUse | None = None
     deployments: dict[str, VertexTimes] = field(default_factory=dict)  # by name of the vertex
     latency_distribution: LatencyDistribution | None = None  # None: no record was measured
-    verdict: Bottleneck | None = None  # None: of a blocking exchange; `limited_by` is its text
+    verdict: Bottleneck | None = None  # `limited_by` is its text
 
     @property
     def validity(self) -> Validity:

@@ -14,14 +14,9 @@ from flinknet.units import counted, human_bytes
 from .measures import RunWarning
 
 DISTURBED, P99_DISTURBED = "disturbed", "p99-disturbed"
-"""Codes of the warnings that other processes used the processors."""
-
-STOOD_STILL = "stood-still"
-"""Code of the warning that TaskManagers were stopped for a while."""
-
-CORES_SHARED = "cores-shared"
-"""Code of the warning that the TaskManagers of a run had too few cores."""
-
+STOOD_STILL, CORES_SHARED = "stood-still", "cores-shared"
+"""Codes of the warnings that other processes used the processors, that TaskManagers were stopped
+for a while, and that those of a run had too few cores."""
 
 STRANGERS, DISTURBED_BY_STRANGERS = "strangers", "disturbed-by-strangers"
 """Codes of the warnings about foreign connections, and about those that took much time."""

@@ -7,6 +7,9 @@ from dataclasses import replace
 
 from flinknet.job.load.plan import LoadPlan
 from flinknet.results import BlockingExchange, RunResult
+from flinknet.results.ledger import EdgeTime, Ledger
+from flinknet.results.verdict import verdict
+from flinknet.trace.job_names import edges_of_load
 
 from . import control_messages as messages
 from .reports import Report
@@ -19,7 +22,7 @@ def with_stages(
     reports: Sequence[Report],
     start: messages.Start,
 ) -> RunResult:
-    """Add the figures of each exchange to the result, and name blocking as the limit of the run.
+    """Add the figures of each exchange to the result, and judge it as blocking.
 
     Args:
         stage_begins_ns: when each vertex but the first was deployed, its input being complete.
@@ -50,13 +53,7 @@ def with_stages(
         )
     writing_ns = sum(each.write_duration_ns for each in exchanges[:1])
     total_ns = writing_ns + sum(each.read_duration_ns for each in exchanges)
-    share = writing_ns / total_ns
-    return replace(
-        result,
-        blocking=tuple(exchanges),
-        verdict=None,
-        limited_by=(
-            "the exchange being blocking: nothing is read before all is written, which took"
-            f" {share:.0%} of the time. Latency counts that wait."
-        ),
-    )
+    edge = edges_of_load(range(len(exchanges)), len(exchanges) - 1)[0]
+    found = verdict(Ledger({}, [EdgeTime(0, 1, edge.name, written=writing_ns / total_ns)]))
+    text = "" if found is None else f"{found.text}."
+    return replace(result, blocking=tuple(exchanges), verdict=found, limited_by=text)

@@ -50,15 +50,7 @@ def verdict_on_job(
     return verdict(
         Ledger(
             {places[each.name]: VertexTime(each.name, _task_times(each)) for each in vertices},
-            [
-                EdgeTime(
-                    places[each.source],
-                    places[each.target],
-                    f"{each.source} → {each.target}",
-                    each.source,
-                )
-                for each in edges
-            ],
+            [EdgeTime(places[each.source], places[each.target], each.name) for each in edges],
             seen_by={"tasks": SeenBy.OWN_EVENTS},
             overtime_ns=_overtime_ns(vertices, edges),
         )
@@ -139,8 +131,7 @@ def ledger_of_load(
                 edge.source,
                 edge.target,
                 edge.name,
-                edge.source_name,
-                inputs,
+                inputs=inputs,
                 buffers=network.exclusive_buffers + floating,
             )
         )

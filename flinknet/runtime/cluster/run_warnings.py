@@ -44,8 +44,7 @@ P99_DISTURBED_SHARE = 0.01
 """Share of the run without a CPU from which that can dominate p99."""
 
 P99_SAFE_NS = 50_000_000
-"""p99 from which others that took less than DISTURBED_SHARE of the time cannot be its cause: they
-took it in slices of a few ms."""
+"""p99 that slices of a few ms, as others take in less than DISTURBED_SHARE, cannot cause."""
 
 SAMPLES_MIN = 500
 """Fewest records for p99."""
@@ -149,11 +148,9 @@ def advice_on(verdict: Bottleneck | None, processors: ProcessorUse) -> str:
 
 def _is_overloaded(verdict: Bottleneck | None, processors: ProcessorUse) -> bool:
     busy = processors.busy_share
-    if max(busy.values(), default=0.0) >= LOADED_FROM:
-        return True
-    if verdict is None or verdict.is_healthy:
-        return False
-    return verdict.place not in busy or verdict.edge is not None
+    holds = verdict is not None and not verdict.is_healthy
+    is_machine = verdict is not None and verdict.place in busy and verdict.edge is None
+    return max(busy.values(), default=0.0) >= LOADED_FROM or (holds and not is_machine)
 
 
 def warnings_of(
