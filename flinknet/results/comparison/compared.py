@@ -19,11 +19,8 @@ from .limits import Limit, LimitDecision, Outcome
 
 
 def interleaved_orders(count: int, rounds: int, seed: int) -> list[list[int]]:
-    """The order of `count` configurations in each round.
-
-    A seeded order, rotated by one each round: over `count` rounds each configuration stands once
-    in each place.
-    """
+    """The order of `count` configurations in each round: a seeded order, rotated by one each round,
+    so that over `count` rounds each configuration stands once in each place."""
     order = list(range(count))
     random.Random(seed).shuffle(order)
     return [order[turn % count :] + order[: turn % count] for turn in range(rounds)]
@@ -41,8 +38,6 @@ class ComparedRun:
 
     Attributes:
         config: keys of Flink.
-        workload: the load of the run.
-        cpu_cores: cores that the TaskManagers used for work; None if unknown.
         tries: number of tries; of invalid or disturbed tries the least disturbed valid one counts,
             whatever it measured.
         number: number of the run in its call; None for a run of an earlier result.
@@ -114,9 +109,7 @@ class Baseline:
     """An earlier result in the place of the first configuration's runs.
 
     Attributes:
-        path: path of the result.
-        config: name of the configuration in it.
-        measured_at: date and time (UTC); None if unknown.
+        config: name of the configuration in the result.
         elsewhere: differences of its machine or software from this one. With any, nothing is called
             better or worse, and no limit is decided.
         notes: smaller differences that may shift figures a little.
@@ -137,7 +130,6 @@ class Candidate:
     Attributes:
         unlike: options in which its workload differs from that of the base.
         changes: settings in which it differs; none: it is the same configuration.
-        decisions: decision of each limit.
         invalid: invalid runs of it and of the base, as a text; with any, no limit can hold.
         notes: differing settings that this load hardly shows.
     """
@@ -185,8 +177,7 @@ class Comparison:
 
     @property
     def repeated(self) -> int:
-        """Number of tries of this call that were repeated, because they were disturbed or
-        invalid."""
+        """Number of disturbed or invalid tries of this call that were repeated."""
         return sum(each.tries - len(each.runs) for each in self.measured_here)
 
     @property

@@ -31,14 +31,8 @@ from ..run import Measured
 @dataclass(frozen=True, slots=True)
 class Metric:
     """How a metric is read, from the measurements and the CPU cores used, and whether more of it is
-    better (1), worse (-1) or neither (0).
-
-    Attributes:
-        unit: records/s, bytes, ns, buffers, buffers/s or cores.
-        label: name in tables.
-        records_min: fewest records in a run; with fewer, the metric is unknown.
-        resolution: largest error of a value, relative to it; 0: it is exact.
-    """
+    better (1), worse (-1) or neither (0). It is unknown of runs with fewer than `records_min`;
+    `resolution` is the largest relative error of a value."""
 
     read: Callable[[Measured, float | None], float | None]
     direction: int
@@ -52,15 +46,12 @@ HISTOGRAM_RESOLUTION = 1 / 256
 """Largest relative error of a percentile, which is the middle of a bucket of the histogram."""
 
 
-def _percentile(name: str, label: str, records_min: int) -> Metric:
-    return Metric(
-        lambda measured, _: getattr(measured.latency_ns, name),
-        -1,
-        "ns",
-        label,
-        records_min,
-        HISTOGRAM_RESOLUTION,
-    )
+def _percentile(name: str, label: str, least: int) -> Metric:
+    def read(measured: Measured, _: float | None) -> float | None:
+        found: float | None = getattr(measured.latency_ns, name)
+        return found
+
+    return Metric(read, -1, "ns", label, least, HISTOGRAM_RESOLUTION)
 
 
 METRICS: Mapping[str, Metric] = {
@@ -104,24 +95,15 @@ def student_t_quantile(probability: float, degrees: int) -> float:
 
 
 def student_t_cdf(t: float, degrees: int) -> float:
-    """Student's t distribution function for t >= 0 and whole degrees of freedom.
-
-    The finite trigonometric sums of Abramowitz and Stegun, 26.7.3 and 26.7.4.
-    """
-    theta = math.atan(t / math.sqrt(degrees))
+    """Student's t distribution function for t >= 0 and whole degrees of freedom, by the finite
+    trigonometric sums of Abramowitz and Stegun, 26.7.3 and 26.7.4."""
+    theta, is_odd = math.atan(t / math.sqrt(degrees)), degrees % 2
     sine, cosine = math.sin(theta), math.cos(theta)
-    if degrees % 2:
-        term = total = cosine if degrees > 1 else 0.0
-        for k in range(2, degrees - 1, 2):
-            term *= cosine**2 * k / (k + 1)
-            total += term
-        inside = 2 / math.pi * (theta + sine * total)
-    else:
-        term = total = 1.0
-        for k in range(1, degrees - 2, 2):
-            term *= cosine**2 * k / (k + 1)
-            total += term
-        inside = sine * total
+    term = total = (cosine if degrees > 1 else 0.0) if is_odd else 1.0
+    for k in range(1 + is_odd, degrees - 2 + is_odd, 2):
+        term *= cosine**2 * k / (k + 1)
+        total += term
+    inside = 2 / math.pi * (theta + sine * total) if is_odd else sine * total
     return (1 + inside) / 2
 
 
@@ -192,10 +174,9 @@ class Difference:
         base_mean, candidate_mean: over the rounds in which both were measured; geometric where
             `is_ratio`, so that they differ by exactly `change`.
         change: relative where `is_ratio` (+0.1: ten percent more), else in the unit of the metric.
-        low, high: the interval of `change`; None with fewer than two rounds.
-        is_ratio: False where a value is zero, so that there is no ratio.
-        direction: 1 when more is better, -1 when less is, 0 when neither.
-        negligible: the change that does not matter.
+        low, high: interval of `change`; None with fewer than two rounds.
+        is_ratio: False where a value is zero.
+        direction: that of the metric, or 0 where neither side is better.
         remedy: the way to a decision where more runs do not help; empty otherwise.
     """
 
@@ -269,15 +250,11 @@ def difference(
     resolution: float = 0.0,
     remedy: str = "",
 ) -> Difference:
-    """Compare two samples.
+    """Compare two samples, one value a round; the arguments are those of Metric and Difference.
 
     Args:
-        base: one value a round; where paired, a round in which either side has none is left out.
-        direction: 1 when more is better, -1 when less is, 0 when neither.
-        confidence: of the interval, such as 0.95.
-        is_paired: by their index; otherwise the samples are independent, and may differ in length.
-        resolution: what each value may be off by, relative to it.
-        remedy: what would decide instead of more runs.
+        is_paired: by their index, without rounds in which either side has no value; otherwise the
+            samples are independent, and may differ in length.
     """
     medians = _median(base), _median(candidate)
     first, second = _paired(base, candidate) if is_paired else (_known(base), _known(candidate))
@@ -320,11 +297,8 @@ def as_kept(found: Difference) -> Difference:
 def summary(
     name: str, base_name: str, differences: Mapping[str, Difference], unlike: Sequence[str] = ()
 ) -> str:
-    """One sentence on a candidate against the base.
-
-    Args:
-        unlike: options by which the workload of the candidate differs from that of the base.
-    """
+    """One sentence on a candidate against the base, with the options by which their workloads
+    differ."""
     verdicts = []
     for verdict in (Verdict.BETTER, Verdict.WORSE, Verdict.HIGHER, Verdict.LOWER):
         metrics = [

@@ -45,13 +45,8 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class EarlierResult:
-    """The result of a call of compare-configs or bench.
-
-    Attributes:
-        source: the file.
-        measured_at: date and time (UTC) as text; None if unknown.
-        base: name of the configuration with which the others were compared; None of a bench.
-    """
+    """The result of a call of compare-configs or bench in the file `source`. `base` is the name of
+    the configuration with which the others were compared; None of a bench."""
 
     source: str
     environment: Mapping[str, Any]
@@ -197,14 +192,8 @@ _CHANCE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class TrendPoint:
-    """One result: the mean of a metric over its runs, and its change against the base of that call.
-
-    Attributes:
-        why_not: why it does not count (another machine, another workload, disturbed); empty: it
-            counts.
-        disturbed: number of disturbed runs.
-        changed: settings that differ from those of the result before.
-    """
+    """One result: the mean of a metric over its runs, the number of disturbed ones, and settings
+    that differ from those of the result before. `why_not` says why it does not count, if so."""
 
     source: str
     measured_at: str | None
@@ -237,11 +226,7 @@ class Step:
 @dataclass(frozen=True, slots=True)
 class Trend:
     """A metric of one candidate over all results, oldest first; the newest is that of this call.
-
-    Attributes:
-        step_min: the smallest step in the middle that would have been found, as a ratio; None for
-            too few results.
-    """
+    `step_min` is the smallest step in the middle that would have been found, as a ratio."""
 
     config: str
     metric: str

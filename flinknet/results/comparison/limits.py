@@ -38,10 +38,8 @@ class Limit:
     text: str
 
     def outcome(self, difference: Difference) -> Outcome:
-        """Regression: the whole interval lies beyond the limit; pass: the whole lies within.
-
-        A percentage says nothing of a difference that is no ratio.
-        """
+        """Regression: the whole interval lies beyond the limit; pass: the whole lies within. A
+        percentage says nothing of a difference that is no ratio."""
         if not difference.is_ratio or difference.low is None or difference.high is None:
             return Outcome.INCONCLUSIVE
         low, high, limit = difference.low, difference.high, self.ratio
@@ -69,11 +67,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class LimitDecision:
-    """The decision of a limit.
-
-    Attributes:
-        reason: why it is inconclusive, or doubtful although broken; empty otherwise.
-    """
+    """The decision of a limit; the reason if it is inconclusive, or doubtful although broken."""
 
     limit: Limit
     outcome: Outcome
