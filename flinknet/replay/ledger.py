@@ -43,7 +43,7 @@ from flinknet.units import NS_PER_MS
 from .advise.caveats import BARRIERS
 from .edges import EdgeOrder, Pairs, pair_keys, produced_edge
 from .observe.checkpoints import COMPLETED, FAILED, BarrierRow
-from .observe.flink_metrics import records_in, series_of, vertex_metrics
+from .observe.flink_metrics import busy_shares, records_in, series_of, vertex_metrics
 from .observe.measured import ObservedRun
 from .observe.regimes import LATE_TRANSITS, REGIMES, TRANSITS, WAITS, WORKING
 from .read import RecordedRun, result_of
@@ -73,7 +73,7 @@ def _own(edges: Sequence[ObservedRun]) -> Ledger:
     ends = [each.run.ends for each in edges]
     times = [_own_edge(each) for each in edges]
     amounts = [_Amounts(each) for each in edges]
-    names = _task_names(manifest)
+    names, reported = _task_names(manifest), busy_shares(edges[0].run)
     vertices = {}
     for vertex, name in _vertices(ends).items():
         into = [place for place, each in enumerate(ends) if each.target == vertex]
@@ -90,13 +90,12 @@ def _own(edges: Sequence[ObservedRun]) -> Ledger:
             waited = min(sum(each.get(subtask, 0.0) for each in waits), 1.0)
             worked = max((each.get(subtask, 0.0) for each in works), default=0.0)
             own = consumers.get(subtask)
+            task = known[subtask] if subtask < len(known) else task_of(name, subtask, len(subtasks))
             tasks.append(
                 TaskTime(
-                    known[subtask]
-                    if subtask < len(known)
-                    else task_of(name, subtask, len(subtasks)),
+                    task,
                     places.get(subtask) if own is None else own.task_manager,
-                    working=max(worked - waited, 0.0) if into else None,
+                    working=max(worked - waited, 0.0) if into else reported.get(task),
                     waits_for_input=1 - worked if into else None,
                     waits_for_output=waited if out else None,
                     held_by_barrier=None if own is None else own.most[BARRIER],

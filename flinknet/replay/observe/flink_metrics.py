@@ -71,12 +71,13 @@ def series_of(run: RecordedRun) -> list[Series]:
     return series_within(run.place, run.from_ns, run.to_ns)
 
 
-def vertex_metrics(vertex: Mapping[str, Any], series: Iterable[Series]) -> VertexMetrics:
-    """Metrics of a vertex, as Flink reported them.
+def busy_shares(run: RecordedRun) -> dict[str | None, float | None]:
+    """Share of the time in which tasks were busy by their own metrics."""
+    return {each.task: _share(each, _BUSY) for each in series_of(run)}
 
-    Args:
-        vertex: as the manifest describes it.
-    """
+
+def vertex_metrics(vertex: Mapping[str, Any], series: Iterable[Series]) -> VertexMetrics:
+    """Metrics of a vertex of the manifest, as Flink reported them."""
     own = {each.task: each for each in _tasks_of(vertex, series)}
     tasks = tuple(
         TaskMetrics(

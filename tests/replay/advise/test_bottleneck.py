@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +20,8 @@ from flinknet.results import Bottleneck, Cause
 from flinknet.results.verdict import verdict
 from flinknet.simulator.cost_model import TYPICAL_COSTS, Preemptions
 from flinknet.simulator.link import LinkSettings
+from flinknet.trace import RunManifest
+from flinknet.trace.metrics import METRICS_NAME
 from tests.simulated_job import COSTS
 from tests.simulation import MS, US, scenario
 from tests.traced_run import trace_job, trace_load
@@ -292,3 +295,25 @@ def test_bench_and_job_run_say_of_a_run_what_its_replay_says(case: Case, tmp_pat
         return
     assert (own.cause, set(own.tasks)) == (found.cause, set(found.tasks)), own.text
     assert (own.vertex, own.edge) == (found.vertex, found.edge)
+
+
+def test_a_source_that_its_own_metrics_call_busy_holds_its_job_up(tmp_path: Path) -> None:
+    path = job(stages())(tmp_path, lambda _: None)
+    manifest = RunManifest.load(path)
+    names = manifest.scenario["job"]["vertices"][0]["tasks"]
+    assert manifest.measured_from_ns is not None
+    lines = [
+        {
+            "at_ns": manifest.measured_from_ns + at_ms * MS,
+            "task_manager": "tm-0",
+            "task": name,
+            "accumulateBusyTimeMs": at_ms,
+        }
+        for name in names
+        for at_ms in (10, 200)
+    ]
+    text = "".join(json.dumps(each) + "\n" for each in lines)
+    (path / METRICS_NAME).write_text(text, encoding="utf-8")
+    found = verdict(ledger_of(observe_here(open_runs([path]))))
+    assert found is not None
+    assert (found.cause, set(found.tasks)) == (Cause.SLOW_TASKS, set(names))
