@@ -28,10 +28,9 @@ from flinknet.config import NetworkConfig
 from flinknet.options.what_if import Setting
 from flinknet.predict.captured import load_captured
 from flinknet.predict.fit.delays import NO_DELAYS
-from flinknet.predict.fit.unseen import figures_of, likely_around
 from flinknet.predict.outcome import Figures
 from flinknet.predict.recorded import RecordedExchange
-from flinknet.predict.what_if import simulate_quickly
+from flinknet.predict.what_if import figures_of, likely_around, simulate_quickly
 from tests.tapped_run import exchange_of, write_tapped_exchange
 
 MS, S = 1_000_000, 1_000_000_000
@@ -72,17 +71,17 @@ def cells_of(seed: int, number: int, recorded_ms: int) -> list[dict[str, Any]]:
     law, true = random_exchange(random, recorded_ms * MS)
     with tempfile.TemporaryDirectory(prefix="flinknet-intervals-") as directory:
         path = write_tapped_exchange(Path(directory) / "run", true)
-        found, fit = load_captured(path, true.measured_from_ns, true.measured_to_ns)
-    assert fit.unseen is not None
-    pattern = fit.unseen.pattern
+        found = load_captured(path, true.measured_from_ns, true.measured_to_ns)
+    assert found.unseen is not None
+    pattern = found.unseen.pattern
     cells = []
     for timeout_ms in PREDICTED_MS:
         setting = Setting(replace(true.network, buffer_timeout_ns=timeout_ms * MS))
         truth = figures_of(simulate_quickly(true, setting.network), NO_DELAYS)
         predicted = simulate_quickly(found.under(setting), setting.network)
-        likely = likely_around(predicted, found, fit.unseen, fit.delays, setting, simulate_quickly)
+        likely = likely_around(predicted, found, setting, simulate_quickly)
         for name, of in FIGURES.items():
-            value = of(figures_of(predicted, fit.delays))
+            value = of(figures_of(predicted, found.delays))
             ends = [of(each) for each in (likely.low, likely.high)]
             if value is None or not of(truth):
                 continue

@@ -37,7 +37,6 @@ from .captured_rows import (
 )
 from .exchange import recorded_channels, recorded_network, recorded_partitioner
 from .fit.arrivals import find_bursts, fit_pattern
-from .fit.costs import CostFit
 from .fit.flusher import OWN_SHARE, SOONER_MAX, fit_late_beats, flush_overhead_ns, sooner_share
 from .fit.flusher import beat_ns as beat_of
 from .fit.queued import are_idle, busy_ns_per_record, queued
@@ -93,7 +92,7 @@ _EXCLUSIVE_KEY = "taskmanager.network.memory.buffers-per-channel"
 
 def load_captured(
     place: RunPlace, from_ns: int, to_ns: int, *, edge: int | None = None, is_filled: bool = False
-) -> tuple[RecordedExchange, CostFit]:
+) -> RecordedExchange:
     """An exchange from messages captured between processes; see `exchange.load_exchange`.
 
     Args:
@@ -194,19 +193,15 @@ def load_captured(
         late_beats=None if late_beats is None else late_beats.times(OWN_SHARE),
         wakeups=found.wakeups,
         has_instants=False,
-    )
-    if planned is not None and counts is not None and planned.local:
-        filled = with_local_channels(exchange, unseen, planned, counts)
-        if filled is not None:
-            exchange, unseen = filled
-        notes.append(NOT_FILLED_IN if filled is None else FILLED_IN)
-    return exchange, CostFit(
-        found.costs,
-        tuple(notes),
-        found.delays,
+        delays=found.delays,
         queued=queued(rows.sent, to_ns),
         unseen=unseen,
     )
+    if planned is not None and counts is not None and planned.local:
+        filled = with_local_channels(exchange, unseen, planned, counts)
+        exchange = filled or exchange
+        notes.append(NOT_FILLED_IN if filled is None else FILLED_IN)
+    return replace(exchange, notes=tuple(notes))
 
 
 def _records_per_message(sent: EventColumns) -> float:

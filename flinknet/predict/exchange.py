@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,12 @@ from flinknet.simulator.cost_model import TYPICAL_COSTS, Preemptions
 from flinknet.trace import Run, RunManifest, TraceReader
 from flinknet.trace.recordings import RunPlace, open_recordings
 
-from .fit.costs import CostFit, fit_costs, saturated_costs
+from .fit.costs import fit_costs
 from .fit.delays import fit_delays
 from .fit.flusher import flush_overhead_ns
 from .fit.saturation import RATE_IS_FITTED, Saturation, at_recorded_rate, fit_saturation
-from .fit.wakeups import TOO_FEW, Wakeups, fit_wakeups, may_poll, places, receivers
-from .fit.window_rows import Window, read_window
+from .fit.wakeups import TOO_FEW, fit_wakeups, may_poll, places, receivers
+from .fit.window_rows import ExchangeRows, Window, read_window
 from .measured_part import measured_part
 from .ramps import Ramps
 from .recorded import RecordedChannel, RecordedExchange
@@ -123,7 +123,7 @@ def load_exchange(
     *,
     edge: int | None = None,
     with_arrivals: bool = True,
-) -> tuple[RecordedExchange, CostFit]:
+) -> RecordedExchange:
     """Read the arrivals of a window, and fit the costs to its start. Runs in an executor.
 
     Args:
@@ -157,7 +157,7 @@ def load_exchange(
     remote = [each.index for each in manifest.channels if not each.is_local]
     if remote:  # what stays within a process shows neither sending nor the way
         window = replace(window, rows=window.rows.sent_over(remote))
-    fitted = _fit(window, manifest, network, from_ns, to_ns)
+    costs, notes = fit_costs(window.rows, manifest, _busy_ns(window, manifest, from_ns, to_ns))
     exchange = RecordedExchange(
         producers=_count(each.producer for each in manifest.channels),
         consumers=_count(each.consumer for each in manifest.channels),
@@ -167,25 +167,20 @@ def load_exchange(
         measured_from_ns=from_ns,
         measured_to_ns=to_ns,
         seed=manifest.seed,
-        costs=fitted.fit.costs,
+        costs=costs,
         partitioner=recorded_partitioner(manifest),
         flow_control=manifest.scenario.get("flow_control", CREDIT),
         task_managers=places(manifest),
         flush_overhead_ns=flush_overhead_ns(window.rows.sent, network.buffer_timeout_ns),
         buffer_size_bytes=_announced_bytes(run, from_ns) if network.debloating_enabled else None,
-        preemptions=fitted.preemptions,
-        wakeups=fitted.wakeups,
         ends_its_data=not manifest.is_from_between and to_ns == manifest.measured_to_ns,
+        notes=tuple(notes),
     )
-    if not fitted.is_rate_to_fit or edge:
-        return exchange, fitted.fit
-    from .what_if import simulate
-
-    scaled = at_recorded_rate(exchange, lambda e: simulate(e, network).throughput_records_per_s)
-    if scaled is None:
-        return exchange, fitted.fit
-    notes = (*fitted.fit.notes, RATE_IS_FITTED)
-    return scaled, replace(fitted.fit, costs=scaled.costs, notes=notes)
+    if not exchange.is_max_rate:
+        return _with_delays(exchange, window.rows, manifest)
+    return (
+        _saturated(exchange, window, manifest, is_alone=not edge) if exchange.records else exchange
+    )
 
 
 def recorded_partitioner(manifest: RunManifest) -> str:
@@ -243,14 +238,12 @@ def _announced_bytes(run: Run, before_ns: int) -> int | None:
 
 
 def _preemptions(
-    saturation: Saturation | None, manifest: RunManifest, fitted_ns: int, window_ns: int
+    saturation: Saturation, manifest: RunManifest, fitted_ns: int, window_ns: int
 ) -> tuple[tuple[Preemptions, ...], tuple[Preemptions, ...]]:
     """Preemptions of the process of each producer and each consumer: a sample if they were found in
     more than the window, repeated if in less, and for longer than the window, as a slower setting
     needs longer.
     """
-    if saturation is None:
-        return (), ()
     found = dict(saturation.preemptions)
     if fitted_ns > window_ns > 0:
         found = {name: each.condensed(fitted_ns / window_ns) for name, each in found.items()}
@@ -265,68 +258,73 @@ def _preemptions(
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Fitted:
-    """Fit to the rows of a window."""
-
-    fit: CostFit
-    wakeups: Wakeups | None = None
-    preemptions: tuple[tuple[Preemptions, ...], tuple[Preemptions, ...]] = ((), ())
-    is_rate_to_fit: bool = False
-
-
-def _fit(
-    window: Window, manifest: RunManifest, network: NetworkConfig, from_ns: int, to_ns: int
-) -> _Fitted:
-    rows = window.rows
-    if is_max_rate(manifest):
-        return _fit_at_max_rate(window, manifest, from_ns, to_ns)
-    fit = fit_costs(rows, manifest, None)
-    producers = _count(each.producer for each in manifest.channels)
-    if rows.waited_ns(from_ns, to_ns) > HELD_UP_SHARE * (to_ns - from_ns) * producers:
-        return _Fitted(replace(fit, notes=(*fit.notes, QUEUES_START_EMPTY)))
-    receiver_of = receivers(manifest)
+def _with_delays(
+    exchange: RecordedExchange, rows: ExchangeRows, manifest: RunManifest
+) -> RecordedExchange:
+    """The exchange with the delays of the machine; those of a run whose writers waited do not
+    show."""
+    waited_ns = rows.waited_ns(exchange.measured_from_ns, exchange.measured_to_ns)
+    if waited_ns > HELD_UP_SHARE * exchange.duration_ns * exchange.producers:
+        return replace(exchange, notes=(*exchange.notes, QUEUES_START_EMPTY))
+    costs, receiver_of, notes = exchange.costs, receivers(manifest), list(exchange.notes)
     wakeups = fit_wakeups(
         rows.sent,
         rows.received,
         receiver_of,
         {each.index: each.producer for each in manifest.channels},
-        min(TYPICAL_COSTS.receive_ns_per_message, fit.costs.receive_ns_per_message),
+        min(TYPICAL_COSTS.receive_ns_per_message, costs.receive_ns_per_message),
         may_poll=may_poll(manifest),
     )
     if wakeups is None and any(not each.is_local for each in manifest.channels):
-        fit = replace(fit, notes=(*fit.notes, TOO_FEW))
-    consumer_of = {each.index: each.consumer for each in manifest.channels}
+        notes.append(TOO_FEW)
     delays = fit_delays(
         rows.sent,
         rows.consumed,
-        network.buffer_timeout_ns,
-        fit.costs,
-        consumer_of,
+        exchange.network.buffer_timeout_ns,
+        costs,
+        {each.index: each.consumer for each in manifest.channels},
         receiver_of,
         wakeups,
     )
-    notes = fit.notes if delays.note is None else (*fit.notes, delays.note)
+    if delays.note is not None:
+        notes.append(delays.note)
     if delays.queued_at_start_ns > BEHIND_WORTH_NOTING_NS:
-        notes = (*notes, CONSUMER_STARTS_BEHIND.format(delays.queued_at_start_ns / 1e6))
-    return _Fitted(replace(fit, delays=delays, notes=notes), wakeups)
+        notes.append(CONSUMER_STARTS_BEHIND.format(delays.queued_at_start_ns / 1e6))
+    return replace(exchange, delays=delays, notes=tuple(notes), wakeups=wakeups)
 
 
-def _fit_at_max_rate(window: Window, manifest: RunManifest, from_ns: int, to_ns: int) -> _Fitted:
+def _saturated(
+    exchange: RecordedExchange, window: Window, manifest: RunManifest, *, is_alone: bool
+) -> RecordedExchange:
+    """The exchange of a run at the highest rate, with its preemptions, and at its rate unless slow
+    consumers give that."""
+    from .what_if import simulate
+
+    fitted_ns = window.rows_to_ns - exchange.measured_from_ns
+    found = fit_saturation(window.rows, manifest, exchange.measured_from_ns, window.rows_to_ns)
+    exchange = replace(
+        exchange,
+        costs=replace(exchange.costs, transit_ns=max(found.transit_ns, 0.0)),
+        notes=(*exchange.notes, *found.notes),
+        preemptions=_preemptions(found, manifest, fitted_ns, exchange.duration_ns),
+    )
+    if found.slow_consumers or not is_alone:
+        return exchange
+    scaled = at_recorded_rate(
+        exchange, lambda each: simulate(each, each.network).throughput_records_per_s
+    )
+    return exchange if scaled is None else replace(scaled, notes=(*scaled.notes, RATE_IS_FITTED))
+
+
+def _busy_ns(window: Window, manifest: RunManifest, from_ns: int, to_ns: int) -> float | None:
+    """Time of producers for a record at the highest rate, less that in which they waited for
+    buffers; None for a run with a rate."""
     records = sum(each.total_records for each in window.arrivals.values())
-    if not records:
-        return _Fitted(fit_costs(window.rows, manifest, None))
-    rows_to_ns = window.rows_to_ns
-    saturation = fit_saturation(window.rows, manifest, from_ns, rows_to_ns)
+    if not is_max_rate(manifest) or not records:
+        return None
     producers = _count(each.producer for each in manifest.channels)
     waited_ns = window.rows.waited_ns(from_ns, to_ns)
-    busy_ns_per_record = max((to_ns - from_ns) * producers - waited_ns, 0) / records
-    fit = fit_costs(window.rows, manifest, busy_ns_per_record)
-    return _Fitted(
-        saturated_costs(fit, saturation),
-        preemptions=_preemptions(saturation, manifest, rows_to_ns - from_ns, to_ns - from_ns),
-        is_rate_to_fit=not saturation.slow_consumers,
-    )
+    return max((to_ns - from_ns) * producers - waited_ns, 0) / records
 
 
 def _count(indices: Iterable[int]) -> int:

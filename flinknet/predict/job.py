@@ -16,8 +16,6 @@ from flinknet.options.what_if import Setting
 from flinknet.trace.job_names import Edge
 from flinknet.trace.manifest import RUN
 
-from .fit.delays import NO_DELAYS, Delays
-from .fit.unseen import Unseen
 from .kernel.memory import Barrier
 from .outcome import BEHIND_UNKNOWN, NO_RECORDS, SEVERAL_INPUTS
 from .recorded import RecordedChannel, RecordedExchange
@@ -52,19 +50,15 @@ class JobEdge:
         edge: its number and name, the vertices and tasks at its ends.
         exchange: the recording: channels, settings, and the TaskManagers of tasks in this
             attempt of the job. Consumers have the numbers of the producers behind them.
-        delays: delays that its machines add.
         has_own_instants: its recorded arrivals are when its producers emitted its records; False
             where they are when those came to the job.
-        unseen: quantities to draw, as they were not recorded; None for none.
         why_unknown: reason why the edge cannot be predicted; None if it can.
         is_in_turn: its producers are known to send to each channel in turn, or each record to all.
     """
 
     edge: Edge
     exchange: RecordedExchange
-    delays: Delays = NO_DELAYS
     has_own_instants: bool = True
-    unseen: Unseen | None = None
     why_unknown: str | None = None
     is_in_turn: bool = False
 
@@ -221,10 +215,11 @@ def _passages(edge: JobEdge, taken_ns: Mapping[int, Sequence[IntArray]]) -> dict
 
 def _routes(edge: JobEdge, own: Sequence[RecordedChannel]) -> IntArray:
     """The channels of successive records of a producer."""
-    if edge.unseen is not None:
+    unseen = edge.exchange.unseen
+    if unseen is not None:
         passed = [each.channel for each in own if each.connection >= 0]
         within = [each.channel for each in own if each.connection < 0]
-        return edge.unseen.routes(passed, within, edge.exchange.seed)
+        return unseen.routes(passed, within, edge.exchange.seed)
     instants_ns = np.concatenate([each.arrivals_ns for each in own])
     numbers = np.array([each.channel for each in own], np.int64)
     routes = np.repeat(numbers, [each.records for each in own])

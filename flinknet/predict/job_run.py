@@ -309,8 +309,8 @@ class JobRun:
         """
         edge, before = self._job.edges[number], self._job.feeding[number]
         setting, recorded = self._settings[number], edge.exchange
-        if edge.unseen is not None and self._phase:
-            recorded = edge.unseen.drawn(recorded, self._phase)
+        if self._phase:
+            recorded = recorded.drawn(self._phase)
         exchange = replace(
             recorded.under(setting),
             seed=edge.exchange.seed + self._phase,
@@ -352,14 +352,12 @@ class JobRun:
     ) -> None:
         """Note what an exchange came to."""
         edge, setting = self._job.edges[number], self._settings[number]
-        delays = edge.delays
-        if edge.unseen is not None and self._phase:
-            delays = edge.unseen.delays(delays, edge.exchange.seed, self._phase)
+        delays, flushed = edge.exchange.delays, edge.exchange
+        if flushed.unseen is not None and self._phase:
+            delays = flushed.unseen.delays(delays, flushed.seed, self._phase)
+            flushed = flushed.with_late_beats(self._phase)
         share = edge.exchange.waking_share(setting)
         spread_ns = delays.awake(share, self._flushes_factor).spread_ns
-        flushed = edge.exchange
-        if edge.unseen is not None and self._phase:
-            flushed = edge.unseen.with_late_beats(flushed, self._phase)
         waits_ns = flushed.late_waits_ns(setting)
         latency, since_source = LogLinearHistogram(), LogLinearHistogram()
         by_consumer: dict[int, dict[int, Departures]] = {}

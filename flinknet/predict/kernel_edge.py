@@ -312,7 +312,7 @@ def batches_of(exchange: RecordedExchange, record_bytes: int) -> list[IntArray]:
 
 
 def _records_before(channels: Sequence[RecordedChannel], batch_records: int) -> IntArray:
-    """Records for each channel that were emitted up to the end of each batch: for each batch a row."""
+    """Records for each channel that were emitted up to the end of each batch: a row for each."""
     total = sum(channel.records for channel in channels)
     if len(channels) == 1:
         return np.append(np.arange(batch_records, total, batch_records), total)[:, np.newaxis]

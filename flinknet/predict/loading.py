@@ -17,8 +17,6 @@ from flinknet.trace.recordings import RunPlace, open_recordings
 
 from .captured import FILLED_IN, METRICS_AROUND_NS, load_captured
 from .exchange import BEHIND_WORTH_NOTING_NS, QUEUES_START_EMPTY, load_exchange
-from .fit.costs import CostFit
-from .fit.delays import NO_DELAYS
 from .fit.flusher import together
 from .fit.window_rows import read_arrivals
 from .job import JobEdge, RecordedJob
@@ -80,16 +78,16 @@ _TASKS_SATURATED = (
 
 def load_edge(
     place: RunPlace, from_ns: int, to_ns: int, *, edge: int | None = None
-) -> tuple[RecordedExchange, CostFit]:
+) -> RecordedExchange:
     """One exchange in a part of a recording, as far as it was recorded; see `load_exchange`."""
     manifest = open_recordings(place).manifest
     if manifest is not None and manifest.is_from_between:
         return load_captured(place, from_ns, to_ns, edge=edge)
-    exchange, fit = load_exchange(place, from_ns, to_ns, edge=edge)
-    is_behind = fit.delays.queued_at_start_ns > BEHIND_WORTH_NOTING_NS
-    if edge is None and (QUEUES_START_EMPTY in fit.notes or is_behind):
+    exchange = load_exchange(place, from_ns, to_ns, edge=edge)
+    is_behind = exchange.delays.queued_at_start_ns > BEHIND_WORTH_NOTING_NS
+    if edge is None and (QUEUES_START_EMPTY in exchange.notes or is_behind):
         exchange = _with_lead_in(exchange, place)
-    return exchange, fit
+    return exchange
 
 
 def _with_lead_in(exchange: RecordedExchange, place: RunPlace) -> RecordedExchange:
@@ -143,16 +141,13 @@ def _load_own(
     job_edges = [
         JobEdge(
             edge,
-            exchange,
-            found[0][1].delays if edge.source in targets else fit.delays,
+            replace(exchange, delays=found[0].delays) if edge.source in targets else exchange,
             has_own_instants=edge.source not in targets,
             why_unknown=why,
         )
-        for edge, why, (exchange, fit) in zip(edges, whys, found, strict=True)
+        for edge, why, exchange in zip(edges, whys, found, strict=True)
     ]
-    return RecordedJob(
-        job_edges, notes=list(dict.fromkeys(n for _, fit in found for n in fit.notes))
-    )
+    return RecordedJob(job_edges, notes=list(dict.fromkeys(n for e in found for n in e.notes)))
 
 
 def _load_captured(
@@ -165,20 +160,17 @@ def _load_captured(
     manifest = at_places_of(manifest, place, from_ns, to_ns, passed)
     seen = {each.edge for each in passed}
     recorded: dict[int, RecordedExchange] = {}
-    fits: dict[int, CostFit] = {}
     for n, edge in enumerate(edges):
         if edge.index in seen:
-            recorded[n], fits[n] = load_captured(
-                place, from_ns, to_ns, edge=edge.index, is_filled=True
-            )
+            recorded[n] = load_captured(place, from_ns, to_ns, edge=edge.index, is_filled=True)
     late_beats = together([each.late_beats for each in recorded.values()])
     recorded = {n: replace(each, late_beats=late_beats) for n, each in recorded.items()}
     counted = from_ns - METRICS_AROUND_NS, to_ns + METRICS_AROUND_NS
     found: list[JobEdge] = []
-    notes = _notes_of({edges[n].number: fit.notes for n, fit in fits.items()})
+    notes = _notes_of({edges[n].number: fit.notes for n, fit in recorded.items()})
     for n, edge in enumerate(edges):
         planned = planned_edge(manifest, edge.index)
-        if n in fits:
+        if n in recorded:
             exchange = recorded[n]
             if planned is None:  # else the tasks have their numbers already
                 exchange = _as_read(n, edges, recorded)
@@ -186,8 +178,6 @@ def _load_captured(
                 JobEdge(
                     edge,
                     exchange,
-                    fits[n].delays,
-                    unseen=fits[n].unseen,
                     why_unknown=whys[n],
                     is_in_turn=planned is not None and planned.partitioner in {*IN_TURN, BROADCAST},
                 )
@@ -196,13 +186,13 @@ def _load_captured(
         local = None if planned is None else LocalEdge(place, manifest, planned, counted)
         before = next((m for m, each in enumerate(edges) if each.target == edge.source), None)
         behind = [m for m, each in enumerate(edges) if each.source == edge.target]
-        next_one = behind[0] if len(behind) == 1 and behind[0] in fits else None
-        filled, like = None, NO_DELAYS
+        next_one = behind[0] if len(behind) == 1 and behind[0] in recorded else None
+        filled = None
         if local is not None and before is not None:
-            filled, like = local.behind(found[before].exchange), found[before].delays
+            filled = local.behind(found[before].exchange)
         elif local is not None and next_one is not None:
             partitioner = partitioner_of(manifest, edges[next_one].index)
-            filled, like = local.before(recorded[next_one], partitioner), fits[next_one].delays
+            filled = local.before(recorded[next_one], partitioner)
         why = None
         if filled is not None:
             notes += [FILLED_IN] if before is not None else [FILLED_IN, AS_PASSED_ON]
@@ -212,8 +202,7 @@ def _load_captured(
         found.append(
             JobEdge(
                 edge,
-                filled or replace(next(iter(recorded.values())), channels=()),
-                like,
+                filled or replace(next(iter(recorded.values())), channels=(), unseen=None),
                 has_own_instants=before is None,
                 why_unknown=whys[n] or why,
             )

@@ -249,7 +249,7 @@ def _local_share(series: Series | None) -> float | None:
 
 def with_local_channels(
     exchange: RecordedExchange, unseen: Unseen, edge: PlannedEdge, counts: EdgeCounts
-) -> tuple[RecordedExchange, Unseen] | None:
+) -> RecordedExchange | None:
     """A partly recorded exchange with its other channels; None where the counters do not give
     the number of their records.
     """
@@ -283,10 +283,12 @@ def with_local_channels(
         RecordedChannel(channel, *ends_of[channel], -1, arrivals[channel], mean_bytes)
         for channel in found
     ]
-    exchange = replace(
-        exchange, channels=(*exchange.channels, *channels), task_managers=edge.places
+    return replace(
+        exchange,
+        channels=(*exchange.channels, *channels),
+        task_managers=edge.places,
+        unseen=unseen,
     )
-    return exchange, unseen
 
 
 def _local_records(
@@ -419,6 +421,7 @@ class LocalEdge:
             task_managers=edge.places,
             has_instants=False,
             partitioner=edge.partitioner,
+            unseen=None,
         )
 
 

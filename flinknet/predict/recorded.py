@@ -21,9 +21,16 @@ from flinknet.options.what_if import Setting
 from flinknet.simulator.cost_model import CostModel, Preemptions
 from flinknet.simulator.link import LinkSettings
 
+from .fit.delays import NO_DELAYS, Delays
 from .fit.flusher import LateBeats
+from .fit.queued import NOT_QUEUED, Queued
+from .fit.unseen import Unseen
 from .fit.wakeups import Wakeups
 from .ramps import Ramps
+
+LATE_FACTORS = (0.0, 2.0)
+"""Bounds of the factor of the assumed lateness of beats (`flusher.OWN_SHARE`): from punctual to as
+late as recorded."""
 
 _T = TypeVar("_T")
 
@@ -112,6 +119,10 @@ class RecordedExchange:
         checkpoints_from_ns: the first checkpoint begins an interval after that; None: after the
             window begins. Only the compiled model knows of this and of `barriers`.
         socket_bytes: bytes that the two sockets of a connection hold before the sender's is full.
+        delays: delays by the machine, which are added to predicted latencies.
+        notes: assumptions behind costs and arrivals, as lines.
+        queued: waiting by the recorded backlog; only where latency was not recorded.
+        unseen: quantities that a capture does not show; None if the run recorded itself.
     """
 
     producers: int
@@ -140,6 +151,10 @@ class RecordedExchange:
     partitioner: str = "rebalance"
     checkpoints_from_ns: int | None = None
     socket_bytes: int = LinkSettings().capacity_bytes
+    delays: Delays = NO_DELAYS
+    notes: tuple[str, ...] = ()
+    queued: Queued = NOT_QUEUED
+    unseen: Unseen | None = None
 
     def data_ends_ns(self, network: NetworkConfig) -> int:
         """When the producers end: what stands in half-filled buffers leaves then at the latest.
@@ -169,6 +184,40 @@ class RecordedExchange:
             for each in self.channels
         )
         return replace(self, channels=tuple(parts), measured_to_ns=to_ns, ends_its_data=False)
+
+    def drawn(self, number: int) -> RecordedExchange:
+        """A sample of what was not recorded, by its number; the exchange itself if all was."""
+        unseen = self.unseen
+        if unseen is None:
+            return self
+        random = np.random.default_rng((self.seed, number))
+        dispersion = unseen.pattern.draw(random, number)
+        costs, wakeups = self.costs, self.wakeups
+        if unseen.round_trip is not None:
+            costs = unseen.round_trip.costs_at(costs, *random.uniform(size=2).tolist())
+            if wakeups is not None and self.costs.transit_ns:
+                steepness = np.random.default_rng((self.seed, number, 2)).uniform(0.5, 1.5)
+                wakeups = wakeups.times(costs.transit_ns / self.costs.transit_ns, steepness)
+        arrivals = unseen.drawn_arrivals(dispersion, random, to_ns=self.measured_to_ns)
+        return replace(
+            self.with_late_beats(number),
+            seed=self.seed + number,  # the phase of the flusher is unknown, too
+            costs=costs,
+            wakeups=wakeups,
+            delays=unseen.delays(self.delays, self.seed, number),
+            channels=tuple(
+                replace(each, arrivals=arrivals.get(each.channel, each.arrivals))
+                for each in self.channels
+            ),
+        )
+
+    def with_late_beats(self, number: int) -> RecordedExchange:
+        """A sample of the exchange with flushers as late as they may be in another run. All
+        exchanges of a job share a number, as they share machines."""
+        if self.late_beats is None:
+            return self
+        factor = np.random.default_rng((self.seed, number, 3)).uniform(*LATE_FACTORS)
+        return replace(self, late_beats=self.late_beats.times(factor))
 
     def under(self, setting: Setting) -> RecordedExchange:
         """The exchange with the situation around it as a setting has it; its network is the
@@ -279,6 +328,12 @@ def flushes_factor(exchanges: Sequence[RecordedExchange], settings: Sequence[Set
     recorded = sum(flushes_per_s(each, Setting(each.network)) for each in exchanges)
     pairs = zip(exchanges, settings, strict=True)
     return sum(flushes_per_s(*each) for each in pairs) / recorded if recorded else 1.0
+
+
+def awake_delays(exchange: RecordedExchange, setting: Setting) -> Delays:
+    """Delays of the machine under a setting, without waits for late flushes."""
+    more = flushes_factor([exchange], [setting])
+    return exchange.delays.awake(exchange.waking_share(setting), more)
 
 
 def flushes_per_s(exchange: RecordedExchange, setting: Setting) -> float:

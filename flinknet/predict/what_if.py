@@ -11,7 +11,7 @@ so that records in half-filled buffers leave as they would have.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -22,6 +22,7 @@ from flinknet.config import NetworkConfig
 from flinknet.errors import InvariantViolatedError
 from flinknet.histogram import LogLinearHistogram
 from flinknet.job.load.payload import MAX_RATE_BATCH_BYTES
+from flinknet.options.what_if import Setting
 from flinknet.results import BacklogSummary
 from flinknet.simulator.cluster import Cluster
 from flinknet.simulator.link import LinkSettings
@@ -29,13 +30,33 @@ from flinknet.simulator.source_plan import SourcePlan
 from flinknet.units import NS_PER_S
 
 from .fast_path import FastOutcome, run_fast
+from .fit.delays import Delays
 from .kernel_edge import KernelEdge, preemptions_of
-from .outcome import BacklogProbe, EdgeOutcome, WaitBoundsProbe
+from .outcome import (
+    DRAWS,
+    BacklogProbe,
+    EdgeOutcome,
+    Figures,
+    LikelyRange,
+    WaitBoundsProbe,
+    likely_range,
+)
 from .ramps import Ramps
-from .recorded import RecordedChannel, RecordedExchange
+from .recorded import RecordedChannel, RecordedExchange, awake_delays
 
 FAST_FROM_MESSAGES = 5_000
 """Number of messages below which the simulator is done before the kernel is loaded."""
+
+Simulate = Callable[[RecordedExchange, NetworkConfig], EdgeOutcome]
+
+MESSAGES_PER_DRAW = 40_000
+"""Messages, roughly, of the part of an exchange that is simulated for each sample."""
+
+MESSAGES_PER_DRAW_IN_FULL = 2_000
+"""Messages of such a part where the core itself is simulated."""
+
+BEATS_MIN = 20
+"""Fewest beats of the buffer timeout in such a part."""
 
 MESSAGES_PER_STEP = 0.25
 """Cost of a step of a source in the simulator, in messages."""
@@ -299,3 +320,48 @@ def _plan_of(channels: list[RecordedChannel], end_ns: int, *, is_max_rate: bool)
     if is_max_rate:
         return SourcePlan(routes, None, len(instants_ns))
     return SourcePlan(routes, instants_ns, len(instants_ns), max(end_ns, int(instants_ns[-1])))
+
+
+def figures_of(outcome: EdgeOutcome, delays: Delays) -> Figures:
+    """The figures of a simulation with the delays of the machine."""
+    return Figures(delays.over(outcome.latency), outcome.buffers_per_s)
+
+
+def likely_around(
+    outcome: EdgeOutcome,
+    exchange: RecordedExchange,
+    setting: Setting,
+    simulate: Simulate,
+) -> LikelyRange:
+    """The 90% interval around the outcome of simulations.
+
+    Args:
+        outcome: of the windows that were simulated.
+        exchange: one of these windows; a part from its start is drawn if it is long.
+    """
+    part, unseen = _part_of(exchange, outcome, setting), exchange.unseen
+    assert unseen is not None
+    delays = awake_delays(exchange, setting)
+
+    def figures(drawn: RecordedExchange, own_delays: Delays) -> Figures:
+        simulated = simulate(drawn.under(setting), setting.network)
+        return figures_of(simulated, own_delays.and_waits(drawn.late_waits_ns(setting)))
+
+    drawn_for = figures(part, delays)
+    drawn = [
+        figures(part.drawn(number), unseen.delays(delays, exchange.seed, number))
+        for number in range(1, DRAWS + 1)
+    ]
+    with_waits = delays.and_waits(exchange.late_waits_ns(setting))
+    found = likely_range(figures_of(outcome, with_waits), drawn_for, drawn)
+    return replace(found, seed=exchange.seed)
+
+
+def _part_of(
+    exchange: RecordedExchange, outcome: EdgeOutcome, setting: Setting
+) -> RecordedExchange:
+    """The beginning of an exchange that is simulated in a moment, by the messages of an outcome."""
+    messages = MESSAGES_PER_DRAW if outcome.method == "kernel" else MESSAGES_PER_DRAW_IN_FULL
+    part_ns = outcome.duration_ns * messages // max(outcome.messages or 0, 1)
+    part_ns = max(part_ns, BEATS_MIN * max(setting.network.buffer_timeout_ns, 0))
+    return exchange.up_to(exchange.measured_from_ns + part_ns)

@@ -111,7 +111,7 @@ def measured_then(run: RecordedRun) -> dict[str, Any] | None:
 
 
 def _captured_scenario(run: RecordedRun) -> Scenario:
-    exchange, _ = load_captured(run.place, run.from_ns, run.to_ns, edge=run.edge)
+    exchange = load_captured(run.place, run.from_ns, run.to_ns, edge=run.edge)
     if not exchange.records:
         raise ConfigError(f"{run.path}: no record was counted in it, so none can be sent again")
     setting = recorded_setting(run.manifest)
@@ -193,9 +193,9 @@ def save_records(run: RecordedRun, scenario: Scenario, directory: Path) -> str:
     is_captured = run.manifest.is_from_between
     first_edge = 0 if len({each.edge for each in run.manifest.channels}) > 1 else None
     if is_captured:
-        exchange, _ = load_captured(run.place, from_ns, run.to_ns, edge=run.edge)
+        exchange = load_captured(run.place, from_ns, run.to_ns, edge=run.edge)
     else:
-        exchange, _ = load_exchange(run.place, from_ns, run.to_ns, edge=first_edge)
+        exchange = load_exchange(run.place, from_ns, run.to_ns, edge=first_edge)
     if not exchange.records:
         raise ConfigError(f"{run.path}: the trace holds no record instants to replay")
     sizes = {}

@@ -5,7 +5,7 @@ exchanges is simulated by `predict.job_run`, which has the compiled model alone.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import lru_cache
 from typing import Any
 
@@ -14,10 +14,7 @@ import numpy as np
 from flinknet.errors import ConfigError, SimulationError
 from flinknet.options.what_if import Setting, columns_of
 from flinknet.predict.exchange import BLOCKING_IS_NO_MODEL, is_blocking, is_max_rate
-from flinknet.predict.fit.costs import CostFit
-from flinknet.predict.fit.delays import Delays
 from flinknet.predict.fit.queued import contradiction
-from flinknet.predict.fit.unseen import likely_around
 from flinknet.predict.job import RecordedJob
 from flinknet.predict.job_run import BARRIERS_LEFT_OUT, leaves_barriers_out, simulate_job
 from flinknet.predict.loading import load_edge, load_job
@@ -28,7 +25,7 @@ from flinknet.predict.outcome import (
     joined_jobs,
     joined_outcomes,
 )
-from flinknet.predict.recorded import RecordedExchange, flushes_factor
+from flinknet.predict.recorded import RecordedExchange, awake_delays
 from flinknet.results import TradeOffPoint
 from flinknet.trace.index import Stamp, stamps_of
 from flinknet.trace.recordings import Recording, open_recordings
@@ -98,25 +95,20 @@ def stamps_at(place: tuple[Recording, ...]) -> tuple[Stamp, ...]:
     return stamps_of(open_recordings(place).files)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Loaded:
-    """The windows of an exchange, and what things cost."""
-
-    exchanges: tuple[RecordedExchange, ...]
-    fit: CostFit
-
-
 @lru_cache(maxsize=1)
 def _loaded(
     place: tuple[Recording, ...],
     windows: tuple[Window, ...],
     edge: int | None,
     _stamps: tuple[Stamp, ...],
-) -> _Loaded:
+) -> tuple[RecordedExchange, ...]:
     """Windows of an exchange, loaded once in each process for all shares of its settings."""
-    found = [load_edge(place, each.from_ns, each.to_ns, edge=edge) for each in windows]
-    _, fit = max(found, key=lambda each: each[0].records)
-    return _Loaded(tuple(exchange for exchange, _ in found), fit)
+    return tuple(load_edge(place, each.from_ns, each.to_ns, edge=edge) for each in windows)
+
+
+def _busiest(exchanges: Sequence[RecordedExchange]) -> RecordedExchange:
+    """The window with most records, whose fit counts for all."""
+    return max(exchanges, key=lambda each: each.records)
 
 
 def _of_exchange(
@@ -126,7 +118,7 @@ def _of_exchange(
     assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
     place, edge = tuple(unit.place), unit.edges[0]
     loaded = _loaded(place, tuple(unit.part.windows), edge, stamps_at(place))
-    exchanges, fit = list(loaded.exchanges), loaded.fit
+    exchanges, fit = list(loaded), _busiest(loaded)
     if ends_its_data:
         exchanges = [replace(each, ends_its_data=True) for each in exchanges]
     error = None
@@ -144,7 +136,7 @@ def _of_exchange(
         why = error or unit.part.why_refused(setting)
         if why is None:
             try:
-                row = _simulated(row, exchanges, fit, setting, simulate, unit.part.core_ns)
+                row = _simulated(row, exchanges, setting, simulate, unit.part.core_ns)
                 if why_no_latency is not None:
                     row = replace(row, point=without_latency(row.point, why_no_latency))
             except (SimulationError, ConfigError) as failure:
@@ -155,20 +147,17 @@ def _of_exchange(
 def _simulated(
     row: Prediction,
     exchanges: Sequence[RecordedExchange],
-    fit: CostFit,
     setting: Setting,
     simulate: Simulate | None,
     core_ns: int,
 ) -> Prediction:
     """The row with the outcome of the windows, and its range if something was not recorded."""
-    windows, whole = len(exchanges), exchanges
+    windows, fit = len(exchanges), _busiest(exchanges)
     exchanges, found = _simulated_windows(exchanges, setting, simulate, core_ns)
     simulated = joined_outcomes(found)
-    busiest = max(exchanges, key=lambda each: each.records)
-    row = with_figures(row, simulated, busiest, fit, setting)
+    row = with_figures(row, simulated, fit, setting)
     if fit.unseen is not None and row.records:
-        fitted_to = next(each for each in whole if fit.unseen.is_of(each))
-        row = _with_range(row, simulated, fitted_to, fit, setting, simulate)
+        row = _with_range(row, simulated, fit, setting, simulate)
     if len(exchanges) > 1:
         if len(exchanges) < windows:
             row = _noted(row, f"of the first {len(exchanges)} of {windows} windows only: {SLOW}")
@@ -209,10 +198,12 @@ def _simulated_windows(
 
 
 @lru_cache(maxsize=1)
-def _contradiction(loaded: _Loaded, core_ns: int, simulate: Simulate | None) -> str | None:
+def _contradiction(
+    exchanges: tuple[RecordedExchange, ...], core_ns: int, simulate: Simulate | None
+) -> str | None:
     """Why no latency of an exchange can be predicted, by its backlog and the prediction of the
     recorded setting; None if it can."""
-    exchanges, fit = loaded.exchanges, loaded.fit
+    fit = _busiest(exchanges)
     if not fit.queued.is_worth_a_look:
         return None
     recorded = Setting(exchanges[0].network, exchanges[0].flow_control)
@@ -227,7 +218,7 @@ def _contradiction(loaded: _Loaded, core_ns: int, simulate: Simulate | None) -> 
     return contradiction(fit.queued, *(asdict(fit.delays.over(each)) for each in summaries))
 
 
-def unpredicted(unit: PredictionUnit, place: int, fit: CostFit) -> Prediction:
+def unpredicted(unit: PredictionUnit, place: int, fit: RecordedExchange) -> Prediction:
     """The row of a candidate of an exchange, without figures."""
     row = _row(unit, place, assumed=list(fit.notes))
     least_ns = (fit.queued.mean_ns or None) if row.point.is_recorded else None
@@ -260,11 +251,10 @@ def with_figures(
     row: Prediction,
     simulated: EdgeOutcome,
     exchange: RecordedExchange,
-    fit: CostFit,
     setting: Setting,
 ) -> Prediction:
     """The row with the outcome of a simulation and the delays of the machine."""
-    delays = _delays(exchange, fit, setting).and_waits(exchange.late_waits_ns(setting))
+    delays = awake_delays(exchange, setting).and_waits(exchange.late_waits_ns(setting))
     seconds = simulated.duration_ns / 1e9
     notes = list(row.assumed)
     if setting.network.debloating_enabled and exchange.buffer_size_bytes is None:
@@ -294,24 +284,15 @@ def _with_range(
     row: Prediction,
     simulated: EdgeOutcome,
     exchange: RecordedExchange,
-    fit: CostFit,
     setting: Setting,
     simulate: Simulate | None,
 ) -> Prediction:
     """The row with the 90% interval of its figures."""
-    from flinknet.predict.what_if import simulate_quickly
+    from flinknet.predict.what_if import likely_around, simulate_quickly
 
-    assert fit.unseen is not None
-    delays = _delays(exchange, fit, setting)
-    simulate = simulate or simulate_quickly
-    found = likely_around(simulated, exchange, fit.unseen, delays, setting, simulate)
+    found = likely_around(simulated, exchange, setting, simulate or simulate_quickly)
     point = replace(row.point, notes=(*row.point.notes, found.in_words))
     return replace(row, point=_with_ends(point, found))
-
-
-def _delays(exchange: RecordedExchange, fit: CostFit, setting: Setting) -> Delays:
-    """Delays of the machine under a setting."""
-    return fit.delays.awake(exchange.waking_share(setting), flushes_factor([exchange], [setting]))
 
 
 def _with_ends(point: TradeOffPoint, likely: LikelyRange) -> TradeOffPoint:

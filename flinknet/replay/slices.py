@@ -30,7 +30,6 @@ from flinknet.errors import ConfigError
 from flinknet.histogram import LogLinearHistogram
 from flinknet.options.what_if import Setting
 from flinknet.predict.exchange import load_exchange, recorded_channels
-from flinknet.predict.fit.costs import CostFit
 from flinknet.predict.fit.window_rows import read_arrivals
 from flinknet.predict.outcome import (
     CheckpointTimes,
@@ -201,7 +200,7 @@ def simulate_slice(unit: SliceUnit) -> list[SlicePart]:
     """The parts of a slice, one for each setting. Runs in an executor."""
     from flinknet.predict.what_if import simulate_part
 
-    frame, _ = _exchange_of(unit.whole)
+    frame = _exchange_of(unit.whole)
     window, whole = unit.window, unit.whole
     networks = [setting.network for setting in whole.settings]
     edge_ns = max(_warm_up_ns(frame, network) for network in networks)
@@ -228,7 +227,7 @@ def simulate_slice(unit: SliceUnit) -> list[SlicePart]:
     return parts
 
 
-def _exchange_of(unit: PredictionUnit) -> tuple[RecordedExchange, CostFit]:
+def _exchange_of(unit: PredictionUnit) -> RecordedExchange:
     """The exchange of a unit without its arrivals, and its costs; fitted once in each process."""
     place = tuple(unit.place)
     return _fitted(place, unit.part.from_ns, unit.part.to_ns, stamps_at(place))
@@ -237,7 +236,7 @@ def _exchange_of(unit: PredictionUnit) -> tuple[RecordedExchange, CostFit]:
 @lru_cache(maxsize=8)
 def _fitted(
     place: tuple[Recording, ...], from_ns: int, to_ns: int, _stamps: tuple[Stamp, ...]
-) -> tuple[RecordedExchange, CostFit]:
+) -> RecordedExchange:
     return load_exchange(place, from_ns, to_ns, with_arrivals=False)
 
 
@@ -393,8 +392,8 @@ def prediction_of_slices(unit: PredictionUnit, parts: Sequence[SlicePart]) -> Pr
         core = replace(part, windows=(Window(part.from_ns, first),), latest_ns=None)
         (row,) = predictions_of(replace(unit, part=core))
         return row if first >= part.to_ns else of_the_first(row, part.from_ns, first)
-    exchange, fit = _exchange_of(unit)
-    row = unpredicted(unit, 0, fit)
+    exchange = _exchange_of(unit)
+    row = unpredicted(unit, 0, exchange)
     error = part.why_refused(setting) or next((each.error for each in parts if each.error), None)
     if error is None:
         simulated = added_up(parts, exchange.under(setting), setting.network)
@@ -402,5 +401,5 @@ def prediction_of_slices(unit: PredictionUnit, parts: Sequence[SlicePart]) -> Pr
             length_ns = round(part.simulated_ns / setting.rate_factor)
             simulated = replace(simulated, duration_ns=length_ns)
             row = replace(row, windows=len(parts), simulated_ns=part.simulated_ns)
-        row = with_figures(row, simulated, exchange, fit, setting)
+        row = with_figures(row, simulated, exchange, setting)
     return with_notes(row, unit.recorded[0], error)

@@ -80,11 +80,11 @@ def test_tasks_that_flink_reports_as_idle_are_named_so(tmp_path: Path) -> None:
     path, _ = slow_sinks(tmp_path / "run")
     whole = START_NS, START_NS + 5 * SECOND_NS
     add_metrics(path, [-1.0, -1.0], 600, idle_ms_per_s=999.0)
-    _, fit = load_captured(path, *whole)
+    fit = load_captured(path, *whole)
     assert any(NO_WORK in each for each in fit.notes)
     assert not any(WORK_UNKNOWN in each for each in fit.notes)
     add_metrics(path, [-1.0, -1.0], 600, idle_ms_per_s=700.0)
-    _, fit = load_captured(path, *whole)
+    fit = load_captured(path, *whole)
     assert any(WORK_UNKNOWN in each for each in fit.notes)
 
 
@@ -92,12 +92,12 @@ def test_records_wait_for_the_work_on_those_before_them(tmp_path: Path) -> None:
     path, truth = slow_sinks(tmp_path / "run")
     whole = START_NS, START_NS + 5 * SECOND_NS
     wanted_ns = p50_ns(simulate(truth, TIMEOUT_20MS))
-    unnamed, fit = load_captured(path, *whole)
-    assert any(WORK_UNKNOWN in each for each in fit.notes)
+    unnamed = load_captured(path, *whole)
+    assert any(WORK_UNKNOWN in each for each in unnamed.notes)
     assert p50_ns(simulate(unnamed, TIMEOUT_20MS)) < 0.8 * wanted_ns
     add_metrics(path, [480.0, 480.0], 600)
-    named, fit = load_captured(path, *whole)
-    assert not any(WORK_UNKNOWN in each for each in fit.notes)
+    named = load_captured(path, *whole)
+    assert not any(WORK_UNKNOWN in each for each in named.notes)
     assert named.costs.consume_ns_per_record == pytest.approx([WORK_NS, WORK_NS], rel=0.02)
     assert p50_ns(simulate(named, TIMEOUT_20MS)) == pytest.approx(wanted_ns, rel=0.05)
 
@@ -105,12 +105,11 @@ def test_records_wait_for_the_work_on_those_before_them(tmp_path: Path) -> None:
 def test_each_sink_has_its_own(tmp_path: Path) -> None:
     path, _ = slow_sinks(tmp_path / "run")
     add_metrics(path, [480.0, 60.0], 600)
-    exchange, fit = load_captured(path, START_NS, START_NS + 5 * SECOND_NS)
+    exchange = load_captured(path, START_NS, START_NS + 5 * SECOND_NS)
     first_ns, second_ns = exchange.costs.consume_ns_per_record
     assert first_ns == pytest.approx(WORK_NS, rel=0.02)
     assert second_ns == pytest.approx(100 * US, rel=0.1)
-    assert fit.unseen is not None
-    drawn = [fit.unseen.drawn(exchange, n).costs.consume_ns_per_record for n in range(1, 9)]
+    drawn = [exchange.drawn(n).costs.consume_ns_per_record for n in range(1, 9)]
     ratios = [first / second for first, second in drawn]
     assert ratios == pytest.approx([first_ns / second_ns] * 8)
     assert len({first for first, _ in drawn}) == 8

@@ -23,7 +23,6 @@ from flinknet.predict.captured_rows import (
     seen_between,
     starved_share,
 )
-from flinknet.predict.fit.costs import CostFit
 from flinknet.predict.fit.delays import NO_DELAYS
 from flinknet.predict.fit.flusher import beat_ns
 from flinknet.predict.fit.round_trips import (
@@ -34,6 +33,7 @@ from flinknet.predict.fit.round_trips import (
 )
 from flinknet.predict.fit.wakeups import Wakeups
 from flinknet.predict.intervals import NOTHING, Intervals
+from flinknet.predict.recorded import RecordedExchange
 from flinknet.predict.what_if import simulate
 from flinknet.trace import RunManifest, open_run
 from flinknet.trace.event_block import EventColumns
@@ -149,15 +149,15 @@ def test_bursts_stay_bursts(tmp_path: Path) -> None:
     network = NetworkConfig(buffer_timeout_ns=10 * MS)
     true = exchange_of([BURSTS[each::4] for each in range(4)], network, duration_ns=1000 * MS)
     path = write_tapped_exchange(tmp_path / "run", true)
-    found, fit = load_captured(*window(path))
+    found = load_captured(*window(path))
     for timeout_ns in (1 * MS, 5 * MS, 10 * MS, 50 * MS):
         asked = replace(network, buffer_timeout_ns=timeout_ns)
         buffers_per_s = simulate(true, asked).buffers_per_s
         assert simulate(found, asked).buffers_per_s == pytest.approx(buffers_per_s, rel=0.2)
-    assert is_noted(fit, WITHIN_TIMEOUT)
+    assert is_noted(found, WITHIN_TIMEOUT)
 
 
-def is_noted(fit: CostFit, what: str) -> bool:
+def is_noted(fit: RecordedExchange, what: str) -> bool:
     return any(note.startswith(what) for note in fit.notes)
 
 
@@ -166,16 +166,16 @@ def test_where_the_timeout_is_unknown_or_never_records_may_wait_for_long(tmp_pat
     never = NetworkConfig(buffer_timeout_ns=-1)
     exchange = exchange_of([irregular], never, duration_ns=int(irregular[-1]) + MS)
     path = write_tapped_exchange(tmp_path / "run", exchange)
-    fit = load_captured(*window(path))[1]
+    fit = load_captured(*window(path))
     assert is_noted(fit, SINCE_BUFFER_BEFORE)
     assert not is_noted(fit, WITHIN_TIMEOUT)
     at_ns = [START_NS + int(each) for each in irregular]
     rows = [flushed(each, 0, number, 1) for number, each in enumerate(at_ns)]
     shapeless = save_tapped(tmp_path / "unknown", rows, to_ns=at_ns[-1] + 1, keys={}, channels=1)
-    found, fit = load_captured(*window(shapeless))
-    assert not is_noted(fit, WITHIN_TIMEOUT)
-    assert fit.unseen is not None
-    assert fit.unseen.seen[0].since_ns[1] == at_ns[0]
+    found = load_captured(*window(shapeless))
+    assert not is_noted(found, WITHIN_TIMEOUT)
+    assert found.unseen is not None
+    assert found.unseen.seen[0].since_ns[1] == at_ns[0]
     assert found.records == 100
 
 
@@ -270,9 +270,9 @@ def test_what_closeness_spares_reaches_the_predictions(
         return CapturedCosts(truth.costs, "", wakeups=found)
 
     monkeypatch.setattr("flinknet.predict.captured.fit_captured", fitted)
-    exchange, fit = load_captured(path, START_NS, START_NS + 100 * MS)
+    exchange = load_captured(path, START_NS, START_NS + 100 * MS)
     assert exchange.wakeups is found
-    assert found.in_words in fit.notes
+    assert found.in_words in exchange.notes
 
 
 def test_buffers_in_company_are_not_asked() -> None:
@@ -522,10 +522,10 @@ def test_the_beat_of_a_job_tells_that_of_an_exchange_which_shows_none(tmp_path: 
 
 
 def test_an_exchange_without_instants_is_predicted_between_bounds(tmp_path: Path) -> None:
-    exchange, fit = load_captured(*window(write_tapped(tmp_path / "run")))
+    exchange = load_captured(*window(write_tapped(tmp_path / "run")))
     assert not exchange.has_instants
     assert exchange.records == 2 * 60 * 40
-    assert is_noted(fit, WITHIN_TIMEOUT)
+    assert is_noted(exchange, WITHIN_TIMEOUT)
     assert exchange.flush_overhead_ns == pytest.approx(100 * US, rel=0.05)
     for timeout_ns in (MS, 10 * MS, 50 * MS):
         network = replace(NetworkConfig(), buffer_timeout_ns=timeout_ns)
@@ -546,7 +546,7 @@ def test_an_exchange_without_instants_is_predicted_between_bounds(tmp_path: Path
 
 
 def test_with_timeout_0_only_a_busy_writer_holds_records_up(tmp_path: Path) -> None:
-    exchange, _ = load_captured(*window(write_tapped(tmp_path / "run")))
+    exchange = load_captured(*window(write_tapped(tmp_path / "run")))
     outcome = simulate(exchange, replace(NetworkConfig(), buffer_timeout_ns=0))
     assert outcome.latency_bounds is not None
     low, high = outcome.latency_bounds

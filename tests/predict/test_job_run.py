@@ -289,19 +289,13 @@ def test_records_that_do_not_follow_those_before_are_found() -> None:
     assert held_up == "another edge of the job is saturated and holds this one up"
 
 
-class SameArrivals(Unseen):
-    """Draws nothing but delays."""
-
-    def drawn(self, exchange: RecordedExchange, number: int) -> RecordedExchange:
-        return exchange
-
-
 def test_each_draw_has_its_own_delays_of_the_machine() -> None:
     job = recorded(simulated(steady()))
     first, second = job.edges
-    unseen = SameArrivals({}, UNKNOWN_PATTERN, START_NS, START_NS, None)
+    unseen = Unseen({}, UNKNOWN_PATTERN, START_NS, START_NS, None)
     delays = Delays(np.full(500, 5 * MS))
-    drawn = RecordedJob([replace(first, unseen=unseen, delays=delays), second])
+    exchange = replace(first.exchange, unseen=unseen, delays=delays)
+    drawn = RecordedJob([replace(first, exchange=exchange), second])
     found = simulate_job(drawn, timeouts(job, 0, 0), phases=4)
     means_ns = [each.mean or 0 for each in found.by_phase]
     assert max(means_ns) - min(means_ns) > MS

@@ -10,9 +10,8 @@ import pytest
 from flinknet.config import NetworkConfig
 from flinknet.options.what_if import Setting
 from flinknet.predict.captured import load_captured
-from flinknet.predict.fit.unseen import likely_around
 from flinknet.predict.outcome import DRAWS, MODEL_NS, MODEL_SHARE, Figures, likely_range
-from flinknet.predict.what_if import simulate_quickly
+from flinknet.predict.what_if import likely_around, simulate_quickly
 from flinknet.results import LatencySummary
 from tests.tapped_run import exchange_of, write_tapped_exchange
 
@@ -62,12 +61,11 @@ def test_the_truth_lies_in_an_interval_that_is_narrow_enough_to_decide_by(
         duration_ns=int(instants_ns[-1]) + 1,
     )
     path = write_tapped_exchange(tmp_path / "run", true)
-    exchange, fit = load_captured(path, true.measured_from_ns, true.measured_to_ns)
+    exchange = load_captured(path, true.measured_from_ns, true.measured_to_ns)
     setting = Setting(NetworkConfig(buffer_timeout_ns=timeout_ms * MS))
     truth = simulate_quickly(true, setting.network)
     outcome = simulate_quickly(exchange, setting.network)
-    assert fit.unseen is not None
-    found = likely_around(outcome, exchange, fit.unseen, fit.delays, setting, simulate_quickly)
+    found = likely_around(outcome, exchange, setting, simulate_quickly)
     for low, value, high in (
         (found.low.latency_ns.p50, truth.latency.percentile(0.5), found.high.latency_ns.p50),
         (found.low.latency_ns.p99, truth.latency.percentile(0.99), found.high.latency_ns.p99),

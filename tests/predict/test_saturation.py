@@ -10,7 +10,7 @@ import pytest
 
 from flinknet.config import NetworkConfig
 from flinknet.core.probe import TracePoint
-from flinknet.predict.fit.costs import fit_costs, saturated_costs
+from flinknet.predict.fit.costs import fit_costs
 from flinknet.predict.fit.saturation import at_recorded_rate, fit_saturation
 from flinknet.predict.fit.window_rows import ExchangeRows
 from flinknet.predict.recorded import RecordedExchange
@@ -73,8 +73,7 @@ def test_a_consumer_that_works_long_on_each_buffer_is_slow_and_not_kept_from_its
     found = fit_saturation(exchange, manifest, 0, int(consumed_ns[-1]))
     assert found.slow_consumers == {0}
     assert not len(found.preemptions["tm-1"].starts_ns)
-    fit = fit_costs(exchange, manifest, 1_000.0)
-    costs = saturated_costs(fit, found).costs
+    costs, _ = fit_costs(exchange, manifest, 1_000.0)
     record_ns = costs.consume_ns_per_record[0] + costs.receive_ns_per_message / 300
     assert record_ns == pytest.approx(buffer_ns / 300, rel=0.02)
 
@@ -105,7 +104,7 @@ def test_without_credit_a_slow_consumer_hides_the_work_of_others_in_its_process(
     found = fit_saturation(exchange, both, 0, int(consumed_ns.max()) + MS)
     assert found.slow_consumers == {0}
     assert not len(found.preemptions["tm-1"].starts_ns)
-    costs = saturated_costs(fit_costs(exchange, both, 1_000.0), found).costs
+    costs, _ = fit_costs(exchange, both, 1_000.0)
     assert costs.consume_ns_per_record[1] < 1_000
 
 

@@ -13,7 +13,6 @@ import pytest
 
 from flinknet.config import NetworkConfig
 from flinknet.options.what_if import Setting, columns_of
-from flinknet.predict.fit.costs import CostFit
 from flinknet.predict.grid import Grid
 from flinknet.predict.ramps import Ramps
 from flinknet.predict.recorded import RecordedChannel, RecordedExchange
@@ -197,8 +196,7 @@ def predicted(
         window_to_ns=to_ns,
         assumed=list(notes),
     )
-    fit = CostFit(exchanges[0].costs, notes)
-    return simulations._simulated(row, exchanges, fit, setting, None, core_ns)
+    return simulations._simulated(row, exchanges, setting, None, core_ns)
 
 
 @pytest.mark.parametrize(("exclusive_buffers", "is_known"), [(2, True), (0, False)])

@@ -215,7 +215,7 @@ def test_damage_found_by_an_executor_is_one_line(
 
 
 def test_arrivals_and_costs_are_those_of_the_trace(sawtooth_run: Path) -> None:
-    exchange, fit = load_exchange(sawtooth_run, START_NS, START_NS + 1000 * MS)
+    exchange = load_exchange(sawtooth_run, START_NS, START_NS + 1000 * MS)
     assert (exchange.producers, exchange.consumers, len(exchange.channels)) == (1, 2, 2)
     assert not exchange.is_max_rate
     assert exchange.network.buffer_timeout_ns == 10 * MS
@@ -223,8 +223,10 @@ def test_arrivals_and_costs_are_those_of_the_trace(sawtooth_run: Path) -> None:
         assert np.array_equal(channel.arrivals_ns, START_NS + np.arange(1000) * MS)
         assert channel.record_wire_bytes == 105
         assert channel.connection == 0
-    assert fit.costs.transit_ns == 20_000
-    consumed_ns = fit.costs.receive_ns_per_message + 10 * fit.costs.consume_ns_per_record[0]
+    assert exchange.costs.transit_ns == 20_000
+    consumed_ns = (
+        exchange.costs.receive_ns_per_message + 10 * exchange.costs.consume_ns_per_record[0]
+    )
     assert consumed_ns == pytest.approx(50_000)
 
 
@@ -238,7 +240,7 @@ def test_the_period_of_the_flusher_is_that_of_the_rows() -> None:
 
 
 def test_only_records_intended_in_the_window_arrive(sawtooth_run: Path) -> None:
-    exchange, _ = load_exchange(sawtooth_run, START_NS + 15 * MS, START_NS + 42 * MS)
+    exchange = load_exchange(sawtooth_run, START_NS + 15 * MS, START_NS + 42 * MS)
     assert exchange.records == 2 * 27
     assert exchange.channels[0].arrivals_ns[[0, -1]].tolist() == [
         START_NS + 15 * MS,
@@ -271,9 +273,9 @@ def test_writers_that_waited_for_a_moment_change_no_model(
     from_ns = START_NS + 500 * MS
     waits_ns = [(from_ns, from_ns + waited_ms * MS)] if waited_ms else []
     run = make_run(tmp_path / "run", waits_ns=waits_ns)
-    exchange, fit = load_exchange(run, START_NS, START_NS + 1000 * MS)
+    exchange = load_exchange(run, START_NS, START_NS + 1000 * MS)
     assert (exchange.wakeups is not None) is is_incident
-    assert (QUEUES_START_EMPTY not in fit.notes) is is_incident
+    assert (QUEUES_START_EMPTY not in exchange.notes) is is_incident
 
 
 def test_records_before_the_part_fill_queues_where_writers_wait(
@@ -281,7 +283,7 @@ def test_records_before_the_part_fill_queues_where_writers_wait(
 ) -> None:
     from_ns = START_NS + 500 * MS
     run = make_run(tmp_path / "run", waits_ns=[(from_ns, from_ns + 100 * MS)])
-    exchange, _ = load_edge(run, from_ns, START_NS + 1000 * MS)
+    exchange = load_edge(run, from_ns, START_NS + 1000 * MS)
     assert exchange.measured_from_ns == START_NS
     channel, _ = exchange.channels
     assert channel.counted is not None
@@ -303,7 +305,7 @@ def test_task_managers_poll_where_each_has_a_core(
     tmp_path: Path, make_run: Callable[..., Path], host: dict[str, Any], may_poll: bool
 ) -> None:
     run = make_run(tmp_path / "run", host=host)
-    exchange, _ = load_exchange(run, START_NS, START_NS + 1000 * MS)
+    exchange = load_exchange(run, START_NS, START_NS + 1000 * MS)
     assert exchange.wakeups is not None
     assert exchange.wakeups.may_poll is may_poll
 

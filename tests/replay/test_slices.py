@@ -115,11 +115,11 @@ def test_slices_add_up_to_the_whole(
 ) -> None:
     monkeypatch.setattr(simulator, "FAST_FROM_MESSAGES", 0)
     run = made_run(tmp_path / "run", seed=seed, rate_per_s=rate_per_s, timeout_ns=timeout_ns)
-    exchange, fit = load_exchange(run.path, run.from_ns, run.to_ns)
+    exchange = load_exchange(run.path, run.from_ns, run.to_ns)
     settings = grid.settings(recorded_setting(run.manifest), is_max_rate=False)
     for setting, row in zip(settings, sliced(run, settings, parts), strict=True):
         own = row.point
-        alone = simulations._simulated(row, [exchange], fit, setting, simulator.simulate, 0)
+        alone = simulations._simulated(row, [exchange], setting, simulator.simulate, 0)
         whole = alone.point
         assert own.method == whole.method == "kernel"
         assert row.records == own.latency_ns.count == alone.records

@@ -2,13 +2,12 @@
 
 A run shows how long a message took as a whole. The share of the message itself and that of its
 bytes or records can only be separated if messages differ in size. If they do not, the share of the
-message is assumed to be that of flinknet's own stack; `CostFit.notes` says so.
+message is assumed to be that of flinknet's own stack; a note says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +17,8 @@ from flinknet.simulator.cost_model import TYPICAL_COSTS, CostModel
 from flinknet.trace import RunManifest
 from flinknet.trace.event_block import same_message
 
-from .delays import NO_DELAYS, Delays
-from .queued import NOT_QUEUED, Queued
 from .round_trips import ASSUMED_CONSUME_NS_PER_RECORD
-from .saturation import Saturation, Service, services_of, unqueued_ns
-from .unseen import Unseen
+from .saturation import Service, services_of, unqueued_ns
 from .window_rows import ExchangeRows
 
 SATURATED_SEND_SHARE = 0.05
@@ -33,32 +29,13 @@ and 16.5 ns, 19.0 and 25.8."""
 _SIZES_DIFFER = 2.0
 """Least ratio of the upper to the lower quartile of sizes at which two costs can be separated."""
 
-SHARE_WORTH_NOTING = 0.02
-"""Least share of the time in preemptions that is worth a note."""
-
-
-@dataclass(frozen=True, slots=True)
-class CostFit:
-    """The costs, and the assumptions behind them.
-
-    Attributes:
-        queued: waiting by the recorded backlog; only where latency was not recorded.
-        unseen: quantities that a capture does not show; None if the run recorded itself.
-    """
-
-    costs: CostModel
-    notes: tuple[str, ...]
-    delays: Delays = NO_DELAYS
-    queued: Queued = NOT_QUEUED
-    unseen: Unseen | None = None
-
 
 def fit_costs(
     rows: ExchangeRows,
     manifest: RunManifest,
     emit_busy_ns_per_record: float | None,
-) -> CostFit:
-    """Fit the costs of one run.
+) -> tuple[CostModel, list[str]]:
+    """Fit the costs of one run, and name the assumptions behind them.
 
     Args:
         rows: of a part of the measured window.
@@ -94,21 +71,7 @@ def fit_costs(
         emit_ns_per_record=emit_ns,
         consume_ns_per_record=consume_ns,
     )
-    return CostFit(costs, tuple(notes))
-
-
-def saturated_costs(fit: CostFit, saturation: Saturation) -> CostFit:
-    """The costs of a run at the highest rate, with uncontended transit times, and a note on
-    preemptions."""
-    costs = replace(fit.costs, transit_ns=max(saturation.transit_ns, 0.0))
-    share = saturation.preemption_share
-    if share < SHARE_WORTH_NOTING:
-        return replace(fit, costs=costs)
-    note = (
-        f"the machine kept the TaskManagers from their work for {share:.0%} of the time; the same"
-        " preemptions are assumed at every setting"
-    )
-    return replace(fit, costs=costs, notes=(*fit.notes, note))
+    return costs, notes
 
 
 def split_cost(

@@ -52,6 +52,9 @@ RATE_IS_FITTED = (
 COSTS_FACTOR_MAX = 64.0
 """Largest factor by which costs are multiplied or divided to meet the recorded throughput."""
 
+SHARE_WORTH_NOTING = 0.02
+"""Least share of the time in preemptions that is worth a note."""
+
 NO_TIMES = np.zeros(0, np.int64)
 
 _USUAL_TIMES = 8
@@ -115,6 +118,16 @@ class Saturation:
     preemptions: Mapping[str, Preemptions]
     preemption_share: float
     slow_consumers: frozenset[int] = frozenset()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """A sentence on preemptions; none if there were few."""
+        if self.preemption_share < SHARE_WORTH_NOTING:
+            return ()
+        return (
+            f"the machine kept the TaskManagers from their work for {self.preemption_share:.0%} of"
+            " the time; the same preemptions are assumed at every setting",
+        )
 
 
 def services_of(rows: ExchangeRows, manifest: RunManifest) -> dict[int, Service]:
