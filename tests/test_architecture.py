@@ -84,8 +84,8 @@ LEAVES_OF = {
 """Folder -> leaves that its modules may import."""
 
 BUDGETS = {
-    "replay": (14_665, 48),
-    "predict": (13_464, 47),
+    "replay": (14_645, 48),
+    "predict": (13_440, 47),
     "core": (14_336, 83),
     "runtime": (12_916, 68),
     "report": (11_538, 62),

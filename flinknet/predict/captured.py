@@ -265,7 +265,7 @@ def with_settings(
         beats = f"buffers leave every {format_duration_ns(beat_ns, separator=' ')}"
         stated = f"{_TIMEOUT_KEY} is {_in_words(manifest)}"
         if is_about_the_job:
-            notes.append(f"{stated}, but {beats}: check what was stated")
+            notes.append(f"{stated}, but {beats}: compare it with the job that was recorded")
         else:
             notes.append(f"the job's code sets the buffer timeout: {beats}, but {stated}")
             keys[_TIMEOUT_KEY] = format_duration_ns(beat_ns, separator=" ")

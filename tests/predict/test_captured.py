@@ -459,7 +459,8 @@ def test_settings_that_were_stated_stand_though_the_messages_beat_otherwise(
     assert more == ([f"recorded with {TIMEOUT} 20 ms (config.yaml)"] if origins else [])
     assert timeout == "20 ms"
     by = " (config.yaml)" if origins else ""
-    assert note == f"{TIMEOUT} is 20 ms{by}, but buffers leave every 10 ms: check what was stated"
+    beats = "buffers leave every 10 ms: compare it with the job that was recorded"
+    assert note == f"{TIMEOUT} is 20 ms{by}, but {beats}"
 
 
 @pytest.mark.parametrize("origins", [{TIMEOUT: JOB_MANAGER}, {}])
