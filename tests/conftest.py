@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
 from bench.flink import cluster
-from tests.left_out import LeftOut, mark_slow_and_quick
+from tests.left_out import LeftOut
 from tests.object_store import ObjectStore, object_store
 from tests.rows import PROPERTY, read_rows
 from tests.shared_spark import commands_in
@@ -50,14 +50,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(LeftOut(config))
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Let the report of a test tell its rows; a row that the table does not have is a mistake.
-    Tests that Flink's jars are needed for are slow. Of those marked slow "but the first case", that
-    is quick.
-    """
+    """Let the report of a test tell its rows; a row that the table does not have is a mistake."""
     known = read_rows()
-    mark_slow_and_quick(items)
     for item in items:
         for mark in item.iter_markers("row"):
             for row_id in mark.args:

@@ -16,25 +16,25 @@ KEY = "left out"
 FLINK = pytest.mark.slow("with Flink's own classes, which make flink installs")
 
 
-def mark_slow_and_quick(items: Iterable[pytest.Item]) -> None:
-    """Mark tests that need Flink's jars as slow, and first cases as quick."""
-    seen = set()
-    for item in items:
-        test = item.nodeid.partition("[")[0]
-        slow = item.get_closest_marker("slow")
-        if slow is not None and slow.kwargs.get("first") and test not in seen:
-            item.add_marker("quick")
-        if item.get_closest_marker("interop") is not None:
-            item.add_marker(FLINK)
-        seen.add(test)
-
-
 class LeftOut:
     """A pytest plugin; workers of pytest-xdist report to the process that started them."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._counts: Counter[str] = Counter()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: Iterable[pytest.Item]) -> None:
+        """Mark tests that need Flink's jars as slow, and first cases as quick."""
+        seen = set()
+        for item in items:
+            test = item.nodeid.partition("[")[0]
+            slow = item.get_closest_marker("slow")
+            if slow is not None and slow.kwargs.get("first") and test not in seen:
+                item.add_marker("quick")
+            if item.get_closest_marker("interop") is not None:
+                item.add_marker(FLINK)
+            seen.add(test)
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
         """Count the tests that `-m "... not slow"` leaves out, by their reasons."""
