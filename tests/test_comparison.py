@@ -292,5 +292,5 @@ def test_the_summary_names_what_is_better_and_what_is_worse() -> None:
     )
     wide = {"p50": difference([10, 10], [9, 12], direction=-1), **differences}
     assert comparison.summary("B", "A", wide).endswith(
-        "; unclear in p50 (about 110 runs like these 2 would decide)."
+        "; unclear in p50 (about 110 runs would decide)."
     )

@@ -60,7 +60,9 @@ class _Mode:
         return any(each.name == name for each in self.command.params)
 
 
-_OUTPUTS = frozenset(("report", "plot", "csv", "histogram", "live_json", "metrics_port", "explain"))
+_OUTPUTS = frozenset(
+    ("report", "plot", "csv", "histogram", "live_json", "metrics_port", "explain", "details")
+)
 """Options for output, which some modes lack."""
 
 _NOT_FLINKNET = ": {} applies only when both ends are flinknet's"

@@ -186,14 +186,14 @@ def again(executor: Executor | None, /, **values: Any) -> None:
 
 def _print_result(document: dict[str, Any], out: Path | None, *, as_json: bool) -> None:
     """Print the results on stdout and, even if that fails, their place on stderr."""
-    from flinknet.report.console import console_for
-    from flinknet.report.from_trace_console import print_predictions
+    from flinknet.report.console import console_for, print_parts
+    from flinknet.report.from_trace_console import prediction_parts
 
     try:
         if as_json:
             put_json(STDOUT, document)
         else:
-            print_predictions(console_for(sys.stdout), document)
+            print_parts(console_for(sys.stdout), prediction_parts(document))
     finally:
         if out is not None:
             click.echo(

@@ -28,8 +28,8 @@ def channels(**values: Any) -> None:
 
     Nothing runs. The options are those of `bench run`.
     """
-    from flinknet.report.channels_console import channels_document, print_placed_channels
-    from flinknet.report.console import console_for
+    from flinknet.report.channels_console import channels_document, placed_parts
+    from flinknet.report.console import console_for, print_parts
 
     from . import sweep
 
@@ -40,7 +40,7 @@ def channels(**values: Any) -> None:
     if json_target is not None:
         put_json(json_target, channels_document(placed))
     if json_target != STDOUT:
-        print_placed_channels(console_for(sys.stdout), placed)
+        print_parts(console_for(sys.stdout), placed_parts(placed))
 
 
 def _placed(plan: Plan) -> PlacedChannels:

@@ -101,12 +101,12 @@ def address_of(text: str, source: str) -> tuple[str, int]:
 
 
 def _print_result(result: PeerResult, json_target: AnyPath | str | None) -> None:
-    from flinknet.report.console import console_for
-    from flinknet.report.peer_console import print_peer
+    from flinknet.report.console import console_for, print_parts
+    from flinknet.report.peer_console import peer_parts
 
     if json_target is not None:
         put_json(json_target, result.to_dict())
     if json_target != STDOUT and any(each.buffers or each.events for each in result.channels):
-        print_peer(console_for(sys.stdout), result)
+        print_parts(console_for(sys.stdout), peer_parts(result))
     if result.trace is not None:
         click.echo(f"trace: {result.trace}", err=True)

@@ -13,7 +13,14 @@ from flinknet.units import which_runs
 
 from .commands import SectionedCommand
 from .json_files import STDOUT, put_json
-from .options import collect, explain_option, load_options, output_options, trace_option
+from .options import (
+    collect,
+    details_option,
+    explain_option,
+    load_options,
+    output_options,
+    trace_option,
+)
 from .report_options import ReportFiles, report_options
 from .result_files import ResultFiles, reading_options, watching
 from .wrong_calls import WholeNumber
@@ -41,6 +48,7 @@ if TYPE_CHECKING:
 @reading_options
 @report_options
 @trace_option
+@details_option
 @explain_option
 @click.option(
     "--reference",
@@ -75,11 +83,11 @@ def run(executor: Executor | None, /, **values: Any) -> None:
     protocol. With a rate, latency counts from the instant at which a record was due. Uncorrected
     latency counts from the instant at which its producer wrote it.
     """
-    from flinknet.report.bench_console import print_bench
+    from flinknet.report.bench_console import bench_view
     from flinknet.report.bench_page import bench_page
-    from flinknet.report.console import console_for
+    from flinknet.report.console import console_for, print_view
     from flinknet.report.export import write_json
-    from flinknet.report.reference_table import print_references
+    from flinknet.report.reference_table import reference_part
 
     from . import sweep
 
@@ -125,13 +133,16 @@ def run(executor: Executor | None, /, **values: Any) -> None:
             if results.json == STDOUT:
                 put_json(STDOUT, document)
             if not results.takes_stdout:
-                console = console_for(sys.stdout)
-                print_bench(console, settings, is_explained=values["explain"])
-                if values["reference"]:
-                    print_references(console, [each.result for each in finished])
-            talk.print(f"seed {values['seed']}", style="dim")
-            if out is not None:
-                _print_places(out, is_traced=values["trace"])
+                runs = [each.result for each in finished]
+                shown = bench_view(
+                    settings,
+                    next_step=_replay_command(out) if out and values["trace"] else "",
+                    is_explained=values["explain"],
+                    more=[reference_part(runs)] if values["reference"] else (),
+                )
+                print_view(console_for(sys.stdout), shown, has_details=values["details"])
+            where = f"; results: {out}/bench.json, and in each run directory" if out else ""
+            talk.print(f"seed {values['seed']}{where}", style="dim", soft_wrap=True)
     _check_measured(finished)
     incomplete = [
         warning.text
@@ -171,8 +182,5 @@ def _check_measured(finished: Sequence[Finished]) -> None:
         )
 
 
-def _print_places(out: Path, *, is_traced: bool) -> None:
-    click.echo(f"results: {out}/bench.json, and result.json in each run directory", err=True)
-    if is_traced:
-        replay = f"flinknet trace replay {quote(str(out))}/run-0001*"
-        click.echo(f"traces:  {out}/run-*; next: {replay}", err=True)
+def _replay_command(out: Path) -> str:
+    return f"flinknet trace replay {quote(str(out))}/run-0001*"

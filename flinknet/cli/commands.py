@@ -5,7 +5,8 @@ the nearest command for an unknown name.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from inspect import cleandoc
 from typing import Any
 
 import click
@@ -36,7 +37,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Output": (
         *("runs", "seed", "out", "trace", "detached"),
         *("json", "markdown", "junit", "csv", "report", "plot"),
-        *("histogram", "live-json", "metrics-port", "explain", "reference"),
+        *("histogram", "live-json", "metrics-port", "details", "explain", "reference"),
     ),
 }
 """Sections of help: headings with the long names of their options. Other options come last."""
@@ -98,21 +99,68 @@ class _Named(click.Command):
             raise
 
 
+_ALL = "flinknet.help-all"
+"""Key of a context in which every option is explained."""
+
+
+def _show_all(ctx: click.Context, _: click.Parameter, is_wanted: bool) -> None:
+    if is_wanted and not ctx.resilient_parsing:
+        ctx.meta[_ALL] = True
+        click.echo(ctx.get_help(), color=ctx.color)
+        ctx.exit()
+
+
 class SectionedCommand(_Named):
     """A command with many options, whose help has sections.
 
+    Rare options are named in its help and explained by --help-all, which also has the text after a
+    form feed in the docstring and in the epilog.
+
     Attributes:
         sections: headings with their options, as in SECTIONS.
+        rare: names of rare options.
     """
 
     def __init__(
-        self, *args: Any, sections: Mapping[str, tuple[str, ...]] = SECTIONS, **more: Any
+        self,
+        *args: Any,
+        sections: Mapping[str, tuple[str, ...]] = SECTIONS,
+        rare: Collection[str] = (),
+        **more: Any,
     ) -> None:
         super().__init__(*args, **more)
         self.sections = sections
+        self.rare = frozenset(rare)
+        if rare:
+            option = click.Option(
+                ["--help-all"],
+                is_flag=True,
+                is_eager=True,
+                expose_value=False,
+                callback=_show_all,
+                help="Explain every option.",
+            )
+            self.params.append(option)
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if ctx.meta.get(_ALL):
+            formatter.write_paragraph()
+            with formatter.indentation():
+                formatter.write_text(cleandoc(self.help or "").replace("\f\n", ""))
+        else:
+            super().format_help_text(ctx, formatter)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        write_sections(self, ctx, formatter, sections=self.sections)
+        rare: frozenset[str] = frozenset() if ctx.meta.get(_ALL) else self.rare
+        write_sections(self, ctx, formatter, sections=self.sections, rare=rare)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if not self.epilog:
+            return
+        always, _, more = cleandoc(self.epilog).partition("\f\n")
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text(always + more if ctx.meta.get(_ALL) else always)
 
 
 def write_sections(
@@ -122,6 +170,7 @@ def write_sections(
     *,
     sections: Mapping[str, tuple[str, ...]] = SECTIONS,
     only_named: Mapping[str, str] | None = None,
+    rare: frozenset[str] = frozenset(),
 ) -> None:
     """Write the sections for which a command has visible options.
 
@@ -129,6 +178,7 @@ def write_sections(
         sections: headings with their options, as in SECTIONS.
         only_named: headings of sections that list options without explanations, each with the place
             of the explanations.
+        rare: options that are listed without explanations at the end.
     """
     only_named = only_named or {}
     records = {
@@ -136,6 +186,7 @@ def write_sections(
         for parameter in command.get_params(ctx)
         if isinstance(parameter, click.Option) and (record := parameter.get_help_record(ctx))
     }
+    hidden = [records.pop(name)[0].split(",")[0].split()[0] for name in rare & records.keys()]
     for heading, names in sections.items():
         options = [records.pop(name) for name in names if name in records]
         if options and heading in only_named:
@@ -144,6 +195,9 @@ def write_sections(
         elif options:
             with formatter.section(heading):
                 formatter.write_dl(options, col_max=_TERM_WIDTH)
+    if hidden:
+        with formatter.section("Rare options (explained by --help-all)"):
+            formatter.write_text(", ".join(sorted(hidden)))
     if records:
         with formatter.section("Other options"):
             formatter.write_dl(list(records.values()))

@@ -11,23 +11,50 @@ from flinknet.errors import FlinknetError, RunFailedError
 from flinknet.results.comparison import Outcome
 
 from .commands import SectionedCommand
-from .options import explain_option, load_options, output_options
+from .options import details_option, explain_option, load_options, output_options
 from .report_options import report_options
 from .wrong_calls import WholeNumber
 
 if TYPE_CHECKING:
     from .sweep import Executor
 
-_EPILOG = """In each round every configuration runs once, in an order that rotates, with the same
-seed. A difference is the mean change within rounds, with a confidence interval (Student's t of the
+_EPILOG = """\b
+--fail-if METRIC>CHANGE is broken when the whole interval lies beyond the
+limit, and holds when it lies within. The metrics are
+  throughput throughput_bytes mean p50 p99 p99_9 backlog
+  buffers (per second) cpu (cores)
+
+The change has a sign: p99>+10% is ten percent more than the baseline, throughput<-5% five percent
+less. At a fixed rate that consumers keep up with, a gate detects what timeouts and segment sizes do
+to latency; for a shortage of buffers use --rate max and a limit on throughput.
+
+\b
+Exit codes:
+  0    every limit holds
+  1    a limit is broken; or, with limits, a candidate cannot start
+  2    the call is wrong
+  3    undecided; the answer says why, and how many runs would decide
+  4    nothing was compared: a run failed, or a port, a file or the disk did
+\f
+  70   a bug in flinknet
+  130, 143   ended by Ctrl-C or SIGTERM
+
+A candidate cannot start if no TaskManager starts with its Flink keys, but one does with the
+baseline's. The outcome is undecided if an interval reaches across a limit; if the baseline was
+measured on another machine or version; if a run is still invalid (if only the candidate's are, a
+limit can still be broken); or if a run is disturbed, with --fail-on-disturbed.
+
+In each round every configuration runs once, in an order that rotates, with the same seed. A
+difference is the mean change within rounds, with a confidence interval (Student's t of the
 logarithms); columns are geometric means, whose ratio is that change. A metric that was zero in a
 round has no ratio: its means are arithmetic and its change is in its own unit.
 
 The verdict is "no difference" if the whole interval lies within 1%. It is "unclear" if the
 interval is wider than that and includes 0%, or if the change is below 1%; more --runs narrow the
 interval. Throughput that would be unclear is "rate kept" if every run took all records of a given
-rate. The confidence applies to each metric and limit separately: with 95%, one metric in twenty
-differs by chance. Verdicts do not change the exit code; limits do.
+rate. CPU is "higher" or "lower", not better or worse, where throughput differs. The confidence
+applies to each metric and limit separately: with 95%, one metric in twenty differs by chance.
+Verdicts do not change the exit code; limits do.
 
 Configurations whose bench options make the workload differ (rate, record size, number of tasks) are
 compared with a warning: their changes are "higher" or "lower" instead of better or worse, and
@@ -35,40 +62,25 @@ compared with a warning: their changes are "higher" or "lower" instead of better
 --placement, --task-managers, --partition-type, --scheduling and --partitioner (other than
 broadcast) may differ.
 
-\b
---fail-if METRIC>CHANGE is broken when the whole interval lies beyond the
-limit, and holds when it lies within. The metrics are
-  throughput throughput_bytes mean p50 p99 p99_9 backlog
-  buffers (per second) cpu (cores)
-
-or the table's names for them (p99.9, buffers/s, CPU cores). The change has a sign: p99>+10% is ten
-percent more than the baseline, throughput<-5% five percent less. A limit that only a better
-candidate could break (p99<+10%), or no candidate, is refused. At a fixed rate that consumers keep
-up with, a gate detects what timeouts and segment sizes do to latency. To detect a shortage of
-buffers, or what small segments cost, use --rate max and a limit on throughput.
-
-\b
-Exit codes:
-  0    every limit holds
-  1    a limit is broken; or, with limits, a candidate cannot start: no
-       TaskManager starts with its Flink keys, but one does with the
-       baseline's
-  2    the call is wrong
-  3    undecided: an interval reaches across a limit (the line says how many
-       runs would decide); the baseline was measured on another machine or
-       version; a run is still invalid (if only the candidate's are, a limit
-       can still be broken); or a run is disturbed, with --fail-on-disturbed
-  4    nothing was compared: a run failed, or a port, a file or the disk did
-  70   a bug in flinknet
-  130, 143   ended by Ctrl-C or SIGTERM
+--fail-if also takes the table's names of metrics (p99.9, buffers/s, CPU cores). A limit that only a
+better candidate could break (p99<+10%), or no candidate, is refused.
 
 """
 
 
+_RARE = (
+    *("confidence", "repeat-disturbed", "fail-on-disturbed", "arrivals", "records", "warmup"),
+    *("slow-consumer", "partitioner", "keys", "key-skew", "relays", "relay-parallelism"),
+    *("relay-delay", "placement", "task-managers", "flow-control", "partition-type", "scheduling"),
+    *("exclusive-buffers", "floating-buffers", "checkpoint-interval", "seed", "out", "trace"),
+    *("junit", "csv", "plot"),
+)
+"""Options that the short help only names."""
+
 _EXIT_CODES = {Outcome.PASS: 0, Outcome.REGRESSION: 1, Outcome.INCONCLUSIVE: 3}
 
 
-@click.command("compare-configs", cls=SectionedCommand, epilog=_EPILOG)
+@click.command("compare-configs", cls=SectionedCommand, epilog=_EPILOG, rare=_RARE)
 @click.argument("configs", metavar="CONFIG...", nargs=-1)
 @click.option(
     "--runs",
@@ -130,6 +142,7 @@ _EXIT_CODES = {Outcome.PASS: 0, Outcome.REGRESSION: 1, Outcome.INCONCLUSIVE: 3}
 @report_options
 @load_options()
 @output_options
+@details_option
 @explain_option
 @click.pass_obj
 def compare_configs(executor: Executor | None, /, configs: tuple[str, ...], **values: Any) -> int:

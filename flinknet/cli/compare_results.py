@@ -55,6 +55,7 @@ class Outputs:
         history: directory of results by date.
         reports: the page and its picture.
         is_explained: print warnings in full.
+        has_details: print all metrics, notes and doubts.
     """
 
     files: Mapping[str, AnyPath]
@@ -62,6 +63,7 @@ class Outputs:
     history: AnyPath | None
     reports: ReportFiles
     is_explained: bool
+    has_details: bool
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Outputs:
@@ -82,6 +84,7 @@ class Outputs:
             None if history is None else path_of(history),
             ReportFiles.of(values),
             values["explain"],
+            values["details"],
         )
 
     def write(
@@ -110,7 +113,13 @@ class Outputs:
             "csv": lambda: runs_csv(_csv_runs(measurement)),
         }
         if self.on_stdout is None:
-            _print(measurement, comparison, trends, is_explained=self.is_explained)
+            _print(
+                measurement,
+                comparison,
+                trends,
+                is_explained=self.is_explained,
+                has_details=self.has_details,
+            )
         else:
             click.echo(texts[self.on_stdout](), nl=False)
         for name, path in self.files.items():
@@ -295,15 +304,14 @@ def _print(
     trends: Sequence[Trend],
     *,
     is_explained: bool,
+    has_details: bool,
 ) -> None:
-    """Print tables and sentences on stdout; the outcome of the limits comes last."""
-    from flinknet.report.bench_console import print_doubts
-    from flinknet.report.comparison_console import print_comparison, print_outcome, print_trends
-    from flinknet.report.console import console_for
+    """Print the answer and its tables on stdout."""
+    from flinknet.report.bench_console import doubt_lines
+    from flinknet.report.comparison_console import comparison_view
+    from flinknet.report.console import console_for, print_view
 
-    console = console_for(sys.stdout)
-    print_comparison(console, comparison)
     settings = by_plan(measurement.task.plans, measurement.finished)
-    print_doubts(console, settings, is_explained=is_explained)
-    print_trends(console, trends)
-    print_outcome(console, comparison)
+    doubts = doubt_lines(settings, is_explained=is_explained)
+    view = comparison_view(comparison, trends, doubts, is_explained=is_explained)
+    print_view(console_for(sys.stdout), view, has_details=has_details)

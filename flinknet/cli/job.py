@@ -86,9 +86,9 @@ def status(directory: Path, graph: str | None) -> None:
         prints the directory DIR
     flinknet job status DIR
     """
-    from flinknet.report.console import console_for
+    from flinknet.report.console import console_for, print_view
     from flinknet.report.export import dump
-    from flinknet.report.job_console import dump_lines, print_cluster, print_job, print_status
+    from flinknet.report.job_console import cluster_view, dump_lines, job_view, status_view
     from flinknet.runtime.cluster.client import client_of
     from flinknet.runtime.cluster.job_files import Contact
     from flinknet.trace.manifest import MANIFEST_NAME, RESULT_NAME, RunManifest
@@ -100,9 +100,9 @@ def status(directory: Path, graph: str | None) -> None:
             raise ConfigError(f"{directory}: --graph: that is a cluster; give a job's directory")
         with client_of(contact) as client:
             if not contact.job_id:
-                print_cluster(console_for(sys.stdout), client.cluster())
+                print_view(console_for(sys.stdout), cluster_view(client.cluster()))
             elif graph is None:
-                print_status(console_for(sys.stdout), client.status())
+                print_view(console_for(sys.stdout), status_view(client.status()))
             elif graph == "json":
                 click.echo(dump(asdict(client.dump())), nl=False)
             else:
@@ -121,7 +121,7 @@ def status(directory: Path, graph: str | None) -> None:
         ) from None
     if result.get("kind") != "job":
         raise ConfigError(f"{directory}: it is not a run of a job")
-    print_job(console_for(sys.stdout), result)
+    print_view(console_for(sys.stdout), job_view(result), has_details=True)
 
 
 @job.command()

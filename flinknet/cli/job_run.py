@@ -21,7 +21,7 @@ from flinknet.storage import AnyPath
 from .commands import SectionedCommand
 from .json_files import STDOUT, put_json, target_of
 from .option_tables import DEFAULT_DURATION_NS, WORKLOAD_OPTIONS
-from .options import collect, load_options, output_options, trace_option
+from .options import collect, details_option, load_options, output_options, trace_option
 from .plan import warn_of_idle_parallelism
 from .report_options import ReportFiles, report_option
 from .wrong_calls import WholeNumber
@@ -92,6 +92,7 @@ class JobCall:
 @output_options
 @report_option
 @trace_option
+@details_option
 def run(**values: Any) -> int:
     """Run the job of a program on a JobManager and TaskManagers of its own.
 
@@ -131,7 +132,7 @@ def run(**values: Any) -> int:
     if values["detached"]:
         _detach(call, out)
         return 0
-    return _attend(call, out, json_target, reports)
+    return _attend(call, out, json_target, reports, has_details=values["details"])
 
 
 def _call(values: Mapping[str, Any]) -> JobCall:
@@ -254,11 +255,16 @@ def _stay(
 
 
 def _attend(
-    call: JobCall, out: Path, json_target: AnyPath | str | None, reports: ReportFiles
+    call: JobCall,
+    out: Path,
+    json_target: AnyPath | str | None,
+    reports: ReportFiles,
+    *,
+    has_details: bool,
 ) -> int:
     """Run a job and wait for its end. Returns: the exit code."""
-    from flinknet.report.console import console_for
-    from flinknet.report.job_console import JobView, print_job
+    from flinknet.report.console import console_for, print_view
+    from flinknet.report.job_console import JobView, job_view
     from flinknet.report.job_page import job_page
     from flinknet.runtime.cluster.printed_lines import PrintedLines
 
@@ -281,13 +287,13 @@ def _attend(
     except (OSError, ValueError):
         raise RunFailedError(f"the job has no result: {ended.reason}") from None
     if json_target != STDOUT:
-        print_job(console_for(sys.stdout), result)
+        is_traced = call.records_trace and result["vertices"]
+        shown = job_view(result, f"flinknet trace replay {quote(str(out))}" if is_traced else "")
+        print_view(console_for(sys.stdout), shown, has_details=has_details)
     if json_target is not None:
         put_json(json_target, result)
     reports.write(lambda: job_page(result))
     click.echo(f"results: {out}/result.json", err=True)
-    if call.records_trace and result["vertices"]:
-        click.echo(f"trace:   {out}; next: flinknet trace info {quote(str(out))}", err=True)
     if ended.exit_code == EXIT_INTERRUPTED:
         return EXIT_INTERRUPTED
     if ended.exit_code:

@@ -312,6 +312,9 @@ out_option = click.option(
 trace_option = click.option(
     "--trace/--no-trace", default=True, help="Record every message, for `trace`. [default: trace]"
 )
+details_option = click.option(
+    "--details", is_flag=True, help="Show all figures, not only those that decide."
+)
 explain_option = click.option(
     "--explain", is_flag=True, help="Print warnings in full: why, and what to do."
 )

@@ -16,6 +16,7 @@ from flinknet.storage import AnyPath
 
 from .counting_line import CountingLine
 from .json_files import STDOUT, json_option, put_json, target_of
+from .options import details_option
 from .paths import check_new_directory, existing_path
 
 _STANDARD_INPUT = Path("-")
@@ -50,12 +51,14 @@ def _capture_path(text: str) -> AnyPath:
 )
 @click.option("--no-records", is_flag=True, help="Do not count the records in payloads.")
 @json_option
+@details_option
 def import_(
     captures: tuple[Path, ...],
     out: Path | None,
     flink_version: str | None,
     no_records: bool,
     json: str | None,
+    details: bool,
 ) -> None:
     """Make a trace from packets of a real Flink that tcpdump or Wireshark captured.
 
@@ -82,7 +85,8 @@ def import_(
     """
     from flinknet.capture.observer import layout_of_release
     from flinknet.capture.pcap.importing import import_capture
-    from flinknet.report.import_console import print_import
+    from flinknet.report.console import console_for, print_view
+    from flinknet.report.import_console import import_view
     from flinknet.runtime.signals import first_interrupt
 
     paths = list(dict.fromkeys(captures))
@@ -113,7 +117,8 @@ def import_(
     if target is not None:
         put_json(target, imported.to_dict())
     if target != STDOUT:
-        print_import(imported.to_dict())
+        view = import_view(imported.to_dict())
+        print_view(console_for(sys.stdout), view, has_details=details)
 
 
 def _say_what_is_left() -> None:

@@ -55,6 +55,15 @@ _SECTIONS = {
 }
 
 
+_RARE = (
+    *("debloat-target", "max-records", "recordings", "on-damage", "channel", "out", "rest"),
+    *REST_FILES,
+    *SPARK_SECTION["Spark"],
+    *("split", "checkpoint"),
+)
+"""Options that the short help only names."""
+
+
 def _grid_options(command: Any) -> Any:
     for each in reversed(SETTINGS):
         complete = words(WORDS.get(each.option, ()))
@@ -64,24 +73,22 @@ def _grid_options(command: Any) -> Any:
     return command
 
 
-@click.command(cls=SectionedCommand, sections=_SECTIONS)
+@click.command(cls=SectionedCommand, sections=_SECTIONS, rare=_RARE)
 @click.argument("traces", metavar="TRACE...", nargs=-1, required=True, type=path_of_runs)
 @_grid_options
 @click.option(
     "--target",
     metavar="BOUND",
     multiple=True,
-    help="Limit that a setting has to meet, such as p99<=20ms or throughput>=100k/s. Prints the"
-    " longest timeout and the cheapest buffers that meet it, and the keys for Flink's config.yaml."
-    " May be repeated.",
+    help="Limit to meet, such as p99<=20ms or throughput>=100k/s. Prints the longest timeout and"
+    " the cheapest buffers that meet it, and the keys for Flink's config.yaml. May be repeated.",
 )
 @click.option(
     "--edge-timeout",
     metavar="EDGE=TIMEOUT,...",
     multiple=True,
-    help="For a job of several exchanges: one more setting to predict, with other timeouts on some"
-    " edges, as setBufferTimeout sets them on the operator before an edge. EDGE is the number of an"
-    " edge or a part of its name; the other edges keep their timeouts. May be repeated.",
+    help="For a job of several exchanges: one more setting, with other timeouts on some edges, as"
+    " setBufferTimeout sets them. EDGE: its number, or a part of its name. May be repeated.",
 )
 @click.option("--diagnose", is_flag=True, help="Show what holds each edge up, with its share.")
 @click.option(
@@ -199,10 +206,22 @@ def replay(
         the longest timeout and the fewest buffers that meet it, as keys to paste
     flinknet trace replay RUN --report out.html
         the same as a page, with plots
-    flinknet trace replay RUN --round-trip 0,1ms,10ms
-        the same run between TaskManagers that are further apart
     flinknet trace replay RUN --rate-factor 1,2,4 --consumer-speed 0.5,1
         2 or 4 times as many records a second, and consumers at half their speed
+    flinknet trace replay tapped/host-*
+        one job, recorded by taps on several hosts
+
+    TRACE is a run directory or a directory of run directories. Only the measured part of a run
+    counts. Several lists make a grid of all combinations. The answer states the model's error on
+    the recorded setting: expect the predictions to be at least that far off.
+
+    Exits with 1 if no setting meets a --target or none can be recommended (at one of the given
+    rates, consumer speeds, round trips and flow controls), and with 3 if that is unknown.
+    \f
+
+    \b
+    flinknet trace replay RUN --round-trip 0,1ms,10ms
+        the same run between TaskManagers that are further apart
     flinknet trace replay RUN --alignment aligned,unaligned,30ms \\
         --checkpoint-interval 1s,10s
         how long barriers travel and channels wait, and what is overtaken
@@ -211,24 +230,14 @@ def replay(
         a job of several exchanges from end to end, with other timeouts on some
     flinknet trace replay RUN --diagnose
         what holds each edge up
-    flinknet trace replay tapped/host-*
-        one job, recorded by taps on several hosts
     flinknet trace replay RUN --max-records all --master spark://host:7077
         every record of a large run, on a Spark cluster
     flinknet trace replay s3://bucket/runs --remote sc://host:15002 \\
         --json s3://bucket/answer.json
         runs in an object store, by Spark Connect
 
-    TRACE is a run directory or a directory of run directories. Only the measured part of a run
-    counts. Recordings of one job by taps on several hosts are one run. Several lists make a grid of
-    all combinations. The model's error on the recorded setting is printed before the predictions:
-    expect the predictions to be at least that far off.
-
-    TRACE, --json, --report and --out may be in an object store or in HDFS: s3://, s3a://, gs://,
-    abfss://, hdfs://.
-
-    Exits with 1 if, at one of the given rates, consumer speeds, round trips and flow controls, no
-    setting meets a --target or none can be recommended, and with 3 if that is unknown.
+    Recordings of one job by taps on several hosts are one run. TRACE, --json, --report and --out
+    may be in an object store or in HDFS: s3://, s3a://, gs://, abfss://, hdfs://.
 
     The JSON for one run is one object. For several runs, or for the edges of a job, it is
     {"schema_version": 1, "replays": [...]}, with "jobs" next to "replays" for jobs from end to end.

@@ -16,6 +16,7 @@ from flinknet.units import format_address, parse_duration_ns, parse_size_bytes
 
 from .commands import SectionedCommand
 from .json_files import STDOUT, json_option, put_json, target_of
+from .options import details_option
 from .paths import check_new_directory
 from .rest_options import REST_FILES, RestFiles, rest_files_options
 from .result_files import metrics_endpoint, metrics_port_option
@@ -67,7 +68,7 @@ _SECTIONS = {
     "How long": ("duration", "rotate", "ring", "trigger"),
     "Flink": ("flink-version", "flink-conf", "rest", *REST_FILES, "records"),
     "TLS": ("tls-cert", "tls-key", "tls-ca", "tls-password-file"),
-    "Output": ("metrics-port", "json"),
+    "Output": ("metrics-port", "json", "details"),
 }
 
 
@@ -145,6 +146,7 @@ _SECTIONS = {
 @rest_files_options
 @metrics_port_option
 @json_option
+@details_option
 def tap(
     listen: tuple[str, ...],
     upstream: tuple[str, ...],
@@ -164,6 +166,7 @@ def tap(
     rest_files: RestFiles,
     metrics_port: str | None,
     json: str | None,
+    details: bool,
 ) -> None:
     """Record every message between real TaskManagers, as a proxy between them.
 
@@ -191,10 +194,10 @@ def tap(
     from flinknet.capture.observer import layout_of_release
     from flinknet.capture.tap import Tap, TapConfig
     from flinknet.capture.trigger import Trigger
-    from flinknet.report.console import console_for
+    from flinknet.report.console import console_for, print_view
     from flinknet.report.export import write_json
     from flinknet.report.prometheus import tap_metrics
-    from flinknet.report.tap_console import TapView, print_tap, recording_line, setting_lines
+    from flinknet.report.tap_console import TapView, recording_line, setting_lines, tap_view
     from flinknet.trace.manifest import RESULT_NAME
     from flinknet.trace.run_directory import seal_result
 
@@ -250,7 +253,8 @@ def tap(
     if json_target is not None:
         put_json(json_target, result)
     if json_target != STDOUT:
-        print_tap(result, str(directory), console_for(sys.stdout))
+        shown = tap_view(result, str(directory))
+        print_view(console_for(sys.stdout), shown, has_details=details)
     if result["recording_error"] is not None:
         raise TraceError(f"all was forwarded, but {result['recording_error']}")
 

@@ -17,6 +17,7 @@ from flinknet.whole_files import work_directory
 
 from .commands import SPARK_SECTION, SectionedCommand
 from .json_files import STDOUT, add_line, growing_file
+from .options import details_option
 from .paths import directory_here
 from .spark_options import spark_options
 
@@ -30,7 +31,7 @@ LONGEST_WINDOW_NS = 3600 * NS_PER_S
 
 _SECTIONS = {
     "Updates": ("window", "every", "once", "duration"),
-    "Output": ("table", "json"),
+    "Output": ("details", "table", "json"),
     **SPARK_SECTION,
 }
 
@@ -69,6 +70,7 @@ _SECTIONS = {
     flag_value=STDOUT,
     help="Write a line of JSON for each update to FILE; without FILE, print only these lines.",
 )
+@details_option
 @spark_options
 def watch(
     path: Path,
@@ -78,6 +80,7 @@ def watch(
     duration: str | None,
     table: str | None,
     json: str | None,
+    details: bool,
     session: SessionOptions,
 ) -> None:
     """Show what happens in traces that are still being written.
@@ -113,7 +116,11 @@ def watch(
     with work_directory("watch") as work_dir:
         watching = Watch(path.absolute(), work_dir, span_ns=span_ns)
         looks.put(first := watching.look())
-        view = None if target == STDOUT else WatchView(console_for(sys.stdout), str(path))
+        view = (
+            None
+            if target == STDOUT
+            else WatchView(console_for(sys.stdout), str(path), has_details=details)
+        )
         with view or nullcontext(), suppress(KeyboardInterrupt):
             _show(looks, view, target)
             if once and table is None:

@@ -2,9 +2,10 @@
 
 A *_console prints the findings of one command:
 
-    bench_console           a bench, with checkpoint_table, debloating_lines, warnings and their
+    bench_console           a bench, with checkpoint_table, warnings and their
                             warning_lines, and reference_table: published numbers next to it;
-                            console: the console of all of them
+                            console: draws all of them, from the
+                            parts of page_parts
     live                    runs while they go on, for programs, too; prometheus: for that
     channels_console, config_console, demo_console, doctor_console    the other modes of bench, and
                             doctor; demos: the outcome of each
@@ -33,7 +34,7 @@ and with these, any of them is written:
     export                  results as JSON; runs_csv: of each run, as a table; csv_rows: of
                             replays, and of latencies
     figures                 every figure once: name in files, heading, meaning, how it is shown
-    number_table            tables that fit the terminal; plain_text: text that it can take
+    plain_text              text that a terminal can take
 
 A figure that no result has yet is computed where the result is made (`replay`, `runtime.cluster`)
 and gets a field in `results`; here it only gets its column.

@@ -93,22 +93,19 @@ def job_recommendation(answer: JobAnswer) -> Recommendation | None:
 
 
 def advice_lines(answer: ReplayAnswer) -> list[str]:
-    """Advice as lines for the terminal, with rich's markup; empty if there is none."""
+    """Advice as lines for the terminal; empty if there is none."""
     is_marked = any(is_on_frontier(answer, index) for index in answer.advice.frontier)
-    lines = [f"  [dim]◆ on the frontier: {FRONTIER}[/dim]"] if is_marked else []
+    lines = [f"  ◆ on the frontier: {FRONTIER}"] if is_marked else []
     found = list(map(lines_of, recommendations(answer)))
     for above, own in pairwise([[], *found]):
         lines += own if len(above) == len(own) == 1 else ["", *own]
-    return [*lines, ""] if lines else []
+    return lines
 
 
 def lines_of(recommendation: Recommendation) -> list[str]:
-    style = "bold red" if recommendation.is_none else "bold"
-    meaning = f" [dim]({recommendation.meaning})[/dim]" if recommendation.meaning else ""
-    lines = [f"[{style}]{recommendation.head}[/{style}]{recommendation.text}{meaning}"]
-    for remark in recommendation.remarks:
-        mark = "[yellow]![/yellow] " if remark.is_doubt else ""
-        lines.append(f"  {mark}{remark.text}")
+    meaning = f" ({recommendation.meaning})" if recommendation.meaning else ""
+    lines = [f"{recommendation.head}{recommendation.text}{meaning}"]
+    lines += [f"  {'! ' * remark.is_doubt}{remark.text}" for remark in recommendation.remarks]
     if recommendation.patch:
         lines.append("  for Flink's config.yaml:")
         lines += [f"    {each}" for each in recommendation.patch.splitlines()]

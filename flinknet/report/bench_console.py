@@ -1,19 +1,19 @@
-"""A bench on a terminal: figures, limits, doubts, and the price of each setting."""
+"""A bench on a terminal: the answer, the figures that decide, and in the details all others."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import median
 
-from rich.console import Console, Group
-
 from flinknet.config import NetworkConfig
-from flinknet.options import effective_flink_keys
+from flinknet.options import BUFFER_TIMEOUT, effective_flink_keys
 from flinknet.results import (
     DISTURBED,
     BlockingExchange,
     ChannelMeasured,
+    DebloatedGate,
+    DebloatingSample,
     RunResult,
     Validity,
     VertexTimes,
@@ -22,33 +22,47 @@ from flinknet.results import (
 )
 from flinknet.units import (
     counted,
+    format_duration_ns,
     human_bytes,
     human_count,
     human_duration,
+    parse_duration_ns,
     run_numbers,
 )
 
 from .checkpoint_table import checkpoint_table
-from .console import WIDTH_OFF_TERMINAL, print_line
-from .debloating_lines import debloating_lines
-from .figures import CHANNEL_FIGURES, CPU, RUN_FIGURES
+from .figures import CHANNEL_FIGURES, CPU, RUN_FIGURES, UNNAMED_SETTING, Figure, figure_table
+from .headline import Sentence, TerminalView, clauses_of
 from .live import channel_name
-from .load_words import load_line
-from .number_table import UNNAMED_SETTING, number_table
+from .load_words import length_words, load_line, load_words
+from .page_parts import Lines, Part, Table, Tone
+from .small_plots import sparkline
 from .trade_words import Range, Trade, change_of, ratio_of, trade_sentence
-from .warning_lines import merged_text, print_warnings, same_but_for_numbers
+from .warning_lines import doubts_of_runs, merged_text, same_but_for_numbers
 
 CHANNELS_SHOWN = 16
 
 TRADES_SHOWN = 6
 """Settings that are each compared with the base; of more, those that are best in something."""
 
+GATES_SHOWN, GATE_MARKS = 8, 32
+"""Gates whose buffer debloating is shown, and marks of each plot."""
+
 EXPLAIN = "run it again with --explain; what --json writes has it, too"
 
 MARKS = {Validity.INVALID: "✗ ", Validity.DOUBTFUL: "! ", Validity.VALID: ""}
 """Marks of settings in a table."""
 
-_STYLES = {Validity.INVALID: "red", Validity.DOUBTFUL: "yellow", Validity.VALID: ""}
+_TONES: Mapping[Validity, Tone] = {Validity.INVALID: "bad", Validity.DOUBTFUL: "doubt"}
+
+_DECISIVE = (
+    *("throughput_records_per_s", "latency_p50_ns", "latency_p99_ns", "buffers_per_s"),
+    CPU.field,
+)
+"""Figures that decide, by their names in CSV files."""
+
+USUAL_TIMEOUT_NS = 5_000_000
+"""Buffer timeout whose gain and price are stated first, if it was measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,52 +86,153 @@ class Setting:
         return 2 * disturbed > len(self.results)
 
 
-def print_bench(
-    console: Console, settings: Sequence[Setting], *, is_explained: bool = False
-) -> None:
-    """The result table, the channels of a single run, one sentence on what limited each setting,
-    what to doubt, and what the settings of a sweep give and cost.
+def bench_view(
+    settings: Sequence[Setting],
+    *,
+    next_step: str = "",
+    is_explained: bool = False,
+    more: Sequence[Part] = (),
+) -> TerminalView:
+    """What a bench prints.
+
+    Args:
+        next_step: a command that goes on from here.
+        is_explained: print warnings in full.
+        more: further parts that were asked for.
     """
-    console.print(bench_table(settings, console.width))
-    if load := load_of(settings):
-        print_line(console, load)
-    if not settings[0].name and 1 < len(settings[0].results[-1].channels) <= CHANNELS_SHOWN:
-        console.print(channel_table(settings[0].results[-1].channels, console.width))
-    lines = (_wiring_of(result) for setting in settings for result in setting.results)
-    for line in dict.fromkeys(line for line in lines if line):
-        print_line(console, line)
+    doubts = doubt_lines(settings, is_explained=is_explained)
+    invalid = [each for each in doubts if each.startswith("Invalid")]
+    wrong = [f"{_lowered(each)};" for each in invalid]
+    begin = [f"{_figures_of(settings[0])};"] if len(settings) == 1 else []
+    limits = [x for line in limit_lines(settings, is_short=True) for x in clauses_of(line)]
+    compared = trade_lines(settings, is_short=True)
+    traded = _first_trade(settings)
+    return TerminalView(
+        [
+            Sentence("measured", _measured(settings), "; "),
+            Sentence("verdict", [*wrong, *begin, *limits], takes_rest=True),
+            Sentence("trade-off", [traded] if traded else compared[:1], "; "),
+            Sentence("trust", _trust(settings, doubts, invalid), "; "),
+            Sentence("next", _next(settings, next_step, has_warnings=bool(doubts)), "; "),
+        ],
+        [
+            bench_table(settings, _decisive_figures()),
+            *_asked_parts(settings),
+            *([Lines(doubts)] if is_explained else []),
+            *more,
+        ],
+        [*_details(settings), *([] if is_explained else [Lines(doubts)])],
+    )
+
+
+def _decisive_figures() -> list[Figure[RunResult]]:
+    by_field = {each.field: replace(each, group="") for each in RUN_FIGURES}
+    return [by_field[each] for each in _DECISIVE]
+
+
+def _lowered(line: str) -> str:
+    return (line[:1].lower() + line[1:]).rstrip(".")
+
+
+def _measured(settings: Sequence[Setting]) -> list[str]:
+    first = settings[0].results[0]
+    runs = max(len(each.results) for each in settings)
+    length = length_words(first.workload)
+    count = f"{len(settings)} settings, " if len(settings) > 1 else ""
+    each = " each" if runs > 1 or count else ""
+    words = load_words(first.workload)
+    return [
+        *([words] if words else []),
+        f"{count}{counted(runs, 'run')}{each}" + (f" of {length}" if length else ""),
+        *([] if count else _timeout_words(first)),
+    ]
+
+
+def _timeout_words(result: RunResult) -> list[str]:
+    timeout_ns = _timeout_ns(result)
+    return [] if timeout_ns is None else [f"buffer timeout {format_duration_ns(timeout_ns)}"]
+
+
+def _timeout_ns(result: RunResult) -> int | None:
+    text = result.config.get(BUFFER_TIMEOUT)
+    return None if text is None else parse_duration_ns(text, BUFFER_TIMEOUT, allow_never=True)
+
+
+def _figures_of(setting: Setting) -> str:
+    return (
+        f"{human_count(_median(setting, _records_per_s))} records/s,"
+        f" p50 {human_duration(_median(setting, _p50_ns))},"
+        f" p99 {human_duration(_median(setting, _p99_ns))}"
+    )
+
+
+def _first_trade(settings: Sequence[Setting]) -> str:
+    """The gain and price of the usual timeout; empty where that was not measured or is the base."""
+    usual = [each for each in settings if _timeout_ns(each.results[0]) == USUAL_TIMEOUT_NS]
+    base = _base_of(settings)
+    if base is None or not usual or _is_equal(usual[0], base):
+        return ""
+    return _trade_line(usual[0], base, is_short=True)
+
+
+def _trust(settings: Sequence[Setting], doubts: Sequence[str], invalid: Sequence[str]) -> list[str]:
+    found = [
+        _lowered(each.removeprefix("Warning").lstrip(": "))
+        for each in doubts
+        if each not in invalid
+    ]
+    runs = max(len(each.results) for each in settings)
+    if len(settings) > 1 and runs == 1:
+        found.append("one run of each setting does not show how far runs differ (--runs 5)")
+    return found or ["no doubts: the schedule was kept, and no other process disturbed the runs"]
+
+
+def _next(settings: Sequence[Setting], step: str, *, has_warnings: bool) -> list[str]:
+    found = []
+    if any(each.is_disturbed for each in settings):
+        found.append("repeat it on a quieter machine")
+    if step:
+        found.append(step)
+    found.append("--details shows all figures")
+    return [*found, *(["--explain what to do about warnings"] if has_warnings else [])]
+
+
+def _asked_parts(settings: Sequence[Setting]) -> list[Part]:
+    """Parts on checkpoints, debloating and blocking exchanges, which runs have only on request."""
     checkpoints = [
         (setting.name, [x.measured.checkpoints for x in setting.results if x.measured.checkpoints])
         for setting in settings
     ]
+    found: list[Part] = []
     if any(runs for _, runs in checkpoints):
-        console.print(checkpoint_table(checkpoints, console.width))
-    for line in limit_lines(settings):
-        print_line(console, line)
+        found.append(checkpoint_table(checkpoints))
+    lines: list[str] = []
     for setting in settings:
-        for line in debloating_lines(setting.name, setting.results[-1].debloating):
-            print_line(console, line)
-        for exchange in setting.results[-1].blocking:
-            print_line(console, _blocking_line(setting.name, exchange))
-        if line := _deployment_line(setting.name, setting.results[-1].deployments):
-            print_line(console, line)
-    print_doubts(console, settings, is_explained=is_explained)
-    for line in trade_lines(settings):
-        print_line(console, line)
+        last = setting.results[-1]
+        lines += debloating_lines(setting.name, last.debloating)
+        lines += [_blocking_line(setting.name, each) for each in last.blocking]
+    return [*found, *([Lines(lines)] if lines else [])]
 
 
-def print_doubts(
-    console: Console, settings: Sequence[Setting], *, is_explained: bool = False
-) -> None:
-    """Print doubts about these runs, and the processes that disturbed them."""
+def _details(settings: Sequence[Setting]) -> list[Part]:
+    found: list[Part] = [bench_table(settings, RUN_FIGURES)]
+    last = settings[0].results[-1]
+    if not settings[0].name and 1 < len(last.channels) <= CHANNELS_SHOWN:
+        found.append(channel_table(last.channels))
+    wirings = (_wiring_of(result) for setting in settings for result in setting.results)
+    deployed = (_deployment_line(each.name, each.results[-1].deployments) for each in settings)
+    lines = [load_of(settings), *dict.fromkeys(wirings), *limit_lines(settings), *deployed]
+    return [*found, Lines([each for each in lines if each]), Lines(trade_lines(settings))]
+
+
+def doubt_lines(settings: Sequence[Setting], *, is_explained: bool = False) -> list[str]:
+    """Doubts about these runs, the worst first, and the processes that disturbed them."""
     results = [(setting.name, result) for setting in settings for result in setting.results]
-    print_warnings(
-        console,
+    return doubts_of_runs(
         [(name, result.warnings) for name, result in results],
         [result.processors for _, result in results],
         numbers=numbers_of(settings),
         is_explained=is_explained,
-        explain=EXPLAIN,
     )
 
 
@@ -134,8 +249,12 @@ def load_of(settings: Sequence[Setting]) -> str:
     return load_line(settings[0].results[0].workload, runs)
 
 
-def limit_lines(settings: Sequence[Setting]) -> list[str]:
-    """The limit of each setting, in its last run; settings with the same limit share a line."""
+def limit_lines(settings: Sequence[Setting], *, is_short: bool = False) -> list[str]:
+    """The limit of each setting, in its last run; settings with the same limit share a line.
+
+    Args:
+        is_short: a clause, with the settings at its end.
+    """
     groups: dict[str, list[Setting]] = {}
     for setting in settings:
         groups.setdefault(same_but_for_numbers(setting.results[-1].limited_by), []).append(setting)
@@ -145,16 +264,40 @@ def limit_lines(settings: Sequence[Setting]) -> list[str]:
         names = ", ".join(setting.name for setting in same if setting.name)
         if len(same) == len(settings) > 1:
             names = "all settings"
+        if is_short:
+            first, *others = clauses_of(sentence)
+            where = f" ({names})" if 0 < len(same) < len(settings) else ""
+            lines.append(" ".join([f"{first.rstrip(';.')}{where};", *others]))
+            continue
         lines.append(f"Bottleneck of {names}: {sentence}" if names else f"Bottleneck: {sentence}")
     return lines
 
 
-def trade_lines(settings: Sequence[Setting]) -> list[str]:
+def trade_lines(settings: Sequence[Setting], *, is_short: bool = False) -> list[str]:
     """The price and the gain of each setting of a sweep against Flink's defaults, or against the
-    first setting if the defaults were not measured."""
+    first setting if the defaults were not measured.
+
+    Args:
+        is_short: without figures of disturbed runs, and without the meaning of ranges.
+    """
+    base = _base_of(settings)
+    if base is None:
+        return []
+    measured = [each for each in settings if _median(each, _records_per_s) is not None]
+    others = [each for each in measured if not _is_equal(each, base)]
+    if len(others) > TRADES_SHOWN:
+        others = _best(others)
+    lines = [_trade_line(each, base, is_short=is_short) for each in others]
+    if not is_short and any(" … " in line for line in lines):
+        lines.append("In brackets: the smallest and the largest change in a round.")
+    return lines
+
+
+def _base_of(settings: Sequence[Setting]) -> Setting | None:
+    """The setting that others are compared with; None where nothing can be compared."""
     measured = [each for each in settings if _median(each, _records_per_s) is not None]
     if len(measured) < 2:
-        return []
+        return None
     defaults = effective_flink_keys(NetworkConfig())
     swept = {
         key
@@ -162,7 +305,7 @@ def trade_lines(settings: Sequence[Setting]) -> list[str]:
         for key, value in each.results[0].config.items()
         if value != measured[0].results[0].config.get(key)
     }
-    base = next(
+    return next(
         (
             each
             for each in measured
@@ -170,13 +313,6 @@ def trade_lines(settings: Sequence[Setting]) -> list[str]:
         ),
         measured[0],
     )
-    others = [each for each in measured if not _is_equal(each, base)]
-    if len(others) > TRADES_SHOWN:
-        others = _best(others)
-    lines = [_trade_line(each, base) for each in others]
-    if any(" … " in line for line in lines):
-        lines.append("In brackets: the smallest and the largest change in a round.")
-    return lines
 
 
 def _is_equal(setting: Setting, base: Setting) -> bool:
@@ -185,7 +321,7 @@ def _is_equal(setting: Setting, base: Setting) -> bool:
     return (own.config, own.workload) == (other.config, other.workload)
 
 
-def _trade_line(setting: Setting, base: Setting) -> str:
+def _trade_line(setting: Setting, base: Setting, *, is_short: bool = False) -> str:
     name, before = setting.name, base.name
     key, equals, value = name.partition("=")
     if equals and " " not in name and before.startswith(f"{key}="):
@@ -206,6 +342,8 @@ def _trade_line(setting: Setting, base: Setting) -> str:
     )
     sentence = trade_sentence(name, before, trade)
     if setting.is_disturbed or base.is_disturbed:
+        if is_short:
+            return f"{name} instead of {before}: not compared, other processes disturbed the runs"
         return f"disturbed by other processes, do not rely on it: {sentence}"
     return sentence + _doubtful_runs(both)
 
@@ -292,7 +430,9 @@ def _deployment_line(name: str, deployments: Mapping[str, VertexTimes]) -> str:
     return f"{begin} {', '.join(parts)}."
 
 
-def bench_table(settings: Sequence[Setting], width: int = WIDTH_OFF_TERMINAL) -> Group:
+def bench_table(
+    settings: Sequence[Setting], figures: Sequence[Figure[RunResult]] = RUN_FIGURES
+) -> Table:
     """One row for each setting; with several runs each cell is their median. Those that are not
     valid are marked.
     """
@@ -301,17 +441,51 @@ def bench_table(settings: Sequence[Setting], width: int = WIDTH_OFF_TERMINAL) ->
         (MARKS[setting.validity] + (setting.name or UNNAMED_SETTING), setting.results)
         for setting in settings
     ]
-    title = f"medians of {runs} runs" if runs > 1 else None
-    styles = [_STYLES[setting.validity] for setting in settings]
-    return number_table("setting", RUN_FIGURES, rows, width, title=title, styles=styles)
+    title = f"medians of {runs} runs" if runs > 1 else ""
+    tones = [_TONES.get(setting.validity, "") for setting in settings]
+    return figure_table("setting", figures, rows, title=title, tones=tones)
 
 
-def channel_table(channels: Iterable[ChannelMeasured], width: int = WIDTH_OFF_TERMINAL) -> Group:
+def channel_table(channels: Iterable[ChannelMeasured]) -> Table:
     """One row for each channel."""
     shown = list(channels)
     has_edges = any(each.edge for each in shown)
     rows = [(channel_name(each, has_edges=has_edges), [each]) for each in shown]
-    return number_table("channel", CHANNEL_FIGURES, rows, width)
+    return figure_table("channel", CHANNEL_FIGURES, rows)
+
+
+def debloating_lines(name: str, gates: Sequence[DebloatedGate]) -> Iterator[str]:
+    """Buffer size over time, and data in flight against the target: one line for each gate that was
+    evaluated.
+
+    Args:
+        name: of the setting, empty if there is one only.
+    """
+    evaluated = [gate for gate in gates if gate.samples]
+    where = f"{name}: buffers" if name else "Buffers"
+    for gate in evaluated[:GATES_SHOWN]:
+        sizes = [each.buffer_size_bytes for each in gate.samples]
+        yield (
+            f"{where} of {gate.name}: {sparkline(sizes, GATE_MARKS, max(sizes))}"
+            f" {human_bytes(sizes[0])} … {human_bytes(sizes[-1])}; {_in_flight(gate)}"
+        )
+    hidden = len(evaluated) - GATES_SHOWN
+    if hidden > 0:
+        yield f"{where} of {hidden} more gates: see debloating in the JSON."
+
+
+def _in_flight(gate: DebloatedGate) -> str:
+    """Data in flight in the second half of the run, against the target."""
+    late: tuple[DebloatingSample, ...] = gate.samples[len(gate.samples) // 2 :]
+    measured = [each for each in late if each.in_flight_bytes and each.throughput_bytes_per_s]
+    target = f"target {format_duration_ns(gate.target_ns, separator=' ')}"
+    if len(measured) < len(late) / 2:
+        return f"nothing in flight most of the time ({target})."
+    in_flight_bytes = median(each.in_flight_bytes for each in measured)
+    consume_ns = median(each.time_to_consume_ns for each in measured)
+    # estimates are whole milliseconds, as in Flink
+    took = human_duration(consume_ns) if consume_ns else "less than 1 ms"
+    return f"{human_bytes(in_flight_bytes)} in flight, consumed in {took} ({target})."
 
 
 def _wiring_of(result: RunResult) -> str | None:

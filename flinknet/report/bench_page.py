@@ -26,8 +26,15 @@ from .bench_console import (
     trade_lines,
     wiring_line,
 )
-from .figures import CHANNEL_FIGURES, FIGURES, RUN_FIGURES, Figure, cells_of
-from .number_table import UNNAMED_SETTING, typical
+from .figures import (
+    CHANNEL_FIGURES,
+    FIGURES,
+    RUN_FIGURES,
+    UNNAMED_SETTING,
+    Figure,
+    cells_of,
+    typical,
+)
 from .page_parts import (
     Bar,
     BarPart,

@@ -6,15 +6,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
 from flinknet.results import Wiring
 from flinknet.units import counted
 
 from .bench_console import wiring_line
+from .observed_tables import heads
+from .page_parts import Lines, Part, Row, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,26 +55,29 @@ def channels_document(placed: Sequence[PlacedChannels]) -> dict[str, Any]:
     }
 
 
-def print_placed_channels(console: Console, placed: Sequence[PlacedChannels]) -> None:
+def placed_parts(placed: Sequence[PlacedChannels]) -> list[Part]:
     """A table for each configuration: one row a channel."""
+    names = ("channel", "edge", "producer", "on", "consumer", "on", "subpartition", "over")
+    columns = heads(*names, texts=names)
+    found: list[Part] = []
     for each in placed:
-        table = Table(
-            box=box.SIMPLE, title=each.name or None, title_justify="left", padding=(0, 1, 0, 0)
-        )
-        for name in ("channel", "edge", "producer", "on", "consumer", "on", "subpartition", "over"):
-            table.add_column(name, overflow="fold")
-        for channel in each.channels:
-            table.add_row(
-                str(channel.channel),
-                str(channel.edge + 1),
-                channel.producer,
-                f"tm-{channel.producer_task_manager}",
-                channel.consumer,
-                f"tm-{channel.consumer_task_manager}",
-                str(channel.subpartition),
-                channel.connection or "local",
+        rows = [
+            Row(
+                [
+                    str(channel.channel),
+                    str(channel.edge + 1),
+                    channel.producer,
+                    f"tm-{channel.producer_task_manager}",
+                    channel.consumer,
+                    f"tm-{channel.consumer_task_manager}",
+                    str(channel.subpartition),
+                    channel.connection or "local",
+                ]
             )
-        console.print(table)
-        console.print(Text(wiring_line(each.wiring)))
+            for channel in each.channels
+        ]
+        lines = [wiring_line(each.wiring)]
         for connection, count in each.wiring.connections.items():
-            console.print(Text(f"  {connection}: {counted(count, 'channel')}"))
+            lines.append(f"  {connection}: {counted(count, 'channel')}")
+        found += [Table(columns, rows, each.name), Lines(lines)]
+    return found

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from rich.console import Group
-
 from flinknet.results import CheckpointSummary, LatencySummary, ReplayAnswer
 from flinknet.units import human_bytes, human_count, human_duration
 
-from .figures import Figure
-from .number_table import UNNAMED_SETTING, number_table
+from .figures import UNNAMED_SETTING, Figure, figure_table
+from .page_parts import Table
 from .settings_in_words import settings_of, what_varies
 
 SETTINGS_SHOWN = 20
 """Settings whose predicted checkpoints are shown."""
 
 
-def checkpoint_table(
-    settings: Iterable[tuple[str, Sequence[CheckpointSummary]]], width: int
-) -> Group:
+def checkpoint_table(settings: Iterable[tuple[str, Sequence[CheckpointSummary]]]) -> Table:
     """One row for each setting that had checkpoints; several runs show as their median. Columns of
     figures that none of them has are left out.
     """
@@ -30,10 +26,10 @@ def checkpoint_table(
         if column.group not in _OFTEN_UNKNOWN
         or any(column.read(each) is not None for _, runs in rows for each in runs)
     ]
-    return number_table("checkpoints", shown, rows, width)
+    return figure_table("checkpoints", shown, rows)
 
 
-def replayed_checkpoints(answer: ReplayAnswer, width: int) -> list[Group]:
+def replayed_checkpoints(answer: ReplayAnswer) -> list[Table]:
     """The table of a replay: checkpoints as recorded, and as predicted for each setting that was
     simulated with them; nothing without any."""
     recorded = answer.observed.checkpoints
@@ -46,7 +42,7 @@ def replayed_checkpoints(answer: ReplayAnswer, width: int) -> list[Group]:
         if point.checkpoints is not None and len(rows) <= SETTINGS_SHOWN:
             name = ", ".join(settings[each] for each in varied)
             rows.append((f"predicted, {name}", [point.checkpoints]))
-    return [checkpoint_table(rows, width)]
+    return [checkpoint_table(rows)]
 
 
 def _durations(

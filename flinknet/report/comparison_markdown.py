@@ -15,6 +15,7 @@ from flinknet.results.comparison import (
 )
 
 from .comparison_texts import (
+    MEASURED_STACK,
     TrendTable,
     decision_line,
     doubt_lines,
@@ -32,7 +33,6 @@ from .comparison_texts import (
 from .plain_text import printable
 
 _MARKS = {Outcome.PASS: "✓", Outcome.REGRESSION: "✗", Outcome.INCONCLUSIVE: "?"}
-OF_WHAT = "Measured in flinknet's own network stack with synthetic records, not in your job."
 _STRONG = frozenset((Verdict.BETTER, Verdict.WORSE))
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&@])")
 
@@ -40,7 +40,7 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&@])")
 def comparison_markdown(comparison: Comparison, trends: Sequence[Trend]) -> str:
     """The comment: outcome, doubts, then tables and notes."""
     title = f"### flinknet compare-configs{_headline(comparison)}"
-    blocks = [f"{title}\n{OF_WHAT}\n{_text(load_line(comparison))}"]
+    blocks = [f"{title}\n{_text(MEASURED_STACK.capitalize())}.\n{_text(load_line(comparison))}"]
     blocks.append("\n".join(f"- ⚠ {_text(line)}" for line in doubt_lines(comparison)))
     if comparison.decisions:
         blocks.append("\n".join(_decision(*each) for each in comparison.decisions))

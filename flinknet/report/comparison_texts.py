@@ -45,6 +45,8 @@ CPU_NOTE = (
     " them says nothing of a cluster."
 )
 
+MEASURED_STACK = "measured in flinknet's own network stack with synthetic records, not in your job"
+
 RATIO_MAX = 100
 """An interval that reaches further from its middle, as a factor, is not a figure."""
 
@@ -154,6 +156,15 @@ def change_line(candidate: Candidate, metric: str) -> str:
     if row.verdict is Verdict.UNKNOWN:
         return f"{row.metric} was not measured"
     return f"{row.metric} {row.base} → {row.candidate}, {row.change} ({row.interval})"
+
+
+def brief_change(difference: Difference) -> str:
+    """A change with its interval: "(−7.8%, −35.6…+32.0%)"; empty where it was not measured."""
+    if difference.change is None:
+        return ""
+    (row,) = metric_rows({"throughput": difference}, is_narrow=True)
+    unit = "%" if difference.is_ratio and not row.interval.startswith(">") else ""
+    return f"({row.change}, {row.interval}{unit})"
 
 
 def outcome_line(comparison: Comparison) -> str:

@@ -1,20 +1,56 @@
-"""Consoles that results are printed on."""
+"""Terminals, and how views are drawn on them: the answer first, then its tables.
+
+A table whose columns have no room continues below, with its names again; numbers are never cut.
+"""
 
 from __future__ import annotations
 
 import errno
+import io
 import os
-from collections.abc import Iterable
-from typing import IO
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import IO, Self
 
 from rich.console import Console, ConsoleOptions, RenderableType
+from rich.live import Live
+from rich.measure import Measurement
 from rich.padding import Padding
 from rich.segment import Segment
+from rich.table import Table as RichTable
 from rich.text import Text
 
+from flinknet.units import human_bytes, human_count, human_duration, human_share
+
+from .headline import NAME_WIDTH, WIDTH, Sentence, TerminalView, headline
+from .page_parts import Bars, Code, Head, Lines, OverTime, Pairs, Part, Row, Section, Table
 from .plain_text import printable
+from .small_plots import MARKS, sparkline
 
 WIDTH_OFF_TERMINAL = 140
+
+FOLDED_WIDTH = 22
+"""Columns that names and sentences may be folded to, to make room for numbers."""
+
+PLOT_MARKS = 80
+"""Marks of a plot over time, at most."""
+
+_REST_OF_PLOT = 32
+"""Columns that the name and the largest value of a plot take."""
+
+_BAR_MARKS, _BAR_MARKS_MIN = 40, 10
+
+_SHOWN = {
+    "ns": human_duration,
+    "bytes": human_bytes,
+    "count": human_count,
+    "share": human_share,
+}
+"""How the numbers of a chart are written, by its unit."""
+
+_STYLES = {"good": "green", "bad": "red", "doubt": "yellow", "weak": "dim"}
+_COLORS = {"orange": "red", "gold": "yellow", "purple": "magenta", "grey": "bright_black"}
+"""Colours of page parts that have another name on a terminal."""
 
 
 class TerminalConsole(Console):
@@ -66,3 +102,237 @@ def print_line(console: Console, line: Text | str, *, indent: int = 0) -> None:
         console.print(Padding.indent(text, indent) if indent else text)
     else:
         console.print(Text.assemble(" " * indent, text), soft_wrap=True)
+
+
+def print_view(console: Console, view: TerminalView, *, has_details: bool = False) -> None:
+    """Print the answer, the parts that decide, and all others if they are asked for."""
+    print_headline(console, view.headline)
+    shown = (*view.parts, *(view.details if has_details else ()))
+    if view.headline and shown:
+        console.print()
+    print_parts(console, shown)
+
+
+class LivePanel:
+    """Parts that are drawn in place on a terminal, and gone at the end; nothing elsewhere."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self._live = (
+            Live(console=console, transient=True, refresh_per_second=4)
+            if console.is_terminal
+            else None
+        )
+
+    def __enter__(self) -> Self:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    @property
+    def is_live(self) -> bool:
+        """Whether there is a terminal."""
+        return self._live is not None
+
+    def draw(self, view: TerminalView) -> None:
+        """Replace what is shown."""
+        if self._live is None:
+            return
+        file = io.StringIO()
+        width, color = self.console.width, self.console.color_system
+        drawn = TerminalConsole(
+            file=file, width=width, force_terminal=color is not None, highlight=False
+        )
+        print_view(drawn, view, has_details=True)
+        self._live.update(Text.from_ansi(file.getvalue()))
+
+
+def print_headline(console: Console, sentences: Iterable[Sentence]) -> None:
+    """Print the lines of an answer, with their names emphasised."""
+    for line in headline(sentences, min(console.width, WIDTH)):
+        name, text = line[:NAME_WIDTH], line[NAME_WIDTH:]
+        console.print(Text.assemble((name, "bold"), text), soft_wrap=True)
+
+
+def print_parts(console: Console, parts: Iterable[Part | Section]) -> None:
+    """Print parts, with a blank line before each that is no line of text."""
+    for number, part in enumerate(parts):
+        if number and not isinstance(part, Lines):
+            console.print()
+        print_part(console, part)
+
+
+def print_part(console: Console, part: Part | Section) -> None:
+    """Print one part of a view. Parts that only a page can draw are left out."""
+    match part:
+        case Section():
+            console.rule(Text(part.title, style="bold"))
+            print_parts(console, part.parts)
+        case Lines():
+            for line in part.lines:
+                begin = ("! ", "yellow") if part.is_doubt else ("", "bold" * part.is_headed)
+                print_line(console, Text.assemble(begin, line))
+        case Table():
+            _print_table(console, part)
+        case Bars():
+            _print_bars(console, part)
+        case OverTime():
+            _print_over_time(console, part)
+        case Pairs():
+            rows = [Row(each) for each in part.pairs.items()]
+            heads = [Head("", is_text=True), Head("", is_text=True)]
+            _print_table(console, Table(heads, rows, part.title))
+        case Code():
+            print_line(console, f"  {part.title}:")
+            for line in part.text.splitlines():
+                print_line(console, f"    {line}")
+
+
+def _print_table(console: Console, table: Table) -> None:
+    """Print a table, in as many parts as it takes; in one where lines may have any length."""
+    limit = console.width
+    if getattr(console, "has_any_width", False):
+        limit = _RULER.width
+    for part in _parts_of(table, limit):
+        console.width = max(console.width, min(_width_of(part), limit))
+        console.print(part)
+        console.width = min(limit, console.width)
+    for note in table.notes:
+        print_line(console, Text(note, style="dim"), indent=2)
+
+
+def _parts_of(table: Table, limit: int) -> list[RichTable]:
+    """Tables of some columns each that fit in a width."""
+    names, columns = range(table.keys), list(range(table.keys, len(table.heads)))
+    whole = [*names, *columns]
+    if _width_of(loose := _rich_table(table, whole, padding=2)) <= limit:
+        return [loose]
+
+    def fits(shown: Sequence[int]) -> bool:
+        return _width_of(_rich_table(table, shown, is_folded=True)) <= limit
+
+    if fits(whole):
+        return [_rich_table(table, whole)]
+    parts: list[RichTable] = []
+    while columns:
+        count = 1
+        while count < len(columns) and fits([*names, *columns[: count + 1]]):
+            count += 1
+        count = _whole_groups([table.heads[place].group for place in columns], count)
+        parts.append(_rich_table(table, [*names, *columns[:count]], is_continued=bool(parts)))
+        columns = columns[count:]
+    return parts
+
+
+def _whole_groups(groups: Sequence[str], count: int) -> int:
+    """The largest number of columns up to `count` that leaves no group split; `count` if none."""
+    return next(
+        (
+            each
+            for each in range(count, 0, -1)
+            if each == len(groups) or not groups[each] or groups[each] != groups[each - 1]
+        ),
+        count,
+    )
+
+
+def _rich_table(
+    table: Table,
+    shown: Sequence[int],
+    *,
+    padding: int = 1,
+    is_folded: bool = False,
+    is_continued: bool = False,
+) -> RichTable:
+    """Some columns of a table, without rows that have nothing but names in them.
+
+    Args:
+        padding: blanks between columns.
+        is_folded: texts are as narrow as they may be folded to.
+    """
+    found = RichTable(box=None, pad_edge=False, padding=(0, padding, 0, 0), header_style="bold")
+    found.title = None if is_continued or not table.title else Text(table.title)
+    found.title_justify, found.title_style = "left", "bold"
+    found.show_header = any(head.name for head in table.heads)
+    above, group = any(head.group for head in table.heads), ""
+    for place in shown:
+        head = table.heads[place]
+        named = head.group if head.group != group else ""
+        found.add_column(
+            Text(f"{named}\n" if above else "")
+            + (head.name if padding == 2 else _folded(head.name)),
+            justify="left" if head.is_text or place < table.keys else "right",
+            no_wrap=not (head.is_text or not place),
+            overflow="fold",
+            vertical="top",
+            max_width=FOLDED_WIDTH if is_folded and (head.is_text or not place) else None,
+        )
+        group = head.group
+    for row in table.rows:
+        cells = [row.cells[place] for place in shown]
+        if any(cells[table.keys :]) or not is_continued:
+            style = "bold" if row.is_strong else _STYLES.get(row.tone, "")
+            found.add_row(*map(Text, cells), style=style)
+    return found
+
+
+def _folded(name: str) -> str:
+    """A heading as narrow as names may be folded to."""
+    return "\n".join(textwrap.wrap(name, FOLDED_WIDTH, break_on_hyphens=False)) or name
+
+
+def _width_of(table: RichTable) -> int:
+    """Width of a table without any limit."""
+    return Measurement.get(_RULER, _RULER.options, table).maximum
+
+
+_RULER = Console(file=io.StringIO(), width=10_000)
+
+
+def _print_bars(console: Console, bars: Bars) -> None:
+    """Print bars with a legend; shares are written out where there is one bar."""
+    if bars.title:
+        console.print(Text(bars.title, style="bold"))
+    widest = max((len(each.name) for each in bars.bars), default=0)
+    marks = max(_BAR_MARKS_MIN, min(_BAR_MARKS, console.width - widest - 2))
+    for bar in bars.bars:
+        line, until, drawn = Text(f"{bar.name:<{widest}}  " if widest else ""), 0.0, 0
+        for part in bars.parts:
+            until += bar.shares.get(part.key, 0.0)
+            end = min(round(until * marks), marks)
+            line.append(MARKS.get(part.key, "█") * (end - drawn), _color(part.color))
+            drawn = max(drawn, end)
+        console.print(line)
+    legend = Text()
+    for part in bars.parts:
+        shares = [each.shares.get(part.key, 0.0) for each in bars.bars]
+        if any(shares):
+            legend.append("  " if legend else "")
+            legend.append(MARKS.get(part.key, "█"), _color(part.color))
+            legend.append(f" {part.name}" + (f" {shares[0]:.1%}" if len(shares) == 1 else ""))
+    console.print(legend)
+
+
+def _color(color: str) -> str:
+    return _COLORS.get(color, color)
+
+
+def _print_over_time(console: Console, chart: OverTime) -> None:
+    """Print a line of marks for each curve, with its largest value."""
+    marks = max(1, min(PLOT_MARKS, console.width - _REST_OF_PLOT))
+    rows, title = [], chart.title
+    for each in chart.series:
+        if len(each.at_ns) > 1:
+            length = len(each.at_ns)
+            mark_ns = (each.at_ns[1] - each.at_ns[0]) * length / min(marks, length)
+            title = f"{chart.title}, a mark is {human_duration(mark_ns)}"
+        values = [value or 0.0 for value in each.values]
+        top = max(values, default=0.0)
+        largest = _SHOWN[chart.unit](top if each.values else None)
+        rows.append(Row([each.name, sparkline(values, marks, top or 1), largest]))
+    heads = [Head(""), Head("", is_text=True), Head("largest")]
+    _print_table(console, Table(heads, rows, title))

@@ -10,10 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from operator import attrgetter
+from statistics import median
 from typing import Any, Generic, TypeVar
 
 from flinknet.results import LatencySummary, RunResult
 from flinknet.units import MISSING, human_bytes, human_count, human_duration
+
+from .page_parts import Head, Row, Table, Tone
+
+UNNAMED_SETTING = "this configuration"
+"""Name of the only setting of a call that sweeps nothing."""
 
 _T = TypeVar("_T")
 
@@ -139,6 +145,38 @@ CPU: Figure[RunResult] = Figure(
     lambda run: None if run.processors is None else run.processors.cpu_cores, share_of_core,
     "used_cpu_cores", "Share of one core that the TaskManagers used together, without polling.",
 )  # fmt: skip
+
+
+def figure_table(
+    heading: str,
+    figures: Sequence[Figure[_T]],
+    rows: Sequence[tuple[str, Sequence[_T]]],
+    *,
+    title: str = "",
+    tones: Sequence[Tone] = (),
+) -> Table:
+    """A table with one row for each name, which has the medians of what belongs to it.
+
+    Args:
+        tones: of the rows; none: all are plain.
+    """
+    return Table(
+        [Head(heading), *(Head(each.name, each.meaning, each.group) for each in figures)],
+        [
+            Row(
+                [name, *(each.show(typical(map(each.read, values))) for each in figures)],
+                tone=tones[number] if tones else "",
+            )
+            for number, (name, values) in enumerate(rows)
+        ],
+        title,
+    )
+
+
+def typical(values: Iterable[float | None]) -> float | None:
+    """Median of the known values; None if there are none."""
+    present = [value for value in values if value is not None]
+    return median(present) if present else None
 
 
 def of_run(figure: Figure[Any]) -> Figure[RunResult]:

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
-
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
 
 from flinknet.results import ProcessorUse, RunWarning, Validity, validity_of
 from flinknet.units import human_change, human_count, human_duration, run_numbers
 
-from .console import print_line
-from .number_table import print_table
+from .page_parts import Head, Lines, Part, Row, Table
 from .trade_words import Trade, change_of, ratio_of, trade_text
-from .warning_lines import print_warnings
+from .warning_lines import doubts_of_runs
 
 OF_MACHINE = (
     "! doubtful: this machine disturbed what was measured in these rows (see the warnings), and the"
@@ -32,21 +26,46 @@ SAME = {"throughput": 0.05, "p50": 0.1, "p99": 0.25}
 """Two runs of one setting on one machine can differ by as much."""
 
 
-def print_predictions(console: Console, document: dict[str, Any]) -> None:
-    """Print one row for each setting, then the notes of the predictions and what to doubt
-    of the measurements.
+def prediction_parts(document: dict[str, Any]) -> list[Part]:
+    """One row for each setting, then the notes of the predictions and what to doubt of the
+    measurements.
     """
-    for line in machine_lines(document):
-        print_line(console, line)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("\nsetting")
-    for what in ("records/s", "p50", "p99"):
-        table.add_column(f"{what}\npredicted", justify="right", no_wrap=True)
-        table.add_column("\nmeasured", justify="right", no_wrap=True, style="bold")
-        table.add_column("\nerror", justify="right", no_wrap=True)
-    for row in document["runs"]:
+    rows = document["runs"]
+    lines = [MEANING]
+    if any(map(is_doubtful, rows)):
+        lines.append(OF_MACHINE)
+    if not document["is_complete"]:
+        measured_of_asked = f"{len(rows)} of {document['settings_asked']}"
+        lines.append(f"! ended early: {measured_of_asked} settings were measured")
+    lines += change_lines(document)
+    recording = document["recording"]
+    lines += [f"! the recording: {x}" for x in (*recording["notes"], *recording["warnings"])]
+    of_note: dict[str, list[str]] = {}
+    for row in rows:
+        for note in row["notes"]:
+            of_note.setdefault(note, []).append(row["name"])
+    for note, settings in of_note.items():
+        where = f"{', '.join(settings)}: " if len(settings) < len(rows) else ""
+        lines.append(f"  {where}{note}")
+    warnings = [[RunWarning(**each) for each in row["warnings"]] for row in rows]
+    names = [row["name"] for row in rows]
+    uses = [_processor_use(row["processors"]) for row in rows]
+    numbers = range(1, len(rows) + 1)
+    lines += doubts_of_runs(list(zip(names, warnings, strict=True)), uses, numbers=numbers)
+    return [Lines(machine_lines(document)), _table(rows), Lines(lines)]
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    columns = [
+        Head(name, group=what)
+        for what in ("records/s", "p50", "p99")
+        for name in ("predicted", "measured", "error")
+    ]
+    found = []
+    for row in rows:
         predicted, measured, error = row["predicted"], row["measured"], row["error"]
         cells = [
+            ("! " if is_doubtful(row) else "") + row["name"],
             human_count(predicted["throughput_records_per_s"]),
             human_count(measured["throughput_records_per_s"]),
             human_change(error["throughput"]),
@@ -55,33 +74,8 @@ def print_predictions(console: Console, document: dict[str, Any]) -> None:
             cells.append(human_duration(predicted["latency_ns"][name]))
             cells.append(human_duration(measured["latency_ns"][name]))
             cells.append(human_change(error[name]))
-        mark = "[yellow]![/yellow] " if is_doubtful(row) else ""
-        table.add_row(f"{mark}{escape(row['name'])}", *cells)
-    print_table(console, table)
-    print_line(console, MEANING)
-    if any(map(is_doubtful, document["runs"])):
-        print_line(console, OF_MACHINE)
-    if not document["is_complete"]:
-        measured_of_asked = f"{len(document['runs'])} of {document['settings_asked']}"
-        console.print(f"! ended early: {measured_of_asked} settings were measured")
-    for line in change_lines(document):
-        print_line(console, line)
-    recording = document["recording"]
-    for line in (*recording["notes"], *recording["warnings"]):
-        print_line(console, f"! the recording: {line}")
-    rows = document["runs"]
-    of_note: dict[str, list[str]] = {}
-    for row in rows:
-        for note in row["notes"]:
-            of_note.setdefault(note, []).append(row["name"])
-    for note, settings in of_note.items():
-        where = f"{', '.join(settings)}: " if len(settings) < len(rows) else ""
-        print_line(console, Text(f"  {where}{note}", style="dim"))
-    warnings = [[RunWarning(**each) for each in row["warnings"]] for row in rows]
-    names = [row["name"] for row in rows]
-    uses = [_processor_use(row["processors"]) for row in rows]
-    numbers = range(1, len(rows) + 1)
-    print_warnings(console, list(zip(names, warnings, strict=True)), uses, numbers=numbers)
+        found.append(Row(cells))
+    return Table([Head("setting"), *columns], found)
 
 
 def machine_lines(document: Mapping[str, Any]) -> list[str]:

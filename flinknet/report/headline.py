@@ -12,12 +12,11 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from rich.console import Console
-from rich.text import Text
+from .page_parts import Part, Section
 
 LINES_MAX, WIDTH = 6, 100
 """Lines, and columns of each, at most."""
-_NAME_WIDTH = 11
+NAME_WIDTH = 11
 """Columns for the name of a sentence, such as "verdict"."""
 _STOPS = ":;,."
 """Characters at the end of a clause that no sentence ends with."""
@@ -45,6 +44,21 @@ class Sentence:
         return self.separator.join(self.clauses).rstrip(_STOPS)
 
 
+@dataclass(frozen=True, slots=True)
+class TerminalView:
+    """What a command prints.
+
+    Attributes:
+        headline: the answer.
+        parts: the table that decides, and what to copy.
+        details: everything else that is known.
+    """
+
+    headline: Sequence[Sentence]
+    parts: Sequence[Part | Section] = ()
+    details: Sequence[Part | Section] = ()
+
+
 def headline(sentences: Iterable[Sentence], width: int = WIDTH) -> list[str]:
     """The lines of an answer; sentences without clauses are left out. On a terminal narrower than
     WIDTH each sentence takes as many lines as it needs."""
@@ -57,21 +71,19 @@ def headline(sentences: Iterable[Sentence], width: int = WIDTH) -> list[str]:
     return [line for each in known for line in lines_of[each.name]]
 
 
+def last_part(path: str) -> str:
+    """The name of a run directory without the directories above it."""
+    return path.rstrip("/").rsplit("/", 1)[-1]
+
+
 def clauses_of(text: str) -> list[str]:
     """Sentences split where their clauses end, to be joined with spaces."""
     return re.split(r"(?<=;) |(?<=\.) (?=[A-Z0-9])", text)
 
 
-def print_headline(console: Console, sentences: Iterable[Sentence]) -> None:
-    """Print the lines, with their names emphasised."""
-    for line in headline(sentences, min(console.width, WIDTH)):
-        name, text = line[:_NAME_WIDTH], line[_NAME_WIDTH:]
-        console.print(Text.assemble((name, "bold"), text), soft_wrap=True)
-
-
 def _fitted(sentence: Sentence, width: int, most: int) -> list[str]:
     """The lines of a sentence, `most` of them at WIDTH columns."""
-    room, clauses, separator = width - _NAME_WIDTH, list(sentence.clauses), sentence.separator
+    room, clauses, separator = width - NAME_WIDTH, list(sentence.clauses), sentence.separator
     most = most if width >= WIDTH else room * len(clauses)
     while len(lines := textwrap.wrap(separator.join(clauses).rstrip(_STOPS), room)) > most:
         if len(clauses) == 1 and separator != ", ":  # a long clause ends at a comma
@@ -81,5 +93,5 @@ def _fitted(sentence: Sentence, width: int, most: int) -> list[str]:
             lines = [*lines[: most - 1], cut]
             break
         clauses.pop()
-    indents = [sentence.name.ljust(_NAME_WIDTH), *[" " * _NAME_WIDTH] * (len(lines) - 1)]
+    indents = [sentence.name.ljust(NAME_WIDTH), *[" " * NAME_WIDTH] * (len(lines) - 1)]
     return [indent + line for indent, line in zip(indents, lines, strict=True)]

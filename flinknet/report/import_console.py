@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from shlex import quote
 from typing import Any
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-
 from flinknet.units import MISSING, counted, human_bytes, human_duration
 
-from .console import console_for
-from .number_table import print_table
+from .headline import Sentence, TerminalView
+from .observed_tables import heads
+from .page_parts import Lines, Row, Table
 
 _CONNECTIONS_SHOWN = 32
 
@@ -27,41 +23,57 @@ _MISSING_DIRECTIONS = {
 Plain = Mapping[str, Any]
 
 
-def print_import(imported: Plain, console: Console | None = None) -> None:
-    """Print the connections with what TCP did to them, and what the capture lacks."""
-    console = console or console_for(sys.stdout)
-    packets = imported["packets"]
-    connections = imported["connections"]
+def import_view(imported: Plain) -> TerminalView:
+    """The connections with what TCP did to them, and what the capture lacks."""
+    packets, connections = imported["packets"], imported["connections"]
     copies = packets["duplicates"]
     copied = f" and {counted(copies, 'copy', 'copies')}, left out" if copies else ""
-    console.print(
-        f"{counted(packets['tcp_segments'], 'TCP segment')}{copied}; Flink's are"
-        f" {len(connections)} of {counted(imported['tcp_connections'], 'connection')}",
-        soft_wrap=True,
-    )
-    print_table(console, _table(connections[:_CONNECTIONS_SHOWN]))
-    hidden = len(connections) - _CONNECTIONS_SHOWN
-    if hidden > 0:
-        console.print(f"… and {hidden:,} more connections (--json shows all)")
-    for line in _warnings(imported):
-        console.print(f"[yellow]![/yellow] {escape(line)}", soft_wrap=True)
-    run = imported["run"]
-    console.print(f"trace: {escape(run)}", soft_wrap=True)
+    flink = f"{len(connections)} of {counted(imported['tcp_connections'], 'connection')}"
+    run, doubts = imported["run"], _warnings(imported)
     is_two_way = any(each["missing_direction"] is None for each in connections)
-    if is_two_way and not packets["timeless_packets"]:
-        console.print(f"next:  flinknet trace replay {escape(quote(run))}", soft_wrap=True)
+    can_replay = is_two_way and not packets["timeless_packets"]
+    following = f"flinknet trace replay {quote(run)}"
+    if not can_replay:
+        following = "capture whole packets of both directions, then import again"
+    more = ["--details shows all doubts"] if len(doubts) > 1 else []
+    return TerminalView(
+        [
+            Sentence(
+                "imported",
+                [run, f"{counted(packets['tcp_segments'], 'TCP segment')}{copied}"],
+                "; ",
+            ),
+            Sentence("verdict", [f"Flink's are {flink}", *_lost(connections)], "; "),
+            Sentence("trust", doubts or ["nothing is missing"], "; ", takes_rest=True),
+            Sentence("next", [following, *more], "; "),
+        ],
+        [_table(connections)],
+        [Lines(doubts, is_doubt=True)],
+    )
+
+
+def _lost(connections: list[Plain]) -> list[str]:
+    """What TCP did, summed over connections."""
+    repeated = sum(
+        each["tcp"][way]["retransmitted_bytes"]
+        for each in connections
+        for way in ("data", "credit")
+    )
+    windows_ns = sum(each["tcp"]["data"]["zero_window_ns"] for each in connections)
+    found = [f"{human_bytes(repeated)} were sent again"] if repeated else []
+    if windows_ns:
+        found.append(f"receivers had no room for {human_duration(windows_ns)}")
+    return found or ["TCP lost nothing, and receivers had room"]
 
 
 def _table(connections: list[Plain]) -> Table:
-    table = Table("connection", box=None, pad_edge=False, header_style="bold")
-    for name in ("layout", "channels", "buffers", "credits", "repeated", "no room", "missing"):
-        table.add_column(name, justify="right")
-    for each in connections:
+    rows = []
+    for each in connections[:_CONNECTIONS_SHOWN]:
         messages, data, credit = each["messages"], each["tcp"]["data"], each["tcp"]["credit"]
         missing_bytes = data["missing_bytes"] + credit["missing_bytes"]
         repeated_bytes = data["retransmitted_bytes"] + credit["retransmitted_bytes"]
-        table.add_row(
-            escape(each["connection"]),
+        cells = [
+            each["connection"],
             each["layout"] or MISSING,
             str(each["channels"]),
             f"{messages.get('BUFFER_RESPONSE', 0):,}",
@@ -69,8 +81,15 @@ def _table(connections: list[Plain]) -> Table:
             human_bytes(repeated_bytes) if repeated_bytes else "0",
             human_duration(data["zero_window_ns"]) if data["zero_windows"] else "0",
             human_bytes(missing_bytes) if missing_bytes else "0",
-        )
-    return table
+        ]
+        rows.append(Row(cells))
+    hidden = len(connections) - _CONNECTIONS_SHOWN
+    names = ("layout", "channels", "buffers", "credits", "repeated", "no room", "missing")
+    return Table(
+        heads("connection", *names),
+        rows,
+        notes=[f"… and {hidden:,} more connections (--json shows all)"] if hidden > 0 else [],
+    )
 
 
 def _warnings(imported: Plain) -> list[str]:

@@ -1,10 +1,6 @@
-"""A job of several exchanges from end to end, as a terminal table."""
+"""A job of several exchanges from end to end, in words and as a table."""
 
 from __future__ import annotations
-
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from flinknet.results import ERROR_TO_BET_ON, JobAnswer, JobEdgePoint, JobPoint, LatencySummary
 from flinknet.units import (
@@ -16,10 +12,9 @@ from flinknet.units import (
 )
 
 from .advice_lines import job_recommendation, lines_of
-from .console import print_line
 from .model_error import OFF_TOO_FAR, UNPREDICTED
-from .number_table import print_table
-from .observed_tables import FULL
+from .observed_tables import FULL, heads
+from .page_parts import Lines, Part, Row, Table
 from .price_cells import (
     PRICE_NOTE,
     PRICES,
@@ -43,35 +38,21 @@ EDGES = (
 )
 
 
-def print_job_answer(answer: JobAnswer, console: Console) -> None:
-    """Print the lines and the table of a job, and what the best setting costs."""
-    for line in job_lines(answer):
-        print_line(console, line)
+def job_parts(answer: JobAnswer) -> list[Part]:
+    """The lines and the table of a job, and what the best setting costs."""
+    lines = Lines(job_lines(answer))
     if _is_unknown(answer):
         why = answer.points[0].why_unknown or ""
-        print_line(console, Text.assemble(("nothing is predicted:", "bold"), f" {why}"))
-        return
-    console.print()
-    print_table(console, _table(answer), keys=2)
-    if any(point.total.price for point in answer.points):
-        print_line(console, Text(PRICE_NOTE, style="dim"))
-    if found := job_trades(answer):
-        console.print()
-    for each in found:
-        print_line(console, each.text)
-    if (advised := job_recommendation(answer)) is not None:
-        console.print()
-        for line in lines_of(advised):
-            console.print(line, highlight=False, soft_wrap=True)
+        return [lines, Lines([f"nothing is predicted: {why}"])]
+    advised = job_recommendation(answer)
+    texts = [each.text for each in job_trades(answer)]
+    texts += ["", *lines_of(advised)] if advised is not None else []
+    return [lines, _table(answer), Lines(texts)]
 
 
-def print_job_notes(answer: JobAnswer, console: Console) -> None:
-    """Print the meaning of a job's predictions and their assumptions; nothing without
-    predictions."""
-    if _is_unknown(answer):
-        return
-    for note in (PHASES, EDGES, FULL, *answer.notes):
-        print_line(console, Text(note, style="dim"), indent=2)
+def job_notes(answer: JobAnswer) -> list[str]:
+    """The meaning of a job's predictions and their assumptions; nothing without predictions."""
+    return [] if _is_unknown(answer) else [PHASES, EDGES, FULL, *answer.notes]
 
 
 def job_lines(answer: JobAnswer) -> list[str]:
@@ -187,32 +168,32 @@ def _is_unknown(answer: JobAnswer) -> bool:
 
 
 def _table(answer: JobAnswer) -> Table:
-    table = Table(
-        title="predicted for each buffer timeout",
-        title_justify="left",
-        title_style="bold",
-        box=None,
-    )
-    table.add_column("timeout", justify="right", no_wrap=True)
-    table.add_column("where", overflow="fold")
-    prices = PRICES if any(point.total.price for point in answer.points) else ()
-    for name in ("records/s", "p50", "p99", "buffers/s", *prices):
-        table.add_column(name, justify="right", no_wrap=True)
+    has_prices = any(point.total.price for point in answer.points)
+    prices = PRICES if has_prices else ()
+    rows = []
     for point in answer.points:
         total = point.total
         low, high = total.latency_low_ns, total.latency_high_ns
-        table.add_row(
+        cells = [
             setting_of(answer, point),
             "job" + (" ← recorded" if total.is_recorded else ""),
             _count(total.throughput_records_per_s),
             *(_spread(name, total.latency_ns, low, high) for name in ("p50", "p99")),
             _count(total.buffers_per_s),
             *(price_cells(total) if prices else ()),
-            style="bold",
-        )
+        ]
+        rows.append(Row(cells, is_strong=True))
         for edge in point.edges:
-            table.add_row("", f"{edge.number} {edge.edge}", *_cells(edge), style="dim")
-    return table
+            cells = ["", f"{edge.number} {edge.edge}", *_cells(edge), *("" for _ in prices)]
+            rows.append(Row(cells, tone="weak"))
+    names = ("where", "records/s", "p50", "p99", "buffers/s", *prices)
+    return Table(
+        heads("timeout", *names, texts=["where"]),
+        rows,
+        "predicted for each buffer timeout",
+        [PRICE_NOTE] if has_prices else [],
+        keys=2,
+    )
 
 
 def _cells(edge: JobEdgePoint) -> list[str]:
@@ -231,7 +212,7 @@ def _spread(
     bounds = [None if each is None else getattr(each, name) for each in (low, high)]
     if value == UNKNOWN or None in bounds or bounds[0] == bounds[1]:
         return value
-    return f"{value} [dim]({' … '.join(human_duration(each) for each in bounds)})[/dim]"
+    return f"{value} ({' … '.join(human_duration(each) for each in bounds)})"
 
 
 def _duration(value: float | None) -> str:

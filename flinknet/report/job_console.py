@@ -1,15 +1,11 @@
-"""The result of a job on a terminal: a table of its vertices, one of its edges, what limited it."""
+"""A job on a terminal: its result with what limited it, and its state while it runs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
-from rich.live import Live
-from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
+from rich.console import Console
 
 from flinknet.results import (
     ClusterStatus,
@@ -22,8 +18,10 @@ from flinknet.results import (
 )
 from flinknet.units import NS_PER_MS, counted, human_bytes, human_count, human_duration
 
-from .console import print_line
-from .number_table import print_table
+from .console import LivePanel, print_line
+from .headline import Sentence, TerminalView, clauses_of
+from .observed_tables import heads
+from .page_parts import Lines, Part, Row, Table
 
 AGREES_WITHIN = 0.1
 AGREES_WITHIN_MS = 2.0
@@ -42,31 +40,55 @@ FAILED_LINES_MAX = 16
 """Failed attempts that are listed."""
 
 
-def print_job(console: Console, result: Mapping[str, Any]) -> None:
-    """The tables of a result as `result.json` has it, and its doubts."""
-    state, reason = result["state"], result["reason"]
-    print_line(console, Text(heading_of(result), style="bold"))
-    if reason and reason != f"it was {state}":
-        print_line(console, reason)
+def job_view(result: Mapping[str, Any], next_step: str = "") -> TerminalView:
+    """What is printed of a result as `result.json` has it.
+
+    Args:
+        next_step: a command that goes on from here.
+    """
+    reason, vertices = result["reason"], result["vertices"]
+    doubts = [each["text"] for each in result["warnings"]]
+    ran = [heading_of(result)]
+    if vertices:
+        rate = max((each["throughput_records_per_s"] or 0 for each in result["edges"]), default=0)
+        ran += [f"{human_count(rate)} records/s"] if rate else []
+    if result["checkpoints"] is not None:
+        ran.append(checkpoints_line(result["checkpoints"]))
+    verdict = [f"{reason};"] if reason and reason != f"it was {result['state']}" else []
+    verdict += clauses_of(result["limited_by"]) if result["limited_by"] else []
+    following = [*([next_step] if next_step else []), "--details shows edges and attempts"]
+    return TerminalView(
+        [
+            Sentence("ran", ran, "; "),
+            Sentence("verdict", verdict, takes_rest=True),
+            Sentence("trust", [each.rstrip(".") for each in doubts], "; "),
+            Sentence("next", following if vertices else [], "; "),
+        ],
+        [*([vertex_table(vertices)] if vertices else []), *_marker_parts(result)],
+        _job_details(result),
+    )
+
+
+def _job_details(result: Mapping[str, Any]) -> list[Part]:
     tasks = [task for vertex in result["vertices"] for task in vertex["tasks"]]
-    prior = (PriorAttempt(**each) for task in tasks for each in task.get("prior_attempts", ()))
-    _print_failed(console, [each for each in prior if each.failure])
-    if not result["vertices"]:
-        return
-    print_table(console, vertex_table(result["vertices"]))
-    if result["edges"]:
-        print_table(console, edge_table(result["edges"]))
-    for name, channels in result["connections"].items():
-        console.print(Text(f"  {name}: {counted(channels, 'channel')} on one connection", "dim"))
-    checkpoints = result["checkpoints"]
-    if checkpoints is not None:
-        console.print(Text(checkpoints_line(checkpoints)))
-    if result["latency_markers"] is not None:
-        print_latency_markers(console, result["latency_markers"])
-    if result["limited_by"]:
-        print_line(console, f"Bottleneck: {result['limited_by']}")
-    for warning in result["warnings"]:
-        print_line(console, Text.assemble(("Warning", "yellow"), f": {warning['text']}"))
+    prior = [PriorAttempt(**each) for task in tasks for each in task.get("prior_attempts", ())]
+    lines = [
+        *_failed_lines([each for each in prior if each.failure]),
+        *(
+            f"  {name}: {counted(channels, 'channel')} on one connection"
+            for name, channels in result["connections"].items()
+        ),
+    ]
+    return [
+        *([edge_table(result["edges"])] if result["edges"] else []),
+        Lines(lines),
+        Lines([each["text"] for each in result["warnings"]], is_doubt=True),
+    ]
+
+
+def _marker_parts(result: Mapping[str, Any]) -> list[Part]:
+    markers = result["latency_markers"]
+    return marker_parts(markers) if markers is not None else []
 
 
 def heading_of(result: Mapping[str, Any]) -> str:
@@ -81,25 +103,23 @@ def heading_of(result: Mapping[str, Any]) -> str:
 
 def vertex_table(vertices: Sequence[Mapping[str, Any]]) -> Table:
     """Records, times and latency of each vertex."""
-    table = _table("vertex", "tasks", "records in", "records out", "busy", "idle", "pressed")
-    for name in ("p50", "p99"):
-        table.add_column(name, justify="right", no_wrap=True)
     deployed_ns = [(each.get("times") or {}).get("deployed_ns") for each in vertices]
-    if is_staged := len({at_ns for at_ns in deployed_ns if at_ns is not None}) > 1:
-        table.add_column("deployed", justify="right", no_wrap=True)
+    is_staged = len({at_ns for at_ns in deployed_ns if at_ns is not None}) > 1
+    rows = []
     for each, at_ns in zip(vertices, deployed_ns, strict=True):
         latency = each["latency_ns"]
-        table.add_row(
-            escape(each["name"]),
+        cells = [
+            each["name"],
             str(each["parallelism"]),
-            human_count(each["records_in"]) if each["records_in"] else "",
-            human_count(each["records_out"]) if each["records_out"] else "",
+            _count(each["records_in"]),
+            _count(each["records_out"]),
             *(_share(each[name]) for name in ("busy", "idle", "back_pressured")),
-            human_duration(latency["p50"]) if latency else "",
-            human_duration(latency["p99"]) if latency else "",
+            *(human_duration(latency[name]) if latency else "" for name in ("p50", "p99")),
             *([_after(at_ns)] if is_staged else []),
-        )
-    return table
+        ]
+        rows.append(Row(cells))
+    names = ("tasks", "records in", "records out", "busy", "idle", "pressed", "p50", "p99")
+    return Table(heads("vertex", *names, *(["deployed"] if is_staged else [])), rows)
 
 
 def _after(at_ns: int | None) -> str:
@@ -111,7 +131,7 @@ def edge_table(edges: Sequence[Mapping[str, Any]]) -> Table:
     """Records and buffers of each edge."""
     columns = {
         "edge": [
-            escape(f"{each['index']} {each['source']} -{each['partitioner']}-> {each['target']}")
+            f"{each['index']} {each['source']} -{each['partitioner']}-> {each['target']}"
             for each in edges
         ],
         "channels": [str(each["channels"]) for each in edges],
@@ -119,7 +139,7 @@ def edge_table(edges: Sequence[Mapping[str, Any]]) -> Table:
         "records": [human_count(each["records"]) for each in edges],
         "records/s": [human_count(each["throughput_records_per_s"]) for each in edges],
         "bytes/s": [human_bytes(each["throughput_bytes_per_s"]) for each in edges],
-        "buffers": [human_count(each["buffers"]) if each["buffers"] else "" for each in edges],
+        "buffers": [_count(each["buffers"]) for each in edges],
         "backlog": [_mean(each["backlog_buffers"]["mean"]) for each in edges],
         "max": [_known(each["backlog_buffers"]["max"]) for each in edges],
         "no credit": [
@@ -127,39 +147,22 @@ def edge_table(edges: Sequence[Mapping[str, Any]]) -> Table:
             for each in edges
         ],
     }
-    table = _table(*columns)
-    for row in zip(*columns.values(), strict=True):
-        table.add_row(*row)
-    return table
+    return Table(heads(*columns), [Row(cells) for cells in zip(*columns.values(), strict=True)])
 
 
-class JobView:
+class JobView(LivePanel):
     """Follows a job: in place on a terminal, else a line every few seconds if it has changed."""
 
     def __init__(self, console: Console) -> None:
-        self._console = console
-        self._live = (
-            Live(console=console, transient=True, refresh_per_second=8)
-            if console.is_terminal
-            else None
-        )
+        super().__init__(console)
         self._next_line_ns = 0
         self._printed_state = ""
         self._line = ""
 
-    def __enter__(self) -> JobView:
-        if self._live is not None:
-            self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._live is not None:
-            self._live.stop()
-
     def update(self, status: JobStatus) -> None:
         """Show where the job stands; changes of its state are printed at once."""
-        if self._live is not None:
-            self._live.update(status_panel(status))
+        if self.is_live:
+            self.draw(status_view(status))
             return
         state = f"{status.state} {status.restarts} {status.reason}"
         if state != self._printed_state or status.elapsed_ns >= self._next_line_ns:
@@ -167,7 +170,7 @@ class JobView:
             self._next_line_ns = status.elapsed_ns + LINE_EVERY_NS
             if (line := status_line(status)) != self._line:
                 self._line = line
-                print_line(self._console, line)
+                print_line(self.console, line)
 
 
 def status_line(status: JobStatus) -> str:
@@ -187,33 +190,32 @@ def status_line(status: JobStatus) -> str:
     return ", ".join(parts)
 
 
-def print_status(console: Console, status: JobStatus) -> None:
+def status_view(status: JobStatus) -> TerminalView:
     """State of a job, in full."""
-    print_line(console, status_line(status))
-    _print_failed(console, status.failed_attempts)
-    for table in _status_tables(status):
-        print_table(console, table)
-    for line in _sharing_lines(status):
-        print_line(console, Text(line, "dim"))
+    lines = [*_failed_lines(status.failed_attempts), *_sharing_lines(status)]
+    return TerminalView(
+        [Sentence("job", [status_line(status)], takes_rest=True)],
+        [*_status_tables(status), Lines(lines)],
+    )
 
 
-def print_cluster(console: Console, status: ClusterStatus) -> None:
+def cluster_view(status: ClusterStatus) -> TerminalView:
     """A cluster, its jobs, and its TaskManagers, once."""
     alive = [each for each in status.task_managers if each.state in ("registered", "ready")]
     free = sum(each.slots - each.slots_in_use for each in alive)
     heading = (
-        f"cluster: {counted(len(alive), 'TaskManager')}, {counted(len(status.jobs), 'job')},"
+        f"{counted(len(alive), 'TaskManager')}, {counted(len(status.jobs), 'job')},"
         f" {free} of {counted(sum(each.slots for each in alive), 'slot')} free"
     )
-    print_line(console, heading)
-    if status.jobs:
-        jobs = _table("job", "id", "state", "slots")
-        jobs.add_column("directory", overflow="fold")
-        for each in status.jobs:
-            state, slots = each.state.lower(), str(each.slots)
-            jobs.add_row(escape(each.name), each.job_id, state, slots, escape(each.run_dir))
-        print_table(console, jobs)
-    print_table(console, _manager_table(status.task_managers))
+    rows = [
+        Row([each.name, each.job_id, each.state.lower(), str(each.slots), each.run_dir])
+        for each in status.jobs
+    ]
+    names = ("id", "state", "slots", "directory")
+    jobs = [Table(heads("job", *names, texts=["directory"]), rows)] if rows else []
+    return TerminalView(
+        [Sentence("cluster", [heading])], [*jobs, _manager_table(status.task_managers)]
+    )
 
 
 def _sharing_lines(status: JobStatus) -> Iterator[str]:
@@ -232,15 +234,14 @@ def _sharing_lines(status: JobStatus) -> Iterator[str]:
         yield f"  shares with: {other.name}, {other.state.lower()}, {slots}, {other.run_dir}"
 
 
-def _print_failed(console: Console, attempts: Sequence[PriorAttempt]) -> None:
+def _failed_lines(attempts: Sequence[PriorAttempt]) -> Iterator[str]:
     """The attempts that failed before the current ones; of many only the last."""
     hidden = len(attempts) - FAILED_LINES_MAX
     if hidden > 0:
-        console.print(Text(f"  {counted(hidden, 'earlier failed attempt')} in result.json", "dim"))
+        yield f"  {counted(hidden, 'earlier failed attempt')} in result.json"
     for each in attempts[-FAILED_LINES_MAX:]:
         where = f" on {each.task_manager}" if each.task_manager else ""
-        text = f"  {each.task} attempt {each.attempt} failed{where}: {each.failure}"
-        print_line(console, Text(text, "dim"))
+        yield f"  {each.task} attempt {each.attempt} failed{where}: {each.failure}"
 
 
 def dump_lines(job: JobDump) -> list[str]:
@@ -283,55 +284,50 @@ def _channels_line(gate: GateDump) -> str:
     return ", ".join(shown) + (f" … and {hidden} more" if hidden else "")
 
 
-def status_panel(status: JobStatus) -> RenderableType:
-    """State of a job for a view that follows it."""
-    return Group(Text(status_line(status)), *_status_tables(status))
-
-
 def _status_tables(status: JobStatus) -> list[Table]:
     """One of the vertices, if they are known, and one of the TaskManagers."""
-    vertices = _table(
-        *("vertex", "tasks", "state", "attempt", "records in", "/s", "records out"),
-        *("busy", "pressed"),
-    )
     instants = [None if each.times is None else each.times.deployed_ns for each in status.vertices]
-    if is_staged := len(set(instants)) > 1:
-        vertices.add_column("deployed", justify="right", no_wrap=True)
-    for each, at_ns in zip(status.vertices, instants, strict=True):
-        vertices.add_row(
-            escape(each.name),
-            str(each.parallelism),
-            each.state,
-            str(each.attempt),
-            human_count(each.records_in) if each.records_in else "",
-            human_count(each.records_in_per_s) if each.records_in_per_s else "",
-            human_count(each.records_out) if each.records_out else "",
-            _share(each.busy),
-            _share(each.back_pressured),
-            *([_after(at_ns)] if is_staged else []),
+    is_staged = len(set(instants)) > 1
+    rows = [
+        Row(
+            [
+                each.name,
+                str(each.parallelism),
+                each.state,
+                str(each.attempt),
+                _count(each.records_in),
+                _count(each.records_in_per_s),
+                _count(each.records_out),
+                _share(each.busy),
+                _share(each.back_pressured),
+                *([_after(at_ns)] if is_staged else []),
+            ]
         )
-    return ([vertices] if status.vertices else []) + [_manager_table(status.task_managers)]
+        for each, at_ns in zip(status.vertices, instants, strict=True)
+    ]
+    names = ("tasks", "state", "attempt", "records in", "/s", "records out", "busy", "pressed")
+    vertices = Table(heads("vertex", *names, *(["deployed"] if is_staged else [])), rows)
+    return ([vertices] if rows else []) + [_manager_table(status.task_managers)]
 
 
 def _manager_table(task_managers: Sequence[TaskManagerStatus]) -> Table:
-    managers = _table("TaskManager", "pid", "state", "slots in use", "heartbeats")
-    for manager in task_managers:
-        managers.add_row(
-            f"tm-{manager.index}",
-            str(manager.pid),
-            manager.state,
-            f"{manager.slots_in_use} of {manager.slots}",
-            str(manager.heartbeats),
+    rows = [
+        Row(
+            [
+                f"tm-{each.index}",
+                str(each.pid),
+                each.state,
+                f"{each.slots_in_use} of {each.slots}",
+                str(each.heartbeats),
+            ]
         )
-    return managers
+        for each in task_managers
+    ]
+    return Table(heads("TaskManager", "pid", "state", "slots in use", "heartbeats"), rows)
 
 
-def _table(first: str, *others: str) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(first, overflow="fold")
-    for name in others:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
+def _count(value: float | None) -> str:
+    return human_count(value) if value else ""
 
 
 def _mean(buffers: float | None) -> str:
@@ -358,16 +354,13 @@ def checkpoints_line(summary: Mapping[str, Any]) -> str:
     return text
 
 
-def print_latency_markers(console: Console, measured: Mapping[str, Any]) -> None:
+def marker_parts(measured: Mapping[str, Any]) -> list[Part]:
     """A table of the operators, and how far to trust it."""
     interval, history = human_duration(measured["interval_ns"]), measured["history"]
     heading = f"Latency markers every {interval}; each subtask keeps the last {history}"
     if not measured["operators"]:
-        print_line(console, f"{heading}. None came to an operator.")
-        return
-    print_line(console, f"{heading}:")
-    console.print(_table_of_markers(measured))
-    print_line(console, trust_of(measured))
+        return [Lines([f"{heading}. None came to an operator."])]
+    return [_table_of_markers(measured, heading), Lines([trust_of(measured)])]
 
 
 def trust_of(measured: Mapping[str, Any]) -> str:
@@ -397,26 +390,21 @@ def _compared(marker_ms: float, record_ms: float) -> str:
     return f"{marker_ms / record_ms:.1f} times that of the records"
 
 
-def _table_of_markers(measured: Mapping[str, Any]) -> Table:
+def _table_of_markers(measured: Mapping[str, Any], title: str) -> Table:
     """A line for each operator and source; columns that nothing is known for are left out."""
     has_sources = any(each["source"] for each in measured["operators"])
     has_records = any(each["records_ns"] for each in measured["operators"])
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("operator", overflow="fold")
-    if has_sources:
-        table.add_column("markers from", overflow="fold")
-    numbers = ["markers", "p50", "p99", "max"]
-    numbers += ["records p50", "records p99"] if has_records else []
-    for name in numbers:
-        table.add_column(name, justify="right", no_wrap=True)
+    rows = []
     for each in measured["operators"]:
         latency, records = each["latency_ms"], each["records_ns"]
-        cells = [escape(each["operator"])]
-        if has_sources:
-            cells.append(escape(each["source"]))
+        cells = [each["operator"], *([each["source"]] if has_sources else [])]
         cells.append(human_count(each["markers"]))
         cells += [human_duration(latency[name] * NS_PER_MS) for name in ("p50", "p99", "max")]
         if has_records:
             cells += [human_duration(records[name]) if records else "" for name in ("p50", "p99")]
-        table.add_row(*cells)
-    return table
+        rows.append(Row(cells))
+    sources = ["markers from"] if has_sources else []
+    numbers = ("markers", "p50", "p99", "max")
+    records_too = ["records p50", "records p99"] if has_records else []
+    columns = heads("operator", *sources, *numbers, *records_too, texts=["markers from"])
+    return Table(columns, rows, title)

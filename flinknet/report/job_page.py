@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
-
-import rich.table
-from rich.text import Text
 
 from flinknet.plain_values import to_plain
 from flinknet.units import counted, human_count, human_duration
@@ -19,11 +17,9 @@ from .page_parts import (
     Bars,
     Fact,
     Facts,
-    Head,
     Lines,
     Page,
     Pairs,
-    Row,
     Section,
     Table,
     View,
@@ -90,12 +86,7 @@ def _facts(result: Mapping[str, Any]) -> Iterator[Fact]:
         yield Fact("checkpoints", checkpoints_line(result["checkpoints"]))
 
 
-def _table(table: rich.table.Table, notes: list[str] | None = None) -> Table:
-    """A table of the terminal as one of the page."""
-    columns = [[Text.from_markup(str(cell)).plain for cell in each.cells] for each in table.columns]
-    names = [str(each.header) for each in table.columns]
-    return Table(
-        [Head(name, _MEANINGS.get(name, "")) for name in names],
-        [Row(cells) for cells in zip(*columns, strict=True)],
-        notes=notes or [],
-    )
+def _table(table: Table, notes: Sequence[str] = ()) -> Table:
+    """A table of the terminal with meanings and notes."""
+    explained = [replace(head, meaning=_MEANINGS.get(head.name, "")) for head in table.heads]
+    return replace(table, heads=explained, notes=notes)

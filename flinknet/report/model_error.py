@@ -61,16 +61,15 @@ def model_error_text(answer: ReplayAnswer) -> ModelErrorText:
     return ModelErrorText(figures, used, consequence, is_doubtful=False)
 
 
-def model_error_line(answer: ReplayAnswer) -> str:
-    """The model's error as a line for the terminal, with rich's markup."""
+def model_error_lines(answer: ReplayAnswer) -> list[str]:
+    """The model's error as lines for the terminal."""
     found = model_error_text(answer)
     if found.figures is None:
-        return f"[yellow]model error unknown:[/yellow] {found.consequence}"
-    line = f"[bold]model error[/bold]: {found.figures}  [dim]({found.used})[/dim]"
+        return [f"model error unknown: {found.consequence}"]
+    line = f"model error: {found.figures}  ({found.used})"
     if found.is_doubtful:
-        warning = "[bold red]Do not rely on the predictions below:[/bold red]"
-        return f"{line}\n{warning} {found.consequence}."
-    return f"{line}\n  [dim]{found.consequence}[/dim]"
+        return [line, f"Do not rely on the predictions below: {found.consequence}."]
+    return [line, f"  {found.consequence}"]
 
 
 def doubts_of(answer: ReplayAnswer) -> list[str]:

@@ -25,10 +25,9 @@ from flinknet.units import (
 
 from .bench_page import CHANNELS_SHOWN, buffers_fact, figure_table, latency_points, pair_text
 from .figures import CHANNEL_FIGURES, FIGURES, Figure, named
-from .observed_tables import flink_lines
+from .observed_tables import REGIMES, flink_lines
 from .page_parts import (
     Bar,
-    BarPart,
     Bars,
     Fact,
     Facts,
@@ -54,20 +53,6 @@ BARS_SHOWN = 24
 
 ROWS_OPEN = 12
 """Rows of a table that is not folded away, at most."""
-
-REGIMES = (
-    BarPart("waiting_for_flush", "waiting for flush", "blue", "The oldest record lay in a buffer"
-            " that was neither full nor flushed, or that waited for its producer's turn."),
-    BarPart("waiting_for_credit", "waiting for credit", "orange",
-            "Records were ready to leave, but the receiver had no free buffer."),
-    BarPart("blocked_by_alignment", "blocked by alignment", "purple",
-            "Records waited behind a checkpoint barrier whose alignment went on."),
-    BarPart("in_socket", "in the socket", "green",
-            "The oldest record was handed to the transport and not decoded yet."),
-    BarPart("in_receiver_queue", "in the receiver's queue", "gold",
-            "The oldest record was received, and its consumer was not done with it."),
-    BarPart("idle", "idle", "grey", "No record was on its way."),
-)  # fmt: skip
 
 _PANELS = [
     Panel("rate", "records/s", "blue", FIGURES["throughput_records_per_s"].meaning),

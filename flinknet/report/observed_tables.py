@@ -1,13 +1,10 @@
-"""Tables of observed figures: over time, by kind of message, by edge, by run, and by vertex with
-Flink's own metrics."""
+"""Observed figures as parts of a view: totals, time, messages, channels, edges, runs, and metrics
+of Flink itself."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-
-from rich.markup import escape
-from rich.table import Table
 
 from flinknet.results import (
     FlinkMetrics,
@@ -26,47 +23,56 @@ from flinknet.units import (
     human_count,
     human_duration,
     human_number,
-    human_rate,
     human_share,
 )
 
 from .model_error import observed_part
+from .page_parts import Bar, BarPart, Bars, Head, OverTime, Part, Row, Table, TimeSeries
 from .settings_in_words import timeout_text
-from .small_plots import (
-    DISTRIBUTION_MARKS,
-    distribution_line,
-    regime_legend,
-    sparkline,
-    split_bar,
-)
+from .small_plots import DISTRIBUTION_MARKS, distribution_line
 
 CHANNELS_SHOWN = 16
 """Channels in the table by channel: those with the highest p99 if there are more."""
 
-BAR_MARKS = 10
-
 _COUNTED_KINDS = ("DATA_BUFFER", "ADD_CREDIT")
 
 _LATENCIES = ("min", "p50", "p90", "p99", "p99_9", "max")
-
-OVER_TIME_MARKS = 80
-"""Marks of a plot at most; where there is less room, windows share a mark."""
 
 FULL = (
     "full: a buffer that left because its segment was full; it may carry few bytes where earlier"
     " flushes had sent the rest of the segment"
 )
 
-_REST_OF_ROW = 32
-"""Columns that the names and the largest value take."""
+REGIMES = (
+    BarPart("waiting_for_flush", "waiting for flush", "blue", "The oldest record lay in a buffer"
+            " that was neither full nor flushed, or that waited for its producer's turn."),
+    BarPart("waiting_for_credit", "waiting for credit", "orange",
+            "Records were ready to leave, but the receiver had no free buffer."),
+    BarPart("blocked_by_alignment", "blocked by alignment", "purple",
+            "Records waited behind a checkpoint barrier whose alignment went on."),
+    BarPart("in_socket", "in the socket", "green",
+            "The oldest record was handed to the transport and not decoded yet."),
+    BarPart("in_receiver_queue", "in the receiver's queue", "gold",
+            "The oldest record was received, and its consumer was not done with it."),
+    BarPart("idle", "idle", "grey", "No record was on its way."),
+)  # fmt: skip
+"""Parts of a channel's time."""
 
 
-def observed_table(answer: ReplayAnswer) -> Table:
-    """Figures of an exchange, a line each."""
+def heads(*names: str, texts: Sequence[str] = ()) -> list[Head]:
+    """Headings; those of texts may be folded."""
+    return [Head(name, is_text=name in texts) for name in names]
+
+
+def regime_bars(shares: Mapping[str, Mapping[str, float] | None], title: str = "") -> list[Bars]:
+    """A bar for each name that has shares of time; nothing without any."""
+    known = [Bar(name, each) for name, each in shares.items() if each and any(each.values())]
+    return [Bars(title, REGIMES, known)] if known else []
+
+
+def observed_parts(answer: ReplayAnswer) -> list[Part]:
+    """Figures of an exchange, a line each, and its time."""
     observed = answer.observed
-    table = _table(f"observed {observed_part(answer)}")
-    table.add_column("what")
-    table.add_column("value")
     shares = ", ".join(f"{count:,} {why}" for why, count in asdict(observed.flushes).items())
     credits = observed.credits
     rows = {
@@ -90,16 +96,12 @@ def observed_table(answer: ReplayAnswer) -> Table:
     }
     if not answer.trace.is_of_run:
         rows["latency"] = "unknown: messages between processes do not show when records came"
-    for name, value in rows.items():
-        table.add_row(name, value)
-        if name == "buffers" and observed.flushes.full and observed.flushes.timeout:
-            table.add_row("", f"[dim]{FULL}[/dim]")
-        if name == "latency" and answer.latency_distribution.records:
-            table.add_row("", _distribution_line(answer.latency_distribution))
-    if answer.regimes and any(answer.regimes.values()):
-        table.add_row("time", split_bar(answer.regimes))
-        table.add_row("", regime_legend(answer.regimes))
-    return table
+    if answer.latency_distribution.records:
+        rows["distribution"] = _distribution_line(answer.latency_distribution)
+    notes = [FULL] if observed.flushes.full and observed.flushes.timeout else []
+    title = f"observed {observed_part(answer)}"
+    table = Table(heads("", "", texts=[""]), list(map(Row, rows.items())), title, notes)
+    return [table, *regime_bars({"": answer.regimes}, "time")]
 
 
 def _distribution_line(distribution: LatencyDistribution) -> str:
@@ -108,8 +110,8 @@ def _distribution_line(distribution: LatencyDistribution) -> str:
     return f"{human_duration(low)} {line} {human_duration(high)}"
 
 
-def channels_table(answer: ReplayAnswer, wanted: Sequence[int] | None) -> Table:
-    """A row for each channel, or for the slowest ones."""
+def channel_parts(answer: ReplayAnswer, wanted: Sequence[int] | None) -> list[Part]:
+    """A row for each channel, or for the slowest ones, and their time."""
     channels: Sequence[ReplayedChannel] = answer.channels
     if wanted is not None:
         shown = [row for row in channels if row.channel in wanted]
@@ -117,95 +119,81 @@ def channels_table(answer: ReplayAnswer, wanted: Sequence[int] | None) -> Table:
         slowest = sorted(channels, key=lambda row: -(row.latency_ns.p99 or 0))
         shown = sorted(slowest[:CHANNELS_SHOWN], key=lambda row: row.channel)
     left_out = len(channels) - len(shown) + answer.channels_left_out
-    table = _table("by channel" + (f" ({left_out:,} more not shown)" if left_out else ""))
-    table.add_column("channel", justify="right", no_wrap=True)
-    table.add_column("from → to", no_wrap=True)
-    for name in ("records/s", "p50", "p99", "backlog", "max", "starved", "data", "credit"):
-        table.add_column(name, justify="right", no_wrap=True)
-    has_regimes = any(row.regimes is not None for row in shown)
-    if has_regimes:
-        table.add_column("time", no_wrap=True)
-    for row in shown:
-        messages = row.messages
-        table.add_row(
-            str(row.channel),
-            row.name or " → ".join(str(e) if e >= 0 else "?" for e in (row.producer, row.consumer)),
-            human_count(row.throughput_records_per_s),
-            human_duration(row.latency_ns.p50),
-            human_duration(row.latency_ns.p99),
-            human_number(row.backlog_buffers.mean),
-            human_number(row.backlog_buffers.max),
-            human_duration(row.starved_ns),
-            *(f"{messages.get(kind, 0):,}" for kind in _COUNTED_KINDS),
-            *([split_bar(row.regimes or {}, BAR_MARKS)] if has_regimes else []),
+    title = "by channel" + (f" ({left_out:,} more not shown)" if left_out else "")
+    names = {row.channel: _ends_of(row) for row in shown}
+    rows = [
+        Row(
+            [
+                str(row.channel),
+                names[row.channel],
+                human_count(row.throughput_records_per_s),
+                human_duration(row.latency_ns.p50),
+                human_duration(row.latency_ns.p99),
+                human_number(row.backlog_buffers.mean),
+                human_number(row.backlog_buffers.max),
+                human_duration(row.starved_ns),
+                *(f"{row.messages.get(kind, 0):,}" for kind in _COUNTED_KINDS),
+            ]
         )
-    return table
+        for row in shown
+    ]
+    columns = ("records/s", "p50", "p99", "backlog", "max", "starved", "data", "credit")
+    table = Table(heads("channel", "from → to", *columns), rows, title, keys=2)
+    bars = regime_bars(
+        {f"{n} {names[n]}": row.regimes for n, row in zip(names, shown, strict=True)}
+    )
+    return [table, *bars]
+
+
+def _ends_of(row: ReplayedChannel) -> str:
+    ends = (str(each) if each >= 0 else "?" for each in (row.producer, row.consumer))
+    return row.name or " → ".join(ends)
 
 
 def diagnosis_table(own: Sequence[ReplayAnswer]) -> Table:
     """A row for each verdict on an edge."""
-    table = _table("what limits each edge")
-    for name in ("edge", "verdict", "share", "why"):
-        table.add_column(name, justify="right" if name == "share" else "left")
-    for each in (verdict for answer in own for verdict in answer.diagnosis):
-        share = MISSING if each.share is None else f"{each.share:.0%}"
-        table.add_row(escape(each.edge or ""), each.cause.value, share, escape(each.text))
-    return table
+    rows = [
+        Row([each.edge or "", each.cause.value, human_share(each.share), each.text])
+        for answer in own
+        for each in answer.diagnosis
+    ]
+    columns = heads("edge", "verdict", "share", "why", texts=["verdict", "why"])
+    return Table(columns, rows, "what limits each edge")
 
 
-def over_time_table(windows: Sequence[WindowMeasured], width: int) -> Table:
-    """Throughput and backlog over time, in as many marks as there is room for."""
-    marks = max(1, min(OVER_TIME_MARKS, width - _REST_OF_ROW, len(windows)))
-    span = ""
-    if windows:
-        span = f", a mark is {human_duration(windows[0].width_ns * len(windows) / marks)}"
-    table = _table(f"over time{span}")
-    for name in ("what", "", "largest"):
-        table.add_column(name, no_wrap=True)
-    rates = [window.throughput_records_per_s for window in windows]
-    means = [window.backlog_buffers.mean for window in windows]
-    table.add_row(
-        "throughput",
-        sparkline(rates, marks, max(rates, default=0)),
-        human_rate(max(rates, default=None)),
-    )
-    largest = max((mean for mean in means if mean is not None), default=None)
-    table.add_row(
-        "mean backlog",
-        sparkline([mean or 0.0 for mean in means], marks, largest or 1),
-        human_number(largest),
-    )
-    return table
+def over_time(windows: Sequence[WindowMeasured]) -> OverTime:
+    """Throughput and backlog over time."""
+    at_ns = [each.from_ns for each in windows]
+    rates = [each.throughput_records_per_s for each in windows]
+    means = [each.backlog_buffers.mean for each in windows]
+    series = [
+        TimeSeries("records/s", at_ns, rates),
+        TimeSeries("mean backlog", at_ns, means, "orange"),
+    ]
+    return OverTime("over time", series)
 
 
 def messages_table(messages: Sequence[MessageCount]) -> Table:
     """A row for each kind of message."""
-    table = _table("messages by kind")
-    table.add_column("kind")
-    table.add_column("messages", justify="right")
-    table.add_column("payload", justify="right")
-    for row in messages:
-        size = human_bytes(row.payload_bytes) if row.payload_bytes else MISSING
-        table.add_row(row.kind, f"{row.messages:,}", size)
-    return table
-
-
-def _table(title: str) -> Table:
-    return Table(title=title, title_justify="left", title_style="bold", box=None)
+    rows = [
+        Row(
+            [
+                each.kind,
+                f"{each.messages:,}",
+                human_bytes(each.payload_bytes) if each.payload_bytes else MISSING,
+            ]
+        )
+        for each in messages
+    ]
+    return Table(heads("kind", "messages", "payload"), rows, "messages by kind")
 
 
 def runs_table(answers: Sequence[ReplayAnswer]) -> Table:
     """A row for each run."""
-    table = Table(box=None)
-    table.add_column("run")
-    table.add_column("timeout", justify="right")
-    for name in ("records/s", "p50", "p99", "backlog", "max", "buffers/s"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for name in ("throughput", "p50", "p99"):
-        table.add_column(f"error {name}", justify="right", no_wrap=True)
+    rows = []
     for answer in answers:
         observed, error = answer.observed, answer.model_error
-        table.add_row(
+        cells = [
             answer.trace.path.rstrip("/").rsplit("/", 1)[-1],
             timeout_text(answer.trace.config),
             human_count(observed.throughput_records_per_s),
@@ -215,22 +203,21 @@ def runs_table(answers: Sequence[ReplayAnswer]) -> Table:
             human_number(observed.backlog_buffers.max),
             human_count(observed.buffers_per_s),
             *(human_change(each) for each in (error.throughput, error.p50, error.p99)),
-        )
-    return table
+        ]
+        rows.append(Row(cells))
+    figures = ("records/s", "p50", "p99", "backlog", "max", "buffers/s")
+    errors = (f"error {name}" for name in ("throughput", "p50", "p99"))
+    return Table(heads("run", "timeout", *figures, *errors), rows)
 
 
 def edges_table(answers: Sequence[ReplayAnswer]) -> Table:
     """A row for each edge of a job: what went over it, and what its channels waited for."""
-    table = _table("as recorded")
-    table.add_column("edge", overflow="fold")
-    for name in ("channels", "records/s", "buffers/s", "full", "backlog", "max", "starved"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("verdict", overflow="fold")
+    rows = []
     for answer in answers:
         observed = answer.observed
         seconds_of_channels = observed.duration_ns * answer.trace.channels
-        table.add_row(
-            escape(f"{answer.trace.edge_number} {answer.trace.edge or ''}"),
+        cells = [
+            f"{answer.trace.edge_number} {answer.trace.edge or ''}",
             f"{answer.trace.channels:,}",
             human_count(observed.throughput_records_per_s),
             human_count(observed.buffers_per_s),
@@ -239,9 +226,10 @@ def edges_table(answers: Sequence[ReplayAnswer]) -> Table:
             human_number(observed.backlog_buffers.max),
             _part_of(observed.credits.starved_ns, seconds_of_channels),
             _verdict(answer),
-            style="bold" if answer.is_bottleneck else "",
-        )
-    return table
+        ]
+        rows.append(Row(cells, is_strong=bool(answer.is_bottleneck)))
+    names = ("channels", "records/s", "buffers/s", "full", "backlog", "max", "starved", "verdict")
+    return Table(heads("edge", *names, texts=["verdict"]), rows, "as recorded")
 
 
 def _verdict(answer: ReplayAnswer) -> str:
@@ -262,19 +250,21 @@ _USAGES = ("in_pool_usage", "out_pool_usage")
 
 def flink_table(vertices: Iterable[VertexMetrics]) -> Table:
     """A row for each vertex: means over its tasks, and the worst of them where they differ."""
-    table = _table("Flink's own metrics: mean over tasks (highest task)")
-    table.add_column("vertex")
-    for name in ("tasks", "busy", "idle", "back-pressured", "in/s", "out/s", "in pool", "out pool"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for vertex in vertices:
-        table.add_row(
-            escape(vertex.name),
-            str(vertex.parallelism),
-            *(_share_cell(vertex, name) for name in _SHARES),
-            *(human_count(getattr(vertex, name)) for name in _RATES),
-            *(human_share(_highest(vertex.tasks, name)) for name in _USAGES),
+    rows = [
+        Row(
+            [
+                vertex.name,
+                str(vertex.parallelism),
+                *(_share_cell(vertex, name) for name in _SHARES),
+                *(human_count(getattr(vertex, name)) for name in _RATES),
+                *(human_share(_highest(vertex.tasks, name)) for name in _USAGES),
+            ]
         )
-    return table
+        for vertex in vertices
+    ]
+    names = ("tasks", "busy", "idle", "back-pressured", "in/s", "out/s", "in pool", "out pool")
+    title = "Flink's own metrics: mean over tasks (highest task)"
+    return Table(heads("vertex", *names), rows, title)
 
 
 def flink_lines(flink: FlinkMetrics) -> list[str]:

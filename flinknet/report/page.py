@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from importlib.resources import files
+from typing import Any
 
 from flinknet.plain_values import to_plain
 from flinknet.storage import AnyPath
@@ -24,7 +25,7 @@ _SCRIPTS = (
 def page_of(page: Page) -> str:
     """The text of a page."""
     text = _part("page.html")
-    data = json.dumps(to_plain(page), separators=(",", ":"), allow_nan=False)
+    data = json.dumps(_without_defaults(to_plain(page)), separators=(",", ":"), allow_nan=False)
     parts = {
         "/*STYLE*/": _part("page.css"),
         "/*SCRIPT*/": "\n".join(_part(f"{name}.js") for name in _SCRIPTS),
@@ -34,6 +35,18 @@ def page_of(page: Page) -> str:
         before, after = text.split(mark)
         text = before + content + after
     return text
+
+
+_OF_TERMINAL = {"group": "", "is_text": False, "tone": "", "keys": 1}
+"""Fields that terminals use, with their defaults."""
+
+
+def _without_defaults(value: Any) -> Any:
+    """The data without fields that only a terminal needs."""
+    if isinstance(value, dict):
+        kept = {k: v for k, v in value.items() if _OF_TERMINAL.get(k, value) != v}
+        return {key: _without_defaults(each) for key, each in kept.items()}
+    return [_without_defaults(each) for each in value] if isinstance(value, list) else value
 
 
 def write_page(path: AnyPath, page: Page) -> None:

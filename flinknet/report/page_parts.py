@@ -19,6 +19,9 @@ Unit = Literal["ns", "bytes", "count", "share"]
 
 Color = Literal["blue", "orange", "green", "gold", "purple", "grey"]
 
+Tone = Literal["", "good", "bad", "doubt", "weak"]
+"""How a row of a table is meant: green, red, yellow or grey on a terminal."""
+
 
 @dataclass(frozen=True, slots=True)
 class Headline:
@@ -84,10 +87,13 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The heading of a column."""
+    """The heading of a column; `group` stands above several of them. On a terminal, names and
+    sentences (`is_text`) may be folded, numbers never are."""
 
     name: str
     meaning: str = ""
+    group: str = ""
+    is_text: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,17 +102,20 @@ class Row:
 
     cells: Sequence[str]
     is_strong: bool = False
+    tone: Tone = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under headings; the first column holds names."""
+    """Rows under headings; the first `keys` columns hold names, which stand next to every part of a
+    table that is too wide for a terminal."""
 
     kind: str = field(default="table", init=False)
     heads: Sequence[Head] = ()
     rows: Sequence[Row] = ()
     title: str = ""
     notes: Sequence[str] = ()
+    keys: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
-
 from flinknet.results import PeerChannel, PeerResult
 from flinknet.units import counted, human_bytes, human_count, human_duration, human_number
 
-from .console import print_line
-from .warning_lines import print_warnings
+from .observed_tables import heads
+from .page_parts import Lines, Part, Row, Table
+from .warning_lines import doubts_of_runs
 
 
-def print_peer(console: Console, result: PeerResult) -> None:
-    """Print one line on the whole, a row for each channel, and faults in their records."""
-    print_line(console, _headline(result))
-    console.print(_channel_table(result))
-    for line in _lines(result):
-        print_line(console, line)
-    print_warnings(console, [("", result.warnings)], is_explained=True)
+def peer_parts(result: PeerResult) -> list[Part]:
+    """One line on the whole, a row for each channel, and faults in their records."""
+    doubts = doubts_of_runs([("", result.warnings)], is_explained=True)
+    return [Lines([_headline(result)]), _channel_table(result), Lines([*_lines(result), *doubts])]
 
 
 def _headline(result: PeerResult) -> str:
@@ -38,25 +32,24 @@ def _headline(result: PeerResult) -> str:
 
 
 def _channel_table(result: PeerResult) -> Table:
-    table = Table(box=box.SIMPLE)
-    table.add_column("channel", justify="right")
-    table.add_column("partition", no_wrap=True)
-    names = ("records", "value bytes", "buffers", "bytes", "credit", "AddCredits", "backlog max")
-    for name in names:
-        table.add_column(name, justify="right", no_wrap=True)
-    for channel in result.channels:
-        table.add_row(
-            str(channel.index),
-            f"{channel.partition[:8]}…#{_number(channel)} [{channel.subpartition}]",
-            str(channel.records),
-            human_bytes(channel.value_bytes),
-            str(channel.buffers),
-            human_bytes(channel.buffer_bytes),
-            str(channel.credit),
-            str(channel.credit_messages),
-            human_number(channel.backlog_max),
+    rows = [
+        Row(
+            [
+                str(channel.index),
+                f"{channel.partition[:8]}…#{_number(channel)} [{channel.subpartition}]",
+                str(channel.records),
+                human_bytes(channel.value_bytes),
+                str(channel.buffers),
+                human_bytes(channel.buffer_bytes),
+                str(channel.credit),
+                str(channel.credit_messages),
+                human_number(channel.backlog_max),
+            ]
         )
-    return table
+        for channel in result.channels
+    ]
+    names = ("records", "value bytes", "buffers", "bytes", "credit", "AddCredits", "backlog max")
+    return Table(heads("channel", "partition", *names), rows, keys=2)
 
 
 def _lines(result: PeerResult) -> Iterator[str]:

@@ -9,7 +9,6 @@ from shlex import quote
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from flinknet.results import (
     ClockRelation,
@@ -21,7 +20,8 @@ from flinknet.results import (
 from flinknet.results.recordings import ASSUMED, MESSAGES, SAME_CLOCK, WALL_CLOCKS
 from flinknet.units import counted, human_duration
 
-from .console import console_for
+from .console import console_for, print_part
+from .page_parts import Head, Row, Table
 
 LOSSES_SHOWN = 8
 NAMES_SHOWN = 5
@@ -140,7 +140,7 @@ def print_recording_set(found: RecordingSet, console: Console | None = None) -> 
     lost = [loss_line(each, labels.get(each.path)) for each in found.losses]
     for line in [*lost, *clock_lines(found.recordings)]:
         console.print(f"[yellow]![/yellow] {escape(line)}", soft_wrap=True)
-    console.print(_table(found))
+    print_part(console, _table(found))
     hidden = len(found.recordings) - RECORDINGS_SHOWN
     if hidden > 0:
         console.print(f"… and {hidden:,} more recordings (--json shows all)")
@@ -149,15 +149,13 @@ def print_recording_set(found: RecordingSet, console: Console | None = None) -> 
 
 
 def _table(found: RecordingSet) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("recording", no_wrap=True)
-    for name in ("channels", "counted", "data from", "to"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("clock")
-    table.add_column("started at")
-    for each in found.recordings[:RECORDINGS_SHOWN]:
-        table.add_row(escape(each.label), *_cells(each), escape(each.started_at))
-    return table
+    names = ("channels", "counted", "data from", "to")
+    texts = [Head(name, is_text=True) for name in ("clock", "started at")]
+    rows = [
+        Row([each.label, *_cells(each), each.started_at])
+        for each in found.recordings[:RECORDINGS_SHOWN]
+    ]
+    return Table([Head("recording"), *map(Head, names), *texts], rows)
 
 
 def _cells(recording: ReplayedRecording) -> list[str]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from rich.console import Console
-
 from flinknet.options import BUFFER_TIMEOUT
 from flinknet.results import RunResult
 from flinknet.results.references import REFERENCES, Reference
@@ -18,8 +16,6 @@ from flinknet.units import (
     parse_duration_ns,
 )
 
-from .console import print_line
-from .number_table import empty_table, print_table
 from .page_parts import Head, Row, Table
 
 TITLE = "for comparison: published measurements"
@@ -50,24 +46,13 @@ def references_of(results: Iterable[RunResult]) -> list[Reference]:
     return alike or [each for each in REFERENCES if each.is_max_rate in kinds]
 
 
-def print_references(console: Console, results: Iterable[RunResult]) -> None:
-    """A table of them, where each comes from, and how far they can be compared."""
-    found = references_of(results)
-    table = empty_table(TITLE, is_tight=True)
-    for number, head in enumerate(_HEADS):
-        table.add_column(head, justify="right" if number else "left", no_wrap=True)
-    for cells in _rows(found):
-        table.add_row(*cells)
-    print_table(console, table)
-    for line in (*_sources(found).values(), NOTE):
-        print_line(console, line)
-
-
 def reference_part(results: Iterable[RunResult]) -> Table:
-    """The references as a table of a page."""
+    """The references as a table."""
     found = references_of(results)
     rows = [Row(cells) for cells in _rows(found)]
-    return Table([Head(each) for each in _HEADS], rows, notes=[*_sources(found).values(), NOTE])
+    return Table(
+        [Head(each) for each in _HEADS], rows, TITLE, notes=[*_sources(found).values(), NOTE]
+    )
 
 
 def _rows(references: Sequence[Reference]) -> list[list[str]]:

@@ -6,9 +6,6 @@ import sys
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
 
 from flinknet.options.what_if import ALIGNMENT, CHECKPOINTS
 from flinknet.results import (
@@ -28,22 +25,23 @@ from .advice_lines import (
     points_to_show,
 )
 from .checkpoint_table import replayed_checkpoints
-from .console import console_for, print_line
-from .headline import print_headline
-from .job_answer_console import job_marks, print_job_answer, print_job_notes, setting_of
-from .model_error import doubts_of, model_error_line
-from .number_table import print_table
+from .console import console_for, print_part, print_view
+from .headline import TerminalView
+from .job_answer_console import job_marks, job_notes, job_parts, setting_of
+from .model_error import doubts_of, model_error_lines
 from .observed_tables import (
-    channels_table,
+    channel_parts,
     diagnosis_table,
     edges_table,
     flink_lines,
     flink_table,
+    heads,
     messages_table,
-    observed_table,
-    over_time_table,
+    observed_parts,
+    over_time,
     runs_table,
 )
+from .page_parts import Code, Lines, Part, Row, Section, Table
 from .prediction_notes import notes_of
 from .price_cells import PRICE_NOTE, PRICES, price_cells, trades
 from .recording_lines import recording_lines
@@ -86,65 +84,60 @@ def print_replays(
     for answer in answers:
         by_path.setdefault(answer.trace.path, []).append(answer)
     for number, (path, own) in enumerate(by_path.items()):
-        job = whole.get(path)
         if number:
             console.print()
-        print_headline(console, replay_sentences(own, job))
-        _print_choices(console, own, job)
-        if diagnose:
-            console.print()
-            print_table(console, diagnosis_table(own))
-        if details or channels is not None:
-            _print_details(console, own, job, channels)
+        view = replay_view(own, whole.get(path), channels, diagnose=diagnose)
+        print_view(console, view, has_details=details or channels is not None)
     if len(by_path) > 1 or (len(answers) > 1 and not whole):
-        console.rule("[bold]all runs, as observed[/bold]")
-        print_table(console, runs_table(answers))
+        print_part(console, Section(title="all runs, as observed", parts=[runs_table(answers)]))
 
 
-def _print_choices(console: Console, own: Sequence[ReplayAnswer], job: JobAnswer | None) -> None:
-    """Print the settings with the figures that decide, and the keys to set."""
-    whole = job or own[0]
-    if why_not_printed(whole) is not None:
-        return
-    console.print()
-    print_table(console, _decisive_table(own, job), keys=2)
-    if _varies_checkpoints(own[0]):
-        for table in replayed_checkpoints(own[0], console.width):
-            console.print(table)
-    advised = advised_for(own, job)
-    if advised is not None and advised.patch:
-        console.print("  for Flink's config.yaml:")
-        for line in advised.patch.splitlines():
-            print_line(console, f"    {line}")
-
-
-def _print_details(
-    console: Console,
+def replay_view(
     own: Sequence[ReplayAnswer],
     job: JobAnswer | None,
-    channels: Sequence[int] | None,
-) -> None:
-    """Print everything about the job as a whole, and about each of its edges."""
+    channels: Sequence[int] | None = None,
+    *,
+    diagnose: bool = False,
+) -> TerminalView:
+    """What is printed of one recording: the answer, the settings with the figures that decide, and
+    the keys to set; in the details everything about the job as a whole, and about each edge."""
+    parts: list[Part] = []
+    if why_not_printed(job or own[0]) is None:
+        parts.append(_decisive_table(own, job))
+        if _varies_checkpoints(own[0]):
+            parts += replayed_checkpoints(own[0])
+        advised = advised_for(own, job)
+        if advised is not None and advised.patch:
+            parts.append(Code("for Flink's config.yaml", advised.patch))
+    if diagnose:
+        parts.append(diagnosis_table(own))
+    return TerminalView(replay_sentences(own, job), parts, _details(own, job, channels))
+
+
+def _details(
+    own: Sequence[ReplayAnswer], job: JobAnswer | None, channels: Sequence[int] | None
+) -> list[Section]:
     path, about = own[0].trace.path, recording_lines(own[0].trace)
+    sections = []
     if job is not None:
-        console.rule(f"[bold]{escape(path)}, the job from end to end[/bold]")
         common, of_edges = _doubts_of_edges(own)
-        _print_remarks(console, [*about, *common])
-        print_job_answer(job, console)
-        _print_recorded(console, own)
-        _print_remarks(console, of_edges)
-        console.print()
-        print_job_notes(job, console)
-        console.print()
+        parts = [
+            Lines([*about, *common], is_doubt=True),
+            *job_parts(job),
+            *_recorded_parts(own),
+            Lines(of_edges, is_doubt=True),
+            Lines([f"  {each}" for each in job_notes(job)]),
+        ]
+        sections.append(Section(title=f"{path}, the job from end to end", parts=parts))
         about = []
     for answer in own:
         recordings = len(answer.trace.recordings)
         several = f" ({recordings:,} recordings)" if recordings else ""
-        trace = answer.trace
-        edge = f", {trace.edge_number} {trace.edge}" if trace.edge else ""
-        console.rule(f"[bold]{escape(path)}{several}{escape(edge)}[/bold]")
-        _print_answer(console, answer, about, channels)
+        edge = f", {answer.trace.edge_number} {answer.trace.edge}" if answer.trace.edge else ""
+        parts = _answer_parts(answer, about, channels)
+        sections.append(Section(title=f"{path}{several}{edge}", parts=parts))
         about = []
+    return sections
 
 
 def _doubts_of_edges(edges: Sequence[ReplayAnswer]) -> tuple[list[str], list[str]]:
@@ -163,15 +156,11 @@ def _doubts_of_edges(edges: Sequence[ReplayAnswer]) -> tuple[list[str], list[str
     ]
 
 
-def _print_recorded(console: Console, edges: Sequence[ReplayAnswer]) -> None:
-    """Print the recorded edges of a job, and Flink's metrics of its vertices."""
-    console.print()
-    print_table(console, edges_table(edges))
+def _recorded_parts(edges: Sequence[ReplayAnswer]) -> list[Part]:
+    """The recorded edges of a job, and Flink's metrics of its vertices."""
     metrics = [each.flink for each in edges if each.flink is not None]
-    if metrics:
-        vertices = {vertex.name: vertex for each in metrics for vertex in each.vertices}
-        console.print()
-        console.print(flink_table(vertices.values()))
+    vertices = {vertex.name: vertex for each in metrics for vertex in each.vertices}
+    return [edges_table(edges), *([flink_table(vertices.values())] if vertices else [])]
 
 
 def _varies_checkpoints(answer: ReplayAnswer) -> bool:
@@ -179,61 +168,40 @@ def _varies_checkpoints(answer: ReplayAnswer) -> bool:
     return not {CHECKPOINTS.name, ALIGNMENT.name}.isdisjoint(what_varies(answer.trade_offs))
 
 
-def _print_remarks(console: Console, lines: Sequence[str]) -> None:
-    for line in lines:
-        print_line(console, Text.assemble(("!", "yellow"), " ", line))
-
-
-def _print_answer(
-    console: Console, answer: ReplayAnswer, about: Sequence[str], channels: Sequence[int] | None
-) -> None:
-    """Print one run, or one edge of a job, with remarks `about` its recordings."""
-    if answer.is_bottleneck and answer.trace.edge:
-        console.print("[bold]This edge holds the job up.[/bold]")
-    print_line(console, Text.from_markup(model_error_line(answer)))
-    _print_remarks(console, [*about, *doubts_of(answer)])
-    for table in (
-        observed_table(answer),
-        *replayed_checkpoints(answer, console.width),
-        over_time_table(answer.over_time, console.width),
+def _answer_parts(
+    answer: ReplayAnswer, about: Sequence[str], channels: Sequence[int] | None
+) -> list[Part]:
+    """Parts on one run, or one edge of a job, with remarks `about` its recordings."""
+    is_limit = answer.is_bottleneck and answer.trace.edge
+    return [
+        *([Lines(["This edge holds the job up."], is_headed=True)] if is_limit else []),
+        Lines(model_error_lines(answer)),
+        Lines([*about, *doubts_of(answer)], is_doubt=True),
+        *observed_parts(answer),
+        *replayed_checkpoints(answer),
+        over_time(answer.over_time),
         messages_table(answer.messages),
-        channels_table(answer, channels),
-    ):
-        console.print()
-        if isinstance(table, Table):
-            print_table(console, table)
-        else:
-            console.print(table)
-    if answer.flink is not None:
-        console.print()
-        console.print(flink_table(answer.flink.vertices))
-        for line in flink_lines(answer.flink):
-            print_line(console, line, indent=2)
-    console.print()
-    _print_predictions(console, answer)
-    console.print()
+        *channel_parts(answer, channels),
+        *_flink_parts(answer),
+        *_prediction_parts(answer),
+    ]
 
 
-def _print_predictions(console: Console, answer: ReplayAnswer) -> None:
+def _flink_parts(answer: ReplayAnswer) -> list[Part]:
+    flink = answer.flink
+    return [] if flink is None else [flink_table(flink.vertices), Lines(flink_lines(flink))]
+
+
+def _prediction_parts(answer: ReplayAnswer) -> list[Part]:
     """The settings, the advice and the notes; one line where nothing could be predicted."""
     points = answer.trade_offs
     if all(point.throughput_records_per_s is None for point in points):
         notes = [note for point in points for note in point.notes if note.startswith(_NOTHING)]
         reason = notes[0].removeprefix(_NOTHING) if notes else ""
-        print_line(console, Text.assemble(("nothing is predicted", "bold"), reason))
-        return
-    print_table(console, _settings_table(answer), keys=2)
-    if any(each.price for each in points):
-        print_line(console, Text(PRICE_NOTE, style="dim"))
-    for line in advice_lines(answer):
-        print_line(console, Text.from_markup(line))
-    found = trades(answer)
-    for each in found:
-        print_line(console, each.text)
-    if found:
-        console.print()
-    for note in (MEMORY, *notes_of(points)):
-        print_line(console, Text(note, style="dim"), indent=2)
+        return [Lines([f"nothing is predicted{reason}"])]
+    lines = [*advice_lines(answer), *(each.text for each in trades(answer))]
+    lines += [f"  {note}" for note in (MEMORY, *notes_of(points))]
+    return [_settings_table(answer), Lines(lines)]
 
 
 def _decisive_table(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> Table:
@@ -255,22 +223,20 @@ def _decisive_table(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> Table
     elif len(points) > CHOICES_SHOWN:
         shown = _spread(len(points), {n for n, of in enumerate(marks) if of}, CHOICES_SHOWN)
     left_out = len(points) - len(shown)
-    table = _table("", caption=f"{left_out:,} more settings with --details" if left_out else None)
-    table.add_column(_heading(varied))
-    table.add_column("", no_wrap=True)
     is_priced = any(each.price for each in points)
     names = [each for each in _DECISIVE if is_priced or each not in PRICES]
-    for name in names:
-        table.add_column(name, justify="right", no_wrap=True, vertical="bottom")
+    rows = []
     for index in shown:
         cells = _cells(points[index])
-        table.add_row(
-            escape(labels[index]),
-            " ".join(_arrows([each for each in marks[index] if each != KNEE_MARK])),
-            *(cells[name] for name in names),
-            style="bold" if points[index].is_recorded else "",
+        arrows = " ".join(_arrows([each for each in marks[index] if each != KNEE_MARK]))
+        rows.append(
+            Row(
+                [labels[index], arrows, *(cells[name] for name in names)],
+                is_strong=points[index].is_recorded,
+            )
         )
-    return table
+    notes = [f"{left_out:,} more settings with --details"] if left_out else []
+    return Table(heads(_heading(varied), "", *names), rows, notes=notes, keys=2)
 
 
 def _around(places: Sequence[int | None], points: Sequence[TradeOffPoint]) -> list[int]:
@@ -289,24 +255,20 @@ def _settings_table(answer: ReplayAnswer) -> Table:
     left_out = len(points) - len(shown)
     more = f" ({left_out} more in the JSON)" if left_out else ""
     what = BUFFER_TIMEOUT if list(varied) == [BUFFER_TIMEOUT] else "setting"
-    table = _table(f"predicted for each {what}{more}")
-    table.add_column(_heading(varied), overflow="fold", vertical="bottom")
-    table.add_column("", no_wrap=True)
-    columns = [_cells(points[index]) for index in shown]
-    names = [
-        name for name in columns[0] if any(each.price for each in points) or name not in PRICES
-    ]
-    for name in names:
-        table.add_column(name, justify="right", no_wrap=True, vertical="bottom")
-    for index, cells in zip(shown, columns, strict=True):
+    is_priced = any(each.price for each in points)
+    names = [name for name in _cells(points[0]) if is_priced or name not in PRICES]
+    rows = []
+    for index in shown:
+        cells = _cells(points[index])
         marks = ["◆"] * is_on_frontier(answer, index) + _arrows(marks_of(answer, index))
-        table.add_row(
-            _label(points[index], varied),
-            " ".join(marks),
-            *(cells[name] for name in names),
-            style="bold" if points[index].is_recorded else "",
+        rows.append(
+            Row(
+                [_label(points[index], varied), " ".join(marks), *(cells[name] for name in names)],
+                is_strong=points[index].is_recorded,
+            )
         )
-    return table
+    title, notes = f"predicted for each {what}{more}", [PRICE_NOTE] if is_priced else []
+    return Table(heads(_heading(varied), "", *names), rows, title, notes, keys=2)
 
 
 def _heading(varied: Sequence[str]) -> str:
@@ -345,7 +307,7 @@ def _latency_cell(point: TradeOffPoint, name: str) -> str:
     low, high = point.latency_low_ns, point.latency_high_ns
     if low is None or high is None:
         return shown(point.latency_ns)
-    return f"{shown(point.latency_ns)} [dim]({shown(low)} … {shown(high)})[/dim]"
+    return f"{shown(point.latency_ns)} ({shown(low)} … {shown(high)})"
 
 
 def _buffers_cell(point: TradeOffPoint) -> str:
@@ -354,7 +316,7 @@ def _buffers_cell(point: TradeOffPoint) -> str:
     shown = human_count(point.buffers_per_s)
     if low is None or high is None:
         return shown
-    return f"{shown} [dim]({human_count(low)} … {human_count(high)})[/dim]"
+    return f"{shown} ({human_count(low)} … {human_count(high)})"
 
 
 def _nearest(answer: ReplayAnswer, limit: int) -> list[int]:
@@ -372,10 +334,3 @@ def _spread(count: int, wanted: set[int], limit: int) -> list[int]:
     """Places that are wanted, and others spread over all, `limit` together."""
     room = max(limit - len(wanted), 1)
     return sorted(wanted | {number * count // room for number in range(room)})
-
-
-def _table(title: str, *, caption: str | None = None) -> Table:
-    table = Table(title=title or None, caption=caption, box=None)
-    table.title_justify = table.caption_justify = "left"
-    table.title_style = "bold"
-    return table

@@ -1,57 +1,26 @@
-"""Small plots in characters: values over time, a bar split into parts, a distribution on a
-logarithmic axis.
-"""
+"""Small plots in characters: values over time, and a distribution on a logarithmic axis."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-
-from rich.text import Text
 
 from flinknet.results import LatencyDistribution
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 
-SPLIT_BAR_MARKS = 40
 DISTRIBUTION_MARKS = 40
 
-REGIME_STYLES = {
-    "waiting_for_flush": ("█", "blue"),
-    "waiting_for_credit": ("▓", "red"),
-    "blocked_by_alignment": ("▚", "magenta"),
-    "in_socket": ("▒", "green"),
-    "in_receiver_queue": ("▞", "yellow"),
-    "idle": ("░", "bright_black"),
+MARKS = {
+    "waiting_for_flush": "█",
+    "waiting_for_credit": "▓",
+    "blocked_by_alignment": "▚",
+    "in_socket": "▒",
+    "in_receiver_queue": "▞",
+    "idle": "░",
 }
-"""Mark and colour of each regime: the marks differ where there are no colours."""
-
-
-def split_bar(shares: Mapping[str, float], marks: int = SPLIT_BAR_MARKS) -> Text:
-    """A bar as long as `marks`, its parts as long as their shares, which sum to 1; a part may be
-    too short to show."""
-    bar = Text()
-    until, drawn = 0.0, 0
-    for name, share in shares.items():
-        until += share
-        end = min(round(until * marks), marks)
-        mark, style = REGIME_STYLES.get(name, ("█", ""))
-        bar.append(mark * (end - drawn), style)
-        drawn = max(drawn, end)
-    return bar
-
-
-def regime_legend(shares: Mapping[str, float]) -> Text:
-    """Mark, name and share of each part, those of no share left out."""
-    legend = Text()
-    for name, share in shares.items():
-        if share:
-            mark, style = REGIME_STYLES.get(name, ("█", ""))
-            legend.append("  " if legend else "")
-            legend.append(mark, style)
-            legend.append(f" {name.replace('_', ' ')} {share:.1%}")
-    return legend
+"""Mark of each regime, for terminals without colours."""
 
 
 def distribution_line(distribution: LatencyDistribution, marks: int) -> str:

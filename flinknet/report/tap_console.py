@@ -6,10 +6,7 @@ from collections.abc import Mapping, Sequence
 from shlex import quote
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
-from rich.live import Live
-from rich.markup import escape
-from rich.table import Table
+from rich.console import Console
 from rich.text import Text
 
 from flinknet.units import (
@@ -23,7 +20,10 @@ from flinknet.units import (
     human_share,
 )
 
-from .number_table import print_table
+from .console import LivePanel
+from .headline import Sentence, TerminalView, last_part
+from .observed_tables import heads
+from .page_parts import Lines, Part, Row, Table
 
 Plain = Mapping[str, Any]
 
@@ -105,7 +105,7 @@ def _exactly(duration_ns: int) -> str:
     return format_duration_ns(duration_ns, separator=" ")
 
 
-class TapView:
+class TapView(LivePanel):
     """A live panel where there is a terminal; else a line each minute, and one when the first
     consumer has connected or the last one has gone.
 
@@ -114,32 +114,18 @@ class TapView:
     """
 
     def __init__(self, console: Console, listening: Sequence[str]) -> None:
-        self._console = console
+        super().__init__(console)
         self._listening = listening
         self._next_line_ns = FIRST_LINE_NS
         self._has_connections = False
         self._rest_error: str | None = None
         self._warned: set[str] = set()
-        self._live = (
-            Live(console=console, transient=True, refresh_per_second=4)
-            if console.is_terminal
-            else None
-        )
-
-    def __enter__(self) -> TapView:
-        if self._live is not None:
-            self._live.start()
-        return self
-
-    def __exit__(self, *raised: Any) -> None:
-        if self._live is not None:
-            self._live.stop()
 
     def update(self, look: Plain) -> None:
         """Show where the tap stands; off a terminal a warning when it comes, and an error of REST
         when it comes and goes."""
-        if self._live is not None:
-            self._live.update(panel(look))
+        if self.is_live:
+            self.draw(panel(look))
             return
         before, self._rest_error = self._rest_error, look.get("rest_error")
         news = [each for each in look.get("warnings", ()) if each not in self._warned]
@@ -148,12 +134,12 @@ class TapView:
             news.append(self._rest_error or "--rest: the JobManager answers")
         for each in news:
             line = f"tap, {look['elapsed_ns'] / 1e9:,.0f} s: {each}"
-            self._console.print(Text(line), soft_wrap=True)
+            self.console.print(Text(line), soft_wrap=True)
         has_changed = self._has_connections != bool(look["connections"])
         if has_changed or look["elapsed_ns"] >= self._next_line_ns:
             self._has_connections = bool(look["connections"])
             self._next_line_ns = look["elapsed_ns"] + LINE_EVERY_NS
-            self._console.print(Text(progress_line(look, self._listening)), soft_wrap=True)
+            self.console.print(Text(progress_line(look, self._listening)), soft_wrap=True)
 
 
 def progress_line(look: Plain, listening: Sequence[str]) -> str:
@@ -173,92 +159,134 @@ def progress_line(look: Plain, listening: Sequence[str]) -> str:
     return line
 
 
-def panel(look: Plain) -> RenderableType:
+def panel(look: Plain) -> TerminalView:
     """Connections, rates, added delay, and the channels that wait most for credit."""
-    heading = Text.assemble(
-        ("tap", "bold"),
-        f"  {look['elapsed_ns'] / 1e9:,.0f} s, {counted(look['connections'], 'connection')} open"
+    tap = (
+        f"{look['elapsed_ns'] / 1e9:,.0f} s, {counted(look['connections'], 'connection')} open"
         f" ({look['accepted']} in all), {counted(look['channels_open'], 'channel')},"
-        f" {human_bytes(look['trace_bytes'])} of trace",
+        f" {human_bytes(look['trace_bytes'])} of trace"
     )
-    rates = Text(
-        f"  {human_count(look['records_per_s'])} records/s, {human_bytes(look['bytes_per_s'])}/s,"
+    rates = (
+        f"{human_count(look['records_per_s'])} records/s, {human_bytes(look['bytes_per_s'])}/s,"
         f" added delay p50 {human_duration(look['delay_ns_p50'])},"
         f" p99 {human_duration(look['delay_ns_p99'])}"
     )
-    table = _table(
-        *("channel", "rec/s", "bytes/s", "backlog", "credit", "no credit", "starved", "blocked"),
-        "fill",
-    )
-    for row in look["channels"][:CHANNELS_SHOWN]:
-        table.add_row(
-            row.get("name") or str(row["channel"]),
-            human_count(row["records_per_s"]),
-            f"{human_bytes(row['bytes_per_s'])}/s",
-            human_number(row["backlog_buffers"]),
-            human_number(row["credits_available"]),
-            human_share(row["no_credit_share"]),
-            human_share(row["starved_share"]),
-            human_share(row["blocked_share"]),
-            human_share(row["fill"]),
+    rows = [
+        Row(
+            [
+                row.get("name") or str(row["channel"]),
+                human_count(row["records_per_s"]),
+                f"{human_bytes(row['bytes_per_s'])}/s",
+                human_number(row["backlog_buffers"]),
+                human_number(row["credits_available"]),
+                human_share(row["no_credit_share"]),
+                human_share(row["starved_share"]),
+                human_share(row["blocked_share"]),
+                human_share(row["fill"]),
+            ]
         )
+        for row in look["channels"][:CHANNELS_SHOWN]
+    ]
     hidden = look["channels_open"] - min(len(look["channels"]), CHANNELS_SHOWN)
-    more = Text(f"  and {hidden} more channels" if hidden > 0 else "", style="dim")
-    parts: list[RenderableType] = [heading, rates, table, more]
+    names = ("rec/s", "bytes/s", "backlog", "credit", "no credit", "starved", "blocked", "fill")
+    notes = [f"and {hidden} more channels"] if hidden > 0 else []
+    lines = []
     if look["incidents"]:
-        parts.append(Text(f"  {look['incidents']} incidents, last: {look['last_incident']}"))
+        lines.append(f"{look['incidents']} incidents, last: {look['last_incident']}")
     if look.get("rest_error"):
-        parts.append(Text(f"  {look['rest_error']}"))
-    parts += [Text(f"  {each}", style="yellow") for each in look.get("warnings", ())]
+        lines.append(look["rest_error"])
+    lines += look.get("warnings", ())
     if look["triggers"]:
-        parts.append(Text(f"  the trigger has fired {counted(look['triggers'], 'time')}"))
-    return Group(*parts)
+        lines.append(f"the trigger has fired {counted(look['triggers'], 'time')}")
+    return TerminalView(
+        [Sentence("tap", [tap]), Sentence("rates", [rates])],
+        [Table(heads("channel", *names), rows, notes=notes)],
+        [Lines(lines, is_doubt=True)],
+    )
 
 
-def print_tap(result: Plain, out: str, console: Console) -> None:
-    """Print the recorded data and its cost, doubts, and the next command; without messages, the
-    checks to make."""
-    delay = result["added_delay_ns"]
-    console.print(
-        f"[bold]{escape(out)}[/bold]: {result['duration_ns'] / 1e9:,.1f} s,"
-        f" {counted(result['connections'], 'connection')},"
+def tap_view(result: Plain, out: str) -> TerminalView:
+    """The recorded data and its cost, doubts, and the next command; without messages, the checks to
+    make."""
+    head = [
+        f"{last_part(out)}: {result['duration_ns'] / 1e9:,.1f} s",
+        f"{counted(result['connections'], 'connection')},"
         f" {counted(len(result['channels']), 'channel')}"
         f" ({', '.join(result['layouts']) or 'layout unknown'})",
-        soft_wrap=True,
+    ]
+    found = doubts(result)
+    if not sum(result["messages"].values()):
+        first, *more = what_to_check(result).split(". ")
+        return TerminalView(
+            [
+                Sentence("recorded", [*head, "no message"], "; "),
+                Sentence("verdict", [first, *more], ". ", takes_rest=True),
+                Sentence("trust", found, "; "),
+            ],
+            details=[Lines(found, is_doubt=True)] if len(found) > 1 else [],
+        )
+    records = f"{result['records']:,} records in {result['buffers']:,} buffers"
+    delay = result["added_delay_ns"]
+    added = (
+        f"the tap added at most p50 {human_duration(delay['p50'])},"
+        f" p99 {human_duration(delay['p99'])}"
     )
-    messages = sum(result["messages"].values())
-    if not messages:
-        for line in doubts(result):
-            console.print(f"[yellow]![/yellow] {escape(line)}", soft_wrap=True)
-        console.print(Text(what_to_check(result)), soft_wrap=True)
-        return
-    table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_column(style="dim")
-    table.add_column()
+    run = quote(out)
+    return TerminalView(
+        [
+            Sentence("recorded", [*head, records], "; "),
+            Sentence("verdict", _waits(result), "; "),
+            Sentence("trust", [added, *found], "; ", takes_rest=True),
+            Sentence(
+                "next", [f"flinknet trace replay {run}", f"flinknet trace verify {run}"], "; "
+            ),
+        ],
+        _channel_parts(result["channels"]),
+        [_totals(result), Lines([*found], is_doubt=True), *_kept(result)],
+    )
+
+
+def _waits(result: Plain) -> list[str]:
+    """The longest wait of a channel for credit, behind a barrier; and the jobs."""
+    found = []
+    for what, field in (("for credit with data", "starved_ns"), ("behind a barrier", "blocked_ns")):
+        known = [each for each in result["channels"] if each[field]]
+        if known:
+            most = max(known, key=lambda each: each[field])
+            name = most.get("name") or f"channel {most['channel']}"
+            found.append(f"{name} waited longest {what}: {human_duration(most[field])}")
+    jobs = (result.get("rest") or {}).get("jobs") or ()
+    names = [f"job {', '.join(each['name'] for each in jobs)}"] if jobs else []
+    return [*names, *(found or ["no channel waited for credit or a barrier"])]
+
+
+def _totals(result: Plain) -> Table:
     records = f"{result['records']:,}"
     if result["uncounted_buffers"]:
         records += f", and those in {result['uncounted_buffers']:,} buffers that were not counted"
-    table.add_row("messages", f"{messages:,}: {_kinds(result['messages'])}")
-    table.add_row("buffers", f"{result['buffers']:,} with {human_bytes(result['data_bytes'])}")
-    table.add_row("records", records)
-    table.add_row("events", f"{result['events']:,}")
-    table.add_row(
-        "added delay",
-        f"at most p50 {human_duration(delay['p50'])}, p99 {human_duration(delay['p99'])}, over"
-        f" {result['chunks']:,} chunks",
-    )
-    files = counted(len(result["files"]), "file")
-    table.add_row("trace", f"{human_bytes(result['trace_bytes'])} in {files}")
-    for name, text in rest_rows(result.get("rest")):
-        table.add_row(name, escape(text))
-    console.print(table)
-    _print_channels(result["channels"], console)
-    for line in doubts(result):
-        console.print(f"[yellow]![/yellow] {escape(line)}", soft_wrap=True)
-    for trigger in result["triggers"][:INCIDENTS_SHOWN]:
-        console.print(f"kept: {escape(trigger['why'])}", soft_wrap=True)
-    run = escape(quote(out))
-    console.print(f"next: flinknet trace verify {run}; flinknet trace replay {run}", soft_wrap=True)
+    delay = result["added_delay_ns"]
+    rows = [
+        ("messages", f"{sum(result['messages'].values()):,}: {_kinds(result['messages'])}"),
+        ("buffers", f"{result['buffers']:,} with {human_bytes(result['data_bytes'])}"),
+        ("records", records),
+        ("events", f"{result['events']:,}"),
+        (
+            "added delay",
+            f"at most p50 {human_duration(delay['p50'])}, p99 {human_duration(delay['p99'])}, over"
+            f" {result['chunks']:,} chunks",
+        ),
+        (
+            "trace",
+            f"{human_bytes(result['trace_bytes'])} in {counted(len(result['files']), 'file')}",
+        ),
+        *rest_rows(result.get("rest")),
+    ]
+    return Table(heads("", "", texts=[""]), [Row(each) for each in rows])
+
+
+def _kept(result: Plain) -> list[Part]:
+    lines = [f"kept: {each['why']}" for each in result["triggers"][:INCIDENTS_SHOWN]]
+    return [Lines(lines)] if lines else []
 
 
 def rest_rows(rest: Plain | None) -> list[tuple[str, str]]:
@@ -360,32 +388,30 @@ def doubts(result: Plain) -> list[str]:
     return lines
 
 
-def _print_channels(channels: Sequence[Plain], console: Console) -> None:
-    if not channels:
-        return
-    table = _table(
-        *("channel", "buffers", "bytes", "records", "events", "fill"),
-        *("no credit", "starved", "blocked"),
-    )
+def _channel_parts(channels: Sequence[Plain]) -> list[Part]:
     last = [each for each in channels if not each.get("later_attempts")]
-    for each in last[:CHANNELS_SHOWN]:
-        table.add_row(
-            each.get("name") or str(each["channel"]),
-            f"{each['buffers']:,}",
-            human_bytes(each["data_bytes"]),
-            f"{each['records']:,}",
-            f"{each['events']:,}",
-            human_share(each["mean_fill"]),
-            human_duration(each["no_credit_ns"]),
-            human_duration(each["starved_ns"]),
-            human_duration(each["blocked_ns"]),
+    rows = [
+        Row(
+            [
+                each.get("name") or str(each["channel"]),
+                f"{each['buffers']:,}",
+                human_bytes(each["data_bytes"]),
+                f"{each['records']:,}",
+                f"{each['events']:,}",
+                human_share(each["mean_fill"]),
+                human_duration(each["no_credit_ns"]),
+                human_duration(each["starved_ns"]),
+                human_duration(each["blocked_ns"]),
+            ]
         )
-    print_table(console, table)
+        for each in last[:CHANNELS_SHOWN]
+    ]
     hidden, earlier = len(last[CHANNELS_SHOWN:]), len(channels) - len(last)
     more = [f"{hidden:,} more channels"] if hidden else []
     more += [f"{counted(earlier, 'channel')} of earlier attempts"] if earlier else []
-    if more:
-        console.print(f"… and {' and '.join(more)} (result.json has all)")
+    notes = [f"… and {' and '.join(more)} (result.json has all)"] if more else []
+    names = ("buffers", "bytes", "records", "events", "fill", "no credit", "starved", "blocked")
+    return [Table(heads("channel", *names), rows, notes=notes)] if channels else []
 
 
 def _kinds(messages: Mapping[str, int]) -> str:
@@ -396,10 +422,3 @@ def _kinds(messages: Mapping[str, int]) -> str:
 def _first(result: Plain, name: str) -> str:
     texts = [text for each in result["per_connection"] for text in each[name]]
     return texts[0] if texts else "?"
-
-
-def _table(*names: str) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 2), header_style="bold")
-    for name in names:
-        table.add_column(name, justify="right")
-    return table

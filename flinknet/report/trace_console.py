@@ -8,12 +8,12 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from flinknet.units import counted
 
-from .console import console_for
-from .number_table import print_table
+from .console import console_for, print_part
+from .observed_tables import heads
+from .page_parts import Row, Table
 
 _CHANNELS_SHOWN = 32
 
@@ -31,7 +31,7 @@ def print_description(description: Plain, console: Console | None = None) -> Non
     """Print a run: its processes, channels, events by kind, and what determined it."""
     console = console or console_for(sys.stdout)
     _print_head(description, console)
-    print_table(console, _files_table(description["files"]))
+    print_part(console, _files_table(description["files"]))
     for file in description["files"]:
         if file["truncation"] is not None:
             console.print(
@@ -47,16 +47,16 @@ def print_description(description: Plain, console: Console | None = None) -> Non
     manifest = description["manifest"]
     edges = description["edges"]
     if len(edges) > 1 or any(edge["partitioner"] for edge in edges):
-        print_table(console, _edges_table(edges))
-    print_table(console, _channels_table(description["channels"], has_edges=len(edges) > 1))
+        print_part(console, _edges_table(edges))
+    print_part(console, _channels_table(description["channels"], has_edges=len(edges) > 1))
     hidden = len(description["channels"]) - _CHANNELS_SHOWN
     if hidden > 0:
         console.print(f"… and {hidden:,} more channels (--json shows all)")
-    print_table(console, _kinds_table(description["events_by_kind"]))
+    print_part(console, _kinds_table(description["events_by_kind"]))
     if description.get("metrics") is not None:
         console.print(_metrics_text(description["metrics"]), soft_wrap=True)
     if manifest is not None:
-        print_table(console, _settings_table(manifest))
+        print_part(console, _settings_table(manifest))
 
 
 def print_verification(path: str, verification: Plain, console: Console | None = None) -> None:
@@ -114,56 +114,75 @@ def _print_head(description: Plain, console: Console) -> None:
 
 
 def _files_table(files: Sequence[Plain]) -> Table:
-    table = _table("file", "process", right=("pid", "bytes", "blocks", "events", "time span"))
-    for file in files:
-        is_empty = file["first_ns"] is None
-        table.add_row(
-            escape(file["file"]),
-            escape(file["process"]),
-            str(file["pid"]),
-            f"{file['size_bytes']:,}",
-            f"{file['blocks']:,}",
-            f"{file['events']:,}",
-            "-" if is_empty else _seconds(file["last_ns"] - file["first_ns"]),
+    rows = [
+        Row(
+            [
+                file["file"],
+                file["process"],
+                str(file["pid"]),
+                f"{file['size_bytes']:,}",
+                f"{file['blocks']:,}",
+                f"{file['events']:,}",
+                _span(file),
+            ]
         )
-    return table
+        for file in files
+    ]
+    names = ("process", "pid", "bytes", "blocks", "events", "time span")
+    return Table(heads("file", *names, texts=["process"]), rows)
 
 
 def _edges_table(edges: Sequence[Plain]) -> Table:
     has_jobs = len({edge["job"] for edge in edges}) > 1
-    table = _table("edge", *(["job"] if has_jobs else []), "from", "to", "partitioner", "type")
-    for edge in edges:
-        names = ("source", "target", "partitioner", "partition_type")
-        cells = (escape(edge[name] or "-") for name in names)
-        table.add_row(str(edge["number"]), *([str(edge["job"])] if has_jobs else []), *cells)
-    return table
+    rows = [
+        Row(
+            [
+                str(edge["number"]),
+                *([str(edge["job"])] if has_jobs else []),
+                *(
+                    edge[name] or "-"
+                    for name in ("source", "target", "partitioner", "partition_type")
+                ),
+            ]
+        )
+        for edge in edges
+    ]
+    names = (*(["job"] if has_jobs else []), "from", "to", "partitioner", "type")
+    return Table(heads("edge", *names, texts=names), rows)
 
 
 def _channels_table(channels: Sequence[Plain], *, has_edges: bool) -> Table:
-    right = ("producer", "consumer", "events", "time span")
-    table = _table("channel", *(["edge"] if has_edges else []), "connection", right=right)
-    for channel in channels[:_CHANNELS_SHOWN]:
-        is_empty = channel["first_ns"] is None
-        table.add_row(
-            "connection" if channel["index"] < 0 else str(channel["index"]),
-            *([_or_dash(channel["edge"])] if has_edges else []),
-            escape(channel["connection"] or "-"),
-            _or_dash(channel["producer"]),
-            _or_dash(channel["consumer"]),
-            f"{channel['events']:,}",
-            "-" if is_empty else _seconds(channel["last_ns"] - channel["first_ns"]),
+    rows = [
+        Row(
+            [
+                "connection" if channel["index"] < 0 else str(channel["index"]),
+                *([_or_dash(channel["edge"])] if has_edges else []),
+                channel["connection"] or "-",
+                _or_dash(channel["producer"]),
+                _or_dash(channel["consumer"]),
+                f"{channel['events']:,}",
+                _span(channel),
+            ]
         )
-    return table
+        for channel in channels[:_CHANNELS_SHOWN]
+    ]
+    left = [*(["edge"] if has_edges else []), "connection"]
+    names = (*left, "producer", "consumer", "events", "time span")
+    return Table(heads("channel", *names, texts=left), rows)
+
+
+def _span(part: Plain) -> str:
+    return "-" if part["first_ns"] is None else _seconds(part["last_ns"] - part["first_ns"])
 
 
 def _kinds_table(events_by_kind: Mapping[str, Mapping[str, int]]) -> Table:
     points = list(events_by_kind)
-    kinds = list(dict.fromkeys(kind for counts in events_by_kind.values() for kind in counts))
-    table = _table("events", right=points)
+    kinds = dict.fromkeys(kind for counts in events_by_kind.values() for kind in counts)
+    rows = []
     for kind in kinds:
         counts = (events_by_kind[point].get(kind, 0) for point in points)
-        table.add_row(kind, *(f"{count:,}" if count else "-" for count in counts))
-    return table
+        rows.append(Row([kind, *(f"{count:,}" if count else "-" for count in counts)]))
+    return Table(heads("events", *points), rows)
 
 
 def _metrics_text(metrics: Plain) -> str:
@@ -176,30 +195,22 @@ def _metrics_text(metrics: Plain) -> str:
 
 def _settings_table(manifest: Plain) -> Table:
     origins = manifest["scenario"].get("settings_from")
-    table = _table("setting", "value", *(["from"] if origins is not None else []))
-    for key, value in manifest["flink_keys"].items():
-        origin = [] if origins is None else [escape(str(origins.get(key, "default")))]
-        table.add_row(escape(key), escape(str(value)), *origin)
-    workload = manifest["scenario"].get("workload", {})
-    for key, value in workload.items():
+    cells = [
+        [key, str(value), *([] if origins is None else [str(origins.get(key, "default"))])]
+        for key, value in manifest["flink_keys"].items()
+    ]
+    for key, value in manifest["scenario"].get("workload", {}).items():
         text = "max" if key == "rate_per_s" and not value else _text_of(value)
-        table.add_row(escape(f"workload.{key}"), escape(text))
+        cells.append([f"workload.{key}", text])
     if "origin" not in manifest:
-        table.add_row("seed", str(manifest["seed"]))
-    table.add_row("started at", escape(manifest["started_at"]))
+        cells.append(["seed", str(manifest["seed"])])
+    cells.append(["started at", manifest["started_at"]])
     if manifest["measured_to_ns"] is not None and manifest["measured_from_ns"] is not None:
         span_ns = manifest["measured_to_ns"] - manifest["measured_from_ns"]
-        table.add_row("measured part", _seconds(span_ns))
-    return table
-
-
-def _table(*left: str, right: Sequence[str] = ()) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for position, name in enumerate(left):
-        table.add_column(name, overflow="fold", no_wrap=position == 0)
-    for name in right:
-        table.add_column(name, justify="right")
-    return table
+        cells.append(["measured part", _seconds(span_ns)])
+    names = ("value", *(["from"] if origins is not None else []))
+    rows = [Row([*row, *[""] * (len(names) + 1 - len(row))]) for row in cells]
+    return Table(heads("setting", *names, texts=names), rows)
 
 
 def _text_of(value: Any) -> str:

@@ -27,6 +27,9 @@ from .console import print_line
 
 OTHERS_SHOWN = 3
 
+LINE_WIDTH = 140
+"""Columns within which a line names the settings that it is about."""
+
 NAMES_KEPT = 2
 """Settings named in a note even where it takes more than a line."""
 
@@ -54,39 +57,32 @@ class _Kind:
     is_of_file: bool
 
 
-def print_warnings(
-    console: Console,
+def doubts_of_runs(
     runs: Sequence[tuple[str, Sequence[RunWarning]]],
     uses: Sequence[ProcessorUse | None] = (),
     *,
     numbers: Sequence[int] = (),
     is_explained: bool = False,
-    explain: str = "",
-) -> None:
-    """Print what to doubt of some runs, and which other processes disturbed them. What is known of
-    the settings alone is left out: `print_setting_notes` has printed it.
+) -> list[str]:
+    """Doubts about some runs, and the processes that disturbed them. Warnings about settings are
+    left out: `print_setting_notes` has printed them.
 
     Args:
         runs: of each run the name of its setting, and its warnings.
         uses: of each run the use of the processors.
         numbers: of each run its number in this call; none: they are only counted.
-        is_explained: print the whole text of each.
-        explain: how to get that, for a last line if something of it was left out.
+        is_explained: the whole text of each.
     """
     doubted = [
         (name, [each for each in warnings if each.code not in OF_SETTINGS])
         for name, warnings in runs
     ]
-    lines = warning_lines(doubted, console.width, numbers=numbers, is_explained=is_explained)
+    lines = warning_lines(doubted, LINE_WIDTH, numbers=numbers, is_explained=is_explained)
     if uses:
         lines += other_process_lines(
             [(use, warnings) for use, (_, warnings) in zip(uses, doubted, strict=True)]
         )
-    for line in lines:
-        print_line(console, line)
-    warnings = [each for _, known in doubted for each in known]
-    if explain and not is_explained and any(each.line != each.text for each in warnings):
-        print_line(console, Text(f"What to do about it: {explain}", style="dim"))
+    return [each.plain for each in lines]
 
 
 def print_setting_notes(

@@ -2,120 +2,140 @@
 
 from __future__ import annotations
 
-from rich.console import Console, Group, RenderableType
-from rich.live import Live
-from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
+from collections.abc import Sequence
+
+from rich.console import Console
 
 from flinknet.results import LatencyBounds, WatchedEdge, WatchLook
 from flinknet.units import human_bytes, human_count, human_duration, human_number, human_share
 
-from .small_plots import regime_legend, split_bar
+from .console import LivePanel, print_view
+from .headline import Sentence, TerminalView, clauses_of
+from .observed_tables import heads, regime_bars
+from .page_parts import Lines, Part, Row, Table
 
 EDGES_SHOWN = 12
-BAR_MARKS = 24
 
 
-class WatchView:
-    """A live panel where there is a terminal, else the panel once for each look."""
+class WatchView(LivePanel):
+    """A live panel where there is a terminal, else the panel once for each look.
 
-    def __init__(self, console: Console, path: str) -> None:
-        self._console = console
+    Args:
+        has_details: show the time and the verdict of each edge, too.
+    """
+
+    def __init__(self, console: Console, path: str, *, has_details: bool = False) -> None:
+        super().__init__(console)
         self._path = path
+        self._has_details = has_details
         self._look: WatchLook | None = None
         self._waited_s = 0
-        self._live = (
-            Live(console=console, transient=True, refresh_per_second=2)
-            if console.is_terminal
-            else None
-        )
 
-    def __enter__(self) -> WatchView:
-        if self._live is not None:
-            self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._live is not None:
-            self._live.stop()
-            if self._look is not None:
-                self._console.print(panel(self._look, self._path))
+    def __exit__(self, *raised: object) -> None:
+        super().__exit__(*raised)
+        if self.is_live and self._look is not None:
+            self._print(self._look)
 
     def update(self, look: WatchLook) -> None:
         """Show a look."""
-        self._look = look
-        self._waited_s = 0
-        if self._live is None:
-            self._console.print(panel(look, self._path))
+        self._look, self._waited_s = look, 0
+        if self.is_live:
+            self.draw(watch_view(look, self._path))
         else:
-            self._live.update(panel(look, self._path))
+            self._print(look)
 
     def wait(self) -> None:
-        """A second has passed without a new look."""
+        """Count a second without a new look."""
         self._waited_s += 1
-        if self._live is not None:
-            self._live.update(panel(self._look, self._path, self._waited_s))
+        self.draw(watch_view(self._look, self._path, self._waited_s))
+
+    def _print(self, look: WatchLook) -> None:
+        print_view(self.console, watch_view(look, self._path), has_details=self._has_details)
 
 
-def panel(look: WatchLook | None, path: str, waited_s: int = 0) -> RenderableType:
+def watch_view(look: WatchLook | None, path: str, waited_s: int = 0) -> TerminalView:
     """Runs, edges and what limits them.
 
     Args:
         waited_s: since the last new event.
     """
-    since = f", no new event for {waited_s} s" if waited_s else ""
+    since = [f"no new event for {waited_s} s"] if waited_s else []
     if look is None:
-        return Text(f"watching {path}{since}")
-    heading = Text.assemble(
-        ("watching ", "bold"), (path, "bold"), f": {look.events:,} events read{since}"
-    )
-    parts: list[RenderableType] = [heading]
-    if look.edges:
-        parts.append(_edges_table(look.edges))
-    hidden = len(look.edges) - EDGES_SHOWN
-    if hidden > 0:
-        parts.append(Text(f"  and {hidden} more edges", style="dim"))
-    for edge in look.edges[:EDGES_SHOWN]:
-        if edge.regimes is not None:
-            bar = Text.assemble(f"  {_name(edge)}: ", split_bar(edge.regimes, BAR_MARKS), "  ")
-            parts.append(bar + regime_legend(edge.regimes))
-    for name, text in look.bottlenecks.items():
-        parts.append(Text.from_markup(f"[bold]Bottleneck of {escape(name)}:[/bold] {escape(text)}"))
-    for edge in look.edges[:EDGES_SHOWN]:
-        parts.append(Text(f"  {_name(edge)}: {edge.why}"))
+        return TerminalView([Sentence("watching", [path, *since], "; ")])
+    edges = look.edges[:EDGES_SHOWN]
+    spans_ns = [each.to_ns - each.from_ns for each in edges]
+    newest = [f"the last {human_duration(max(spans_ns))}"] if spans_ns else []
+    waiting = [f"{name}: {text}" for name, text in look.waiting.items()]
     if not look.edges and not look.waiting:
-        parts.append(Text("  no trace file there or in a directory directly below it yet"))
-    for name, text in look.waiting.items():
-        parts.append(Text(f"  {name}: {text}", style="yellow"))
-    return Group(*parts)
+        waiting = ["no trace file there or in a directory directly below it yet"]
+    bars = regime_bars({_name(each): each.regimes for each in edges}, "time of channels")
+    return TerminalView(
+        [
+            Sentence("watching", [path, f"{look.events:,} events read", *newest, *since], "; "),
+            Sentence("verdict", _verdict(look), takes_rest=True),
+            Sentence("waiting", waiting, "; "),
+            Sentence("trust", _trust(edges), "; "),
+            Sentence("next", _next(look, path), "; "),
+        ],
+        [_edges_table(look.edges)] if edges else [],
+        [*bars, *_reasons(edges)],
+    )
 
 
-def _edges_table(edges: tuple[WatchedEdge, ...]) -> Table:
-    span_ns = max(edge.to_ns - edge.from_ns for edge in edges)
-    title = f"the last {human_duration(span_ns)}"
-    table = Table(title=title, title_justify="left", title_style="bold", box=None)
-    for name in ("edge", "verdict"):
-        table.add_column(name)
-    for name in ("records/s", "bytes/s", "latency p50", "p99", "backlog", "max", "starved"):
-        table.add_column(name, justify="right")
-    for edge in edges[:EDGES_SHOWN]:
-        backlog = edge.backlog_buffers
-        table.add_row(
-            Text(_name(edge), style="bold" if edge.is_bottleneck else ""),
-            edge.verdict,
-            human_count(edge.records_per_s),
-            f"{human_bytes(edge.bytes_per_s)}/s",
-            _bounds(edge.latency, edge.latency.p50_min_ns, edge.latency.p50_max_ns),
-            _bounds(edge.latency, edge.latency.p99_min_ns, edge.latency.p99_max_ns),
-            human_number(backlog.mean),
-            human_number(backlog.max),
-            human_share(edge.starved),
-        )
+def _verdict(look: WatchLook) -> list[str]:
+    """The limit of each job; of a run without one, the verdict on its edges."""
+    is_one = len({each.run for each in look.edges}) == 1
+    found = []
+    for name, text in look.bottlenecks.items():
+        first, *others = clauses_of(text)
+        found += [first if is_one else f"{name}: {first}", *others]
+        found[-1] = found[-1].rstrip(";.") + ";"
+    if not found:
+        found = [f"{_name(each)}: {each.why};" for each in look.edges if each.why]
+    return found
+
+
+def _trust(edges: Sequence[WatchedEdge]) -> list[str]:
     if any(edge.latency.until != "consumed" for edge in edges):
-        table.caption = "latency: at most, until a record passed the tap"
-        table.caption_justify = "left"
-    return table
+        return ["latency: at most, until a record passed the tap"]
+    return []
+
+
+def _next(look: WatchLook, path: str) -> list[str]:
+    if not look.edges:
+        return []
+    return [f"when it has ended: flinknet trace replay {path}", "--details shows each edge"]
+
+
+def _reasons(edges: Sequence[WatchedEdge]) -> list[Part]:
+    return [Lines([f"  {_name(each)}: {each.why}" for each in edges])] if edges else []
+
+
+def _edges_table(edges: Sequence[WatchedEdge]) -> Table:
+    rows = [
+        Row(
+            [
+                _name(edge),
+                edge.verdict,
+                human_count(edge.records_per_s),
+                f"{human_bytes(edge.bytes_per_s)}/s",
+                _bounds(edge.latency, edge.latency.p50_min_ns, edge.latency.p50_max_ns),
+                _bounds(edge.latency, edge.latency.p99_min_ns, edge.latency.p99_max_ns),
+                human_number(edge.backlog_buffers.mean),
+                human_number(edge.backlog_buffers.max),
+                human_share(edge.starved),
+            ],
+            is_strong=bool(edge.is_bottleneck),
+        )
+        for edge in edges[:EDGES_SHOWN]
+    ]
+    hidden = len(edges) - EDGES_SHOWN
+    names = ("records/s", "bytes/s", "latency p50", "p99", "backlog", "max", "starved")
+    return Table(
+        heads("edge", "verdict", *names, texts=["verdict"]),
+        rows,
+        notes=[f"and {hidden} more edges"] if hidden > 0 else [],
+    )
 
 
 def _name(edge: WatchedEdge) -> str:

@@ -254,7 +254,7 @@ def test_a_directory_that_another_run_is_writing_to_is_refused(
 
 
 def test_the_table_has_corrected_and_uncorrected_latency_and_the_limit(flinknet: Flinknet) -> None:
-    result = flinknet("bench", "--no-trace", "--rate", "1k/s")
+    result = flinknet("bench", "--no-trace", "--rate", "1k/s", "--details")
     assert "uncorrected" in result.stdout
     assert "Bottleneck: the requested rate." in result.stdout
     assert "seed 1" in result.stderr
@@ -452,7 +452,6 @@ def test_results_and_help_can_be_written_in_any_encoding(flinknet: Flinknet, cha
     result = flinknet("bench", "--buffer-timeout", "5ms,100ms", "--no-trace", charset=charset)
     assert result.exit_code == 0, result.exception
     assert "buffer-timeout=100ms" in result.stdout
-    assert ("─" in result.stdout) == (charset == "utf-8")
     assert flinknet("bench", "--help", charset=charset).exit_code == 0
 
 

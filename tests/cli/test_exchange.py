@@ -12,8 +12,8 @@ import pytest
 from click.testing import Result
 
 from flinknet.config import WorkloadConfig
-from flinknet.report.bench_console import Setting, print_bench
-from flinknet.report.console import console_for
+from flinknet.report.bench_console import Setting, bench_view
+from flinknet.report.console import console_for, print_view
 from flinknet.results import BlockingExchange
 
 Flinknet = Callable[..., Result]
@@ -146,7 +146,7 @@ def test_the_two_phases_are_reported(flinknet: Flinknet, run: Any) -> None:
     )
     console = console_for(sys.stdout)
     with console.capture() as capture:
-        print_bench(console, [Setting("", [result])])
+        print_view(console, bench_view([Setting("", [result])]))
     assert (
         "Written in 500 ms (4.00 M records/s), read in 1.00 s (2.00 M records/s): 200 MiB in"
         " buffers, compressed with LZ4 to 20.0 MiB (10.0%)."

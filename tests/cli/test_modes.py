@@ -99,7 +99,21 @@ def test_the_help_of_bench_has_its_commands_and_the_options_of_run_alone(mode: s
         assert option not in text
     assert "--buffer-timeout LIST" in text
     assert "--relays" in text
-    assert len(text.splitlines()) <= 95
+    assert len(text.splitlines()) <= 100
+
+
+@pytest.mark.parametrize("command", ["trace replay", "compare-configs"])
+def test_a_help_fits_two_screens_and_help_all_explains_every_option(command: str) -> None:
+    short, whole = (
+        CliRunner().invoke(main, [*command.split(), option], terminal_width=80).stdout
+        for option in ("--help", "--help-all")
+    )
+    assert len(short.splitlines()) <= 100
+    named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", short))
+    assert named >= set(re.findall(r"^  (--[a-z][a-z-]+)", whole, re.MULTILINE))
+    assert "explained by --help-all" in short
+    assert "explained by" not in whole
+    assert max(map(len, whole.splitlines())) <= 80
 
 
 @pytest.mark.parametrize("command", [name for name, _ in helps()])

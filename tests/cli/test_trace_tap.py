@@ -143,7 +143,7 @@ def test_the_trace_of_a_tap_has_the_messages_that_the_processes_recorded(
     with tap(tmp_path / "tapped", first_port) as process:
         bench(tmp_path / "own", first_port, *options)
         out = stop(process)
-    assert "next: flinknet trace verify" in out
+    assert "next       flinknet trace replay" in out
     own = messages(next((tmp_path / "own").glob("run-*")))
     tapped = messages(tmp_path / "tapped")
     assert own.keys() == tapped.keys()
@@ -196,7 +196,7 @@ def test_a_tap_ends_by_itself_and_says_what_it_saw(tmp_path: Path) -> None:
     arguments = ("--listen", f"{HOST}:{first_port}", "--upstream", f"{HOST}:1", "--out", str(out))
     ended = CliRunner().invoke(main, ["trace", "tap", *arguments, "--duration", "100ms"])
     assert ended.exit_code == 0
-    assert "0 connections, 0 channels (layout unknown)" in ended.output
+    assert "0 connections, 0 channels (layout unknown); no message" in ended.output
     assert f"No consumer connected to {HOST}:{first_port}. Check" in ended.output
     shown = CliRunner().invoke(main, ["trace", "info", str(out)])
     assert shown.exit_code == 0
@@ -222,7 +222,7 @@ def test_a_full_disk_is_named_at_once_and_stops_neither_the_job_nor_the_summary(
         out, err = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 4
     assert "all was forwarded, but " in err
-    assert "! recording stopped: " in out
+    assert "recording stopped: " in out
     assert "BUFFER_RESPONSE" in out
 
 
@@ -237,7 +237,7 @@ def test_a_tap_that_starts_on_a_full_disk_forwards_without_recording(tmp_path: P
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert ended.exit_code == 4
     assert "0 connections" in ended.stdout
-    assert "! recording stopped: " in ended.stdout
+    assert "recording stopped: " in ended.stdout
     assert "all was forwarded, but " in ended.stderr
 
 

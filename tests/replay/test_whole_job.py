@@ -19,8 +19,9 @@ from flinknet.replay.edges import not_to_the_end
 from flinknet.replay.pipeline import Replay, replay_runs
 from flinknet.replay.plans import EdgeTimeouts, check_edge_timeouts
 from flinknet.replay.read import open_runs
+from flinknet.report.console import print_parts
 from flinknet.report.export import replay_document
-from flinknet.report.job_answer_console import print_job_answer
+from flinknet.report.job_answer_console import job_parts
 from flinknet.report.page import page_of
 from flinknet.report.replay_console import print_replays
 from flinknet.report.replay_page import replay_page
@@ -97,7 +98,7 @@ def test_a_tapped_job_is_predicted_from_end_to_end(spark: Any, tmp_path: Path) -
     assert len(first.splitlines()) < 16
     text = printed(found, details=True)
     assert text.count("the job from end to end ─") == 1
-    _, head, *rows = text[text.index("as recorded") :].split("\n\n")[0].splitlines()
+    _, head, *rows = text[text.index("as recorded") :].splitlines()[:5]
     assert head.split()[0] == "edge"
     assert [row.split()[0] for row in rows] == ["1", "2", "3"]
     assert text.count("by channel") == 3
@@ -196,6 +197,6 @@ def test_what_stays_within_task_managers_counts_in_the_whole_job(
     assert job.points[-1].edges[1].buffers_per_s == 0
     assert any("filled in by Flink's counters" in each for each in job.notes)
     printed = Console(file=io.StringIO(), width=140)
-    print_job_answer(job, printed)
+    print_parts(printed, job_parts(job))
     assert "stage-1 → stage-2" in printed.file.getvalue()  # type: ignore[attr-defined]
     assert "The job from end to end" in page_of(replay_page(found.answers, found.jobs))

@@ -14,12 +14,11 @@ from flinknet import report
 from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
 from flinknet.report import bench_console as tables
 from flinknet.report import live
-from flinknet.report.comparison_console import print_differences
+from flinknet.report.comparison_console import comparison_view, differences_table
 from flinknet.report.comparison_texts import metric_rows
-from flinknet.report.console import console_for
+from flinknet.report.console import console_for, print_part, print_view
 from flinknet.report.export import write_json
-from flinknet.report.figures import FIGURES, Figure
-from flinknet.report.number_table import number_table
+from flinknet.report.figures import FIGURES, Figure, figure_table
 from flinknet.report.warning_lines import merged_text, print_setting_notes
 from flinknet.report.warnings import doubts
 from flinknet.results import (
@@ -39,7 +38,15 @@ from flinknet.results import (
     RunWarning,
     TaskProgress,
 )
-from flinknet.results.comparison import Difference, Verdict, difference
+from flinknet.results.comparison import (
+    Candidate,
+    ComparedRun,
+    Comparison,
+    Configuration,
+    Difference,
+    Verdict,
+    difference,
+)
 
 LATENCY = LatencySummary(count=1000, mean=5e6, p50=5_000_000, p99=9_500_000, max=10_000_000)
 NONE = LatencySummary(count=0)
@@ -78,11 +85,28 @@ def lines(stream: io.StringIO) -> list[str]:
     return [line.strip() for line in stream.getvalue().splitlines() if line.strip()]
 
 
-def test_one_setting_shows_its_numbers_its_channels_and_its_limit() -> None:
+def shown(settings: list[tables.Setting], **options: bool) -> list[str]:
     out, stream = console()
-    tables.print_bench(out, [tables.Setting("", [result()])])
-    actual = lines(stream)
-    (groups, header, _, row), (_, channel_header, _, first, second, limit) = actual[:4], actual[4:]
+    print_view(out, tables.bench_view(settings), **options)
+    return lines(stream)
+
+
+def test_a_bench_answers_in_six_lines_and_one_table() -> None:
+    verdict, trust, following, header, row = shown([tables.Setting("", [result()])])[1:]
+    figures = "2.00 k records/s, p50 5.00 ms, p99 9.50 ms"
+    assert verdict == f"verdict    {figures}; the requested rate"
+    assert trust.startswith("trust      no doubts: the schedule was kept")
+    assert following == "next       --details shows all figures"
+    assert header.split() == ["setting", "records/s", "p50", "p99", "buffers/s", "CPU"]
+    assert row.split()[2:] == [*("2.00", "k", "5.00", "ms", "9.50", "ms", "100"), "–"]
+
+
+def test_details_show_all_figures_the_channels_and_the_limit() -> None:
+    actual = shown([tables.Setting("", [result()])], has_details=True)[6:]
+    (groups, header, row), (channel_groups, channel_header, first, second, limit) = (
+        actual[:3],
+        actual[3:],
+    )
     assert groups.split() == ["latency", "uncorrected", "backlog"]
     assert header.split() == [
         *("setting", "records/s", "buffers/s", "CPU", "p50", "p99", "max", "p50", "p99"),
@@ -93,6 +117,7 @@ def test_one_setting_shows_its_numbers_its_channels_and_its_limit() -> None:
         *("2.00", "k", "100", "–", "5.00", "ms", "9.50", "ms", "10.0", "ms"),
         *("–", "–", "0.25", "3", "195", "KiB"),
     ]
+    assert channel_groups.split() == ["latency", "backlog"]
     assert channel_header.split()[:2] == ["channel", "records"]
     assert (first.split()[:3], second.split()[:3]) == (["0", "→", "0"], ["0", "→", "1"])
     assert limit == "Bottleneck: the requested rate."
@@ -100,10 +125,10 @@ def test_one_setting_shows_its_numbers_its_channels_and_its_limit() -> None:
 
 def test_on_a_narrow_terminal_the_rest_of_the_columns_stands_below() -> None:
     stream = io.StringIO()
-    narrow = Console(file=stream, width=80)
     name = "buffer-timeout=100ms"
-    narrow.print(tables.bench_table([tables.Setting(name, [result()])], narrow.width))
-    _, header, _, row, _, header_below, _, row_below = lines(stream)
+    table = tables.bench_table([tables.Setting(name, [result()])])
+    print_part(Console(file=stream, width=80), table)
+    _, header, row, _, header_below, row_below = lines(stream)
     assert header.split() == ["setting", "records/s", "buffers/s", "CPU", "p50", "p99", "max"]
     assert row.split()[:4] == [name, "2.00", "k", "100"]
     assert header_below.split() == ["setting", "p50", "p99", "mean", "max", "bytes/s"]
@@ -115,7 +140,7 @@ def test_whatever_the_width_every_number_and_name_is_there(width: int) -> None:
     stream = io.StringIO()
     names = ["buffer-timeout=100ms segment-size=8kb", "buffer-timeout=5ms segment-size=32kb"]
     settings = [tables.Setting(name, [result()]) for name in names]
-    Console(file=stream, width=width).print(tables.bench_table(settings, width))
+    print_part(Console(file=stream, width=width), tables.bench_table(settings))
     actual = stream.getvalue()
     assert max(map(len, actual.splitlines())) <= width
     headers = [line.split()[1:] for line in lines(stream) if line.startswith("setting")]
@@ -123,6 +148,16 @@ def test_whatever_the_width_every_number_and_name_is_there(width: int) -> None:
     shown = [name for header in headers for name in header]
     assert (shown[:3], len(shown)) == (["records/s", "buffers/s", "CPU"], 11)
     assert (width >= 120) == (len(headers) == 1)
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_no_line_of_a_bench_is_wider_than_the_terminal_and_no_name_is_lost(width: int) -> None:
+    stream = io.StringIO()
+    settings = [replace(each, name=each.name + " segment-size=8kb") for each in timeouts()]
+    print_view(Console(file=stream, width=width), tables.bench_view(settings), has_details=True)
+    answer = stream.getvalue().partition("setting")[0]
+    assert max(map(len, answer.splitlines())) <= width
+    assert "".join(stream.getvalue().split()).count("buffer-timeout=100mssegment-size=8kb") >= 2
 
 
 def measured(p50_ns: float, buffers: int, cpu_cores: float, **config: str) -> RunResult:
@@ -183,70 +218,75 @@ def test_the_trade_of_several_rounds_has_its_range() -> None:
 )
 def test_what_is_doubtful_looks_so(code: str, mark: str, end: str) -> None:
     settings = timeouts(RunWarning(code, "why; what to do", "what"))
-    out, stream = console()
-    tables.print_bench(out, settings)
-    assert [line.split()[0] for line in lines(stream)[3:5]] == [mark, "buffer-timeout=100ms"]
-    assert lines(stream)[-1].endswith(end)
+    found = shown(settings, has_details=True)
+    header = next(number for number, line in enumerate(found) if line.startswith("setting  "))
+    rows = found[header + 1 : header + 3]
+    assert [line.split()[0] for line in rows] == [mark, "buffer-timeout=100ms"]
+    line = next(each for each in reversed(found) if each.endswith(end))
     begin = "disturbed by other processes, do not rely on it: buffer-timeout 5ms instead of"
-    assert lines(stream)[-1].startswith(begin) == (code == "disturbed")
+    assert line.startswith(begin) == (code == "disturbed")
+
+
+def test_figures_of_disturbed_runs_are_not_in_the_answer() -> None:
+    settings = timeouts(RunWarning("disturbed", "why; what to do", "what"))
+    (line,) = (each for each in shown(settings) if each.startswith("trade-off"))
+    assert line == (
+        "trade-off  buffer-timeout 5ms instead of 100ms: not compared, other processes disturbed"
+        " the runs"
+    )
 
 
 def test_warnings_come_worst_first_and_each_event_once() -> None:
     codes = ("no-checkpoints", "schedule-missed", "p99-disturbed", "rate-not-reached")
     result_of_all = result(1.0, *(RunWarning(code, f"{code}; do this") for code in codes))
-    out, stream = console()
-    tables.print_doubts(out, [tables.Setting("", [result_of_all])])
-    assert lines(stream) == [
+    settings = [tables.Setting("", [result_of_all])]
+    assert tables.doubt_lines(settings) == [
         "Invalid: rate-not-reached",
         "Warning: p99-disturbed",
         "Note: no-checkpoints",
-        f"What to do about it: {tables.EXPLAIN}",
     ]
-    out, stream = console()
-    tables.print_doubts(out, [tables.Setting("", [result_of_all])], is_explained=True)
-    assert lines(stream)[1] == "Warning: schedule-missed; do this"
+    explained = tables.doubt_lines(settings, is_explained=True)
+    assert explained[1] == "Warning: schedule-missed; do this"
 
 
 def test_channels_fit_a_narrow_terminal_whole() -> None:
     stream = io.StringIO()
-    narrow = Console(file=stream, width=80)
     wide = BacklogSummary(59_000.0, 118_000)
-    shown = [replace(channel(0, 0), is_local=True), replace(channel(1, 1), edge=1, is_local=True)]
-    shown = [replace(each, backlog_buffers=wide) for each in shown]
-    narrow.print(tables.channel_table(shown, narrow.width))
-    _, header, _, first, second = lines(stream)
+    both = [replace(channel(0, 0), is_local=True), replace(channel(1, 1), edge=1, is_local=True)]
+    both = [replace(each, backlog_buffers=wide) for each in both]
+    print_part(Console(file=stream, width=80), tables.channel_table(both))
+    _, header, first, second = lines(stream)
     assert header.split() == ["channel", "records", "records/s", "p50", "p99", "mean", "max"]
     assert first.startswith("edge 1: 0 → 0 local")
     assert second.split()[-6:] == ["9.50", "ms", "59.0", "k", "118", "k"]
 
 
 def test_several_runs_show_their_median() -> None:
-    out, stream = console()
     runs = [result(1000), result(9000), result(2000), result(None)]
-    tables.print_bench(out, [tables.Setting("a=1", runs), tables.Setting("a=2", runs[:1])])
-    text = stream.getvalue()
-    assert "medians of 4 runs" in text
-    assert [line.split()[:2] for line in lines(stream)[4:6]] == [["a=1", "2.00"], ["a=2", "1.00"]]
+    found = shown([tables.Setting("a=1", runs), tables.Setting("a=2", runs[:1])])
+    assert "medians of 4 runs" in found
+    assert [line.split()[:2] for line in found[-2:]] == [["a=1", "2.00"], ["a=2", "1.00"]]
 
 
 def test_a_warning_is_reported_once_with_the_runs_it_belongs_to() -> None:
-    out, stream = console()
     late = RunWarning("late", "a record was late [5 ms].")
     settings = [
         tables.Setting("a=1", [result(1.0, late), result(1.0, late)]),
         tables.Setting("a=2", [result(1.0)]),
     ]
-    tables.print_doubts(out, settings)
-    assert lines(stream) == ["Warning in 2 of 3 runs (a=1): a record was late [5 ms]."]
+    assert tables.doubt_lines(settings) == [
+        "Warning in 2 of 3 runs (a=1): a record was late [5 ms]."
+    ]
     numbered = [replace(settings[0], numbers=[1, 3]), replace(settings[1], numbers=[2])]
-    tables.print_doubts(out, numbered)
-    assert lines(stream)[1:] == ["Warning in runs 1 and 3 of 3 (a=1): a record was late [5 ms]."]
-    tables.print_doubts(out, numbered[:1])
-    assert lines(stream)[2:] == ["Warning in all 2 runs (a=1): a record was late [5 ms]."]
+    assert tables.doubt_lines(numbered) == [
+        "Warning in runs 1 and 3 of 3 (a=1): a record was late [5 ms]."
+    ]
+    assert tables.doubt_lines(numbered[:1]) == [
+        "Warning in all 2 runs (a=1): a record was late [5 ms]."
+    ]
 
 
 def test_what_is_wrong_with_a_file_is_not_said_of_its_runs() -> None:
-    out, stream = console()
     ignored = RunWarning(
         "ignored-keys", "main.yaml: ignored by flinknet, not network keys: rest.port"
     )
@@ -254,17 +294,13 @@ def test_what_is_wrong_with_a_file_is_not_said_of_its_runs() -> None:
         tables.Setting("main.yaml", [result(1.0, ignored), result(1.0, ignored)]),
         tables.Setting("new.yaml", [result(1.0)]),
     ]
-    tables.print_doubts(out, settings)
-    assert lines(stream)[-1].endswith(
-        ": main.yaml: ignored by flinknet, not network keys: rest.port"
-    )
-    assert "runs" not in lines(stream)[-1]
+    last = tables.doubt_lines(settings)[-1]
+    assert last.endswith(": main.yaml: ignored by flinknet, not network keys: rest.port")
+    assert "runs" not in last
     same = RunWarning("ignored-keys", "new.yaml: ignored by flinknet, not network keys: rest.port")
     both = [settings[0], tables.Setting("new.yaml", [result(1.0, same)])]
-    tables.print_doubts(out, both)
-    assert lines(stream)[-1].endswith(
-        ": main.yaml, new.yaml: ignored by flinknet, not network keys: rest.port"
-    )
+    last = tables.doubt_lines(both)[-1]
+    assert last.endswith(": main.yaml, new.yaml: ignored by flinknet, not network keys: rest.port")
 
 
 def test_a_note_on_a_setting_is_not_counted_in_runs() -> None:
@@ -275,8 +311,7 @@ def test_a_note_on_a_setting_is_not_counted_in_runs() -> None:
         tables.Setting("main.yaml", [result(1.0, known), result(1.0, known)]),
         tables.Setting("new.yaml", [result(1.0, known, fixed), result(1.0, known, fixed)]),
     ]
-    tables.print_doubts(out, settings)
-    assert lines(stream) == []  # it was said before the first run
+    assert tables.doubt_lines(settings) == []  # it was said before the first run
     print_setting_notes(out, [(each.name, each.results[0].warnings) for each in settings])
     text = " ".join(lines(stream))
     assert "Note: ignored by flinknet" in text
@@ -284,12 +319,10 @@ def test_a_note_on_a_setting_is_not_counted_in_runs() -> None:
 
 
 def test_warnings_of_one_code_are_distinguished_unless_only_their_numbers_differ() -> None:
-    out, stream = console()
     one, other = RunWarning("key", "b: not acted on"), RunWarning("key", "c: not acted on")
     lates = RunWarning("late", "5 ms late"), RunWarning("late", "7.5 ms late")
     runs = [result(1.0, one, other, late) for late in lates]
-    tables.print_doubts(out, [tables.Setting("a=1", runs)])
-    assert lines(stream) == [
+    assert tables.doubt_lines([tables.Setting("a=1", runs)]) == [
         "Warning in 2 of 2 runs (a=1): b: not acted on",
         "Warning in 2 of 2 runs (a=1): c: not acted on",
         "Warning in 2 of 2 runs (a=1): 5 … 7.5 ms late",
@@ -297,7 +330,6 @@ def test_warnings_of_one_code_are_distinguished_unless_only_their_numbers_differ
 
 
 def test_who_ran_next_to_a_disturbed_run_is_reported_with_the_most_it_took() -> None:
-    out, stream = console()
     doubt = RunWarning("p99-disturbed", "taken.")
     first, second, calm = (
         replace(
@@ -310,8 +342,7 @@ def test_who_ran_next_to_a_disturbed_run_is_reported_with_the_most_it_took() -> 
             ([], None, {"browser": 0.9}),
         )
     )
-    tables.print_doubts(out, [tables.Setting("", [first, second, calm])])
-    assert lines(stream) == [
+    assert tables.doubt_lines([tables.Setting("", [first, second, calm])]) == [
         "Warning in 2 of 3 runs: taken.",
         "Other processes: backup used 0.05 cores, kdamond used 0.012 cores, the host"
         " used 0.003 cores.",
@@ -337,11 +368,10 @@ def test_texts_that_differ_in_numbers_are_reported_with_their_range(
 
 
 def test_digits_of_a_name_are_no_range() -> None:
-    out, stream = console()
     files = ("d1/config.yaml", "d2/config.yaml", "1/b.yaml", "2/b.yaml", "3.yaml", "tm-1", "tm-2")
     runs = [result(1.0, RunWarning("conf", f"{name}: 4 keys were ignored")) for name in files]
-    tables.print_doubts(out, [tables.Setting("", runs)])
-    assert [line.partition(": ")[2] for line in lines(stream)] == [
+    found = tables.doubt_lines([tables.Setting("", runs)])
+    assert [line.partition(": ")[2] for line in found] == [
         f"{name}: 4 keys were ignored" for name in files
     ]
 
@@ -457,10 +487,9 @@ def test_debloating_shows_sizes_over_time_and_what_is_in_flight() -> None:
         DebloatingSample(i, size, 10_000, 40 * size, 95_000_000) for i, size in enumerate(sizes)
     ]
     fast = DebloatingSample(0, 32_768, 10_000, 0, 0)
-    out, stream = console()
     debloated = replace(result(), debloating=(gate("sink 0", *slow), gate("sink 1", fast)))
-    tables.print_bench(out, [tables.Setting("", [debloated])])
-    found = [line for line in lines(stream) if line.startswith("Buffers of")]
+    answer = shown([tables.Setting("", [debloated])])
+    found = [line for line in answer if line.startswith("Buffers of")]
     assert found == [
         "Buffers of sink 0: ▂▃▅█ 1.00 KiB … 8.00 KiB;"
         " 240 KiB in flight, consumed in 95.0 ms (target 100 ms).",
@@ -527,53 +556,63 @@ def test_an_interval_of_two_runs_that_says_nothing_has_no_figures() -> None:
     assert row.interval == ">100-fold"
 
 
+def compared(base: str, name: str, **differences: Difference) -> Comparison:
+    runs = (ComparedRun(result().measured, {}, {}, ()),) * 3
+    candidate = Candidate(Configuration(name, runs), differences, (), (), ())
+    return Comparison(Configuration(base, runs), (candidate,), 0.95, 1, {})
+
+
+def printed(comparison: Comparison, width: int) -> str:
+    stream = io.StringIO()
+    table = differences_table(comparison, comparison.candidates[0])
+    print_part(Console(file=stream, width=width), table)
+    return stream.getvalue()
+
+
 def test_a_comparison_on_a_narrow_terminal_has_nothing_cut() -> None:
     means = 0.5e6, 9.99 * 1024
     large = Difference(*means, *means, 10.96, -0.978, 102.274, 4, Verdict.NONE)
-    stream = io.StringIO()
-    print_differences(
-        Console(file=stream, width=80),
-        "base",
-        "execution.buffer-timeout.interval=5ms",
-        {"throughput_bytes": large, "p99": large},
-        0.95,
-    )
-    text = stream.getvalue()
+    name = "execution.buffer-timeout.interval=5ms"
+    text = printed(compared("base", name, throughput_bytes=large, p99=large), 80)
     assert max(map(len, text.splitlines())) <= 80
     for whole in ("9.99 KiB", "+1096.0%", "−97.8…+10227.4", "no difference", "95% interval"):
         assert whole in text
     assert text.count("…") == 2
-    assert "Left out" not in text
 
 
 def test_the_means_of_a_comparison_that_is_too_wide_stand_below() -> None:
     large = Difference(0.5e6, 0.5e6, 0.5e6, 0.5e6, 10.96, -0.978, 102.274, 4, Verdict.NONE)
-    stream = io.StringIO()
-    print_differences(
-        Console(file=stream, width=54), "base", "new", {"throughput_bytes": large}, 0.95
-    )
-    lines = [line.strip() for line in stream.getvalue().splitlines()]
-    assert any(line.endswith("+1096.0%  −97.8…+10227.4  no difference") for line in lines)
-    assert any(line.split() == ["metric", "base", "new"] for line in lines)
+    text = printed(compared("base", "new", throughput_bytes=large), 54)
+    lines = [line.strip() for line in text.splitlines()]
+    assert any("+1096.0% −97.8…+10227.4 no difference" in line for line in lines)
+    assert any(line.split() == ["metric", "new"] for line in lines)
     assert lines[0] == "new against base"
 
 
 @pytest.mark.parametrize("width", [60, 120])
 def test_names_of_configurations_are_no_markup(width: int) -> None:
     alike = Difference(0.5e6, 0.5e6, 0.5e6, 0.5e6, 10.96, -0.978, 102.274, 4, Verdict.NONE)
-    stream = io.StringIO()
-    console = Console(file=stream, width=width)
     names = ("[/a]/base.yaml", "[/x]y")
-    print_differences(console, *names, {"p99": alike}, 0.95)
-    shown = " ".join(stream.getvalue().split())
+    shown = " ".join(printed(compared(*names, p99=alike), width).split())
     assert "[/x]y against [/a]/base.yaml" in shown
-    assert f"metric {' '.join(names)}{'' if width == 60 else ' change'}" in shown
+    assert ("metric [/x]y" if width == 60 else " ".join(names)) in shown
+
+
+def test_what_a_comparison_measured_and_one_way_to_decide_are_in_its_answer() -> None:
+    wide = difference([10, 10, 10], [9, 12, 10], direction=-1)
+    stream = io.StringIO()
+    comparison = compared("base", "new", p50=wide, p99=wide, mean=wide)
+    print_view(Console(file=stream, width=100), comparison_view(comparison, [], []))
+    text = stream.getvalue()
+    assert "unclear in p50, p99 (about 127 runs would decide)" in text
+    assert text.count("would decide") == 1
+    assert "measured in flinknet's own network stack" in text
 
 
 def test_names_of_settings_are_no_markup() -> None:
     column: Figure[None] = Figure("", "n", lambda _: 1.0, lambda _: "1")
     stream = io.StringIO()
-    Console(file=stream).print(number_table("setting", [column], [("[/x]y", [None])], 80))
+    print_part(Console(file=stream), figure_table("setting", [column], [("[/x]y", [None])]))
     assert "[/x]y" in stream.getvalue()
 
 

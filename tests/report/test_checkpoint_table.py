@@ -7,6 +7,7 @@ import io
 from rich.console import Console
 
 from flinknet.report.checkpoint_table import checkpoint_table
+from flinknet.report.console import print_part
 from flinknet.results import CheckpointSummary, LatencySummary
 from flinknet.units import MISSING
 
@@ -20,7 +21,7 @@ def summary(completed: int, travel_ms: int) -> CheckpointSummary:
 
 def text_of(*settings: tuple[str, list[CheckpointSummary]], width: int = 140) -> list[str]:
     console = Console(file=io.StringIO(), width=width)
-    console.print(checkpoint_table(settings, width))
+    print_part(console, checkpoint_table(settings))
     return console.file.getvalue().splitlines()  # type: ignore[attr-defined]
 
 

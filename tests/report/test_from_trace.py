@@ -7,7 +7,8 @@ from typing import Any
 
 from rich.console import Console
 
-from flinknet.report.from_trace_console import OF_MACHINE, change_lines, print_predictions
+from flinknet.report.console import print_parts
+from flinknet.report.from_trace_console import OF_MACHINE, change_lines, prediction_parts
 from flinknet.report.from_trace_page import from_trace_page
 from flinknet.report.page import page_of
 from flinknet.report.page_parts import Curves, Lines, Section
@@ -38,7 +39,7 @@ def document(*codes: str | None) -> dict[str, Any]:
 
 def printed(found: dict[str, Any]) -> str:
     console = Console(file=io.StringIO(), width=200)
-    print_predictions(console, found)
+    print_parts(console, prediction_parts(found))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 

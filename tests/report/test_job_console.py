@@ -7,12 +7,13 @@ from dataclasses import replace
 
 from rich.console import Console
 
+from flinknet.report.console import print_view
 from flinknet.report.job_console import (
     JobView,
-    print_cluster,
-    print_job,
-    print_status,
+    cluster_view,
+    job_view,
     status_line,
+    status_view,
 )
 from flinknet.report.job_page import job_page
 from flinknet.report.page import page_of
@@ -86,8 +87,9 @@ RESULT = JobResult(
 
 def shown(console_call: str, *arguments: object, width: int = 120) -> str:
     console = Console(file=io.StringIO(), width=width, highlight=False)
-    printers = {"job": print_job, "status": print_status, "cluster": print_cluster}
-    printers[console_call](console, *arguments)  # type: ignore[operator]
+    views = {"job": job_view, "status": status_view, "cluster": cluster_view}
+    view = views[console_call](*arguments)  # type: ignore[operator]
+    print_view(console, view, has_details=True)
     file = console.file
     assert isinstance(file, io.StringIO)
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
@@ -97,16 +99,19 @@ def test_a_result_has_a_table_of_vertices_and_one_of_edges() -> None:
     assert (
         shown("job", RESULT.to_dict())
         == """\
-Count: failed after 3.00 s, 2 restarts
-B (1/2) failed in attempt 1: ValueError: no
+ran        Count: failed after 3.00 s, 2 restarts; 2.00 k records/s
+verdict    B (1/2) failed in attempt 1: ValueError: no; B: it is busy
+trust      of the result
+next       --details shows edges and attempts
+
 vertex  tasks  records in  records out  busy  idle  pressed      p50      p99
 A: in       1                   5.00 k   25%   25%      50%
 B           2      4.00 k               100%    0%       0%  5.00 ms  9.00 ms
+
 edge               channels  local  records  records/s   bytes/s  buffers  backlog  max  no credit
 0 A: in -hash-> B         2      1   4.00 k     2.00 k  2.00 KiB        9      1.5    3     1.00 s
   tm-0->tm-1: 1 channel on one connection
-Bottleneck: B: it is busy.
-Warning: of the result."""
+! of the result."""
     )
 
 
@@ -136,27 +141,27 @@ def test_a_cluster_is_shown_with_its_jobs_and_free_slots() -> None:
     assert (
         shown("cluster", cluster)
         == """\
-cluster: 1 TaskManager, 1 job, 1 of 2 slots free
+cluster    1 TaskManager, 1 job, 1 of 2 slots free
+
 job      id    state  slots  directory
 Count  1234  running      1  /runs/count
+
 TaskManager  pid  state  slots in use  heartbeats
 tm-0         100  ready        1 of 2           7
 tm-1         101   lost        0 of 2           3"""
     )
     empty = replace(cluster, jobs=(), task_managers=STATUS.task_managers[:1])
     assert shown("cluster", empty).splitlines()[0] == (
-        "cluster: 1 TaskManager, 0 jobs, 1 of 2 slots free"
+        "cluster    1 TaskManager, 0 jobs, 1 of 2 slots free"
     )
 
 
 def test_what_a_narrow_terminal_has_no_room_for_stands_below() -> None:
     lines = shown("job", RESULT.to_dict(), width=80).splitlines()
-    assert lines[5:9] == [
-        "edge               channels  local  records  records/s   bytes/s  buffers",
-        "0 A: in -hash-> B         2      1   4.00 k     2.00 k  2.00 KiB        9",
-        "edge               backlog  max  no credit",
-        "0 A: in -hash-> B      1.5    3     1.00 s",
-    ]
+    first = next(n for n, line in enumerate(lines) if line.startswith("edge "))
+    names = "edge channels local records records/s bytes/s buffers backlog max"
+    assert lines[first].split() == names.split()
+    assert lines[first + 2].split() == ["edge", "no", "credit"]
 
 
 def test_names_of_vertices_are_no_markup() -> None:
@@ -173,19 +178,24 @@ def test_names_of_vertices_are_no_markup() -> None:
 
 def test_a_job_that_never_began_has_its_reason() -> None:
     never = replace(RESULT, vertices=(), edges=(), reason="too few slots", restarts=0)
-    assert shown("job", never.to_dict()) == "Count: failed after 3.00 s\ntoo few slots"
+    assert shown("job", never.to_dict()).split("\n")[:2] == [
+        "ran        Count: failed after 3.00 s",
+        "verdict    too few slots; B: it is busy",
+    ]
     canceled = replace(never, state="canceled", reason="it was canceled", duration_ns=0)
-    assert shown("job", canceled.to_dict()) == "Count: canceled before it began"
+    assert shown("job", canceled.to_dict()).startswith("ran        Count: canceled before it began")
 
 
 def test_a_status_has_a_table_of_vertices_and_one_of_task_managers() -> None:
     assert (
         shown("status", STATUS)
         == """\
-Count: running, 2.00 k records/s
+job        Count: running, 2.00 k records/s
+
 vertex  tasks    state  attempt  records in      /s  records out  busy  pressed
 A: in       1  running        0                           5.00 k   25%      50%
 B           2  running        1      4.00 k  2.00 k               100%       0%
+
 TaskManager  pid  state  slots in use  heartbeats
 tm-0         100  ready        1 of 2           7
 tm-1         101   lost        0 of 2           3"""

@@ -8,7 +8,8 @@ from dataclasses import asdict
 import pytest
 from rich.console import Console
 
-from flinknet.report.job_console import WHY, print_latency_markers, trust_of
+from flinknet.report.console import print_parts
+from flinknet.report.job_console import WHY, marker_parts, trust_of
 from flinknet.results import (
     LatencyMarkersMeasured,
     LatencySummary,
@@ -35,14 +36,14 @@ def measured(
 
 def shown(result: LatencyMarkersMeasured) -> list[str]:
     console = Console(file=io.StringIO(), width=120, highlight=False)
-    print_latency_markers(console, asdict(result))
+    print_parts(console, marker_parts(asdict(result)))
     assert isinstance(console.file, io.StringIO)
     return [line.rstrip() for line in console.file.getvalue().splitlines()]
 
 
 def test_markers_stand_next_to_the_records() -> None:
     heading, names, other, sink, trust = shown(measured([10, 20, 30], 400.0))
-    assert heading == "Latency markers every 20.0 ms; each subtask keeps the last 128:"
+    assert heading == "Latency markers every 20.0 ms; each subtask keeps the last 128"
     assert names.split("  ")[-1] == "records p99"
     assert other.split() == ["Map", "Source:", "S", "5", "20.0", "ms", "30.0", "ms", "30.0", "ms"]
     expected = "Sink: [T] Source: S 5 20.0 ms 30.0 ms 30.0 ms 200 ms 400 ms"

@@ -2,38 +2,44 @@
 
 from __future__ import annotations
 
+import io
+
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from flinknet.histogram import LogLinearHistogram
 from flinknet.replay.observe.measured import distribution
 from flinknet.replay.observe.regimes import REGIMES
-from flinknet.report.small_plots import (
-    REGIME_STYLES,
-    distribution_line,
-    regime_legend,
-    split_bar,
-)
+from flinknet.report.console import print_part
+from flinknet.report.observed_tables import regime_bars
+from flinknet.report.small_plots import MARKS, distribution_line
 
 
 def test_every_regime_has_a_mark_of_its_own() -> None:
-    assert tuple(REGIME_STYLES) == REGIMES
-    marks = [mark for mark, _ in REGIME_STYLES.values()]
-    assert len(set(marks)) == len(marks)
+    assert tuple(MARKS) == REGIMES
+    assert len(set(MARKS.values())) == len(MARKS)
+
+
+def bar_of(shares: dict[str, float]) -> list[str]:
+    console = Console(file=io.StringIO(), width=80)
+    for part in regime_bars({"": shares}):
+        print_part(console, part)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue().splitlines()
 
 
 def test_a_bar_is_split_by_the_shares() -> None:
     shares = dict.fromkeys(REGIMES, 0.0) | {"waiting_for_flush": 0.5, "in_socket": 0.3, "idle": 0.2}
-    assert split_bar(shares, 10).plain == "█████▒▒▒░░"
-    assert (
-        regime_legend(shares).plain == "█ waiting for flush 50.0%  ▒ in socket 30.0%  ░ idle 20.0%"
-    )
+    bar, *legend = bar_of(shares)
+    assert bar == "█" * 20 + "▒" * 12 + "░" * 8
+    assert " ".join(legend).startswith("█ waiting for flush 50.0%  ▒ in the socket 30.0%")
 
 
-@given(st.lists(st.integers(0, 1000), min_size=6, max_size=6).filter(any), st.integers(1, 60))
-def test_a_bar_is_as_long_as_asked_for(parts: list[int], marks: int) -> None:
+@given(st.lists(st.integers(0, 1000), min_size=6, max_size=6).filter(any))
+def test_a_bar_is_as_long_as_there_is_room(parts: list[int]) -> None:
     shares = {name: part / sum(parts) for name, part in zip(REGIMES, parts, strict=True)}
-    assert len(split_bar(shares, marks).plain) == marks
+    assert len(bar_of(shares)[0]) == 40
 
 
 def test_a_distribution_goes_from_the_lowest_range_to_the_highest() -> None:

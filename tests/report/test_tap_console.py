@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from flinknet.report.console import print_view
 from flinknet.report.tap_console import (
     TapView,
     doubts,
     panel,
-    print_tap,
     recording_line,
     rest_rows,
     setting_lines,
+    tap_view,
     what_to_check,
 )
 
@@ -23,7 +24,7 @@ from flinknet.report.tap_console import (
 def shown(*things: Any) -> str:
     console = Console(file=io.StringIO(), width=120)
     for thing in things:
-        console.print(thing)
+        print_view(console, thing, has_details=True)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -181,20 +182,24 @@ def test_a_rest_api_that_is_waited_for_has_one_line_and_one_when_it_answers() ->
 def test_a_tap_that_nobody_came_to_says_what_to_check() -> None:
     console = Console(file=io.StringIO(), width=120)
     nothing = {"messages": {}, "channels": [], "buffers": 0}
-    print_tap(result(connections=0, **nothing), "tapped", console)
+    print_view(console, tap_view(result(connections=0, **nothing), "tapped"), has_details=True)
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
     assert "No consumer connected to 127.0.0.1:7001. Check that taskmanager.data.port" in text
 
     assert "started after the tap" in text
     assert "p50" not in text
-    assert "next:" not in text
+    assert "next " not in text
     incident = {"connection": "7001", "text": "upstream refused"}
-    print_tap(result(**nothing, incidents=[incident], incident_count=1), "tapped", console)
+    print_view(
+        console,
+        tap_view(result(**nothing, incidents=[incident], incident_count=1), "tapped"),
+        has_details=True,
+    )
     text = console.file.getvalue()
     assert "upstream refused" in text
     assert "Check that --upstream is where the TaskManager listens" in text
-    assert "next:" not in text
+    assert "next " not in text
 
 
 def test_a_job_that_stays_within_task_managers_is_why_nothing_passes() -> None:
@@ -210,7 +215,7 @@ def test_a_tap_to_which_nothing_was_redirected_says_how_to_check_the_rule() -> N
     console = Console(file=io.StringIO(), width=120)
     pair = {"listen": "127.0.0.1:7001", "upstream": "redirected"}
     nothing = {"messages": {}, "channels": [], "buffers": 0, "tap": {"pairs": [pair]}}
-    print_tap(result(connections=0, **nothing), "tapped", console)
+    print_view(console, tap_view(result(connections=0, **nothing), "tapped"), has_details=True)
     assert isinstance(console.file, io.StringIO)
     assert "No connection was redirected to 127.0.0.1:7001" in console.file.getvalue()
     assert "taskmanager.data.port" not in console.file.getvalue()
@@ -218,14 +223,19 @@ def test_a_tap_to_which_nothing_was_redirected_says_how_to_check_the_rule() -> N
 
 def test_the_summary_ends_with_the_next_command() -> None:
     console = Console(file=io.StringIO(), width=120)
-    print_tap(result(triggers=[{"why": "blocked is 60% (blocked>50%)"}]), "tapped", console)
+    print_view(
+        console,
+        tap_view(result(triggers=[{"why": "blocked is 60% (blocked>50%)"}]), "tapped"),
+        has_details=True,
+    )
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
-    assert "61.0 s, 1 connection, 1 channel (2.x)" in text
+    assert "tapped: 61.0 s; 1 connection, 1 channel (2.x); 100 records in 10 buffers" in text
     assert "22: BUFFER_RESPONSE 13, ADD_CREDIT 9" in text
     assert "at most p50 41.0 us, p99 900 us, over 22 chunks" in text
     assert "kept: blocked is 60%" in text
-    assert text.splitlines()[-1].startswith("next: flinknet trace verify tapped")
+    following = "next       flinknet trace replay tapped; flinknet trace verify tapped"
+    assert following in text.splitlines()
     assert "!" not in text
 
 
@@ -313,11 +323,11 @@ def test_the_last_attempt_comes_first_in_the_summary() -> None:
         for number in range(50)
     ]
     console = Console(file=io.StringIO(), width=120)
-    print_tap(result(channels=channels), "tapped", console)
+    print_view(console, tap_view(result(channels=channels), "tapped"), has_details=True)
     assert isinstance(console.file, io.StringIO)
     lines = console.file.getvalue().splitlines()
     first = next(at for at, line in enumerate(lines) if line.startswith("channel"))
     assert lines[first + 1].split()[0] == "30"
     assert (
-        "… and 4 more channels and 30 channels of earlier attempts (result.json has all)" in lines
+        "  … and 4 more channels and 30 channels of earlier attempts (result.json has all)" in lines
     )

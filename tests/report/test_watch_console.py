@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from rich.console import Console
 
+from flinknet.report.console import print_view
 from flinknet.report.export import watch_document
-from flinknet.report.watch_console import EDGES_SHOWN, WatchView, panel
+from flinknet.report.watch_console import EDGES_SHOWN, WatchView, watch_view
 from flinknet.results import BacklogSummary, LatencyBounds, WatchedEdge, WatchLook
 
 MS = 1_000_000
@@ -46,7 +47,7 @@ TAPPED = replace(
 
 def shown(look: WatchLook | None, waited_s: int = 0) -> str:
     console = Console(file=io.StringIO(), width=150)
-    console.print(panel(look, "runs", waited_s))
+    print_view(console, watch_view(look, "runs", waited_s), has_details=True)
     text = console.file.getvalue()  # type: ignore[attr-defined]
     return str(text)
 
@@ -54,18 +55,21 @@ def shown(look: WatchLook | None, waited_s: int = 0) -> str:
 def test_each_edge_has_its_figures_and_what_limits_it() -> None:
     look = WatchLook(3, 12_345, (OWN, TAPPED), {"run-0001": "the buffer timeout"}, {"new": "empty"})
     text = shown(look, waited_s=7)
-    assert "watching runs: 12,345 events read, no new event for 7 s" in text
-    (own,) = [line for line in text.splitlines() if line.startswith(" run-0001, 1 Source → Sink ")]
+    first = "watching   runs; 12,345 events read; the last 60.0 s; no new event for 7 s"
+    assert text.startswith(first)
+    (own,) = [
+        line for line in text.splitlines() if line.startswith("run-0001, 1 Source → Sink  buffer")
+    ]
     assert own.split()[5:] == [
         *("buffer-timeout", "1.00", "k", "97.7", "KiB/s", "5.00", "ms", "9.00", "ms"),
         *("0.25", "3", "0%"),
     ]
-    (tapped,) = [line for line in text.splitlines() if line.startswith(" tap ")]
+    (tapped,) = [line for line in text.splitlines() if line.startswith("tap  ")]
     assert "at most 2.00 ms" in tapped
     assert "unknown" in tapped
     assert "at most, until a record passed the tap" in text
-    assert "waiting for flush 75.0%" in text
-    assert "Bottleneck of run-0001: the buffer timeout" in text
+    assert "waiting for flush" in text
+    assert "verdict    run-0001: the buffer timeout" in text
     assert "new: empty" in text
 
 
@@ -82,7 +86,7 @@ def test_off_a_terminal_each_look_is_printed_once() -> None:
         view.update(WatchLook(None, 0, (OWN,), {}, {}))
         view.wait()
     text = console.file.getvalue()  # type: ignore[attr-defined]
-    assert text.count("watching runs") == 1
+    assert text.count("watching   runs") == 1
 
 
 def test_what_is_unknown_is_null_in_json() -> None:

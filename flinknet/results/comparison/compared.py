@@ -14,7 +14,7 @@ from flinknet.units import run_numbers
 from ..measures import FlushCounts, RunWarning
 from ..run import Measured, has_given_rate
 from ..validity import GIVEN_UP, RATE_NOT_REACHED, Validity, is_disturbed, validity_of
-from .differences import METRICS, Difference, as_kept, difference, label_of, summary
+from .differences import METRICS, Difference, Verdict, as_kept, difference, label_of, summary
 from .limits import Limit, LimitDecision, Outcome
 
 
@@ -27,6 +27,9 @@ def interleaved_orders(count: int, rounds: int, seed: int) -> list[list[int]]:
 
 
 _FEW_RUNS = 2
+
+_DIFFERS = (Verdict.BETTER, Verdict.WORSE, Verdict.HIGHER, Verdict.LOWER)
+"""Verdicts on a throughput at which less CPU is no merit: it may have had less to do."""
 
 _RATES = frozenset(("throughput", "throughput_bytes"))
 """Metrics that are as the load has them where its rate is kept."""
@@ -219,7 +222,13 @@ class Comparison:
     def sentences(self) -> list[str]:
         """One sentence for each candidate."""
         return [
-            summary(each.name, self.base.name, each.differences, each.unlike)
+            summary(
+                each.name,
+                self.base.name,
+                each.differences,
+                each.unlike,
+                has_limits=bool(each.decisions),
+            )
             for each in self.candidates
         ]
 
@@ -315,18 +324,23 @@ def compare(
     disturbed = sum(each.is_disturbed for each in (*base.runs, *candidate.runs))
     runs = len(base.runs) + len(candidate.runs)
     remedy = "every run was disturbed: find a quieter machine" if disturbed == runs else ""
-    differences = {
-        name: difference(
+
+    def differ(name: str, *, is_neutral: bool = False) -> Difference:
+        metric = METRICS[name]
+        is_directed = not (is_undirected or is_neutral or name in {*neutral, *given})
+        return difference(
             base.values(name),
             candidate.values(name),
-            direction=0 if is_undirected or name in {*neutral, *given} else metric.direction,
+            direction=metric.direction if is_directed else 0,
             confidence=confidence,
             is_paired=baseline is None,
             resolution=metric.resolution,
             remedy=remedy,
         )
-        for name, metric in METRICS.items()
-    }
+
+    differences = {name: differ(name) for name in METRICS}
+    if differences["throughput"].verdict in _DIFFERS:
+        differences["cpu"] = differ("cpu", is_neutral=True)
     differences |= {name: as_kept(differences[name]) for name in given}
     decisions = []
     for limit in limits:

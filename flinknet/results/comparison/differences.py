@@ -113,6 +113,9 @@ NEGLIGIBLE = 0.01
 RUNS_MAX = 500
 """Most runs that are suggested to decide a question."""
 
+_ASKED = ("throughput", "p50", "p99")
+"""Metrics that a comparison without limits is to decide."""
+
 
 class Verdict(StrEnum):
     """Verdict of a comparison about one metric."""
@@ -220,7 +223,7 @@ class Difference:
             return self.remedy
         needed, estimate = self.runs_needed(is_decided), self.estimate
         if needed is not None:
-            return f"about {needed} runs like these {self.rounds} would decide"
+            return f"about {needed} runs would decide"
         if estimate is None or estimate.deviation is None:
             return "one run decides nothing"
         if estimate.base_runs and estimate.base_error:
@@ -295,7 +298,12 @@ def as_kept(found: Difference) -> Difference:
 
 
 def summary(
-    name: str, base_name: str, differences: Mapping[str, Difference], unlike: Sequence[str] = ()
+    name: str,
+    base_name: str,
+    differences: Mapping[str, Difference],
+    unlike: Sequence[str] = (),
+    *,
+    has_limits: bool = False,
 ) -> str:
     """One sentence on a candidate against the base, with the options by which their workloads
     differ."""
@@ -310,17 +318,27 @@ def summary(
         ]
         if metrics:
             verdicts.append(f"{verdict.value} in {', '.join(metrics)}")
-    unclear: dict[str, list[str]] = {}
-    for metric, each in differences.items():
-        if each.verdict is Verdict.UNCLEAR:
-            unclear.setdefault(each.what_would_decide(), []).append(label_of(metric))
+    unclear = {m: each for m, each in differences.items() if each.verdict is Verdict.UNCLEAR}
     if unclear:
-        parts = [f"{', '.join(metrics)} ({what})" for what, metrics in unclear.items()]
-        verdicts.append(f"unclear in {', '.join(parts)}")
+        verdicts.append(f"unclear in {', '.join(map(label_of, unclear))}")
+        if (what := what_would_decide(differences)) and not has_limits:
+            verdicts[-1] += f" ({what})"
     against = f"{name} against {base_name}"
     if unlike:
         against += f" (another workload: {', '.join(unlike)})"
     return f"{against}: {'; '.join(verdicts) or 'no difference'}."
+
+
+def what_would_decide(differences: Mapping[str, Difference]) -> str:
+    """The way to a decision on throughput and latency; empty where none of them is unclear."""
+    asked = [
+        each
+        for metric, each in differences.items()
+        if metric in _ASKED and each.verdict is Verdict.UNCLEAR
+    ]
+    if not asked:
+        return ""
+    return max(asked, key=lambda each: each.runs_needed() or RUNS_MAX + 1).what_would_decide()
 
 
 def _estimate(

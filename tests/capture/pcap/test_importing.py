@@ -79,7 +79,7 @@ def write_capture(
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(main, ["trace", "import", *map(str, arguments)])
+    return CliRunner().invoke(main, ["trace", "import", "--details", *map(str, arguments)])
 
 
 def rows_of(directory: Path) -> list[tuple[int, ...]]:
