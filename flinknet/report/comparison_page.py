@@ -90,7 +90,7 @@ def _view(
         f"{candidate.name} against {comparison.base.name}",
         [
             Lines(verdict, is_headed=True, is_doubt=is_doubt),
-            Lines([load_line(comparison), *load_notes(comparison)]),
+            Lines([load_line(comparison), *load_notes(comparison)], is_plain=True),
             *_doubts(comparison, trends),
             *_limits(candidate),
             _changes(comparison, candidate),

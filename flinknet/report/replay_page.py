@@ -434,11 +434,7 @@ def _job_predictions(job: JobAnswer, own: Sequence[ReplayAnswer]) -> list[Sectio
     if why_not_printed(job) is not None:
         return []  # the headline has the reason
     predicted = [
-        _Predicted(
-            {BUFFER_TIMEOUT: setting_of(job, x)},
-            x.total,
-            [*(["recorded"] if x.total.is_recorded else []), *job_marks(job, place)],
-        )
+        _Predicted({BUFFER_TIMEOUT: setting_of(job, x)}, x.total, job_marks(job, place))
         for place, x in enumerate(job.points)
     ]
     grid = _grid(predicted, job.model_error, _tasks(own))
@@ -458,7 +454,7 @@ def _job_predictions(job: JobAnswer, own: Sequence[ReplayAnswer]) -> list[Sectio
         for place, edge in enumerate(each.edges)
     ]
     heads = [Head("timeout"), Head("edge"), *heads_of(figures)]
-    notes = [f"{_capital(each)}." for each in (PHASES, *job.notes)]
+    notes = [f"{_capital(each)}." for each in (PHASES.removeprefix("in brackets: "), *job.notes)]
     section = Section(
         "trade-offs",
         title,

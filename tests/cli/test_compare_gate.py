@@ -376,6 +376,7 @@ def test_the_page_has_a_view_for_each_candidate(gate: Callable[..., Result]) -> 
     intervals = {each["name"]: each for each in sections["changes"]["parts"][0]["intervals"]}
     assert intervals["p99"]["change"] == pytest.approx(-0.92)
     assert intervals["p99"]["color"] == "green"
+    assert intervals["p99"]["limits"] == [0.1]
     assert "mean" not in intervals
     history = sections["history"]["parts"][0]
     assert history["marks"] == {"4": "step"}

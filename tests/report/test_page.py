@@ -509,6 +509,8 @@ def test_a_job_opens_with_its_answer_and_curves_and_its_edges_have_their_names(
     assert "p99<=20ms is met by the job as a whole" in text_of(chromium, "#answer")
     marks = "[...document.querySelectorAll('#trade-offs svg .strong')].map((t) => t.textContent)"
     assert chromium.run(marks) == ["choice"] * 3
+    words = "[...document.querySelectorAll('#trade-offs svg .of-mark')].map((t) => t.textContent)"
+    assert chromium.run(words) == ["choice", "recorded"] * 3
     slide(chromium, 0, 0)
     assert "2.08 ms … 3.13 ms" in text_of(chromium, ".grid .facts")
     tabs = chromium.run("[...document.querySelectorAll('#runs button')].map((t) => t.textContent)")

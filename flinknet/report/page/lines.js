@@ -158,7 +158,7 @@ function changeIntervals(spec, width) {
     }
     for (const limit of row.limits || []) {
       const at = x(limit);
-      svg.append(s("line", {class: "limit", x1: at, x2: at, y1: y - 13, y2: y + 13}), s("text", {class: "strong", x: at + 5, y: y - 5}, "limit"));
+      svg.append(s("line", {class: "limit", x1: at, x2: at, y1: y - 13, y2: y + 13}), s("text", {class: "strong of-mark", x: at + (limit < 0 ? -5 : 5), y: y - 5, "text-anchor": limit < 0 ? "end" : "start"}, "limit"));
     }
     svg.append(s("circle", {cx: x(row.change), cy: y, r: 5, fill: row.color, stroke: "var(--card)", "stroke-width": 1.5}));
     items.push({x: x(row.change), y, isFree: true, tip: () => ({title: row.name, rows: [["change", change(row.change)],
