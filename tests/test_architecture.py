@@ -85,7 +85,7 @@ LEAVES_OF = {
 
 BUDGETS = {
     "replay": (14_645, 48),
-    "predict": (13_440, 47),
+    "predict": (13_401, 47),
     "core": (14_336, 83),
     "runtime": (12_916, 68),
     "report": (11_864, 60),
@@ -94,7 +94,7 @@ BUDGETS = {
     "graph": (7_790, 43),
     "capture": (7_166, 39),
     "trace": (5_859, 30),
-    "simulator": (2_437, 15),
+    "simulator": (2_407, 15),
     "results": (4_200, 18),
     "(leaves)": (2_405, 14),
     "options": (2_459, 9),

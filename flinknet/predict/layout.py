@@ -350,14 +350,11 @@ class Layout:
             memory.put(k.TaskManager, address, number=len(self.manager_at) + place, asked=asked)
 
     def _put_disturbances(self) -> None:
-        """When TaskManagers are kept from their work, and how long they take to get going. Those
-        that send over a connection have done that once: when it was opened."""
+        """When TaskManagers are kept from their work."""
         memory, start_ns = self.memory, self.exchange.measured_from_ns
-        sends_later = self.edge.back_ns > 0
         for number, each in preemptions_of(self.exchange, self.load).items():
             columns = each.starts_ns + start_ns, each.lengths_ns
-            first, wakeups = memory.table_of(columns), len(each.wakeups_ns)
-            has_woken = sends_later and any(up == number for up, _ in self._connection_at)
+            first = memory.table_of(columns)
             memory.put(
                 k.TaskManager,
                 self.manager_at[number],
@@ -365,9 +362,6 @@ class Layout:
                 idle_ns=0,
                 preemption=first,
                 preemptions_end=first + k.Preemption.width() * len(each.starts_ns),
-                wakeups=memory.list_of(each.wakeups_ns),
-                wakeups_count=wakeups,
-                next_wakeup=int(has_woken) % max(wakeups, 1),
             )
 
 

@@ -45,49 +45,25 @@ TYPICAL_COSTS = CostModel(
 """Costs measured with flinknet's own stack on one core; for scenarios without a recorded run."""
 
 
-SUCCESSIVE_VALUES = 64
-"""Number of successive values that stay together in a sample, because a process is slow or fast for
-a while."""
-
-
-def sampled(count: int, factor: float, together: int) -> IntArray:
-    """Indices of a sample of 1 / `factor` of `count` values, ascending: groups of `together`
-    successive values, evenly spread from first to last.
-    """
-    groups = -(-count // together)
-    starts = (np.arange(int(np.ceil(groups / factor))) * factor).astype(np.int64) * together
-    found: IntArray = (starts[:, np.newaxis] + np.arange(together)).ravel()
-    return found[found < count]
-
-
-def _successive(values: IntArray, factor: float) -> IntArray:
-    return values[sampled(len(values), factor, SUCCESSIVE_VALUES)]
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Preemptions:
     """Times in which a process had work but was not running, ascending; instants count from the
-    start of the window. `wakeups_ns` are the successive delays of its wake-ups from idleness.
+    start of the window.
     """
 
     starts_ns: IntArray
     lengths_ns: IntArray
-    wakeups_ns: IntArray
 
     def since(self, from_ns: int) -> Preemptions:
         """These preemptions, with instants counted from `from_ns`."""
         return replace(self, starts_ns=self.starts_ns - from_ns)
 
     def condensed(self, factor: float) -> Preemptions:
-        """A sample of 1 / `factor` of the preemptions and wake-ups, in a window shorter by
-        `factor`.
-        """
-        kept = sampled(len(self.starts_ns), factor, 1)
-        return Preemptions(
-            (self.starts_ns[kept] / factor).astype(np.int64),
-            self.lengths_ns[kept],
-            _successive(self.wakeups_ns, factor),
-        )
+        """An even sample of 1 / `factor` of the preemptions, in a window shorter by `factor`."""
+        count = len(self.starts_ns)
+        kept = (np.arange(int(np.ceil(count / factor))) * factor).astype(np.int64)
+        kept = kept[kept < count]
+        return Preemptions((self.starts_ns[kept] / factor).astype(np.int64), self.lengths_ns[kept])
 
     def repeated(self, times: int, period_ns: int) -> Preemptions:
         """These preemptions, repeated `times` times with a period."""

@@ -8,8 +8,7 @@ load even with timeout 0. Each TaskManager has one core.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import cycle, repeat
+from collections.abc import Callable, Sequence
 
 from flinknet.core.buffers import NetworkBufferPool
 from flinknet.core.producer import OutputFlusher, RecordWriter
@@ -80,7 +79,6 @@ class SimulatedTaskManager:
         self._free_since_ns = scheduler.now_ns
         self.idle_ns = 0
         self._preemptions: list[tuple[int, int]] = []
-        self._wakeups: Iterator[int] = repeat(0)
         self.clock: HostClock | None = None
         self.lost_wakeups: LostWakeups | None = None
 
@@ -107,10 +105,8 @@ class SimulatedTaskManager:
         """Set preemptions of this process; to be called before it has ends and tasks.
 
         A preemption delays the turn after the one in which it begins, and turns that would begin
-        within it. A turn after idleness is delayed by the next of the wake-up times, in a cycle.
+        within it.
         """
-        wakeups_ns = preemptions.wakeups_ns.tolist()
-        self._wakeups = cycle(wakeups_ns) if wakeups_ns else repeat(0)
         pairs = zip(preemptions.starts_ns.tolist(), preemptions.lengths_ns.tolist(), strict=True)
         self._preemptions = [(start_ns + at_ns, length_ns) for at_ns, length_ns in pairs][::-1]
 
@@ -123,8 +119,6 @@ class SimulatedTaskManager:
             self.wake(self._free_since_ns)  # woken during a turn
             return
         self.idle_ns += now_ns - self._free_since_ns
-        if now_ns > self._free_since_ns:
-            now_ns += next(self._wakeups)
         if self.clock is not None:
             now_ns = self.clock.host_ns(now_ns)
         while self._preemptions and self._preemptions[-1][0] <= now_ns:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from flinknet.predict.recorded import RecordedExchange
 from flinknet.simulator.cost_model import Preemptions
-from tests.simulation import MS, US
+from tests.simulation import MS
 
 SOCKET_BYTES = st.sampled_from([4 << 20, 4 << 20, 100_000, 20_000])
 """What the sockets of a connection hold: four megabytes usually, or little."""
@@ -17,14 +17,10 @@ SOCKET_BYTES = st.sampled_from([4 << 20, 4 << 20, 100_000, 20_000])
 
 @st.composite
 def preemptions(draw: st.DrawFn) -> Preemptions:
-    """When a process is kept from its work, and how long it takes to get going."""
-    random = np.random.default_rng(draw(st.integers(0, 1000)))
-    count, wakeups = draw(st.integers(0, 5)), draw(st.integers(0, 3))
-    return Preemptions(
-        np.sort(random.integers(0, 20 * MS, count)),
-        random.integers(1, 3 * MS, count),
-        random.integers(0, 60 * US, wakeups),
-    )
+    """When a process is kept from its work."""
+    random, count = np.random.default_rng(draw(st.integers(0, 1000))), draw(st.integers(0, 5))
+    starts_ns = np.sort(random.integers(0, 20 * MS, count))
+    return Preemptions(starts_ns, random.integers(1, 3 * MS, count))
 
 
 @st.composite

@@ -399,7 +399,6 @@ def test_many_channels_are_covered(
             steady(4000.0, 2.0, costs=CostModel(0.0, 0.0, 50_000.0, 0.0, 0.0, (900_000.0,))),
             id="with a writer that waits",
         ),
-        pytest.param(steady(4000.0, 2.0, is_max_rate=True), id="at the highest rate"),
     ],
 )
 def test_a_long_run_is_computed_by_the_kernel(exchange: RecordedExchange) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from flinknet.predict.fit.saturation import activity_of
+from flinknet.predict.fit.saturation import preempted
 from flinknet.predict.intervals import Intervals
 
 MS = 1_000_000
@@ -24,33 +24,23 @@ def test_a_stop_in_the_middle_of_work_is_a_preemption_and_its_time_no_cost() -> 
     steps = np.arange(1000) * 20 * US
     steps[500:] += 4 * MS
     work = Intervals(ns(0), ns(int(steps[-1])))
-    found = activity_of(work, steps)
-    assert pairs(found.preemptions) == [(int(steps[499]), int(steps[499]) + 4 * MS)]
+    assert pairs(preempted(work, steps)) == [(int(steps[499]), int(steps[499]) + 4 * MS)]
 
 
 def test_a_late_beginning_counts_from_when_there_was_work() -> None:
     steps = np.arange(100) * 20 * US
     later = steps + 50 * MS
     work = Intervals(ns(0, 45 * MS), ns(int(steps[-1]), int(later[-1])))
-    found = activity_of(work, np.r_[steps, later])
-    assert pairs(found.preemptions) == [(45 * MS, 50 * MS - 20 * US)]
+    assert pairs(preempted(work, np.r_[steps, later])) == [(45 * MS, 50 * MS - 20 * US)]
 
 
 def test_time_without_work_is_no_preemption() -> None:
     steps = np.arange(100) * 20 * US
     later = steps + 50 * MS
     work = Intervals(ns(0, 50 * MS), ns(int(steps[-1]), int(later[-1])))
-    assert pairs(activity_of(work, np.r_[steps, later]).preemptions) == []
+    assert pairs(preempted(work, np.r_[steps, later])) == []
 
 
 def test_who_always_takes_long_has_no_preemptions() -> None:
     steps = np.arange(100) * 3 * MS
-    assert pairs(activity_of(Intervals(ns(0), ns(int(steps[-1]))), steps).preemptions) == []
-
-
-def test_who_was_idle_takes_time_to_wake_and_that_is_no_cost_of_work() -> None:
-    begins = np.arange(100) * MS
-    work = Intervals(begins, begins + 100 * US)
-    steps = np.concatenate([begins + 30 * US, begins + 100 * US])
-    found = activity_of(work, steps)
-    assert found.wakeups_ns.tolist() == [30 * US] * 99  # the first began before anything is known
+    assert pairs(preempted(Intervals(ns(0), ns(int(steps[-1]))), steps)) == []

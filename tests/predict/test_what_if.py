@@ -204,18 +204,10 @@ def test_what_was_local_is_predicted_without_the_way_through_the_network() -> No
 NONE = np.zeros(0, np.int64)
 
 
-def test_who_was_idle_gets_going_later() -> None:
-    exchange = exchange_of({(0, 0): 10_000})
-    sleepy = Preemptions(NONE, NONE, np.array([40 * US, 60 * US]))
-    hampered = replace(exchange, preemptions=((Preemptions(NONE, NONE, NONE),) * 3, (sleepy,) * 3))
-    free, late = (simulate(each, with_timeout(MS)).latency for each in (exchange, hampered))
-    assert late.mean == pytest.approx((free.mean or 0) + 50 * US, abs=2 * US)
-
-
 def test_a_preemption_of_a_process_holds_up_what_came_in_it() -> None:
     exchange = exchange_of({(0, 0): 10_000})
-    none = Preemptions(NONE, NONE, NONE)
-    once = Preemptions(np.array([1 * S]), np.array([300 * MS]), NONE)
+    none = Preemptions(NONE, NONE)
+    once = Preemptions(np.array([1 * S]), np.array([300 * MS]))
     hampered = replace(exchange, preemptions=((none,) * 3, (once,) * 3))
     free, held = (simulate(each, with_timeout(MS)).latency for each in (exchange, hampered))
     assert held.percentile(0.5) == pytest.approx(free.percentile(0.5), rel=0.05)

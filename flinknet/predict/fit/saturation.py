@@ -55,8 +55,6 @@ COSTS_FACTOR_MAX = 64.0
 SHARE_WORTH_NOTING = 0.02
 """Least share of the time in preemptions that is worth a note."""
 
-NO_TIMES = np.zeros(0, np.int64)
-
 _USUAL_TIMES = 8
 """Multiple of the usual time for a step above which the step contains a preemption."""
 
@@ -86,20 +84,6 @@ class Service:
     def is_slow(self) -> bool:
         """Whether its event loop serves others while it works on a buffer."""
         return self.is_saturated and float(self.lengths_ns.mean()) > BUSY_NS_MAX
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Activity:
-    """How a process spent its time.
-
-    Attributes:
-        preemptions: intervals in which it had work and made no progress.
-        wakeups_ns: time from each arrival of work at an idle process to its first progress, without
-            preemptions.
-    """
-
-    preemptions: Intervals
-    wakeups_ns: IntArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -222,11 +206,9 @@ def fit_saturation(
         work = merged((consuming, writing, crediting)).clipped(from_ns, to_ns)
         received = of_channels(rows.received, own_in)
         progress = [taken, received, of_channels(rows.credit_sent, own_in), written, credit, waits]
-        activity = activity_of(work, np.concatenate([each["at_ns"] for each in progress]))
-        found = activity.preemptions
-        preemptions[process] = Preemptions(
-            found.starts_ns - from_ns, found.ends_ns - found.starts_ns, activity.wakeups_ns
-        )
+        found = preempted(work, np.concatenate([each["at_ns"] for each in progress]))
+        lengths_ns = found.ends_ns - found.starts_ns
+        preemptions[process] = Preemptions(found.starts_ns - from_ns, lengths_ns)
         shares.append(found.total_ns / max(to_ns - from_ns, 1))
     return Saturation(
         transit_ns,
@@ -319,8 +301,8 @@ def _crediting(sent: EventColumns, received: EventColumns) -> Intervals:
     return _between(given_ns + int(_uncontended_ns(np.maximum(got_ns - given_ns, 0))), got_ns)
 
 
-def activity_of(work: Intervals, progress_ns: IntArray) -> Activity:
-    """Find the preemptions of a process.
+def preempted(work: Intervals, progress_ns: IntArray) -> Intervals:
+    """Intervals in which a process had work and made no progress for longer than usual.
 
     Args:
         work: when it had something to do.
@@ -330,7 +312,7 @@ def activity_of(work: Intervals, progress_ns: IntArray) -> Activity:
     spent_ns = np.diff(work.until(events_ns))
     working = spent_ns[spent_ns > 0]
     if not len(working):
-        return Activity(NOTHING, NO_TIMES)
+        return NOTHING
     usual_ns = int(np.median(working))
     limit_ns = max(_USUAL_TIMES * usual_ns, _SHORTEST_NS)
     is_preemption = spent_ns > limit_ns
@@ -339,11 +321,4 @@ def activity_of(work: Intervals, progress_ns: IntArray) -> Activity:
     is_inside = (inside >= 0) & (work.ends_ns[inside] > before_ns)
     following = np.minimum(inside + 1, len(work.starts_ns) - 1)
     starts_ns = np.where(is_inside, before_ns, work.starts_ns[following])
-    preemptions = Intervals(starts_ns, starts_ns + spent_ns[is_preemption] - usual_ns)
-    first = np.searchsorted(events_ns, work.starts_ns, side="right")
-    # Work that begins outside of the rows, or with an event of its own, woke nobody.
-    is_known = (first > 0) & (first < len(events_ns))
-    is_known &= ~np.isin(work.starts_ns, events_ns)
-    reached_ns = np.minimum(events_ns[first[is_known]], work.ends_ns[is_known])
-    lags_ns = reached_ns - work.starts_ns[is_known]
-    return Activity(preemptions, lags_ns[lags_ns <= limit_ns])
+    return Intervals(starts_ns, starts_ns + spent_ns[is_preemption] - usual_ns)

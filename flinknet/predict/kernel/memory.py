@@ -339,9 +339,6 @@ class TaskManager(View):
     doubted: int = word("last request that the simulator may have numbered otherwise")
     preemption: Preemption = word("next time that it is kept from its work")
     preemptions_end: Preemption = word("end of these")
-    wakeups: List[int] = word("times that it takes to get going after it was idle, over and over")
-    wakeups_count: int = word("their number; 0 where it takes no time")
-    next_wakeup: int = word("place of the next one")
 
 
 class End(View):

@@ -231,12 +231,7 @@ def step_at_max_rate(m: Exchange, source: Source, now: int) -> tuple[int, int]:
 
 
 def held_up_until(task_manager: TaskManager, now: int) -> int:
-    """When a turn begins that is to begin now: later if its process has to get going first, or is
-    kept from its work."""
-    count = task_manager.wakeups_count
-    if count and now > task_manager.free_since_ns:
-        now += task_manager.wakeups[task_manager.next_wakeup]
-        task_manager.next_wakeup = (task_manager.next_wakeup + 1) % count
+    """When a turn begins that is to begin now: later if its process is kept from its work."""
     place = task_manager.preemption
     while place < task_manager.preemptions_end and place.starts_ns <= now:
         now = max(now, max(place.starts_ns, task_manager.free_since_ns) + place.length_ns)

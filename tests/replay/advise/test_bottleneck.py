@@ -28,7 +28,6 @@ from tests.traced_run import trace_job, trace_load
 
 LENGTH_NS = 300 * MS
 SETTINGS = {"taskmanager.memory.segment-size": "4kb", "execution.buffer-timeout.interval": "5 ms"}
-NO_TIMES = np.zeros(0, np.int64)
 
 Judge = Callable[[Bottleneck | None], object]
 Make = Callable[[Path, Judge], Path]
@@ -83,7 +82,7 @@ def job(graph: StreamGraph, **options: Any) -> Make:
 def stops(period_ns: int, length_ns: int) -> Preemptions:
     """A host that stands still for so long of each period."""
     starts_ns = np.arange(period_ns // 2, 20 * LENGTH_NS, period_ns, dtype=np.int64)
-    return Preemptions(starts_ns, np.full(len(starts_ns), length_ns), NO_TIMES)
+    return Preemptions(starts_ns, np.full(len(starts_ns), length_ns))
 
 
 def both(name: str) -> tuple[str, ...]:
