@@ -58,17 +58,18 @@ Scan = Callable[[Sequence[TraceFile]], Sequence[Sequence[int]]]
 """Function that finds the numbers of the damaged blocks of files."""
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """Usable recordings, and the losses of all recordings."""
-
-    parts: list[Part]
-    losses: list[TraceLoss]
-
-
 def damaged_blocks(files: Sequence[TraceFile]) -> list[list[int]]:
     """The numbers of the blocks of each file that cannot be read."""
-    return [list(_damaged_blocks(file)) for file in files]
+    found: list[list[int]] = []
+    for file in files:
+        found.append([])
+        with TraceReader(file) as reader:
+            for number in range(len(reader.blocks())):
+                try:
+                    reader.check_block(number)
+                except TraceDamagedError:
+                    found[-1].append(number)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,19 +88,11 @@ class FileReads:
 READ_HERE = FileReads()
 
 
-def _damaged_blocks(file: TraceFile) -> Iterator[int]:
-    with TraceReader(file) as reader:
-        for number in range(len(reader.blocks())):
-            try:
-                reader.check_block(number)
-            except TraceDamagedError:
-                yield number
-
-
 def open_parts(
     paths: Sequence[AnyPath], on_damage: OnDamage = OnDamage.STOP, reads: FileReads = READ_HERE
-) -> Opened:
-    """Open every recording at some paths, or directly below them.
+) -> tuple[list[Part], list[TraceLoss]]:
+    """Open every recording at some paths, or directly below them: the usable ones, and the losses
+    of all of them.
 
     Raises: TraceFormatError for a path that is no recording; for a damaged one, unless damage is
     passed over; and if none can be used.
@@ -108,7 +101,7 @@ def open_parts(
     losses = list(_without_manifest(paths))
     if on_damage is OnDamage.STOP:
         parts = all_at(found[0], lambda path: opened_part(Recording(str(path))), found)
-        return Opened(_with_indexes(parts, reads), losses)
+        return _with_indexes(parts, reads), losses
     recordings = []
     failures = []
     for path in found:
@@ -125,16 +118,13 @@ def open_parts(
     damaged = dict(zip((file.path for file in files), reads.damaged(files), strict=True))
     parts = []
     for part in opened:
-        own = [
-            DamagedFile(file.name, list(damaged[file.path]))
-            for file in part.run.files
-            if damaged[file.path]
-        ]
+        found_in = ((file.name, list(damaged[file.path])) for file in part.run.files)
+        own = [DamagedFile(name, blocks) for name, blocks in found_in if blocks]
         losses += [_unusable(part, each) for each in part.recording.damaged]
         losses += [_skipped(part, each) for each in own]
         recording = replace(part.recording, damaged=[*part.recording.damaged, *own])
         parts.append(opened_part(recording) if own else part)
-    return Opened(_with_indexes(parts, reads), losses)
+    return _with_indexes(parts, reads), losses
 
 
 def _with_indexes(parts: Sequence[Part], reads: FileReads) -> list[Part]:

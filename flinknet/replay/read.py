@@ -177,9 +177,9 @@ def open_runs(
     Raises: TraceFormatError for a path without a run, ConfigError for a part that does not exist.
     """
     runs: list[RecordedRun] = []
-    opened = open_parts(paths, on_damage, reads)
-    groups, idle = without_idle(groups_of(opened.parts, together))
-    losses = [*opened.losses, *(no_data(each) for each in idle)]
+    parts, losses = open_parts(paths, on_damage, reads)
+    groups, idle = without_idle(groups_of(parts, together))
+    losses += [no_data(each) for each in idle]
     for group in groups:
         lost = _losses_of(group, losses, is_only=len(groups) == 1)
         run = _recorded_run(group, len(runs), lost, on_damage)
@@ -292,24 +292,18 @@ def _restarted(run: RecordedRun, execution: Execution, asked: AskedPart) -> Reco
     restarts, longest = execution.restarts, execution.longest
     if not restarts:
         return run
-    times = "once" if restarts == 1 else f"{restarts} times"
-    note = f"the job had restarted {times}"
-    if longest is not None and asked == WHOLE:
-        manifest = at_places_of(
-            run.manifest, run.place, longest.from_ns, longest.to_ns, longest.channels
-        )
-        run = replace(run, manifest=manifest)
-    if longest is None:
-        return replace(run, notes=(*run.notes, note))
-    if asked != WHOLE:
-        note = f"{note}; what is between two attempts counts as time of the job"
-        return replace(run, notes=(*run.notes, note))
+    note = f"the job had restarted {'once' if restarts == 1 else f'{restarts} times'}"
+    if longest is None or asked != WHOLE:
+        between = "; what is between two attempts counts as time of the job" if longest else ""
+        return replace(run, notes=(*run.notes, note + between))
+    span_ns = longest.from_ns, longest.to_ns
+    manifest = at_places_of(run.manifest, run.place, *span_ns, longest.channels)
     from_ns, to_ns = max(longest.from_ns, run.from_ns), min(longest.to_ns, run.to_ns)
     first, last = (human_duration(at_ns - run.from_ns) for at_ns in (from_ns, to_ns))
     note = f"{note}; the answer is about its longest attempt, {first} to {last} (--from 0s: all)"
     return replace(
         run,
-        manifest=replace(run.manifest, channels=longest.channels),
+        manifest=replace(manifest, channels=longest.channels),
         from_ns=from_ns,
         to_ns=to_ns,
         until_ns=min(run.until_ns, to_ns),

@@ -39,7 +39,11 @@ class JudgedEdge:
 
 def judged(edges: Sequence[ObservedRun]) -> list[JudgedEdge]:
     """The verdicts on the edges of one job, in their order."""
-    ledger = ledger_of(edges)
+    return judged_ledger(ledger_of(edges))[: len(edges)]
+
+
+def judged_ledger(ledger: Ledger) -> list[JudgedEdge]:
+    """The verdicts on the edges of a ledger."""
     found, pressed = verdict(ledger), pressed_edges(ledger).keys()
     held = {
         place
@@ -47,7 +51,7 @@ def judged(edges: Sequence[ObservedRun]) -> list[JudgedEdge]:
         if found is not None and not found.is_healthy and found.edge == each.name
     }
     judged_edges = []
-    for place, edge in enumerate(ledger.edges[: len(edges)]):
+    for place, edge in enumerate(ledger.edges):
         behind = edge.behind & (held or pressed)
         unsure = frozenset[int]() if held or behind else edge.unsure & pressed
         own = verdicts(_alone(ledger, edge))
@@ -73,11 +77,16 @@ def judged(edges: Sequence[ObservedRun]) -> list[JudgedEdge]:
 
 def _alone(ledger: Ledger, edge: EdgeTime) -> Ledger:
     """The ledger of an edge: its channels, the tasks that read it, and how long those that write it
-    waited for their output."""
+    waited for their output, unless its readers waited for theirs, too."""
     vertices = {each: ledger.vertices[each] for each in (edge.target,) if each in ledger.vertices}
+    waits = max((each.waits_for_output or 0.0 for each in vertices.values()), default=0.0)
     if (source := ledger.vertices.get(edge.source)) is not None:
         tasks = [
-            TaskTime(each.name, each.task_manager, waits_for_output=each.waits_for_output)
+            TaskTime(
+                each.name,
+                each.task_manager,
+                waits_for_output=each.waits_for_output if waits < PRESSED_FROM else None,
+            )
             for each in source.tasks
         ]
         vertices[edge.source] = VertexTime(source.name, tasks)

@@ -1,0 +1,69 @@
+"""Verdicts on the edges of a job: the rules of the job, asked of each edge alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from flinknet.replay.advise.judged import judged_ledger
+from flinknet.results import Cause
+from flinknet.results.ledger import EdgeTime, InputTime, Ledger, TaskTime, VertexTime
+from tests.replay.advise.test_between import pressed
+from tests.replay.advise.test_verdict import ledger, source, vertex
+
+CONSUMERS = VertexTime("consumers", [TaskTime("one"), TaskTime("other")])
+
+
+def test_the_edge_to_the_cause_has_the_verdict_on_the_job_and_those_before_it_are_pressed() -> None:
+    job = ledger(source(0.9), vertex("Map", [0.2, 0.2], waits=0.9), vertex("Sink", [1.0, 0.1]))
+    edges = [replace(job.edges[0], behind=frozenset({1})), job.edges[1]]
+    first, last = judged_ledger(replace(job, edges=edges))
+    assert (last.is_bottleneck, last.diagnosis[0]) == (True, last.bottleneck)
+    assert first.is_bottleneck is False
+    assert first.diagnosis[0].text == (
+        "pressed from behind: records wait 90% of the time; the cause is further downstream, on"
+        " Map → Sink"
+    )
+    assert first.diagnosis[0].tasks == ("Sink (1/2)",)
+
+
+def test_a_consumer_that_waits_for_its_own_output_lacks_no_buffers() -> None:
+    job = ledger(source(0.9), vertex("Map", [0.2, 0.2], waits=0.9), vertex("Sink", [0.3, 0.3]))
+    first, _ = judged_ledger(job)
+    assert Cause.FEW_BUFFERS not in {each.cause for each in first.diagnosis}
+
+
+def test_where_no_order_shows_each_pressed_edge_names_the_others() -> None:
+    edges = [pressed(0, 0.9, unsure=frozenset({1})), pressed(1, 0.9, unsure=frozenset({0}))]
+    found = judged_ledger(Ledger({1: CONSUMERS, 3: CONSUMERS}, edges))
+    assert [each.is_bottleneck for each in found] == [None, None]
+    assert all("is pressed as well; messages" in each.diagnosis[0].text for each in found)
+
+
+@pytest.mark.parametrize(
+    ("taken", "sent", "text"),
+    [
+        ((10, 70), {}, "skew: consumer 1 took 88% of the records of 2 consumers"),
+        ((40, 40), {0: 70, 1: 10}, "skew: producer 0 sent 88% of the records of 2 producers"),
+    ],
+)
+def test_many_more_records_than_a_sibling_has_are_skew_that_holds_nothing_up(
+    taken: tuple[int, int], sent: dict[int, int], text: str
+) -> None:
+    inputs = [InputTime(place, "tm", 1, count) for place, count in enumerate(taken)]
+    (found,) = judged_ledger(
+        Ledger({1: CONSUMERS}, [EdgeTime(0, 1, "A", inputs=inputs, sent=sent)])
+    )
+    assert [each.cause for each in found.diagnosis] == [Cause.NONE, Cause.SKEW]
+    assert found.diagnosis[1].text == text
+    assert found.is_bottleneck is False
+
+
+def test_of_a_blocking_exchange_nothing_else_is_said() -> None:
+    job = ledger(source(0.9), vertex("Sink", [1.0, 0.1]))
+    edges = [replace(job.edges[0], written=0.4)]
+    (found,) = judged_ledger(replace(job, edges=edges))
+    assert [each.cause for each in found.diagnosis] == [Cause.BLOCKING]
+    assert "which took 40% of the time" in found.diagnosis[0].text
+    assert found.is_bottleneck is False
