@@ -14,7 +14,7 @@ there is that of the other edge.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -345,16 +345,9 @@ class LocalEdge:
             inputs_ns = _in_order(parts)
             taken, emitted = counts.taken_per_s[producer], counts.emitted_per_s[producer]
             outputs = round(len(inputs_ns) * (emitted or 0.0) / taken) if taken else 0
-            consumers = list(edge.wiring.consumers_of(producer))
-            weights = [counts.received_per_s[each] or 0.0 for each in consumers]
-            instants_ns = _as_many(inputs_ns, outputs)
-            if edge.partitioner == BROADCAST:
-                passed |= {(producer, each): instants_ns for each in consumers}
-            else:
-                shared = _shared(edge.partitioner, instants_ns, weights)
-                passed |= {
-                    (producer, each): own for each, own in zip(consumers, shared, strict=True)
-                }
+            others, instants_ns = edge.wiring.consumers_of(producer), _as_many(inputs_ns, outputs)
+            for each, own in self._shares(instants_ns, others, counts.received_per_s):
+                passed[producer, each] = own
         return self._exchange(before, passed, counts)
 
     def before(self, behind: RecordedExchange, partitioner: str) -> RecordedExchange | None:
@@ -377,15 +370,27 @@ class LocalEdge:
             outputs_ns = _in_order(parts)
             if abs(records - len(outputs_ns)) <= COUNTED_WITHIN * len(outputs_ns):
                 records = len(outputs_ns)
-            producers = list(edge.wiring.partitions_of(consumer))
-            instants_ns = _as_many(outputs_ns, records)
-            if edge.partitioner == BROADCAST:
-                passed |= {(each, consumer): instants_ns for each in producers}
-                continue
-            weights = [counts.emitted_per_s[each] or 0.0 for each in producers]
-            shared = _shared(edge.partitioner, instants_ns, weights)
-            passed |= {(each, consumer): own for each, own in zip(producers, shared, strict=True)}
+            others, instants_ns = edge.wiring.partitions_of(consumer), _as_many(outputs_ns, records)
+            for each, own in self._shares(instants_ns, others, counts.emitted_per_s):
+                passed[each, consumer] = own
         return self._exchange(behind, passed, counts)
+
+    def _shares(
+        self, instants_ns: IntArray, others: Iterable[int], per_s: Sequence[float | None]
+    ) -> Iterator[tuple[int, IntArray]]:
+        """The records of a task as they go to several others, or come from them: all to each, in
+        turn, or in no order that repeats itself."""
+        tasks = list(others)
+        share = np.array([per_s[each] or 0.0 for each in tasks])
+        if self.edge.partitioner == BROADCAST:
+            yield from ((each, instants_ns) for each in tasks)
+            return
+        if self.edge.partitioner in IN_TURN or not share.any():
+            routes = np.arange(len(instants_ns)) % len(share)
+        else:
+            places = np.arange(len(instants_ns)) * GOLDEN % 1.0
+            routes = np.searchsorted(np.cumsum(share) / share.sum(), places, side="right")
+        yield from ((each, instants_ns[routes == at]) for at, each in enumerate(tasks))
 
     def _counts(self) -> EdgeCounts:
         return counts_of(self.place, self.manifest, self.edge.index, *self.counted)
@@ -434,15 +439,3 @@ def _as_many(instants_ns: IntArray, count: int) -> IntArray:
     if not len(instants_ns):
         return instants_ns
     return instants_ns[np.arange(count) * len(instants_ns) // max(count, 1)]
-
-
-def _shared(partitioner: str, instants_ns: IntArray, weights: Sequence[float]) -> list[IntArray]:
-    """The records of a task as they go to several others, or come from them: in turn, or in no
-    order that repeats itself."""
-    share = np.array(weights)
-    if partitioner in IN_TURN or not share.any():
-        routes = np.arange(len(instants_ns)) % len(share)
-    else:
-        places = np.arange(len(instants_ns)) * GOLDEN % 1.0
-        routes = np.searchsorted(np.cumsum(share) / share.sum(), places, side="right")
-    return [instants_ns[routes == at] for at in range(len(share))]
