@@ -84,8 +84,8 @@ LEAVES_OF = {
 """Folder -> leaves that its modules may import."""
 
 BUDGETS = {
-    "replay": (14_638, 48),
-    "predict": (13_401, 47),
+    "replay": (14_637, 48),
+    "predict": (13_394, 47),
     "core": (14_336, 83),
     "runtime": (12_916, 68),
     "report": (11_864, 60),

@@ -15,6 +15,7 @@ from flinknet.predict.exchange import (
     recorded_network,
     recorded_setting,
 )
+from flinknet.predict.fit.saturation import RATE_IS_FITTED
 from flinknet.predict.grid import Grid
 from flinknet.results import (
     TAKEN_ALONE,
@@ -177,12 +178,10 @@ def _over_counted_time(window: RecordedRun, measured: Measured) -> Measured:
 def model_error(
     point: TradeOffPoint, observed: Measured | JobObserved, buffers_per_s: float | None
 ) -> ModelError:
-    """Error of the prediction of the recorded setting.
-
-    Args:
-        observed: over the part that the prediction stands for, see `ComparedRun`.
-        buffers_per_s: observed buffers per second; None if unknown.
-    """
+    """Error of the prediction of the recorded setting, without figures that the model was fitted
+    to; `observed` is of the part that the prediction stands for, see `ComparedRun`."""
+    if RATE_IS_FITTED in point.notes:
+        point = replace(point, throughput_records_per_s=None, buffers_per_s=None)
     too_low = _relative(point.latency_ns.mean, point.mean_latency_at_least_ns)
     return ModelError(
         throughput=_relative(point.throughput_records_per_s, observed.throughput_records_per_s),

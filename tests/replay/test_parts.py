@@ -13,6 +13,7 @@ import pytest
 
 from flinknet.config import NetworkConfig
 from flinknet.options.what_if import Setting, columns_of
+from flinknet.predict.fit.saturation import RATE_IS_FITTED
 from flinknet.predict.grid import Grid
 from flinknet.predict.ramps import Ramps
 from flinknet.predict.recorded import RecordedChannel, RecordedExchange
@@ -164,6 +165,19 @@ def test_a_part_that_was_asked_for_holds_enough_beats_of_what_is_predicted(
     )
     error = model_error(points[1], measured, None)
     assert (withheld(error, points) == UNKNOWN_ERROR) == is_asked
+
+
+@pytest.mark.parametrize("is_fitted", [False, True])
+def test_a_rate_that_the_model_was_fitted_to_has_no_error(is_fitted: bool) -> None:
+    given = point_of(Setting(NetworkConfig()), is_recorded=True)
+    notes = (RATE_IS_FITTED,) if is_fitted else ()
+    point = replace(given, throughput_records_per_s=2.0, buffers_per_s=3.0, notes=notes)
+    measured: Any = SimpleNamespace(
+        throughput_records_per_s=1.0, latency_ns=SimpleNamespace(p50=1.0, p99=1.0)
+    )
+    error = model_error(point, measured, 1.0)
+    wanted = (None, None) if is_fitted else (1.0, 2.0)
+    assert (error.throughput, error.buffers_per_s) == wanted
 
 
 def exchange(seconds: float) -> RecordedExchange:
