@@ -15,6 +15,7 @@ from flinknet import options as flink
 from flinknet.errors import ConfigError
 
 from .commands import SectionedCommand
+from .options import details_option
 from .plan_running import show_running_plan
 from .rest_options import REST_FILES, RestFiles, rest_files_options
 from .wrong_calls import WholeNumber
@@ -36,7 +37,7 @@ OF_VERTICES = "; of a job without a program, --vertices has the numbers of subta
 
 
 _SECTIONS = {
-    "What to show": ("layer", "form", "channels"),
+    "What to show": ("layer", "form", "channels", "details"),
     "What to plan": ("vertices",),
     "Where it would run": (*("task-managers", "slots", "define", "start-condition", "flink-conf"),),
     "A job that runs": ("rest", *REST_FILES, "rest-save", "job-name", "parallelism"),
@@ -55,7 +56,8 @@ _SECTIONS = {
 @click.option(
     "--layer",
     type=click.Choice(LAYERS),
-    help="Show only this layer. [default: all; for pictures and --vertices: physical]",
+    help="Show only this layer. [default: the answer; with --details all; for pictures and"
+    " --vertices: physical]",
 )
 @click.option(
     "--format",
@@ -123,6 +125,7 @@ _SECTIONS = {
     " those with one subtask and those that cannot have as many. A part of a vertex's name is"
     " enough. TaskManagers are added or left out as the job then needs.",
 )
+@details_option
 def plan(
     job: Path | None,
     arguments: tuple[str, ...],
@@ -140,6 +143,7 @@ def plan(
     rest_save: str | None,
     job_name: str | None,
     parallelism: str | None,
+    details: bool,
 ) -> int:
     """Show what the program in the file JOB becomes: its operators (StreamGraph), what is submitted
     (JobGraph), its parallel form (ExecutionGraph), and what would run where (slots, channels, TCP
@@ -147,7 +151,7 @@ def plan(
 
     \b
     flinknet plan bench/jobs/shuffle.py --task-managers 2 --slots 2
-        all four graphs, as text
+        whether it would start, and with --details all four graphs, as text
     flinknet plan job.py --layer physical --format svg > plan.svg
         a picture of what would run where
     flinknet plan --vertices 4,16,16 --slots 4
@@ -233,11 +237,51 @@ def plan(
                     graph, task_managers=task_managers, slots_per_task_manager=slots
                 )
     shown = {name: layers[name] for name in wanted}
-    click.echo(_rendered(shown, form, CHANNELS_MAX if channels is None else channels))
     physical = layers.get("physical")
+    is_answer = form == "tree" and layer is None
+    if is_answer and isinstance(physical, PhysicalPlan):
+        _print_answer(physical)
+    if not is_answer or details or channels is not None:
+        click.echo("\n" * is_answer, nl=False)
+        click.echo(_rendered(shown, form, CHANNELS_MAX if channels is None else channels))
     if isinstance(physical, PhysicalPlan) and shortage_in(physical, placement_bounds(physical)):
         return EXIT_WOULD_NOT_START
     return 0
+
+
+def _print_answer(plan: PhysicalPlan) -> None:
+    """Print whether the job would start, and where its channels are."""
+    from flinknet.graph.placements import buffers_in_words, placement_bounds, verdict
+    from flinknet.report.console import console_for, print_view
+    from flinknet.report.headline import Sentence, TerminalView
+    from flinknet.report.page_parts import Head, Row, Table
+    from flinknet.units import counted
+
+    total, local, bounds = plan.channels_total, plan.local_channels, placement_bounds(plan)
+    stages = [f"{plan.stages} stages, one after the other"] if plan.stages > 1 else []
+    planned = [
+        f"{plan.graph.job.name}: {counted(plan.tasks_total, 'task')}",
+        f"{counted(total, 'channel')} ({local:,} local)",
+        counted(plan.connections_total, "TCP connection"),
+        f"{counted(plan.task_managers, 'TaskManager')} with"
+        f" {counted(plan.slots_per_task_manager, 'slot')} each",
+        *stages,
+    ]
+    judged, _, remedy = verdict(plan, bounds).partition("; ")
+    remedies = remedy.split(", ") if remedy else []
+    memory = [] if remedy else buffers_in_words(plan, bounds).split("; ")
+    following = [] if remedy else ["--details shows the four graphs, slots, channels and sockets"]
+    rows = [Row([each.name, str(each.parallelism)]) for each in plan.vertices]
+    view = TerminalView(
+        [
+            Sentence("planned", planned, "; "),
+            Sentence("verdict", [judged], takes_rest=True),
+            Sentence("memory", memory, "; "),
+            Sentence("next", [*remedies, *following], ", "),
+        ],
+        [Table([Head("vertex"), Head("subtasks")], rows)],
+    )
+    print_view(console_for(sys.stdout), view)
 
 
 def warn_of_idle_parallelism(graph: StreamGraph, settings: Mapping[str, str]) -> None:
