@@ -284,10 +284,15 @@ def measured(
                     "what_if": asdict(simulated),
                     "settings": len(points),
                     "buffer_events": sum(
-                        5 * (point["buffers_per_s"] or 0) * (point["duration_ns"] or 0) / 1e9
+                        5
+                        * (point["point"]["buffers_per_s"] or 0)
+                        * (point["duration_ns"] or 0)
+                        / 1e9
                         for point in points
                     ),
-                    "methods": sorted({point["method"] or point["error"] for point in points}),
+                    "methods": sorted(
+                        {each["point"]["method"] or each["why_unknown"] for each in points}
+                    ),
                     "files_bytes": sum(Path(file.path).stat().st_size for file in run.files),
                     "index_bytes": planned_bytes + sum(row.index_bytes for row in found.work),
                     "data_bytes": sum(row.data_bytes for row in found.work),
