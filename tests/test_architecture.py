@@ -84,7 +84,7 @@ LEAVES_OF = {
 """Folder -> leaves that its modules may import."""
 
 BUDGETS = {
-    "replay": (14_637, 48),
+    "replay": (14_624, 48),
     "predict": (13_394, 47),
     "core": (14_336, 83),
     "runtime": (12_916, 68),

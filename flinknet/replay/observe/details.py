@@ -136,14 +136,19 @@ def run_details(
 ) -> list[RunDetails]:
     """The details of each run, in their order. Reads the traces twice more."""
     runs = [each.run for each in observed]
+    sizes = {run.run: recorded_network(run.manifest).segment_size_bytes for run in runs}
     shown = {each.run.run: _slowest(each) for each in observed}
     windows = collected(ChannelWindowRow, _wanted(ask_merged(spark, tables.units, WINDOWS), shown))
-    fills = collected(FillRow, ask_merged(spark, tables.units, fill_ratios(_segment_sizes(runs))))
+    fills = collected(FillRow, ask_merged(spark, tables.units, fill_ratios(sizes)))
     regimes = collected(RegimeRow, _wanted(tables.rows("regimes"), shown))
     return [
         RunDetails(
-            _fill(each.run, [row for row in fills if row.run == each.run.run]),
-            _environment(each.run),
+            _fill(sizes[each.run.run], [row for row in fills if row.run == each.run.run]),
+            RecordedEnvironment(
+                each.run.manifest.host,
+                each.run.manifest.versions,
+                each.run.manifest.scenario.get("workload", {}),
+            ),
             each.measured.duration_ns,
             max(len(each.run.manifest.channels) - CHANNELS_MAX, 0),
             tuple(
@@ -237,10 +242,6 @@ def fill_bin(payload_bytes: IntArray, size_bytes: int) -> IntArray:
     return np.clip(number, 0, FILL_BINS - 1)
 
 
-def _segment_sizes(runs: Sequence[RecordedRun]) -> dict[int, int]:
-    return {run.run: recorded_network(run.manifest).segment_size_bytes for run in runs}
-
-
 def _slowest(observed: ObservedRun) -> list[int]:
     """The channels to show over time: those with the highest p99, or, recorded between processes,
     with the largest backlog."""
@@ -268,24 +269,16 @@ def _wanted(table: DataFrame, shown: Mapping[int, Sequence[int]]) -> DataFrame:
     return table.where(condition)
 
 
-def _fill(run: RecordedRun, rows: Sequence[FillRow]) -> FillRatios:
+def _fill(size_bytes: int, rows: Sequence[FillRow]) -> FillRatios:
     counts = {name: [0] * FILL_BINS for name in _REASONS}
     for row in rows:
         for name, reasons in _REASONS.items():
             if row.reason in reasons:
                 counts[name][row.bin] += row.buffers
-    size_bytes = recorded_network(run.manifest).segment_size_bytes
     buffers = sum(row.buffers for row in rows)
     mean = sum(row.payload_bytes for row in rows) / (buffers * size_bytes) if buffers else None
     found = {name: tuple(each) for name, each in counts.items()}
     return FillRatios(FILL_BINS, mean, size_bytes, **found)
-
-
-def _environment(run: RecordedRun) -> RecordedEnvironment:
-    manifest = run.manifest
-    return RecordedEnvironment(
-        manifest.host, manifest.versions, manifest.scenario.get("workload", {})
-    )
 
 
 def _channel(

@@ -25,9 +25,12 @@ from ..read import RecordedRun
 _BUSY, _IDLE = "accumulateBusyTimeMs", "accumulateIdleTimeMs"
 _PRESSED = "accumulateBackPressuredTimeMs"
 
+_COUNTERS = ("numRecordsIn", "numRecordsOut")
 _LEVELS = ("inPoolUsage", "outPoolUsage", "inputQueueLength")
 
 BROADCAST = "broadcast"
+
+_NO_SERIES = Series(None, None, None, None, np.zeros(0, np.int64), {})
 
 
 def recorded_edge(run: RecordedRun) -> Edge | None:
@@ -83,9 +86,9 @@ def vertex_metrics(vertex: Mapping[str, Any], series: Iterable[Series]) -> Verte
         TaskMetrics(
             name,
             place,
-            *(_share(own.get(name), each) for each in (_BUSY, _IDLE, _PRESSED)),
-            *(_rate(own.get(name), each) for each in ("numRecordsIn", "numRecordsOut")),
-            *(_mean(own.get(name), each) for each in _LEVELS),
+            *(_share(own.get(name, _NO_SERIES), each) for each in (_BUSY, _IDLE, _PRESSED)),
+            *(own.get(name, _NO_SERIES).increase_per_s(each) for each in _COUNTERS),
+            *(own.get(name, _NO_SERIES).mean(each) for each in _LEVELS),
         )
         for name, place in zip(vertex["tasks"], vertex["task_managers"], strict=False)
     )
@@ -167,18 +170,10 @@ def _task_manager(series: Series) -> TaskManagerMetrics:
     )
 
 
-def _share(series: Series | None, name: str) -> float | None:
+def _share(series: Series, name: str) -> float | None:
     """A time in ms that accumulates, as a share."""
-    ms_per_s = None if series is None else series.increase_per_s(name)
+    ms_per_s = series.increase_per_s(name)
     return None if ms_per_s is None else min(ms_per_s / 1000, 1.0)
-
-
-def _rate(series: Series | None, name: str) -> float | None:
-    return None if series is None else series.increase_per_s(name)
-
-
-def _mean(series: Series | None, name: str) -> float | None:
-    return None if series is None else series.mean(name)
 
 
 def _mean_of(tasks: Sequence[TaskMetrics], name: str) -> float | None:

@@ -24,7 +24,7 @@ from flinknet.errors import ConfigError, TraceFormatError
 from flinknet.predict.measured_part import FOREVER_NS
 from flinknet.storage import AnyPath
 from flinknet.trace import RunManifest, TraceReader
-from flinknet.trace.arrow import DERIVED, EVENT_SCHEMA, NAMES, event_array
+from flinknet.trace.arrow import EVENT_SCHEMA, NAMES, event_array
 from flinknet.trace.event_block import EventColumns
 from flinknet.trace.schema import COLUMNS
 
@@ -34,15 +34,18 @@ RUN = "run"
 SOURCE_SCHEMA = EVENT_SCHEMA.append(pa.field(RUN, pa.string()))
 """All columns of the data source, in their order."""
 
+NOT_STORED: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "process": ("that recorded the event", ()),
+    "connection": ("from the producer's process to the consumer's", ("channel",)),
+    "direction": ("to_consumer or to_producer", ("kind",)),
+    RUN: ("name of the run directory; of several of that name with the directories above it", ()),
+}
+"""Columns that are not in traces: their meaning, and the stored columns that they are made from."""
+
 MEANINGS = {each.name: each.meaning for each in COLUMNS} | {
-    "process": "that recorded the event",
-    "connection": "from the producer's process to the consumer's",
-    "direction": "to_consumer or to_producer",
-    RUN: "name of the run directory; of several of that name with the directories above it",
+    name: meaning for name, (meaning, _) in NOT_STORED.items()
 }
 """Meaning of each column."""
-
-_NOT_STORED = frozenset({*DERIVED, RUN})
 
 _BOUNDS = ("from_ns", "to_ns")
 
@@ -157,7 +160,7 @@ class EventRows:
             name_of_run: value of the column `run`.
         """
         connections = _connections(run) if run is not None and "connection" in self.names else {}
-        stored = sorted(set(self.names) - _NOT_STORED | self._needed)
+        stored = sorted(set(self.names) - set(NOT_STORED) | self._needed)
         about = process, connections
         for number, block in enumerate(reader.blocks()):
             if not self.wanted.may_be_held(block.channels):
@@ -174,14 +177,10 @@ class EventRows:
 
     @property
     def _needed(self) -> set[str]:
-        """Stored columns from which derived columns and conditions are computed; at least one, for
-        the number of rows."""
-        needed = self.wanted.columns
-        if "connection" in self.names:
-            needed.add("channel")
-        if "direction" in self.names:
-            needed.add("kind")
-        return needed or {"point"}
+        """Stored columns that others and conditions are made from; at least one, for the number of
+        rows."""
+        made_from = (NOT_STORED[name][1] for name in self.names if name in NOT_STORED)
+        return self.wanted.columns.union(*made_from) or {"point"}
 
 
 def check_columns(names: Collection[str]) -> None:
