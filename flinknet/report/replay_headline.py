@@ -19,7 +19,7 @@ from flinknet.units import human_change, human_count, human_duration
 from .advice_lines import Recommendation, job_recommendation, recommendations
 from .headline import Sentence, clauses_of
 from .job_answer_console import job_trades
-from .model_error import FITTED, OFF_TOO_FAR, UNPREDICTED, doubts_of
+from .model_error import OFF_TOO_FAR, UNPREDICTED, doubts_of
 from .price_cells import NamedTrade, trades
 from .recording_lines import recording_lines
 from .settings_in_words import BUFFER_TIMEOUT, label_of, timeout_text, what_varies
@@ -178,7 +178,7 @@ def _trust(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> list[str]:
     if not known:
         return []
     if job is None and own[0].trace.is_max_rate and error.throughput is None:
-        known.insert(0, f"records/s {FITTED}")
+        known.insert(0, "records/s fitted to it")
     found = [f"model on the recorded setting: {', '.join(known)}"]
     if error.p50 is None and error.p99 is None:
         found.append("latency was not recorded, so its error is unknown")
