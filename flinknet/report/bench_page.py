@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,8 +31,7 @@ from .figures import (
     FIGURES,
     RUN_FIGURES,
     UNNAMED_SETTING,
-    Figure,
-    cells_of,
+    figure_table,
     typical,
 )
 from .page_parts import (
@@ -303,25 +302,13 @@ def debloating_section(name: str, gate: DebloatedGate) -> Section:
 
 def _channels_section(result: RunResult) -> Section:
     shown = result.channels[:CHANNELS_SHOWN]
-    names = [f"{each.channel}: {each.producer} → {each.consumer}" for each in shown]
+    rows = [(f"{each.channel}: {each.producer} → {each.consumer}", [each]) for each in shown]
     hidden = len(result.channels) - len(shown)
     notes = [f"{hidden} more channels are not shown."] if hidden > 0 else []
     if result.wiring is not None:
         notes.append(wiring_line(result.wiring))
-    table = figure_table(Head("channel"), zip(names, shown, strict=True), CHANNEL_FIGURES, notes)
+    table = replace(figure_table("channel", CHANNEL_FIGURES, rows), notes=notes)
     return Section("channels", "Channels", "", [table])
-
-
-def figure_table(
-    first: Head,
-    rows: Iterable[tuple[str, object]],
-    figures: Sequence[Figure[Any]],
-    notes: Sequence[str] = (),
-) -> Table:
-    """A table of named rows, with a column for each figure."""
-    heads = [first, *(Head(each.title, each.meaning) for each in figures)]
-    cells = [Row([name, *cells_of(row, figures)]) for name, row in rows]
-    return Table(heads, cells, notes=notes)
 
 
 def _about_section(result: RunResult, environment: Mapping[str, Any]) -> Section:

@@ -23,8 +23,8 @@ from flinknet.units import (
     human_share,
 )  # fmt: skip
 
-from .bench_page import CHANNELS_SHOWN, buffers_fact, figure_table, latency_points, pair_text
-from .figures import CHANNEL_FIGURES, FIGURES, Figure, named
+from .bench_page import CHANNELS_SHOWN, buffers_fact, latency_points, pair_text
+from .figures import CHANNEL_FIGURES, FIGURES, Figure, figure_table, named
 from .observed_tables import REGIMES, flink_lines
 from .page_parts import (
     Bar,
@@ -238,9 +238,8 @@ def _fill(answer: ReplayAnswer) -> list[Section]:
 def _channels(answer: ReplayAnswer) -> Section:
     shown = _slowest(answer.channels, CHANNELS_SHOWN)
     left = len(answer.channels) - len(shown) + answer.channels_left_out
-    names = [_channel_name(each).replace(" ", "\u00a0") for each in shown]
-    first = Head("channel", "Its number, and the subtasks at its ends: producer → consumer.")
-    table = figure_table(first, zip(names, shown, strict=True), _CHANNEL)
+    rows = [(_channel_name(each).replace(" ", "\u00a0"), [each]) for each in shown]
+    table = figure_table("channel", _CHANNEL, rows)
     kinds = [
         Row(
             [

@@ -127,7 +127,10 @@ EVERYTHING = Page(
                     "A lead.",
                     [
                         *(CURVES, OVER_TIME, PERCENTILES, INTERVALS, BARS, PLACES, MESSAGES),
-                        Table([Head("name"), Head("p50", "Half.")], [Row(["a", "1"], True)]),
+                        Table(
+                            [Head("name"), Head("p50", "Half.", "latency")],
+                            [Row(["a", "1"], True)],
+                        ),
                         Code("Keys", "a: 1"),
                         Pairs("Environment", {"cores": "2"}),
                     ],
@@ -266,6 +269,7 @@ def test_every_part_is_drawn_and_nothing_runs_over(
     assert browser.run("document.querySelectorAll('#all svg').length") == 6
     assert browser.run("document.documentElement.scrollWidth") == width
     assert text_of(browser, "h1") == "All <parts> & more"
+    assert "latency p50" in text_of(browser, "#all thead")
     browser.run("document.querySelectorAll('#runs button')[1].click()")
     assert text_of(browser, "main").split() == ["Another", "Doubtful."]
 

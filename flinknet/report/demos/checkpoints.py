@@ -20,8 +20,7 @@ from flinknet.units import (
     human_share,
 )
 
-from ..bench_page import figure_table
-from ..figures import Figure
+from ..figures import Figure, figure_table
 from ..page_parts import Curves, Head, Limit, OverTime, Row, Series, Span, Table, TimeSeries
 from .shown import (
     UNEXPECTED,
@@ -205,7 +204,7 @@ def debloating(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
         f" needs {human_duration(SLOWER * 1e9 / workload.rate_per_s)} for each, so that it cannot"
         " keep up. With buffer debloating the consumer requests smaller buffers, so that it can"
         f" consume the data in flight within {_exact(target_ns)}.",
-        figure_table(Head("debloating"), ((OFF, off), (ON, on)), _COLUMNS),
+        figure_table("debloating", _COLUMNS, [(OFF, [off]), (ON, [on])]),
         [*six_places(runs, spans, charts[0]), *charts[1:]],
         _lesson_of_sizes(off, on, target_ns, runs[1], is_doubtful=bool(doubts)),
         doubts,

@@ -12,9 +12,8 @@ from flinknet.results import LatencySummary, Validity, validity_by, without_cons
 from flinknet.units import counted, human_count, human_duration, parse_duration_ns
 
 from ..bench_console import MARKS
-from ..bench_page import figure_table
-from ..figures import FIGURES, Figure
-from ..page_parts import Color, Grid, GridFigure, GridPoint, Head, Slider, Unit
+from ..figures import FIGURES, Figure, figure_table
+from ..page_parts import Color, Grid, GridFigure, GridPoint, Slider, Unit
 from ..warning_lines import merged_text, same_but_for_numbers
 from .shown import DOUBTFUL, UNEXPECTED, DemoRun, DemoShown, asked_rate
 
@@ -56,6 +55,7 @@ def timeout(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
         GridPoint([place], own, [None] * len(own), "!" if names[place] in unsure else "")
         for place, own in enumerate(values)
     ]
+    rows = [(name, [each]) for name, each in zip(marked, measured, strict=True)]
     longest = len(names) - 1
     sliders = [Slider("buffer timeout", names, longest)]
     grid = Grid(sliders, figures, points, 0, longest, "longest")
@@ -64,12 +64,7 @@ def timeout(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
         "Latency against messages",
         f"{asked_rate(workload.rate_per_s)} from one producer to one consumer; a buffer"
         " leaves when it is full or at the latest after the buffer timeout.",
-        figure_table(
-            Head("buffer timeout"),
-            zip(marked, measured, strict=True),
-            COLUMNS,
-            [*NOTES, *_full_notes(runs)],
-        ),
+        replace(figure_table("buffer timeout", COLUMNS, rows), notes=[*NOTES, *_full_notes(runs)]),
         [grid],
         _lesson(names, [each.latency_ns for each in measured], buffers, unsure),
         _doubts(runs),

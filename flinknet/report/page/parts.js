@@ -40,7 +40,7 @@ const PARTS = {
   facts: ({facts}) => h("dl", {class: facts.length % 5 === 1 ? "facts six" : "facts"}, facts.map(({name, value, meaning}) =>
     h("div", {class: "fact"}, h("dt", {}, term(name, meaning)), h("dd", {}, value)))),
   table: ({heads, rows, title, notes}) => h("div", {}, title ? h("h3", {}, title) : null,
-    table(heads.map(({name, meaning}) => [name, meaning]), rows.map(({cells, is_strong: recorded}) => ({cells, recorded}))),
+    table(heads.map(({name, meaning, group}) => [group ? `${group} ${name}` : name, meaning]), rows.map(({cells, is_strong: recorded}) => ({cells, recorded}))),
     notes.map((note) => h("p", {class: "note small"}, note))),
   curves: (part) => figureOf({...part, title: part.is_log ? `${part.title} (log scale)` : part.title}, legendOf(part.series), (width) => curves({
     labels: part.labels, recorded: part.recorded ?? -1, isLog: part.is_log, isBars: part.is_bars, format: FORMATS[part.unit], label: part.title,
