@@ -105,14 +105,16 @@ def test_a_timeout_is_asked_for_by_the_same_number_where_an_edge_is_missing(
 @pytest.mark.spark
 def test_an_edge_has_one_number_and_name_everywhere(spark: Any, tmp_path: Path) -> None:
     run = tapped(tmp_path / "run", THIRD, SECOND, SOURCE, job=job((2, 3), (1, 2), (0, 1)))
-    files = {name: str(tmp_path / f"answer.{name}") for name in ("json", "csv", "html")}
+    names = ("json", "csv", "html", "mixed")
+    files = {name: str(tmp_path / f"answer.{name}") for name in names}
     with commands_in(spark):
         written = ("--json", files["json"], "--csv", files["csv"])
         terminal = called("replay", run, *written, "--edges")
-        called("replay", run, "--report", files["html"], "--edge-timeout", "3=5ms")
+        written = ("--report", files["html"], "--json", files["mixed"])
+        called("replay", run, *written, "--edge-timeout", "3=5ms")
     read = {name: Path(path).read_text() for name, path in files.items()}
     answers, rows = json.loads(read["json"])["replays"], csv.DictReader(read["csv"].splitlines())
-    page = page_data(read["html"])
+    points = json.loads(read["mixed"])["jobs"][0]["points"]
     perfetto = tmp_path / "run.perfetto.json"
     called("export", run, "--format", "perfetto", "--out", perfetto)
     watched = json.loads(called("watch", run, "--once", "--json"))["edges"]
@@ -126,16 +128,13 @@ def test_an_edge_has_one_number_and_name_everywhere(spark: Any, tmp_path: Path) 
         "replay": terminal,
         "JSON": " ".join(title(each["trace"]) for each in answers),
         "CSV": " ".join(title(each) for each in rows),
-        "page": " ".join(title(each["trace"]) for each in page["replays"]),
-        "job": " ".join(
-            f"{each['number']} {each['edge']}" for each in page["jobs"][0]["points"][0]["edges"]
-        ),
+        "page": json.dumps(page_data(read["html"]), ensure_ascii=False),
+        "job": " ".join(f"{each['number']} {each['edge']}" for each in points[0]["edges"]),
         "Perfetto": perfetto.read_text(),
         "watch": " ".join(map(title, watched)),
     }
     found = {name: {*re.findall(r"\d [SMW]\w+ → \w+", text)} for name, text in shown.items()}
     assert found == dict.fromkeys(shown, NAMED)
-    points = page["jobs"][0]["points"]
     shorter = [[each["buffer_timeout_ns"] == 5 * MS for each in point["edges"]] for point in points]
     assert [False, False, True] in shorter
 
