@@ -34,7 +34,6 @@ from flinknet.results.ledger import (
     task_of,
 )
 from flinknet.results.validity import GIVEN_UP, RATE_NOT_REACHED
-from flinknet.trace import RunManifest
 from flinknet.trace.job_names import Edge, named_edges
 from flinknet.trace.metrics import number_of
 from flinknet.trace.recordings import checkpoints_within
@@ -73,7 +72,9 @@ def _own(edges: Sequence[ObservedRun]) -> Ledger:
     ends = [each.run.ends for each in edges]
     times = [_own_edge(each) for each in edges]
     amounts = [_Amounts(each) for each in edges]
-    names, reported = _task_names(manifest), busy_shares(edges[0].run)
+    names = {each.source: each.source_tasks for each in ends}
+    names |= {each.target: each.target_tasks for each in ends}
+    reported = busy_shares(edges[0].run)
     vertices = {}
     for vertex, name in _vertices(ends).items():
         into = [place for place, each in enumerate(ends) if each.target == vertex]
@@ -139,7 +140,7 @@ def _own_edge(observed: ObservedRun) -> EdgeTime:
     amounts = _Amounts(observed)
     passed = amounts.of_pairs(TRANSITS, pairs) * ~pairs.is_local
     late = amounts.of_pairs(LATE_TRANSITS, pairs) / np.maximum(passed, 1)
-    shares[LATE] = np.where(passed > 0, late, 0.0)
+    shares[LATE] = np.where(passed > 0, late, 0.0) * (not _is_crowded(observed))
     records = pairs.summed(rows.consumed.of(pairs.channel, "count"))
     return replace(
         pairs.edge(records, shares, mean=REGIMES),
@@ -209,16 +210,14 @@ def _hosts(observed: ObservedRun) -> dict[str, HostTime]:
     return found
 
 
-def _task_names(manifest: RunManifest) -> dict[int, Sequence[str]]:
-    job: Any = manifest.scenario.get("job")
-    if not isinstance(job, Mapping):
-        return {}
-    found = {each["index"]: each.get("tasks") for each in job["vertices"]}
-    return {
-        index: names
-        for index, names in found.items()
-        if isinstance(names, list) and all(isinstance(each, str) for each in names)
-    }
+def _is_crowded(observed: ObservedRun) -> bool:
+    """Whether other processes had most of the processors, by the result of the run: then buffers
+    are late wherever they go."""
+    processors = result_of(observed.run).get("processors")
+    if not isinstance(processors, Mapping):
+        return False
+    others, cores = (number_of(processors.get(each)) or 0.0 for each in ("outside_share", "cores"))
+    return others >= HELD_FROM * cores > 0
 
 
 # What was recorded between TaskManagers

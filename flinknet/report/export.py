@@ -26,7 +26,7 @@ SCHEMA_VERSION = 1
 _RUN_FIELDS = (
     *("validity", "config", "workload", "measured", "warnings", "trace"),
     *("wiring", "buffering", "blocking", "debloating", "metrics", "processors"),
-    "deployments",
+    *("deployments", "verdict"),
 )
 
 

@@ -178,6 +178,7 @@ def test_the_json_holds_the_agreed_names_and_nothing_else(flinknet: Flinknet) ->
         *("validity", "config", "workload", "measured", "warnings", "trace"),
         *("wiring", "buffering", "blocking", "debloating", "metrics", "processors"),
         "deployments",
+        "verdict",
     ]
     assert one["config"]["execution.buffer-timeout.interval"] == "100 ms"
     assert one["trace"] is None

@@ -21,6 +21,7 @@ from flinknet.results.verdict import verdict
 from flinknet.simulator.cost_model import TYPICAL_COSTS, Preemptions
 from flinknet.simulator.link import LinkSettings
 from flinknet.trace import RunManifest
+from flinknet.trace.manifest import RESULT_NAME
 from flinknet.trace.metrics import METRICS_NAME
 from tests.simulated_job import COSTS
 from tests.simulation import MS, US, scenario
@@ -316,3 +317,13 @@ def test_a_source_that_its_own_metrics_call_busy_holds_its_job_up(tmp_path: Path
     found = verdict(ledger_of(observe_here(open_runs([path]))))
     assert found is not None
     assert (found.cause, set(found.tasks)) == (Cause.SLOW_TASKS, set(names))
+
+
+def test_late_buffers_show_nothing_on_a_machine_that_others_use(tmp_path: Path) -> None:
+    case = next(each for each in CASES if each.name == "network latency of a load")
+    path = case.make(tmp_path, lambda _: None)
+    processors = {"busy_share": {}, "lacked_share": {}, "outside_share": 1.2, "cores": 2}
+    (path / RESULT_NAME).write_text(json.dumps({"processors": processors}), encoding="utf-8")
+    found = verdict(ledger_of(observe_here(open_runs([path]))))
+    assert found is not None
+    assert found.cause is not Cause.NETWORK
