@@ -84,10 +84,10 @@ LEAVES_OF = {
 """Folder -> leaves that its modules may import."""
 
 BUDGETS = {
-    "replay": (14_624, 48),
+    "replay": (14_623, 48),
     "predict": (13_394, 47),
     "core": (14_336, 83),
-    "runtime": (12_916, 68),
+    "runtime": (12_915, 68),
     "report": (11_844, 60),
     "job": (9_780, 57),
     "cli": (8_620, 49),

@@ -131,7 +131,7 @@ def edge_table(edges: Sequence[Mapping[str, Any]]) -> Table:
     """Records and buffers of each edge."""
     columns = {
         "edge": [
-            f"{each['index']} {each['source']} -{each['partitioner']}-> {each['target']}"
+            f"{each['edge_number']} {each['source']} -{each['partitioner']}-> {each['target']}"
             for each in edges
         ],
         "channels": [str(each["channels"]) for each in edges],

@@ -250,9 +250,9 @@ class VertexMeasured:
 
 @dataclass(frozen=True, slots=True)
 class EdgeMeasured:
-    """One edge of a job: all channels between two vertices. Records and bytes are those that were
-    read, of all attempts; rates are of the measured part, or of the whole run where that ended
-    before. The time without credit is summed over the remote channels."""
+    """All channels between two vertices. Records and bytes are those that were read, of all
+    attempts; rates are of the measured part, or of the whole run where that ended before. The time
+    without credit is summed over the remote channels."""
 
     index: int
     source: str
@@ -267,10 +267,10 @@ class EdgeMeasured:
     buffers: int
     backlog_buffers: BacklogSummary
     starved_ns: int | None
+    edge_number: int = 1  # in the direction of flow
 
     @property
     def name(self) -> str:
-        """The vertices at its ends."""
         return f"{self.source} → {self.target}"
 
 
@@ -335,8 +335,8 @@ class PartitionDump:
 
 @dataclass(frozen=True, slots=True)
 class GateDump:
-    """An InputGate: the index of the edge that it reads, the exclusive buffers of all its remote
-    channels, and partition, subpartition and whether it is local, of each InputChannel."""
+    """An InputGate: its edge, the exclusive buffers of all its remote channels, and partition,
+    subpartition and whether it is local, of each InputChannel."""
 
     edge: int
     data_set: str

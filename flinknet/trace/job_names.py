@@ -89,13 +89,13 @@ def edges_in_flow(manifest: RunManifest) -> tuple[Edge, ...]:
     known = {each.index for each in named}
     others = {index: examples[index] for index in sorted(examples) if index not in known}
     if not others:
-        return tuple(_numbered(named))
+        return tuple(numbered(named))
     if manifest.is_from_between and (named or len(examples) > 1):
         return tuple(
             replace(each, source_name=f"data set {each.number}{each.source_name}")
             if each.index in others
             else each
-            for each in _numbered([*named, *_by_ids(others, named)])
+            for each in numbered([*named, *_by_ids(others, named)])
         )
     workload: Any = manifest.scenario.get("workload") or {}
     return edges_of_load(list(others), workload.get("relays", 0))
@@ -113,7 +113,7 @@ def edges_of_load(indexes: Sequence[int], relays: int) -> tuple[Edge, ...]:
 def named_edges(manifest: RunManifest) -> dict[int, Edge]:
     """The edges that `scenario.job` names, by index and in the direction of flow; empty without
     a job."""
-    return {each.index: each for each in _numbered(_named(manifest))}
+    return {each.index: each for each in numbered(_named(manifest))}
 
 
 def _named(manifest: RunManifest) -> Iterator[Edge]:
@@ -223,7 +223,7 @@ def _of_vertices(vertices: Mapping[int, bytes | None], job: int) -> Iterator[Edg
         yield Edge(0, index, source, target, name, consumers, job=job, why_unknown=why)
 
 
-def _numbered(edges: Iterable[Edge]) -> Iterator[Edge]:
+def numbered(edges: Iterable[Edge]) -> Iterator[Edge]:
     """Edges of jobs in the direction of flow, numbered in each job; a circle comes last."""
     of_job: dict[int, list[Edge]] = {}
     for each in sorted(edges, key=lambda each: (each.job, each.index)):

@@ -109,7 +109,7 @@ A: in       1                   5.00 k   25%   25%      50%
 B           2      4.00 k               100%    0%       0%  5.00 ms  9.00 ms
 
 edge               channels  local  records  records/s   bytes/s  buffers  backlog  max  no credit
-0 A: in -hash-> B         2      1   4.00 k     2.00 k  2.00 KiB        9      1.5    3     1.00 s
+1 A: in -hash-> B         2      1   4.00 k     2.00 k  2.00 KiB        9      1.5    3     1.00 s
   tm-0->tm-1: 1 channel on one connection
 ! of the result."""
     )
@@ -234,5 +234,5 @@ def test_a_page_of_a_job_has_the_tables_of_the_terminal() -> None:
     assert isinstance(edges, Table)
     assert [row.cells[0] for row in vertices.rows] == ["A: in", "B"]
     assert [head.name for head in edges.heads][:4] == ["edge", "channels", "local", "records"]
-    assert edges.rows[0].cells[0] == "0 A: in -hash-> B"
+    assert edges.rows[0].cells[0] == "1 A: in -hash-> B"
     assert "Count: failed" in page_of(page)

@@ -18,6 +18,7 @@ from flinknet.results import (
     TaskMeasured,
     VertexMeasured,
 )
+from flinknet.trace.job_names import Edge, numbered
 
 from .collected import Collected, backlog_of
 from .marked_latency import markers_measured
@@ -140,7 +141,9 @@ class Measurements(Collected):
 
     def edges(self, plan: PhysicalPlan) -> tuple[EdgeMeasured, ...]:
         """The figures of every edge."""
-        return tuple(self._edge(plan, index) for index in range(len(plan.edges)))
+        ends = (Edge(0, each.index, each.source, each.target, "", "") for each in plan.edges)
+        numbers = {each.index: each.number for each in numbered(ends)}
+        return tuple(self._edge(plan, each.index, numbers[each.index]) for each in plan.edges)
 
     def _vertex(self, plan: PhysicalPlan, index: int) -> VertexMeasured:
         vertex = plan.vertices[index]
@@ -198,7 +201,7 @@ class Measurements(Collected):
             return UNKNOWN_SHARES
         return passed[0] / total, passed[1] / total, passed[2] / total
 
-    def _edge(self, plan: PhysicalPlan, index: int) -> EdgeMeasured:
+    def _edge(self, plan: PhysicalPlan, index: int, number: int) -> EdgeMeasured:
         edge = plan.edges[index]
         own = {channel for channel, at in self._edge_of.items() if at == index}
         records, size_bytes = self._totals(index)
@@ -221,6 +224,7 @@ class Measurements(Collected):
             sum(each.buffers for each in sent),
             backlog_of(sent),
             sum(each.starved_ns for each in written) if written else None,
+            number,
         )
 
     def _channels(self, edge: int) -> list[ReadChannel]:

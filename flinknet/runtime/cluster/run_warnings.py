@@ -162,12 +162,7 @@ def warnings_of(
     processors: ProcessorUse,
     advice: str,
 ) -> Iterator[RunWarning]:
-    """All warnings about the figures of a run.
-
-    Args:
-        never_sent: the warning about records that were due and dropped, without advice.
-        advice: about late records.
-    """
+    """All warnings about the figures of a run, with advice about late records."""
     if never_sent is not None:
         yield replace(never_sent, text=f"{never_sent.text} {advice}")
     if requested is not None and (growing := requested.warning(advice)) is not None:
