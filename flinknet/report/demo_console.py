@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from flinknet.units import human_bytes, human_count, human_duration, human_share
 
-from .console import print_line
+from .console import print_line, print_part
 from .demos.shown import DemoShown
-from .page_parts import OverTime, TimeSeries
+from .page_parts import Head, Lines, OverTime, Row, Table, TimeSeries
 from .small_plots import sparkline
 
 _PLOT_WIDTH_MAX, _PLOT_WIDTH_MIN, _OTHER_COLUMNS = 48, 12, 50
@@ -29,50 +26,32 @@ _LABELS: Mapping[str, Callable[[float], str]] = {
 def print_demo(console: Console, shown: DemoShown) -> None:
     """Print the runs, the table, curves over time, and the result."""
     print_line(console, f"{shown.setup}\n")
-    table = _empty_table()
-    for number, head in enumerate(shown.table.heads):
-        name = head.name.replace(": ", "\n")
-        table.add_column(name, justify="right" if number else "left", no_wrap=not number)
-    for row in shown.table.rows:
-        table.add_row(*map(Text, row.cells))
-    console.print(table)
-    for note in shown.table.notes:
-        print_line(console, Text(note, style="dim"))
+    print_part(console, shown.table)
     for charts in shown.plots:
-        console.print(_over_time(charts, console.width))
-    for line in shown.lesson:
-        print_line(console, line)
-    for doubt in shown.limited_doubts:
-        print_line(console, Text(f"Warning: {doubt}", style="yellow"))
-
-
-def _empty_table() -> Table:
-    return Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+        console.print()
+        print_part(console, _over_time(charts, console.width))
+    console.print()
+    print_part(console, Lines(shown.lesson))
+    doubts = [f"Warning: {each}" for each in shown.limited_doubts]
+    print_part(console, Lines(doubts, is_doubt=True))
 
 
 def _over_time(charts: Sequence[OverTime], console_width: int) -> Table:
-    """Charts with the same series next to each other: a row for each series; all of bytes share
-    their scale within the row, others within the table."""
+    """Charts with the same series next to each other: a row for each series. Those next to each
+    other share their scale within the row, one alone within the table."""
     label = _LABELS[charts[0].unit]
     width = (console_width - _OTHER_COLUMNS) // len(charts)
     width = max(_PLOT_WIDTH_MIN, min(width, _PLOT_WIDTH_MAX))
     is_alone = len(charts) == 1
-    table = _empty_table()
-    table.add_column(
-        f"{charts[0].title.lower()} over time" if is_alone else "over time", no_wrap=True
-    )
+    ends = ("most", "last") if is_alone else ("most",)
+    heads = [Head(f"{charts[0].title.lower()} over time" if is_alone else "over time")]
     for chart in charts:
-        table.add_column("" if is_alone else chart.title, width=width, no_wrap=True)
-        for name in ("most", "last") if is_alone else ("most",):
-            table.add_column(name, justify="right", no_wrap=True)
+        heads += [Head("" if is_alone else chart.title, is_text=True), *map(Head, ends)]
+    rows = []
     ends_ns = [max((x.at_ns[-1] for x in chart.series if x.at_ns), default=0) for chart in charts]
-    for place, span in enumerate(charts[0].spans):
-        marks = [
-            _span(chart.spans[place].from_ns, span.to_ns, end_ns, width)
-            for chart, end_ns in zip(charts, ends_ns, strict=True)
-        ]
-        blank = ["", ""] if is_alone else [""]
-        table.add_row(span.name, *(cell for each in marks for cell in (each, *blank)))
+    for span in charts[0].spans:
+        marks = [_span(span.from_ns, span.to_ns, end_ns, width) for end_ns in ends_ns]
+        rows.append([span.name, *(cell for each in marks for cell in (each, *[""] * len(ends)))])
     lines = [
         [_spread(each, end_ns, width) for each in chart.series]
         for chart, end_ns in zip(charts, ends_ns, strict=True)
@@ -83,13 +62,13 @@ def _over_time(charts: Sequence[OverTime], console_width: int) -> Table:
         if not any(own):
             continue
         top = charts[0].top or (most if is_alone else max(map(max, own)))
-        cells = []
+        cells = [series.name]
         for chart, line in zip(charts, own, strict=True):
-            cells += [sparkline(line, width, top), label(max(line, default=0.0))]
             last = chart.series[place].values[-1:] or [None]
-            cells += [label(last[0] or 0.0)] if is_alone else []
-        table.add_row(series.name, *cells)
-    return table
+            values = (max(line, default=0.0), last[0] or 0.0)[: len(ends)]
+            cells += [sparkline(line, width, top), *map(label, values)]
+        rows.append(cells)
+    return Table(heads, list(map(Row, rows)))
 
 
 def _span(from_ns: int, to_ns: int, end_ns: int, width: int) -> str:

@@ -44,9 +44,9 @@ STARVED_RATIO, UNHARMED_RATIO = 0.1, 0.9
 
 TITLES = {TCP: "TCP only (Flink < 1.5)", CREDIT: "credit-based (since 1.5)"}
 COMPARED = (
-    *("B.3 alone: rate", "B.3 alone: p99"),
-    *("B.4 paused: B.3 rate", "B.4 paused: B.3 p99"),
-    "rate kept",
+    *(("B.3 alone", "rate"), ("B.3 alone", "p99")),
+    *(("B.4 paused", "B.3 rate"), ("B.4 paused", "B.3 p99")),
+    ("", "rate kept"),
 )
 """Columns of the comparison; alone is a run of A.1 → B.3 without any A.2 and B.4."""
 
@@ -147,7 +147,7 @@ def head_of_line(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown
     return DemoShown(
         "head-of-line",
         "Why there is credit",
-        f"{setup} {EXPLAINED}",
+        setup,
         _table(modes),
         [_places(modes, pause)],
         [taught, *_fullest(modes)],
@@ -159,6 +159,7 @@ def head_of_line(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown
         },
         _plots(modes, pause),
         unaffected=UNAFFECTED,
+        explained=EXPLAINED,
         channels=(("A.1", "B.3"), ("A.2", "B.4")),
     )
 
@@ -243,7 +244,7 @@ def _table(modes: Sequence[_Mode]) -> Table:
          human_rate(_rate(x.shared)), human_duration(_p99_ns(x.shared)), human_share(x.kept))
         for x in modes
     ]  # fmt: skip
-    heads = [Head(each) for each in ("flow control", *COMPARED)]
+    heads = [Head("flow control"), *(Head(name, group=group) for group, name in COMPARED)]
     return Table(heads, list(map(Row, rows)), notes=TABLE_NOTES)
 
 

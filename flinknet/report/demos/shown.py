@@ -76,6 +76,7 @@ class DemoShown:
         is_missed: a goal of the demo was missed, though its effect was shown.
         unaffected: a sentence about figures that the doubts leave unaffected, if the effect was
             shown; empty for none.
+        explained: what a page says in addition to the setup.
         channels: names of producer and consumer of each channel whose messages are shown.
     """
 
@@ -91,6 +92,7 @@ class DemoShown:
     plots: Sequence[Sequence[OverTime]] = ()
     is_missed: bool = False
     unaffected: str = ""
+    explained: str = ""
     channels: Sequence[tuple[str, str]] = (("producer", "consumer"),)
 
     @property
@@ -116,7 +118,8 @@ class DemoShown:
         parts: list[Section | Headline | Lines | Facts] = [taught, *doubtful, effect]
         if self.unaffected and not has_failed:
             parts = [taught, effect, *doubtful]
-        view = View(self.name, self.title, [*parts, *self._messages(), about], self.setup)
+        lead = f"{self.setup} {self.explained}".strip()
+        view = View(self.name, self.title, [*parts, *self._messages(), about], lead)
         return Page(f"bench demo {self.name}", [view])
 
     def document(self, runs: Sequence[DemoRun]) -> dict[str, Any]:
