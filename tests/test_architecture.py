@@ -232,7 +232,7 @@ ONLY_IN = {
     "random": {"job.load.arrivals", "results.comparison.compared"},
     "numpy.random": {
         *("job.load", "job.selectors", "job.sources"),
-        *("predict.fit.arrivals", "predict.fit.unseen"),  # draws of what was not seen, seeded
+        *("predict.fit.arrivals", "predict.fit.unseen", "predict.recorded"),  # seeded draws
     },
     "numpy": {
         *(
