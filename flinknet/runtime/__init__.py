@@ -13,8 +13,8 @@ with one event loop, and a thread for each task that calls functions of a progra
     fill_meter              how full the six buffering places are
     clock                   the one place that reads a clock
     host                    the machine and the Python of a run; other_processes: the CPU use of
-                            others; standstill: when this process was stopped; readiness:
-                            whether the machine is ready
+                            others, and when this process was stopped; readiness: whether the
+                            machine is ready
     manifest, metrics_log   files of the run directory
     metrics_endpoint        live values for Prometheus
     signals                 signals during a run

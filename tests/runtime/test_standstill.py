@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flinknet.runtime.standstill import ProcessTimes, Standstill, read_times
+from flinknet.runtime.other_processes import ProcessTimes, Standstill, read_times
 
 S = 1_000_000_000
 

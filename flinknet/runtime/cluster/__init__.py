@@ -6,7 +6,7 @@ The JobManager side:
     client          submits jobs to a JobManager in a process of its own (job_process)
     submitted_job   one of them, from its first task to its result
     job_manager     coordinates the TaskManagers: sends what job_master decides, and routes what
-                    they report by job (led_job)
+                    they report by job
     job_master      schedules a job and follows its state (job_state). Sans-IO; for a bench, the
                     places of the tasks are fixed (`job.load.plan`)
     placement       where tasks run, in which slots, and the numbers of their channels;
@@ -15,7 +15,7 @@ The JobManager side:
 
 The TaskManager side:
 
-    task_manager    the process; task_executor: its loop, and the commands it carries out
+    task_executor   the process: its loop, and the commands it carries out
     hosted_job      settings, trace and printed lines of one job there
     attempts        the attempts it runs: prepared_attempts have no task yet, a running_task has;
                     task_factory creates the tasks

@@ -19,7 +19,7 @@ def main(role: str) -> None:
         run_job_manager(spec)
     else:
         end_with_parent(GRACE_S)
-        from .task_manager import run_task_manager
+        from .task_executor import run_task_manager
 
         run_task_manager(spec)
 

@@ -32,9 +32,8 @@ from .blocking_exchanges import with_stages
 from .cluster_process import TaskManagerProcess
 from .collected import Collected
 from .endings import Ending, error_of
-from .job_manager import JobManager, take_all
+from .job_manager import JobManager, LedJob, take_all
 from .job_master import JobMaster
-from .led_job import LedJob
 from .placement import FixedPlan
 from .progress import ProgressMeter
 from .reports import Report, Statistics

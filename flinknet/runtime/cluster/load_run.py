@@ -15,8 +15,8 @@ from flinknet.trace.statistics import EventStatistics
 
 from ..clock import monotonic_ns, process_time_ns
 from ..fill_meter import FillMeter
+from ..other_processes import Standstill
 from ..shuffle_environment import ShuffleEnvironment
-from ..standstill import Standstill
 from . import control_messages as messages
 from .reports import ConsumerChannelReport, Metrics, ProducerChannelReport, Report, StoredOutput
 from .running_task import RunningTask
