@@ -67,6 +67,7 @@ def test_the_example_notebook_runs(spark: Any, sawtooth_run: Path) -> None:
     assert page._repr_html_().startswith("<iframe srcdoc=")
 
 
+@pytest.mark.slow("a JVM of its own")
 def test_a_session_starts_without_java_and_again_is_the_same(tmp_path: Path) -> None:
     program = (
         "from flinknet import notebook\n"

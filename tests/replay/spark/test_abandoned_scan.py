@@ -11,7 +11,7 @@ import pytest
 
 from flinknet.replay.spark.installed import find_java, launcher_home
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow("a JVM of its own")]
 
 SCAN = """
 import sys

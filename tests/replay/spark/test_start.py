@@ -91,6 +91,7 @@ def test_a_replay_without_its_master_ends_in_one_line(
     check_told(replayed(run, f"spark://{silent}"), run, f"at spark://{silent} (Connection refused)")
 
 
+@pytest.mark.slow("a JVM of its own")
 @pytest.mark.spark
 def test_what_java_says_of_a_master_is_told_in_one_line(
     tmp_path: Path, make_run: Callable[..., Path]
@@ -109,6 +110,7 @@ main(sys.argv[1:])
 """
 
 
+@pytest.mark.slow("a JVM of its own")
 @pytest.mark.spark
 def test_a_master_that_takes_no_application_is_told(
     tmp_path: Path, make_run: Callable[..., Path]
