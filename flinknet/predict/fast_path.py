@@ -19,7 +19,7 @@ import numpy as np
 from flinknet.arrays import FloatArray, IntArray
 from flinknet.histogram import BUCKETS, LogLinearHistogram, bucket_bounds_ns, bucket_index
 
-from .kernel import DONE, ORDER_UNKNOWN, ROOM_MISSING, TIME_KINDS, WRITER_WAITS
+from .kernel import DONE, ORDER_UNKNOWN, ROOM_MISSING, WRITER_WAITS
 from .kernel.memory import Barrier, Channel, Exchange, Histogram, Job, Link, Ramp
 from .kernel.views import KernelMemory
 from .kernel_edge import KernelEdge, hold_each_other_up
@@ -71,7 +71,9 @@ class FastOutcome(Exchange):
         low, high = bucket_index(ends).tolist()
         filled[:low] = filled[high + 1 :] = 0.0  # but for rounding they are
         reached = np.cumsum(filled)
-        return _histogram(latencies, reached * (latencies.count / reached[-1]))
+        reached *= latencies.count / reached[-1]
+        counts = np.diff(np.rint(reached), prepend=0.0)
+        return _histogram(latencies, counts)
 
     @property
     def latency_bounds(self) -> tuple[LogLinearHistogram, LogLinearHistogram] | None:
@@ -86,6 +88,7 @@ class FastOutcome(Exchange):
         """Checkpoints that a coordinator began; None if there is none."""
         if not self.has_barriers or self._edge.exchange.barriers is not None:
             return None
+        times = self.checkpoint_times, self.start_delays, self.alignments, self.travels
         return CheckpointTimes(
             triggered=self.triggered,
             completed=self.completed,
@@ -93,7 +96,7 @@ class FastOutcome(Exchange):
             processed_bytes=self.processed_bytes,
             overtaken_bytes=self.overtaken_total,
             overtaken_bytes_max=self.overtaken_max,
-            times=tuple(_counted(self.times[kind]) for kind in range(TIME_KINDS)),
+            times=tuple(map(_counted, times)),
         )
 
     @cached_property
@@ -216,24 +219,17 @@ def _with_barriers_before(edges: Sequence[KernelEdge], edge: KernelEdge) -> Kern
     return replace(edge, exchange=replace(edge.exchange, barriers=barriers))
 
 
-def _counted(histogram: Histogram) -> LogLinearHistogram:
-    """Values that are counted one by one."""
-    if not histogram.count:
-        return LogLinearHistogram()
-    return _histogram(histogram, np.cumsum(histogram.counts.array(BUCKETS)))
-
-
-def _histogram(totals: Histogram, reached: FloatArray) -> LogLinearHistogram:
-    """A histogram with whole counts.
-
-    Args:
-        reached: number of values up to the end of each bucket.
-    """
+def _histogram(totals: Histogram, counts: FloatArray) -> LogLinearHistogram:
+    """A histogram from its totals and whole counts."""
     found = LogLinearHistogram()
-    whole: IntArray = np.rint(reached).astype(np.int64)
-    found.counts = np.diff(whole, prepend=0)
-    found.add_totals(totals.count, totals.total_ns, totals.smallest_ns, totals.largest_ns)
+    if totals.count:
+        found.counts = counts.astype(np.int64)
+        found.add_totals(totals.count, totals.total_ns, totals.smallest_ns, totals.largest_ns)
     return found
+
+
+def _counted(histogram: Histogram) -> LogLinearHistogram:
+    return _histogram(histogram, histogram.counts.array(BUCKETS))
 
 
 @cache

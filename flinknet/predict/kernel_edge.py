@@ -46,9 +46,6 @@ from .kernel.views import KernelMemory, float_bits
 from .ramps import Ramps
 from .recorded import RecordedChannel, RecordedExchange, recorded_load, without_idle_tasks
 
-WITHIN = -1
-"""The connection of channels within a TaskManager."""
-
 _TURNS_PER_RECORD = 20
 """Most turns of all TaskManagers for each record and channel, far more than there can be."""
 
@@ -295,7 +292,7 @@ def hold_each_other_up(exchanges: Iterable[RecordedExchange]) -> bool:
         connection
         for exchange in exchanges
         if exchange.flow_control == TCP
-        for connection in {each.connection for each in exchange.channels} - {WITHIN}
+        for connection in {each.connection for each in exchange.channels if each.connection >= 0}
     ]
     return len(used) > len(set(used))
 

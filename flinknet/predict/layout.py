@@ -12,7 +12,7 @@ from flinknet.histogram import BUCKETS
 from flinknet.job.load.payload import MAX_RATE_BATCH_BYTES
 from flinknet.simulator.cluster import OPENING_NS
 
-from .kernel import NEVER, TIME_KINDS
+from .kernel import NEVER
 from .kernel import memory as k
 from .kernel.views import KernelMemory, float_bits, power_of_two
 from .kernel_edge import KernelEdge, batches_of, preemptions_of
@@ -108,12 +108,14 @@ class Layout:
         for number in range(self._timers):
             looks_ns = start_ns + network.debloating_period_ns
             turns_ns.append(looks_ns if number in has_gates else NEVER)
-        latencies, lows, highs, *times = memory.rows(k.Histogram, 3 + TIME_KINDS)
-        used = [latencies] if self.exchange.has_instants else [latencies, lows, highs]
+        histograms = ["latencies"]
+        if not self.exchange.has_instants:
+            histograms += ["lows", "highs"]
         if network.checkpoint_interval_ns is not None:
-            used += times
-        for each in used:
-            memory.put(k.Histogram, each, smallest_ns=NEVER, counts=memory.take(BUCKETS))
+            histograms += ["checkpoint_times", "start_delays", "alignments", "travels"]
+        addresses = memory.rows(k.Histogram, len(histograms))
+        for address in addresses:
+            memory.put(k.Histogram, address, smallest_ns=NEVER, counts=memory.take(BUCKETS))
         memory.put(
             k.Exchange,
             self.head,
@@ -129,11 +131,8 @@ class Layout:
             sources=self.source_at[0],
             sinks_count=len(self.sink_at),
             sinks=self.sink_at[0],
-            latencies=latencies,
             densities=memory.take(BUCKETS + 1),
-            lows=lows,
-            highs=highs,
-            times=times[0],
+            **dict(zip(histograms, addresses, strict=True)),
         )
 
     def _put_channels(self) -> None:
@@ -379,9 +378,7 @@ def put_relays(layout: Layout, behind: Sequence[Layout]) -> None:
         log = memory.take(taken)
         layout.logs[consumer] = slice(log, log + taken)
         memory.put(k.Sink, sink, relay=relay)
-        first = 0
-        for each in reversed(links):
-            first = _put_link(each, consumer, relay, first, taken)
+        addresses = [_put_link(each, consumer, relay, taken) for each in links]
         memory.put(
             k.Relay,
             relay,
@@ -390,12 +387,13 @@ def put_relays(layout: Layout, behind: Sequence[Layout]) -> None:
             task_manager=layout.manager_at[task.task_manager],
             all_records=taken,
             taken_from=log,
-            first_link=first,
+            links=memory.list_of(addresses),
+            links_count=len(links),
             seen_barriers=memory.at(k.Sink, sink).alignments.at,
         )
 
 
-def _put_link(layout: Layout, producer: int, relay: int, next_link: int, taken: int) -> int:
+def _put_link(layout: Layout, producer: int, relay: int, taken: int) -> int:
     """Lay out the records that a task writes to one exchange. Returns: the address of the link."""
     edge, memory = layout.edge, layout.memory
     address, passage = memory.take(k.Link.width()), edge.passages[producer]
@@ -421,7 +419,6 @@ def _put_link(layout: Layout, producer: int, relay: int, next_link: int, taken: 
         waits_since_ns=NEVER,
         withheld=memory.take(task.outputs[0].subpartitions),
         relay=relay,
-        next_link=next_link,
     )
     return address
 

@@ -43,7 +43,3 @@ NOWHERE, BEFORE_TAIL, BEHIND_TAIL = range(3)
 
 IS_LISTENING, HAS_BUFFER = 1, 2
 """Without credit: a connection waits for a buffer, or has been given one."""
-
-CHECKPOINT_TIME, START_DELAY, ALIGNMENT, TRAVEL = range(4)
-TIME_KINDS = 4
-"""Durations that are counted of checkpoints."""

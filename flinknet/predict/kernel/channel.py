@@ -144,8 +144,7 @@ def recycle_held(m: Exchange, sink: Sink) -> None:
 
 
 def queue_barrier(channel: Channel) -> None:
-    """SingleInputGate._queue_priority_channel: a channel with an unaligned barrier is read before
-    others, also if it is queued."""
+    """SingleInputGate._queue_priority_channel: a channel with an unaligned barrier comes first."""
     if channel.is_barrier_received or channel.is_released:
         return
     sink = channel.sink
@@ -209,8 +208,7 @@ def close_buffer(m: Exchange, channel: Channel) -> None:
 
 
 def _fill_buffers(m: Exchange, channel: Channel, end: int) -> None:
-    """Write up to a byte into buffers of the size that the consumer wants, or as long as it takes
-    to end a record."""
+    """Write up to a byte into buffers of the announced size, longer to hold a whole record."""
     while channel.emitted < end:
         emitted = channel.emitted
         if emitted == channel.open_from:
@@ -223,8 +221,7 @@ def _fill_buffers(m: Exchange, channel: Channel, end: int) -> None:
 
 
 def note(m: Exchange, channel: Channel) -> None:
-    """Count buffers and events in a subpartition, also for its source; to be called after each
-    change."""
+    """Count buffers and events in a subpartition, also for its source, after a change."""
     source, segments = channel.source, _count_segments(m, channel)
     elements = segments + channel.front_event + channel.tail_event
     elements += channel.has_priority_barrier
@@ -244,8 +241,7 @@ def note(m: Exchange, channel: Channel) -> None:
 
 
 def notify(channel: Channel) -> None:
-    """Tell the connection that a reader may have something to send; the gate, of a local channel
-    that it may be read."""
+    """Notify the connection that a reader may have data, or the gate of a local channel."""
     connection = channel.connection
     if not connection:
         if channel.has_priority_barrier:
@@ -276,8 +272,7 @@ def write_barrier(m: Exchange, channel: Channel, is_unaligned: bool) -> None:
 
 
 def time_barrier_out(m: Exchange, channel: Channel) -> int:
-    """PipelinedSubpartition.alignment_timeout: a barrier overtakes the data before it. Returns: the
-    bytes of these."""
+    """PipelinedSubpartition.alignment_timeout: a barrier overtakes data. Returns: its bytes."""
     channel.barrier_place, channel.has_priority_barrier = NOWHERE, 1
     note(m, channel)
     notify(channel)

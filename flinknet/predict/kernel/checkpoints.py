@@ -4,21 +4,11 @@ those that overtake data, until all tasks have done their part.
 
 from __future__ import annotations
 
-from . import (
-    ALIGNMENT,
-    ANSWER_MISSING,
-    CHECKPOINT_EXPIRES,
-    CHECKPOINT_TIME,
-    DATA,
-    FINISHED,
-    NEVER,
-    START_DELAY,
-    TRAVEL,
-)
+from . import ANSWER_MISSING, CHECKPOINT_EXPIRES, DATA, FINISHED, NEVER
 from .channel import queue_barrier, resume_consumption, time_barrier_out, write_barrier
 from .compiling import compile_all
 from .connection import wake
-from .memory import NO_CHANNEL, Barrier, Channel, Exchange, Sink, Source
+from .memory import NO_CHANNEL, Barrier, Channel, Exchange, Histogram, Sink, Source
 from .times import count_at, set_due
 from .writer import is_inside_record, next_record_ns
 
@@ -30,10 +20,10 @@ def counts(m: Exchange) -> bool:
     return m.counted_from_ns <= m.began_ns < m.counted_to_ns
 
 
-def count_time(m: Exchange, kind: int, time_ns: int) -> None:
-    """Count a duration of its kind, of a checkpoint that counts."""
+def count_time(m: Exchange, times: Histogram, time_ns: int) -> None:
+    """Count a duration of a checkpoint that counts."""
     if counts(m):
-        count_at(m.times[kind], time_ns, 1)
+        count_at(times, time_ns, 1)
 
 
 def plan(m: Exchange, at_ns: int) -> None:
@@ -52,7 +42,7 @@ def complete(m: Exchange) -> None:
         m.unaligned_total += m.was_unaligned
         m.overtaken_total += m.overtaken_bytes
         m.overtaken_max = max(m.overtaken_max, m.overtaken_bytes)
-    count_time(m, CHECKPOINT_TIME, m.turn_ns - m.began_ns)
+    count_time(m, m.checkpoint_times, m.turn_ns - m.began_ns)
     _count_travels(m)
     plan(m, max(m.next_checkpoint_ns, m.turn_ns))
 
@@ -65,18 +55,13 @@ def _count_travels(m: Exchange) -> None:
         source, travelled = channel.source, channel.travelled
         channel.travelled = 0
         if travelled > 0:
-            count_time(m, TRAVEL, travelled - 1)
+            count_time(m, m.travels, travelled - 1)
             if source.state == FINISHED and source.is_watched:
                 m.ended = ANSWER_MISSING
 
 
-def confirm(m: Exchange, sink: Sink) -> None:
-    """A sink has done its part of the checkpoint that is under way."""
-    sink.confirmed = m.checkpoint
-    _acknowledge(m)
-
-
-def _acknowledge(m: Exchange) -> None:
+def acknowledge(m: Exchange) -> None:
+    """A task has done its part of the checkpoint that is under way."""
     if not m.is_pending:  # what is behind another exchange is asked from there
         return
     m.unconfirmed -= 1
@@ -93,8 +78,7 @@ def timeout_ns(m: Exchange) -> int:
 
 
 def _write_barriers(m: Exchange, source: Source, is_unaligned: bool) -> None:
-    """Write the barrier of a checkpoint behind the data of each channel; the next record opens a
-    segment."""
+    """Write a barrier behind the data of each channel; the next record opens a segment."""
     for place in range(source.outputs_count):
         channel = source.outputs[place]
         write_barrier(m, channel, is_unaligned)
@@ -141,7 +125,7 @@ def watch_barriers(m: Exchange, source: Source, now: int) -> None:
     if source.has_to_checkpoint and not is_inside_record(m, source):
         source.has_to_checkpoint = 0
         write_checkpoint(m, source, now)
-        _acknowledge(m)
+        acknowledge(m)
     if not source.is_watched:
         return
     low = source.outputs
@@ -155,20 +139,11 @@ def watch_barriers(m: Exchange, source: Source, now: int) -> None:
             return
     source.is_watched, source.times_out_ns = 0, NEVER
     if source.state != FINISHED:
-        _acknowledge(m)
-
-
-def end_source(m: Exchange, source: Source) -> None:
-    """A source that ends has done its part of the checkpoint that is under way; its barriers may
-    time out all the same."""
-    source.state = FINISHED
-    if source.is_watched:
-        _acknowledge(m)
+        acknowledge(m)
 
 
 def take_coordinators_turn(m: Exchange, now: int) -> None:
-    """CheckpointCoordinator.advance: begin a checkpoint, unless all sources have finished; the run
-    ends if one takes too long."""
+    """CheckpointCoordinator.advance: begin a checkpoint, or end the run if one takes too long."""
     set_due(m.wakes, m.task_managers, NEVER)
     if m.is_pending:
         m.ended = CHECKPOINT_EXPIRES
@@ -279,7 +254,7 @@ def _prioritize(channel: Channel) -> None:
     queue_barrier(channel)
 
 
-def _time_out(m: Exchange, sink: Sink, channel: Channel, until: int, now: int) -> None:
+def time_out(m: Exchange, sink: Sink, channel: Channel, until: int, now: int) -> None:
     """SingleCheckpointBarrierHandler._time_out: from now on barriers overtake data."""
     sink.deadline_ns, sink.is_overtaking = NEVER, 1
     for place in range(sink.announced_count):
@@ -289,23 +264,13 @@ def _time_out(m: Exchange, sink: Sink, channel: Channel, until: int, now: int) -
         _take_unaligned(m, sink, channel, until, now)
 
 
-def time_alignment_out(m: Exchange, sink: Sink, now: int) -> None:
-    """An alignment has taken too long."""
-    if now >= sink.deadline_ns:
-        _time_out(m, sink, NO_CHANNEL, 0, now)
-
-
 def _forget_announcement(channel: Channel) -> None:
-    sink = channel.sink
-    announced, count, place = sink.announced, sink.announced_count, 0
-    while place < count and announced[place] != channel:
-        place += 1
-    if place == count:
-        return
-    sink.announced_count -= 1
-    while place < count - 1:
-        announced[place] = announced[place + 1]
-        place += 1
+    sink, kept = channel.sink, 0
+    for place in range(sink.announced_count):
+        if sink.announced[place] != channel:
+            sink.announced[kept] = sink.announced[place]
+            kept += 1
+    sink.announced_count = kept
 
 
 def receive_announcement(m: Exchange, channel: Channel, now: int) -> None:
@@ -347,7 +312,7 @@ def receive_barrier(
     if not sink.is_overtaking:
         is_late = m.aligned_timeout_ns > 0 and now > timeout_ns(m) and not is_complete
         if is_unaligned or is_late:
-            _time_out(m, sink, channel, until, now)
+            time_out(m, sink, channel, until, now)
         elif is_complete:
             _trigger(m, sink, now)
     if sink.is_overtaking and not sink.is_triggered:
@@ -365,20 +330,20 @@ def _finish_if_aligned(m: Exchange, sink: Sink, now: int) -> None:
     for place in range(sink.blocked_count):
         resume_consumption(m, sink.blocked[place])
     sink.blocked_count = 0
-    count_time(m, ALIGNMENT, now - sink.begun_ns)
+    count_time(m, m.alignments, now - sink.begun_ns)
     if m.is_pending:
-        count_time(m, START_DELAY, sink.start_delay_ns)
+        count_time(m, m.start_delays, sink.start_delay_ns)
         if counts(m):
             m.processed_bytes += sink.read_bytes - sink.begun_bytes
         if sink.is_overtaking:
             m.was_unaligned = 1
             m.overtaken_bytes += sink.counted_bytes
-        confirm(m, sink)
+        sink.confirmed = m.checkpoint
+        acknowledge(m)
 
 
 def end_input(m: Exchange, channel: Channel, now: int) -> None:
-    """A channel has ended: its barrier is not waited for any more, and who has no other channel
-    confirms every checkpoint."""
+    """End a channel: its barrier is not waited for, and a sink without others confirms all."""
     sink = channel.sink
     _count_overtaken(m, channel, 0)
     sink.open_inputs -= 1
@@ -392,7 +357,8 @@ def end_input(m: Exchange, channel: Channel, now: int) -> None:
         _finish_if_aligned(m, sink, now)
     is_over = sink.open_inputs == 0 and sink.confirmed != m.checkpoint
     if m.is_pending and is_over:
-        confirm(m, sink)
+        sink.confirmed = m.checkpoint
+        acknowledge(m)
 
 
 compile_all(globals())

@@ -14,20 +14,10 @@ from typing import Any, TypeVar, cast, get_args, get_origin
 import numba
 import numpy as np
 import numpy.typing as npt
-from numba import types
-from numba.core import caching, cgutils
-from numba.core.imputils import lower_constant
+from numba import extending, types
+from numba.core import caching, cgutils, imputils
 from numba.core.typing import templates
-from numba.extending import (
-    intrinsic,
-    lower_builtin,
-    lower_getattr_generic,
-    lower_setattr_generic,
-    models,
-    register_model,
-    type_callable,
-    typeof_impl,
-)
+from numba.extending import intrinsic, lower_builtin, models
 from numba.misc.appdirs import AppDirs
 from numba.np.arrayobj import make_array
 
@@ -38,26 +28,8 @@ from .views import List, Rows, View
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
-_njit: Any = numba.njit
-_intrinsic: Any = intrinsic
-_config: Any = numba.config
-_app_dirs: Any = AppDirs
-_make_array: Any = make_array
-_pointer_to: Any = types.CPointer
-_word: Any = types.int64
-_number: Any = types.float64
-_infer_getattr: Any = templates.infer_getattr
-_infer_global: Any = templates.infer_global
-_signature: Any = templates.signature
-_proxy: Any = cgutils.create_struct_proxy
-_Registers = Callable[..., Callable[[_Function], _Function]]
-_lower: _Registers[Any] = lower_builtin
-_lower_getattr: _Registers[Any] = lower_getattr_generic
-_lower_setattr: _Registers[Any] = lower_setattr_generic
-_lower_constant: _Registers[Any] = lower_constant
-_type_callable: _Registers[Any] = type_callable
-_type_of_constant: _Registers[Any] = typeof_impl.register
-_register_model: Any = register_model
+_word, _number = types.int64, types.float64
+_proxy, _signature = cgutils.create_struct_proxy, templates.signature
 
 Ints = npt.NDArray[np.int64]
 Words = MutableSequence[int]
@@ -78,14 +50,14 @@ def compile_all(module: dict[str, Any], *inlined: Callable[..., object]) -> None
     for name, function in module.items():
         if isinstance(function, FunctionType) and function.__module__ == module["__name__"]:
             how = {**_HOW, "no_cpython_wrapper": True, "forceinline": function in inlined}
-            module[name] = _njit(**how)(function)
+            module[name] = numba.njit(**how)(function)
 
 
 def kept_on_disk(function: _Function) -> _Function:
     """Compiled once for all processes, where there is a place to keep it."""
     dispatcher = numba.njit(**_HOW)(function)
     with suppress(RuntimeError):  # no directory can be written to
-        dispatcher._cache = _Cache(function)  # type: ignore[no-untyped-call]
+        dispatcher._cache = _Cache(function)
         _kept.append(dispatcher)
     return cast(_Function, dispatcher)
 
@@ -112,7 +84,7 @@ class _ByContent(caching._CacheLocator):
         folder = Path(file).parent
         self._line = function.__code__.co_firstlineno
         self._digest = digest_of(folder)
-        root = _config.CACHE_DIR or _app_dirs(appname="numba", appauthor=False).user_cache_dir
+        root = numba.config.CACHE_DIR or AppDirs(appname="numba", appauthor=False).user_cache_dir
         self._path = Path(root, f"flinknet-{folder.name}-{self._digest[:16]}")
 
     def get_cache_path(self) -> str:
@@ -131,7 +103,7 @@ class _ByContent(caching._CacheLocator):
             return None
         locator = cls(function, file)
         try:
-            locator.ensure_cache_path()  # type: ignore[no-untyped-call]
+            locator.ensure_cache_path()
         except OSError:
             return None
         return locator
@@ -159,9 +131,9 @@ def digest_of(folder: Path) -> str:
 
 def _pointer(_context: Any, array: Any) -> Any:
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _make_array(signature.args[0])(context, builder, arguments[0]).data
+        return make_array(signature.args[0])(context, builder, arguments[0]).data
 
-    return _pointer_to(array.dtype)(array), code
+    return types.CPointer(array.dtype)(array), code
 
 
 def _bits(_context: Any, _number: Any) -> Any:
@@ -171,11 +143,11 @@ def _bits(_context: Any, _number: Any) -> Any:
     return types.int64(types.float64), code
 
 
-pointer: Callable[[Any], Any] = _intrinsic(_pointer)
+pointer: Callable[[Any], Any] = intrinsic(_pointer)
 """A pointer to the numbers of an array: indexed as the array is, and twice as fast for the whole
 kernel, since an index into an array may count from its end, and each access checks that."""
 
-bits: Callable[[float], int] = _intrinsic(_bits)
+bits: Callable[[float], int] = intrinsic(_bits)
 """The 64 bits of a number: sign, exponent, mantissa; frexp is a call that takes longer."""
 
 
@@ -209,12 +181,12 @@ def _type_of(hint: Any) -> Any:
     return _Type(hint) if get_args(hint) else _View(hint)
 
 
-@_register_model(_Type)
-@_register_model(_View)
+@extending.register_model(_Type)
+@extending.register_model(_View)
 class _Model(models.StructModel):
     def __init__(self, manager: Any, own: Any) -> None:
-        members = [("words", _pointer_to(_word)), ("at", _word)]
-        super().__init__(manager, own, members)  # type: ignore[no-untyped-call]
+        members = [("words", types.CPointer(_word)), ("at", _word)]
+        super().__init__(manager, own, members)
 
 
 def _made(context: Any, builder: Any, words: Any, at: Any, kind: Any) -> Any:
@@ -239,12 +211,12 @@ def _store(context: Any, builder: Any, words: Any, at: Any, kind: Any, value: An
     builder.store(value, builder.gep(words, [at]))
 
 
-@_infer_getattr
+@templates.infer_getattr
 class _Attributes(templates.AttributeTemplate):
     key = _Type
 
-    def generic_resolve(self, own: Any, name: str) -> Any:  # type: ignore[override]
-        known = {"words": _pointer_to(_word), "at": _word, "next": own}
+    def generic_resolve(self, own: Any, name: str) -> Any:
+        known = {"words": types.CPointer(_word), "at": _word, "next": own}
         return known.get(name) or _type_of(own.kind.kinds()[name])
 
 
@@ -253,7 +225,7 @@ def _place(context: Any, builder: Any, own: Any, view: Any, name: str) -> Any:
     return builder.add(view.at, context.get_constant(_word, place))
 
 
-@_lower_getattr(_Type)
+@extending.lower_getattr_generic(_Type)
 def _get(context: Any, builder: Any, own: Any, value: Any, name: str) -> Any:
     view = _proxy(own)(context, builder, value=value)
     if name in ("words", "at"):
@@ -264,7 +236,7 @@ def _get(context: Any, builder: Any, own: Any, value: Any, name: str) -> Any:
     return _load(context, builder, view.words, at, _type_of(own.kind.kinds()[name]))
 
 
-@_lower_setattr(_Type)
+@extending.lower_setattr_generic(_Type)
 def _set(context: Any, builder: Any, signature: Any, arguments: Any, name: str) -> None:
     own, kind = signature.args
     view = _proxy(own)(context, builder, value=arguments[0])
@@ -275,7 +247,7 @@ def _set(context: Any, builder: Any, signature: Any, arguments: Any, name: str) 
 def _typing(function: Any, signature: Callable[[Any], Any], *kinds: Any) -> None:
     """Let calls of a function with arguments of some types have a signature."""
 
-    @_infer_global(function)
+    @templates.infer_global(function)
     class _Typed(templates.AbstractTemplate):
         def generic(self, arguments: Any, _keywords: Any) -> Any:
             is_own = len(arguments) == len(kinds) and all(map(isinstance, arguments, kinds))
@@ -299,7 +271,7 @@ _typing(operator.setitem, _store_type, _Type, types.Integer, types.Type)
 _typing(bool, _truth_type, _View)
 
 
-@_lower(operator.getitem, _Type, types.Integer)
+@lower_builtin(operator.getitem, _Type, types.Integer)
 def _item(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     own = signature.args[0]
     view = _proxy(own)(context, builder, value=arguments[0])
@@ -308,7 +280,7 @@ def _item(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     return make(context, builder, view.words, builder.add(view.at, place), own.element)
 
 
-@_lower(operator.setitem, _Type, types.Integer, types.Any)
+@lower_builtin(operator.setitem, _Type, types.Integer, types.Any)
 def _store_item(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     own = signature.args[0]
     view = _proxy(own)(context, builder, value=arguments[0])
@@ -317,7 +289,7 @@ def _store_item(context: Any, builder: Any, signature: Any, arguments: Any) -> A
     return context.get_dummy_value()
 
 
-@_lower(bool, _View)
+@lower_builtin(bool, _View)
 def _exists(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     at = _proxy(signature.args[0])(context, builder, value=arguments[0]).at
     return builder.icmp_signed("!=", at, context.get_constant(_word, 0))
@@ -327,7 +299,7 @@ def _comparing(compare: Any, sign: str) -> None:
     """Let compiled functions compare the addresses of views."""
     _typing(compare, _truth_type, _View, _View)
 
-    @_lower(compare, _View, _View)
+    @lower_builtin(compare, _View, _View)
     def _lowered(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         pairs = zip(signature.args, arguments, strict=True)
         one, other = (_proxy(own)(context, builder, value=value).at for own, value in pairs)
@@ -341,24 +313,24 @@ for _name, _sign in (("eq", "=="), ("ne", "!="), ("lt", "<"), ("le", "<="), ("ge
 def _know(kind: Any) -> None:
     """Let compiled functions make views of a kind."""
 
-    @_type_callable(kind)
+    @extending.type_callable(kind)
     def _typed(_context: Any) -> Any:
         return lambda words, at: _type_of(kind)
 
-    @_lower(kind, types.CPointer, types.Integer)
+    @lower_builtin(kind, types.CPointer, types.Integer)
     def _lowered(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         at = context.cast(builder, arguments[1], signature.args[1], _word)
         return _made(context, builder, arguments[0], at, signature.return_type)
 
-    @_type_of_constant(kind)
+    @extending.typeof_impl.register(kind)
     def _constant(_value: Any, _context: Any) -> Any:
         return _type_of(kind)
 
 
-@_lower_constant(_View)
+@imputils.lower_constant(_View)
 def _none(context: Any, builder: Any, kind: Any, value: View) -> Any:
     """A constant of the kernel is no record."""
-    words = context.get_constant_null(_pointer_to(_word))
+    words = context.get_constant_null(types.CPointer(_word))
     return _made(context, builder, words, context.get_constant(_word, value.at), kind)
 
 
@@ -370,7 +342,7 @@ def _moved_list(_context: Any, own: Any, _places: Any) -> Any:
     return own(own, _word), code
 
 
-moved_list: Callable[[List[int], int], List[int]] = _intrinsic(_moved_list)
+moved_list: Callable[[List[int], int], List[int]] = intrinsic(_moved_list)
 """A list that begins some numbers farther on."""
 
 for _kind in vars(memory).values():

@@ -39,8 +39,7 @@ from .times import due_ns, longest_wait_ns, set_due
 
 
 def _has_passed(m: Exchange, at_ns: int, asked: int) -> bool:
-    """Whether a request has lost its place among those for an instant, since others behind it have
-    had their turn."""
+    """Whether later requests for the instant of a request have had their turn."""
     return at_ns == m.passed_ns and asked < m.passed_asked
 
 
@@ -358,8 +357,8 @@ def deliver_waiting(m: Exchange, connection: Connection) -> None:
 
 
 def _finds_buffer(connection: Connection, sink: Sink) -> bool:
-    """StagedBuffer.find_memory: whether there is a buffer for the first message that has none; if
-    not, it is next to have one."""
+    """StagedBuffer.find_memory: take a buffer for the first message that has none, or wait for one.
+    Returns: whether there is one."""
     if connection.waits_for_buffer == HAS_BUFFER:
         connection.waits_for_buffer = 0
         return True
@@ -376,8 +375,7 @@ def _finds_buffer(connection: Connection, sink: Sink) -> bool:
 
 def _deliver(m: Exchange, connection: Connection) -> bool:
     """RemoteInputChannel.receive_buffer: pass the first message that has not been delivered to its
-    channel, in a buffer of this, with credit, and ask for as many as its backlog needs. Returns:
-    False if it must wait for a buffer."""
+    channel, and ask for the buffers that its backlog needs. Returns: False if it has to wait."""
     number = connection.undelivered & connection.slots_mask
     entry, has_credit = connection.down[number], m.without_credit == 0
     channel, kind = entry.channel, entry.kind

@@ -7,8 +7,8 @@ from __future__ import annotations
 from .views import View, word
 
 
-class Fixed(View):
-    """Numbers that do not change in a run."""
+class Numbers(View):
+    """Numbers of an exchange."""
 
     task_managers: int = word("number of TaskManagers")
     timeout_ns: int = word("buffer timeout")
@@ -62,10 +62,6 @@ class Fixed(View):
     smallest_bytes: int = word("smallest size of a buffer")
     newest_share: float = word("weight of a new size in the mean of sizes")
     threshold_percent: int = word("least change of the size that is announced")
-
-
-class Counted(Fixed):
-    """Numbers that a run changes, and its results."""
 
     turns: int = word("turns so far")
     turns_asked: int = word("requests for turns so far")

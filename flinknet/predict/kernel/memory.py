@@ -2,20 +2,19 @@
 meaning. Layout, kernel and results read this table; `repr` of a record shows its words.
 
 Lengths are bytes, and instants ns. A queue is a list with two counters, whose lower bits are places
-in it. A mask is a power of two, less one. Word 0 is never used, so that 0 is no address; a run of
-one exchange begins at word 1.
+in it. A mask is a power of two, less one. Word 0 is never used, so that 0 is no address.
 """
 
 from __future__ import annotations
 
-from .exchange_memory import Counted
+from .exchange_memory import Numbers
 from .views import List, Rows, View, word
 
 Timetable = List[int]
 
 
-class Exchange(Counted):
-    """An exchange; Fixed and Counted have its numbers."""
+class Exchange(Numbers):
+    """An exchange."""
 
     wakes: Timetable = word("turns of TaskManagers, the coordinator and timers")
     managers: Rows[TaskManager] = word("TaskManagers, the coordinator, and debloating's timers")
@@ -29,7 +28,10 @@ class Exchange(Counted):
     densities: List[float] = word("changes of the density of latencies at each bucket")
     lows: Histogram = word("lowest latencies, where it is unknown when records came")
     highs: Histogram = word("highest latencies, where it is unknown when records came")
-    times: Rows[Histogram] = word("durations of checkpoints, by kind")
+    checkpoint_times: Histogram = word("durations of checkpoints")
+    start_delays: Histogram = word("times from the begin of a checkpoint to a sink's first barrier")
+    alignments: Histogram = word("times from a sink's first barrier to its last one")
+    travels: Histogram = word("times of barriers on their way")
 
 
 class Histogram(View):
@@ -387,7 +389,8 @@ class Relay(View):
     taken_records: int = word("records that it has taken")
     all_records: int = word("records that it will take in all")
     taken_from: List[Channel] = word("channels of these, one by one")
-    first_link: Link = word("its first link")
+    links: List[Link] = word("its links")
+    links_count: int = word("their number")
     held_up_ns: int = word("begin of the time in which it is held up")
     seen_barriers: Barrier = word("its sink's first barrier that is not passed on")
 
@@ -408,12 +411,10 @@ class Link(View):
     waited_ns: int = word("time that its writer has waited")
     withheld: List[Ramp] = word("end of the arrivals of each channel that are withheld meanwhile")
     relay: Relay = word("its relay")
-    next_link: Link = word("the relay's next link")
 
 
 FIRST = 1
-"""Address of the first exchange."""
+"""Address of the first record: the job of a run, or the batches of a source."""
 
 NO_CHANNEL, NO_MESSAGE = Channel(None, 0), Message(None, 0)
 NO_BARRIER, NO_TASK_MANAGER = Barrier(None, 0), TaskManager(None, 0)
-SENT_WORDS = Sent.width()

@@ -14,7 +14,7 @@ from .connection import wake
 from .memory import NO_BARRIER, Channel, Exchange, Job, Link, Sink, Source, TaskManager
 from .source import write_until
 from .times import due_ns, earliest_ns, set_due
-from .writer import next_record_ns
+from .writer import next_record_ns, opening_ramp
 
 
 def next_exchange(job: Job) -> Exchange:
@@ -27,16 +27,11 @@ def next_exchange(job: Job) -> Exchange:
 
 
 def _follow_segments(source: Source, channel: Channel, from_ns: int) -> None:
-    """Lay down when a record opens the next segment of a channel, if that is new, not before an
-    instant."""
+    """Lay down when a record opens the next segment, if that is new, not before an instant."""
     if due_ns(source.segments_due, channel.place) != NEVER:
         return
-    ramp, base, end = channel.opens_ramp, channel.opens_base, channel.ramp_end
-    while ramp < end and base + ramp.records <= channel.opens_record:
-        base += ramp.records
-        ramp = ramp.next
-    channel.opens_ramp, channel.opens_base = ramp, base
-    if ramp < end:
+    ramp = opening_ramp(channel, channel.opens_record)
+    if ramp < channel.ramp_end:
         set_due(source.segments_due, channel.place, max(ramp.first_ns, from_ns))
 
 
@@ -90,17 +85,15 @@ def _hand_on(sink: Sink, now: int) -> None:
     for number in range(taken, taken + records):
         relay.taken_from[number] = sink.took
     relay.taken_records = taken + records
-    link = relay.first_link
-    while link:
-        _write_onwards(link, taken, records, sink.took_ns, sink.consume_ns)
-        _wake_writer(link, now)
-        link = link.next_link
+    for number in range(relay.links_count):
+        _write_onwards(relay.links[number], taken, records, sink.took_ns, sink.consume_ns)
+        _wake_writer(relay.links[number], now)
 
 
 def _pass_barriers_on(sink: Sink, now: int) -> None:
     """A task passes on barriers that it has aligned in its turn."""
-    link = sink.relay.first_link
-    while link:
+    for number in range(sink.relay.links_count):
+        link = sink.relay.links[number]
         source, passed = link.source, sink.relay.seen_barriers
         while passed < sink.alignments:
             barrier = source.barriers_end
@@ -108,7 +101,6 @@ def _pass_barriers_on(sink: Sink, now: int) -> None:
             barrier.is_overtaking = passed.is_overtaking
             source.barriers_end, passed = barrier.next, passed.next
         _wake_writer(link, now)
-        link = link.next_link
     sink.relay.seen_barriers = sink.alignments
 
 
@@ -157,21 +149,18 @@ def _wait(link: Link, since_ns: int) -> None:
         return
     relay.sink.is_held_up = 1
     relay.held_up_ns = since_ns
-    other = relay.first_link
-    while other:
-        _withhold(other, since_ns)
-        other = other.next_link
+    for number in range(relay.links_count):
+        _withhold(relay.links[number], since_ns)
 
 
 def _go_on(link: Link, now: int) -> None:
     """A writer has buffers again: with the last of its task, the task goes on."""
     link.waited_ns += now - link.waits_since_ns
     link.waits_since_ns = NEVER
-    relay, other = link.relay, link.relay.first_link
-    while other:
-        if other.waits_since_ns != NEVER:
+    relay = link.relay
+    for number in range(relay.links_count):
+        if relay.links[number].waits_since_ns != NEVER:
             return
-        other = other.next_link
     since_ns, sink = relay.held_up_ns, relay.sink
     sink.is_held_up = sink.mail_ns = 0
     if sink.busy_until_ns > since_ns:
@@ -181,39 +170,28 @@ def _go_on(link: Link, now: int) -> None:
         for number in range(sink.took_records):
             if departures[number] > since_ns:
                 departures[number] += now - since_ns
-    other = relay.first_link
-    while other:
-        _release(other, since_ns, now)
-        other = other.next_link
+    for number in range(relay.links_count):
+        _release(relay.links[number], since_ns, now)
     wake(relay.exchange, relay.task_manager, max(now, sink.busy_until_ns))
 
 
-def _has_to_follow(link: Link) -> bool:
-    """Whether a writer has something to do now that records were written before its turn: not where
-    they only went into open buffers."""
-    m, task_manager = link.exchange, link.task_manager
-    if link.source.has_waited or m.has_barriers or task_manager.has_local_channels:
-        return True
-    return earliest_ns(task_manager.unsent) != NEVER
-
-
 def write_before(task_manager: TaskManager, now: int) -> None:
-    """Tasks that may read in this turn first write the records that they have, for which they need
-    buffers."""
+    """Let tasks that may read in this turn first write the records that they have."""
     for place in range(task_manager.own_sinks_count):
         sink = task_manager.own_sinks[place]
         if not sink.relay or sink.is_held_up or now < sink.busy_until_ns:
             continue
-        link = sink.relay.first_link
-        while link:
+        for number in range(sink.relay.links_count):
+            link = sink.relay.links[number]
             behind, source = link.exchange, link.source
             if earliest_ns(source.records_due) <= now:
                 write_until(behind, source, now)
-                if _has_to_follow(link):
+                has_unsent = earliest_ns(link.task_manager.unsent) != NEVER
+                has_more = source.has_waited or link.task_manager.has_local_channels
+                if has_unsent or has_more or behind.has_barriers:  # else only in open buffers
                     wake(behind, link.task_manager, now)
             if source.has_waited and link.waits_since_ns == NEVER:
                 _wait(link, now)
-            link = link.next_link
 
 
 def pass_on(job: Job, owner: TaskManager, now: int) -> None:
@@ -224,7 +202,8 @@ def pass_on(job: Job, owner: TaskManager, now: int) -> None:
             _hand_on(sink, now)
         if sink.relay and sink.alignments != sink.relay.seen_barriers:
             _pass_barriers_on(sink, now)
-        if sink.owes_alignment and _has_done_its_part(sink):
+        has_aligned = sink.finished_alignments != sink.seen_alignments or sink.open_inputs == 0
+        if sink.owes_alignment and has_aligned:
             sink.owes_alignment = 0
             _confirm(job, now)
     for place in range(owner.own_sources_count):
@@ -232,7 +211,8 @@ def pass_on(job: Job, owner: TaskManager, now: int) -> None:
         link = source.link
         if not link:
             continue
-        if source.owes_from and _have_barriers_left(source):
+        has_written = source.next_barrier != source.owes_from and not source.is_watched
+        if source.owes_from and (has_written or source.state == FINISHED):
             source.owes_from = NO_BARRIER
             _confirm(job, now)
         waits = link.waits_since_ns != NEVER
@@ -260,19 +240,6 @@ def ask_tasks_behind(job: Job) -> None:
                 source.owes_from = source.next_barrier
                 count += 1
     job.exchanges[0].answers_behind = count
-
-
-def _has_done_its_part(sink: Sink) -> bool:
-    """Whether a sink has aligned the checkpoint that waits for it, or never will."""
-    return sink.finished_alignments != sink.seen_alignments or sink.open_inputs == 0
-
-
-def _have_barriers_left(source: Source) -> bool:
-    """Whether the barriers of the checkpoint that is under way have been written and have left, or
-    have overtaken data; or never will."""
-    if source.state == FINISHED:
-        return True
-    return source.next_barrier != source.owes_from and not source.is_watched
 
 
 def _confirm(job: Job, now: int) -> None:

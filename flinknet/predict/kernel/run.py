@@ -104,13 +104,6 @@ def _doubt(m: Exchange, task_manager: TaskManager, until_ns: int) -> None:
         task_manager.doubted = m.turns_asked
 
 
-def _doubt_all(m: Exchange) -> None:
-    """Doubt the numbers of requests made in a turn: the simulator may number them otherwise, as the
-    place of the turn among those of others is unknown, or it was made up for."""
-    for number in range(m.task_managers):
-        m.managers[number].doubted = m.turns_asked
-
-
 def _is_doubted(m: Exchange, task_manager: TaskManager, now: int) -> bool:
     """Whether it is unknown where a TaskManager stands among those that have a turn now."""
     if task_manager.number >= m.task_managers:
@@ -131,8 +124,7 @@ def _are_apart(m: Exchange) -> bool:
 
 
 def _is_pressed(task_manager: TaskManager) -> bool:
-    """Whether anything waits for a socket of a TaskManager, so that a turn of it sees what others
-    have read by then."""
+    """Whether anything waits for a socket of a TaskManager, and so for others to read."""
     unsent = task_manager.unsent
     place = next_due(unsent, 0, 0)
     while place >= 0:
@@ -141,16 +133,6 @@ def _is_pressed(task_manager: TaskManager) -> bool:
             return True
         place = next_due(unsent, place + 1, 0)
     return False
-
-
-def _begin(m: Exchange, task_manager: TaskManager, now: int) -> int:
-    """Let a TaskManager have its quiet turns before its next one. Returns: when that begins."""
-    _doubt(m, task_manager, now)
-    begin_ns = catch_up(m, task_manager, now)
-    if begin_ns > now:
-        set_due(m.wakes, task_manager.number, NEVER)
-        wake(m, task_manager, begin_ns)
-    return begin_ns
 
 
 def _late(m: Exchange, owner: TaskManager, until_ns: int) -> tuple[TaskManager, int]:
@@ -192,14 +174,6 @@ def _next_task_manager(m: Exchange, now: int) -> TaskManager:
     return found
 
 
-def _start(m: Exchange) -> None:
-    """Set the first instants of all timetables."""
-    for number in range(m.sources_count):
-        start_source(m, m.sources[number])
-    for number in range(m.channels_count):
-        notify(m.channels[number])
-
-
 @kept_on_disk
 def run(memory: Ints) -> int:
     """Run the exchanges of a job to their end; several wait for each other.
@@ -214,9 +188,13 @@ def run(memory: Ints) -> int:
     """
     words: Words = pointer(memory)
     job = Job(words, FIRST)
-    m, is_joined = job.exchanges[0], job.exchanges_count > 1
     for number in range(job.exchanges_count):
-        _start(job.exchanges[number])
+        m = job.exchanges[number]
+        for place in range(m.sources_count):
+            start_source(m, m.sources[place])
+        for place in range(m.channels_count):
+            notify(m.channels[place])
+    m, is_joined = job.exchanges[0], job.exchanges_count > 1
     while True:
         if is_joined:
             m = next_exchange(job)
@@ -243,8 +221,11 @@ def run(memory: Ints) -> int:
                 continue
             owner, now, is_unordered = late, begin_ns, True
         elif m.catches_up:
-            begin_ns = _begin(m, owner, now)
+            _doubt(m, owner, now)
+            begin_ns = catch_up(m, owner, now)
             if begin_ns > now:
+                set_due(m.wakes, owner.number, NEVER)
+                wake(m, owner, begin_ns)
                 continue
             is_unordered = begin_ns < now or m.tied_ns == now
             now = begin_ns
@@ -254,8 +235,8 @@ def run(memory: Ints) -> int:
         if is_joined:
             write_before(owner, now)
         _turn(m, owner, now)
-        if is_unordered:
-            _doubt_all(m)
+        for number in range(m.task_managers if is_unordered else 0):
+            m.managers[number].doubted = m.turns_asked  # the simulator may number them otherwise
         if is_joined:
             pass_on(job, owner, now)
     return m.ended

@@ -4,61 +4,24 @@ gates now and then, and announces the size of buffers.
 
 from __future__ import annotations
 
-from . import (
-    ACKNOWLEDGE,
-    BARRIER,
-    BUFFER_SIZE,
-    DATA,
-    END_OF_DATA,
-    FINISHED,
-    NEVER,
-    NOTHING,
-    RECOVERY,
-)
+from . import ACKNOWLEDGE, BARRIER, BUFFER_SIZE, DATA, END_OF_DATA, NEVER, NOTHING, RECOVERY
 from .channel import lend, poll, queue_channel, recycle_held, release, resume_consumption, say
-from .checkpoints import end_input, receive_announcement, receive_barrier, time_alignment_out
+from .checkpoints import end_input, receive_announcement, receive_barrier, time_out
 from .compiling import compile_all
 from .connection import count_message, wake
-from .memory import (
-    NO_CHANNEL,
-    NO_MESSAGE,
-    Channel,
-    Exchange,
-    Message,
-    Sink,
-    TaskManager,
-)
+from .memory import NO_CHANNEL, NO_MESSAGE, Channel, Exchange, Message, Sink, TaskManager
 from .times import count_at, longest_wait_ns, set_due, take_records
 
 _NS_PER_MS = 1_000_000
 
 
-def resume(sink: Sink, now: int) -> None:
-    """TaskTimes.resume: a sink has something to read."""
-    if sink.idle_since_ns < 0:
-        return
-    sink.marked_ns = max(now, sink.marked_ns)
-    sink.idle_before_ns += sink.marked_ns - sink.idle_since_ns
-    sink.idle_since_ns = -1
-
-
 def rest(sink: Sink, now: int) -> None:
-    """StreamTask.rest: a sink that does nothing waits, unless there is something to read, or its
-    output holds it up."""
-    if sink.idle_since_ns >= 0 or now < sink.busy_until_ns or sink.is_held_up:
-        return
-    if is_available(sink):
+    """StreamTask.rest: a sink waits if nothing is there to read and no output holds it up."""
+    is_waiting = sink.idle_since_ns >= 0
+    if is_waiting or now < sink.busy_until_ns or sink.is_held_up or is_available(sink):
         return
     sink.marked_ns = max(now, sink.marked_ns)
     sink.idle_since_ns = sink.marked_ns
-
-
-def _buffers_in_use(m: Exchange, channel: Channel) -> int:
-    """InputChannel.buffers_in_use."""
-    if not channel.connection:
-        return channel.segments
-    received = channel.received - channel.consumed + channel.is_barrier_received
-    return received + max(0, channel.required - m.exclusive_buffers)
 
 
 def _measure(sink: Sink, now: int) -> int:
@@ -77,8 +40,13 @@ def _measure(sink: Sink, now: int) -> int:
 def _size(m: Exchange, sink: Sink, now: int) -> int:
     """BufferDebloater.recalculate. Returns: the size to announce; 0 for none."""
     inputs, buffers = sink.inputs, 0
-    for number in range(sink.inputs_count):
-        buffers += _buffers_in_use(m, inputs[number])
+    for number in range(sink.inputs_count):  # InputChannel.buffers_in_use
+        channel = inputs[number]
+        if channel.connection:
+            buffers += channel.received - channel.consumed + channel.is_barrier_received
+            buffers += max(0, channel.required - m.exclusive_buffers)
+        else:
+            buffers += channel.segments
     wanted = _measure(sink, now) * m.target_ms // 1000
     size = sink.wanted_bytes
     size += m.newest_share * (min(wanted / max(1, buffers), 2 * size) - size)
@@ -107,21 +75,13 @@ def _announce(sink: Sink, size: int) -> None:
         channel.to_announce = size
 
 
-def _is_over(m: Exchange) -> bool:
-    """Whether every task has ended."""
-    for number in range(m.sources_count):
-        if m.sources[number].state != FINISHED:
-            return False
-    open_inputs = 0
-    for number in range(m.sinks_count):
-        open_inputs += m.sinks[number].open_inputs
-    return open_inputs == 0
-
-
 def take_debloaters_turn(m: Exchange, timer: TaskManager, now: int) -> None:
     """BufferDebloating.handle_deadline, for the gates of a TaskManager."""
     set_due(m.wakes, timer.number, NEVER)
-    if _is_over(m):
+    open_inputs = 0
+    for place in range(m.sinks_count):
+        open_inputs += m.sinks[place].open_inputs
+    if open_inputs == 0:
         return
     task_manager = m.managers[timer.number - m.task_managers - 1]
     for place in range(task_manager.own_sinks_count):
@@ -194,7 +154,9 @@ def poll_gate(m: Exchange, sink: Sink, now: int) -> tuple[Channel, Message]:
 
 
 def take_priority_barriers(m: Exchange, sink: Sink, now: int) -> None:
-    """TaskInputs.take_priority_events."""
+    """TaskInputs.take_priority_events, after an alignment that has taken too long."""
+    if now >= sink.deadline_ns:
+        time_out(m, sink, NO_CHANNEL, 0, now)
     sink.mail_ns = 0
     while sink.priorities_begin < sink.priorities_end:
         channel = sink.priorities[sink.priorities_begin & sink.gate_mask]
@@ -220,7 +182,6 @@ def _read_mail(m: Exchange, sink: Sink, now: int) -> int:
         sink.mail_ns = until_ns - (until_ns - now) // record_ns * record_ns
     if now < sink.mail_ns:
         return min(sink.mail_ns, until_ns)
-    time_alignment_out(m, sink, now)
     take_priority_barriers(m, sink, now)
     return min(until_ns, sink.deadline_ns)
 
@@ -250,17 +211,18 @@ def step_sink(m: Exchange, sink: Sink, now: int) -> tuple[int, int]:
     if now < sink.busy_until_ns:
         return now, _read_mail(m, sink, now)
     if sink.is_held_up:
-        time_alignment_out(m, sink, now)
         take_priority_barriers(m, sink, now)
         return now, sink.deadline_ns
     delay_ns = sink.consume_ns
     for _ in range(m.steps_per_turn):
         may_overtake, is_ready = has_barriers(sink), is_available(sink)
         if is_ready:
-            resume(sink, now)
+            if sink.idle_since_ns >= 0:  # TaskTimes.resume
+                sink.marked_ns = max(now, sink.marked_ns)
+                sink.idle_before_ns += sink.marked_ns - sink.idle_since_ns
+                sink.idle_since_ns = -1
             now += m.receive_ns
         if may_overtake or now >= sink.deadline_ns:
-            time_alignment_out(m, sink, now)
             take_priority_barriers(m, sink, now)
         recycle_held(m, sink)
         if not is_ready:

@@ -6,17 +6,9 @@ each of these turns; here they are made up for when something else happens in th
 
 from __future__ import annotations
 
-from . import (
-    AWAITING_ACKNOWLEDGEMENT,
-    DONE,
-    FINISHED,
-    NEVER,
-    ORDER_UNKNOWN,
-    RUNNING,
-    TOO_LONG,
-)
+from . import AWAITING_ACKNOWLEDGEMENT, DONE, FINISHED, NEVER, ORDER_UNKNOWN, RUNNING, TOO_LONG
 from .channel import flush, is_pool_available, note, notify, notify_of_event
-from .checkpoints import end_source, pass_barriers, watch_barriers
+from .checkpoints import acknowledge, pass_barriers, watch_barriers
 from .compiling import compile_all, moved_list
 from .memory import Exchange, Source, TaskManager
 from .times import earliest_ns, set_due
@@ -62,14 +54,6 @@ def _next_barrier_ns(m: Exchange, source: Source) -> int:
     return source.next_barrier.at_ns
 
 
-def watches_barriers(m: Exchange, source: Source) -> bool:
-    """Whether any turn may notice that barriers of a source have left, and act on it."""
-    if source.is_watched:
-        return True
-    is_last = source.next_barrier == source.barriers_end
-    return not is_last and _next_barrier_ns(m, source) == NEVER
-
-
 def _pass_barriers(m: Exchange, source: Source, until_ns: int) -> int:
     """Write the barriers that have come up to an instant, each behind the records before it; one
     of them may have to wait for buffers. Returns: the number of records."""
@@ -98,7 +82,9 @@ def await_acknowledgement(m: Exchange, source: Source, now: int) -> int:
     if source.unacknowledged > 0:
         _pass_barriers(m, source, now)
         return min(source.flush_ns, source.times_out_ns, _next_barrier_ns(m, source))
-    end_source(m, source)
+    source.state = FINISHED
+    if source.is_watched:  # its part is done; its barriers may time out all the same
+        acknowledge(m)
     low = source.outputs
     for place in range(source.outputs_count):
         low[place].is_finished = low[place].tail_event = 1
@@ -110,24 +96,23 @@ def await_acknowledgement(m: Exchange, source: Source, now: int) -> int:
 def may_any_go_on(task_manager: TaskManager) -> bool:
     """Whether a source of a TaskManager has only waited for an acknowledgement of its end of data,
     which has come, or for a buffer, which it may have now."""
-    count = 0
     for place in range(task_manager.own_sources_count):
         source = task_manager.own_sources[place]
         if source.state == AWAITING_ACKNOWLEDGEMENT:
-            count += 1 if source.unacknowledged == 0 else 0
+            if source.unacknowledged == 0:
+                return True
         elif source.has_waited and is_pool_available(source):
-            count += 1
-    return count > 0
+            return True
+    return False
 
 
 def is_any_blocked(task_manager: TaskManager) -> bool:
     """Whether a source has finished, or its pool has no buffer to begin a record in."""
-    count = 0
     for place in range(task_manager.own_sources_count):
         source = task_manager.own_sources[place]
         if source.state == FINISHED or is_blocked(source):
-            count += 1
-    return count > 0
+            return True
+    return False
 
 
 def end_data(m: Exchange, source: Source) -> None:
@@ -256,8 +241,7 @@ def _takes_records(source: Source) -> bool:
 
 
 def next_arrival_ns(task_manager: TaskManager) -> int:
-    """Instant of the next record of a TaskManager's sources; NEVER if they have ended, or wait for
-    buffers."""
+    """Instant of the next record of sources that neither have ended nor wait for buffers."""
     found_ns = NEVER
     for place in range(task_manager.own_sources_count):
         source = task_manager.own_sources[place]
@@ -269,7 +253,9 @@ def next_arrival_ns(task_manager: TaskManager) -> int:
 def next_watched_ns(m: Exchange, task_manager: TaskManager) -> int:
     """Instant of the next turn that is not quiet as barriers are watched; NEVER if none are."""
     for place in range(task_manager.own_sources_count):
-        if watches_barriers(m, task_manager.own_sources[place]):
+        source = task_manager.own_sources[place]
+        is_last = source.next_barrier == source.barriers_end
+        if source.is_watched or (not is_last and _next_barrier_ns(m, source) == NEVER):
             return next_arrival_ns(task_manager)
     return NEVER
 

@@ -65,8 +65,7 @@ def instant(ramp: Ramp, position: int) -> int:
 
 
 def records_until(channel: Channel, until_ns: int, most: int) -> int:
-    """Move a channel's arrivals on, over about `most` records at most. Returns: how many records
-    came up to an instant."""
+    """Take the records that came up to an instant, about `most` at most. Returns: their number."""
     ramp, position, end = channel.ramp, channel.position, channel.ramp_end
     count = 0
     while ramp < end and count <= most:
@@ -219,13 +218,6 @@ def _all_until(batches: Batches, at_ns: int) -> int:
     return count
 
 
-def _move_on(channel: Arrivals, at_ns: int) -> None:
-    """Look no more at the stretches of a channel that have ended before an instant."""
-    while channel.ramp.next <= channel.end and channel.ramp.last_ns < at_ns:
-        channel.before += channel.ramp.records
-        channel.ramp = channel.ramp.next
-
-
 @kept_on_disk
 def count_batches(memory: Ints, batch_records: int, first_ns: int, last_ns: int) -> None:
     """Find the batches of a source.
@@ -260,7 +252,9 @@ def count_batches(memory: Ints, batch_records: int, first_ns: int, last_ns: int)
             more = min(_until(channel, high_ns) - before, left)
             left -= more
             counts[number] = before + more
-            _move_on(channel, high_ns)
+            while channel.ramp.next <= channel.end and channel.ramp.last_ns < high_ns:
+                channel.before += channel.ramp.records
+                channel.ramp = channel.ramp.next
         counts = moved_list(counts, batches.channels_count)
         low_ns = high_ns - 1
 

@@ -98,13 +98,6 @@ class View:
         """Number of words."""
         return len(cls.fields)
 
-    @classmethod
-    def described(cls) -> str:
-        """The fields with their places and meanings, a line each."""
-        return "\n".join(
-            f"{n:>3} {each.name}: {each.meaning}" for n, each in enumerate(cls.fields.values())
-        )
-
 
 Element = TypeVar("Element")
 Record = TypeVar("Record", bound=View)

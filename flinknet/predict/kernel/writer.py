@@ -5,7 +5,7 @@ from __future__ import annotations
 from . import NEVER, WRITER_WAITS
 from .channel import close_buffer, emit, flush, is_pool_available, note_written, open_end
 from .compiling import compile_all
-from .memory import Channel, Exchange, Source
+from .memory import Channel, Exchange, Ramp, Source
 from .times import earliest_ns, instant, next_due, records_until, set_due
 
 
@@ -84,17 +84,6 @@ def write_waiting(m: Exchange, source: Source, first: int) -> None:
                 return
 
 
-def _resume(m: Exchange, source: Source, now: int) -> bool:
-    """TaskOutputs.resume: write what waited. Returns: whether new records may be written."""
-    if source.waits_at:
-        write_waiting(m, source, source.waits_at - 1)
-    if is_blocked(source):
-        return False
-    source.has_waited = 0
-    m.resumed_ns = now
-    return True
-
-
 def take_until(source: Source, until_ns: int, most: int) -> int:
     """Take the records of a source that came up to an instant, to be written later. Returns: their
     number.
@@ -124,16 +113,6 @@ def _touch(source: Source, channel: Channel) -> None:
     channel.saved_ramp, channel.saved_position = channel.ramp, channel.position
 
 
-def _put_back(source: Source) -> None:
-    """Put back the records that were taken."""
-    for place in range(source.touched_count):
-        channel = source.touched[place]
-        channel.ramp, channel.position = channel.saved_ramp, channel.saved_position
-        channel.taken = 0
-        set_due(source.records_due, channel.place, next_record_ns(channel))
-    source.touched_count = 0
-
-
 def _fits(m: Exchange, source: Source) -> bool:
     """Whether all that was taken finds buffers, and leaves one of each kind."""
     used, touched = source.all_segments + source.lent, source.touched
@@ -151,11 +130,17 @@ def _fits(m: Exchange, source: Source) -> bool:
 
 
 def _take_batch(m: Exchange, source: Source) -> int:
-    """Take the first records of a source, as many as are written at once. Returns: their number."""
-    outputs, due, most = source.outputs, source.records_due, m.batch_records
+    """Put back the records that were taken, but for the first batch. Returns: its records."""
+    due, most = source.records_due, m.batch_records
+    for place in range(source.touched_count):
+        channel = source.touched[place]
+        channel.ramp, channel.position = channel.saved_ramp, channel.saved_position
+        channel.taken = 0
+        set_due(due, channel.place, next_record_ns(channel))
+    source.touched_count = 0
     for _ in range(most):
         place = next_due(due, 0, earliest_ns(due))
-        channel = outputs[place]
+        channel = source.outputs[place]
         _touch(source, channel)
         channel.taken += 1
         channel.position += 1
@@ -179,7 +164,6 @@ def _write_batch(m: Exchange, source: Source, records: int) -> int:
     """Write records that were taken as far as there are buffers, one batch at most; the others are
     put back. Returns: the number of records in the batch."""
     if records > m.batch_records:
-        _put_back(source)
         records = _take_batch(m, source)
     for place in range(source.touched_count):
         channel = source.touched[place]
@@ -241,13 +225,20 @@ def follow_segment(m: Exchange, source: Source, channel: Channel, reached: int) 
     if m.catches_up:
         opens_at = open_end(m, channel)
     record = opens_at // m.record_bytes
+    ramp = opening_ramp(channel, record)
+    is_known = ramp < channel.ramp_end
+    opens_ns = instant(ramp, record - channel.opens_base) if is_known else NEVER
+    set_due(source.segments_due, channel.place, opens_ns)
+
+
+def opening_ramp(channel: Channel, record: int) -> Ramp:
+    """Note the record that opens the next segment. Returns: its ramp, or the end of all."""
     ramp, base, end = channel.opens_ramp, channel.opens_base, channel.ramp_end
     while ramp < end and base + ramp.records <= record:
         base += ramp.records
         ramp = ramp.next
     channel.opens_ramp, channel.opens_base, channel.opens_record = ramp, base, record
-    opens_ns = NEVER if ramp == end else instant(ramp, record - base)
-    set_due(source.segments_due, channel.place, opens_ns)
+    return ramp
 
 
 def skip_segments(m: Exchange, source: Source, now: int) -> None:
@@ -266,8 +257,12 @@ def emit_until(m: Exchange, source: Source, until_ns: int) -> int:
     if not m.may_wait:
         return _emit_at_once(m, source, until_ns)
     emitted = 0
-    if source.has_waited and not _resume(m, source, until_ns):
-        return 0
+    if source.has_waited:  # TaskOutputs.resume
+        if source.waits_at:
+            write_waiting(m, source, source.waits_at - 1)
+        if is_blocked(source):
+            return 0
+        source.has_waited, m.resumed_ns = 0, until_ns
     while earliest_ns(source.records_due) <= until_ns:
         emitted += _take(m, source, until_ns)
         if is_blocked(source):
@@ -276,4 +271,4 @@ def emit_until(m: Exchange, source: Source, until_ns: int) -> int:
     return emitted
 
 
-compile_all(globals(), next_record_ns)
+compile_all(globals(), next_record_ns, opening_ramp)
