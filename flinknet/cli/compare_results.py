@@ -37,7 +37,7 @@ from .report_options import ReportFiles
 from .sweep import by_plan
 
 if TYPE_CHECKING:
-    from flinknet.report.runs_csv import CsvRun
+    from flinknet.report.csv_rows import CsvRun
 
 _FORMATS = ("json", "markdown", "junit", "csv")
 
@@ -100,8 +100,8 @@ class Outputs:
         from flinknet.report.comparison_junit import comparison_junit
         from flinknet.report.comparison_markdown import comparison_markdown
         from flinknet.report.comparison_page import comparison_page
+        from flinknet.report.csv_rows import runs_csv
         from flinknet.report.export import comparison_document, dump
-        from flinknet.report.runs_csv import runs_csv
 
         document = dump(
             comparison_document(comparison, measurement.results, measurement.discarded, trends)
@@ -288,7 +288,7 @@ def _new_file(directory: AnyPath, comparison: Comparison) -> AnyPath:
 
 
 def _csv_runs(measurement: Measurement) -> list[CsvRun]:
-    from flinknet.report.runs_csv import CsvRun
+    from flinknet.report.csv_rows import CsvRun
 
     return [
         CsvRun(plan.name, each.round_index + 1, result, result is each.result)

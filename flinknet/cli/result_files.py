@@ -101,8 +101,7 @@ class ResultFiles:
 
     def write(self, settings: Sequence[Setting], started_at: str | None) -> None:
         """Write CSV and histogram of the runs so far; the first started at `started_at` (ISO)."""
-        from flinknet.report.csv_rows import csv_text, histogram_rows
-        from flinknet.report.runs_csv import CsvRun, runs_csv
+        from flinknet.report.csv_rows import CsvRun, csv_text, histogram_rows, runs_csv
 
         runs = [(each.name, each.results) for each in settings]
         if self.csv is not None:

@@ -9,7 +9,7 @@ A *_console prints the findings of one command:
     live                    runs while they go on, for programs, too; prometheus: for that
     channels_console, config_console, demo_console, doctor_console    the other modes of bench, and
                             doctor; demos: the outcome of each
-    comparison_console      configurations compared, with comparison_texts and load_words, and for
+    comparison_console      configurations compared, with comparison_texts, and for
                             other programs comparison_markdown, comparison_junit,
                             comparison_page
     from_trace_console      a bench of a recorded run; peer_console: one end of which is Flink's
@@ -31,8 +31,7 @@ and with these, any of them is written:
     replay_page             a replay in such parts; observed_page: its observed figures
     plot                    the main chart of a page, or of a replay, as a picture
     notebook_view           what a cell of a notebook shows
-    export                  results as JSON; runs_csv: of each run, as a table; csv_rows: of
-                            replays, and of latencies
+    export                  results as JSON; csv_rows: runs, replays and latencies as CSV
     figures                 every figure once: name in files, heading, meaning, how it is shown
     plain_text              text that a terminal can take
 

@@ -34,10 +34,18 @@ from .checkpoint_table import checkpoint_table
 from .figures import CHANNEL_FIGURES, CPU, RUN_FIGURES, UNNAMED_SETTING, Figure, figure_table
 from .headline import Sentence, TerminalView, clauses_of
 from .live import channel_name
-from .load_words import length_words, load_line, load_words
 from .page_parts import Lines, Part, Table, Tone
 from .small_plots import sparkline
-from .trade_words import Range, Trade, change_of, ratio_of, trade_sentence
+from .trade_words import (
+    Range,
+    Trade,
+    change_of,
+    length_words,
+    load_line,
+    load_words,
+    ratio_of,
+    trade_sentence,
+)
 from .warning_lines import doubts_of_runs, merged_text, same_but_for_numbers
 
 CHANNELS_SHOWN = 16

@@ -29,8 +29,8 @@ from .comparison_texts import (
     trend_tables,
 )
 from .headline import Sentence, TerminalView
-from .load_words import length_words, load_words
 from .page_parts import Head, Lines, Pairs, Part, Row, Table, Tone
+from .trade_words import length_words, load_words
 
 _DECISIVE = ("throughput", "p50", "p99", "buffers", "cpu")
 """Metrics of the table, with those of limits."""

@@ -31,7 +31,7 @@ from flinknet.units import (
     signed,
 )
 
-from . import load_words
+from . import trade_words
 from .warning_lines import warning_lines
 
 LINE_CELLS = 240
@@ -189,7 +189,7 @@ def load_line(comparison: Comparison) -> str:
     whose = " (of the baseline)" if any(each.unlike for each in comparison.candidates) else ""
     version = comparison.environment.get("flinknet")
     by = f", flinknet {version}" if version else ""
-    return load_words.load_line(base.runs[0].workload, len(base.runs), whose=whose, by=by)
+    return trade_words.load_line(base.runs[0].workload, len(base.runs), whose=whose, by=by)
 
 
 def not_started_line(name: str) -> str:

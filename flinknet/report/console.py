@@ -60,9 +60,11 @@ class TerminalConsole(Console):
     Attributes:
         has_any_width: it is neither a terminal nor is its width asked for, so a table may be as
             wide as it needs.
+        has_given_width: it is no terminal, and COLUMNS sets its width.
     """
 
     has_any_width = False
+    has_given_width = False
 
     def on_broken_pipe(self) -> None:
         """Let the command line decide on the exit code; rich exits with 1, a failed check."""
@@ -85,6 +87,7 @@ def console_for(stream: IO[str]) -> Console:
     COLUMNS sets its width."""
     console = TerminalConsole(file=stream, highlight=False)
     if console.is_terminal or os.environ.get("COLUMNS", "").isdecimal():
+        console.has_given_width = not console.is_terminal
         return console
     console = TerminalConsole(file=stream, highlight=False, width=WIDTH_OFF_TERMINAL)
     console.has_any_width = True
@@ -92,13 +95,13 @@ def console_for(stream: IO[str]) -> Console:
 
 
 def print_line(console: Console, line: Text | str, *, indent: int = 0) -> None:
-    """Print a sentence: whole off a terminal, between words on one.
+    """Print a sentence: folded on a terminal and where COLUMNS is set, whole elsewhere.
 
     Args:
         indent: spaces before it, and before the rest of it on further lines.
     """
     text = Text(line) if isinstance(line, str) else line
-    if console.is_terminal:
+    if console.is_terminal or getattr(console, "has_given_width", False):
         console.print(Padding.indent(text, indent) if indent else text)
     else:
         console.print(Text.assemble(" " * indent, text), soft_wrap=True)
