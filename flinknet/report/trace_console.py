@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from flinknet.units import counted
 
-from .console import console_for, print_part
+from .console import console_for, print_line, print_part
 from .observed_tables import heads
 from .page_parts import Row, Table
 
@@ -54,7 +54,7 @@ def print_description(description: Plain, console: Console | None = None) -> Non
         console.print(f"… and {hidden:,} more channels (--json shows all)")
     print_part(console, _kinds_table(description["events_by_kind"]))
     if description.get("metrics") is not None:
-        console.print(_metrics_text(description["metrics"]), soft_wrap=True)
+        print_line(console, _metrics_text(description["metrics"]))
     if manifest is not None:
         print_part(console, _settings_table(manifest))
 
@@ -188,7 +188,7 @@ def _kinds_table(events_by_kind: Mapping[str, Mapping[str, int]]) -> Table:
 def _metrics_text(metrics: Plain) -> str:
     """Note on recorded metrics: their subjects and their file."""
     return (
-        f"metrics: {metrics['lines']:,} lines in {escape(metrics['file'])}, {len(metrics['names'])}"
+        f"metrics: {metrics['lines']:,} lines in {metrics['file']}, {len(metrics['names'])}"
         f" metrics of {len(metrics['tasks'])} tasks over time, and the memory of each TaskManager"
     )
 
