@@ -85,7 +85,7 @@ LEAVES_OF = {
 
 BUDGETS = {
     "replay": (14_623, 48),
-    "predict": (13_186, 47),
+    "predict": (13_164, 46),
     "core": (14_336, 83),
     "runtime": (12_879, 65),
     "report": (11_825, 58),

@@ -24,8 +24,15 @@ from flinknet.trace.manifest import SYNTHETIC
 from flinknet.trace.run_directory import RunDirectory, seal_run
 from flinknet.trace.schema import ROW_DTYPE
 
-from .channel import ANNOUNCE_NS, WAY_NS, Buffers, ChannelLaw, SyntheticChannel
-from .plan import START_NS, SynthPlan
+from .plan import (
+    ANNOUNCE_NS,
+    START_NS,
+    WAY_NS,
+    Buffers,
+    ChannelLaw,
+    SyntheticChannel,
+    SynthPlan,
+)
 
 Rows = npt.NDArray[np.void]
 
@@ -213,9 +220,9 @@ class _ChannelEvents:
         """The end of the partition goes behind the last buffer."""
         channel = self._channel
         end = {**_END, "payload_bytes": _END_BYTES, "sequence_number": channel.buffers}
-        sent_ns = np.array([max(channel.last_sent_ns, end_ns)])
-        received_ns = np.maximum(sent_ns + WAY_NS, channel.last_received_ns)
-        consumed_ns = np.maximum(received_ns, channel.last_consumed_ns) + ANNOUNCE_NS
+        sent_ns = np.array([max(channel.sent_ns, end_ns)])
+        received_ns = np.maximum(sent_ns + WAY_NS, channel.received_ns)
+        consumed_ns = np.maximum(received_ns, channel.consumed_ns) + ANNOUNCE_NS
         how, seen = {"reason": FlushReason.END, "backlog_buffers": 0}, {"records": -1}
         received = self._rows(received_ns, TracePoint.RECEIVED, **end, **seen, backlog_buffers=0)
         consumed = self._rows(consumed_ns, TracePoint.CONSUMED, **end)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from flinknet.core.probe import FlushReason
 from flinknet.errors import ConfigError
-from flinknet.predict.synth.channel import Buffers, ChannelLaw, SyntheticChannel
+from flinknet.predict.synth.plan import Buffers, ChannelLaw, SyntheticChannel
 
 MS = 1_000_000
 S = 1_000 * MS
