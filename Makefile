@@ -148,7 +148,7 @@ exchanges: $(TESTED) compiled
 	    tests/predict/test_fast_path.py::test_the_kernel_gives_the_numbers_of_the_real_core \
 	    tests/predict/test_job_pressure.py::test_jobs_that_wait_for_buffers_have_the_figures_of_the_real_core
 
-# A part of `make test`. Whoever changes an answer on purpose stores the new one in the same commit: `make same ACCEPT=1`.
+# Tests, too (tests/same/test_same.py). Whoever changes an answer on purpose stores the new one in the same commit: `make same ACCEPT=1`.
 same: $(TESTED) compiled
 	$(BIN)/python -m tests.same $(if $(ACCEPT),--accept)
 

@@ -20,7 +20,6 @@ RECORDS = 1000
 BATCH = {"execution.runtime-mode": "BATCH", "taskmanager.load-balance.mode": "SLOTS"}
 
 
-@pytest.mark.quick
 @pytest.mark.row("S146")
 def test_with_the_full_strategy_every_region_begins_again(start: Start, tmp_path: Path) -> None:
     settings = RESTARTS | {"jobmanager.execution.failover-strategy": "full"}

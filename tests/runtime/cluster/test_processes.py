@@ -99,7 +99,6 @@ def test_who_stays_gets_the_result(tmp_path: Path) -> None:
     assert '"records": 5000' in ended.stdout
 
 
-@pytest.mark.quick
 @pytest.mark.row("S149")
 def test_checkpoints_complete_when_all_tasks_have_acknowledged(start: Start) -> None:
     job = start(PIPELINE, settings={"execution.checkpointing.interval": "50ms"})
@@ -237,7 +236,6 @@ def test_heart_beats_go_on_while_the_data_port_is_blocked(start: Start) -> None:
         job.until_running(records=read + 500)
 
 
-@pytest.mark.quick
 @pytest.mark.row("S154")
 def test_a_word_count_over_a_socket_equals_a_plain_one(start: Start) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
