@@ -15,7 +15,6 @@ from flinknet.results import (
     VertexMetrics,
 )  # fmt: skip
 from flinknet.units import (
-    MISSING,
     counted,
     human_bytes,
     human_count,
@@ -25,7 +24,7 @@ from flinknet.units import (
 
 from .bench_page import CHANNELS_SHOWN, buffers_fact, latency_points, pair_text
 from .figures import CHANNEL_FIGURES, FIGURES, Figure, figure_table, named
-from .observed_tables import REGIMES, flink_lines
+from .observed_tables import REGIMES, flink_lines, messages_table
 from .page_parts import (
     Bar,
     Bars,
@@ -240,27 +239,10 @@ def _channels(answer: ReplayAnswer) -> Section:
     left = len(answer.channels) - len(shown) + answer.channels_left_out
     rows = [(_channel_name(each).replace(" ", "\u00a0"), [each]) for each in shown]
     table = figure_table("channel", _CHANNEL, rows)
-    kinds = [
-        Row(
-            [
-                each.kind.replace("_", "_\u200b"),
-                human_count(each.messages),
-                human_bytes(each.payload_bytes) if each.payload_bytes else MISSING,
-            ]
-        )
-        for each in answer.messages
-    ]
-    messages = Table(
-        [
-            Head("kind"),
-            Head("messages", "As they were sent, on all channels."),
-            Head("payload", "Bytes in their buffers."),
-        ],
-        kinds,
-        "Messages by kind",
-    )
     lead = _left_out(CHANNELS_SHOWN, left).strip()
-    return Section("channels", "Channels and messages", lead, [table, messages])
+    return Section(
+        "channels", "Channels and messages", lead, [table, messages_table(answer.messages)]
+    )
 
 
 def _flink(flink: FlinkMetrics | None) -> Iterator[Section]:

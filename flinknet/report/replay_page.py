@@ -16,7 +16,7 @@ from flinknet.results import (
     TaskMetrics,
     TradeOffPoint,
 )
-from flinknet.units import MISSING, human_bytes, human_change
+from flinknet.units import MISSING, human_bytes
 
 from .advice_lines import (
     FRONTIER,
@@ -31,6 +31,7 @@ from .figures import FIGURES, cells_of, named
 from .job_answer_console import EDGES, PHASES, job_lines, job_marks, job_trades, setting_of
 from .model_error import doubts_of, model_error_text
 from .observed_page import BARS_SHOWN, ROWS_OPEN, facts, heads_of, observed_sections
+from .observed_tables import edges_table, runs_table
 from .page_parts import (
     Bar,
     BarPart,
@@ -63,7 +64,6 @@ from .settings_in_words import (
     BUFFER_TIMEOUT,
     settings_of,
     timeout_ns_of,
-    timeout_text,
     what_varies,
 )
 
@@ -137,28 +137,11 @@ def _name_of(answer: ReplayAnswer, *, is_one_run: bool) -> str:
 
 
 def _overview(answers: Sequence[ReplayAnswer], *, is_one_run: bool) -> View:
-    """All runs or edges in one table."""
+    """All runs, or all edges of one run, in one table."""
     what = "edge" if is_one_run else "run"
-    figures = named([*_OF_EDGE, "backlog_mean_buffers"])
-    errors = ("throughput", "p50", "p99")
-    heads = [
-        *(Head(what), Head("timeout")),
-        *heads_of(figures),
-        *(Head(f"error {each}", "Of the model, on the recorded setting.") for each in errors),
-    ]
-    rows = [
-        Row(
-            [
-                _name_of(each, is_one_run=is_one_run),
-                timeout_text(each.trace.config),
-                *cells_of(each.observed, figures),
-                *(human_change(getattr(each.model_error, name)) for name in errors),
-            ]
-        )
-        for each in answers
-    ]
-    table = Section("overview", "", "", [Table(heads, rows)])
-    return View(f"all {what}s", f"All {what}s, observed", [table])
+    table = edges_table(answers) if is_one_run else runs_table(answers)
+    section = Section("overview", "", "", [table])
+    return View(f"all {what}s", f"All {what}s, observed", [section])
 
 
 def _run_view(answer: ReplayAnswer, name: str, *, has_job: bool) -> View:
