@@ -236,7 +236,7 @@ def tap_view(result: Plain, out: str) -> TerminalView:
         [
             Sentence("recorded", [*head, records], "; "),
             Sentence("verdict", _waits(result), "; "),
-            Sentence("trust", [added, *found], "; ", takes_rest=True),
+            Sentence("trust", [*found, added], "; ", takes_rest=True),
             Sentence(
                 "next", [f"flinknet trace replay {run}", f"flinknet trace verify {run}"], "; "
             ),

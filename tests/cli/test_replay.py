@@ -86,7 +86,7 @@ def test_help_shows_the_bounds_of_factors() -> None:
 
 @pytest.mark.spark
 def test_help_states_how_many_records_are_simulated_by_default() -> None:
-    shown = " ".join(CliRunner().invoke(main, ["trace", "replay", "--help"]).output.split())
+    shown = " ".join(CliRunner().invoke(main, ["trace", "replay", "--help-all"]).output.split())
     assert (
         f"where each message must be simulated, {CORE_RECORDS_MAX};"
         f" for a tap or a capture, {CORE_RECORDS_MAX_CAPTURED};"
