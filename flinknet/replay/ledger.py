@@ -42,7 +42,7 @@ from flinknet.units import NS_PER_MS
 from .advise.caveats import BARRIERS
 from .edges import EdgeOrder, Pairs, pair_keys, produced_edge
 from .observe.checkpoints import COMPLETED, FAILED, BarrierRow
-from .observe.flink_metrics import busy_shares, records_in, series_of, vertex_metrics
+from .observe.flink_metrics import records_in, series_of, task_shares, vertex_metrics
 from .observe.measured import ObservedRun
 from .observe.regimes import LATE_TRANSITS, REGIMES, TRANSITS, WAITS, WORKING
 from .read import RecordedRun, result_of
@@ -74,7 +74,7 @@ def _own(edges: Sequence[ObservedRun]) -> Ledger:
     amounts = [_Amounts(each) for each in edges]
     names = {each.source: each.source_tasks for each in ends}
     names |= {each.target: each.target_tasks for each in ends}
-    reported = busy_shares(edges[0].run)
+    reported = task_shares(edges[0].run)
     vertices = {}
     for vertex, name in _vertices(ends).items():
         into = [place for place, each in enumerate(ends) if each.target == vertex]
@@ -92,13 +92,14 @@ def _own(edges: Sequence[ObservedRun]) -> Ledger:
             worked = max((each.get(subtask, 0.0) for each in works), default=0.0)
             own = consumers.get(subtask)
             task = known[subtask] if subtask < len(known) else task_of(name, subtask, len(subtasks))
+            busy, idle, pressed = reported.get(task, [None] * 3)
             tasks.append(
                 TaskTime(
                     task,
                     places.get(subtask) if own is None else own.task_manager,
-                    working=max(worked - waited, 0.0) if into else reported.get(task),
-                    waits_for_input=1 - worked if into else None,
-                    waits_for_output=waited if out else None,
+                    working=max(worked - waited, 0.0) if into and busy is None else busy,
+                    waits_for_input=1 - worked if into and idle is None else idle,
+                    waits_for_output=waited if out and pressed is None else pressed,
                     held_by_barrier=None if own is None else own.most[BARRIER],
                     stood_still=None if own is None else _stood_still(times, own.task_manager),
                     records=None if own is None else float(own.records),
@@ -150,8 +151,7 @@ def _own_edge(observed: ObservedRun) -> EdgeTime:
 
 
 def _written(observed: ObservedRun) -> float | None:
-    """Share of the time that had passed when the first buffer of a blocking exchange left; None for
-    other exchanges."""
+    """Share of the time before the first buffer of a blocking exchange left; None for others."""
     if not is_blocking(observed.run.manifest):
         return None
     starts_ns = [row.from_ns for row in observed.rows.throughput if row.buffers]
@@ -196,8 +196,7 @@ class _Amounts:
 
 def _hosts(observed: ObservedRun) -> dict[str, HostTime]:
     """Event loops of the TaskManagers, as far as the run reported them in its result."""
-    processors = result_of(observed.run).get("processors")
-    if not isinstance(processors, Mapping):
+    if not isinstance(processors := result_of(observed.run).get("processors"), Mapping):
         return {}
     shares = [
         own if isinstance(own := processors.get(name), Mapping) else {}
@@ -213,8 +212,7 @@ def _hosts(observed: ObservedRun) -> dict[str, HostTime]:
 def _is_crowded(observed: ObservedRun) -> bool:
     """Whether other processes had most of the processors, by the result of the run: then buffers
     are late wherever they go."""
-    processors = result_of(observed.run).get("processors")
-    if not isinstance(processors, Mapping):
+    if not isinstance(processors := result_of(observed.run).get("processors"), Mapping):
         return False
     others, cores = (number_of(processors.get(each)) or 0.0 for each in ("outside_share", "cores"))
     return others >= HELD_FROM * cores > 0

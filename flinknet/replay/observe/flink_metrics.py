@@ -74,9 +74,11 @@ def series_of(run: RecordedRun) -> list[Series]:
     return series_within(run.place, run.from_ns, run.to_ns)
 
 
-def busy_shares(run: RecordedRun) -> dict[str | None, float | None]:
-    """Share of the time in which tasks were busy by their own metrics."""
-    return {each.task: _share(each, _BUSY) for each in series_of(run)}
+def task_shares(run: RecordedRun) -> dict[str | None, list[float | None]]:
+    """Shares of the time in which tasks were busy, idle and back-pressured, by their own metrics to
+    the end of the run, or of the part that was asked for."""
+    series = series_within(run.place, run.from_ns, run.to_ns if run.is_asked_part else 1 << 62)
+    return {each.task: [_share(each, name) for name in (_BUSY, _IDLE, _PRESSED)] for each in series}
 
 
 def vertex_metrics(vertex: Mapping[str, Any], series: Iterable[Series]) -> VertexMetrics:
