@@ -54,7 +54,7 @@ def print_configs(console: Console, configs: Sequence[EffectiveConfig]) -> None:
             console.print(_key_table(config.keys))
         else:
             for line in _key_lines(config.keys):
-                print_line(console, line)
+                console.print(line, soft_wrap=True)  # a key is copied whole
         derived = [each for each in config.keys if each.how]
         for number, each in enumerate(derived, start=1):
             print_line(console, f"[{number}] {each.key}: {each.how}")
