@@ -27,7 +27,6 @@ from .wrong_calls import WholeNumber
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from flinknet.storage import AnyPath
 
@@ -126,6 +125,8 @@ def run(executor: Executor | None, /, **values: Any) -> None:
         # Finished runs are printed even if a later run failed.
         if finished:
             settings = sweep.by_plan(plans, finished)
+            is_traced = out is not None and values["trace"]
+            replay = f"flinknet trace replay {quote(str(out))}/run-0001*" if is_traced else ""
             results.write(settings, environment.get("started_at"))
             reports.write(
                 lambda: bench_page(settings, environment, has_references=values["reference"])
@@ -136,13 +137,15 @@ def run(executor: Executor | None, /, **values: Any) -> None:
                 runs = [each.result for each in finished]
                 shown = bench_view(
                     settings,
-                    next_step=_replay_command(out) if out and values["trace"] else "",
+                    next_step=replay,
                     is_explained=values["explain"],
                     more=[reference_part(runs)] if values["reference"] else (),
                 )
                 print_view(console_for(sys.stdout), shown, has_details=values["details"])
-            where = f"; results: {out}/bench.json, and in each run directory" if out else ""
+            where = f"; results: {out}/bench.json" if out else ""
             talk.print(f"seed {values['seed']}{where}", style="dim", soft_wrap=True)
+            if replay:
+                click.echo(f"next: {replay}", err=True)  # whole, to be pasted
     _check_measured(finished)
     incomplete = [
         warning.text
@@ -180,7 +183,3 @@ def _check_measured(finished: Sequence[Finished]) -> None:
             f"no record was measured{where}; run for longer (--duration), or give a --rate that the"
             " slowest consumer can take"
         )
-
-
-def _replay_command(out: Path) -> str:
-    return f"flinknet trace replay {quote(str(out))}/run-0001*"

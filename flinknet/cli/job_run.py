@@ -286,14 +286,16 @@ def _attend(
         result = json.loads((out / "result.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         raise RunFailedError(f"the job has no result: {ended.reason}") from None
+    is_traced = call.records_trace and result["vertices"]
+    replay = f"flinknet trace replay {quote(str(out))}" if is_traced else ""
     if json_target != STDOUT:
-        is_traced = call.records_trace and result["vertices"]
-        shown = job_view(result, f"flinknet trace replay {quote(str(out))}" if is_traced else "")
-        print_view(console_for(sys.stdout), shown, has_details=has_details)
+        print_view(console_for(sys.stdout), job_view(result, replay), has_details=has_details)
     if json_target is not None:
         put_json(json_target, result)
     reports.write(lambda: job_page(result))
     click.echo(f"results: {out}/result.json", err=True)
+    if replay:
+        click.echo(f"next: {replay}", err=True)
     if ended.exit_code == EXIT_INTERRUPTED:
         return EXIT_INTERRUPTED
     if ended.exit_code:

@@ -258,14 +258,13 @@ def _print_answer(plan: PhysicalPlan) -> None:
     from flinknet.units import counted
 
     total, local, bounds = plan.channels_total, plan.local_channels, placement_bounds(plan)
-    stages = [f"{plan.stages} stages, one after the other"] if plan.stages > 1 else []
     planned = [
         f"{plan.graph.job.name}: {counted(plan.tasks_total, 'task')}",
         f"{counted(total, 'channel')} ({local:,} local)",
         counted(plan.connections_total, "TCP connection"),
         f"{counted(plan.task_managers, 'TaskManager')} with"
         f" {counted(plan.slots_per_task_manager, 'slot')} each",
-        *stages,
+        *([f"{plan.stages} stages, one after the other"] if plan.stages > 1 else []),
     ]
     judged, _, remedy = verdict(plan, bounds).partition("; ")
     remedies = remedy.split(", ") if remedy else []
