@@ -67,7 +67,7 @@ SATURATED_FROM = 0.95
 """Share of the time that a task is busy from which records queue for it all the time."""
 
 _NOT_FOLLOWING = (
-    "its records do not follow those that its task receives (a window, a timer, a call that waits),"
+    "its records do not follow its task's input; a window, a timer or a call that waits is between,"
     " so the effect of other settings before the task is unknown"
 )
 _TASKS_SATURATED = (

@@ -87,7 +87,7 @@ def _fitted(sentence: Sentence, width: int, most: int) -> list[str]:
     most = most if width >= WIDTH else room * len(clauses)
     while len(lines := textwrap.wrap(separator.join(clauses).rstrip(_STOPS), room)) > most:
         if len(clauses) == 1 and separator != ", ":  # a long clause ends at a comma
-            clauses, separator = clauses[0].split(", "), ", "
+            clauses, separator = re.split(r", (?![^(]*\))", clauses[0]), ", "
         if len(clauses) == 1:
             cut = textwrap.shorten(" ".join(lines[most - 1 :]), room, placeholder=" …")
             lines = [*lines[: most - 1], cut]

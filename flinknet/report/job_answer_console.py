@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flinknet.results import ERROR_TO_BET_ON, JobAnswer, JobEdgePoint, JobPoint, LatencySummary
+from flinknet.results import JobAnswer, JobEdgePoint, JobPoint, LatencySummary
 from flinknet.units import (
     MISSING,
     format_duration_ns,
@@ -12,7 +12,7 @@ from flinknet.units import (
 )
 
 from .advice_lines import job_recommendation, lines_of
-from .model_error import OFF_TOO_FAR, UNPREDICTED
+from .model_error import OFF_TOO_FAR, UNPREDICTED, is_off
 from .observed_tables import FULL, heads
 from .page_parts import Lines, Part, Row, Table
 from .price_cells import (
@@ -25,6 +25,7 @@ from .price_cells import (
     trade_of,
 )
 from .settings_in_words import BUFFER_TIMEOUT, flushes, settings_of, what_varies
+from .trade_words import with_ends
 
 UNKNOWN = "unknown"
 
@@ -74,7 +75,7 @@ def job_lines(answer: JobAnswer) -> list[str]:
         lines = [f"model error on the recorded setting: {shown}  ({part} simulated)"]
         if known and answer.observed.latency_ns.p50 is None:
             lines.append("latency of the job was not recorded, so its error is unknown")
-    if any(abs(value) > ERROR_TO_BET_ON for value in known.values()):
+    if any(map(is_off, known.values())):
         lines.append(f"Do not rely on the predictions below: {OFF_TOO_FAR}.")
     whys: dict[str, list[str]] = {}
     for point in answer.points:
@@ -209,10 +210,10 @@ def _spread(
     name: str, latency: LatencySummary, low: LatencySummary | None, high: LatencySummary | None
 ) -> str:
     value = _duration(getattr(latency, name))
-    bounds = [None if each is None else getattr(each, name) for each in (low, high)]
-    if value == UNKNOWN or None in bounds or bounds[0] == bounds[1]:
+    ends = [getattr(each, name) for each in (low, high) if each is not None]
+    if value == UNKNOWN or len(ends) < 2 or None in ends:
         return value
-    return f"{value} ({' … '.join(human_duration(each) for each in bounds)})"
+    return with_ends(value, (ends[0], ends[1]), human_duration)
 
 
 def _duration(value: float | None) -> str:

@@ -18,6 +18,11 @@ OFF_TOO_FAR = f"the model is off by more than {ERROR_TO_BET_ON:.0%} where the an
 """Why not to rely on predictions."""
 
 
+def is_off(error: float | None) -> bool:
+    """Whether the model is off too far in a figure to print it."""
+    return error is not None and abs(error) > ERROR_TO_BET_ON
+
+
 @dataclass(frozen=True, slots=True)
 class ModelErrorText:
     """The model's error of each recorded figure, its scope, and the consequence.
@@ -52,11 +57,11 @@ def model_error_text(answer: ReplayAnswer) -> ModelErrorText:
     if not is_of_run:
         parts.append(_latency_of_backlog(answer))
     figures = ", ".join(parts)
-    if any(abs(value) > ERROR_TO_BET_ON for value in answer.model_error.counting):
+    if any(map(is_off, answer.model_error.counting)):
         return ModelErrorText(figures, used, OFF_TOO_FAR, is_doubtful=True)
     check = " (check: flinknet bench again RUN)" if is_of_run and not answer.trace.edge else ""
     consequence = f"on the recorded setting only; others may be further off{check}"
-    if buffers is not None and abs(buffers) > ERROR_TO_BET_ON:
+    if is_off(buffers):
         consequence = f"do not rely on buffers/s and prices; {consequence}"
     return ModelErrorText(figures, used, consequence, is_doubtful=False)
 

@@ -11,7 +11,6 @@ from flinknet.options.what_if import ALIGNMENT, CHECKPOINTS
 from flinknet.results import (
     TAKEN_ALONE,
     JobAnswer,
-    LatencySummary,
     ReplayAnswer,
     TradeOffPoint,
 )
@@ -28,7 +27,7 @@ from .checkpoint_table import replayed_checkpoints
 from .console import console_for, print_part, print_view
 from .headline import TerminalView
 from .job_answer_console import job_marks, job_notes, job_parts, setting_of
-from .model_error import doubts_of, model_error_lines
+from .model_error import doubts_of, is_off, model_error_lines
 from .observed_tables import (
     channel_parts,
     diagnosis_table,
@@ -47,6 +46,7 @@ from .price_cells import PRICE_NOTE, PRICES, price_cells, trades
 from .recording_lines import recording_lines
 from .replay_headline import advised_for, replay_sentences, why_not_printed
 from .settings_in_words import BUFFER_TIMEOUT, settings_of, what_varies
+from .trade_words import with_ends
 
 SETTINGS_SHOWN = 40
 """Rows of the table with all figures."""
@@ -223,8 +223,10 @@ def _decisive_table(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> Table
     elif len(points) > CHOICES_SHOWN:
         shown = _spread(len(points), {n for n, of in enumerate(marks) if of}, CHOICES_SHOWN)
     left_out = len(points) - len(shown)
-    is_priced = any(each.price for each in points)
-    names = [each for each in _DECISIVE if is_priced or each not in PRICES]
+    hidden = set(() if any(each.price for each in points) else PRICES)
+    if is_off((job or own[0]).model_error.buffers_per_s):
+        hidden |= {"buffers/s", *PRICES}
+    names = [each for each in _DECISIVE if each not in hidden]
     rows = []
     for index in shown:
         cells = _cells(points[index])
@@ -300,14 +302,11 @@ def _cells(point: TradeOffPoint) -> dict[str, str]:
 
 def _latency_cell(point: TradeOffPoint, name: str) -> str:
     """A predicted latency; with its 90% interval, where the records' instants are assumed."""
-
-    def shown(latency: LatencySummary) -> str:
-        return human_duration(getattr(latency, name))
-
+    value = human_duration(getattr(point.latency_ns, name))
     low, high = point.latency_low_ns, point.latency_high_ns
     if low is None or high is None:
-        return shown(point.latency_ns)
-    return f"{shown(point.latency_ns)} ({shown(low)} … {shown(high)})"
+        return value
+    return with_ends(value, (getattr(low, name), getattr(high, name)), human_duration)
 
 
 def _buffers_cell(point: TradeOffPoint) -> str:
@@ -316,7 +315,7 @@ def _buffers_cell(point: TradeOffPoint) -> str:
     shown = human_count(point.buffers_per_s)
     if low is None or high is None:
         return shown
-    return f"{shown} ({human_count(low)} … {human_count(high)})"
+    return with_ends(shown, (low, high), human_count)
 
 
 def _nearest(answer: ReplayAnswer, limit: int) -> list[int]:

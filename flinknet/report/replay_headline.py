@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from flinknet.options.what_if import network_of
 from flinknet.results import (
-    ERROR_TO_BET_ON,
     TAKEN_ALONE,
     JobAnswer,
     ModelError,
     ReplayAnswer,
     TradeOffPoint,
 )
-from flinknet.units import human_change, human_count, human_duration
+from flinknet.units import counted, human_change, human_count, human_duration
 
 from .advice_lines import Recommendation, job_recommendation, recommendations
 from .headline import Sentence, clauses_of
 from .job_answer_console import job_trades
-from .model_error import OFF_TOO_FAR, UNPREDICTED, doubts_of
+from .model_error import OFF_TOO_FAR, UNPREDICTED, doubts_of, is_off
 from .price_cells import NamedTrade, trades
 from .recording_lines import recording_lines
 from .settings_in_words import BUFFER_TIMEOUT, label_of, timeout_text, what_varies
@@ -29,6 +29,9 @@ PART_USED = "part used"
 """Beginning of the remark on the part of a trace that counts, which the first line states."""
 
 _NOTHING = "not predicted: "
+
+TIMEOUTS_MIN = 20
+"""Length of a recording, in buffer timeouts, below which a few beats of the flusher decide."""
 
 USUAL_ADVICE = "5ms"
 """Timeout whose price is stated where no limit is given, if it was predicted."""
@@ -41,11 +44,12 @@ def replay_sentences(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> list
         own: an answer for each edge of its job.
         job: the answer about the job from end to end; None where it has one edge.
     """
-    is_healthy = _is_healthy(own[0])
+    found = own[0].bottleneck
+    is_short = _is_healthy(own[0]) and (found is None or found.headroom is None)
     return [
         Sentence("recorded", _recorded(own, job), "; "),
-        Sentence("verdict", _verdict(own), takes_rest=not is_healthy),
-        replace(_trade_off(own, job), takes_rest=is_healthy),
+        Sentence("verdict", _verdict(own), takes_rest=not is_short),
+        replace(_trade_off(own, job), takes_rest=is_short),
         Sentence("trust", _trust(own, job), "; "),
         Sentence("next", _next(own, job), "; "),
     ]
@@ -59,7 +63,7 @@ def _is_healthy(answer: ReplayAnswer) -> bool:
 def is_reliable(error: ModelError) -> bool:
     """Whether the model is near enough on the recorded setting to print its predictions."""
     counting = error.counting
-    return bool(counting) and all(abs(each) <= ERROR_TO_BET_ON for each in counting)
+    return bool(counting) and not any(map(is_off, counting))
 
 
 def why_not_printed(whole: ReplayAnswer | JobAnswer) -> str | None:
@@ -125,6 +129,9 @@ def _trade_off(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> Sentence:
     if not found:
         return Sentence("trade-off", [_range_of(points_of(job or own[0]))])
     chosen = _usual(found)
+    if is_off((job or own[0]).model_error.buffers_per_s):
+        unpriced = replace(chosen.trade, buffers_ratio=None, messages_per_s=None, cpu_cores=None)
+        chosen = replace(chosen, trade=unpriced)
     first, *more = trade_text(chosen.trade).split(", ")
     setting = chosen.setting.removeprefix(f"{BUFFER_TIMEOUT} ")
     return Sentence("trade-off", [f"{setting} instead of {chosen.before}: {first}", *more], ", ")
@@ -166,7 +173,9 @@ def advised_for(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> Recommend
 
 
 def _trust(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> list[str]:
-    """How far the model is off; nothing where nothing was predicted."""
+    """How far the model is off; nothing where no prediction is printed."""
+    if why_not_printed(job or own[0]):
+        return []
     error = (job or own[0]).model_error
     names = {
         "records/s": error.throughput,
@@ -179,12 +188,17 @@ def _trust(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> list[str]:
         return []
     if job is None and own[0].trace.is_max_rate and error.throughput is None:
         known.insert(0, "records/s fitted to it")
-    found = [f"model on the recorded setting: {', '.join(known)}"]
     if error.p50 is None and error.p99 is None:
-        found.append("latency was not recorded, so its error is unknown")
+        known.append("latency unknown")
+    found = [f"model error: {', '.join(known)}"]
+    part = own[0].trace.part
+    timeout_ns = network_of(own[0].trace.config).buffer_timeout_ns
+    timeouts = (part.to_ns - part.from_ns) / timeout_ns if timeout_ns > 0 else TIMEOUTS_MIN
+    if timeouts < TIMEOUTS_MIN:
+        found.insert(0, f"only {counted(round(timeouts), 'buffer timeout')} long")
     if any(each.latency_low_ns for each in points_of(job or own[0])):
-        found.append("delays of the host are not in the 90% intervals")
-    return found
+        found.append("host delays not included")
+    return [*found, "on the recorded setting; others may be further off"]
 
 
 def _next(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> list[str]:

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from flinknet.results import (
-    ERROR_TO_BET_ON,
     JobAnswer,
     ModelError,
     ReplayAnswer,
@@ -29,7 +28,7 @@ from .advice_lines import (
 from .bench_page import TASK_PARTS
 from .figures import FIGURES, cells_of, named
 from .job_answer_console import EDGES, PHASES, job_lines, job_marks, job_trades, setting_of
-from .model_error import doubts_of, model_error_text
+from .model_error import doubts_of, is_off, model_error_text
 from .observed_page import BARS_SHOWN, ROWS_OPEN, facts, heads_of, observed_sections
 from .observed_tables import edges_table, runs_table
 from .page_parts import (
@@ -258,10 +257,6 @@ def _predictions(answer: ReplayAnswer) -> Section:
     return Section("trade-offs", title, lead, [grid, folded])
 
 
-def _is_off(error: float | None) -> bool:
-    return error is not None and abs(error) > ERROR_TO_BET_ON
-
-
 def _grid(
     predicted: Sequence[_Predicted], error: ModelError, tasks: Sequence[tuple[TaskMetrics, bool]]
 ) -> Grid:
@@ -271,7 +266,7 @@ def _grid(
     first = next((n for n, each in enumerate(predicted) if each.point.is_recorded), None)
     base = predicted[first or 0]
     memory = {each.point.memory_bytes for each in predicted}
-    hidden = {"buffers/s"} if _is_off(error.buffers_per_s) else set[str]()
+    hidden = {"buffers/s"} if is_off(error.buffers_per_s) else set[str]()
     hidden |= {"memory"} if len(memory) < 2 else set()
     shown = [
         (field, replace(x, meaning=FIGURES[field].meaning if field else x.meaning))
@@ -371,7 +366,7 @@ def _settings_table(
     predicted: Sequence[_Predicted], error: ModelError, frontier: set[int]
 ) -> Table:
     figures = named([*_OF_EDGE, "backlog_mean_buffers", "backlog_max_buffers", "buffers_per_s"])
-    has_prices = not _is_off(error.buffers_per_s)
+    has_prices = not is_off(error.buffers_per_s)
     figures = figures if has_prices else figures[:-1]
     prices = [*map(Head, PRICES, _PRICE_MEANINGS)] if has_prices else []
     heads = [
@@ -422,8 +417,8 @@ def _job_predictions(job: JobAnswer, own: Sequence[ReplayAnswer]) -> list[Sectio
     ]
     grid = _grid(predicted, job.model_error, _tasks(own))
     table = _settings_table(predicted, job.model_error, set())
-    is_off = _is_off(job.model_error.buffers_per_s)
-    figures = named([*_OF_EDGE, *([] if is_off else ["buffers_per_s"])])
+    has_no_buffers = is_off(job.model_error.buffers_per_s)
+    figures = named([*_OF_EDGE, *([] if has_no_buffers else ["buffers_per_s"])])
     edges = [
         Row(
             [

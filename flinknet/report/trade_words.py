@@ -115,6 +115,13 @@ def duration_text(change_ns: float | None, range_ns: Range | None = None) -> str
     return change + _ends_text(range_ns, lambda end: signed(end, human_duration), unit)
 
 
+def with_ends(shown: str, ends: Range | None, text: Callable[[float], str]) -> str:
+    """A figure and its interval in a table: "8.55 ms (7.68…9.44)"; ends in the unit of the figure
+    have none."""
+    unit = shown[shown.find(" ") :] if " " in shown else ""
+    return shown + _ends_text(ends, text, unit).replace(" … ", "…")
+
+
 def _ends_text(ends: Range | None, text: Callable[[float], str], unit: str = "") -> str:
     """Both ends in brackets, without the unit if they have this one; empty if there are none, or
     if they are the same.

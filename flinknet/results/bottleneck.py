@@ -114,6 +114,8 @@ class Bottleneck:
             empty if nothing is needed.
         symptoms: consequences elsewhere in the job.
         place: TaskManager or connection, of a slow host or network.
+        headroom: factor of the rate at which the busiest task of a healthy job would be saturated;
+            None where that is far off or nobody saw how busy the tasks are.
         text: all clauses in sentences, without the last full stop.
     """
 
@@ -128,6 +130,7 @@ class Bottleneck:
     edge: str | None = None
     place: str | None = None
     helps: tuple[Remedy, ...] = ()
+    headroom: float | None = None
     text: str = field(init=False)
 
     def __post_init__(self) -> None:

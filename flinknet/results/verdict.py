@@ -337,11 +337,10 @@ def healthy(ledger: Ledger) -> Bottleneck | None:
         if not all(each.is_credit_known for each in ledger.edges):
             return None
         most = max((each.most(CREDIT) for each in ledger.edges), default=0.0)
-        text = (
-            f"{NOTHING} that shows between the TaskManagers: no barrier blocks a channel for long,"
-            f" and data waits for credit at most {most:.0%} of the time on any channel"
-        )
-        return Bottleneck(cause=Cause.NONE, evidence=(text,))
+        most_waited = f"data waits for credit {most:.0%} of the time at most"
+        text = f"{most_waited}, and no barrier blocks a channel for long"
+        where = f"{NOTHING} between the TaskManagers"
+        return Bottleneck(cause=Cause.NONE, evidence=(where, text))
     waits = {each.name: each.waits_for_output or 0.0 for each in ledger.vertices.values()}
     most_waiting = max(waits, key=lambda each: waits[each])
     busiest = max(ledger.tasks, key=lambda each: each.works)
@@ -352,10 +351,15 @@ def healthy(ledger: Ledger) -> Bottleneck | None:
         text = f"{NOTHING}: no task is saturated; {most_waiting} waits for its output"
         text += f" {waits[most_waiting]:.0%} of the time"
     next_one = f"the busiest, {busiest.name}, is busy {busiest.works:.0%} of the time"
+    headroom = None
     if busiest.works >= IDLE_BELOW:
-        next_one += f" and would be saturated at {1 / busiest.works:.1f} times the rate"
+        headroom = 1 / busiest.works
+        next_one += f", saturated at {headroom:.1f} times the rate"
     found = Bottleneck(
-        cause=Cause.NONE, evidence=(text, next_one), symptoms=checkpoint_symptoms(ledger)
+        cause=Cause.NONE,
+        evidence=(text, next_one),
+        symptoms=checkpoint_symptoms(ledger),
+        headroom=headroom,
     )
     edge = max(ledger.edges, key=lambda each: each.mean(FLUSH), default=None)
     share = 0.0 if edge is None else edge.mean(FLUSH)
