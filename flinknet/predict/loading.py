@@ -275,9 +275,9 @@ def checked(job: RecordedJob) -> RecordedJob:
             whys[number] = _NOT_FOLLOWING
             continue
         share = min(busy_share(job.edges[place].exchange), 1.0)
-        whose = "its consumers are" if place == number else "its producers are"
+        whose = "a consumer is" if place == number else "a producer is"
         whys[number] = _TASKS_SATURATED.format(whose, share)
-        whys[place] = whys[place] or _TASKS_SATURATED.format("its consumers are", share)
+        whys[place] = whys[place] or _TASKS_SATURATED.format("a consumer is", share)
         while (place := before[place]) is not None:
             whys[place] = whys[place] or HELD_UP
     return job.without(whys)

@@ -48,12 +48,15 @@ class NamedTrade:
     Attributes:
         setting, before: their names.
         text: all of it in a sentence.
+        p50_ns, p99_ns: latency before and after; None where it is unknown.
     """
 
     setting: str
     before: str
     trade: Trade
     text: str
+    p50_ns: tuple[float | None, float | None] = (None, None)
+    p99_ns: tuple[float | None, float | None] = (None, None)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data: the settings, the figures, the sentence."""
@@ -196,7 +199,14 @@ def trade_of(
         sentence += f" ({cost} for a buffer and its credit, {cpu_cost.how})"
     if _are_alike(shown.latency_ns, base.latency_ns):
         sentence += "; latency hardly depends on it here"
-    return NamedTrade(setting, before, trade, sentence)
+    return NamedTrade(
+        setting,
+        before,
+        trade,
+        sentence,
+        (base.latency_ns.p50, shown.latency_ns.p50),
+        (base.latency_ns.p99, shown.latency_ns.p99),
+    )
 
 
 def range_of_change(shown: TradeOffPoint, base: TradeOffPoint, name: str) -> Range | None:

@@ -20,15 +20,18 @@ from .advice_lines import Recommendation, job_recommendation, recommendations
 from .headline import Sentence, clauses_of
 from .job_answer_console import job_trades
 from .model_error import OFF_TOO_FAR, UNPREDICTED, doubts_of, is_off
-from .price_cells import NamedTrade, trades
+from .price_cells import SAME_LATENCY, NamedTrade, trades
 from .recording_lines import recording_lines
 from .settings_in_words import BUFFER_TIMEOUT, label_of, timeout_text, what_varies
-from .trade_words import trade_text
+from .trade_words import cost_parts, from_to, rate_parts
 
 PART_USED = "part used"
 """Beginning of the remark on the part of a trace that counts, which the first line states."""
 
 _NOTHING = "not predicted: "
+
+RATE_KEPT = 0.005
+"""Error of records/s that is not worth a word: where a rate was set, it follows from the input."""
 
 TIMEOUTS_MIN = 20
 """Length of a recording, in buffer timeouts, below which a few beats of the flusher decide."""
@@ -44,12 +47,11 @@ def replay_sentences(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> list
         own: an answer for each edge of its job.
         job: the answer about the job from end to end; None where it has one edge.
     """
-    found = own[0].bottleneck
-    is_short = _is_healthy(own[0]) and (found is None or found.headroom is None)
+    is_healthy = _is_healthy(own[0])
     return [
         Sentence("recorded", _recorded(own, job), "; "),
-        Sentence("verdict", _verdict(own), takes_rest=not is_short),
-        replace(_trade_off(own, job), takes_rest=is_short),
+        Sentence("verdict", _verdict(own), takes_rest=not is_healthy),
+        replace(_trade_off(own, job), takes_rest=is_healthy),
         Sentence("trust", _trust(own, job), "; "),
         Sentence("next", _next(own, job), "; "),
     ]
@@ -89,7 +91,7 @@ def _recorded(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> list[str]:
     rate = (job or own[-1]).observed.throughput_records_per_s
     found = [
         f"{name}: {_chain(edges)}" if edges else name,
-        used if part.is_whole else f"{used} of {whole}",
+        used if part.is_whole else f"{used} used of {whole}",
         f"{human_count(rate)} records/s" if rate is not None else "",
         f"buffer timeout {timeout_text(trace.config)}",
     ]
@@ -132,9 +134,27 @@ def _trade_off(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> Sentence:
     if is_off((job or own[0]).model_error.buffers_per_s):
         unpriced = replace(chosen.trade, buffers_ratio=None, messages_per_s=None, cpu_cores=None)
         chosen = replace(chosen, trade=unpriced)
-    first, *more = trade_text(chosen.trade).split(", ")
+    first, *more = [*rate_parts(chosen.trade), *_latencies(chosen), *cost_parts(chosen.trade)]
     setting = chosen.setting.removeprefix(f"{BUFFER_TIMEOUT} ")
     return Sentence("trade-off", [f"{setting} instead of {chosen.before}: {first}", *more], ", ")
+
+
+def _latencies(chosen: NamedTrade) -> list[str]:
+    """The latency before and after; the interval is that of the last percentile."""
+    trade = chosen.trade
+    both = (("p50", chosen.p50_ns, trade.p50_range_ns), ("p99", chosen.p99_ns, trade.p99_range_ns))
+    known = [
+        (name, before_ns, after_ns, ends_ns)
+        for name, (before_ns, after_ns), ends_ns in both
+        if before_ns and after_ns
+    ]
+    if known and all(abs(after / before - 1) <= SAME_LATENCY for _, before, after, _ in known):
+        return ["no effect on latency"]
+    found = [
+        f"{name} {from_to(before, after, ends if name == known[-1][0] else None)}"
+        for name, before, after, ends in known
+    ]
+    return [f"latency {found[0]}", *found[1:]] if found else ["latency unknown"]
 
 
 def points_of(whole: ReplayAnswer | JobAnswer) -> Sequence[TradeOffPoint]:
@@ -183,22 +203,30 @@ def _trust(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> list[str]:
         "p99": error.p99,
         "buffers/s": error.buffers_per_s,
     }
+    if error.throughput is not None and abs(error.throughput) < RATE_KEPT:
+        names["records/s"] = None
     known = [f"{name} {human_change(value)}" for name, value in names.items() if value is not None]
+    if not known and error.throughput is not None:
+        known = ["records/s 0%"]
     if not known:
         return []
     if job is None and own[0].trace.is_max_rate and error.throughput is None:
-        known.insert(0, "records/s fitted to it")
+        known.insert(0, "records/s fitted")
     if error.p50 is None and error.p99 is None:
-        known.append("latency unknown")
-    found = [f"model error: {', '.join(known)}"]
-    part = own[0].trace.part
-    timeout_ns = network_of(own[0].trace.config).buffer_timeout_ns
-    timeouts = (part.to_ns - part.from_ns) / timeout_ns if timeout_ns > 0 else TIMEOUTS_MIN
+        known.append("latency unchecked")
+    found = [f"model error as recorded: {', '.join(known)}"]
+    timeouts = _timeouts(own[0])
     if timeouts < TIMEOUTS_MIN:
         found.insert(0, f"only {counted(round(timeouts), 'buffer timeout')} long")
     if any(each.latency_low_ns for each in points_of(job or own[0])):
-        found.append("host delays not included")
-    return [*found, "on the recorded setting; others may be further off"]
+        found.append("host delays come on top")
+    return found
+
+
+def _timeouts(answer: ReplayAnswer) -> float:
+    """Length of the recording in buffer timeouts; infinite where the flusher does not beat."""
+    part, timeout_ns = answer.trace.part, network_of(answer.trace.config).buffer_timeout_ns
+    return (part.to_ns - part.from_ns) / timeout_ns if timeout_ns > 0 else float("inf")
 
 
 def _next(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> list[str]:
@@ -216,10 +244,13 @@ def _next(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> list[str]:
         return [
             "record with --rest URL (of the JobManager): Flink's metrics show which task is busy"
         ]
-    if why_not_printed(whole):
-        if _is_healthy(first):
-            return ["record more of the job, or use another part of the recording (--from, --to)"]
+    if not _is_healthy(first):
         return ["mend what the verdict names, record again, then ask for other timeouts"]
+    if why_not_printed(whole):
+        return ["record more of the job, or use another part of the recording (--from, --to)"]
+    if _timeouts(first) < TIMEOUTS_MIN:
+        timeout_ns = network_of(first.trace.config).buffer_timeout_ns
+        return [f"record {human_duration(TIMEOUTS_MIN * timeout_ns)} or more: this is too short"]
     if choice is not None:
         return ["another limit, or other settings: --buffer-timeout, --floating-buffers"]
     return ["give a limit, as in --target 'p99<=20ms', for the keys to set"]

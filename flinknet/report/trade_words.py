@@ -48,7 +48,7 @@ class Trade:
 
 
 def trade_sentence(setting: str, before: str, trade: Trade) -> str:
-    """ "5ms instead of 100ms: p50 −46.0 ms (−52.0 … −40.0), 13 times the buffers, +1.90 k
+    """ "5ms instead of 100ms: p50 −46.0 ms (−52.0 … −40.0), 13 times the buffers/s, +1.90 k
     messages/s, +6% of a core".
     """
     return f"{setting} instead of {before}: {trade_text(trade)}"
@@ -56,13 +56,24 @@ def trade_sentence(setting: str, before: str, trade: Trade) -> str:
 
 def trade_text(trade: Trade) -> str:
     """The changes alone; throughput only if it differs."""
-    parts = []
-    ratio = trade.throughput_ratio
-    if ratio is not None and abs(ratio - 1) > _SAME_RATIO:
-        parts.append(f"{signed(ratio - 1, '{:.0%}'.format)} records/s")
+    parts = rate_parts(trade)
     parts.append(f"p50 {duration_text(trade.p50_ns, trade.p50_range_ns)}")
     if trade.p99_ns is not None:
         parts.append(f"p99 {duration_text(trade.p99_ns, trade.p99_range_ns)}")
+    return ", ".join([*parts, *cost_parts(trade)])
+
+
+def rate_parts(trade: Trade) -> list[str]:
+    """The change of throughput, if it differs."""
+    ratio = trade.throughput_ratio
+    if ratio is None or abs(ratio - 1) <= _SAME_RATIO:
+        return []
+    return [f"{signed(ratio - 1, '{:.0%}'.format)} records/s"]
+
+
+def cost_parts(trade: Trade) -> list[str]:
+    """The changes of buffers, messages and CPU."""
+    parts = []
     if trade.buffers_ratio is not None:
         parts.append(_times_the_buffers(trade.buffers_ratio))
         is_same = abs(trade.buffers_ratio - 1) <= _SAME_RATIO
@@ -71,7 +82,16 @@ def trade_text(trade: Trade) -> str:
     if trade.cpu_cores is not None:
         ends = _ends_text(trade.cpu_range_cores, cpu_text)
         parts.append(f"{cpu_text(trade.cpu_cores)}{ends} of a core")
-    return ", ".join(parts)
+    return parts
+
+
+def from_to(before_ns: float, after_ns: float, ends_ns: Range | None = None) -> str:
+    """A duration before and after, with the interval of its change: "21.8 → 8.55 ms (−16.6 …
+    −10.2)"."""
+    before, after = human_duration(before_ns), human_duration(after_ns)
+    unit = after[after.find(" ") :]
+    ends = _ends_text(ends_ns, lambda end: signed(end, human_duration), unit)
+    return f"{before.removesuffix(unit)} → {after}{ends}"
 
 
 def ratio_of(now: float | None, before: float | None) -> float | None:
@@ -88,17 +108,19 @@ def cpu_text(cores: float | None) -> str:
     """A change of CPU use: "+6%" of a core."""
     if cores is None:
         return MISSING
+    if abs(cores) < 0.0005:
+        return "0%"
     return signed(cores, "{:.1%}".format if abs(cores) < 0.0995 else "{:.0%}".format)
 
 
 def _times_the_buffers(ratio: float) -> str:
     if abs(ratio - 1) <= _SAME_RATIO:
-        return "as many buffers"
+        return "as many buffers/s"
     if _two_digits(ratio) == "1.0":
-        return "about as many buffers"
+        return "about as many buffers/s"
     if ratio < 0.5:
-        return f"1/{_two_digits(1 / ratio)} of the buffers"
-    return f"{_two_digits(ratio)} times the buffers"
+        return f"1/{_two_digits(1 / ratio)} of the buffers/s"
+    return f"{_two_digits(ratio)} times the buffers/s"
 
 
 def _two_digits(value: float) -> str:
@@ -123,8 +145,8 @@ def with_ends(shown: str, ends: Range | None, text: Callable[[float], str]) -> s
 
 
 def _ends_text(ends: Range | None, text: Callable[[float], str], unit: str = "") -> str:
-    """Both ends in brackets, without the unit if they have this one; empty if there are none, or
-    if they are the same.
+    """Both ends in brackets, those of a duration in its unit and without it; empty if there are
+    none, or if they are the same.
     """
     if ends is None:
         return ""
@@ -133,7 +155,19 @@ def _ends_text(ends: Range | None, text: Callable[[float], str], unit: str = "")
         return ""
     if unit and all(each.endswith(unit) for each in texts):
         texts = [each.removesuffix(unit) for each in texts]
+    elif unit in _UNITS_NS:
+        sign = "+" if texts[1].startswith("+") else ""
+        texts = [_in_unit(each / _UNITS_NS[unit]) for each in ends]
+        texts[1] = sign + texts[1]
     return f" ({' … '.join(texts)})"
+
+
+_UNITS_NS = {" s": 1e9, " ms": 1e6, " us": 1e3}
+
+
+def _in_unit(value: float) -> str:
+    digits = 0 if abs(value) >= 99.95 else 1 if abs(value) >= 9.995 else 2
+    return f"{value:.{digits}f}".replace("-", "−")
 
 
 _DEFAULTS = {"arrivals": "constant", "partitioner": "rebalance", "placement": "split"}

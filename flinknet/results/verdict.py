@@ -102,14 +102,14 @@ def on_the_way(ledger: Ledger) -> Bottleneck | None:
         if (each.connection, each.task_manager) == (slow.connection, slow.task_manager)
     ]
     names = tuple(dict.fromkeys(readers))
-    what = f"{share:.0%} of the time no credit comes back for buffers to {named(names)}"
+    what = f"senders wait {share:.0%} of the time for credit of {named(names)}, which have little"
+    what += " to do"
     if LATE in slow.most:
-        what = f"{slow.most[LATE]:.0%} of the buffers to {named(names)} take over 2 ms"
+        what = f"{slow.most[LATE]:.0%} of the buffers take over 2 ms to {named(names)}, which have"
+        what += " little to do"
     to_check = "round trip" if slow.is_loopback else "bandwidth and round trip"
-    text = (
-        f"the network from {slow.sender or edge.source_name} to {slow.task_manager}: {what},"
-        " although they have little to do"
-    )
+    sender = slow.sender or edge.source_name
+    text = f"the network from {sender} to {slow.task_manager}: {what}"
     return Bottleneck(
         cause=Cause.NETWORK,
         tasks=names,
@@ -339,25 +339,28 @@ def healthy(ledger: Ledger) -> Bottleneck | None:
         most = max((each.most(CREDIT) for each in ledger.edges), default=0.0)
         most_waited = f"data waits for credit {most:.0%} of the time at most"
         text = f"{most_waited}, and no barrier blocks a channel for long"
-        where = f"{NOTHING} between the TaskManagers"
-        return Bottleneck(cause=Cause.NONE, evidence=(where, text))
+        where = "the network holds nothing up"
+        unseen = "how busy the tasks are was not recorded"
+        return Bottleneck(cause=Cause.NONE, evidence=(where, unseen, text))
     waits = {each.name: each.waits_for_output or 0.0 for each in ledger.vertices.values()}
     most_waiting = max(waits, key=lambda each: waits[each])
     busiest = max(ledger.tasks, key=lambda each: each.works)
-    text = f"{NOTHING}: no task is saturated and none waits for its output"
+    text, pressed, free = NOTHING, [], ["no task waits for its output"]
     if ledger.is_unpaced:
+        free = []
         text = "the sources: they emit as fast as they can, and no task behind them is saturated"
     elif waits[most_waiting] >= PRESSED_FROM:
-        text = f"{NOTHING}: no task is saturated; {most_waiting} waits for its output"
-        text += f" {waits[most_waiting]:.0%} of the time"
-    next_one = f"the busiest, {busiest.name}, is busy {busiest.works:.0%} of the time"
+        free = []
+        pressed = [f"no task is saturated; {most_waiting} waits for its output {waits[most_waiting]:.0%} of the time"]
+    if busiest.works >= PRESSED_FROM:
+        pressed.append(f"{busiest.name} is busiest, {busiest.works:.0%}")
     headroom = None
     if busiest.works >= IDLE_BELOW:
         headroom = 1 / busiest.works
-        next_one += f", saturated at {headroom:.1f} times the rate"
+        pressed[-1] += f": room for {headroom:.1f} times the rate"
     found = Bottleneck(
         cause=Cause.NONE,
-        evidence=(text, next_one),
+        evidence=(text, *pressed, *free),
         symptoms=checkpoint_symptoms(ledger),
         headroom=headroom,
     )

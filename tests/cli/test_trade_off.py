@@ -62,7 +62,7 @@ def table(output: str) -> list[tuple[str, float, int]]:
         if cells[0].startswith("buffer-timeout=") and len(cells) > 1:
             number, _, multiple = cells[1].partition(" ")
             rate = float(number) * _MULTIPLES[multiple]
-            rows.append((cells[0].partition("=")[2], rate, parse_duration_ns(cells[5], "p99")))
+            rows.append((cells[0].partition("=")[2], rate, parse_duration_ns(cells[3], "p99")))
     return rows
 
 

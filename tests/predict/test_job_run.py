@@ -280,12 +280,12 @@ def test_records_that_do_not_follow_those_before_are_found() -> None:
     follows = RecordedJob([first, replace(second, has_own_instants=True)])
     waits = RecordedJob([first, replace(second, exchange=window, has_own_instants=True)])
     assert checked(follows).whys_unknown == (None, None)
-    assert "do not follow those that its task receives" in (checked(waits).whys_unknown[1] or "")
+    assert "do not follow its task's input" in (checked(waits).whys_unknown[1] or "")
     costs = replace(window.costs, consume_ns_per_record=(lasts_ns / channel.records,))
     late = replace(second, exchange=replace(window, costs=costs), has_own_instants=True)
     held_up, why = checked(RecordedJob([first, late])).whys_unknown
     assert why is not None
-    assert why.startswith("saturated: its consumers are busy 100% of the time")
+    assert why.startswith("saturated: a consumer is busy 100% of the time")
     assert held_up == "another edge of the job is saturated and holds this one up"
 
 

@@ -182,7 +182,7 @@ def timeouts(*warnings: RunWarning) -> list[tables.Setting]:
 
 def test_a_sweep_ends_with_the_trade_in_a_sentence() -> None:
     assert tables.trade_lines(timeouts()) == [
-        "buffer-timeout 5ms instead of 100ms: p50 −46.0 ms, p99 unchanged, 13 times the buffers,"
+        "buffer-timeout 5ms instead of 100ms: p50 −46.0 ms, p99 unchanged, 13 times the buffers/s,"
         " +4.0% of a core"
     ]
     assert tables.trade_lines([tables.Setting("", [result()])]) == []
@@ -211,7 +211,7 @@ def test_the_trade_of_several_rounds_has_its_range() -> None:
     ("code", "mark", "end"),
     [
         ("p99-disturbed", "!", "+4.0% of a core (doubtful)"),
-        ("disturbed", "!", "13 times the buffers, +4.0% of a core"),
+        ("disturbed", "!", "13 times the buffers/s, +4.0% of a core"),
         ("rate-not-reached", "✗", "100ms: not comparable, invalid: buffer-timeout=5ms"),
         ("strangers", "buffer-timeout=5ms", "+4.0% of a core"),
     ],

@@ -63,7 +63,7 @@ def test_a_sentence_says_what_another_setting_gives_and_takes() -> None:
     line, *_ = lines_of(without_100ms(priced()))
     assert " instead of " in line
     assert (
-        "1/10 of the buffers, +1.90 k messages/s, +6.1% of a core"
+        "1/10 of the buffers/s, +1.90 k messages/s, +6.1% of a core"
         " (90.0 us for a buffer and its credit, assumed: as measured)" in line
     )
     assert line[1:] in page_of(replay_page([without_100ms(priced())]))
@@ -147,7 +147,7 @@ def test_the_interval_of_a_change_comes_from_those_of_both_settings() -> None:
 def test_a_sentence_has_the_interval_of_each_change() -> None:
     trade = Trade(p50_ns=-46e6, p50_range_ns=(-52e6, -40e6), p99_ns=2e6, p99_range_ns=(-5e5, 4e6))
     assert trade_sentence("5ms", "100ms", trade) == (
-        "5ms instead of 100ms: p50 −46.0 ms (−52.0 … −40.0), p99 +2.00 ms (−500 us … +4.00 ms)"
+        "5ms instead of 100ms: p50 −46.0 ms (−52.0 … −40.0), p99 +2.00 ms (−0.50 … +4.00)"
     )
 
 
@@ -168,7 +168,7 @@ def test_without_prices_there_is_no_sentence() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cores", "text"), [(0.0612, "+6.1%"), (-0.25, "−25%"), (1.5, "+150%"), (0.0, "+0.0%")]
+    ("cores", "text"), [(0.0612, "+6.1%"), (-0.25, "−25%"), (1.5, "+150%"), (0.0, "0%")]
 )
 def test_cpu_is_a_part_of_a_core(cores: float, text: str) -> None:
     assert cpu_text(cores) == text

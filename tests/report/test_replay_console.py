@@ -138,7 +138,7 @@ def test_a_throughput_that_the_model_was_fitted_to_has_no_error() -> None:
     fitted = answer(model_error={"throughput": None, "p50": -0.052, "p99": None})
     fitted["trace"]["is_max_rate"] = True
     (trust,) = (line for line in printed_first(fitted) if line.startswith("trust"))
-    assert "records/s fitted to it, p50 −5.2%" in trust
+    assert "records/s fitted, p50 −5.2%" in trust
     assert "throughput fitted to the recorded one, p50 −5.2%" in printed(fitted)[1]
 
 

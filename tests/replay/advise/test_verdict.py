@@ -196,8 +196,8 @@ def test_a_healthy_job_says_what_would_saturate_next() -> None:
     found = healthy(ledger(source(0.02), vertex("Map", [0.86, 0.5]), vertex("Sink", [0.1, 0.1])))
     assert (found.cause, found.helps) == (Cause.NONE, ())
     assert found.text == (
-        "nothing holds the job up: no task is saturated and none waits for its output; the busiest,"
-        " Map (1/2), is busy 86% of the time and would be saturated at 1.2 times the rate"
+        "nothing holds the job up; Map (1/2) is busiest, 86%: room for 1.2 times the rate; no task"
+        " waits for its output"
     )
     pressed = healthy(ledger(source(0.3), vertex("Map", [0.2, 0.2])))
     assert "Source waits for its output 30% of the time" in pressed.text
