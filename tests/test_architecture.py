@@ -95,7 +95,7 @@ BUDGETS = {
     "capture": (7_166, 39),
     "trace": (5_859, 30),
     "simulator": (2_407, 15),
-    "results": (4_210, 18),
+    "results": (4_211, 18),
     "(leaves)": (2_405, 14),
     "options": (2_459, 9),
     "export": (891, 8),

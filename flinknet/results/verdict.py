@@ -351,7 +351,8 @@ def healthy(ledger: Ledger) -> Bottleneck | None:
         text = "the sources: they emit as fast as they can, and no task behind them is saturated"
     elif waits[most_waiting] >= PRESSED_FROM:
         free = []
-        pressed = [f"no task is saturated; {most_waiting} waits for its output {waits[most_waiting]:.0%} of the time"]
+        part = f"{waits[most_waiting]:.0%} of the time"
+        pressed = [f"no task is saturated; {most_waiting} waits for its output {part}"]
     if busiest.works >= PRESSED_FROM:
         pressed.append(f"{busiest.name} is busiest, {busiest.works:.0%}")
     headroom = None
