@@ -58,7 +58,7 @@ def test_the_last_pressed_edge_holds_the_job_up_and_its_slow_consumer_is_named(
     assert verdict["tasks"] == ["consumer 1 of 3"]
     assert "consumer 1 of 3 does not keep up: 96% of the time" in verdict["text"]
     assert verdicts_of(third) == [("none", False)]
-    assert third["diagnosis"][0]["text"].startswith("nothing holds the edge up")
+    assert third["diagnosis"][0]["text"].startswith("the network holds nothing up")
 
 
 @pytest.mark.spark

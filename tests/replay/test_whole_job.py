@@ -98,7 +98,7 @@ def test_a_tapped_job_is_predicted_from_end_to_end(spark: Any, tmp_path: Path) -
     assert len(first.splitlines()) < 16
     text = printed(found, details=True)
     assert text.count("the job from end to end ─") == 1
-    _, head, *rows = text[text.index("as recorded") :].splitlines()[:5]
+    _, head, *rows = text[text.index("\nas recorded") + 1 :].splitlines()[:5]
     assert head.split()[0] == "edge"
     assert [row.split()[0] for row in rows] == ["1", "2", "3"]
     assert text.count("by channel") == 3
