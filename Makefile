@@ -124,7 +124,7 @@ test-all: test
 
 # What `make test` leaves out.
 slow: compiled $(TESTED)
-	$(BIN)/pytest -n 3 --quiet -m "slow and not quick and not ($(OWN_TARGETS))"
+	$(BIN)/pytest -n 4 --quiet -m "slow and not quick and not ($(OWN_TARGETS))"
 
 # The core and its tasks without machine code.
 interpreted: $(TESTED)

@@ -140,13 +140,18 @@ def _trade(answer: JobAnswer, shown: JobPoint, base: JobPoint, *, says_cost: boo
 
 
 def setting_of(answer: JobAnswer, point: JobPoint) -> str:
-    """Differences between the settings, in words; timeouts edge by edge where they differ."""
+    """Differences between the settings, in words."""
+    timeout, *others = settings_of_job(answer, point).items()
+    return ", ".join([timeout[1], *(f"{name} {value}" for name, value in others)])
+
+
+def settings_of_job(answer: JobAnswer, point: JobPoint) -> dict[str, str]:
+    """The buffer timeout, edge by edge where it differs, and the other settings that vary, by
+    name."""
+    words, timeouts = settings_of(point.total), list(map(_timeout, point.timeouts_ns))
+    found = {BUFFER_TIMEOUT: timeouts[0] if len(set(timeouts)) == 1 else " / ".join(timeouts)}
     varied = what_varies([each.total for each in answer.points])
-    words = settings_of(point.total)
-    names = [name for name in varied if name != BUFFER_TIMEOUT]
-    timeouts = list(map(_timeout, point.timeouts_ns))
-    parts = [timeouts[0] if len(set(timeouts)) == 1 else " / ".join(timeouts)]
-    return ", ".join([*parts, *(f"{name} {words[name]}" for name in names)])
+    return found | {name: words[name] for name in varied if name != BUFFER_TIMEOUT}
 
 
 def job_marks(answer: JobAnswer, place: int) -> list[str]:

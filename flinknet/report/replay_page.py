@@ -27,7 +27,15 @@ from .advice_lines import (
 )
 from .bench_page import TASK_PARTS
 from .figures import FIGURES, cells_of, named
-from .job_answer_console import EDGES, PHASES, job_lines, job_marks, job_trades, setting_of
+from .job_answer_console import (
+    EDGES,
+    PHASES,
+    job_lines,
+    job_marks,
+    job_trades,
+    setting_of,
+    settings_of_job,
+)
 from .model_error import doubts_of, is_off, model_error_text
 from .observed_page import BARS_SHOWN, ROWS_OPEN, facts, heads_of, observed_sections
 from .observed_tables import edges_table, runs_table
@@ -412,7 +420,7 @@ def _job_predictions(job: JobAnswer, own: Sequence[ReplayAnswer]) -> list[Sectio
     if why_not_printed(job) is not None:
         return []  # the headline has the reason
     predicted = [
-        _Predicted({BUFFER_TIMEOUT: setting_of(job, x)}, x.total, job_marks(job, place))
+        _Predicted(settings_of_job(job, x), x.total, job_marks(job, place))
         for place, x in enumerate(job.points)
     ]
     grid = _grid(predicted, job.model_error, _tasks(own))
