@@ -30,7 +30,7 @@ WAY_NS, WAY_SPREAD_NS = 12_000, 8_000
 """From one TaskManager to the other, either way."""
 
 TAKE_NS, TAKE_SPREAD_NS, TAKE_NS_PER_RECORD = 2_000, 2_000, 20
-"""What a consumer needs for a buffer, and for each record in it."""
+"""Time of a consumer for a buffer, and for each record in it, in ns."""
 
 PAUSE_NS, PAUSE_EVERY = 400_000, 1 << 12
 """Now and then a consumer is kept from its work."""

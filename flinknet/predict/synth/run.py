@@ -97,8 +97,8 @@ def synthesize(
 
 
 def write_slices(found: SynthPlan, directory: Path) -> Iterable[tuple[int, int]]:
-    """Write the manifest, then all files slice by slice. After each slice comes the number of
-    events so far and the instant that was reached; whoever stops there has whole files."""
+    """Write the manifest, then all files slice by slice. Yields, after each slice, the
+    number of events so far and the instant reached; a caller may stop there with whole files."""
     manifest = manifest_of(found, found.end_ns)
     manifest.save(directory)
     channels = [_ChannelEvents(*each) for each in zip(found.laws, _pools(found), strict=True)]
