@@ -191,7 +191,7 @@ def not_to_the_end(runs: Sequence[RecordedRun]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ProducedEdge:
-    """What a tap knows of an edge.
+    """An edge, as a tap sees it.
 
     Attributes:
         vertex: id of the vertex that produces it; None if a request for it was not recorded.

@@ -156,9 +156,9 @@ def _ends_text(ends: Range | None, text: Callable[[float], str], unit: str = "")
     if unit and all(each.endswith(unit) for each in texts):
         texts = [each.removesuffix(unit) for each in texts]
     elif unit in _UNITS_NS:
-        sign = "+" if texts[1].startswith("+") else ""
-        texts = [_in_unit(each / _UNITS_NS[unit]) for each in ends]
-        texts[1] = sign + texts[1]
+        signs = ["+" if each.startswith("+") else "" for each in texts]
+        numbers = [_in_unit(each / _UNITS_NS[unit]) for each in ends]
+        texts = [sign + number for sign, number in zip(signs, numbers, strict=True)]
     return f" ({' … '.join(texts)})"
 
 

@@ -11,7 +11,7 @@ from flinknet.report.export import answer_document
 from flinknet.report.page import page_of
 from flinknet.report.price_cells import compared, price_cells, range_of_change, trades
 from flinknet.report.replay_page import replay_page
-from flinknet.report.trade_words import Trade, cpu_text, trade_sentence
+from flinknet.report.trade_words import Trade, cpu_text, duration_text, trade_sentence
 from flinknet.results import Choice, LatencySummary, ReplayAnswer
 from flinknet.units import NS_PER_MS
 from tests.page_answer import answer, typed
@@ -142,6 +142,11 @@ def test_the_interval_of_a_change_comes_from_those_of_both_settings() -> None:
     assert range_of_change(exact, exact, "p50") is None
     unknown = replace(base, latency_ns=LatencySummary(count=0))
     assert range_of_change(shown, unknown, "p50") is None
+
+
+def test_both_ends_of_an_interval_have_a_sign_in_the_unit_of_the_change() -> None:
+    assert duration_text(2e6, (5e5, 4e6)) == "+2.00 ms (+0.50 … +4.00)"
+    assert duration_text(-2e6, (-4e6, -59_300)) == "−2.00 ms (−4.00 … −0.06)"
 
 
 def test_a_sentence_has_the_interval_of_each_change() -> None:

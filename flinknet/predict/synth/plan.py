@@ -65,7 +65,7 @@ _BUSY_MAX = 0.6
 
 @dataclass(frozen=True, slots=True)
 class ChannelLaw:
-    """What determines the buffers of a channel.
+    """The settings that determine the buffers of a channel.
 
     Attributes:
         first_ns: instant of its first record; `gap_ns`: from one record to the next.

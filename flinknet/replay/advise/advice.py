@@ -381,7 +381,7 @@ def are_alike(points: Sequence[TradeOffPoint], error: ModelError) -> bool:
 
 
 def costs_of(point: TradeOffPoint) -> Costs | None:
-    """What a setting costs; None where something is not known."""
+    """The costs of a setting; None where something is not known."""
     p99 = point.latency_ns.p99 or point.latency_ns.p50
     throughput, buffers = point.throughput_records_per_s, point.buffers_per_s
     memory = point.memory_bytes
