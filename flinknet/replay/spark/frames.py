@@ -134,7 +134,7 @@ def _read(hint: Any, plain: Any) -> Any:
     if hint is LogLinearHistogram:
         return LogLinearHistogram.from_bytes(plain)
     if kind is Mapping:
-        return dict(plain)
+        return dict(sorted(dict(plain).items()))  # Spark 3.5 returns a map in any order
     if kind is not None:
         inner = get_args(hint)[0]
         read = [_read(inner, each) for each in plain] if _is_nested(inner) else plain
