@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 from .execution_graph import ExecutionGraph
-from .job_graph import JobGraph
+from .job_graph import JobGraph, JobVertex
 from .physical_plan import PhysicalPlan
 from .placements import PlacementBounds, placement_bounds, shortage_in, verdict
 from .stream_graph import StreamGraph
@@ -30,6 +30,12 @@ def stream_document(graph: StreamGraph) -> dict[str, Any]:
     return {
         "job_name": graph.job_name,
         "job_type": "BATCH" if graph.is_batch else "STREAMING",
+        "savepoint_restore": {
+            "path": graph.config.savepoint_path,
+            "claim_mode": graph.config.savepoint_claim_mode,
+            "ignores_unclaimed_state": graph.config.ignores_unclaimed_state,
+        },
+        "approximate_local_recovery": graph.config.has_approximate_local_recovery,
         "nodes": [
             {
                 "id": node.id,
@@ -83,7 +89,12 @@ def job_document(job: JobGraph) -> dict[str, Any]:
                 "min_resources": asdict(vertex.min_resources),
                 "preferred_resources": asdict(vertex.preferred_resources),
                 "operators": [
-                    {"name": name, "id": operator_id, "user_hash": user_hash}
+                    {
+                        "name": name,
+                        "id": operator_id,
+                        "user_hash": user_hash,
+                        **_keyed_state(vertex, operator_id),
+                    }
                     for name, (operator_id, user_hash) in zip(
                         vertex.operator_names, vertex.operator_ids, strict=True
                     )
@@ -107,6 +118,16 @@ def job_document(job: JobGraph) -> dict[str, Any]:
         "artifacts": dict(job.artifacts),
         "execution_config": dict(job.execution_config),
     }
+
+
+def _keyed_state(vertex: JobVertex, operator_id: str) -> dict[str, str]:
+    """The configuration of an operator's keyed state; nothing if it has none."""
+    head = vertex.config
+    if head is None:
+        return {}
+    config = head if operator_id == head.operator_id else head.chained[operator_id]
+    names = ("key_selector", "key_type", "state_backend") if config.key_selector else ()
+    return {name: getattr(config, name) for name in names}
 
 
 def execution_document(graph: ExecutionGraph) -> dict[str, Any]:

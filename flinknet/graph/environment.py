@@ -244,6 +244,10 @@ class StreamExecutionEnvironment(FlinkApi):
             self.transformations, self.config, self.job_name, self.artifacts
         ).generate()
 
+    def get_execution_plan(self) -> str:
+        """The plan as JSON for Flink's plan visualizer. Raises: ConfigError."""
+        return self.get_stream_graph().execution_plan()
+
     def _unmeasured(self, graph: StreamGraph) -> list[RunWarning]:
         """Warnings about sinks whose records carry the program's own time, not their
         due instant.

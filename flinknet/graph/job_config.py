@@ -46,8 +46,18 @@ ACTED_ON_KEYS = {
     "metrics.latency.interval": "latency_interval_ns",
     "metrics.latency.granularity": "latency_granularity",
     "metrics.latency.history-size": "latency_history",
+    "execution.state-recovery.approximate-local-recovery": "has_approximate_local_recovery",
 }
 """Keys that the graphs act on and their fields in JobConfig, in addition to NetworkConfig's."""
+
+SAVEPOINT_KEYS = {
+    "execution.state-recovery.path": "savepoint_path",
+    "execution.state-recovery.claim-mode": "savepoint_claim_mode",
+    "execution.state-recovery.ignore-unclaimed-state": "ignores_unclaimed_state",
+}
+"""Keys of SavepointRestoreSettings and their fields in JobConfig. The graphs contain them; nothing
+is restored, because checkpoints store no state, and a warning says so.
+"""
 
 ALL, ANY = "ALL", "ANY"
 INPUT_DEPENDENCY_CONSTRAINTS = (ALL, ANY)
@@ -88,6 +98,9 @@ class JobConfig:
         latency_granularity: single, operator or subtask: which sources of markers operators
             distinguish.
         latency_history: latencies that an operator keeps per source.
+        has_approximate_local_recovery: whether a failed task restarts alone and loses the records
+            that were on their way to it.
+        savepoint_path: None: the job begins without state.
     """
 
     parallelism: int = 1
@@ -122,6 +135,10 @@ class JobConfig:
     latency_interval_ns: int = 0
     latency_granularity: str = "operator"
     latency_history: int = 128
+    has_approximate_local_recovery: bool = False
+    savepoint_path: str | None = None
+    savepoint_claim_mode: str = "NO_CLAIM"
+    ignores_unclaimed_state: bool = False
     flow_control: str = CREDIT
     input_dependency_constraint: str = ALL
     network: NetworkConfig = field(default_factory=NetworkConfig)
@@ -145,7 +162,7 @@ def job_config(settings: Mapping[str, str]) -> tuple[JobConfig, tuple[RunWarning
         "has_unaligned_checkpoints": network.unaligned_checkpoints,
         "forces_unaligned_checkpoints": network.forced_unaligned_checkpoints,
     }
-    for key, name in ACTED_ON_KEYS.items():
+    for key, name in (ACTED_ON_KEYS | SAVEPOINT_KEYS).items():
         if key in settings:
             values[name] = parse_value(find_option(key), settings[key])
     if values.get("max_parallelism") == -1:

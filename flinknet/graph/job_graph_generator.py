@@ -30,7 +30,13 @@ from .job_graph import JobGraph, JobVertex
 from .node_hashes import node_hashes, user_hashes
 from .resources import UNKNOWN, ResourceSpec
 from .slot_sharing import managed_memory_fractions, set_slot_sharing
-from .stream_config import ChainedOutput, NetworkInput, NonChainedOutput, StreamConfig
+from .stream_config import (
+    STATE_BACKEND,
+    ChainedOutput,
+    NetworkInput,
+    NonChainedOutput,
+    StreamConfig,
+)
 from .stream_graph import (
     GlobalStreamExchangeMode,
     StreamEdge,
@@ -38,7 +44,8 @@ from .stream_graph import (
     StreamNode,
 )
 from .transformations import StreamExchangeMode
-from .type_information import type_name
+from .type_information import known_results, type_name
+from .user_functions import function_name
 from .wiring import DistributionPattern
 
 _MASK = (1 << 64) - 1
@@ -207,6 +214,10 @@ class JobGraphGenerator:
             max_parallelism=node.max_parallelism,
             delay_ns_per_record=node.delay_ns_per_record,
         )
+        if node.key_selector is not None:
+            config.key_selector = function_name(node.key_selector)
+            config.key_type = type_name(known_results(node.key_selector))
+            config.state_backend = STATE_BACKEND
         self._configs[node.id] = config
         if node.operator_factory is not None:
             self._job.factories[config.operator_id] = node.operator_factory
@@ -320,6 +331,8 @@ class JobGraphGenerator:
         if edge.exchange_mode is StreamExchangeMode.BATCH:
             return ResultPartitionType.BLOCKING
         mode, wanted = self._graph.exchange_mode, GlobalStreamExchangeMode
+        if mode is wanted.ALL_EDGES_PIPELINED_APPROXIMATE:
+            return ResultPartitionType.PIPELINED_APPROXIMATE
         is_pipelined = (
             mode is wanted.ALL_EDGES_PIPELINED
             or (mode is wanted.FORWARD_EDGES_PIPELINED and edge.partitioner.is_forward)

@@ -10,6 +10,9 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+STATE_BACKEND = "hashmap"
+"""Flink's name of the backend of keyed state: a dict in the memory of the operator."""
+
 
 @dataclass(frozen=True, slots=True)
 class ChainedOutput:
@@ -55,6 +58,9 @@ class StreamConfig:
 
     Attributes:
         chain_index: position in the chain; 1 for heads, 0 for chained sources.
+        key_selector: name of the function that returns the key of a record; empty: no keyed state.
+        key_type: type of the keys, which determines their serializer; `state_backend`: where their
+            state is kept.
         chained_outputs: edges to operators of the chain.
         outputs: of the head: all edges that leave the vertex, in order.
         inputs: of the head: all edges that enter the vertex, in order.
@@ -72,6 +78,9 @@ class StreamConfig:
     managed_memory_fraction: float = 0.0
     delay_ns_per_record: int = 0
     has_checkpoints: bool = False
+    key_selector: str = ""
+    key_type: str = ""
+    state_backend: str = ""
     chained_outputs: list[ChainedOutput] = field(default_factory=list)
     outputs: list[NonChainedOutput] = field(default_factory=list)
     inputs: list[NetworkInput] = field(default_factory=list)

@@ -6,6 +6,7 @@ is followed up to the operators behind it, and takes over their properties on th
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -28,6 +29,7 @@ class GlobalStreamExchangeMode(Enum):
     """Exchange mode of edges without a mode of their own (Flink: GlobalStreamExchangeMode)."""
 
     ALL_EDGES_PIPELINED = "all edges pipelined"
+    ALL_EDGES_PIPELINED_APPROXIMATE = "all edges pipelined, approximate"
     ALL_EDGES_BLOCKING = "all edges blocking"
     FORWARD_EDGES_PIPELINED = "forward edges pipelined"
     POINTWISE_EDGES_PIPELINED = "pointwise edges pipelined"
@@ -263,3 +265,31 @@ class StreamGraph:
         down.in_edges.append(edge)
         down.has_event_time |= up.has_event_time
         down.has_own_time |= up.has_own_time
+
+    def execution_plan(self) -> str:
+        """The plan in the JSON form that Flink's plan visualizer reads (Flink: JSONGenerator,
+        StreamExecutionEnvironment.getExecutionPlan).
+        """
+        nodes = []
+        for node in sorted(
+            self.nodes.values(), key=lambda each: (each.id in self.sink_ids, each.id)
+        ):
+            pact = "Data Source" if node.id in self.source_ids else "Operator"
+            found: dict[str, Any] = {
+                "id": node.id,
+                "type": node.operator_name,
+                "pact": "Data Sink" if node.id in self.sink_ids else pact,
+                "contents": node.description,
+                "parallelism": node.parallelism,
+            }
+            if node.in_edges:
+                found["predecessors"] = [
+                    {
+                        "id": edge.source_id,
+                        "ship_strategy": str(edge.partitioner),
+                        "side": "second",  # always, in Flink, too
+                    }
+                    for edge in node.in_edges
+                ]
+            nodes.append(found)
+        return json.dumps({"nodes": nodes}, indent=2)

@@ -65,6 +65,13 @@ class StreamGraphGenerator:
         self.graph.artifacts = dict(artifacts)
         if is_batch:
             self.graph.exchange_mode = self._batch_exchange_mode()
+        elif config.has_approximate_local_recovery:
+            if config.has_unaligned_checkpoints:
+                raise ConfigError(
+                    "approximate local recovery and unaligned checkpoints do not go together;"
+                    " disable one of them"
+                )
+            self.graph.exchange_mode = GlobalStreamExchangeMode.ALL_EDGES_PIPELINED_APPROXIMATE
         self._translated: dict[int, tuple[int, ...]] = {}
 
     def generate(self) -> StreamGraph:

@@ -56,6 +56,12 @@ def type_of_results(
     return arguments[0]
 
 
+def known_results(function: UserFunction) -> Any:
+    """The annotated type of a function's results; object if it has no annotation."""
+    hint = _return_hint(function)
+    return object if hint is None else hint
+
+
 def check_results(function: UserFunction, method: str, needed: str, why_not: str) -> None:
     """Check that the annotated results of a function have a method. Raises: ConfigError."""
     hint = _return_hint(function)

@@ -119,6 +119,10 @@ execution.checkpointing.unaligned.interruptible-timers.enabled | B | false | fal
 execution.checkpointing.checkpoints-after-tasks-finish | B | true | true | execution.checkpointing.checkpoints-after-tasks-finish.enabled |
 execution.checkpointing.during-recovery.enabled | B | - | false |  |
 execution.checkpointing.unaligned.recover-output-on-downstream.enabled | B | - | false |  |
+execution.state-recovery.path | S | unset | unset | execution.savepoint.path |
+execution.state-recovery.ignore-unclaimed-state | B | false | false | execution.savepoint.ignore-unclaimed-state |
+execution.state-recovery.claim-mode | E NO_CLAIM CLAIM LEGACY | NO_CLAIM | NO_CLAIM | execution.savepoint-restore-mode |
+execution.state-recovery.approximate-local-recovery | B | false | false | execution.checkpointing.approximate-local-recovery |
 pipeline.operator-chaining.enabled | B | true | true | pipeline.operator-chaining |
 pipeline.operator-chaining.chain-operators-with-different-max-parallelism | B | true | true |  |
 pipeline.max-parallelism | I | -1 | -1 |  |

@@ -201,6 +201,8 @@ def _not_acted_on(option: Option, value: Any) -> tuple[RunWarning, ...]:
             f"{option.key}: not followed by flinknet, whose rebalance and rescale take turns where"
             " Flink's choose the idlest channel; the numbers of buffers are the same"
         )
+    if option.key.startswith("execution.state-recovery."):
+        text = f"{option.key}: not acted on by flinknet, whose checkpoints store no state"
     return (RunWarning("option-not-acted-on", text),)
 
 

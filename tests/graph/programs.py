@@ -90,3 +90,20 @@ def plan_of(graph: StreamGraph, task_managers: int | None, slots: int) -> Physic
     return physical_plan_of(
         execution_of(graph), task_managers=task_managers, slots_per_task_manager=slots
     )
+
+
+def two_paths() -> StreamExecutionEnvironment:
+    """Two paths that meet again; tests/interop/java/PlanOf.java has the same program."""
+    env = environment()
+    env.set_parallelism(2)
+    numbers = env.from_sequence(1, 9).name("Numbers").set_parallelism(1)
+    doubled = numbers.map(same).name("Twice")
+    sums = doubled.key_by(same).reduce(added).name("Sums")
+    odd = doubled.shuffle().filter(bool).name("Odd").set_parallelism(4)
+    both = sums.union(odd).map(same).name("Both").disable_chaining()
+    both.print().name("Printed")
+    return env
+
+
+def added(one: int, other: int) -> int:
+    return one + other

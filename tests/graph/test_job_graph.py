@@ -577,3 +577,19 @@ def test_a_flat_map_follows_its_source_when_parallelism_is_equal() -> None:
     env = environment()
     env.from_sequence(1, 9).flat_map(twice).print()
     assert len(job_graph_of(env.execute()).vertices) == 1
+
+
+@pytest.mark.row("S170")
+def test_a_keyed_operator_has_key_selector_key_type_and_state_backend_in_its_configuration() -> (
+    None
+):
+    vertices = job_document(job_graph_of(word_count()))["vertices"]
+    names = ("key_selector", "key_type", "state_backend")
+    found = {
+        each["name"]: tuple(each.get(name) for name in names)
+        for vertex in vertices
+        for each in vertex["operators"]
+    }
+    keyed = found.pop("Keyed Aggregation")
+    assert keyed == ("first", "Any", "hashmap")
+    assert set(found.values()) == {(None, None, None)}

@@ -8,6 +8,7 @@ import pytest
 
 from flinknet.errors import ConfigError
 from flinknet.graph import OutputTag, job_graph_of
+from flinknet.graph.documents import stream_document
 from flinknet.graph.operators import BatchGroupedReduce, StreamFilter, StreamGroupedReduce
 from flinknet.graph.partitioners import BROADCAST, REBALANCE, SHUFFLE
 from flinknet.graph.stream_graph import StreamGraph
@@ -292,3 +293,60 @@ def test_without_generated_uids_every_operator_needs_one() -> None:
     env.from_sequence(1, 9).uid("src").flat_map(twice).print()
     with pytest.raises(ConfigError, match="Flat Map has no uid"):
         env.execute()
+
+
+RESTORED = {
+    "execution.state-recovery.path": "/savepoints/1",
+    "execution.state-recovery.claim-mode": "CLAIM",
+    "execution.state-recovery.ignore-unclaimed-state": "true",
+}
+
+
+@pytest.mark.row("S167")
+def test_savepoint_restore_settings_are_part_of_the_graph_and_warn_that_nothing_is_restored() -> (
+    None
+):
+    env = environment(RESTORED)
+    env.from_sequence(1, 9).print()
+    assert stream_document(env.execute())["savepoint_restore"] == {
+        "path": "/savepoints/1",
+        "claim_mode": "CLAIM",
+        "ignores_unclaimed_state": True,
+    }
+    found = [each.text for each in env.warnings if each.code == "option-not-acted-on"]
+    assert found == [
+        f"{key}: not acted on by flinknet, whose checkpoints store no state" for key in RESTORED
+    ]
+
+
+@pytest.mark.row("S167")
+@pytest.mark.parametrize("enabled", [False, True])
+def test_approximate_local_recovery_is_part_of_the_graph_and_chooses_the_partitions(
+    enabled: bool,
+) -> None:
+    key = "execution.state-recovery.approximate-local-recovery"
+    env = environment({key: str(enabled).lower()})
+    env.from_sequence(1, 9).shuffle().print()
+    graph = env.execute()
+    assert stream_document(graph)["approximate_local_recovery"] is enabled
+    (edge,) = job_graph_of(graph).edges
+    wanted = "PIPELINED_APPROXIMATE" if enabled else "PIPELINED_BOUNDED"
+    assert edge.source.partition_type.name == wanted
+    assert not env.warnings
+
+
+@pytest.mark.row("S167")
+def test_approximate_local_recovery_does_not_go_with_unaligned_checkpoints() -> None:
+    env = environment({"execution.state-recovery.approximate-local-recovery": "true"})
+    env.enable_checkpointing("1s", unaligned=True)
+    env.from_sequence(1, 9).print()
+    with pytest.raises(ConfigError, match="do not go together"):
+        env.execute()
+
+
+@pytest.mark.row("S169")
+@pytest.mark.parametrize("name", ["iterate", "closeWith", "close_with"])
+def test_iterations_are_refused_by_name(name: str) -> None:
+    stream = environment().from_sequence(1, 9)
+    with pytest.raises(ConfigError, match=f"has no {name}: iterations .* were removed in Flink 2"):
+        getattr(stream, name)
