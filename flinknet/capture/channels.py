@@ -17,6 +17,12 @@ CHANNELS_MAX: Final = 100_000
 
 BARRIERS_KEPT: Final = 64
 
+WAIT_FOR_CREDIT_NS: Final = 5_000_000
+"""Time after a buffer with a backlog, in ns, in which a producer with credit sends the next one."""
+
+WAITS_FOR_CREDIT: Final = 3
+"""Number of such waits in a row, all at one credit and none below it, that show that it is 0."""
+
 COUNTERS_MAX: Final = 4096
 """Most record streams within one channel: one for each subpartition, and one for each recovered
 pair of input and output while in-flight data is recovered."""
@@ -43,7 +49,8 @@ class ObservedChannel:
         partition_id: includes the producer's attempt; None if the request was missed.
         initial_credit: None if the request was missed.
         credits_available: data buffers that may pass without new credit. Known from a
-            PartitionRequest on, as long as no bytes are missed; otherwise None.
+            PartitionRequest on, as long as no bytes are missed; otherwise None, until waits with a
+            backlog show when it was 0 (`is_credit_inferred`).
         backlog_buffers: the backlog the producer last announced; None before the first.
         next_sequence_number: None before the first buffer.
         may_lack_messages: bytes of the producer are missing since the last buffer or event.
@@ -61,7 +68,10 @@ class ObservedChannel:
     """
 
     __slots__ = (
+        "_balance",
         "_ended_subpartitions",
+        "_waits",
+        "_waits_at",
         "backlog_buffers",
         "barriers",
         "blocked_ns",
@@ -81,6 +91,7 @@ class ObservedChannel:
         "index",
         "initial_credit",
         "is_blocked",
+        "is_credit_inferred",
         "is_ended",
         "is_inside_unknown",
         "largest_buffer_bytes",
@@ -106,7 +117,7 @@ class ObservedChannel:
         self.partition_id: ResultPartitionID | None = None
         self.subpartitions: tuple[int, int] | None = None  # first and last
         self.initial_credit: int | None = None
-        self.credits_available: int | None = None
+        self.forget_credit()
         self.credits_granted = 0
         self.backlog_buffers: int | None = None
         self.next_sequence_number: int | None = None
@@ -157,6 +168,30 @@ class ObservedChannel:
         """Time without credit, in ns, including the current one."""
         going_on = at_ns - self.exhausted_since_ns if self.exhausted_since_ns >= 0 else 0
         return self.exhausted_ns + max(0, going_on)
+
+    def forget_credit(self) -> None:
+        """Note that the credit is unknown from here on."""
+        self.credits_available: int | None = None
+        self.is_credit_inferred = False
+        self._balance = self._waits_at = self._waits = 0
+
+    def use_unknown(self) -> None:
+        """Note a data buffer while the credit is unknown."""
+        self._balance -= 1
+        if self._balance < self._waits_at:
+            self._waits = 0
+
+    def grant_unknown(self, credit: int, at_ns: int) -> None:
+        """Note credit while the credit is unknown. It becomes known if it must have been 0 before:
+        data waited, as nothing else than credit holds a producer back for so long so often.
+        """
+        is_waiting = self.backlog_buffers and not self.is_blocked and self.last_ns is not None
+        if is_waiting and at_ns - (self.last_ns or 0) >= WAIT_FOR_CREDIT_NS:
+            is_same = self._balance == self._waits_at
+            self._waits_at, self._waits = self._balance, 1 + self._waits * is_same
+            if self._waits >= WAITS_FOR_CREDIT:
+                self.credits_available, self.is_credit_inferred = credit, True
+        self._balance += credit
 
     def exhaust(self, at_ns: int) -> None:
         """Note that the last credit is used. More data is known to wait only if the last buffer
@@ -209,6 +244,7 @@ class ObservedChannel:
         indexes = request.queue_index_set
         self.subpartitions = indexes.start_index, indexes.end_index
         self.initial_credit = max(request.credit, 0)
+        self.is_credit_inferred = False
 
     def open(self, request: PartitionRequest) -> None:
         """Start all counters at the request."""

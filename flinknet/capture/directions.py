@@ -113,8 +113,8 @@ class FromServer(FrameSink):
         self._connection.undecodable(what)
 
     def lost(self, what: str, at_ns: int) -> None:
-        self._header, self._counter = None, None
-        self._body.clear()
+        if self._header is not None:  # it was sent, whatever else is missing
+            self.missing_payload(self._left + sum(self._sizes[self._index + 1 :]), at_ns)
         self._connection.lose_all(what)
         for channel in self._connection.channels.values():
             channel.may_lack_messages = True

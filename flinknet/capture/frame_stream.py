@@ -104,6 +104,7 @@ class FrameStream:
         self._is_synced = is_from_start
         self._rest = bytearray()  # the start of a frame
         self._wanted = FRAME_HEADER_BYTES  # its length at which to look again
+        self._holes: list[tuple[int, int]] = []  # places and lengths of lost bytes in `_rest`
         self._payload_left = 0
         self._skip_left = 0
 
@@ -115,17 +116,32 @@ class FrameStream:
     def lose(self, lost_bytes: int | None, at_ns: int) -> None:
         """Note lost bytes; `lost_bytes` is None if their number is unknown.
 
-        A loss within a payload loses only the records of this payload.
+        A loss within a payload loses only the records of this payload, also if a search has found
+        the frame but not yet the one that confirms it.
         """
         self.missing_bytes += lost_bytes or 0
+        self._lose(lost_bytes, at_ns)
+
+    def _lose(self, lost_bytes: int | None, at_ns: int) -> None:
         if lost_bytes is not None and lost_bytes <= self._payload_left:
             self._payload_left -= lost_bytes
             self._sink.missing_payload(lost_bytes, at_ns)
         elif lost_bytes is not None and lost_bytes <= self._skip_left:
             self._skip_left -= lost_bytes
+        elif lost_bytes is not None and self._is_within_candidate(lost_bytes):
+            self._holes.append((len(self._rest), lost_bytes))
+            self._rest += bytes(lost_bytes)
         else:
             self._lose_sync("bytes are missing", at_ns)
             self._rest.clear()
+            self._holes.clear()
+
+    def _is_within_candidate(self, lost_bytes: int) -> bool:
+        """Whether lost bytes belong to the frame that the search waits to have confirmed."""
+        if self._is_synced:
+            return False
+        length = self._frame_bytes(bytes(self._rest), 0)
+        return length is not None and 0 < len(self._rest) + lost_bytes <= length
 
     def _receive(self, data: memoryview, at_ns: int) -> None:
         sink, position, end = self._sink, 0, len(data)
@@ -261,19 +277,30 @@ class FrameStream:
             start = at - MAGIC_OFFSET
             verdict = self._confirmed(held, start)
             if verdict is None:  # more bytes are needed
-                self.skipped_bytes += start
-                self._rest = bytearray(held[start:])
+                self._keep(held, start)
                 return
             if verdict:
-                self.skipped_bytes += start
+                self._keep(held, start)
+                found, holes = memoryview(bytes(self._rest)), self._holes
                 self._restart()
+                self._holes = []
                 self._is_synced = True
-                self._receive(memoryview(held)[start:], at_ns)
+                done = 0
+                for place, lost_bytes in holes:
+                    self._receive(found[done:place], at_ns)
+                    self._lose(lost_bytes, at_ns)
+                    done = place + lost_bytes
+                self._receive(found[done:], at_ns)
                 return
             at = held.find(MAGIC, at + 1)
-        keep = min(len(held), MAGIC_OFFSET + len(MAGIC) - 1)
-        self.skipped_bytes += len(held) - keep
-        self._rest = bytearray(held[len(held) - keep :])
+        self._keep(held, max(0, len(held) - MAGIC_OFFSET - len(MAGIC) + 1))
+
+    def _keep(self, held: bytes, start: int) -> None:
+        """Skip what the search has passed, and keep the rest."""
+        passed = sum(lost_bytes for place, lost_bytes in self._holes if place < start)
+        self.skipped_bytes += max(0, start - passed)
+        self._holes = [(place - start, lost) for place, lost in self._holes if place >= start]
+        self._rest = bytearray(held[start:])
 
     def _confirmed(self, held: bytes, start: int) -> bool | None:
         """Whether a frame starts here and another one follows; None: more bytes are needed."""

@@ -71,6 +71,7 @@ class ObservedConnection:
         self.messages: Counter[int] = Counter()
         self.undecodable_messages = 0
         self.losses = 0
+        self.missed_buffers = 0
         self.sequence_gaps = 0
         self.unpaid_buffers = 0
         self.unknown_receivers = 0
@@ -124,6 +125,8 @@ class ObservedConnection:
             if channel.credits_available is not None:
                 before = channel.credits_available
                 after = channel.credits_available = min(before + credit, CREDIT_MAX)
+            else:
+                channel.grant_unknown(credit, at_ns)
             if channel.exhausted_since_ns >= 0 or channel.starved_since_ns >= 0:
                 channel.grant(at_ns)
         note(
@@ -179,9 +182,14 @@ class ObservedConnection:
             if is_paid and credit is not None:
                 before, after = credit, credit - 1
                 channel.credits_available = after if credit else None
-                if not credit:
+                if not credit and channel.is_credit_inferred:
+                    before = after = -1
+                    channel.forget_credit()
+                elif not credit:
                     self.unpaid_buffers += 1
                     self.add_note(f"data without credit on channel {index}")
+            elif is_paid:
+                channel.use_unknown()
             self._follow(channel, number, backlog)
             if channel.first_ns is None or channel.last_ns is None:
                 channel.first_ns = channel.last_ns = at_ns
@@ -277,7 +285,7 @@ class ObservedConnection:
         self.losses += 1
         self.add_note(what)
         for channel in self.channels.values():
-            channel.credits_available = None
+            channel.forget_credit()
 
     def counter_of(self, channel: ObservedChannel | None, header: Header) -> RecordCounter | None:
         """The record counter for a message; None if its records are not counted."""
@@ -304,7 +312,9 @@ class ObservedConnection:
         expected = channel.next_sequence_number
         if expected is not None and expected != number:
             channel.lose_records()
-            if not channel.may_lack_messages:
+            if channel.may_lack_messages:
+                self.missed_buffers += max(0, (number - expected + 2**31) % 2**32 - 2**31)
+            else:
                 self.sequence_gaps += 1
                 self.add_note(f"sequence number {number} where {expected} was to come")
         channel.next_sequence_number = number

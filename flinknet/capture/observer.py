@@ -57,6 +57,7 @@ class ConnectionSummary:
         skipped_bytes: observed bytes that belong to no message.
         undecodable: messages that could not be read and were skipped.
         losses: how often message boundaries were lost.
+        missed_buffers: buffers and events whose headers were not observed, by sequence numbers.
         sequence_gaps, unpaid_buffers: violations of the protocol; most likely lost frames.
     """
 
@@ -72,6 +73,7 @@ class ConnectionSummary:
     skipped_bytes: int
     undecodable: int
     losses: int
+    missed_buffers: int
     sequence_gaps: int
     unpaid_buffers: int
     unknown_receivers: int
@@ -190,6 +192,7 @@ class ConnectionObserver:
             skipped_bytes=self._server.skipped_bytes + self._client.skipped_bytes,
             undecodable=observed.undecodable_messages,
             losses=observed.losses,
+            missed_buffers=observed.missed_buffers,
             sequence_gaps=observed.sequence_gaps,
             unpaid_buffers=observed.unpaid_buffers,
             unknown_receivers=observed.unknown_receivers,

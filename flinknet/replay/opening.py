@@ -35,6 +35,7 @@ NAMED_LOSSES: Mapping[str, str] = {
     "losses": "places where the messages of a connection could not be followed",
     "skipped_bytes": "bytes that could not be read as messages",
     "undecodable": "messages that could not be decoded",
+    "missed_buffers": "buffers and events whose headers are missing",
     "sequence_gaps": "gaps in sequence numbers",
     "unpaid_buffers": "buffers without credit, as where messages are missing or out of order",
     CREDIT_UNKNOWN_KIND: "channels whose credit is unknown from some instant on, and with it"

@@ -55,6 +55,7 @@ from tests.golden_vectors import LAYOUT_OF_RELEASE, Vector, golden
 from tests.pair import OTHER_RECEIVER, RECEIVER, Pair, partition_id, records_of
 from tests.strategies import chunkings, consumer_messages, producer_messages
 
+MS = 1_000_000
 EVENT_COLUMNS = ("channel", "point", "kind", "data_type", "sequence_number", "payload_bytes")
 
 BARRIER = encode_pipelined(CheckpointBarrier(42, 0))
@@ -530,15 +531,69 @@ def test_bytes_missing_from_a_payload_cost_its_records_only() -> None:
     assert observed.observer.summary().losses == 0
 
 
-def test_more_bytes_missing_than_that_are_a_loss() -> None:
-    observed = Observed().show([(CLIENT, request(credit=9).encode())])
-    frames = [buffer(number, elements([40] * 4)).encode() for number in range(5)]
-    observed.show([(SERVER, frames[0][:100])])
-    observed.observer.missing_from_server(len(frames[0]), 8)
-    observed.show([(SERVER, b"".join(frames)[100 + len(frames[0]) :])])
-    assert [row["sequence_number"] for row in observed.rows.all[1:]] == [2, 3, 4]
-    summary = observed.observer.summary()
-    assert (summary.losses, summary.sequence_gaps) == (1, 0)
+@pytest.mark.parametrize("lost_bytes", [1, 40, 48, 211, 300, 600])
+@pytest.mark.parametrize("is_from_start", [True, False])
+def test_only_buffers_whose_headers_are_missing_are_lost_and_they_are_counted(
+    lost_bytes: int, is_from_start: bool
+) -> None:
+    frames = [buffer(number, elements([40] * 4)).encode() for number in range(9)]
+    whole, size = b"".join(frames), len(frames[0])
+    for start in range(size, 3 * size, 7):
+        observed = Observed(is_from_start=is_from_start).show([(SERVER, whole[:start])])
+        observed.observer.missing_from_server(lost_bytes, 8)
+        observed.show([(SERVER, whole[start + lost_bytes :])])
+        lost = {
+            number
+            for number in range(9)
+            if number * size < start + lost_bytes and start < number * size + 47
+        }
+        if not is_from_start and start < size + 47:
+            lost.add(0)  # nothing that follows confirms it
+        seen = [row["sequence_number"] for row in observed.rows.all]
+        assert seen == [number for number in range(9) if number not in lost], start
+        summary = observed.observer.summary()
+        assert summary.missed_buffers == len(lost - set(range(seen[0])))
+        assert (summary.sequence_gaps, summary.unpaid_buffers) == (0, 0)
+
+
+@pytest.mark.parametrize("kept_bytes", [60, 128])
+def test_frames_cut_by_a_snap_length_are_found_in_the_middle_of_a_connection(
+    kept_bytes: int,
+) -> None:
+    observed = Observed(is_from_start=False)
+    for number in range(5):
+        frame = buffer(number, elements([40] * 4), backlog=number).encode()
+        observed.show([(SERVER, frame[:kept_bytes])])
+        observed.observer.missing_from_server(len(frame) - kept_bytes, 8)
+    observed.show([(SERVER, buffer(5, elements([40])).encode())])
+    assert observed.rows.values("sequence_number") == [(number,) for number in range(6)]
+    assert observed.observer.summary().missed_buffers == 0
+
+
+def test_waits_with_a_backlog_show_the_credit_of_a_channel_that_was_open_before() -> None:
+    observed = Observed(is_from_start=False)
+    numbers = iter(range(100))
+
+    def send(at_ns: int, *, backlog: int) -> None:
+        frame = buffer(next(numbers), elements([40]), backlog=backlog).encode()
+        observed.show([(SERVER, frame)], at_ns)
+
+    def grant(at_ns: int) -> None:
+        observed.show([(CLIENT, AddCredit(2, RECEIVER).encode())], at_ns)
+
+    for turn in range(5):
+        for each in range(2):
+            send(turn * 50 * MS + each, backlog=3)
+        grant(turn * 50 * MS + 20 * MS)
+    (channel,) = observed.table.channels
+    assert channel.credits_available == 2
+    known = [row["credit_after"] for row in observed.rows.all if row["credit_after"] >= 0]
+    assert known == [1, 0, 2]
+    assert channel.starved_ns == 20 * MS - 1
+    for _ in range(3):  # more than there can be: it was not 0
+        send(300 * MS, backlog=0)
+    assert channel.credits_available is None
+    assert observed.observer.summary().unpaid_buffers == 0
 
 
 def test_the_manifest_names_who_sends_what() -> None:

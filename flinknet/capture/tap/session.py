@@ -373,5 +373,5 @@ def _job_document(job: RunningJob) -> dict[str, Any]:
 
 _TOTALS = (
     *("skipped_bytes", "undecodable", "losses", "sequence_gaps", "unpaid_buffers"),
-    *("credit_unknown_channels", "unknown_receivers"),
+    *("missed_buffers", "credit_unknown_channels", "unknown_receivers"),
 )
