@@ -54,10 +54,9 @@ from .outcome import (
     SATURATED,
     SATURATED_AT_TIMES,
     SHARES_CONNECTIONS,
-    EdgeOutcome,
-    JobOutcome,
-    joined_outcomes,
-    merged,
+    Outcome,
+    joined,
+    outcome_of_job,
 )
 from .ramps import Ramps
 from .recorded import RecordedChannel, RecordedExchange, flushes_factor
@@ -85,7 +84,7 @@ SATURATED_RECORDS = 50_000
 
 def simulate_job(
     job: RecordedJob, settings: Sequence[Setting], *, phases: int | None = None
-) -> JobOutcome:
+) -> Outcome:
     """The outcome of a job under other settings.
 
     Args:
@@ -96,22 +95,13 @@ def simulate_job(
     """
     if phases is None:
         phases = PHASES if any(each.network.buffer_timeout_ns > 0 for each in settings) else 1
-    runs = [JobRun(job, settings, phase) for phase in range(phases)]
-    by_edge = [tuple(run.hops[n] for run in runs) for n in range(len(job.edges))]
-    hops = tuple(replace(joined_outcomes(own), phases=own) for own in by_edge)
-    whys = [each.why_unknown for each in hops]
-    by_phase = tuple(run.latency for run in runs)
-    buffers = tuple(sum(hop.buffers_per_s or 0.0 for hop in run.hops) for run in runs)
-    rates = [hops[n].throughput_records_per_s for n in job.ends]
-    is_known = not any(whys)
-    return JobOutcome(
-        hops,
-        merged(by_phase) if is_known else LogLinearHistogram(),
-        by_phase if is_known else (),
-        buffers if is_known else (),
-        None if None in rates else sum(each or 0.0 for each in rates),
-        next((why for why in reversed(whys) if why not in (None, BEHIND_UNKNOWN, HELD_UP)), None),
+    runs = [JobRun(job, settings, phase).outcome for phase in range(phases)]
+    found = joined(runs)
+    edges = tuple(
+        replace(each, phases=tuple(run.edges[n] for run in runs))
+        for n, each in enumerate(found.edges)
     )
+    return replace(found, edges=edges, phases=tuple(runs))
 
 
 def leaves_barriers_out(setting: Setting) -> bool:
@@ -156,12 +146,17 @@ class JobRun:
             self._hold_up(min(self._taken_shares))
 
     @property
+    def outcome(self) -> Outcome:
+        """The outcome of the job in this phase."""
+        return outcome_of_job(self.hops, self._job.ends, self.latency)
+
+    @property
     def waited_ns(self) -> int:
         """How long tasks of exchanges that were computed together waited for buffers."""
         return sum(each.waited_ns for each in self.joined.values())
 
     def _begin(self) -> None:
-        self.hops: list[EdgeOutcome] = []
+        self.hops: list[Outcome] = []
         self.latency = LogLinearHistogram()
         self.arrived: list[tuple[RecordedChannel, ...] | None] = []
         self._departed: list[dict[int, Departures]] = []  # by edge and consumer
@@ -198,7 +193,7 @@ class JobRun:
                     return False
         self.arrived.append(channels)
         if why is not None:
-            self.hops.append(EdgeOutcome(why_unknown=why))
+            self.hops.append(Outcome(why_unknown=why))
             self._departed.append({})
             self._barriers.append({})
         return True
@@ -384,7 +379,7 @@ class JobRun:
         if not edge.exchange.has_instants:  # between TaskManagers, as in the recording
             messages -= fast.local_messages
         self.hops.append(
-            EdgeOutcome(
+            Outcome(
                 latency,
                 fast.records,
                 messages,
@@ -407,7 +402,7 @@ class JobRun:
             why = hop.why_unknown
             if why is None or (why in (SATURATED_AT_TIMES, FALLS_BEHIND) and share < AT_TIMES_FROM):
                 why = HELD_UP
-            self.hops[number] = EdgeOutcome(
+            self.hops[number] = Outcome(
                 records=round(window.records * share) if is_timed else 0,
                 duration_ns=window.duration_ns if is_timed else 0,
                 why_unknown=why,

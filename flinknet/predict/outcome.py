@@ -138,12 +138,12 @@ class CheckpointTimes:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class EdgeOutcome:
-    """Outcome of an edge, alone or in its job, over all that was simulated of it.
+class Outcome:
+    """Outcome of an edge, alone or in its job, or of a job from end to end.
 
     Attributes:
-        latency: from the intended instant of a record, or when it came to the edge, until it was
-            consumed; at the highest rate from when it was emitted.
+        latency: from the intended instant of a record, or when it came to the edge or the job,
+            until it was consumed; at the highest rate from when it was emitted.
         since_source: from when a record came to the job until it was consumed; of an edge in a job.
         records: records that reached their consumer.
         messages: data buffers sent, of taps those between TaskManagers; None if unknown.
@@ -153,13 +153,15 @@ class EdgeOutcome:
         backlog_buffers: backlog that the data messages carried.
         memory_bytes: most that the buffers of all partitions and gates can take; None if unknown.
         credits: credits announced by the consumers.
-        credit_messages: messages that announced them.
         method: model that computed it.
         latency_bounds: where arrivals were assumed, the latency if every record had come as late
             as it can have, and as early.
         checkpoints: summary of checkpoints; None without any, and where they are not simulated.
-        why_unknown: reason why the rest is unknown; None if it is known.
-        phases: outcomes in each phase of the flushers; of an edge in a job.
+        why_unknown: reason why the rest is unknown; None if it is known. The throughput of a
+            saturated job is known.
+        phases: outcomes in each phase of the flushers; of a job, and of an edge in a job.
+        edges: outcomes of the edges of a job; empty for an edge.
+        ends: places of the edges that lead out of the job.
     """
 
     latency: LogLinearHistogram = field(default_factory=LogLinearHistogram)
@@ -169,17 +171,18 @@ class EdgeOutcome:
     backlog_buffers: BacklogSummary = field(default_factory=lambda: BacklogSummary(None, None))
     memory_bytes: int | None = None
     credits: int = 0
-    credit_messages: int = 0
     method: str = "simulator"
     latency_bounds: tuple[LogLinearHistogram, LogLinearHistogram] | None = None
     checkpoints: CheckpointSummary | None = None
     since_source: LogLinearHistogram = field(default_factory=LogLinearHistogram)
     why_unknown: str | None = None
-    phases: tuple[EdgeOutcome, ...] = ()
+    phases: tuple[Outcome, ...] = ()
+    edges: tuple[Outcome, ...] = ()
+    ends: tuple[int, ...] = ()
 
     @property
     def likely(self) -> LikelyRange | None:
-        """The 90% interval over the phases; None without them."""
+        """The 90% interval over the phases; None without them, and where figures are unknown."""
         if len(self.phases) < PHASES or self.why_unknown is not None:
             return None
         figures, *drawn = (
@@ -189,96 +192,65 @@ class EdgeOutcome:
 
     @property
     def throughput_records_per_s(self) -> float | None:
-        """Records consumed per second of virtual time."""
+        """Records consumed per second of virtual time; of a job, on the edges that lead out."""
+        if self.edges:
+            rates = [self.edges[n].throughput_records_per_s for n in self.ends]
+            return None if None in rates else sum(each or 0.0 for each in rates)
         return self.records * 1e9 / self.duration_ns if self.duration_ns > 0 else None
 
     @property
     def buffers_per_s(self) -> float | None:
-        """Data buffers sent per second of virtual time."""
+        """Data buffers sent per second of virtual time; of a job, on all edges."""
+        if self.edges and self.why_unknown is None:
+            return sum(each.buffers_per_s or 0.0 for each in self.edges)
         if self.messages is None or self.duration_ns <= 0:
             return None
         return self.messages * 1e9 / self.duration_ns
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class JobOutcome:
-    """Outcome of a job from end to end.
+def outcome_of_job(
+    edges: Sequence[Outcome], ends: tuple[int, ...], latency: LogLinearHistogram
+) -> Outcome:
+    """The outcome of a job.
 
-    Attributes:
-        edges: outcome of each edge.
-        latency: from when a record came to the job until the last task on its way was done.
-        by_phase: the latency in each of the phases; `buffers_by_phase`: buffers per second on all
-            edges in each of them.
-        throughput_records_per_s: records that leave the job; known of a saturated job, too.
-        why_unknown: reason why an edge is unknown; None if all are known.
+    Args:
+        ends: places of the edges that lead out of it.
+        latency: from end to end; left out where an edge is unknown.
     """
-
-    edges: tuple[EdgeOutcome, ...]
-    latency: LogLinearHistogram
-    by_phase: tuple[LogLinearHistogram, ...]
-    buffers_by_phase: tuple[float, ...]
-    throughput_records_per_s: float | None
-    why_unknown: str | None = None
-
-    @property
-    def buffers_per_s(self) -> float | None:
-        """Data buffers sent per second on all edges."""
-        if self.why_unknown is not None:
-            return None
-        return sum(each.buffers_per_s or 0.0 for each in self.edges)
-
-    @property
-    def likely(self) -> LikelyRange | None:
-        """The 90% interval of its figures; None where they are unknown, or certain."""
-        if len(self.by_phase) < PHASES:
-            return None
-        figures = Figures(self.latency.summary(), self.buffers_per_s)
-        each = zip(self.by_phase, self.buffers_by_phase, strict=True)
-        drawn = [Figures(latency.summary(), buffers) for latency, buffers in each]
-        return likely_range(figures, figures, drawn)
-
-
-def joined_jobs(parts: Sequence[JobOutcome]) -> JobOutcome:
-    """The outcome of several windows of a job together."""
-    if len(parts) == 1:
-        return parts[0]
-    why = next((each.why_unknown for each in parts if each.why_unknown), None)
-    places = range(len(parts[0].edges))
-    edges = tuple(joined_with_phases([each.edges[n] for each in parts]) for n in places)
-    rates = [each.throughput_records_per_s for each in parts]
-    rate = None if None in rates else float(np.mean([each or 0.0 for each in rates]))
-    if why is not None:
-        return JobOutcome(edges, LogLinearHistogram(), (), (), rate, why)
-    phases = range(len(parts[0].by_phase))
-    return JobOutcome(
-        edges,
-        merged([each.latency for each in parts]),
-        tuple(merged([each.by_phase[n] for each in parts]) for n in phases),
-        tuple(float(np.mean([each.buffers_by_phase[n] for each in parts])) for n in phases),
-        rate,
+    whys = [each.why_unknown for each in edges]
+    if any(whys):
+        others = (why for why in reversed(whys) if why not in (None, BEHIND_UNKNOWN, HELD_UP))
+        return Outcome(edges=tuple(edges), ends=ends, why_unknown=next(others, None))
+    return Outcome(
+        latency,
+        sum(each.records for each in edges),
+        memory_bytes=sum(each.memory_bytes or 0 for each in edges),
+        method="kernel",
+        edges=tuple(edges),
+        ends=ends,
     )
 
 
-def joined_with_phases(windows: Sequence[EdgeOutcome]) -> EdgeOutcome:
-    """The outcome of several windows of an edge in a job together, in each phase, too."""
-    phases = zip(*(each.phases for each in windows), strict=False)
-    return replace(joined_outcomes(windows), phases=tuple(map(joined_outcomes, phases)))
-
-
-def joined_outcomes(parts: Sequence[EdgeOutcome]) -> EdgeOutcome:
-    """The outcome of several windows or phases of an edge together."""
+def joined(parts: Sequence[Outcome]) -> Outcome:
+    """The outcome of several windows or phases together, in each of their phases, too."""
+    first = parts[0]
     if len(parts) == 1:
-        return parts[0]
+        return first
+    phases = tuple(map(joined, zip(*(each.phases for each in parts), strict=False)))
+    if first.edges:
+        edges = [joined([each.edges[n] for each in parts]) for n in range(len(first.edges))]
+        found = outcome_of_job(edges, first.ends, merged([each.latency for each in parts]))
+        return replace(found, phases=phases)
     records = sum(each.records for each in parts)
     duration_ns = sum(each.duration_ns for each in parts)
     why = next((each.why_unknown for each in parts if each.why_unknown), None)
     if why is not None:
-        return EdgeOutcome(records=records, duration_ns=duration_ns, why_unknown=why)
+        return Outcome(records=records, duration_ns=duration_ns, why_unknown=why)
     messages = sum(each.messages or 0 for each in parts)
     backlog = sum((each.backlog_buffers.mean or 0.0) * (each.messages or 0) for each in parts)
     most = [each.backlog_buffers.max for each in parts if each.backlog_buffers.max is not None]
     bounds = [each.latency_bounds for each in parts if each.latency_bounds is not None]
-    return EdgeOutcome(
+    return Outcome(
         merged([each.latency for each in parts]),
         records,
         messages,
@@ -286,13 +258,13 @@ def joined_outcomes(parts: Sequence[EdgeOutcome]) -> EdgeOutcome:
         BacklogSummary(backlog / messages if messages else None, max(most, default=None)),
         max((each.memory_bytes for each in parts if each.memory_bytes is not None), default=None),
         sum(each.credits for each in parts),
-        sum(each.credit_messages for each in parts),
-        next((each.method for each in parts if each.records), parts[0].method),
+        next((each.method for each in parts if each.records), first.method),
         (merged([low for low, _ in bounds]), merged([high for _, high in bounds]))
         if bounds
         else None,
-        parts[0].checkpoints,
+        first.checkpoints,
         merged([each.since_source for each in parts]),
+        phases=phases,
     )
 
 
@@ -369,7 +341,6 @@ class BacklogProbe:
         self.backlog_total = 0
         self.backlog_max: int | None = None
         self.credits = 0
-        self.credit_messages = 0
         self.resumed_ns = 0
 
     def record(
@@ -396,7 +367,6 @@ class BacklogProbe:
             if self.backlog_max is None or backlog_buffers > self.backlog_max:
                 self.backlog_max = backlog_buffers
         elif point == _SENT and kind == _ADD_CREDIT:
-            self.credit_messages += 1
             self.credits += credit_before
         elif point == _WRITER_RESUMES:
             self.resumed_ns = at_ns

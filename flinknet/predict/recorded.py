@@ -1,7 +1,7 @@
 """A recorded exchange: its channels, costs and settings.
 
 `exchange` fits a RecordedExchange from the rows of a trace; `what_if.simulate(exchange, network)`
-drives it through the stack in virtual time and answers with an EdgeOutcome. Both are plain
+drives it through the stack in virtual time and answers with an Outcome. Both are plain
 values, so either side can be tested without the other.
 """
 

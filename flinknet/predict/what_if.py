@@ -35,9 +35,9 @@ from .kernel_edge import KernelEdge, preemptions_of
 from .outcome import (
     DRAWS,
     BacklogProbe,
-    EdgeOutcome,
     Figures,
     LikelyRange,
+    Outcome,
     WaitBoundsProbe,
     likely_range,
 )
@@ -47,7 +47,7 @@ from .recorded import RecordedChannel, RecordedExchange, awake_delays
 FAST_FROM_MESSAGES = 5_000
 """Number of messages below which the simulator is done before the kernel is loaded."""
 
-Simulate = Callable[[RecordedExchange, NetworkConfig], EdgeOutcome]
+Simulate = Callable[[RecordedExchange, NetworkConfig], Outcome]
 
 MESSAGES_PER_DRAW = 40_000
 """Messages, roughly, of the part of an exchange that is simulated for each sample."""
@@ -62,7 +62,7 @@ MESSAGES_PER_STEP = 0.25
 """Cost of a step of a source in the simulator, in messages."""
 
 
-def simulate(exchange: RecordedExchange, network: NetworkConfig) -> EdgeOutcome:
+def simulate(exchange: RecordedExchange, network: NetworkConfig) -> Outcome:
     """Predict a recorded exchange under other settings, in the faster of two ways.
 
     Records all have the mean length of the recorded ones, at least what the stamp needs.
@@ -76,7 +76,7 @@ def simulate(exchange: RecordedExchange, network: NetworkConfig) -> EdgeOutcome:
     return simulate_in_full(exchange, network) if outcome is None else outcome
 
 
-def simulate_quickly(exchange: RecordedExchange, network: NetworkConfig) -> EdgeOutcome:
+def simulate_quickly(exchange: RecordedExchange, network: NetworkConfig) -> Outcome:
     """The same for one of many simulations: for each of them the kernel is loaded already.
 
     Raises: as `simulate_in_full`.
@@ -84,7 +84,7 @@ def simulate_quickly(exchange: RecordedExchange, network: NetworkConfig) -> Edge
     return simulate_compiled(exchange, network) or simulate_in_full(exchange, network)
 
 
-def simulate_compiled(exchange: RecordedExchange, network: NetworkConfig) -> EdgeOutcome | None:
+def simulate_compiled(exchange: RecordedExchange, network: NetworkConfig) -> Outcome | None:
     """The same by the compiled kernel. Returns: None where it does not know the exchange.
 
     Raises: ConfigError when the buffers do not fit into network memory.
@@ -115,7 +115,7 @@ def simulate_part(exchange: RecordedExchange, network: NetworkConfig) -> FastOut
     return run_fast(edge, may_wait=False) if edge.is_covered else None
 
 
-def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> EdgeOutcome:
+def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Outcome:
     """Drive a recorded exchange through the stack under other settings.
 
     Records all have the mean length of the recorded ones, at least what the stamp needs.
@@ -158,7 +158,7 @@ def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Edge
     length_ns = duration_ns(
         last_ns, records, probe.messages, exchange, network, resumed_ns=probe.resumed_ns
     )
-    return EdgeOutcome(
+    return Outcome(
         latency=latency,
         records=records,
         messages=probe.messages,
@@ -166,15 +166,14 @@ def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Edge
         backlog_buffers=probe.summary(),
         memory_bytes=edge.memory_bytes,
         credits=probe.credits,
-        credit_messages=probe.credit_messages,
         latency_bounds=(probe.low, probe.high) if isinstance(probe, WaitBoundsProbe) else None,
         checkpoints=None if cluster.checkpoints is None else cluster.checkpoints.summary(),
     )
 
 
-def _nothing(exchange: RecordedExchange) -> EdgeOutcome:
+def _nothing(exchange: RecordedExchange) -> Outcome:
     """The outcome of an exchange without records."""
-    return EdgeOutcome(messages=0, duration_ns=exchange.duration_ns, memory_bytes=0)
+    return Outcome(messages=0, duration_ns=exchange.duration_ns, memory_bytes=0)
 
 
 def _as_it_began(exchange: RecordedExchange, network: NetworkConfig) -> NetworkConfig:
@@ -243,7 +242,7 @@ def counted_ns(length_ns: int, window_ns: int, beat_ns: int) -> int:
     return max(length_ns - beat_ns, window_ns)
 
 
-def _outcome_of(fast: FastOutcome, edge: KernelEdge) -> EdgeOutcome:
+def _outcome_of(fast: FastOutcome, edge: KernelEdge) -> Outcome:
     exchange, records = edge.exchange, edge.exchange.records
     if fast.records != records and not any(each.counted for each in exchange.channels):
         raise InvariantViolatedError(f"{fast.records} records arrived of {records}", exchange.seed)
@@ -251,7 +250,7 @@ def _outcome_of(fast: FastOutcome, edge: KernelEdge) -> EdgeOutcome:
     length_ns = duration_ns(
         fast.last_ns, records, fast.messages, exchange, edge.network, resumed_ns=fast.resumed_ns
     )
-    return EdgeOutcome(
+    return Outcome(
         latency=fast.latency,
         records=fast.records,
         messages=round(share * fast.messages),
@@ -259,7 +258,6 @@ def _outcome_of(fast: FastOutcome, edge: KernelEdge) -> EdgeOutcome:
         backlog_buffers=BacklogSummary(fast.backlog_total / fast.messages, fast.backlog_max),
         memory_bytes=fast.memory_bytes,
         credits=round(share * fast.credits),
-        credit_messages=round(share * fast.credit_messages),
         method="kernel",
         latency_bounds=fast.latency_bounds,
         checkpoints=None if fast.checkpoints is None else fast.checkpoints.summary(),
@@ -322,13 +320,13 @@ def _plan_of(channels: list[RecordedChannel], end_ns: int, *, is_max_rate: bool)
     return SourcePlan(routes, instants_ns, len(instants_ns), max(end_ns, int(instants_ns[-1])))
 
 
-def figures_of(outcome: EdgeOutcome, delays: Delays) -> Figures:
+def figures_of(outcome: Outcome, delays: Delays) -> Figures:
     """The figures of a simulation with the delays of the machine."""
     return Figures(delays.over(outcome.latency), outcome.buffers_per_s)
 
 
 def likely_around(
-    outcome: EdgeOutcome,
+    outcome: Outcome,
     exchange: RecordedExchange,
     setting: Setting,
     simulate: Simulate,
@@ -357,9 +355,7 @@ def likely_around(
     return replace(found, seed=exchange.seed)
 
 
-def _part_of(
-    exchange: RecordedExchange, outcome: EdgeOutcome, setting: Setting
-) -> RecordedExchange:
+def _part_of(exchange: RecordedExchange, outcome: Outcome, setting: Setting) -> RecordedExchange:
     """The beginning of an exchange that is simulated in a moment, by the messages of an outcome."""
     messages = MESSAGES_PER_DRAW if outcome.method == "kernel" else MESSAGES_PER_DRAW_IN_FULL
     part_ns = outcome.duration_ns * messages // max(outcome.messages or 0, 1)

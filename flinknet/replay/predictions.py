@@ -11,7 +11,7 @@ from functools import cached_property
 from flinknet.config import NetworkConfig
 from flinknet.options import effective_flink_keys
 from flinknet.options.what_if import Setting, situation_of
-from flinknet.predict.outcome import EdgeOutcome, is_pressure
+from flinknet.predict.outcome import Outcome, is_pressure
 from flinknet.predict.recorded import RecordedExchange
 from flinknet.results import BacklogSummary, LatencySummary, TradeOffPoint
 from flinknet.trace.recordings import Recording
@@ -20,7 +20,7 @@ from .plans import ALONE, Part, Plan
 from .read import RecordedRun
 from .spark.units import UNITS_MIN
 
-Simulate = Callable[[RecordedExchange, NetworkConfig], EdgeOutcome]
+Simulate = Callable[[RecordedExchange, NetworkConfig], Outcome]
 
 POLLS = (
     "TaskManagers would poll that slept in the recorded run: what the machine does to a process"

@@ -19,11 +19,9 @@ from flinknet.predict.job import RecordedJob
 from flinknet.predict.job_run import BARRIERS_LEFT_OUT, leaves_barriers_out, simulate_job
 from flinknet.predict.loading import load_edge, load_job
 from flinknet.predict.outcome import (
-    EdgeOutcome,
-    JobOutcome,
     LikelyRange,
-    joined_jobs,
-    joined_outcomes,
+    Outcome,
+    joined,
 )
 from flinknet.predict.recorded import RecordedExchange, awake_delays
 from flinknet.results import TradeOffPoint
@@ -154,7 +152,7 @@ def _simulated(
     """The row with the outcome of the windows, and its range if something was not recorded."""
     windows, fit = len(exchanges), _busiest(exchanges)
     exchanges, found = _simulated_windows(exchanges, setting, simulate, core_ns)
-    simulated = joined_outcomes(found)
+    simulated = joined(found)
     row = with_figures(row, simulated, fit, setting)
     if fit.unseen is not None and row.records:
         row = _with_range(row, simulated, fit, setting, simulate)
@@ -172,7 +170,7 @@ def _simulated_windows(
     setting: Setting,
     simulate: Simulate | None,
     core_ns: int,
-) -> tuple[Sequence[RecordedExchange], list[EdgeOutcome]]:
+) -> tuple[Sequence[RecordedExchange], list[Outcome]]:
     """The windows that are simulated, and the outcome of each: all of them if the compiled model
     covers them, else the first ones, or the first part of the first one.
     """
@@ -211,7 +209,7 @@ def _contradiction(
         _, found = _simulated_windows(exchanges, recorded, simulate, core_ns)
     except (SimulationError, ConfigError):
         return None
-    simulated = joined_outcomes(found)
+    simulated = joined(found)
     if simulated.latency_bounds is None:
         return None
     summaries = (simulated.latency, *simulated.latency_bounds)
@@ -249,7 +247,7 @@ def _row(unit: PredictionUnit, place: int, edge: int = 0, **more: Any) -> Predic
 
 def with_figures(
     row: Prediction,
-    simulated: EdgeOutcome,
+    simulated: Outcome,
     exchange: RecordedExchange,
     setting: Setting,
 ) -> Prediction:
@@ -282,7 +280,7 @@ def with_figures(
 
 def _with_range(
     row: Prediction,
-    simulated: EdgeOutcome,
+    simulated: Outcome,
     exchange: RecordedExchange,
     setting: Setting,
     simulate: Simulate | None,
@@ -351,7 +349,7 @@ def _of_job(unit: PredictionUnit) -> Iterator[Prediction]:
         outcome = None
         try:
             if not whys:
-                outcome = joined_jobs([simulate_job(job, settings) for job in jobs])
+                outcome = joined([simulate_job(job, settings) for job in jobs])
         except ConfigError as failure:
             whys = [str(failure)]
         for edge in range(WHOLE_JOB, count):
@@ -362,46 +360,32 @@ def _of_job(unit: PredictionUnit) -> Iterator[Prediction]:
                 yield row
             elif edge == WHOLE_JOB:
                 assumed = [*notes, BARRIERS_LEFT_OUT] if is_without else notes
-                yield replace(_with_job(row, outcome), assumed=assumed)
+                yield replace(_with_outcome(row, outcome), assumed=assumed)
             else:
-                row = _with_hop(row, outcome.edges[edge])
+                row = _with_outcome(row, outcome.edges[edge])
                 is_timed = all(job.edges[edge].exchange.has_instants for job in jobs)
                 yield with_notes(row, unit.recorded[edge], row.why_unknown, is_timed=is_timed)
 
 
-def _with_job(row: Prediction, outcome: JobOutcome) -> Prediction:
-    """The row of a job with its outcome."""
-    is_known, likely = outcome.why_unknown is None, outcome.likely
+def _with_outcome(row: Prediction, outcome: Outcome) -> Prediction:
+    """The row of a job, or of an edge of one, with its outcome."""
     point = replace(
         row.point,
         throughput_records_per_s=outcome.throughput_records_per_s,
         buffers_per_s=outcome.buffers_per_s,
+        memory_bytes=outcome.memory_bytes,
     )
-    if is_known:
-        memory_bytes = sum(each.memory_bytes or 0 for each in outcome.edges)
-        latency_ns = outcome.latency.summary()
-        point = replace(point, latency_ns=latency_ns, memory_bytes=memory_bytes, method="kernel")
-    if likely is not None:
+    if outcome.why_unknown is not None:
+        return replace(row, point=point, why_unknown=outcome.why_unknown)
+    point = replace(point, latency_ns=outcome.latency.summary(), method=outcome.method)
+    row = replace(row, records=outcome.records)
+    if (likely := outcome.likely) is not None:
         point = _with_ends(point, likely)
-    records = sum(each.records for each in outcome.edges) if is_known else None
-    return replace(row, point=point, records=records, why_unknown=outcome.why_unknown)
-
-
-def _with_hop(row: Prediction, hop: EdgeOutcome) -> Prediction:
-    """The row of an edge of a job with its outcome."""
-    point = replace(
-        row.point,
-        throughput_records_per_s=hop.throughput_records_per_s,
-        buffers_per_s=hop.buffers_per_s,
-        memory_bytes=hop.memory_bytes,
-    )
-    if hop.why_unknown is not None:
-        return replace(row, point=point, why_unknown=hop.why_unknown)
-    point = replace(point, latency_ns=hop.latency.summary(), method=hop.method)
-    if (likely := hop.likely) is not None:
-        point = replace(_with_ends(point, likely), notes=(RANGES_OF_PHASES,))
-    since_source_ns = hop.since_source.summary()
-    return replace(row, point=point, records=hop.records, since_source_ns=since_source_ns)
+    if outcome.edges:
+        return replace(row, point=point)
+    if likely is not None:
+        point = replace(point, notes=(RANGES_OF_PHASES,))
+    return replace(row, point=point, since_source_ns=outcome.since_source.summary())
 
 
 @lru_cache(maxsize=1)

@@ -33,7 +33,7 @@ from flinknet.predict.exchange import load_exchange, recorded_channels
 from flinknet.predict.fit.window_rows import read_arrivals
 from flinknet.predict.outcome import (
     CheckpointTimes,
-    EdgeOutcome,
+    Outcome,
     added_checkpoints,
     merged,
 )
@@ -350,7 +350,7 @@ def _rest_ns(frame: RecordedExchange, unit: SliceUnit, network: NetworkConfig) -
 
 def added_up(
     parts: Sequence[SlicePart], exchange: RecordedExchange, network: NetworkConfig
-) -> EdgeOutcome:
+) -> Outcome:
     """The outcome of a setting from its parts, all covered.
 
     Args:
@@ -367,7 +367,7 @@ def added_up(
         for name in ("last_ns", "backlog_max", "memory_bytes")
     )
     checkpoints = [part.checkpoints for part in parts if part.checkpoints is not None]
-    return EdgeOutcome(
+    return Outcome(
         merged([part.latency for part in parts if part.latency is not None]),
         records,
         messages,

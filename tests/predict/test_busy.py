@@ -15,7 +15,7 @@ from flinknet.config import NetworkConfig
 from flinknet.predict.captured import load_captured
 from flinknet.predict.fit.queued import busy_ns_per_record
 from flinknet.predict.fit.round_trips import NO_WORK, WORK_UNKNOWN
-from flinknet.predict.outcome import EdgeOutcome
+from flinknet.predict.outcome import Outcome
 from flinknet.predict.recorded import RecordedExchange
 from flinknet.predict.what_if import simulate
 from flinknet.trace import open_run
@@ -70,7 +70,7 @@ def add_metrics(
                 file.write(json.dumps(line) + "\n")
 
 
-def p50_ns(outcome: EdgeOutcome) -> float:
+def p50_ns(outcome: Outcome) -> float:
     found = outcome.latency.summary().p50
     assert found is not None
     return found

@@ -34,7 +34,7 @@ from flinknet.predict.job import (
 )
 from flinknet.predict.job_run import leaves_barriers_out, simulate_job
 from flinknet.predict.loading import _follows, checked
-from flinknet.predict.outcome import JobOutcome
+from flinknet.predict.outcome import Outcome
 from flinknet.predict.ramps import Ramps
 from flinknet.predict.recorded import RecordedChannel, RecordedExchange
 from flinknet.simulator.cluster import START_NS
@@ -128,14 +128,14 @@ def under(scenario: Scenario, timeout_ns: int) -> Scenario:
     return replace(scenario, network=replace(scenario.network, buffer_timeout_ns=timeout_ns))
 
 
-def predicted(job: RecordedJob, *settings: Setting) -> JobOutcome:
+def predicted(job: RecordedJob, *settings: Setting) -> Outcome:
     """With the phases that the simulator has."""
     return simulate_job(job, settings * (len(job.edges) if len(settings) == 1 else 1), phases=1)
 
 
 def is_within_the_bound(
     job: RecordedJob,
-    found: JobOutcome,
+    found: Outcome,
     real: Simulated,
     *,
     messages: tuple[float, int] = (0.01, 3),
@@ -203,10 +203,10 @@ def test_phases_show_how_beats_lie_to_each_other() -> None:
     """A record that left with a beat waits for the next one, for as long in all of a run."""
     job = recorded(simulated(steady()))
     found = simulate_job(job, timeouts(job, 20 * MS, 20 * MS))
-    means_ns = [each.mean or 0 for each in found.by_phase]
+    means_ns = [each.latency.mean or 0 for each in found.phases]
     assert max(means_ns) - min(means_ns) > 5 * MS
     assert max(means_ns) < 31 * MS
-    assert len({each.to_bytes() for each in found.by_phase}) == len(means_ns)
+    assert len({each.latency.to_bytes() for each in found.phases}) == len(means_ns)
 
 
 def with_checkpoints(setting: Setting, **more: Any) -> Setting:
@@ -297,7 +297,7 @@ def test_each_draw_has_its_own_delays_of_the_machine() -> None:
     exchange = replace(first.exchange, unseen=unseen, delays=delays)
     drawn = RecordedJob([replace(first, exchange=exchange), second])
     found = simulate_job(drawn, timeouts(job, 0, 0), phases=4)
-    means_ns = [each.mean or 0 for each in found.by_phase]
+    means_ns = [each.latency.mean or 0 for each in found.phases]
     assert max(means_ns) - min(means_ns) > MS
 
 

@@ -16,7 +16,7 @@ from flinknet.predict.job import RecordedJob
 from flinknet.predict.job_run import simulate_job
 from flinknet.predict.loading import FIRST_IS_LOCAL, load_job
 from flinknet.predict.local_channels import NO_COUNTERS, planned_edge
-from flinknet.predict.outcome import BEHIND_UNKNOWN, JobOutcome
+from flinknet.predict.outcome import BEHIND_UNKNOWN, Outcome
 from flinknet.trace import open_run
 from flinknet.trace.metrics import METRICS_NAME
 from tests.simulated_chain import (
@@ -65,7 +65,7 @@ def loaded(path: Path) -> RecordedJob:
     return load_job(path, span[0], span[1], (0, 1, 2))
 
 
-def outcome(path: Path, timeout_ns: int) -> JobOutcome:
+def outcome(path: Path, timeout_ns: int) -> Outcome:
     manifest = open_run(path).manifest
     assert manifest is not None
     setting = recorded_setting(manifest)

@@ -22,7 +22,7 @@ from flinknet.predict.fit.flusher import ASSUMED_FLUSH_OVERHEAD_NS, flush_overhe
 from flinknet.predict.fit.window_rows import read_window
 from flinknet.predict.grid import Grid
 from flinknet.predict.loading import load_edge
-from flinknet.predict.outcome import EdgeOutcome
+from flinknet.predict.outcome import Outcome
 from flinknet.predict.what_if import simulate_quickly
 from flinknet.replay.pipeline import replay_runs
 from flinknet.replay.predictions import GROWS
@@ -59,7 +59,7 @@ def simulate() -> Callable[..., Any]:
             beats = came_ns // period_ns + 1
             latency.add(beats * period_ns - came_ns + 70_000)
             messages += len(np.unique(beats))
-        return EdgeOutcome(
+        return Outcome(
             latency, latency.count, messages, exchange.duration_ns, BacklogSummary(0.0, 3)
         )
 

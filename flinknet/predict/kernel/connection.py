@@ -232,7 +232,6 @@ def pump_down(m: Exchange, connection: Connection, now: int) -> None:
         _append_up(connection, channel, credit, at_ns)
         if is_counted:
             m.credits += credit
-            m.credit_messages += 1
     connection.creditors_count = 0
     if connection.up_end > sent:
         m.has_sent = 1

@@ -79,7 +79,6 @@ class Numbers(View):
     backlog_total: int = word("sum of their backlogs")
     backlog_max: int = word("largest backlog")
     credits: int = word("credit that was announced")
-    credit_messages: int = word("messages that announced it")
     full_sockets: int = word("requests of a connection that had unsent bytes")
     stops: int = word("without credit: how often a socket was not read any more")
     next_checkpoint_ns: int = word("begin of the next checkpoint")

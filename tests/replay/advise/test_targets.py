@@ -11,7 +11,7 @@ from flinknet.config import NetworkConfig
 from flinknet.histogram import LogLinearHistogram
 from flinknet.options.what_if import Setting
 from flinknet.predict.grid import Grid
-from flinknet.predict.outcome import EdgeOutcome
+from flinknet.predict.outcome import Outcome
 from flinknet.replay.advise.targets import Target, between
 from flinknet.replay.pipeline import replay_runs
 from flinknet.replay.plans import first_of, plan_of
@@ -68,7 +68,7 @@ def test_the_longest_timeout_that_holds_is_found_to_the_millisecond(
 
         latency = LogLinearHistogram()
         latency.add(np.linspace(0, network.buffer_timeout_ns, exchange.records).astype(np.int64))
-        return EdgeOutcome(latency, latency.count, 1, exchange.duration_ns, BacklogSummary(0.0, 3))
+        return Outcome(latency, latency.count, 1, exchange.duration_ns, BacklogSummary(0.0, 3))
 
     (answer,) = documents(
         replay_runs(
