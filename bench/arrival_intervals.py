@@ -79,7 +79,7 @@ def cells_of(seed: int, number: int, recorded_ms: int) -> list[dict[str, Any]]:
         setting = Setting(replace(true.network, buffer_timeout_ns=timeout_ms * MS))
         truth = figures_of(simulate_quickly(true, setting.network), NO_DELAYS)
         predicted = simulate_quickly(found.under(setting), setting.network)
-        likely = likely_around(predicted, found, setting, simulate_quickly)
+        likely = likely_around(predicted, found, setting)
         for name, of in FIGURES.items():
             value = of(figures_of(predicted, found.delays))
             ends = [of(each) for each in (likely.low, likely.high)]

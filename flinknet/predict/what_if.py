@@ -11,7 +11,7 @@ so that records in half-filled buffers leave as they would have.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -46,8 +46,6 @@ from .recorded import RecordedChannel, RecordedExchange, awake_delays
 
 FAST_FROM_MESSAGES = 5_000
 """Number of messages below which the simulator is done before the kernel is loaded."""
-
-Simulate = Callable[[RecordedExchange, NetworkConfig], Outcome]
 
 MESSAGES_PER_DRAW = 40_000
 """Messages, roughly, of the part of an exchange that is simulated for each sample."""
@@ -329,7 +327,6 @@ def likely_around(
     outcome: Outcome,
     exchange: RecordedExchange,
     setting: Setting,
-    simulate: Simulate,
 ) -> LikelyRange:
     """The 90% interval around the outcome of simulations.
 
@@ -342,7 +339,7 @@ def likely_around(
     delays = awake_delays(exchange, setting)
 
     def figures(drawn: RecordedExchange, own_delays: Delays) -> Figures:
-        simulated = simulate(drawn.under(setting), setting.network)
+        simulated = simulate_quickly(drawn.under(setting), setting.network)
         return figures_of(simulated, own_delays.and_waits(drawn.late_waits_ns(setting)))
 
     drawn_for = figures(part, delays)

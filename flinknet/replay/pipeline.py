@@ -33,7 +33,7 @@ from .plans import (
     plan_exchanges,
     plan_jobs,
 )
-from .predictions import Prediction, Predictions, PredictionUnit, Simulate, units_of
+from .predictions import Prediction, Predictions, PredictionUnit, units_of
 from .price import priced_job
 from .read import RecordedRun
 from .simulations import predictions_of
@@ -72,7 +72,6 @@ def replay_runs(
     grid: Grid,
     *,
     max_records: int | None = None,
-    simulate: Simulate | None = None,
     details: bool = False,
     split: int | None = None,
     targets: Sequence[Target] = (),
@@ -89,8 +88,6 @@ def replay_runs(
         max_records: records of each run to simulate for each setting; None for as many as take
             seconds.
         split: slices of time that each run is cut into; None for as many as suit its size.
-        simulate: simulation of exchanges, in place of those of `predict.what_if`; jobs as a whole
-            are not predicted then.
         targets: bounds that the advice looks for a setting to meet.
         refine: predict timeouts between the chosen one and the next longer one, too.
         details: add the details of a page.
@@ -109,20 +106,11 @@ def replay_runs(
         on_progress(f"going on from {counted(checkpoint.kept, 'unit')} in {checkpoint.directory}")
     observed = collect(tables, runs, channels)
 
-    plans, why_long = plan_exchanges(
-        observed, grid, max_records=max_records, split=split, may_be_compiled=simulate is None
-    )
-    if simulate is None:
-        plans += plan_jobs(observed, grid, edge_timeouts, max_records=max_records)
+    plans, why_long = plan_exchanges(observed, grid, max_records=max_records, split=split)
+    plans += plan_jobs(observed, grid, edge_timeouts, max_records=max_records)
     settings = sum(len(each.candidates) for each in plans)
     on_progress("; ".join([f"simulating {counted(settings, 'setting')}", *why_long]))
-    compute = partial(
-        predict,
-        spark,
-        simulate=simulate,
-        arrivals=tables.packed_arrivals(),
-        checkpoint=checkpoint,
-    )
+    compute = partial(predict, spark, arrivals=tables.packed_arrivals(), checkpoint=checkpoint)
     predictions = predict_all(compute, plans)
 
     recorded = [
@@ -175,7 +163,6 @@ def predict(
     plans: Sequence[Plan],
     known: Sequence[int] = (),
     *,
-    simulate: Simulate | None = None,
     arrivals: DataFrame | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> DataFrame:
@@ -183,7 +170,6 @@ def predict(
 
     Args:
         known: candidates of each plan that come first and were predicted before.
-        simulate: simulation of an exchange; None for those of `predict.what_if`.
         arrivals: arrivals in the slices, from `ObservedTables.packed_arrivals`.
         checkpoint: where results of slices are kept; None: nowhere.
     """
@@ -195,7 +181,7 @@ def predict(
         if plan.part.latest_ns is None
         for unit in units_of(plan, first)
     ]
-    table = map_units(spark, units, partial(_columns, simulate=simulate), Prediction)
+    table = map_units(spark, units, _columns, Prediction)
     if not sliced:
         return table
     assert arrivals is not None
@@ -203,8 +189,8 @@ def predict(
     return of_slices.union(table) if units else of_slices
 
 
-def _columns(unit: PredictionUnit, *, simulate: Simulate | None) -> Iterable[Columns]:
-    return [columns_of(Prediction, list(predictions_of(unit, simulate)))]
+def _columns(unit: PredictionUnit) -> Iterable[Columns]:
+    return [columns_of(Prediction, list(predictions_of(unit)))]
 
 
 def _predict_slices(

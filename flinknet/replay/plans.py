@@ -134,7 +134,6 @@ def part_of_exchange(
     settings: Sequence[Setting],
     max_records: int | None = None,
     split: int | None = None,
-    may_be_compiled: bool = True,
 ) -> tuple[Part, str | None]:
     """The part of an exchange to simulate, and a line if it is much longer than intended.
 
@@ -142,14 +141,11 @@ def part_of_exchange(
         max_records: records to simulate for each setting, from the start; None for the whole run
             where that takes seconds, else windows or slices spread over it.
         split: slices of the run; None for as many as suit its size.
-        may_be_compiled: the compiled model is used where it covers the exchange.
     """
     run, measured = observed.run, observed.measured
     core_to_ns = _end_of(run, measured.records, _core_records(measured, run))
     core_to_ns = min(run.to_ns, max(core_to_ns, run.from_ns + _least_ns(settings)))
-    is_compiled = (
-        may_be_compiled and not is_max_rate(run.manifest) and not is_blocking(run.manifest)
-    )
+    is_compiled = not is_max_rate(run.manifest) and not is_blocking(run.manifest)
     to_ns, share = run.to_ns if is_compiled else core_to_ns, 1.0
     if max_records is not None:
         to_ns = _end_of(run, measured.records, max_records)
@@ -357,20 +353,18 @@ def plan_exchanges(
     *,
     max_records: int | None = None,
     split: int | None = None,
-    may_be_compiled: bool = True,
 ) -> tuple[list[Plan], list[str]]:
     """A plan for each exchange by itself, and lines about those that take long.
 
     Args:
         grid: settings to predict; the recorded one is always one more.
-        max_records, split, may_be_compiled: as in `part_of_exchange`.
+        max_records, split: as in `part_of_exchange`.
     """
     plans, lines = [], []
     grids = grids_for([each.run for each in observed], observed, grid)
     for each, own in zip(observed, grids, strict=True):
         settings = settings_of(each.run, own)
-        limits = max_records, split, may_be_compiled
-        part, why_long = part_of_exchange(each, settings, *limits)
+        part, why_long = part_of_exchange(each, settings, max_records, split)
         plans.append(plan_of(each.run, settings, part))
         lines += [] if why_long is None else [why_long]
     return plans, lines

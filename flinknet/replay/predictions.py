@@ -4,23 +4,19 @@ job and one for each of its edges; and the units in which executors compute them
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from flinknet.config import NetworkConfig
 from flinknet.options import effective_flink_keys
 from flinknet.options.what_if import Setting, situation_of
-from flinknet.predict.outcome import Outcome, is_pressure
-from flinknet.predict.recorded import RecordedExchange
+from flinknet.predict.outcome import is_pressure
 from flinknet.results import BacklogSummary, LatencySummary, TradeOffPoint
 from flinknet.trace.recordings import Recording
 
 from .plans import ALONE, Part, Plan
 from .read import RecordedRun
 from .spark.units import UNITS_MIN
-
-Simulate = Callable[[RecordedExchange, NetworkConfig], Outcome]
 
 POLLS = (
     "TaskManagers would poll that slept in the recorded run: what the machine does to a process"

@@ -45,7 +45,6 @@ from .predictions import (
     AskedSetting,
     Prediction,
     PredictionUnit,
-    Simulate,
     point_of,
     units_of,
     without_latency,
@@ -58,17 +57,14 @@ SEVERAL_EXCHANGES = "records passed through several exchanges, and the model kno
 NO_RECORDS = "the trace holds no records to drive a simulation with"
 
 
-def predictions_of(
-    unit: PredictionUnit, simulate: Simulate | None = None, *, ends_its_data: bool = False
-) -> Iterator[Prediction]:
+def predictions_of(unit: PredictionUnit, *, ends_its_data: bool = False) -> Iterator[Prediction]:
     """The rows of a unit.
 
     Args:
-        simulate: simulation of an exchange; None for those of `predict.what_if`.
         ends_its_data: producers of an exchange end with the part.
     """
     if unit.job == ALONE:
-        yield from _of_exchange(unit, simulate, ends_its_data=ends_its_data)
+        yield from _of_exchange(unit, ends_its_data=ends_its_data)
     else:
         yield from _of_job(unit)
 
@@ -109,9 +105,7 @@ def _busiest(exchanges: Sequence[RecordedExchange]) -> RecordedExchange:
     return max(exchanges, key=lambda each: each.records)
 
 
-def _of_exchange(
-    unit: PredictionUnit, simulate: Simulate | None, *, ends_its_data: bool
-) -> Iterator[Prediction]:
+def _of_exchange(unit: PredictionUnit, *, ends_its_data: bool) -> Iterator[Prediction]:
     manifest = open_recordings(unit.place).manifest
     assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
     place, edge = tuple(unit.place), unit.edges[0]
@@ -128,13 +122,13 @@ def _of_exchange(
         error = SEVERAL_EXCHANGES
     elif not any(each.records for each in exchanges):
         error = NO_RECORDS
-    why_no_latency = None if error else _contradiction(loaded, unit.part.core_ns, simulate)
+    why_no_latency = None if error else _contradiction(loaded, unit.part.core_ns)
     for number, setting in enumerate(unit.settings):
         row = unpredicted(unit, number, fit)
         why = error or unit.part.why_refused(setting)
         if why is None:
             try:
-                row = _simulated(row, exchanges, setting, simulate, unit.part.core_ns)
+                row = _simulated(row, exchanges, setting, unit.part.core_ns)
                 if why_no_latency is not None:
                     row = replace(row, point=without_latency(row.point, why_no_latency))
             except (SimulationError, ConfigError) as failure:
@@ -146,16 +140,15 @@ def _simulated(
     row: Prediction,
     exchanges: Sequence[RecordedExchange],
     setting: Setting,
-    simulate: Simulate | None,
     core_ns: int,
 ) -> Prediction:
     """The row with the outcome of the windows, and its range if something was not recorded."""
     windows, fit = len(exchanges), _busiest(exchanges)
-    exchanges, found = _simulated_windows(exchanges, setting, simulate, core_ns)
+    exchanges, found = _simulated_windows(exchanges, setting, core_ns)
     simulated = joined(found)
     row = with_figures(row, simulated, fit, setting)
     if fit.unseen is not None and row.records:
-        row = _with_range(row, simulated, fit, setting, simulate)
+        row = _with_range(row, simulated, fit, setting)
     if len(exchanges) > 1:
         if len(exchanges) < windows:
             row = _noted(row, f"of the first {len(exchanges)} of {windows} windows only: {SLOW}")
@@ -168,7 +161,6 @@ def _simulated(
 def _simulated_windows(
     exchanges: Sequence[RecordedExchange],
     setting: Setting,
-    simulate: Simulate | None,
     core_ns: int,
 ) -> tuple[Sequence[RecordedExchange], list[Outcome]]:
     """The windows that are simulated, and the outcome of each: all of them if the compiled model
@@ -176,7 +168,7 @@ def _simulated_windows(
     """
     from flinknet.predict import what_if
 
-    if simulate is None and sum(each.duration_ns for each in exchanges) > core_ns:
+    if sum(each.duration_ns for each in exchanges) > core_ns:
         found = []
         for each in exchanges:
             outcome = what_if.simulate_compiled(each.under(setting), setting.network)
@@ -189,16 +181,13 @@ def _simulated_windows(
         count = int(np.searchsorted(lengths_ns, core_ns, side="right"))
         first = exchanges[0].up_to(exchanges[0].measured_from_ns + core_ns)
         exchanges = exchanges[:count] or [first]
-    if simulate is None:  # with assumed instants there are many simulations (`likely`)
-        has_instants = all(each.has_instants for each in exchanges)
-        simulate = what_if.simulate if has_instants else what_if.simulate_quickly
+    has_instants = all(each.has_instants for each in exchanges)  # else there are many simulations
+    simulate = what_if.simulate if has_instants else what_if.simulate_quickly
     return exchanges, [simulate(each.under(setting), setting.network) for each in exchanges]
 
 
 @lru_cache(maxsize=1)
-def _contradiction(
-    exchanges: tuple[RecordedExchange, ...], core_ns: int, simulate: Simulate | None
-) -> str | None:
+def _contradiction(exchanges: tuple[RecordedExchange, ...], core_ns: int) -> str | None:
     """Why no latency of an exchange can be predicted, by its backlog and the prediction of the
     recorded setting; None if it can."""
     fit = _busiest(exchanges)
@@ -206,7 +195,7 @@ def _contradiction(
         return None
     recorded = Setting(exchanges[0].network, exchanges[0].flow_control)
     try:
-        _, found = _simulated_windows(exchanges, recorded, simulate, core_ns)
+        _, found = _simulated_windows(exchanges, recorded, core_ns)
     except (SimulationError, ConfigError):
         return None
     simulated = joined(found)
@@ -283,12 +272,11 @@ def _with_range(
     simulated: Outcome,
     exchange: RecordedExchange,
     setting: Setting,
-    simulate: Simulate | None,
 ) -> Prediction:
     """The row with the 90% interval of its figures."""
-    from flinknet.predict.what_if import likely_around, simulate_quickly
+    from flinknet.predict.what_if import likely_around
 
-    found = likely_around(simulated, exchange, setting, simulate or simulate_quickly)
+    found = likely_around(simulated, exchange, setting)
     point = replace(row.point, notes=(*row.point.notes, found.in_words))
     return replace(row, point=_with_ends(point, found))
 

@@ -65,7 +65,7 @@ def test_the_truth_lies_in_an_interval_that_is_narrow_enough_to_decide_by(
     setting = Setting(NetworkConfig(buffer_timeout_ns=timeout_ms * MS))
     truth = simulate_quickly(true, setting.network)
     outcome = simulate_quickly(exchange, setting.network)
-    found = likely_around(outcome, exchange, setting, simulate_quickly)
+    found = likely_around(outcome, exchange, setting)
     for low, value, high in (
         (found.low.latency_ns.p50, truth.latency.percentile(0.5), found.high.latency_ns.p50),
         (found.low.latency_ns.p99, truth.latency.percentile(0.99), found.high.latency_ns.p99),

@@ -210,7 +210,7 @@ def predicted(
         window_to_ns=to_ns,
         assumed=list(notes),
     )
-    return simulations._simulated(row, exchanges, setting, None, core_ns)
+    return simulations._simulated(row, exchanges, setting, core_ns)
 
 
 @pytest.mark.parametrize(("exclusive_buffers", "is_known"), [(2, True), (0, False)])

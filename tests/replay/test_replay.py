@@ -1,4 +1,4 @@
-"""Runs in, answers out: predictions next to what was observed, with a simulation of a few lines."""
+"""Runs in, answers out: predictions next to what was observed."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from flinknet.core.probe import FlushReason
-from flinknet.errors import FlinknetError, SimulationError, TraceFormatError
-from flinknet.histogram import LogLinearHistogram
+from flinknet.errors import FlinknetError, TraceFormatError
 from flinknet.predict.exchange import (
     QUEUES_START_EMPTY,
     load_exchange,
@@ -22,7 +21,6 @@ from flinknet.predict.fit.flusher import ASSUMED_FLUSH_OVERHEAD_NS, flush_overhe
 from flinknet.predict.fit.window_rows import read_window
 from flinknet.predict.grid import Grid
 from flinknet.predict.loading import load_edge
-from flinknet.predict.outcome import Outcome
 from flinknet.predict.what_if import simulate_quickly
 from flinknet.replay.pipeline import replay_runs
 from flinknet.replay.predictions import GROWS
@@ -30,7 +28,6 @@ from flinknet.replay.read import open_recorded_run, open_runs
 from flinknet.replay.simulations import predict_here
 from flinknet.replay.spark.session import spark_errors
 from flinknet.report.export import replay_document
-from flinknet.results import BacklogSummary
 from flinknet.trace import open_run
 from tests.replay_documents import documents
 
@@ -42,46 +39,23 @@ def timeouts(*timeouts_ns: int) -> Grid:
     return Grid(buffer_timeouts_ns=timeouts_ns)
 
 
-@pytest.fixture
-def simulate() -> Callable[..., Any]:
-    """Records wait for the next multiple of the timeout, and take 70 µs from there; made here so
-    that it travels."""
-
-    def beat(exchange: Any, network: Any) -> Any:
-        import numpy as np
-
-        latency, messages = LogLinearHistogram(), 0
-        for channel in exchange.channels:
-            came_ns = channel.arrivals_ns - exchange.measured_from_ns
-            period_ns = network.buffer_timeout_ns or 1
-            if period_ns < 0:
-                period_ns = exchange.duration_ns
-            beats = came_ns // period_ns + 1
-            latency.add(beats * period_ns - came_ns + 70_000)
-            messages += len(np.unique(beats))
-        return Outcome(
-            latency, latency.count, messages, exchange.duration_ns, BacklogSummary(0.0, 3)
-        )
-
-    return beat
-
-
 @pytest.mark.spark
 def test_the_recorded_setting_is_predicted_too_and_its_error_stated(
-    spark: Any, sawtooth_run: Path, simulate: Any
+    spark: Any, sawtooth_run: Path
 ) -> None:
     grid = timeouts(0, 100 * MS, -1)
-    replay = replay_runs(spark, open_runs([sawtooth_run]), grid, simulate=simulate)
+    replay = replay_runs(spark, open_runs([sawtooth_run]), grid)
     answer = replay_document(replay.answers)
     assert [point["is_recorded"] for point in answer["trade_offs"]] == [False, True, False, False]
-    assert answer["model_error"]["p50"] == pytest.approx(0, abs=0.01)
-    assert answer["model_error"]["p99"] == pytest.approx(0, abs=0.01)
+    assert answer["model_error"]["p50"] == pytest.approx(0, abs=0.05)
+    assert answer["model_error"]["p99"] == pytest.approx(0, abs=0.05)
     # What the last records waited for the beat counts on neither side.
     assert answer["model_error"]["throughput"] == pytest.approx(0, abs=1e-9)
     shortest, recorded, longer, never = answer["trade_offs"]
-    assert shortest["buffers_per_s"] == pytest.approx(2000)
-    assert recorded["buffers_per_s"] == pytest.approx(200)
-    assert longer["latency_ns"]["p50"] == pytest.approx(50 * MS, rel=0.05)
+    assert shortest["buffers_per_s"] == pytest.approx(2000, rel=0.01)
+    assert recorded["buffers_per_s"] == pytest.approx(200, rel=0.05)
+    medians_ns = [each["latency_ns"]["p50"] for each in (shortest, recorded, longer)]
+    assert medians_ns == pytest.approx([0, 5 * MS, 45 * MS], rel=0.1, abs=MS)
     assert never["config"]["execution.buffer-timeout.enabled"] == "false"
     assert any("evenly spread" in note for note in shortest["notes"])
     assert not any("evenly spread" in note for note in longer["notes"])
@@ -89,10 +63,10 @@ def test_the_recorded_setting_is_predicted_too_and_its_error_stated(
 
 @pytest.mark.spark
 def test_the_answer_has_the_names_of_bench_and_the_numbers_of_the_trace(
-    spark: Any, sawtooth_run: Path, simulate: Any
+    spark: Any, sawtooth_run: Path
 ) -> None:
     runs = open_runs([sawtooth_run])
-    (answer,) = documents(replay_runs(spark, runs, Grid(), simulate=simulate))
+    (answer,) = documents(replay_runs(spark, runs, Grid()))
     assert answer["schema_version"] == 1
     seen = answer["observed"]
     assert (seen["records"], seen["bytes"], seen["buffers"], seen["events"]) == (
@@ -132,14 +106,14 @@ def test_the_answer_has_the_names_of_bench_and_the_numbers_of_the_trace(
 
 @pytest.mark.spark
 def test_over_time_leaves_no_window_out_and_the_last_may_be_shorter(
-    spark: Any, tmp_path: Path, simulate: Any, make_run: Callable[..., Path]
+    spark: Any, tmp_path: Path, make_run: Callable[..., Path]
 ) -> None:
     # A buffer of ten records each 100 ms, in windows of 20 ms.
     window_ns = (START_NS, START_NS + 1010 * MS)
     run = make_run(
         tmp_path / "run", period_ns=100 * MS, buffers=10, channels=1, window_ns=window_ns
     )
-    (answer,) = documents(replay_runs(spark, open_runs([run]), Grid(), simulate=simulate))
+    (answer,) = documents(replay_runs(spark, open_runs([run]), Grid()))
     windows = answer["over_time"]
     assert [window["from_ns"] for window in windows] == list(range(0, 1010 * MS, 20 * MS))
     assert [window["width_ns"] for window in windows] == [20 * MS] * 50 + [10 * MS]
@@ -150,10 +124,10 @@ def test_over_time_leaves_no_window_out_and_the_last_may_be_shorter(
 
 @pytest.mark.spark
 def test_a_long_run_is_simulated_in_part_and_compared_with_that_part(
-    spark: Any, sawtooth_run: Path, simulate: Any
+    spark: Any, sawtooth_run: Path
 ) -> None:
     runs = open_runs([sawtooth_run])
-    (answer,) = documents(replay_runs(spark, runs, Grid(), max_records=500, simulate=simulate))
+    (answer,) = documents(replay_runs(spark, runs, Grid(), max_records=500))
     assert answer["simulated"] == {
         "records": 500,
         "window_ns": 250 * MS,
@@ -162,17 +136,17 @@ def test_a_long_run_is_simulated_in_part_and_compared_with_that_part(
     }
     assert answer["observed"]["records"] == 2000
     assert answer["trade_offs"][0]["latency_ns"]["count"] == 500
-    assert answer["model_error"]["p50"] == pytest.approx(0, abs=0.01)
+    assert answer["model_error"]["p50"] == pytest.approx(0, abs=0.05)
 
 
 @pytest.mark.spark
 def test_several_runs_give_a_list(
-    spark: Any, tmp_path: Path, make_run: Callable[..., Path], simulate: Any
+    spark: Any, tmp_path: Path, make_run: Callable[..., Path]
 ) -> None:
     make_run(tmp_path / "runs" / "a", buffers=20)
     make_run(tmp_path / "runs" / "b", buffers=20, period_ns=5 * MS)
     runs = open_runs([tmp_path / "runs", tmp_path / "runs" / "a"])
-    answer = replay_document(replay_runs(spark, runs, timeouts(MS), simulate=simulate).answers)
+    answer = replay_document(replay_runs(spark, runs, timeouts(MS)).answers)
     assert [Path(each["trace"]["path"]).name for each in answer["replays"]] == ["a", "b"]
     recorded = [
         point["config"]["execution.buffer-timeout.interval"].replace(" ", "")
@@ -184,24 +158,22 @@ def test_several_runs_give_a_list(
 
 
 @pytest.mark.spark
-def test_a_simulation_that_fails_is_a_note_and_leaves_the_rest(
+def test_a_setting_that_cannot_be_simulated_is_a_note_and_leaves_the_rest(
     spark: Any, sawtooth_run: Path
 ) -> None:
-    def fail(_exchange: Any, _network: Any) -> Any:
-        raise SimulationError("nothing moves", seed=7)
-
     runs = open_runs([sawtooth_run])
-    (answer,) = documents(replay_runs(spark, runs, Grid(), simulate=fail))
-    assert set(answer["model_error"].values()) == {None}
-    assert answer["trade_offs"][0]["throughput_records_per_s"] is None
-    assert answer["trade_offs"][0]["latency_ns"]["p50"] is None
-    assert any("nothing moves (seed 7)" in note for note in answer["trade_offs"][0]["notes"])
+    (answer,) = documents(replay_runs(spark, runs, Grid(exclusive_buffers=(10**6,))))
+    recorded, greedy = answer["trade_offs"]
+    assert recorded["latency_ns"]["p50"] is not None
+    assert greedy["throughput_records_per_s"] is None
+    assert greedy["latency_ns"]["p50"] is None
+    assert any("not predicted: " in note for note in greedy["notes"])
     assert answer["observed"]["records"] == 2000
 
 
 @pytest.mark.spark
 def test_damage_found_by_an_executor_is_one_line(
-    spark: Any, tmp_path: Path, make_run: Callable[..., Path], simulate: Any
+    spark: Any, tmp_path: Path, make_run: Callable[..., Path]
 ) -> None:
     run = make_run(tmp_path / "run", buffers=20)
     runs = open_runs([run])
@@ -209,7 +181,7 @@ def test_damage_found_by_an_executor_is_one_line(
     data[len(data) // 3] ^= 0xFF
     (run / "tm-1.fnt").write_bytes(data)
     with pytest.raises(FlinknetError) as caught, spark_errors():
-        replay_runs(spark, runs, Grid(), simulate=simulate)
+        replay_runs(spark, runs, Grid())
     assert "tm-1.fnt" in str(caught.value)
     assert "\n" not in str(caught.value)
 

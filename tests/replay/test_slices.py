@@ -119,7 +119,7 @@ def test_slices_add_up_to_the_whole(
     settings = grid.settings(recorded_setting(run.manifest), is_max_rate=False)
     for setting, row in zip(settings, sliced(run, settings, parts), strict=True):
         own = row.point
-        alone = simulations._simulated(row, [exchange], setting, simulator.simulate, 0)
+        alone = simulations._simulated(row, [exchange], setting, run.duration_ns)
         whole = alone.point
         assert own.method == whole.method == "kernel"
         assert row.records == own.latency_ns.count == alone.records

@@ -8,15 +8,13 @@ from typing import Any
 import pytest
 
 from flinknet.config import NetworkConfig
-from flinknet.histogram import LogLinearHistogram
 from flinknet.options.what_if import Setting
 from flinknet.predict.grid import Grid
-from flinknet.predict.outcome import Outcome
 from flinknet.replay.advise.targets import Target, between
 from flinknet.replay.pipeline import replay_runs
 from flinknet.replay.plans import first_of, plan_of
 from flinknet.replay.read import open_recorded_run, open_runs
-from flinknet.results import BacklogSummary, Choice
+from flinknet.results import Choice
 from tests.replay_documents import documents
 
 MS = 1_000_000
@@ -63,19 +61,11 @@ def test_each_situation_gets_steps_around_its_own_choice(sawtooth_run: Path) -> 
 def test_the_longest_timeout_that_holds_is_found_to_the_millisecond(
     spark: Any, sawtooth_run: Path, is_refined: bool, held_ns: int
 ) -> None:
-    def up_to_the_timeout(exchange: Any, network: Any) -> Any:
-        import numpy as np
-
-        latency = LogLinearHistogram()
-        latency.add(np.linspace(0, network.buffer_timeout_ns, exchange.records).astype(np.int64))
-        return Outcome(latency, latency.count, 1, exchange.duration_ns, BacklogSummary(0.0, 3))
-
     (answer,) = documents(
         replay_runs(
             spark,
             open_runs([sawtooth_run]),
             Grid(buffer_timeouts_ns=(15 * MS, 20 * MS, 25 * MS)),
-            simulate=up_to_the_timeout,
             targets=[Target.parse("p99<=20ms")],
             refine=is_refined,
         )
