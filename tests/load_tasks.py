@@ -16,8 +16,7 @@ from flinknet.core.producer import (
 )
 from flinknet.job.descriptor import InputChannelDescriptor, TaskDeploymentDescriptor
 from flinknet.job.gates import create_gates, create_partitions
-from flinknet.job.load.arrivals import Arrivals
-from flinknet.job.load.draws import KeyDraws
+from flinknet.job.load.arrivals import Arrivals, KeyDraws
 from flinknet.job.load.generator import LoadGenerator, RecordBatcher
 from flinknet.job.load.load_tasks import LoadTasks
 from flinknet.job.load.plan import load_plan_of

@@ -16,10 +16,9 @@ from flinknet.core.producer import (
     ResultPartitionManager,
 )
 from flinknet.core.wire.ids import InputChannelID
-from flinknet.runtime.client_factory import ConnectionID
 from flinknet.runtime.connection_manager import ConnectionManager
 from flinknet.runtime.event_loop import EventLoop
-from flinknet.runtime.protocol import DataProtocol
+from flinknet.runtime.protocol import ConnectionID, DataProtocol
 from tests.pair import REQUEST_TIMEOUT_NS, partition_id, partition_of, record_bytes, records_of
 
 HOST = "127.0.0.1"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from flinknet.core.connection import RECEIVE_BYTES
-from flinknet.job import fill_levels
 from flinknet.results import FillLevels, FillSample
+from flinknet.runtime import fill_meter as fill_levels
 from flinknet.simulator.cluster import START_NS, Cluster
 
 

@@ -22,6 +22,7 @@ from flinknet.results import (
 )
 from flinknet.results.ledger import Ledger
 from flinknet.results.verdict import verdict
+from flinknet.runtime.cluster.collected import channel_infos, manifest_of
 from flinknet.runtime.cluster.control_messages import SubmitJob
 from flinknet.runtime.cluster.job_files import Instants, save_manifest
 from flinknet.runtime.cluster.job_master import JobMaster
@@ -33,7 +34,6 @@ from flinknet.runtime.cluster.reports import (
     Statistics,
     TaskCounts,
 )
-from flinknet.runtime.manifest import channel_infos, manifest_of
 from flinknet.simulator.cluster import START_NS, Cluster
 from flinknet.simulator.cost_model import TYPICAL_COSTS, CostModel
 from flinknet.simulator.source_plan import plan_sources

@@ -13,7 +13,7 @@ from .missing_packages import install_line, is_light
 
 if TYPE_CHECKING:
     from flinknet.errors import FlinknetError
-    from flinknet.runtime.readiness import Check
+    from flinknet.runtime.host import Check
 
 PYTHON_MIN = (3, 11)
 
@@ -32,7 +32,7 @@ def doctor(json: str | None, start_spark: bool) -> None:
     Exits with 1 if anything that any command needs is missing.
     """
     from flinknet.report.doctor_console import print_checks
-    from flinknet.runtime.readiness import MISSING, check_machine
+    from flinknet.runtime.host import MISSING, check_machine
 
     target = target_of(json)
     checks = [
@@ -55,7 +55,7 @@ def doctor(json: str | None, start_spark: bool) -> None:
 
 def check_python() -> Check:
     """The version of this interpreter, which Spark's workers use, too."""
-    from flinknet.runtime.readiness import MISSING, OK, Check
+    from flinknet.runtime.host import MISSING, OK, Check
 
     version = f"{'.'.join(map(str, sys.version_info[:3]))} ({sys.executable})"
     if sys.version_info < PYTHON_MIN:
@@ -66,26 +66,26 @@ def check_python() -> Check:
 
 def check_interpreter() -> Check:
     """The interpreter's speed and build; never MISSING."""
-    from flinknet.runtime.host import DEBUG, build_of_interpreter, operations_per_s
-    from flinknet.runtime.readiness import OK, WARNING, Check
+    from flinknet.runtime import host
     from flinknet.units import human_count
 
-    speed, build = f"{human_count(operations_per_s())} simple operations/s", build_of_interpreter()
-    if build == DEBUG:
-        return Check("interpreter", WARNING, f"{speed}, {build}", "use another for measurements")
+    name, build = "interpreter", host.build_of_interpreter()
+    speed = f"{human_count(host.operations_per_s())} simple operations/s"
+    if build == host.DEBUG:
+        return host.Check(name, host.WARNING, f"{speed}, {build}", "use another for measurements")
     if build is None:
         advice = (
             "unknown whether it was built with profile-guided optimisation, which makes it up to"
             " 1.6 times as fast; compare it with your distribution's Python"
         )
-        return Check("interpreter", OK, speed, advice)
-    return Check("interpreter", OK, f"{speed}, built with {build}")
+        return host.Check(name, host.OK, speed, advice)
+    return host.Check(name, host.OK, f"{speed}, built with {build}")
 
 
 def check_core() -> Check:
     """Whether the hot path is compiled; never MISSING."""
     import flinknet
-    from flinknet.runtime.readiness import OK, WARNING, Check
+    from flinknet.runtime.host import OK, WARNING, Check
 
     reason = flinknet.interpreted_because
     if reason is None:
@@ -97,7 +97,7 @@ def check_java() -> Check:
     """The Java that Spark would use."""
     from flinknet.errors import FlinknetError
     from flinknet.replay.spark.installed import find_java
-    from flinknet.runtime.readiness import OK, Check
+    from flinknet.runtime.host import OK, Check
 
     try:
         java = find_java()
@@ -118,7 +118,7 @@ def check_spark(start: bool) -> Check:
         spark_session,
     )
     from flinknet.replay.spark.settings import conf_dir
-    from flinknet.runtime.readiness import MISSING, OK, WARNING, Check
+    from flinknet.runtime.host import MISSING, OK, WARNING, Check
 
     try:
         version = f"PySpark {pyspark_version()}"
@@ -146,7 +146,7 @@ def check_spark(start: bool) -> Check:
 
 def _without_replay(name: str, error: FlinknetError) -> Check:
     """The check of a missing part that only `trace replay` needs; a warning in the light form."""
-    from flinknet.runtime.readiness import MISSING, WARNING, Check
+    from flinknet.runtime.host import MISSING, WARNING, Check
 
     if is_light():
         advice = f"only trace replay needs it: {install_line('replay')}"

@@ -53,8 +53,8 @@ def start(**values: Any) -> None:
     taskmanager.network.max-num-tcp-connections. Each job has its own slots, result and traces.
     """
     from flinknet.graph.job_config import job_config
-    from flinknet.runtime.cluster.child import JobManagerSpec
     from flinknet.runtime.cluster.client import new_token, start_session
+    from flinknet.runtime.cluster.cluster_process import JobManagerSpec
 
     from . import sweep
 

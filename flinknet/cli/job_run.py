@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from flinknet.results import ClusterStatus
-    from flinknet.runtime.cluster.child import JobManagerSpec
+    from flinknet.runtime.cluster.cluster_process import JobManagerSpec
     from flinknet.runtime.cluster.control_messages import JobAccepted, JobEnded, SubmitJob
     from flinknet.runtime.cluster.job_files import Contact
 
@@ -209,8 +209,8 @@ def _cluster_in(directory: Path) -> tuple[Contact, ClusterStatus]:
 
 
 def _spec(call: JobCall, out: Path) -> JobManagerSpec:
-    from flinknet.runtime.cluster.child import JobManagerSpec
     from flinknet.runtime.cluster.client import new_token
+    from flinknet.runtime.cluster.cluster_process import JobManagerSpec
 
     return JobManagerSpec(
         new_token(), str(out.absolute()), call.task_managers, call.slots, dict(call.settings)
@@ -266,7 +266,7 @@ def _attend(
     from flinknet.report.console import console_for, print_view
     from flinknet.report.job_console import JobView, job_view
     from flinknet.report.job_page import job_page
-    from flinknet.runtime.cluster.printed_lines import PrintedLines
+    from flinknet.runtime.cluster.job_files import PrintedLines
 
     printed = PrintedLines(out, call.task_managers)
     stream = sys.stderr if json_target == STDOUT else sys.stdout

@@ -13,8 +13,6 @@ from typing import Any, Self
 from flinknet.errors import ConfigError
 from flinknet.units import parse_duration_ns
 
-from . import partitioners
-from .absent import FlinkApi
 from .endpoints import DiscardSink, FileSink, FunctionSink, LatencySink, PrintSink, Sink
 from .operator_output import OutputTag
 from .operators import (
@@ -30,27 +28,39 @@ from .operators import (
     TimestampsAndWatermarks,
     factory,
 )
-from .partitioners import KeySelector, StreamPartitioner
-from .resources import ResourceSpec
 from .transformations import (
+    BROADCAST,
+    FORWARD,
+    GLOBAL,
+    REBALANCE,
+    RESCALE,
+    SHUFFLE,
+    KeySelector,
     OneInputTransformation,
     PartitionTransformation,
     PhysicalTransformation,
     ReduceTransformation,
+    ResourceSpec,
     SideOutputTransformation,
     SinkTransformation,
+    StreamPartitioner,
     Transformation,
     TwoInputTransformation,
     UnionTransformation,
+    custom,
+    hash_by,
 )
-from .type_information import (
+from .user_functions import (
+    NO_KEY,
+    NO_RECORDS,
+    FlinkApi,
     are_alike,
+    check_function,
     check_results,
     known_type,
     type_name,
     type_of_results,
 )
-from .user_functions import NO_KEY, NO_RECORDS, check_function
 from .watermarks import WatermarkStrategy
 
 
@@ -236,27 +246,27 @@ class DataStream(FlinkApi):
 
     def shuffle(self) -> DataStream:
         """Send each record to a random subtask."""
-        return self._partitioned(partitioners.SHUFFLE)
+        return self._partitioned(SHUFFLE)
 
     def rebalance(self) -> DataStream:
         """Send records to all subtasks in turn."""
-        return self._partitioned(partitioners.REBALANCE)
+        return self._partitioned(REBALANCE)
 
     def rescale(self) -> DataStream:
         """Send records in turn to the few subtasks connected to each producer."""
-        return self._partitioned(partitioners.RESCALE)
+        return self._partitioned(RESCALE)
 
     def broadcast(self) -> DataStream:
         """Send each record to all subtasks."""
-        return self._partitioned(partitioners.BROADCAST)
+        return self._partitioned(BROADCAST)
 
     def forward(self) -> DataStream:
         """Send records to the subtask with the same number."""
-        return self._partitioned(partitioners.FORWARD)
+        return self._partitioned(FORWARD)
 
     def global_(self) -> DataStream:
         """Send all records to the first subtask."""
-        return self._partitioned(partitioners.GLOBAL)
+        return self._partitioned(GLOBAL)
 
     def partition_custom(
         self, function: Callable[[Any, int], int], key_selector: KeySelector
@@ -264,7 +274,7 @@ class DataStream(FlinkApi):
         """Send each record to the channel that a function of key and number of channels returns."""
         check_function(function, "partition_custom")
         check_function(key_selector, "partition_custom")
-        return self._partitioned(partitioners.custom(function, key_selector))
+        return self._partitioned(custom(function, key_selector))
 
     def print(self) -> DataStreamSink:
         """Print records to standard output."""
@@ -371,9 +381,7 @@ class KeyedStream(DataStream):
     """A stream partitioned by key (Flink: KeyedStream)."""
 
     def __init__(self, source: DataStream, key_selector: KeySelector) -> None:
-        partition = PartitionTransformation(
-            source.transformation, partitioners.hash_by(key_selector)
-        )
+        partition = PartitionTransformation(source.transformation, hash_by(key_selector))
         check_function(key_selector, "key_by")
         check_results(key_selector, "key_by", "__hash__", NO_KEY)
         super().__init__(source._operators, partition)

@@ -16,7 +16,7 @@ from .job_graph import JobGraph, JobVertex
 from .physical_plan import PhysicalPlan
 from .placements import PlacementBounds, placement_bounds, shortage_in, verdict
 from .stream_graph import StreamGraph
-from .type_information import type_name
+from .user_functions import type_name
 
 PAIRS_MAX = 10_000
 """Most pairs of TaskManagers to list."""

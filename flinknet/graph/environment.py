@@ -10,7 +10,6 @@ from flinknet.errors import ConfigError
 from flinknet.results import RunWarning
 from flinknet.units import parse_rate_per_s, parse_size_bytes
 
-from .absent import FlinkApi
 from .data_stream import (
     DataStream,
     DataStreamSource,
@@ -42,7 +41,7 @@ from .transformations import (
     PhysicalTransformation,
     SourceTransformation,
 )
-from .user_functions import check_function, shown
+from .user_functions import FlinkApi, check_function, shown
 
 
 class StreamExecutionEnvironment(FlinkApi):

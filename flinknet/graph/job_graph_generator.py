@@ -26,26 +26,25 @@ from flinknet.core.wire.ids import IntermediateDataSetID, JobVertexID
 from flinknet.errors import ConfigError
 
 from .chaining import is_chainable, is_source_chainable
-from .job_graph import JobGraph, JobVertex
-from .node_hashes import node_hashes, user_hashes
-from .resources import UNKNOWN, ResourceSpec
-from .slot_sharing import managed_memory_fractions, set_slot_sharing
-from .stream_config import (
+from .job_graph import (
     STATE_BACKEND,
     ChainedOutput,
+    JobGraph,
+    JobVertex,
     NetworkInput,
     NonChainedOutput,
     StreamConfig,
 )
+from .lineage import node_hashes, user_hashes
+from .slots import managed_memory_fractions, set_slot_sharing
 from .stream_graph import (
     GlobalStreamExchangeMode,
     StreamEdge,
     StreamGraph,
     StreamNode,
 )
-from .transformations import StreamExchangeMode
-from .type_information import known_results, type_name
-from .user_functions import function_name
+from .transformations import UNKNOWN, ResourceSpec, StreamExchangeMode
+from .user_functions import function_name, known_results, type_name
 from .wiring import DistributionPattern
 
 _MASK = (1 << 64) - 1

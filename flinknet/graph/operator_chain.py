@@ -8,9 +8,9 @@ from typing import Any
 
 from flinknet.errors import ConfigError
 
+from .job_graph import StreamConfig
 from .operator_output import Output, OutputTag, TaskEvent
 from .operators import OperatorFactory, StreamOperator, as_list
-from .stream_config import StreamConfig
 
 Emit = Callable[[Any], None]
 

@@ -27,10 +27,9 @@ from typing import Any
 
 import numpy as np
 
-from .absent import FlinkApi
 from .endpoints import Sink, Source
 from .operator_output import Output, TaskEvent
-from .user_functions import NO_KEY, NO_RECORDS, WrongResultError
+from .user_functions import NO_KEY, NO_RECORDS, FlinkApi, WrongResultError
 from .watermarks import MIN_WATERMARK_MS, CombinedWatermark, WatermarkStrategy
 
 

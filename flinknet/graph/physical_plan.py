@@ -34,8 +34,7 @@ from .network_memory import (
     task_buffers,
 )
 from .slots import PlacedSlot
-from .traffic import Traffic, traffic_of
-from .wiring import Wiring
+from .wiring import Traffic, Wiring, traffic_of
 
 
 @dataclass(frozen=True, slots=True)

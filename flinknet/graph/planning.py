@@ -11,8 +11,14 @@ from .execution_graph import ExecutionGraph
 from .job_config import ANY
 from .job_graph import JobGraph
 from .physical_plan import PhysicalPlan, PlannedEdge, PlannedVertex
-from .slot_sharing import pipelined_regions
-from .slots import PlacedSlot, check_resources, place_slots, share_slots, slots_needed
+from .slots import (
+    PlacedSlot,
+    check_resources,
+    pipelined_regions,
+    place_slots,
+    share_slots,
+    slots_needed,
+)
 
 
 def physical_plan_of(

@@ -15,9 +15,11 @@ from pathlib import Path
 from types import ModuleType
 
 from flinknet.errors import ConfigError, FlinknetError, Terminated
+from flinknet.options.keys import RUNTIME_MODE
 from flinknet.results import RunWarning
 from flinknet.units import counted
 
+from .data_stream import DataStream
 from .environment import StreamExecutionEnvironment
 from .stream_graph import StreamGraph
 from .user_functions import MODULE_NAME
@@ -154,3 +156,22 @@ def _place(path: Path, error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if Path(frame.filename) == path]
     return f"{path}:{lines[-1]}" if lines else str(path)
+
+
+def vertex_row(parallelism: Sequence[int], settings: Mapping[str, str]) -> Program:
+    """The job with a vertex of each parallelism, from its source to its last vertex."""
+    environment = StreamExecutionEnvironment(settings)
+    first, *others = parallelism
+    records = 1 if settings.get(RUNTIME_MODE, "").upper() == "BATCH" else None  # it has to end
+    stream: DataStream = (
+        environment.generate(records=records).set_parallelism(first).name("vertex 1")
+    )
+    for number, subtasks in enumerate(others, start=2):
+        kept = stream.rebalance().filter(_keep)
+        stream = kept.set_parallelism(subtasks).name(f"vertex {number}")
+    environment.execute(f"{len(parallelism)} vertices")
+    return Program(environment.executed[0], environment.warnings)
+
+
+def _keep(record: object) -> bool:
+    return True

@@ -18,9 +18,16 @@ from flinknet.errors import ConfigError
 from .job_config import JobConfig
 from .operator_output import OutputTag
 from .operators import ChainingStrategy, OperatorFactory
-from .partitioners import FORWARD, REBALANCE, KeySelector, StreamPartitioner
-from .resources import UNKNOWN, ResourceSpec
-from .transformations import StreamExchangeMode, new_node_id
+from .transformations import (
+    FORWARD,
+    REBALANCE,
+    UNKNOWN,
+    KeySelector,
+    ResourceSpec,
+    StreamExchangeMode,
+    StreamPartitioner,
+    new_node_id,
+)
 
 DEFAULT_SLOT_SHARING_GROUP = "default"
 

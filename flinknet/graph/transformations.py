@@ -1,4 +1,5 @@
-"""Transformations: the steps of a program, each with references to its inputs.
+"""Transformations: the steps of a program, each with references to its inputs, and the partitioners
+and resource demands (Flink: ResourceSpec) that they carry.
 
 Transformation
 ├── PhysicalTransformation             becomes a node of the StreamGraph
@@ -12,18 +13,115 @@ Transformation
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
 from flinknet.errors import ConfigError
+from flinknet.units import format_size_bytes
 
 from .job_config import MAX_PARALLELISM
 from .operator_output import OutputTag
 from .operators import ChainingStrategy, OperatorFactory
-from .partitioners import KeySelector, StreamPartitioner
-from .resources import UNKNOWN, ResourceSpec
-from .type_information import known_type
+from .user_functions import known_type
+
+KeySelector = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPartitioner:
+    """A way to distribute records (Flink: StreamPartitioner).
+
+    Attributes:
+        name: Flink's name.
+        is_pointwise: whether each consumer is connected to only some of the producers.
+        is_broadcast: whether every record goes to every consumer.
+        supports_unaligned_checkpoint: whether records in flight can be redistributed after the
+            number of consumers has changed.
+        key_selector: for hash.
+        function: for custom: (key, channels) -> channel.
+    """
+
+    name: str
+    is_pointwise: bool = False
+    is_broadcast: bool = False
+    supports_unaligned_checkpoint: bool = True
+    key_selector: KeySelector | None = None
+    function: Callable[[Any, int], int] | None = None
+
+    @property
+    def is_forward(self) -> bool:
+        """Whether producer i feeds only consumer i."""
+        return self.name == "FORWARD"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+FORWARD = StreamPartitioner("FORWARD", is_pointwise=True, supports_unaligned_checkpoint=False)
+REBALANCE = StreamPartitioner("REBALANCE")
+RESCALE = StreamPartitioner("RESCALE", is_pointwise=True, supports_unaligned_checkpoint=False)
+SHUFFLE = StreamPartitioner("SHUFFLE")
+GLOBAL = StreamPartitioner("GLOBAL")
+BROADCAST = StreamPartitioner("BROADCAST", is_broadcast=True, supports_unaligned_checkpoint=False)
+
+
+def hash_by(key_selector: KeySelector) -> StreamPartitioner:
+    """Partition by key group (Flink: KeyGroupStreamPartitioner)."""
+    return StreamPartitioner("HASH", key_selector=key_selector)
+
+
+def custom(function: Callable[[Any, int], int], key_selector: KeySelector) -> StreamPartitioner:
+    """Partition by a function of the program (Flink: CustomPartitionerWrapper)."""
+    return StreamPartitioner(
+        "CUSTOM",
+        supports_unaligned_checkpoint=False,
+        key_selector=key_selector,
+        function=function,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceSpec:
+    """CPU cores and heap of an operator; None: unknown."""
+
+    cpu_cores: float | None = None
+    heap_bytes: int | None = None
+
+    def merge(self, other: ResourceSpec) -> ResourceSpec:
+        """The sum of both, for operators of one chain; unknown where either is unknown."""
+        return ResourceSpec(
+            _sum(self.cpu_cores, other.cpu_cores), _sum(self.heap_bytes, other.heap_bytes)
+        )
+
+    def is_at_most(self, other: ResourceSpec) -> bool:
+        """Whether no demand exceeds that of the other."""
+        pairs = ((self.cpu_cores, other.cpu_cores), (self.heap_bytes, other.heap_bytes))
+        return all(mine is None or theirs is None or mine <= theirs for mine, theirs in pairs)
+
+    def __str__(self) -> str:
+        cpu = "" if self.cpu_cores is None else f"{self.cpu_cores:g} CPU cores"
+        heap = "" if self.heap_bytes is None else f"{format_size_bytes(self.heap_bytes)} heap"
+        return ", ".join(filter(None, (cpu, heap)))
+
+
+UNKNOWN = ResourceSpec()
+
+_T = TypeVar("_T", int, float)
+
+
+def least_of(tasks: Iterable[ResourceSpec]) -> ResourceSpec:
+    """The least that tasks running at the same time need: the sum of known demands."""
+    known = list(tasks)
+    cpu_cores = [each.cpu_cores for each in known if each.cpu_cores is not None]
+    heap_bytes = [each.heap_bytes for each in known if each.heap_bytes is not None]
+    return ResourceSpec(sum(cpu_cores) if cpu_cores else None, sum(heap_bytes) or None)
+
+
+def _sum(mine: _T | None, theirs: _T | None) -> _T | None:
+    return None if mine is None or theirs is None else mine + theirs
+
 
 _node_ids = itertools.count(1)
 """One counter per process, as in Flink: a program that is built twice gets different ids the second

@@ -11,8 +11,8 @@ from .execution_graph import ConnectedEdge, ExecutionGraph
 from .job_graph import JobGraph
 from .physical_plan import PhysicalPlan
 from .placements import buffers_in_words, placement_bounds, verdict
-from .resources import UNKNOWN
 from .stream_graph import StreamEdge, StreamGraph
+from .transformations import UNKNOWN
 
 LINES_MAX = 16
 """Most subtasks, slots or TaskManagers to list; the rest is counted."""

@@ -3,19 +3,59 @@ InstantiationUtil, ClosureCleaner).
 
 A copy has state of its own: attributes of objects, captured variables, and default arguments.
 Variables of modules and classes are not copied: the subtasks of a TaskManager share them, like
-static fields in a JVM.
+static fields in a JVM. The types of a function's results are those of its annotations; a call that
+flinknet's API does not have is refused by name.
 """
 
 from __future__ import annotations
 
 import io
+import re
 import sys
+import types
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache
 from pickle import HIGHEST_PROTOCOL, Pickler, Unpickler
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from flinknet.errors import ConfigError
+
+_ABSENT = re.compile("window|timer|state|join|co_?group|watermark|runtime_context")
+
+_ITERATION = re.compile("iterat|close_with|feedback")
+
+
+class NoSuchCallError(ConfigError, AttributeError):
+    """A program calls something that is not part of flinknet's API."""
+
+
+class FlinkApi:
+    """A class that programs call. Raises: NoSuchCallError for calls that it does not have."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            text = f"{type(self).__name__} has no {name}"
+            plain = re.sub("(?<=[a-z])([A-Z])", r"_\1", name).lower()
+            known = [each for each in dir(type(self)) if not each.startswith("_")]
+            if _ITERATION.match(plain):
+                text += ": iterations (Flink's FeedbackTransformation, with head and tail in one"
+                text += " co-location group) were removed in Flink 2.0, and flinknet has none"
+            elif _ABSENT.search(plain):
+                text += ": flinknet has no windows, timers, joins or keyed state (docs/jobs.md); a"
+                text += " function can keep what it needs in attributes of an object"
+            elif found := get_close_matches(plain, known, n=1, cutoff=0.7):
+                text += f"; did you mean {found[0]}?"
+            else:
+                text += f"; it has {', '.join(known)}"
+            raise NoSuchCallError(text)
+
 
 MODULE_NAME = "flinknet_job"
 """Module of the program's file, in every process that runs it."""
@@ -193,3 +233,108 @@ def _is_copied(value: Any) -> bool:
     except Exception:
         return False
     return True
+
+
+UserFunction = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class MissingType:
+    """Placeholder for an unknown type, with the reason (Flink: MissingTypeInfo)."""
+
+    operator: str
+    why: str
+
+
+def type_of_results(
+    function: UserFunction, operator: str, explicit: Any = None, *, are_elements: bool = False
+) -> Any:
+    """The type of a function's result, or of the elements of its result.
+
+    Args:
+        function: its return annotation is read. A class returns instances of itself.
+        operator: name for a later error message.
+        explicit: type given by the user, which takes precedence.
+        are_elements: whether the function returns an iterable of records.
+
+    Returns: a type, or MissingType.
+    """
+    if explicit is not None:
+        return explicit
+    if isinstance(function, type) and not are_elements:
+        return function
+    hint = _return_hint(function)
+    name = function_name(function)
+    if hint is None:
+        return MissingType(operator, f"{name} has no return annotation")
+    if not are_elements:
+        return hint
+    arguments = typing.get_args(hint)
+    if not arguments:
+        return MissingType(operator, f"{name} does not say of what its results are")
+    return arguments[0]
+
+
+def known_results(function: UserFunction) -> Any:
+    """The annotated type of a function's results; object if it has no annotation."""
+    hint = _return_hint(function)
+    return object if hint is None else hint
+
+
+def check_results(function: UserFunction, method: str, needed: str, why_not: str) -> None:
+    """Check that the annotated results of a function have a method. Raises: ConfigError."""
+    hint = _return_hint(function)
+    kind = typing.get_origin(hint) or hint
+    if isinstance(kind, type) and getattr(kind, needed, None) is None:
+        raise ConfigError(
+            f"{method}: {function_name(function)} returns {type_name(hint)}, {why_not}"
+        )
+
+
+def are_alike(one: Any, other: Any) -> bool:
+    """Whether one stream can have records of both types: they are equal, as far as they are
+    specified.
+    """
+    if one == other or {object, Any} & {one, other}:
+        return True
+    kinds = [typing.get_origin(each) or each for each in (one, other)]
+    arguments = [typing.get_args(each) for each in (one, other)]
+    if types.UnionType in kinds or typing.Union in kinds:
+        return any(are_alike(each, other) for each in arguments[0]) or any(
+            are_alike(one, each) for each in arguments[1]
+        )
+    if kinds[0] != kinds[1] or len({len(each) for each in arguments if each}) > 1:
+        return False
+    return all(map(are_alike, *arguments)) if all(arguments) else True
+
+
+def known_type(output_type: Any) -> Any:
+    """Require a type.
+
+    Raises: ConfigError if it is missing, with the remedy (Flink: InvalidTypesException).
+    """
+    if isinstance(output_type, MissingType):
+        raise ConfigError(
+            f"{output_type.operator}: the type of its records is not known, because"
+            f" {output_type.why}; annotate the function, or give output_type=… (object for"
+            " anything)"
+        )
+    return output_type
+
+
+def type_name(output_type: Any) -> str:
+    """Name of a type, for display."""
+    if isinstance(output_type, MissingType):
+        return "missing"
+    if output_type is None:
+        return "none"
+    is_plain = isinstance(output_type, type) and not typing.get_args(output_type)
+    return output_type.__name__ if is_plain else str(output_type)
+
+
+def _return_hint(function: UserFunction) -> Any:
+    holder = function if hasattr(function, "__annotations__") else type(function).__call__
+    try:
+        return typing.get_type_hints(holder).get("return")
+    except (NameError, TypeError, AttributeError):
+        return None

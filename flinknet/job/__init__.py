@@ -1,34 +1,33 @@
 """What a TaskManager runs: StreamTasks that read gates and write partitions.
 
     stream_task     the task: reads or generates records, runs a chain, writes
-    task_chain      what a task runs: a program's operators (chain_runner) or load (load)
+    task_chain      what a task runs: a program's operators (chain_runner) or load (load); and
+                    where it writes
     task_inputs     gates and sources of a task; network_input: from buffers to the chain;
                     channel_input: one channel
-    task_outputs    outputs of a task; task_output, record_output: from the chain to buffers
-    hand_over       lends the chain to a thread (task_worker)
+    task_outputs    outputs of a task; record_output: from the chain to buffers
+    hand_over       lends the chain to a thread
     descriptor      what a TaskManager needs to run a subtask
-    gates           builds partitions, gates and their pools from a descriptor
+    gates           builds partitions, gates and their pools from a descriptor; flow control
     program_tasks   builds the task of a program; task_frame: what every task has
-    selectors       choose a record's channel                scheduling  what waits for what
-    flow_control    with credit, or as before Flink 1.5
+    selectors       choose a record's channel, by Java's hashes of keys
+    scheduling      what waits for what
     producer_states handles a channel whose producer does not have its partition
-    barriers        checkpoints of a task's inputs and outputs; checkpoints: one answer for
-                    the task; checkpoint_coordinator: triggers and completes them
+    barriers        checkpoints of a task's inputs and outputs, with one answer for the task;
+                    checkpoint_coordinator: triggers and completes them
     serializers     values as bytes, as Flink writes them; basic_serializers: single values
-    elements        records with their timestamps
-    keys            Java's hashes of keys                    sources, sinks, task_operators, io
-    failures        of the program's functions, in words
-    event_time      timestamps, watermarks, timers           watermark_valve  joins watermarks
-    latency_stats   histograms of latency markers
-    latency_meter   age of records at the sinks              context  the current record
-    times           busy, idle and back-pressured time of a task
-    metrics, task_metrics   under Flink's names              fill_levels  of queues and pools
+    elements        records with their timestamps, and latency markers with their histograms
+    sources, task_operators, io    of a program, its sinks, and their files
+    event_time      timestamps, watermarks of several channels, timers
+    latency_meter   age of records at the sinks
+    context         the current record, and failures of the program's functions in words
+    times           busy, idle and back-pressured time of a task; task_metrics: under Flink's names
     debloating      adapts the buffer size of gates
     load            load generator, relays and measuring sinks of bench
 
 Sans-IO: a driver (`runtime` or `simulator`) steps a task at an instant and learns when to step it
 again. The tasks of a TaskManager take turns on its event loop; a program's functions may run
-elsewhere (task_worker), such as in threads of the runtime.
+elsewhere (hand_over), such as in threads of the runtime.
 """
 
 from .descriptor import (

@@ -17,24 +17,19 @@ from flinknet.core.wire.records import (
     WatermarkStatus,
 )
 from flinknet.errors import FlinknetError, TaskFailedError
-from flinknet.graph.absent import NoSuchCallError
 from flinknet.graph.operator_chain import OperatorChain
 from flinknet.graph.operator_output import TaskEvent
 from flinknet.graph.operators import StreamOperator, as_list
-from flinknet.graph.user_functions import shown
+from flinknet.graph.user_functions import NoSuchCallError, shown
 from flinknet.graph.watermarks import MAX_WATERMARK_MS, MIN_WATERMARK_MS
 
 from .channel_input import ElementBatch, RecordBatch
-from .context import ProcessingContext
-from .elements import NO_TIMESTAMP
-from .event_time import Timer
-from .failures import record_text, task_failed
+from .context import ProcessingContext, record_text, task_failed
+from .elements import NO_TIMESTAMP, LatencyStats
+from .event_time import Passed, Timer
 from .latency_meter import LatencyMeter
-from .latency_stats import LatencyStats
-from .sinks import LatencyOperator
 from .task_chain import NEVER_NS, PORTION_RECORDS, TaskChain
-from .task_operators import delay_of, plain
-from .watermark_valve import Passed
+from .task_operators import LatencyOperator, delay_of, plain
 
 GENERATED = -1
 """Input number of records that a source of the chain generated."""

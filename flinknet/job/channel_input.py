@@ -13,7 +13,7 @@ from flinknet.core.wire.records import StreamElement
 from flinknet.units import NS_PER_MS
 
 from .elements import NO_TIMESTAMP, Instants, StreamElementSerializer
-from .watermark_valve import StatusWatermarkValve
+from .event_time import StatusWatermarkValve
 
 
 @dataclass(slots=True)

@@ -19,9 +19,9 @@ from flinknet.core.wire.ids import (
     IntermediateResultPartitionID,
     ResultPartitionID,
 )
+from flinknet.graph.job_graph import StreamConfig
 from flinknet.graph.network_memory import TaskBuffers, task_buffers
 from flinknet.graph.physical_plan import PhysicalPlan, PlannedEdge, PlannedTask
-from flinknet.graph.stream_config import StreamConfig
 
 SubtaskKey = tuple[int, int]
 """Index of a vertex in the plan, and of a subtask in the vertex."""

@@ -1,13 +1,14 @@
 """Gates and partitions with their pools, built from descriptors; shared by both drivers. The tasks
-between them come from `program_tasks` and `load.load_tasks`.
+between them come from `program_tasks` and `load.load_tasks`. Connections have flow control by
+credit, or that of Flink before 1.5.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from flinknet.config import NetworkConfig
+from flinknet.config import FLOW_CONTROLS, TCP, NetworkConfig
 from flinknet.core.buffers import ExclusiveReservation, LocalBufferPool, NetworkBufferPool
 from flinknet.core.buffers.pool_sizes import SortShuffle
 from flinknet.core.buffers.read_buffer_pool import BatchShuffleReadBufferPool
@@ -25,15 +26,17 @@ from flinknet.core.probe import NullProbe, Probe
 from flinknet.core.producer import (
     BlockingStorage,
     BoundedData,
+    ProducerConnection,
     ResultPartition,
     ResultPartitionFactory,
     ResultPartitionManager,
 )
 from flinknet.core.producer.result_partition_factory import in_memory
 from flinknet.core.producer.subpartition import UNLIMITED_BYTES
+from flinknet.core.water_marks import WriteWaterMarks
 from flinknet.core.wire.compression import CompressionCodec
 from flinknet.core.wire.ids import ResultPartitionID
-from flinknet.errors import ExclusiveBuffersTimeoutError, InsufficientBuffersError
+from flinknet.errors import ConfigError, ExclusiveBuffersTimeoutError, InsufficientBuffersError
 from flinknet.units import NS_PER_MS
 
 from .descriptor import (
@@ -41,6 +44,42 @@ from .descriptor import (
     InputGateDeploymentDescriptor,
     TaskDeploymentDescriptor,
 )
+
+
+def check_flow_control(flow_control: str) -> None:
+    """Raises: ConfigError for an unknown name."""
+    if flow_control not in FLOW_CONTROLS:
+        raise ConfigError(
+            f"flow control {flow_control!r} is not known; choose from {', '.join(FLOW_CONTROLS)}"
+        )
+
+
+def create_producer_connection(
+    flow_control: str,
+    partitions: ResultPartitionManager,
+    probe: Probe,
+    channel_of: Mapping[bytes, int],
+    *,
+    partition_request_timeout_ns: int,
+    segment_size_bytes: int,
+) -> ProducerConnection:
+    """The producer's end of a connection, with Netty's water marks: with `tcp`, those of Flink
+    before 1.5.
+    """
+    return ProducerConnection(
+        partitions,
+        probe,
+        channel_of,
+        partition_request_timeout_ns=partition_request_timeout_ns,
+        is_credit_based=flow_control != TCP,
+        water_marks=WriteWaterMarks.classic(segment_size_bytes) if flow_control == TCP else None,
+    )
+
+
+def create_consumer_connection(flow_control: str, peer: str, probe: Probe) -> ConsumerConnection:
+    """The consumer's end of a connection."""
+    return ConsumerConnection(peer, probe, is_credit_based=flow_control != TCP)
+
 
 Connect = Callable[[InputChannelDescriptor], ConsumerConnection]
 """Returns a channel's connection, opened when it is first requested."""

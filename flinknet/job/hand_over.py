@@ -1,15 +1,41 @@
 # mypyc
-"""HandOver: lends the operators of a task to a worker."""
+"""HandOver: lends the operators of a task to a TaskWorker, such as a thread."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Protocol
 
 from .context import ProcessingContext
 from .task_chain import TaskChain
-from .task_worker import TaskWorker
 from .times import TaskTimes
+
+
+class TaskWorker(Protocol):
+    """Runs one piece of work at a time for a task, in parallel with its driver (Flink: the thread
+    of a Task). Meanwhile the task does not touch what the work uses, and the work does not touch
+    the network.
+    """
+
+    def begin(self, work: Callable[[], None]) -> bool:
+        """Begin a piece of work. Returns: whether it is already over; if not, the driver steps the
+        task when it is.
+        """
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the current work is over."""
+
+    def end(self) -> None:
+        """End the work. Raises: the error of the work."""
+
+    def now_ns(self) -> int:
+        """The current instant, for the work."""
+
+    def release(self) -> None:
+        """Take no more work; current work runs to its end."""
+
 
 RECALL_NS = 5_000_000
 """A worker that has been working for this long is asked to return early; with a slow function that

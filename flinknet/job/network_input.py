@@ -29,8 +29,8 @@ from flinknet.core.wire.events import (
     decode_event,
 )
 
+from .barriers import BranchingCheckpoints
 from .channel_input import ChannelInput
-from .checkpoints import BranchingCheckpoints
 from .load.sink import LatencySink
 
 _PRIORITIZED_EVENT = int(DataType.PRIORITIZED_EVENT_BUFFER)

@@ -24,27 +24,26 @@ from flinknet.core.producer import (
 from flinknet.core.wire.ids import JobVertexID
 from flinknet.core.wire.records import LatencyMarker
 from flinknet.errors import ConfigError, TaskFailedError
-from flinknet.graph.job_graph import JobGraph
+from flinknet.graph.job_graph import JobGraph, NetworkInput, StreamConfig
 from flinknet.graph.operator_chain import OperatorChain
-from flinknet.graph.partitioners import StreamPartitioner
-from flinknet.graph.stream_config import NetworkInput, StreamConfig
 from flinknet.graph.stream_graph import StreamEdge
+from flinknet.graph.transformations import StreamPartitioner
 from flinknet.graph.user_functions import copied
 
 from .barriers import CheckpointResponder, ignore
 from .chain_runner import ChainRunner
 from .channel_input import ChannelInput
+from .context import defined_at
 from .descriptor import (
     InputGateDeploymentDescriptor,
     ResultPartitionDeploymentDescriptor,
     TaskDeploymentDescriptor,
 )
-from .elements import StreamElementSerializer
-from .event_time import Timer, TimestampsAndWatermarksOperator
-from .failures import defined_at
+from .elements import LatencyStats, StreamElementSerializer
+from .event_time import StatusWatermarkValve, Timer, TimestampsAndWatermarksOperator
 from .gates import input_of
+from .hand_over import TaskWorker
 from .io import TaskIO
-from .latency_stats import LatencyStats
 from .network_input import ElementInput
 from .record_output import RecordOutput
 from .selectors import create_selector, drawing
@@ -53,8 +52,6 @@ from .sources import record_source
 from .stream_task import StreamTask
 from .task_frame import TaskFrame
 from .task_operators import TaskOperators, plain, source_of
-from .task_worker import TaskWorker
-from .watermark_valve import StatusWatermarkValve
 
 _KEYED = ("hash", "custom")
 

@@ -31,11 +31,10 @@ from flinknet.errors import FlinknetError, TaskFailedError
 from flinknet.graph.operators import as_list
 from flinknet.units import ordinal
 
-from .context import ProcessingContext
+from .context import ProcessingContext, record_text, task_failed
 from .elements import NO_TIMESTAMP, Instants, StreamElementSerializer, Values, WrongValueError
-from .failures import record_text, task_failed
-from .keys import java_hashes
-from .task_output import TaskOutput
+from .selectors import java_hashes
+from .task_chain import TaskOutput
 
 KeySelector = Callable[[Any], Any]
 

@@ -1,4 +1,4 @@
-"""Partitioners: channel selectors by name.
+"""Partitioners: channel selectors by name, and Java's hashes of keys.
 
 `custom:MODULE:FUNCTION` names a Python callable `partition(key, channels) -> channel`. It is a
 name, not the callable, because a scenario travels to other processes and into the manifest.
@@ -7,16 +7,19 @@ name, not the callable, because a scenario travels to other processes and into t
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
-from typing import cast
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flinknet.config import CUSTOM_PARTITIONER
 from flinknet.core.producer import ChannelSelector, channel_selector
-from flinknet.core.producer.key_groups import default_max_parallelism
+from flinknet.core.producer.key_groups import default_max_parallelism, java_string_hash
 from flinknet.errors import ConfigError
+
+from .serializers import VALUE
 
 Partition = Callable[[int, int], int]
 """A custom partitioner: takes a 32-bit key hash and the number of channels, returns a channel
@@ -96,3 +99,54 @@ def drawing(seed: int) -> Callable[[int], int]:
 def _uniform(channels: int, seed: int) -> Callable[[int], NDArray[np.int64]]:
     random = np.random.default_rng(seed)
     return lambda records: random.integers(0, channels, records)
+
+
+_MASK = 0xFFFFFFFF
+
+_string_hash = lru_cache(maxsize=1 << 16)(java_string_hash)
+
+
+def java_hash(key: Any) -> int:
+    """The hash of a key, as a signed 32-bit number.
+
+    Raises: TypeError for a key that cannot be serialised (see ValueSerializer).
+    """
+    if isinstance(key, np.generic):
+        key = key.item()
+    if type(key) is str:
+        return _string_hash(key)
+    if key is None:
+        return 0
+    if isinstance(key, bool):
+        return 1231 if key else 1237
+    if isinstance(key, int):
+        if -(2**31) <= key < 2**31:
+            return key
+        return _signed((key ^ (key >> 32)) & _MASK)
+    if isinstance(key, float):
+        bits = int(np.float64(key).view(np.uint64))
+        return _signed((bits ^ (bits >> 32)) & _MASK)
+    if isinstance(key, bytes):
+        return _polynomial((byte - ((byte & 0x80) << 1) for byte in key), 1)
+    if isinstance(key, tuple):
+        return _polynomial(map(java_hash, key), 0)
+    if isinstance(key, list):
+        return _polynomial(map(java_hash, key), 1)
+    written = bytearray()
+    VALUE.write(key, written)
+    return java_hash(bytes(written))
+
+
+def java_hashes(keys: Sequence[Any]) -> NDArray[np.int64]:
+    """The hashes of a sequence of keys."""
+    return np.fromiter(map(java_hash, keys), np.int64, len(keys))
+
+
+def _polynomial(numbers: Iterable[int], code: int) -> int:
+    for number in numbers:
+        code = (31 * code + number) & _MASK
+    return _signed(code)
+
+
+def _signed(code: int) -> int:
+    return code - (1 << 32) if code >= 1 << 31 else code

@@ -19,8 +19,7 @@ from flinknet.graph.endpoints import (
 
 from .elements import Instants, Values
 from .io import FileTextInput, SocketTextInput, TextInput
-from .load.arrivals import ScheduledArrivals
-from .load.draws import KeyDraws
+from .load.arrivals import KeyDraws, ScheduledArrivals
 from .load.payload import BATCH_BYTES, MAX_RATE_BATCH_BYTES
 
 BATCH_RECORDS = 1024

@@ -29,17 +29,16 @@ from flinknet.core.wire.events import OtherEvent
 from flinknet.errors import FlinknetError
 from flinknet.graph.operator_output import TaskEvent
 
+from .barriers import TaskAcknowledgements
 from .checkpoint_coordinator import AbortCheckpoint, Command
-from .checkpoints import TaskAcknowledgements
 from .context import ProcessingContext
-from .hand_over import HandOver
+from .hand_over import HandOver, TaskWorker
 from .io import TextInput
 from .network_input import NetworkInput
 from .sources import RecordSource
 from .task_chain import NEVER_NS, PORTION_RECORDS, TaskChain
 from .task_inputs import TaskInputs
 from .task_outputs import TaskOutputs
-from .task_worker import TaskWorker
 from .times import TaskTimes, sooner
 
 STEPS_PER_TURN = 3

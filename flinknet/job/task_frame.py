@@ -15,17 +15,23 @@ from flinknet.config import NetworkConfig
 from flinknet.core.consumer import SingleInputGate, UnionInputGate
 from flinknet.core.probe import Probe
 
-from .barriers import CheckpointResponder, OutputCheckpoints, barrier_of
-from .checkpoints import INPUT, BranchingCheckpoints, TaskAcknowledgements, output_name
+from .barriers import (
+    INPUT,
+    BranchingCheckpoints,
+    CheckpointResponder,
+    OutputCheckpoints,
+    TaskAcknowledgements,
+    barrier_of,
+    output_name,
+)
 from .context import ProcessingContext
 from .descriptor import TaskDeploymentDescriptor
+from .hand_over import TaskWorker
 from .network_input import NetworkInput
 from .sources import RecordSource
 from .stream_task import StreamTask
-from .task_chain import TaskChain
-from .task_output import TaskOutput
+from .task_chain import TaskChain, TaskOutput
 from .task_outputs import BarrierFactory, TaskOutputs
-from .task_worker import TaskWorker
 
 
 class TaskFrame:

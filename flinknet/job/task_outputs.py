@@ -14,7 +14,7 @@ from flinknet.core.wire.events import EndOfData, EndOfOutputChannelStateEvent, O
 
 from .barriers import OutputCheckpoints
 from .context import ProcessingContext
-from .task_output import TaskOutput
+from .task_chain import TaskOutput
 from .times import TaskTimes, sooner
 
 BarrierFactory = Callable[[int, int], CheckpointBarrier]

@@ -25,10 +25,9 @@ from flinknet.errors import (
 )
 from flinknet.results import Strangers
 
-from .client_factory import ConnectionID, PartitionRequestClientFactory
 from .clock import monotonic_ns
 from .event_loop import EventLoop
-from .protocol import DataProtocol
+from .protocol import ConnectionID, DataProtocol, PartitionRequestClientFactory
 from .sockets import Listener, accept, listed_ports, listen
 from .transport import TcpTransport
 

@@ -17,7 +17,7 @@ from flinknet.job.stream_task import STEPS_PER_TURN
 from flinknet.job.times import TaskTimes
 
 from .clock import monotonic_ns
-from .selector import create_selector, sleep_until_ready
+from .sockets import create_selector, sleep_until_ready
 from .transport import TcpTransport
 
 SPIN_NS = 200_000

@@ -15,8 +15,13 @@ from flinknet.core.probe import Probe
 from flinknet.core.producer import PipelinedSubpartition, ProducerConnection, ResultPartition
 from flinknet.errors import FlinknetError
 from flinknet.job.descriptor import InputChannelDescriptor, TaskDeploymentDescriptor
-from flinknet.job.flow_control import create_consumer_connection, create_producer_connection
-from flinknet.job.gates import create_gates, create_partitions, request_backoff_of
+from flinknet.job.gates import (
+    create_consumer_connection,
+    create_gates,
+    create_partitions,
+    create_producer_connection,
+    request_backoff_of,
+)
 
 from .faults import Faults
 from .hosts import SimulatedHosts

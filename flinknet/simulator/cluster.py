@@ -202,22 +202,18 @@ class Cluster:
 
     @property
     def sources(self) -> list[StreamTask]:
-        """The tasks without inputs."""
         return [task for task in self.tasks.values() if task.is_source]
 
     @property
     def relays(self) -> list[StreamTask]:
-        """The tasks with inputs and outputs."""
         return [task for task in self.reading_tasks if task.outputs.each]
 
     @property
     def sinks(self) -> list[StreamTask]:
-        """The tasks with inputs and without outputs."""
         return [task for task in self.reading_tasks if not task.outputs.each]
 
     @property
     def reading_tasks(self) -> list[StreamTask]:
-        """The tasks with inputs."""
         return [task for task in self.tasks.values() if not task.is_source]
 
     @property
@@ -240,7 +236,6 @@ class Cluster:
 
     @property
     def now_ns(self) -> int:
-        """Virtual time."""
         return self.scheduler.now_ns
 
     def step(self) -> bool:

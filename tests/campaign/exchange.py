@@ -13,7 +13,7 @@ from tempfile import mkdtemp
 from flinknet.config import CREDIT
 from flinknet.core.connection import Connection
 from flinknet.core.probe import NullProbe, Probe
-from flinknet.job.flow_control import create_producer_connection
+from flinknet.job.gates import create_producer_connection
 from flinknet.job.load.plan import LoadPlan
 from flinknet.options import network_config
 from flinknet.simulator.cluster import OPENING_NS, START_NS, Cluster

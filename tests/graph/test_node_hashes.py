@@ -8,7 +8,7 @@ import pytest
 
 from flinknet.errors import ConfigError
 from flinknet.graph import JobGraph, job_graph_of
-from flinknet.graph.node_hashes import murmur3_128
+from flinknet.graph.lineage import murmur3_128
 from tests.graph.programs import (
     BC,
     environment,

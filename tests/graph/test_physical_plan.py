@@ -38,8 +38,8 @@ from flinknet.graph.picture import (
     stream_picture,
 )
 from flinknet.graph.svg import svg_of
-from flinknet.graph.traffic import Traffic
 from flinknet.graph.tree import execution_tree, job_tree, physical_tree, stream_tree
+from flinknet.graph.wiring import Traffic
 from tests.graph.programs import (
     all_to_all,
     environment,

@@ -10,9 +10,14 @@ from flinknet.errors import ConfigError
 from flinknet.graph import OutputTag, job_graph_of
 from flinknet.graph.documents import stream_document
 from flinknet.graph.operators import BatchGroupedReduce, StreamFilter, StreamGroupedReduce
-from flinknet.graph.partitioners import BROADCAST, REBALANCE, SHUFFLE
 from flinknet.graph.stream_graph import StreamGraph
-from flinknet.graph.transformations import PartitionTransformation, StreamExchangeMode
+from flinknet.graph.transformations import (
+    BROADCAST,
+    REBALANCE,
+    SHUFFLE,
+    PartitionTransformation,
+    StreamExchangeMode,
+)
 from tests.graph.programs import environment, first, same, shuffle_example, twice
 
 

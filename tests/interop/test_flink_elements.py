@@ -21,7 +21,7 @@ from flinknet.core.wire.records import (
 )
 from flinknet.graph import StreamExecutionEnvironment, WatermarkStrategy
 from flinknet.graph.watermarks import CombinedWatermark
-from flinknet.job.watermark_valve import Passed, StatusWatermarkValve
+from flinknet.job.event_time import Passed, StatusWatermarkValve
 from flinknet.results.job import MarkerSummary
 from tests.record_stream import RecordStreamDecoder
 from tests.simulated_job import MS, WatchedJob

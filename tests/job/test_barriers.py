@@ -29,6 +29,7 @@ from flinknet.core.wire.events import (
 from flinknet.errors import FrameCorruptedError
 from flinknet.job.barriers import (
     AT_LEAST_ONCE,
+    BranchingCheckpoints,
     InputCheckpoints,
     OutputCheckpoints,
     barrier_of,
@@ -38,7 +39,6 @@ from flinknet.job.checkpoint_coordinator import (
     Answer,
     DeclineCheckpoint,
 )
-from flinknet.job.checkpoints import BranchingCheckpoints
 from flinknet.options import effective_keys, network_config
 from tests.comparisons import compares, compares_in
 from tests.pair import Pair, partition_of, records_of

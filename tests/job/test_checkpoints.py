@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from flinknet.job.barriers import TaskAcknowledgements
 from flinknet.job.checkpoint_coordinator import (
     AcknowledgeCheckpoint,
     Answer,
     DeclineCheckpoint,
 )
-from flinknet.job.checkpoints import TaskAcknowledgements
 
 
 def acknowledgements(*parts: str) -> tuple[TaskAcknowledgements, list[Answer]]:

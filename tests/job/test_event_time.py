@@ -31,10 +31,8 @@ from flinknet.graph.watermarks import (
 from flinknet.job.basic_serializers import LONG
 from flinknet.job.channel_input import ChannelInput, ElementBatch, RecordBatch
 from flinknet.job.context import ProcessingContext
-from flinknet.job.elements import NO_TIMESTAMP, StreamElementSerializer
-from flinknet.job.event_time import Timer, TimestampsAndWatermarksOperator
-from flinknet.job.latency_stats import LatencyStats, MarkedLatency
-from flinknet.job.watermark_valve import StatusWatermarkValve
+from flinknet.job.elements import NO_TIMESTAMP, LatencyStats, MarkedLatency, StreamElementSerializer
+from flinknet.job.event_time import StatusWatermarkValve, Timer, TimestampsAndWatermarksOperator
 from flinknet.results import MarkerSummary
 
 MS = 1_000_000

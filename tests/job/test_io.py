@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from flinknet.errors import TaskFailedError
 from flinknet.job import FileTextInput, SocketTextInput
 from flinknet.job.io import WAITING_LINES_MAX, TextInput
-from flinknet.job.sinks import as_text
+from flinknet.job.task_operators import as_text
 
 LINES = st.lists(st.text(alphabet="ab é€", max_size=8), max_size=30)
 

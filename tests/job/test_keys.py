@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from flinknet.core.producer import KeyGroupSelector
-from flinknet.job.keys import java_hash, java_hashes
+from flinknet.job.selectors import java_hash, java_hashes
 
 
 @pytest.mark.parametrize(

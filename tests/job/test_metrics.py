@@ -4,7 +4,7 @@ import pytest
 
 from flinknet.config import NetworkConfig
 from flinknet.core.buffers import UNLIMITED_BUFFERS, NetworkBufferPool
-from flinknet.job.metrics import input_metrics, memory_metrics, output_metrics, queue_metrics
+from flinknet.job.task_metrics import input_metrics, memory_metrics, output_metrics, queue_metrics
 from tests.pair import Consumer, Pair, partition_of, records_of
 
 NETWORK = NetworkConfig(segment_size_bytes=100, exclusive_buffers=2, floating_buffers=3)

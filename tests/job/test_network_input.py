@@ -9,7 +9,7 @@ from flinknet.core.buffers import DataType
 from flinknet.core.probe import TracePoint
 from flinknet.core.wire.events import EndOfInputChannelStateEvent
 from flinknet.core.wire.messages import BufferResponse
-from flinknet.job.checkpoints import BranchingCheckpoints
+from flinknet.job.barriers import BranchingCheckpoints
 from flinknet.job.network_input import ElementInput
 from tests.pair import Consumer
 from tests.simulation import Rows

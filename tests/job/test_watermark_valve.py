@@ -6,7 +6,7 @@ import pytest
 
 from flinknet.core.wire.records import Watermark, WatermarkStatus
 from flinknet.graph.watermarks import MAX_WATERMARK_MS, CombinedWatermark
-from flinknet.job.watermark_valve import Passed, StatusWatermarkValve
+from flinknet.job.event_time import Passed, StatusWatermarkValve
 
 Step = tuple[int, int | str]
 """A channel and its watermark, or "idle", or "active"."""

@@ -51,10 +51,10 @@ from flinknet.errors import (
     RemoteTransportError,
     TransportError,
 )
-from flinknet.runtime.client_factory import ConnectingChannel, ConnectionID
 from flinknet.runtime.connection_manager import LOCAL_ONLY_PORT, LocalConnectionManager
 from flinknet.runtime.event_loop import EventLoop
-from flinknet.runtime.selector import create_selector
+from flinknet.runtime.protocol import ConnectingChannel, ConnectionID
+from flinknet.runtime.sockets import create_selector
 from flinknet.runtime.spill_file import create_spill_file
 from flinknet.runtime.transport import TcpTransport
 from tests.node import HOST, SEGMENT_BYTES, Node, drive, settle

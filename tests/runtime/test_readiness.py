@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flinknet.runtime.readiness import MISSING, OK, check_machine
+from flinknet.runtime.host import MISSING, OK, check_machine
 
 
 def test_this_machine_passes_every_check_that_a_run_needs() -> None:

@@ -11,8 +11,7 @@ import pytest
 
 from flinknet.config import SlowConsumer
 from flinknet.job.load.run_input import PAUSED_NS
-from flinknet.job.metrics import memory_metrics
-from flinknet.job.task_metrics import TaskMetrics, back_pressure_level
+from flinknet.job.task_metrics import TaskMetrics, back_pressure_level, memory_metrics
 from flinknet.simulator.cluster import START_NS, Cluster
 from tests.checkers import check_records
 from tests.simulation import MS, US, S, finished, scenario

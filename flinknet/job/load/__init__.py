@@ -1,13 +1,12 @@
 """Load: tasks that move runs of serialised records as fast as the network stack takes them.
 
     plan        a scenario as a job: graph, placement, descriptors of its tasks
-    arrivals    intended instants of records                payload   layout of the records
-    draws       random keys and sizes                       recorded_load  a recorded run's load
+    arrivals    intended instants of records, random keys and sizes
+    payload     layout of the records                       recorded_load  a recorded run's load
     generator   emits records when due, or at the highest rate
-    chains      of tasks: generate, forward, measure        outputs   serialise runs
-    run_input   reads runs of records from a gate           sink, counting: check and time them
-    load_tasks  builds the StreamTasks of a load            forward   copies and renumbers runs
-    peer_plans  plans with Flink at one end
+    outputs     chains of tasks: generate, forward, measure; serialise runs
+    run_input   reads runs of records from a gate           sink  checks and times them
+    load_tasks  builds the StreamTasks of a load            peer_plans  plans with Flink at one end
 
 The tasks are StreamTasks like those of programs, but no record becomes a Python value: a run of
 records of equal length is one numpy view of the buffers it arrived in. Randomness is seeded, and

@@ -11,8 +11,7 @@ from flinknet.config import WorkloadConfig
 from flinknet.core.producer import SerializedRecords
 
 from ..io import TextInput
-from .arrivals import Arrivals
-from .draws import DrawnSizes, TakeSizes
+from .arrivals import Arrivals, DrawnSizes, TakeSizes
 from .payload import (
     BATCH_BYTES,
     MAX_RATE_BATCH_BYTES,

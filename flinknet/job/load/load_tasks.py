@@ -21,17 +21,14 @@ from ..gates import input_of
 from ..selectors import create_selector
 from ..stream_task import StreamTask
 from ..task_frame import TaskFrame
-from .arrivals import Arrivals, ScheduledArrivals
-from .chains import Forward, Generate, Measure
-from .counting import MEASURED, STAMPED, CountingSink, StampedSink
-from .draws import KeyDraws, TakeSizes
-from .forward import RecordForwarder
+from .arrivals import Arrivals, KeyDraws, ScheduledArrivals, TakeSizes
 from .generator import LoadGenerator, RecordBatcher
-from .outputs import ForwardedOutput, GeneratedOutput
+from .outputs import Forward, ForwardedOutput, Generate, GeneratedOutput, Measure
+from .payload import RecordForwarder
 from .plan import task_name
 from .recorded_load import RECORDED, RecordedLoad
 from .run_input import RunInput
-from .sink import LatencySink
+from .sink import MEASURED, STAMPED, CountingSink, LatencySink, StampedSink
 
 GENERATOR = "load"
 """Operator id of the generator in its task."""

@@ -1,18 +1,21 @@
 # mypyc
-"""Outputs of load tasks: distribute runs of records and number them per channel."""
+"""Outputs of load tasks, which distribute runs of records and number them per channel, and the
+chains that write to them: generate, forward, measure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from flinknet.core.consumer import RecordRun
 from flinknet.core.producer import BROADCAST, OutputFlusher, RecordWriter, SerializedRecords
 
 from ..context import ProcessingContext
-from ..task_output import TaskOutput
-from .draws import KeyDraws
-from .forward import RecordForwarder
+from ..latency_meter import LatencyMeter
+from ..task_chain import TaskChain, TaskOutput
+from .arrivals import KeyDraws
 from .generator import Instants, RecordBatcher
+from .payload import RecordForwarder
 
 
 class GeneratedOutput(TaskOutput):
@@ -132,3 +135,80 @@ def _sent(numbers: dict[int, int], channels: Sequence[int]) -> dict[int, int]:
     if BROADCAST in numbers:
         return dict.fromkeys(channels, numbers[BROADCAST])
     return {channels[subpartition]: count for subpartition, count in numbers.items()}
+
+
+PORTION_NS = 1_000_000
+"""Work after which a slow relay emits its records, rather than after a whole buffer."""
+
+
+class Generate(TaskChain):
+    """Passes records of a LoadGenerator to the output; its batches are (count, instants)."""
+
+    def __init__(self, output: GeneratedOutput, context: ProcessingContext) -> None:
+        super().__init__()
+        self._output = output
+        self._context = context
+
+    def add_generated(self, operator_id: str, values: Any, instants: Any) -> None:
+        """Queue due records: their number and instants."""
+        self.batches.append((values, instants))
+
+    def process_portion(self, began_ns: int) -> None:
+        """Pass a batch to the output."""
+        count, instants = self.batches.popleft()
+        self._context.now_ns, self._context.work_ns = began_ns, 0
+        self.processed_records += count
+        self._output.collect(count, instants)
+
+
+class Forward(TaskChain):
+    """An identity map; its batches are runs of records.
+
+    Args:
+        delay_ns_per_record: time per record.
+    """
+
+    def __init__(
+        self, output: ForwardedOutput, context: ProcessingContext, *, delay_ns_per_record: int
+    ) -> None:
+        super().__init__()
+        self.record_ns = delay_ns_per_record
+        self._output = output
+        self._context = context
+        self._portion_records = max(1, PORTION_NS // max(1, delay_ns_per_record))
+
+    def process_portion(self, began_ns: int) -> None:
+        """Pass a run, or one portion of it, to the output."""
+        memory, offset, count, record_bytes = self.batches.popleft()
+        taken = count
+        if self.record_ns and count > self._portion_records:
+            taken = self._portion_records
+            rest = memory, offset + taken * record_bytes, count - taken, record_bytes
+            self.batches.appendleft(rest)
+        self._context.now_ns, self._context.work_ns = began_ns, taken * self.record_ns
+        self.processed_records += taken
+        self._output.collect((memory, offset, taken, record_bytes))
+
+
+class Measure(TaskChain):
+    """The end of a load, whose records were counted and timed as they were read. Its batches are
+    the instants at which the task is done with them.
+
+    Args:
+        sinks: count and time the records.
+    """
+
+    def __init__(self, context: ProcessingContext, sinks: Sequence[LatencyMeter]) -> None:
+        super().__init__()
+        self._sinks = sinks
+        self._context = context
+
+    @property
+    def latency_meters(self) -> Sequence[LatencyMeter]:
+        """The sink of each channel."""
+        return self._sinks
+
+    def process_portion(self, began_ns: int) -> None:
+        """Be busy until the records read are done."""
+        done_ns = self.batches.popleft()
+        self._context.now_ns, self._context.work_ns = began_ns, done_ns - began_ns

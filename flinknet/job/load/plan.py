@@ -19,7 +19,11 @@ from flinknet.graph.job_config import JobConfig
 from flinknet.graph.job_graph_generator import job_graph_of
 from flinknet.graph.network_memory import TaskManagerBuffers, buffers_by_task_manager, shortage
 from flinknet.graph.operators import ChainingStrategy
-from flinknet.graph.partitioners import (
+from flinknet.graph.physical_plan import PhysicalPlan
+from flinknet.graph.planning import placed_plan_of
+from flinknet.graph.slots import PlacedSlot, SharedSlot
+from flinknet.graph.stream_graph import DEFAULT_SLOT_SHARING_GROUP, StreamGraph, StreamNode
+from flinknet.graph.transformations import (
     BROADCAST,
     FORWARD,
     GLOBAL,
@@ -28,10 +32,6 @@ from flinknet.graph.partitioners import (
     SHUFFLE,
     StreamPartitioner,
 )
-from flinknet.graph.physical_plan import PhysicalPlan
-from flinknet.graph.planning import placed_plan_of
-from flinknet.graph.slots import PlacedSlot, SharedSlot
-from flinknet.graph.stream_graph import DEFAULT_SLOT_SHARING_GROUP, StreamGraph, StreamNode
 from flinknet.units import counted
 
 from ..descriptor import (
@@ -40,7 +40,7 @@ from ..descriptor import (
     descriptors_of,
     receiver_id_of,
 )
-from ..flow_control import check_flow_control
+from ..gates import check_flow_control
 from ..scheduling import scheduling_of
 
 LONGEST_RUN_NS = 4 * 3600 * 10**9

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from flinknet.arrays import IntArray
 from flinknet.core.producer.channel_selector import ChannelSelector, Indices
 
-from .arrivals import RecordedArrivals
-from .draws import TakeSizes
+from .arrivals import RecordedArrivals, TakeSizes
 
 RECORDED = "recorded:"
 """Prefix of arrivals that are read from files; a directory follows."""

@@ -17,9 +17,9 @@ from flinknet.core.consumer import (
 from flinknet.core.probe import Probe, note_consumed
 from flinknet.core.wire.events import Event
 
-from ..checkpoints import BranchingCheckpoints
+from ..barriers import BranchingCheckpoints
 from ..network_input import NetworkInput, Polled
-from .chains import Measure
+from .outputs import Measure
 from .sink import LatencySink
 
 _ReadRun = tuple[int, int, int, int, int, Sequence[tuple[int, int, int]]]

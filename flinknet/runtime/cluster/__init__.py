@@ -7,11 +7,11 @@ The JobManager side:
     submitted_job   one of them, from its first task to its result
     job_manager     coordinates the TaskManagers: sends what job_master decides, and routes what
                     they report by job
-    job_master      schedules a job and follows its state (job_state). Sans-IO; for a bench, the
-                    places of the tasks are fixed (`job.load.plan`)
-    placement       where tasks run, in which slots, and the numbers of their channels;
-                    input_dependencies: which may start; restart_strategy: when to start them again
-    resource_manager, cluster_process, child    the processes of TaskManagers
+    job_master      schedules a job. Sans-IO; for a bench, the places of the tasks are fixed
+                    (`job.load.plan`); job_state: states of a job, which of its tasks may start,
+                    when they start again
+    placement       where tasks run, in which slots, and the numbers of their channels
+    resource_manager, cluster_process    the processes of TaskManagers
 
 The TaskManager side:
 
@@ -29,12 +29,11 @@ The messages:
 
 The results:
 
-    collected       what TaskManagers reported, for the results of both kinds of run
-    run_result, run_warnings, blocking_exchanges, progress    the result of a bench
+    collected       what TaskManagers reported, for the results and the manifest of both kinds of
+                    run
+    run_result, run_warnings, progress    the result of a bench
     measured_ledger    where the time of any run went, and the verdict on it
-    job_measurements, job_files, job_status, vertex_times, marked_latency, printed_lines    the
-                    result of a job; dumps: its tasks in detail
-    endings         why a bench failed
+    job_measurements, job_files    the result and the status of a job; dumps: its tasks in detail
     producer_peer, consumer_peer    an exchange with Flink at one end: there is no JobManager;
                     peer runs the TaskExecutor of our end in the process of the command
 

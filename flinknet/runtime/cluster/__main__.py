@@ -6,7 +6,7 @@ import signal
 import sys
 
 from ..signals import end_with_parent
-from .child import GRACE_S, JOB_MANAGER, read_spec
+from .cluster_process import GRACE_S, JOB_MANAGER, read_spec
 
 
 def main(role: str) -> None:

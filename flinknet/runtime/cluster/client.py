@@ -28,7 +28,7 @@ from ..clock import monotonic_ns
 from ..event_loop import EventLoop
 from ..signals import interrupts_noted, raise_dropped_termination, terminations_unwind
 from . import control_messages as messages
-from .child import GRACE_S, JOB_MANAGER, JobManagerSpec, start_child
+from .cluster_process import GRACE_S, JOB_MANAGER, JobManagerSpec, start_child
 from .control_connection import ControlConnection
 from .job_files import CONTACT_NAME, Contact, spill_directory
 

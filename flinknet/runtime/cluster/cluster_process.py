@@ -1,14 +1,119 @@
-"""TaskManagerProcess: a TaskManager as the JobManager knows it: process, connection, state."""
+"""Processes of a cluster: how they start (child processes with their specifications), a TaskManager
+as the JobManager knows it, and the error of a bench whose TaskManager ended early."""
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
-from contextlib import suppress
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from pathlib import Path
+from typing import IO, Any
+
+from flinknet import errors
+from flinknet.config import NetworkConfig
+from flinknet.errors import (
+    FlinknetError,
+    PartitionConnectionError,
+    ProducerFailedError,
+    RemoteTransportError,
+    RunFailedError,
+)
+from flinknet.plain_values import from_plain, to_plain
 
 from .control_connection import ControlConnection
+
+GRACE_S = 5
+JOB_MANAGER, TASK_MANAGER = "jobmanager", "taskmanager"
+
+
+@dataclass(frozen=True, slots=True)
+class JobManagerSpec:
+    """The specification of a JobManager.
+
+    Attributes:
+        token: the secret of the cluster.
+        run_dir: receives the logs, and the output of the job that the cluster is started for.
+        is_session: the cluster is started for future jobs, and stays up without any.
+    """
+
+    token: str
+    run_dir: str
+    task_managers: int
+    slots: int
+    settings: dict[str, str]
+    is_session: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TaskManagerProcessSpec:
+    """The specification of a TaskManager.
+
+    Attributes:
+        control_port: port of the JobManager, on loopback.
+        silence_max_ns: the JobManager is lost if it sends nothing for this long.
+        has_own_core: there is a CPU core for each TaskManager.
+        sample_interval_ns: how often it sends statistics.
+        module_path: its `sys.path`.
+    """
+
+    token: str
+    index: int
+    control_port: int
+    task_managers: int
+    slots: int
+    network: NetworkConfig
+    flow_control: str
+    silence_max_ns: int
+    has_own_core: bool
+    sample_interval_ns: int
+    module_path: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """Its name in logs and traces."""
+        return f"tm-{self.index}"
+
+
+_SPECS: Mapping[str, type] = {JOB_MANAGER: JobManagerSpec, TASK_MANAGER: TaskManagerProcessSpec}
+
+
+def start_child(
+    role: str, spec: Any, log_dir: Path | None, name: str, *, has_answer: bool = False
+) -> subprocess.Popen[bytes]:
+    """Start a process; its standard output goes to NAME.out and its standard error to NAME.log.
+
+    Args:
+        log_dir: the directory of these files; None: both streams are inherited.
+        has_answer: standard output is a pipe instead, for its first line.
+    """
+    with ExitStack() as files:
+        out: IO[bytes] | int | None = subprocess.PIPE if has_answer else None
+        log = None
+        if log_dir is not None:
+            log = files.enter_context(open(log_dir / f"{name}.log", "ab"))
+            if not has_answer:
+                out = files.enter_context(open(log_dir / f"{name}.out", "ab"))
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-u", "-m", __package__, role, name],
+            stdin=subprocess.PIPE,
+            stdout=out,
+            stderr=log,
+            start_new_session=role == JOB_MANAGER,
+        )
+    assert process.stdin is not None
+    with suppress(BrokenPipeError), process.stdin as pipe:
+        pipe.write(json.dumps(to_plain(spec)).encode())
+    return process
+
+
+def read_spec(role: str, stdin: IO[bytes]) -> Any:
+    """Read the specification that the parent has written for this process."""
+    return from_plain(_SPECS[role], json.loads(stdin.read()))
 
 
 class TaskManagerState(Enum):
@@ -87,3 +192,74 @@ class TaskManagerProcess:
             self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             self.kill()
+
+
+_SELF_EXPLANATORY = (
+    errors.ConfigError,
+    errors.LocalTransportError,
+    errors.PartitionConnectionError,
+    errors.TraceError,
+)
+"""Errors whose text says everything, whichever TaskManager raised them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The premature end of a TaskManager.
+
+    Attributes:
+        exit_code: of a process that died without a message; None: `error` is why it ended, and
+            `kind` the class name of that FlinknetError, empty for a bug.
+    """
+
+    index: int
+    pid: int | None
+    exit_code: int | None = None
+    error: str = ""
+    kind: str = ""
+
+    @property
+    def is_death(self) -> bool:
+        """Whether it ended without a message."""
+        return self.exit_code is not None
+
+    @property
+    def is_consequence(self) -> bool:
+        """Whether it ended because it lost another TaskManager."""
+        lost = (RemoteTransportError, ProducerFailedError, PartitionConnectionError)
+        return not self.is_death and issubclass(_kind_of(self), lost)
+
+
+def error_of(endings: Sequence[Ending], trace_dir: object | None) -> Exception:
+    """Combine the endings into one error: deaths first, then own failures, then consequences.
+
+    Args:
+        trace_dir: directory of the trace; None: there is none.
+    """
+    first, *others = sorted(endings, key=lambda each: (not each.is_death, each.is_consequence))
+    if not first.is_death:
+        kind = _kind_of(first)
+        if kind is FlinknetError:
+            return RuntimeError(f"tm-{first.index} failed:\n{first.error}")
+        if kind in _SELF_EXPLANATORY:
+            return kind(first.error)
+        if issubclass(kind, errors.BufferPoolError):
+            return errors.ConfigError(first.error)
+    sentences = [_sentence(first), *(_sentence(each) for each in others)]
+    if trace_dir is not None:
+        sentences.append(f"What was recorded is in {trace_dir}")
+    return RunFailedError(". ".join(sentences))
+
+
+def _sentence(ending: Ending) -> str:
+    if not ending.is_death:
+        return f"tm-{ending.index}: {ending.error}"
+    code = ending.exit_code or 0
+    how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
+    return f"tm-{ending.index} (pid {ending.pid}) died in mid-run, {how}"
+
+
+def _kind_of(ending: Ending) -> type[FlinknetError]:
+    """The class of an error by its name; FlinknetError itself for any other (a bug)."""
+    kind: type[FlinknetError] = getattr(errors, ending.kind or "-", FlinknetError)
+    return kind

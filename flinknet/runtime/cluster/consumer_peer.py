@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from flinknet.graph.execution import ExecutionState
-from flinknet.job.load.counting import COUNTED, STAMPED
 from flinknet.job.load.peer_plans import CONSUMERS, PRODUCERS
 from flinknet.job.load.plan import LoadPlan
+from flinknet.job.load.sink import COUNTED, STAMPED
 
 from . import control_messages as messages
 from .peer import CANCELLED, END_OF_PARTITION, Peer

@@ -13,7 +13,7 @@ from flinknet.core.wire.ids import ExecutionAttemptID, ExecutionGraphID
 from flinknet.graph.execution import ExecutionState
 from flinknet.job.checkpoint_coordinator import Answer, Command
 from flinknet.job.descriptor import TaskDeploymentDescriptor
-from flinknet.job.load.counting import MEASURED
+from flinknet.job.load.sink import MEASURED
 from flinknet.job.producer_states import PartitionState, RequestPartitionState
 from flinknet.results import (
     ClusterStatus,

@@ -16,7 +16,7 @@ from flinknet.errors import TraceError
 from flinknet.histogram import LogLinearHistogram
 from flinknet.job.channel_input import ChannelInput
 from flinknet.job.gates import blocking_storage
-from flinknet.job.metrics import memory_metrics
+from flinknet.job.task_metrics import memory_metrics
 from flinknet.results import FillSample, Strangers
 from flinknet.trace.statistics import EventStatistics
 

@@ -26,10 +26,8 @@ from flinknet.job.producer_states import PartitionState, RequestPartitionState
 from flinknet.units import format_duration_ns
 
 from . import control_messages as messages
-from .input_dependencies import InputDependencies
-from .job_state import Failure, JobState
+from .job_state import Failure, InputDependencies, JobState, RestartStrategy
 from .placement import ClusterNumbers, ClusterSlots, Deployment, FixedPlan, Placement, SharedCluster
-from .restart_strategy import RestartStrategy
 
 _S = ExecutionState
 

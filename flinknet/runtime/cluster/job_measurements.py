@@ -1,29 +1,69 @@
-"""Measurements: the reports of a job's TaskManagers, aggregated by vertex and by edge."""
+"""Measurements: the reports of a job's TaskManagers, aggregated by vertex and by edge, with the
+latency of markers by operator, and when vertices were deployed, became readable, and finished."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from flinknet.core.wire.ids import ExecutionAttemptID
-from flinknet.graph.execution_graph import ExecutionVertex
+from flinknet.graph.execution import ExecutionState
+from flinknet.graph.execution_graph import ExecutionGraph, ExecutionJobVertex, ExecutionVertex
+from flinknet.graph.job_graph import JobVertex
 from flinknet.graph.physical_plan import PhysicalPlan
 from flinknet.histogram import LogLinearHistogram
 from flinknet.job import TaskDeploymentDescriptor
+from flinknet.job.elements import MarkedLatency
 from flinknet.results import (
     EdgeMeasured,
     LatencyMarkersMeasured,
     LatencySummary,
+    MarkedOperator,
+    MarkerHistogram,
+    MarkerSummary,
     PriorAttempt,
     TaskMeasured,
     VertexMeasured,
+    VertexTimes,
 )
 from flinknet.trace.job_names import Edge, numbered
 
 from .collected import Collected, backlog_of
-from .marked_latency import markers_measured
 from .reports import ReadChannel, Statistics
-from .vertex_times import finished_ns, first_deployed_ns, times_of
+
+
+def first_deployed_ns(graph: ExecutionGraph) -> int:
+    """When the first task of a job was deployed, in any attempt; 0 if none was."""
+    executions = (
+        execution
+        for subtask in graph.subtasks()
+        for execution in (*subtask.attempts.prior, subtask.current)
+    )
+    instants = (each.timestamps_ns.get(ExecutionState.DEPLOYING) for each in executions)
+    return min((each for each in instants if each is not None), default=0)
+
+
+def finished_ns(vertices: Iterable[ExecutionJobVertex]) -> int | None:
+    """When the last task of some vertices finished; None while one of them has not."""
+    subtasks = [subtask for vertex in vertices for subtask in vertex.task_vertices]
+    ends = [each.current.timestamps_ns.get(ExecutionState.FINISHED) for each in subtasks]
+    known = [each for each in ends if each is not None]
+    return max(known) if known and len(known) == len(ends) else None
+
+
+def times_of(vertex: ExecutionJobVertex, since_ns: int) -> VertexTimes:
+    """The times of a vertex, from its current attempts."""
+    executions = [each.current for each in vertex.task_vertices]
+    deployed = [each.timestamps_ns.get(ExecutionState.DEPLOYING) for each in executions]
+    known = [each for each in deployed if each is not None]
+    outputs = [each.first_output_ns for each in executions if each.first_output_ns is not None]
+    ended_ns = finished_ns([vertex])
+    return VertexTimes(
+        min(known) - since_ns if known else None,
+        min(outputs) - since_ns if outputs else None,
+        None if ended_ns is None else ended_ns - since_ns,
+    )
+
 
 TIMES = ("accumulateBusyTimeMs", "accumulateIdleTimeMs", "accumulateBackPressuredTimeMs")
 SHARES_NOW = ("busyTimeMsPerSecond", "idleTimeMsPerSecond", "backPressuredTimeMsPerSecond")
@@ -276,3 +316,72 @@ def _times(metrics: Mapping[str, float]) -> tuple[float, ...]:
 def _mean(shares: Sequence[float | None]) -> float | None:
     known = [each for each in shares if each is not None]
     return sum(known) / len(known) if known else None
+
+
+def markers_measured(
+    plan: PhysicalPlan,
+    marked: Mapping[ExecutionAttemptID, Sequence[MarkedLatency]],
+    latency_of: Callable[[int], LatencySummary],
+) -> LatencyMarkersMeasured:
+    """Return the histograms of the current attempts, and each operator over its tasks.
+
+    Args:
+        marked: marked latencies, by attempt.
+        latency_of: latency of the records that the sinks of a vertex measured.
+    """
+    job = plan.graph.job
+    names = {
+        operator_id: name
+        for each in plan.vertices
+        for operator_id, name in _operator_names(each.vertex.job_vertex)
+    }
+    histograms: list[MarkerHistogram] = []
+    operators: list[MarkedOperator] = []
+    for vertex in plan.vertices:
+        found: dict[tuple[str, str], list[MarkedLatency]] = {}
+        for subtask, execution in enumerate(vertex.vertex.task_vertices):
+            for each in marked.get(execution.current.attempt_id, ()):
+                histograms.append(_histogram(each, names, subtask))
+                found.setdefault((each.operator_id, each.source_id), []).append(each)
+        for (operator_id, source_id), of_tasks in found.items():
+            measures_latency = job.factories[operator_id].measures_latency
+            records = latency_of(vertex.index) if measures_latency else None
+            operators.append(
+                MarkedOperator(
+                    names.get(source_id, ""),
+                    names[operator_id],
+                    sum(each.markers for each in of_tasks),
+                    MarkerSummary.of([ms for each in of_tasks for ms in each.latencies_ms]),
+                    records if records is not None and records.count else None,
+                )
+            )
+    config = job.config
+    return LatencyMarkersMeasured(
+        config.latency_interval_ns,
+        config.latency_granularity,
+        config.latency_history,
+        tuple(operators),
+        tuple(histograms),
+    )
+
+
+def _operator_names(vertex: JobVertex) -> list[tuple[str, str]]:
+    config = vertex.config
+    assert config is not None
+    return [(each.operator_id, each.operator_name) for each in (config, *config.chained.values())]
+
+
+def _histogram(each: MarkedLatency, names: Mapping[str, str], subtask: int) -> MarkerHistogram:
+    """The histogram under the name of Flink's scope (LatencyStats.Granularity)."""
+    scope = f"source_id.{each.source_id}." if each.source_id else ""
+    if each.source_subtask >= 0:
+        scope += f"source_subtask_index.{each.source_subtask}."
+    return MarkerHistogram(
+        f"{scope}operator_id.{each.operator_id}.operator_subtask_index.{subtask}.latency",
+        names.get(each.source_id, ""),
+        each.source_subtask if each.source_subtask >= 0 else None,
+        names[each.operator_id],
+        subtask,
+        each.markers,
+        MarkerSummary.of(each.latencies_ms),
+    )

@@ -24,8 +24,7 @@ from flinknet.results import ClusterJob, ClusterStatus, TaskManagerStatus
 
 from ..clock import monotonic_ns
 from . import control_messages as messages
-from .child import JobManagerSpec
-from .cluster_process import TaskManagerProcess
+from .cluster_process import JobManagerSpec, TaskManagerProcess
 from .control_connection import ControlConnection
 from .dumps import DumpRound
 from .job_files import CONTACT_NAME, Contact, joined_settings

@@ -23,23 +23,20 @@ from flinknet.whole_files import work_directory
 from ..clock import monotonic_ns, timestamp_epoch_ns, wall_clock_iso
 from ..fill_meter import FillTimeline
 from ..host import environment
-from ..manifest import manifest_of
 from ..metrics_log import MetricsLog
 from ..other_processes import OtherProcesses
 from ..signals import raise_dropped_termination, terminations_unwind
 from . import control_messages as messages
-from .blocking_exchanges import with_stages
-from .cluster_process import TaskManagerProcess
-from .collected import Collected
-from .endings import Ending, error_of
+from .cluster_process import Ending, TaskManagerProcess, error_of
+from .collected import Collected, manifest_of
 from .job_manager import JobManager, LedJob, take_all
 from .job_master import JobMaster
+from .job_measurements import first_deployed_ns, times_of
 from .placement import FixedPlan
 from .progress import ProgressMeter
 from .reports import Report, Statistics
 from .resource_manager import SAMPLE_INTERVAL_NS, ClusterSpec, trace_name
-from .run_result import assemble, check_records
-from .vertex_times import first_deployed_ns, times_of
+from .run_result import assemble, check_records, with_stages
 
 START_DELAY_NS = 50_000_000
 """From the start message to the first record, so that every process has received it."""

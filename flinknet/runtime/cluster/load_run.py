@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from flinknet.config import Scenario
-from flinknet.job.load.counting import ForeignSink
 from flinknet.job.load.load_tasks import generator_of, run_input_of
-from flinknet.job.metrics import memory_metrics
+from flinknet.job.load.sink import ForeignSink
+from flinknet.job.task_metrics import memory_metrics
 from flinknet.results import FillSample, Strangers
 from flinknet.trace.statistics import EventStatistics
 

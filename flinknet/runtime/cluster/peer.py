@@ -24,9 +24,9 @@ from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.errors import FlinknetError
 from flinknet.graph.execution import ExecutionState
 from flinknet.job import TaskDeploymentDescriptor
-from flinknet.job.load.counting import MEASURED, STAMPED
 from flinknet.job.load.peer_plans import CONSUMERS, PRODUCERS
 from flinknet.job.load.plan import LoadPlan
+from flinknet.job.load.sink import MEASURED, STAMPED
 from flinknet.job.producer_states import PartitionState, RequestPartitionState
 from flinknet.results import PeerChannel, PeerResult
 from flinknet.trace.manifest import ProcessInfo
@@ -38,11 +38,11 @@ from flinknet.whole_files import work_directory
 from ..clock import monotonic_ns, timestamp_epoch_ns, wall_clock_iso
 from ..connection_manager import ConnectionManager
 from ..host import available_cores, environment
-from ..manifest import channel_infos, manifest_of
 from ..protocol import PeerProtocol
 from ..shuffle_environment import ShuffleEnvironment
 from . import control_messages as messages
-from .child import TaskManagerProcessSpec
+from .cluster_process import TaskManagerProcessSpec
+from .collected import channel_infos, manifest_of
 from .control_connection import ControlConnection
 from .reports import ConsumerChannelReport
 from .task_executor import TaskExecutor

@@ -20,8 +20,8 @@ from flinknet.errors import PartitionConnectionError
 from flinknet.job.descriptor import InputChannelDescriptor, TaskDeploymentDescriptor
 from flinknet.job.gates import GateSetup, create_partitions
 
-from ..client_factory import ConnectionID
 from ..clock import monotonic_ns
+from ..protocol import ConnectionID
 from ..shuffle_environment import ShuffleEnvironment
 from .control_messages import Start, SubmitTask
 from .hosted_job import HostedJob

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from flinknet.core.wire.ids import ExecutionAttemptID, ExecutionGraphID
-from flinknet.job.latency_stats import MarkedLatency
+from flinknet.job.elements import MarkedLatency
 from flinknet.results import DebloatingSample, FillLevels, FillSample, Strangers
 
 Metrics = dict[str, bool | int | float]

@@ -16,8 +16,13 @@ from flinknet.results import TaskManagerStatus
 from ..host import available_cores
 from ..signals import interrupts_held, raise_dropped_termination
 from . import control_messages as messages
-from .child import TASK_MANAGER, TaskManagerProcessSpec, start_child
-from .cluster_process import TaskManagerProcess, TaskManagerState
+from .cluster_process import (
+    TASK_MANAGER,
+    TaskManagerProcess,
+    TaskManagerProcessSpec,
+    TaskManagerState,
+    start_child,
+)
 from .control_connection import ControlConnection
 
 

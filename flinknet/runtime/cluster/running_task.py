@@ -15,9 +15,9 @@ from flinknet.errors import (
     PartitionError,
     TransportError,
 )
+from flinknet.job.context import details_of
 from flinknet.job.debloating import BufferDebloating
 from flinknet.job.descriptor import TaskDeploymentDescriptor
-from flinknet.job.failures import details_of
 from flinknet.job.stream_task import StreamTask
 from flinknet.job.task_metrics import Metrics, TaskMetrics
 from flinknet.job.times import TaskTimes

@@ -34,12 +34,12 @@ from .job_files import (
     save_manifest,
     save_result,
     spill_directory,
+    status_of,
 )
 from .job_manager import JobManager, take_all
 from .job_master import NEVER_NS, JobMaster
 from .job_measurements import Measurements
 from .job_state import JobState
-from .job_status import status_of
 from .placement import Deployment
 from .reports import Statistics, UsedConnection
 

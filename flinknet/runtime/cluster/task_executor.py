@@ -27,7 +27,7 @@ from ..host import stay_on_core
 from ..shuffle_environment import ShuffleEnvironment
 from . import control_messages as messages
 from .attempts import Attempts
-from .child import TaskManagerProcessSpec
+from .cluster_process import TaskManagerProcessSpec
 from .control_connection import ControlConnection
 from .dumps import dump_of
 from .hosted_job import HostedJob

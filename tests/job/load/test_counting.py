@@ -13,9 +13,8 @@ from flinknet.core.wire.records import (
     encode_record,
 )
 from flinknet.errors import FrameCorruptedError
-from flinknet.job.load.counting import CountingSink, StampedSink
 from flinknet.job.load.payload import RecordFactory
-from flinknet.job.load.sink import Run
+from flinknet.job.load.sink import CountingSink, Run, StampedSink
 
 
 def run_of(*elements: StreamElement) -> Run:

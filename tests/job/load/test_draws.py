@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flinknet.config import EXPONENTIAL, RecordSize
-from flinknet.job.load.draws import DrawnSizes, KeyDraws
+from flinknet.job.load.arrivals import DrawnSizes, KeyDraws
 
 portions = st.lists(st.integers(0, 9000), min_size=1, max_size=6)
 

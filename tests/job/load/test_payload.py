@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from flinknet.config import RecordSize
 from flinknet.core.wire.records import Record, decode_element
-from flinknet.job.load.draws import DrawnSizes
+from flinknet.job.load.arrivals import DrawnSizes
 from flinknet.job.load.payload import (
     FEW_RECORDS,
     INSTANT_BITS,

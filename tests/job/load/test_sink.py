@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from flinknet.config import RecordSize
 from flinknet.core.consumer import RecordReader
 from flinknet.histogram import LogLinearHistogram
-from flinknet.job.load.draws import DrawnSizes
+from flinknet.job.load.arrivals import DrawnSizes
 from flinknet.job.load.payload import RecordFactory, serialize_mixed
 from flinknet.job.load.sink import KEPT_STAMPS, Disorder, LatencySink
 

@@ -14,7 +14,6 @@ import psutil
 
 from flinknet.results import JobStatus
 from flinknet.runtime.clock import monotonic_ns
-from flinknet.runtime.cluster.child import JobManagerSpec
 from flinknet.runtime.cluster.client import (
     DetachedJob,
     JobClient,
@@ -23,6 +22,7 @@ from flinknet.runtime.cluster.client import (
     submit_detached,
     submit_joined,
 )
+from flinknet.runtime.cluster.cluster_process import JobManagerSpec
 from flinknet.runtime.cluster.control_messages import JobEnded, SubmitJob
 from flinknet.runtime.cluster.job_files import Contact
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flinknet.errors import ConfigError, LocalTransportError, RunFailedError
-from flinknet.runtime.cluster.endings import Ending, error_of
+from flinknet.runtime.cluster.cluster_process import Ending, error_of
 
 DEATH = Ending(0, 4711, exit_code=-9)
 LOSS = Ending(1, 4712, error="the connection to tm-0 was closed by it", kind="RemoteTransportError")

@@ -11,10 +11,15 @@ import pytest
 from flinknet.errors import ConfigError
 from flinknet.graph import execution_graph_of, job_graph_of
 from flinknet.runtime.cluster.control_messages import SubmitJob
-from flinknet.runtime.cluster.job_files import CONTACT_NAME, Contact, Instants, save_manifest
+from flinknet.runtime.cluster.job_files import (
+    CONTACT_NAME,
+    Contact,
+    Instants,
+    PrintedLines,
+    save_manifest,
+)
 from flinknet.runtime.cluster.job_master import JobMaster
 from flinknet.runtime.cluster.job_measurements import Measurements
-from flinknet.runtime.cluster.printed_lines import PrintedLines
 from flinknet.trace.manifest import MANIFEST_NAME, RunManifest
 from tests.graph.programs import all_to_all
 

@@ -17,10 +17,10 @@ from flinknet.job.load.plan import load_plan_of, task_name
 from flinknet.job.producer_states import RequestPartitionState
 from flinknet.runtime.cluster import control_messages as messages
 from flinknet.runtime.cluster.job_master import JobMaster
+from flinknet.runtime.cluster.job_measurements import first_deployed_ns, times_of
 from flinknet.runtime.cluster.job_state import Failure, JobState
 from flinknet.runtime.cluster.placement import FixedPlan
 from flinknet.runtime.cluster.resource_manager import HeartbeatMonitor
-from flinknet.runtime.cluster.vertex_times import first_deployed_ns, times_of
 from tests.graph.programs import environment, same
 
 S = 1_000_000_000

@@ -20,7 +20,11 @@ from flinknet.job.load.plan import load_plan_of
 from flinknet.job.producer_states import PartitionState, RequestPartitionState
 from flinknet.runtime.clock import monotonic_ns
 from flinknet.runtime.cluster import control_messages as messages
-from flinknet.runtime.cluster.child import TASK_MANAGER, TaskManagerProcessSpec, start_child
+from flinknet.runtime.cluster.cluster_process import (
+    TASK_MANAGER,
+    TaskManagerProcessSpec,
+    start_child,
+)
 from flinknet.runtime.cluster.control_connection import ControlServer
 from flinknet.runtime.event_loop import EventLoop
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flinknet.graph.job_config import job_config
-from flinknet.runtime.cluster.restart_strategy import (
+from flinknet.runtime.cluster.job_state import (
     INITIAL_NS,
     MAX_NS,
     RESET_NS,

@@ -13,7 +13,6 @@ import psutil
 import pytest
 
 from flinknet.results import ConnectionStatus
-from flinknet.runtime.cluster.child import JobManagerSpec
 from flinknet.runtime.cluster.client import (
     client_of,
     new_token,
@@ -21,6 +20,7 @@ from flinknet.runtime.cluster.client import (
     start_session,
     submit_joined,
 )
+from flinknet.runtime.cluster.cluster_process import JobManagerSpec
 from flinknet.runtime.cluster.control_messages import SubmitJob
 from flinknet.runtime.cluster.job_files import Contact
 from flinknet.trace import open_run

@@ -16,8 +16,7 @@ from flinknet.graph.slots import SharedSlot
 from flinknet.job.producer_states import PartitionState, RequestPartitionState
 from flinknet.results import ClusterStatus, ConnectionStatus, JobStatus
 from flinknet.runtime.cluster import control_messages as messages
-from flinknet.runtime.cluster.child import JobManagerSpec
-from flinknet.runtime.cluster.cluster_process import TaskManagerProcess
+from flinknet.runtime.cluster.cluster_process import JobManagerSpec, TaskManagerProcess
 from flinknet.runtime.cluster.job_files import CONTACT_NAME, Contact, joined_settings
 from flinknet.runtime.cluster.job_master import JobMaster
 from flinknet.runtime.cluster.job_process import JobManagerProcess
