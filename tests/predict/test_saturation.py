@@ -78,6 +78,26 @@ def test_a_consumer_that_works_long_on_each_buffer_is_slow_and_not_kept_from_its
     assert record_ns == pytest.approx(buffer_ns / 300, rel=0.02)
 
 
+def test_a_quick_consumer_that_was_kept_from_its_work_is_not_slow(manifest: RunManifest) -> None:
+    """It takes 20 us for a buffer and always has one, and 8 ms instead for every twentieth."""
+    number = np.arange(400)
+    lengths_ns = np.where(number % 20, 20 * US, 8 * MS)
+    consumed_ns = np.cumsum(lengths_ns)
+    sent_ns = np.zeros(400, np.int64)
+    none = rows(np.zeros(0, np.int64))
+    exchange = ExchangeRows(
+        sent=rows(sent_ns, sequence_number=number, records=300),
+        received=rows(sent_ns + 30 * US, sequence_number=number),
+        consumed=rows(consumed_ns, sequence_number=number, records=300),
+        credit_sent=none,
+        credit_received=none,
+        waits=none,
+    )
+    found = fit_saturation(exchange, manifest, 0, int(consumed_ns[-1]))
+    assert not found.slow_consumers
+    assert found.preemptions["tm-1"].lengths_ns.tolist() == [pytest.approx(8 * MS, rel=0.01)] * 20
+
+
 def test_without_credit_a_slow_consumer_hides_the_work_of_others_in_its_process(
     manifest: RunManifest,
 ) -> None:
@@ -174,6 +194,23 @@ def test_work_that_is_fitted_too_long_or_short_is_scaled_to_the_recorded_rate(
     small = replace(network, segment_size_bytes=4096)
     assert throughput(found, small) == pytest.approx(throughput(recorded, small), rel=0.05)
     assert abs(throughput(off, small) / throughput(recorded, small) - 1) > 0.2
+
+
+@pytest.mark.parametrize("knee", [1.5, 2.8, 12.0])
+def test_the_recorded_rate_is_found_where_work_hardly_matters_until_it_takes_longer_than_all_else(
+    knee: float,
+) -> None:
+    """Up to some factor the event loop has time to spare, from there on work alone decides."""
+    exchange = steady(500_000.0, 1.0, is_max_rate=True)
+    recorded_per_s = exchange.records * 1e9 / exchange.duration_ns
+
+    def throughput_of(each: RecordedExchange) -> float:
+        factor = each.costs.emit_ns_per_record / exchange.costs.emit_ns_per_record
+        return 1.4 * recorded_per_s / (factor**0.05 + (factor / knee) ** 8)
+
+    found = at_recorded_rate(exchange, throughput_of)
+    assert found is not None
+    assert throughput_of(found) == pytest.approx(recorded_per_s, rel=0.006)
 
 
 def test_a_rate_that_no_factor_leads_to_is_left_as_it_is_predicted() -> None:

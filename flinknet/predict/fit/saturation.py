@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 import numpy as np
 
@@ -40,7 +41,7 @@ UNQUEUED_SHARE_MIN = 0.01
 UNCONTENDED = 0.05
 """Quantile of measured transit times that is taken for the time without any waiting."""
 
-RATE_WITHIN, RATE_STEPS = 0.005, 8
+RATE_WITHIN, RATE_STEPS = 0.005, 16
 """Difference from the recorded throughput that is left, and the most simulations to get there."""
 
 RATE_IS_FITTED = (
@@ -82,8 +83,10 @@ class Service:
 
     @property
     def is_slow(self) -> bool:
-        """Whether its event loop serves others while it works on a buffer."""
-        return self.is_saturated and float(self.lengths_ns.mean()) > BUSY_NS_MAX
+        """Whether its event loop serves others while it works on a buffer: its usual time for the
+        records of one, as a process that was kept from its work is not slow."""
+        usual_ns = float(np.median(self.lengths_ns / self.records)) * float(self.records.mean())
+        return self.is_saturated and usual_ns > BUSY_NS_MAX
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -232,21 +235,31 @@ def at_recorded_rate(
         longer.
     """
     wanted_per_s = exchange.records * 1e9 / exchange.duration_ns
-    low, high = -np.log(COSTS_FACTOR_MAX), np.log(COSTS_FACTOR_MAX)
-    factor, slope, before = 0.0, 1.0, None  # logarithms; by how much less throughput there is
+    largest = float(np.log(COSTS_FACTOR_MAX))
+    ends: dict[bool, tuple[float, float]] = {}  # where the model is too slow, and too fast
+    best, is_fast_before = (np.inf, exchange), None
+    factor = move = 0.0  # logarithms, as is by how much more throughput there is
     for _ in range(RATE_STEPS):
         scaled = replace(exchange, costs=_scaled(exchange.costs, float(np.exp(factor))))
         off = float(np.log((throughput_of(scaled) or 1.0) / wanted_per_s))
-        if abs(off) <= RATE_WITHIN:
-            return scaled
-        if before is not None and factor != before[0]:
-            slope = min(max((before[1] - off) / (factor - before[0]), 0.2), 2.0)
-        before = factor, off
-        low, high = (factor, high) if off > 0 else (low, factor)
-        factor += off / slope
-        if not low < factor < high:
-            factor = (low + high) / 2
-    return None
+        best = min(best, (abs(off), scaled), key=itemgetter(0))
+        if best[0] <= RATE_WITHIN:
+            break
+        is_fast = off > 0
+        ends[is_fast] = factor, off
+        if len(ends) == 1:  # the rate hardly changes until work takes longer than all else
+            if abs(factor) == largest:
+                return None
+            move = max(abs(off), 2 * move)
+            factor = min(max(factor + (move if is_fast else -move), -largest), largest)
+            continue
+        if is_fast == is_fast_before:  # else the other end would stay: the Illinois algorithm
+            other, other_off = ends[not is_fast]
+            ends[not is_fast] = other, other_off / 2
+        is_fast_before = is_fast
+        (slow, slow_off), (fast, fast_off) = ends[False], ends[True]
+        factor = (slow * fast_off - fast * slow_off) / (fast_off - slow_off)
+    return best[1]
 
 
 def _scaled(costs: CostModel, factor: float) -> CostModel:
