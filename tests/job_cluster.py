@@ -115,7 +115,7 @@ class SimulatedProgram(SimulatedJob):
     ) -> None:
         depth_of = {str(vertex_id): depth for vertex_id, depth in depths_of(job).items()}
         self.descriptors = [
-            [replace(each, stage=depth_of[each.vertex_id]) for each in own]
+            [replace(each, stage=depth_of[each.information.vertex_id]) for each in own]
             for own in descriptors_of(plan, attempt_numbers)
         ]
         network = network_of(job)

@@ -21,7 +21,7 @@ from flinknet.core.wire.ids import (
 )
 from flinknet.graph.job_graph import StreamConfig
 from flinknet.graph.network_memory import TaskBuffers, task_buffers
-from flinknet.graph.physical_plan import PhysicalPlan, PlannedEdge, PlannedTask
+from flinknet.graph.physical_plan import PhysicalPlan, PlannedEdge, PlannedTask, PlannedVertex
 
 SubtaskKey = tuple[int, int]
 """Index of a vertex in the plan, and of a subtask in the vertex."""
@@ -117,39 +117,70 @@ class InputGateDeploymentDescriptor:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskDeploymentDescriptor:
-    """All that a TaskManager needs to run one attempt of a subtask, except the functions, which it
-    gets by running the program (Flink: TaskDeploymentDescriptor with JobInformation and
-    TaskInformation).
+class JobInformation:
+    """The values that all tasks of a job share (Flink: JobInformation).
 
     Attributes:
         job_id: 32 hexadecimal digits.
-        vertex: index in the plan, in topological order.
-        vertex_name, name: of the vertex, and of the task, which adds the subtask number.
-        stage: tasks of a stage start when those of lower stages have ended.
-        stream_config: configuration of the chain's head, as JSON.
     """
 
     job_id: str
     job_name: str
-    vertex: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskInformation:
+    """The values that all subtasks of a vertex share (Flink: TaskInformation).
+
+    Attributes:
+        stream_config: configuration of the chain's head, as JSON.
+    """
+
     vertex_id: str
     vertex_name: str
-    subtask: int
     parallelism: int
     max_parallelism: int
+    stream_config: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDeploymentDescriptor:
+    """All that a TaskManager needs to run one attempt of a subtask, except the functions, which it
+    gets by running the program (Flink: TaskDeploymentDescriptor).
+
+    Attributes:
+        vertex: index in the plan, in topological order.
+        stage: tasks of a stage start when those of lower stages have ended.
+        job_information, task_information: None on the wire if the TaskManager has them already
+            (Flink: MaybeOffloaded).
+    """
+
+    vertex: int
+    subtask: int
     attempt_id: ExecutionAttemptID
     task_manager: int
     slot: int
     stage: int
-    stream_config: str
     outputs: tuple[ResultPartitionDeploymentDescriptor, ...]
     inputs: tuple[InputGateDeploymentDescriptor, ...]
+    job_information: JobInformation | None = None
+    task_information: TaskInformation | None = None
+
+    @property
+    def information(self) -> TaskInformation:
+        """Values of its vertex."""
+        assert self.task_information is not None
+        return self.task_information
+
+    @property
+    def parallelism(self) -> int:
+        """Number of subtasks of its vertex."""
+        return self.information.parallelism
 
     @property
     def name(self) -> str:
         """Name of the task (Flink: getTaskNameWithSubtasks)."""
-        return f"{self.vertex_name} ({self.subtask + 1}/{self.parallelism})"
+        return f"{self.information.vertex_name} ({self.subtask + 1}/{self.parallelism})"
 
     @property
     def execution_vertex_id(self) -> str:
@@ -181,7 +212,7 @@ class TaskDeploymentDescriptor:
     @property
     def config(self) -> StreamConfig:
         """Configuration of the operators."""
-        return StreamConfig.from_json(self.stream_config)
+        return StreamConfig.from_json(self.information.stream_config)
 
 
 def descriptors_of(
@@ -199,17 +230,41 @@ def descriptors_of(
     found: list[list[TaskDeploymentDescriptor]] = [[] for _ in range(plan.task_managers)]
     attempts = _Attempts(plan, attempt_numbers or {})
     offsets = channel_offsets(plan)
-    configs: dict[int, str] = {}
+    graph = plan.graph
+    job_id = hashlib.sha256(b"flinknet job " + graph.id.raw).hexdigest()[:32]
+    job = JobInformation(job_id, graph.job.name)
+    information: dict[int, TaskInformation] = {}
     for task in plan.tasks():
         if only is None or (task.vertex, task.subtask) in only:
-            if task.vertex not in configs:
-                config = plan.vertices[task.vertex].vertex.job_vertex.config
-                assert config is not None
-                configs[task.vertex] = config.to_json()
+            if task.vertex not in information:
+                information[task.vertex] = _task_information(plan.vertices[task.vertex])
             found[task.task_manager].append(
-                _descriptor(plan, task, attempts, offsets, configs[task.vertex])
+                TaskDeploymentDescriptor(
+                    task.vertex,
+                    task.subtask,
+                    attempts.id_of(task.vertex, task.subtask),
+                    task.task_manager,
+                    task.slot,
+                    plan.vertices[task.vertex].stage,
+                    tuple(_outputs(plan, task, attempts, offsets)),
+                    tuple(_inputs(plan, task, attempts, offsets)),
+                    job,
+                    information[task.vertex],
+                )
             )
     return found
+
+
+def _task_information(vertex: PlannedVertex) -> TaskInformation:
+    config = vertex.vertex.job_vertex.config
+    assert config is not None
+    return TaskInformation(
+        str(vertex.vertex.job_vertex.id),
+        vertex.name,
+        vertex.parallelism,
+        vertex.vertex.max_parallelism,
+        config.to_json(),
+    )
 
 
 def channel_offsets(plan: PhysicalPlan) -> list[int]:
@@ -270,35 +325,6 @@ class _Attempts:
             IntermediateResultPartitionID(edge.edge.result.id, producer),
             self.id_of(edge.source, producer),
         )
-
-
-def _descriptor(
-    plan: PhysicalPlan,
-    task: PlannedTask,
-    attempts: _Attempts,
-    offsets: list[int],
-    config: str,
-) -> TaskDeploymentDescriptor:
-    vertex = plan.vertices[task.vertex]
-    job_vertex = vertex.vertex.job_vertex
-    graph = plan.graph
-    return TaskDeploymentDescriptor(
-        hashlib.sha256(b"flinknet job " + graph.id.raw).hexdigest()[:32],
-        graph.job.name,
-        task.vertex,
-        str(job_vertex.id),
-        vertex.name,
-        task.subtask,
-        vertex.parallelism,
-        vertex.vertex.max_parallelism,
-        attempts.id_of(task.vertex, task.subtask),
-        task.task_manager,
-        task.slot,
-        vertex.stage,
-        config,
-        tuple(_outputs(plan, task, attempts, offsets)),
-        tuple(_inputs(plan, task, attempts, offsets)),
-    )
 
 
 def _outputs(

@@ -392,12 +392,14 @@ class _ProgramTask:
         across programs, so edges are matched by order.
         """
         descriptor, deployed = self._descriptor, self._config
-        vertex = self._job.vertices.get(JobVertexID(bytes.fromhex(descriptor.vertex_id)))
+        vertex = self._job.vertices.get(
+            JobVertexID(bytes.fromhex(descriptor.information.vertex_id))
+        )
         then = _edge_ids(deployed)
         now = _edge_ids(vertex.config) if vertex is not None and vertex.config else []
         if [operator_id for operator_id, _ in then] != [operator_id for operator_id, _ in now]:
             raise ConfigError(
-                f"the program has no {descriptor.vertex_name} as the job was deployed with; it has"
+                f"the program has no {descriptor.information.vertex_name} as the job was deployed with; it has"
                 " changed since, or does not build the same graph twice"
             )
         for (_, known_as), (_, edge_id) in zip(then, now, strict=True):

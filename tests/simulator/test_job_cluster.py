@@ -203,7 +203,7 @@ def test_the_shuffle_runs_eight_tasks_in_four_slots_on_two_connections() -> None
     assert len(cluster.tasks) == 8
     slots: dict[tuple[int, int], list[str]] = {}
     for task in itertools.chain.from_iterable(cluster.job.descriptors):
-        slots.setdefault((task.task_manager, task.slot), []).append(task.vertex_name)
+        slots.setdefault((task.task_manager, task.slot), []).append(task.information.vertex_name)
     assert sorted(slots) == [(0, 0), (0, 1), (1, 0), (1, 1)]
     assert all(sorted(each) == ["Sink: B", "Source: A"] for each in slots.values())
     assert sorted(cluster.links) == [(0, 1, 0), (1, 0, 0)]

@@ -6,6 +6,7 @@ TaskSlotTable, and the part of TaskExecutor that submits, cancels and releases).
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from time import sleep
 from typing import Any
@@ -133,10 +134,11 @@ class Attempts:
 
     def submit(self, message: messages.SubmitTask, *, now_ns: int) -> None:
         """Run an attempt, at once or from the start of the run."""
-        descriptor = message.task
-        job = self.jobs.get(descriptor.attempt_id.execution_graph_id)
+        job = self.jobs.get(message.task.attempt_id.execution_graph_id)
         if job is None:  # it is over
             return
+        descriptor = job.complete(message.task)
+        message = replace(message, task=descriptor)
         try:
             self.prepared.set_up(job, message, now_ns=now_ns)
         except (Exception, SystemExit) as error:

@@ -8,13 +8,14 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from flinknet.core.buffers import NetworkBufferPool
 from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.errors import TraceError
 from flinknet.histogram import LogLinearHistogram
 from flinknet.job.channel_input import ChannelInput
+from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.gates import blocking_storage
 from flinknet.job.task_metrics import memory_metrics
 from flinknet.results import FillSample, Strangers
@@ -202,12 +203,24 @@ class HostedJob:
         self.sampler = Sampler(environment.connections, environment.pool)
         self.load: LoadRun | None = None
         self.readers: list[bytes] = []
+        self._information: dict[int | None, Any] = {}
         self._environment = environment
         self._strangers_before: Strangers = environment.connections.strangers()
 
     def owns(self, attempt_id: ExecutionAttemptID) -> bool:
         """Whether an attempt is one of the job's."""
         return attempt_id.execution_graph_id == self.id
+
+    def complete(self, task: TaskDeploymentDescriptor) -> TaskDeploymentDescriptor:
+        """The descriptor with the information on job and vertex, which came with this task or an
+        earlier one (Flink: TaskDeploymentDescriptor.loadBigData).
+        """
+        known = self._information
+        if task.job_information is not None:
+            known[None] = task.job_information
+        if task.task_information is not None:
+            known[task.vertex] = task.task_information
+        return replace(task, job_information=known[None], task_information=known[task.vertex])
 
     def log(self, text: str, details: str) -> str:
         """Log a failure in the run directory. Returns: where, to be added to its line."""

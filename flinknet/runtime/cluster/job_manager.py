@@ -14,11 +14,13 @@ from __future__ import annotations
 import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from flinknet.core.wire.ids import ExecutionGraphID
 from flinknet.graph.execution import ExecutionState
 from flinknet.job.checkpoint_coordinator import CheckpointCoordinator, Command
+from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.producer_states import RequestPartitionState
 from flinknet.results import TaskManagerDump
 from flinknet.whole_files import temporary_base
@@ -56,6 +58,21 @@ class LedJob:
         self.is_deployed = False
         self.checkpoints: CheckpointCoordinator | None = None
         self.received: list[tuple[TaskManagerProcess, Any]] = []
+        self._informed: set[tuple[int, int | None]] = set()
+
+    def without_known(self, task: TaskDeploymentDescriptor) -> TaskDeploymentDescriptor:
+        """The descriptor as it is sent: without the information on job and vertex if its
+        TaskManager received that with an earlier task.
+        """
+        known = self._informed
+        job, vertex = (task.task_manager, None), (task.task_manager, task.vertex)
+        sent = replace(
+            task,
+            job_information=None if job in known else task.job_information,
+            task_information=None if vertex in known else task.task_information,
+        )
+        known |= {job, vertex}
+        return sent
 
     def next_deadline_ns(self) -> int | None:
         """When its master or its checkpoints are due, None for never."""
@@ -359,7 +376,8 @@ class JobManager:
                 channel.task_manager for gate in task.inputs for channel in gate.channels
             } - {task.task_manager}
             addresses = {at: self.task_managers[at].address for at in sources}
-            self._outbox.send(task.task_manager, messages.SubmitTask(task, addresses, job.start))
+            sent = messages.SubmitTask(job.without_known(task), addresses, job.start)
+            self._outbox.send(task.task_manager, sent)
 
     def _log_fault(self, peer: str, fault: str) -> None:
         """Log a protocol violation, up to a limit that bounds the log."""

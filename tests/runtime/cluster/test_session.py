@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from flinknet.runtime.cluster.control_messages import SubmitJob
 from flinknet.runtime.cluster.job_files import Contact
 from flinknet.trace import open_run
 from flinknet.trace.verify import verify_run
-from tests.runtime.cluster.live_job import LiveJob, gone
+from tests.runtime.cluster.live_job import LiveJob, gone, listening_port
 from tests.runtime.cluster.programs import ACROSS
 
 pytestmark = pytest.mark.socket
@@ -77,14 +77,17 @@ def test_two_jobs_share_a_cluster_and_one_goes_on_when_the_other_ends(
     assert numbers == [[0], [1]]
 
 
-@pytest.mark.slow("real processes, for rules tested without")
+@pytest.mark.slow("real processes, for rules tested without", first=True)
 @pytest.mark.row("S078")
-def test_without_reuse_a_later_job_of_a_session_has_a_connection_of_its_own(
-    tmp_path: Path,
+@pytest.mark.row("S157")
+@pytest.mark.parametrize("reuses", [False, True])
+def test_a_later_job_of_a_session_has_a_connection_of_its_own_without_reuse(
+    tmp_path: Path, reuses: bool
 ) -> None:
     session = tmp_path / "session"
     session.mkdir()
-    settings = {"taskmanager.network.tcp-connection.enable-reuse-across-jobs": "false"}
+    key = "taskmanager.network.tcp-connection.enable-reuse-across-jobs"
+    settings = {key: str(reuses).lower()}
     spec = JobManagerSpec(new_token(), str(session), 2, 1, settings, True)
     started, job_manager = start_session(spec)
     contact = Contact.load(session)
@@ -100,7 +103,15 @@ def test_without_reuse_a_later_job_of_a_session_has_a_connection_of_its_own(
         with client_of(two) as client:
             while not (status := client.status()).connections:
                 assert status.state in ("CREATED", "RUNNING")
-            assert status.connections == (ConnectionStatus("tm-0->tm-1#1", 1),)
+            (connection,) = status.connections
+            expected = (
+                ConnectionStatus("tm-0->tm-1", 1, (), 1)
+                if reuses
+                else ConnectionStatus("tm-0->tm-1#1", 1)
+            )
+            assert connection == expected
+            processes_of = {each.index: psutil.Process(each.pid) for each in status.task_managers}
+            assert len(data_connections(processes_of)) == 1
         with client_of(contact) as client:
             assert [each.run_dir for each in client.cluster().jobs] == [str(tmp_path / "two")]
             assert client.stop_cluster().canceled == ("Across",)
@@ -112,6 +123,36 @@ def test_without_reuse_a_later_job_of_a_session_has_a_connection_of_its_own(
         with suppress(OSError):
             os.killpg(contact.pid, signal.SIGKILL)
         job_manager.wait()
+
+
+def data_connections(task_managers: Mapping[int, psutil.Process]) -> set[int]:
+    """Ports at which the second TaskManager's connections to the data port of the first begin."""
+    first, second = task_managers[0], task_managers[1]
+    port = listening_port(first)
+    return {
+        each.laddr.port
+        for each in second.net_connections("tcp")
+        if each.raddr and each.raddr.port == port
+    }
+
+
+@pytest.mark.row("S157")
+@pytest.mark.slow("real processes, for rules tested without", first=True)
+@pytest.mark.parametrize("connections", [1, 2])
+def test_jobs_share_as_many_connections_as_are_configured(
+    start: Start, join: Start, connections: int
+) -> None:
+    settings = {"taskmanager.network.max-num-tcp-connections": str(connections)}
+    one = start(ACROSS, slots=3, settings=SPREAD | settings, records_trace=False)
+    jobs = [one, join(one, OTHER)]
+    for each in jobs:
+        each.until_running()
+    assert len(data_connections(one.task_managers())) == connections
+    found = [each.until(lambda status: bool(status.connections)) for each in jobs]
+    numbers = {each.name for status in found for each in status.connections}
+    assert len(numbers) == connections
+    shared = [each.shared_with for status in found for each in status.connections]
+    assert shared == ([("Other",), ("Across",)] if connections == 1 else [(), ()])
 
 
 def submission(directory: Path, run: str, *arguments: str) -> SubmitJob:
