@@ -47,11 +47,11 @@ from flinknet.replay.read import RecordedRun, open_runs
 from flinknet.replay.spark.installed import check_data_source
 from flinknet.replay.spark.session import spark_errors, spark_session
 from flinknet.replay.spark.units import read_indexes
+from flinknet.report.charts import OverTime, TimeSeries
 from flinknet.report.csv_rows import replay_rows
 from flinknet.report.model_error import model_error_text
 from flinknet.report.notebook_view import Frame, Picture, answers_html, html_table
 from flinknet.report.page import page_of
-from flinknet.report.page_parts import OverTime, TimeSeries
 from flinknet.report.replay_page import replay_chart, replay_page
 from flinknet.results import JobAnswer, ReplayAnswer
 from flinknet.storage import path_of
@@ -108,10 +108,11 @@ class Tables:
 
     def _repr_html_(self) -> str:
         rows = [
-            {"table": name, "rows": _MEANINGS.get(name, ""), "columns": ", ".join(frame.columns)}
+            [name, _MEANINGS.get(name, ""), ", ".join(frame.columns)]
             for name, frame in self.named().items()
         ]
-        return html_table(rows, f"Tables of {self._title()}; nothing is read before a table is.")
+        caption = f"Tables of {self._title()}; nothing is read before a table is."
+        return html_table(["table", "rows", "columns"], rows, caption)
 
     def _title(self) -> str:
         names = [path_of(run.path).name for run in self.runs]

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from flinknet.report.charts import MessageStep
     from flinknet.report.demos.shown import DemoRun
     from flinknet.report.live import LineView
-    from flinknet.report.page_parts import MessageStep
     from flinknet.results import Progress, RunWarning
 
     from .sweep import Executor
@@ -207,8 +207,8 @@ def _messages(directory: Path, warmup_ns: int) -> tuple[MessageStep, ...]:
     the producers' TaskManager saw them; in the words of the dissector."""
     from flinknet.core.buffers.data_type import DataType
     from flinknet.core.probe import MessageKind, TracePoint
+    from flinknet.report.charts import MessageStep
     from flinknet.report.demos.shown import words_of
-    from flinknet.report.page_parts import MessageStep
     from flinknet.trace import TraceReader, open_run
 
     try:

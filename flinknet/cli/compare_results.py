@@ -97,9 +97,9 @@ class Outputs:
         """Print the result and write all files. A file that cannot be written is reported on
         stderr, and does not change the verdict.
         """
+        from flinknet.report.comparison import comparison_page
         from flinknet.report.comparison_junit import comparison_junit
         from flinknet.report.comparison_markdown import comparison_markdown
-        from flinknet.report.comparison_page import comparison_page
         from flinknet.report.csv_rows import runs_csv
         from flinknet.report.export import comparison_document, dump
 
@@ -308,7 +308,7 @@ def _print(
 ) -> None:
     """Print the answer and its tables on stdout."""
     from flinknet.report.bench_console import doubt_lines
-    from flinknet.report.comparison_console import comparison_view
+    from flinknet.report.comparison import comparison_view
     from flinknet.report.console import console_for, print_view
 
     settings = by_plan(measurement.task.plans, measurement.finished)

@@ -253,8 +253,7 @@ def _print_answer(plan: PhysicalPlan) -> None:
     """Print whether the job would start, and where its channels are."""
     from flinknet.graph.placements import buffers_in_words, placement_bounds, verdict
     from flinknet.report.console import console_for, print_view
-    from flinknet.report.headline import Sentence, TerminalView
-    from flinknet.report.page_parts import Head, Row, Table
+    from flinknet.report.page_parts import Head, Row, Sentence, Table, View
     from flinknet.units import counted
 
     total, local, bounds = plan.channels_total, plan.local_channels, placement_bounds(plan)
@@ -271,7 +270,7 @@ def _print_answer(plan: PhysicalPlan) -> None:
     memory = [] if remedy else buffers_in_words(plan, bounds).split("; ")
     following = [] if remedy else ["--details shows the four graphs, slots, channels and sockets"]
     rows = [Row([each.name, str(each.parallelism)]) for each in plan.vertices]
-    view = TerminalView(
+    view = View(
         [
             Sentence("planned", planned, "; "),
             Sentence("verdict", [judged], takes_rest=True),

@@ -9,9 +9,8 @@ A *_console prints the findings of one command:
     live                    runs while they go on, for programs, too; prometheus: for that
     channels_console, config_console, demo_console, doctor_console    the other modes of bench, and
                             doctor; demos: the outcome of each
-    comparison_console      configurations compared, with comparison_texts, and for
-                            other programs comparison_markdown, comparison_junit,
-                            comparison_page
+    comparison              configurations compared, with comparison_texts, and for
+                            other programs comparison_markdown, comparison_junit
     from_trace_console      a bench of a recorded run; peer_console: one end of which is Flink's
     replay_console          a replay: replay_headline, the answer in the six lines of headline;
                             model_error (how far it can be trusted), observed_tables and
@@ -25,14 +24,13 @@ A *_console prints the findings of one command:
 
 and with these, any of them is written:
 
-    page                    one HTML page, described by page_parts; bench_page: a bench in such
-                            parts; from_trace_page: one of a recorded run; job_page: a job;
-                            places: the six places of data, under a slider
+    page                    one HTML page, described by page_parts and charts;
+                            bench_page: a bench in such parts; from_trace_page: one of a recorded
+                            run; job_page: a job; places: the six places of data, under a slider
     replay_page             a replay in such parts; observed_page: its observed figures
     plot                    the main chart of a page, or of a replay, as a picture
     notebook_view           what a cell of a notebook shows
     export                  results as JSON; csv_rows: runs, replays and latencies as CSV
-    figures                 every figure once: name in files, heading, meaning, how it is shown
     plain_text              text that a terminal can take
 
 A figure that no result has yet is computed where the result is made (`replay`, `runtime.cluster`)

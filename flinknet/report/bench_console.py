@@ -20,6 +20,7 @@ from flinknet.results import (
     Wiring,
     has_given_rate,
 )
+from flinknet.results.figures import CHANNEL_FIGURES, CPU, RUN_FIGURES, Figure
 from flinknet.units import (
     counted,
     format_duration_ns,
@@ -31,10 +32,9 @@ from flinknet.units import (
 )
 
 from .checkpoint_table import checkpoint_table
-from .figures import CHANNEL_FIGURES, CPU, RUN_FIGURES, UNNAMED_SETTING, Figure, figure_table
-from .headline import Sentence, TerminalView, clauses_of
+from .headline import clauses_of
 from .live import channel_name
-from .page_parts import Lines, Part, Table, Tone
+from .page_parts import UNNAMED_SETTING, Lines, Part, Sentence, Table, Tone, View, figure_table
 from .small_plots import sparkline
 from .trade_words import (
     Range,
@@ -100,7 +100,7 @@ def bench_view(
     next_step: str = "",
     is_explained: bool = False,
     more: Sequence[Part] = (),
-) -> TerminalView:
+) -> View:
     """What a bench prints.
 
     Args:
@@ -115,7 +115,7 @@ def bench_view(
     limits = [x for line in limit_lines(settings, is_short=True) for x in clauses_of(line)]
     compared = trade_lines(settings, is_short=True)
     traded = _first_trade(settings)
-    return TerminalView(
+    return View(
         [
             Sentence("measured", _measured(settings), "; "),
             Sentence("verdict", [*wrong, *begin, *limits], takes_rest=True),

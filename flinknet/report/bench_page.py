@@ -15,6 +15,7 @@ from flinknet.results import (
     Validity,
     without_consequences,
 )
+from flinknet.results.figures import CHANNEL_FIGURES, FIGURES, RUN_FIGURES, typical
 from flinknet.units import MISSING, human_count
 
 from .bench_console import (
@@ -26,35 +27,31 @@ from .bench_console import (
     trade_lines,
     wiring_line,
 )
-from .figures import (
-    CHANNEL_FIGURES,
-    FIGURES,
-    RUN_FIGURES,
-    UNNAMED_SETTING,
-    figure_table,
-    typical,
-)
-from .page_parts import (
+from .charts import (
     Bar,
     BarPart,
     Bars,
     Curves,
+    OverTime,
+    Percentiles,
+    PercentileSeries,
+    Series,
+    TimeSeries,
+)
+from .page_parts import (
+    UNNAMED_SETTING,
     Fact,
     Facts,
     Head,
     Lines,
-    OverTime,
     Page,
     Pairs,
     Part,
-    Percentiles,
-    PercentileSeries,
     Row,
     Section,
-    Series,
     Table,
-    TimeSeries,
     View,
+    figure_table,
 )
 from .places import places_section
 from .reference_table import reference_part
@@ -130,9 +127,10 @@ def _sweep_view(settings: Sequence[Setting]) -> View:
     trades = trade_lines(settings)
     is_doubtful = any(each.validity is not Validity.VALID for each in settings)
     return View(
-        "all settings",
-        f"{len(settings)} settings of {swept}",
-        [
+        name="all settings",
+        title=f"{len(settings)} settings of {swept}",
+        lead=load_of(settings),
+        parts=[
             *([Lines(trades, is_doubt=is_doubtful, is_headed=True)] if trades else []),
             *_doubts(settings),
             Section(
@@ -143,7 +141,6 @@ def _sweep_view(settings: Sequence[Setting]) -> View:
             ),
             Lines(limit_lines(settings)),
         ],
-        load_of(settings),
     )
 
 
@@ -183,7 +180,7 @@ def _setting_view(setting: Setting, environment: Mapping[str, Any]) -> View:
     runs = len(setting.results)
     title = name if "=" in name else name[0].upper() + name[1:]
     title += f", the last of {runs} runs" if runs > 1 else ""
-    return View(name, title, parts, load_of([setting]))
+    return View(name=name, title=title, parts=parts, lead=load_of([setting]))
 
 
 def _doubts(settings: Sequence[Setting]) -> list[Lines]:
@@ -307,7 +304,7 @@ def _channels_section(result: RunResult) -> Section:
     notes = [f"{hidden} more channels are not shown."] if hidden > 0 else []
     if result.wiring is not None:
         notes.append(wiring_line(result.wiring))
-    table = replace(figure_table("channel", CHANNEL_FIGURES, rows), notes=notes)
+    table = figure_table("channel", CHANNEL_FIGURES, rows, notes=notes)
     return Section("channels", "Channels", "", [table])
 
 

@@ -10,8 +10,7 @@ from flinknet.results import Wiring
 from flinknet.units import counted
 
 from .bench_console import wiring_line
-from .observed_tables import heads
-from .page_parts import Lines, Part, Row, Table
+from .page_parts import Lines, Part, Row, Table, heads
 
 
 @dataclass(frozen=True, slots=True)

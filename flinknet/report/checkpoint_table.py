@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from flinknet.results import CheckpointSummary, LatencySummary, ReplayAnswer
-from flinknet.units import human_bytes, human_count, human_duration
+from flinknet.results.figures import Figure
 
-from .figures import UNNAMED_SETTING, Figure, figure_table
-from .page_parts import Table
+from .page_parts import UNNAMED_SETTING, Table, figure_table
 from .settings_in_words import settings_of, what_varies
 
 SETTINGS_SHOWN = 20
@@ -49,9 +48,9 @@ def _durations(
     group: str, read: Callable[[CheckpointSummary], LatencySummary]
 ) -> list[Figure[CheckpointSummary]]:
     return [
-        Figure(group, "p50", lambda each: read(each).p50, human_duration),
-        Figure(group, "p99", lambda each: read(each).p99, human_duration),
-        Figure(group, "max", lambda each: read(each).max, human_duration),
+        Figure(group, "p50", lambda each: read(each).p50, "ns"),
+        Figure(group, "p99", lambda each: read(each).p99, "ns"),
+        Figure(group, "max", lambda each: read(each).max, "ns"),
     ]
 
 
@@ -59,13 +58,13 @@ _OFTEN_UNKNOWN = ("barrier travel", "start delay", "overtaken")
 """Groups of figures that a trace does not always have."""
 
 _COLUMNS: Sequence[Figure[CheckpointSummary]] = (
-    Figure("", "triggered", lambda each: each.triggered, human_count),
-    Figure("", "completed", lambda each: each.completed, human_count),
-    Figure("", "aborted", lambda each: each.aborted, human_count),
-    Figure("", "unaligned", lambda each: each.unaligned, human_count),
+    Figure("", "triggered", lambda each: each.triggered),
+    Figure("", "completed", lambda each: each.completed),
+    Figure("", "aborted", lambda each: each.aborted),
+    Figure("", "unaligned", lambda each: each.unaligned),
     *_durations("alignment", lambda each: each.alignment_ns),
     *_durations("barrier travel", lambda each: each.travel_ns),
     *_durations("start delay", lambda each: each.start_delay_ns),
-    Figure("overtaken", "mean", lambda each: each.overtaken_bytes_mean, human_bytes),
-    Figure("overtaken", "max", lambda each: each.overtaken_bytes_max, human_bytes),
+    Figure("overtaken", "mean", lambda each: each.overtaken_bytes_mean, "bytes"),
+    Figure("overtaken", "max", lambda each: each.overtaken_bytes_max, "bytes"),
 )

@@ -1,124 +1,115 @@
-"""A comparison as Markdown, for the comment of a pull request (GitHub, GitLab)."""
+"""A comparison as a comment in Markdown (GitHub, GitLab): outcome, doubts, tables, notes."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from flinknet.results.comparison import (
-    Candidate,
-    Comparison,
-    LimitDecision,
-    Outcome,
-    Trend,
-    Verdict,
-)
+from flinknet.results.comparison import Comparison, Outcome, Trend
 
 from .comparison_texts import (
     MEASURED_STACK,
-    TrendTable,
+    changes_table,
     decision_line,
     doubt_lines,
+    environment_of,
     key_notes,
     load_line,
     load_notes,
-    metric_rows,
     not_started_line,
     note_lines,
     outcome_line,
-    table_notes,
+    settings_table,
     trend_lines,
     trend_tables,
 )
+from .page_parts import Lines, Pairs, Section, Table, Text
 from .plain_text import printable
 
-_MARKS = {Outcome.PASS: "✓", Outcome.REGRESSION: "✗", Outcome.INCONCLUSIVE: "?"}
-_STRONG = frozenset((Verdict.BETTER, Verdict.WORSE))
+MarkdownPart = Lines | Pairs | Table | Text | Section
+
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&@])")
+
+_TITLE = "### flinknet compare-configs"
+_MARKS = {Outcome.PASS: "✓", Outcome.REGRESSION: "✗", Outcome.INCONCLUSIVE: "?"}
 
 
 def comparison_markdown(comparison: Comparison, trends: Sequence[Trend]) -> str:
-    """The comment: outcome, doubts, then tables and notes."""
-    title = f"### flinknet compare-configs{_headline(comparison)}"
-    blocks = [f"{title}\n{_text(MEASURED_STACK.capitalize())}.\n{_text(load_line(comparison))}"]
-    blocks.append("\n".join(f"- ⚠ {_text(line)}" for line in doubt_lines(comparison)))
-    if comparison.decisions:
-        blocks.append("\n".join(_decision(*each) for each in comparison.decisions))
-    blocks += [_text(sentence) for sentence in comparison.sentences()]
-    known = [key_notes(comparison, each) for each in comparison.candidates]
-    notes = dict.fromkeys((*load_notes(comparison), *(line for lines in known for line in lines)))
-    blocks.append("\n".join(f"- {_text(note)}" for note in notes))
-    for candidate in comparison.candidates:
-        blocks += [_settings(comparison, candidate), _metrics(comparison, candidate)]
-    lines = note_lines(comparison) + trend_lines(trends)
-    blocks.append("\n".join(f"- {_text(line)}" for line in lines))
-    blocks += [_trend(each) for each in trend_tables(trends)]
-    blocks.append(_environment(comparison))
-    return "\n\n".join(block for block in blocks if block) + "\n"
+    """The comment."""
+    line = outcome_line(comparison).rstrip(".")
+    outcome = f": {_MARKS[comparison.outcome]} {_text(line)}" if line else ""
+    head = f"{_TITLE}{outcome}\n{_text(MEASURED_STACK.capitalize())}.\n"
+    known = [each for x in comparison.candidates for each in key_notes(comparison, x)]
+    decisions = [
+        f"{_MARKS[decision.outcome]} {decision.outcome.word}: {decision_line(candidate, decision)}"
+        for candidate, decision in comparison.decisions
+    ]
+    parts: list[MarkdownPart] = [
+        Lines(doubt_lines(comparison), is_doubt=True),
+        Lines(decisions),
+        *(Text("", sentence) for sentence in comparison.sentences()),
+        Lines([*dict.fromkeys((*load_notes(comparison), *known))]),
+        *(
+            part
+            for each in comparison.candidates
+            for part in (
+                settings_table(comparison, each),
+                changes_table(comparison, each, has_notes=True),
+            )
+        ),
+        Lines(note_lines(comparison) + trend_lines(trends)),
+        *(Section(title=each.title, parts=[each]) for each in trend_tables(trends)),
+        Section(title="Environment", parts=[Pairs("environment", environment_of(comparison))]),
+    ]
+    return f"{head}{_text(load_line(comparison))}\n\n{_markdown(parts)}\n"
 
 
 def not_started_markdown(name: str, why: str) -> str:
     """The comment where a candidate cannot start."""
     mark = _MARKS[Outcome.REGRESSION]
-    headline = f"### flinknet compare-configs: {mark} {_text(not_started_line(name).rstrip('.'))}"
-    return f"{headline}\n\n- {mark} fail: {_text(name)}: {_text(why)}\n"
+    headline = f"{_TITLE}: {mark} {_text(not_started_line(name).rstrip('.'))}"
+    return f"{headline}\n\n{_markdown([Lines([f'{mark} fail: {name}: {why}'])])}\n"
 
 
-def _headline(comparison: Comparison) -> str:
-    line = outcome_line(comparison).rstrip(".")
-    return f": {_MARKS[comparison.outcome]} {_text(line)}" if line else ""
-
-
-def _decision(candidate: Candidate, decision: LimitDecision) -> str:
-    mark = _MARKS[decision.outcome]
-    return f"- {mark} {decision.outcome.word}: {_text(decision_line(candidate, decision))}"
-
-
-def _settings(comparison: Comparison, candidate: Candidate) -> str:
-    if not candidate.changes:
-        return "Both are the same configuration: any difference is chance."
-    rows = [(each.name, each.base, each.candidate) for each in candidate.changes]
-    cells = [[_text(cell or "not set") for cell in row] for row in rows]
-    return _table(["setting", _text(comparison.base.name), _text(candidate.name)], cells, "lll")
-
-
-def _metrics(comparison: Comparison, candidate: Candidate) -> str:
-    interval = f"{comparison.confidence * 100:g}% interval"
-    names = [_text(comparison.base.name), _text(candidate.name)]
-    rows = [
-        [
-            *(_text(each) for each in (row.metric, row.change)),
-            f"**{row.verdict.value}**" if row.verdict in _STRONG else row.verdict.value,
-            *(_text(each) for each in (row.interval, row.base, row.candidate)),
-        ]
-        for row in metric_rows(candidate.differences)
-    ]
-    table = _table(["metric", "change", "verdict", interval, *names], rows, "lrlrrr")
-    return "\n\n".join([table, *map(_text, table_notes(comparison, candidate))])
-
-
-def _trend(shown: TrendTable) -> str:
-    rows = [[_text(cell) for cell in row] for row in shown.rows]
-    table = _table(shown.heads, rows, "l" + "r" * (len(shown.heads) - 2) + "l")
-    title = f"{_text(shown.config)} over time"
-    return f"<details><summary>{title}</summary>\n\n{table}\n\n</details>"
-
-
-def _environment(comparison: Comparison) -> str:
-    known = comparison.environment
-    names = ("flinknet", "python", "core", "cpu", "cores", "kernel", "load_average", "started_at")
-    rows = [[name, _text(str(known[name]))] for name in names if known.get(name) is not None]
-    runs = ", ".join(f"{len(each.runs)} of {each.name}" for each in comparison.configurations)
-    rows += [["runs", _text(runs)], ["seed", str(comparison.seed)]]
-    table = _table(["environment", ""], rows, "ll")
-    return f"<details><summary>Environment</summary>\n\n{table}\n\n</details>"
-
-
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], alignment: str) -> str:
-    rule = ["---:" if side == "r" else "---" for side in alignment]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (heads, rule, *rows))
+def _markdown(parts: Iterable[MarkdownPart]) -> str:
+    """The parts with blank lines between them: lines as a list, marked where they are doubts, and
+    sections folded away under their titles."""
+    return "\n\n".join(block for part in parts for block in _blocks(part) if block)
 
 
 def _text(text: str) -> str:
     """A text that means nothing in Markdown or HTML: names come from files of others."""
     return _SPECIAL.sub(r"\\\1", " ".join(printable(text).split()))
+
+
+def _blocks(part: MarkdownPart) -> list[str]:
+    match part:
+        case Section():
+            inside = _markdown(each for each in part.parts if isinstance(each, MarkdownPart))
+            summary = f"<details><summary>{_text(part.title)}</summary>"
+            return [f"{summary}\n\n{inside}\n\n</details>"]
+        case Lines():
+            mark = "⚠ " if part.is_doubt else ""
+            return ["\n".join(f"- {mark}{_text(line)}" for line in part.lines)]
+        case Text():
+            return [_text(part.text)]
+        case Pairs():
+            rows = [[_text(each) for each in pair] for pair in part.pairs.items()]
+            return [_table([_text(part.title), ""], rows, "ll")]
+        case Table():
+            strong = {"good", "bad"}
+            rows = [
+                [
+                    f"**{_text(cell)}**" if row.tone in strong and head.is_text else _text(cell)
+                    for head, cell in zip(part.heads, row.cells, strict=True)
+                ]
+                for row in part.rows
+            ]
+            sides = ["l" if not n or each.is_text else "r" for n, each in enumerate(part.heads)]
+            table = _table([_text(each.name) for each in part.heads], rows, "".join(sides))
+            return [table, *map(_text, part.notes)]
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], sides: str) -> str:
+    rule = ["---:" if side == "r" else "---" for side in sides]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (heads, rule, *rows))

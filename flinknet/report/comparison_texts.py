@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 
 from flinknet.results import Validity, validity_by
 from flinknet.results.comparison import (
@@ -21,21 +20,17 @@ from flinknet.results.comparison import (
     Verdict,
     label_of,
 )
-from flinknet.units import (
-    MISSING,
-    human_bytes,
-    human_change,
-    human_count,
-    human_duration,
-    human_share,
-    signed,
-)
+from flinknet.results.figures import SHOWN
+from flinknet.units import MISSING, human_change, human_count, human_share, signed
 
 from . import trade_words
+from .page_parts import Lines, Row, Table, Tone, heads
 from .warning_lines import warning_lines
 
 LINE_CELLS = 240
 """So wide may a line in a file be and still name the configurations that it is about."""
+
+_SAME = "{} and {} are the same configuration: any difference is chance."
 
 _SOME_DIGIT = re.compile("[1-9]")
 """Without one, a change rounds to nothing and has no sign."""
@@ -57,33 +52,56 @@ POINTS_SHOWN = 8
 """Newest results of a trend that are listed, at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class MetricRow:
-    """One metric of a candidate against the base, as texts."""
-
-    metric: str
-    base: str
-    candidate: str
-    change: str
-    interval: str
-    verdict: Verdict
+_TONES: Mapping[Verdict, Tone] = {Verdict.BETTER: "good", Verdict.WORSE: "bad"}
 
 
-def metric_rows(
-    differences: Mapping[str, Difference], *, is_narrow: bool = False
-) -> list[MetricRow]:
-    """A row for each metric."""
+def changes_table(
+    comparison: Comparison,
+    candidate: Candidate,
+    metrics: Collection[str] = (),
+    *,
+    has_notes: bool,
+    is_narrow: bool = False,
+) -> Table:
+    """One row for each metric: the change with its interval, the verdict, and both means.
+
+    Args:
+        metrics: those to show; none: all.
+        is_narrow: intervals without percent signs.
+    """
+    base, interval = comparison.base.name, f"{comparison.confidence * 100:g}% interval"
+    rows = []
+    for metric, each in candidate.differences.items():
+        if metric in metrics or not metrics:
+            change, ends = change_cells(each, metric, is_narrow=is_narrow)
+            means = [amount(x, metric) for x in (each.base_mean, each.candidate_mean)]
+            cells = [label_of(metric), change, ends, each.verdict.value, *means]
+            rows.append(Row(cells, tone=_TONES.get(each.verdict, "")))
+    names = ("metric", "change", interval, "verdict", base, candidate.name)
+    notes = table_notes(comparison, candidate) if has_notes else []
+    title = f"{candidate.name} against {base}"
+    return Table(heads(*names, texts=["verdict"]), rows, title, notes)
+
+
+def change_cells(difference: Difference, metric: str, *, is_narrow: bool = False) -> list[str]:
+    """The change of a metric, and its interval."""
     return [
-        MetricRow(
-            label_of(metric),
-            amount(each.base_mean, METRICS[metric].unit),
-            amount(each.candidate_mean, METRICS[metric].unit),
-            _change(each.change, each, METRICS[metric].unit),
-            _interval(each, METRICS[metric].unit, is_narrow=is_narrow),
-            each.verdict,
-        )
-        for metric, each in differences.items()
+        _change(difference.change, difference, metric),
+        _interval(difference, metric, is_narrow=is_narrow),
     ]
+
+
+def settings_table(comparison: Comparison, candidate: Candidate) -> Table | Lines:
+    """Differences between the two configurations."""
+    base, name = comparison.base.name, candidate.name
+    if not candidate.changes:
+        return Lines([_SAME.format(name, base)], is_plain=True)
+    rows = [
+        Row([each.name, each.base or "not set", each.candidate or "not set"])
+        for each in candidate.changes
+    ]
+    columns = heads("setting", base, name, texts=["setting", base, name])
+    return Table(columns, rows, f"{name} differs from {base} in")
 
 
 def table_notes(comparison: Comparison, candidate: Candidate) -> list[str]:
@@ -132,9 +150,7 @@ def setting_lines(comparison: Comparison, candidate: Candidate) -> list[str]:
     """Differences between the two configurations."""
     base = comparison.base.name
     if not candidate.changes:
-        return [
-            f"{candidate.name} and {base} are the same configuration: any difference is chance."
-        ]
+        return [_SAME.format(candidate.name, base)]
     width = max(len(each.name) for each in candidate.changes)
     lines = [
         f"  {each.name:<{width}}  {each.base or 'not set'} → {each.candidate or 'not set'}"
@@ -152,19 +168,21 @@ def decision_line(candidate: Candidate, decision: LimitDecision) -> str:
 
 def change_line(candidate: Candidate, metric: str) -> str:
     """How a metric changed, with the interval."""
-    (row,) = metric_rows({metric: candidate.differences[metric]})
-    if row.verdict is Verdict.UNKNOWN:
-        return f"{row.metric} was not measured"
-    return f"{row.metric} {row.base} → {row.candidate}, {row.change} ({row.interval})"
+    found = candidate.differences[metric]
+    if found.verdict is Verdict.UNKNOWN:
+        return f"{label_of(metric)} was not measured"
+    before, after = (amount(each, metric) for each in (found.base_mean, found.candidate_mean))
+    change, ends = change_cells(found, metric)
+    return f"{label_of(metric)} {before} → {after}, {change} ({ends})"
 
 
 def brief_change(difference: Difference) -> str:
     """A change with its interval: "(−7.8%, −35.6…+32.0%)"; empty where it was not measured."""
     if difference.change is None:
         return ""
-    (row,) = metric_rows({"throughput": difference}, is_narrow=True)
-    unit = "%" if difference.is_ratio and not row.interval.startswith(">") else ""
-    return f"({row.change}, {row.interval}{unit})"
+    change, ends = change_cells(difference, "throughput", is_narrow=True)
+    unit = "%" if difference.is_ratio and not ends.startswith(">") else ""
+    return f"({change}, {ends}{unit})"
 
 
 def outcome_line(comparison: Comparison) -> str:
@@ -246,37 +264,27 @@ def doubt_lines(comparison: Comparison) -> list[str]:
     return [*comparison.invalid_lines(), *(line.plain for line in warnings)]
 
 
-@dataclass(frozen=True, slots=True)
-class TrendTable:
-    """The newest results of a candidate: a column for each metric, and its change against the base
-    of the same call.
-    """
-
-    config: str
-    heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-def trend_tables(trends: Sequence[Trend]) -> list[TrendTable]:
-    """A table for each candidate."""
+def trend_tables(trends: Sequence[Trend]) -> list[Table]:
+    """The newest results of each candidate: a column for each metric, and its change against the
+    base of the same call."""
     by_config: dict[str, list[Trend]] = {}
     for trend in trends:
         by_config.setdefault(trend.config, []).append(trend)
     return [_trend_table(config, own) for config, own in by_config.items()]
 
 
-def _trend_table(config: str, trends: Sequence[Trend]) -> TrendTable:
-    names = [name for each in trends for name in (label_of(each.metric), "vs. base")]
+def _trend_table(config: str, trends: Sequence[Trend]) -> Table:
     rows = []
     for points in list(zip(*(each.points for each in trends), strict=True))[-POINTS_SHOWN:]:
-        row = [points[0].measured_at or MISSING]
+        cells = [points[0].measured_at or MISSING]
         for trend, point in zip(trends, points, strict=True):
-            row.append(amount(point.value, METRICS[trend.metric].unit))
-            row.append(MISSING if point.change is None else human_change(point.change))
+            cells += [amount(point.value, trend.metric), human_change(point.change)]
         first = points[0]
         disturbed = f" ({first.disturbed} disturbed)" if first.disturbed else ""
-        rows.append((*row, f"{first.runs}{disturbed}", point_note(first)))
-    return TrendTable(config, ("measured at", *names, "runs", ""), tuple(rows))
+        rows.append(Row([*cells, f"{first.runs}{disturbed}", point_note(first)]))
+    names = [name for each in trends for name in (label_of(each.metric), "vs. base")]
+    columns = heads("measured at", *names, "runs", "", texts=[""])
+    return Table(columns, rows, f"{config} over time")
 
 
 def point_note(point: TrendPoint) -> str:
@@ -320,13 +328,19 @@ def trend_lines(trends: Sequence[Trend]) -> list[str]:
     return lines
 
 
-def amount(value: float | None, unit: str) -> str:
+def environment_of(comparison: Comparison) -> dict[str, str]:
+    """Facts about the machine, runs and seed, by name."""
+    known = {name: str(x) for name, x in comparison.environment.items() if x is not None}
+    runs = ", ".join(f"{len(each.runs)} of {each.name}" for each in comparison.configurations)
+    return known | {"runs": runs, "seed": str(comparison.seed)}
+
+
+def amount(value: float | None, metric: str) -> str:
     """A value of a metric with three digits."""
-    if unit == "ns":
-        return human_duration(value)
-    if unit == "cores" and value is not None and value < 1:
-        return f"{value:.3f}"
-    return human_bytes(value) if unit == "bytes" else human_count(value)
+    unit = METRICS[metric].figure.unit
+    if unit == "cores":
+        return f"{value:.3f}" if value is not None and value < 1 else human_count(value)
+    return SHOWN[unit](value)
 
 
 def _of(count: int, total: int) -> str:
@@ -339,17 +353,17 @@ def _be(count: int) -> str:
     return "is" if count == 1 else "are"
 
 
-def _change(value: float | None, difference: Difference, unit: str) -> str:
+def _change(value: float | None, difference: Difference, metric: str) -> str:
     """A change, or an end of its interval, in percent or in the metric's unit."""
     if value is None:
         return MISSING
     if difference.is_ratio:
         return human_change(value)
-    size = amount(abs(value), unit)
+    size = amount(abs(value), metric)
     return signed(value, lambda _: size) if _SOME_DIGIT.search(size) else size
 
 
-def _interval(difference: Difference, unit: str, *, is_narrow: bool) -> str:
+def _interval(difference: Difference, metric: str, *, is_narrow: bool) -> str:
     low, high = difference.low, difference.high
     if low is None or high is None:
         return MISSING
@@ -357,5 +371,5 @@ def _interval(difference: Difference, unit: str, *, is_narrow: bool) -> str:
         return f">{RATIO_MAX}-fold" if is_narrow else f"wider than {RATIO_MAX}-fold"
     if is_narrow and difference.is_ratio:
         return "…".join(signed(end * 100, "{:.1f}".format) for end in (low, high))
-    ends = [_change(end, difference, unit) for end in (low, high)]
+    ends = [_change(end, difference, metric) for end in (low, high)]
     return ("…" if is_narrow else " … ").join(ends)

@@ -20,10 +20,12 @@ from rich.segment import Segment
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from flinknet.units import human_bytes, human_count, human_duration, human_share
+from flinknet.results.figures import SHOWN
+from flinknet.units import human_duration
 
-from .headline import NAME_WIDTH, WIDTH, Sentence, TerminalView, headline
-from .page_parts import Bars, Code, Head, Lines, OverTime, Pairs, Part, Row, Section, Table
+from .charts import Bars, OverTime
+from .headline import NAME_WIDTH, WIDTH, headline
+from .page_parts import Code, Head, Lines, Pairs, Part, Row, Section, Sentence, Table, View
 from .plain_text import printable
 from .small_plots import MARKS, sparkline
 
@@ -39,14 +41,6 @@ _REST_OF_PLOT = 32
 """Columns that the name and the largest value of a plot take."""
 
 _BAR_MARKS, _BAR_MARKS_MIN = 40, 10
-
-_SHOWN = {
-    "ns": human_duration,
-    "bytes": human_bytes,
-    "count": human_count,
-    "share": human_share,
-}
-"""How the numbers of a chart are written, by its unit."""
 
 _STYLES = {"good": "green", "bad": "red", "doubt": "yellow", "weak": "dim"}
 _COLORS = {"orange": "red", "gold": "yellow", "purple": "magenta", "grey": "bright_black"}
@@ -107,7 +101,7 @@ def print_line(console: Console, line: Text | str, *, indent: int = 0) -> None:
         console.print(Text.assemble(" " * indent, text), soft_wrap=True)
 
 
-def print_view(console: Console, view: TerminalView, *, has_details: bool = False) -> None:
+def print_view(console: Console, view: View, *, has_details: bool = False) -> None:
     """Print the answer, the parts that decide, and all others if they are asked for."""
     print_headline(console, view.headline)
     shown = (*view.parts, *(view.details if has_details else ()))
@@ -141,7 +135,7 @@ class LivePanel:
         """Whether there is a terminal."""
         return self._live is not None
 
-    def draw(self, view: TerminalView) -> None:
+    def draw(self, view: View) -> None:
         """Replace what is shown."""
         if self._live is None:
             return
@@ -335,7 +329,7 @@ def _print_over_time(console: Console, chart: OverTime) -> None:
             title = f"{chart.title}, a mark is {human_duration(mark_ns)}"
         values = [value or 0.0 for value in each.values]
         top = max(values, default=0.0)
-        largest = _SHOWN[chart.unit](top if each.values else None)
+        largest = SHOWN[chart.unit](top if each.values else None)
         rows.append(Row([each.name, sparkline(values, marks, top or 1), largest]))
     heads = [Head(""), Head("", is_text=True), Head("largest")]
     _print_table(console, Table(heads, rows, title))

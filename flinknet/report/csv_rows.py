@@ -19,9 +19,9 @@ from flinknet.results import (
     TradeOffPoint,
     is_disturbed,
 )
+from flinknet.results.figures import CPU, FIGURES, fields_of, named, of_run
 from flinknet.units import format_duration_ns
 
-from .figures import CPU, FIGURES, fields_of, named, of_run
 from .model_error import model_error_text
 from .settings_in_words import settings_of
 

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 from rich.console import Console
 
-from flinknet.units import human_bytes, human_count, human_duration, human_share
+from flinknet.results.figures import SHOWN
 
+from .charts import OverTime, TimeSeries
 from .console import print_line, print_part
 from .demos.shown import DemoShown
-from .page_parts import Head, Lines, OverTime, Row, Table, TimeSeries
+from .page_parts import Head, Lines, Row, Table
 from .small_plots import sparkline
 
 _PLOT_WIDTH_MAX, _PLOT_WIDTH_MIN, _OTHER_COLUMNS = 48, 12, 50
-
-_LABELS: Mapping[str, Callable[[float], str]] = {
-    "ns": human_duration,
-    "bytes": human_bytes,
-    "count": human_count,
-    "share": human_share,
-}
 
 
 def print_demo(console: Console, shown: DemoShown) -> None:
@@ -39,7 +33,7 @@ def print_demo(console: Console, shown: DemoShown) -> None:
 def _over_time(charts: Sequence[OverTime], console_width: int) -> Table:
     """Charts with the same series next to each other: a row for each series. Those next to each
     other share their scale within the row, one alone within the table."""
-    label = _LABELS[charts[0].unit]
+    label = SHOWN[charts[0].unit]
     width = (console_width - _OTHER_COLUMNS) // len(charts)
     width = max(_PLOT_WIDTH_MIN, min(width, _PLOT_WIDTH_MAX))
     is_alone = len(charts) == 1

@@ -10,8 +10,9 @@ from flinknet.units import human_change, human_count, human_duration, parse_dura
 
 from .bench_console import Setting
 from .bench_page import bench_page, labels_of
+from .charts import Curves, Series
 from .from_trace_console import OF_MACHINE, change_lines, is_doubtful, machine_lines
-from .page_parts import Curves, Head, Lines, Page, Row, Section, Series, Table, View
+from .page_parts import Head, Lines, Page, Row, Section, Table, View
 from .warning_lines import warning_lines
 
 WIDTH = 1000
@@ -77,15 +78,15 @@ def _against_measured(document: Mapping[str, Any]) -> View:
     changes, is_unsure = change_lines(document), any(map(is_doubtful, rows))
     table = Table(_HEADS, [Row(_cells(row)) for row in rows], notes=list(notes))
     return View(
-        "predicted and measured",
-        "Predicted from the trace, and measured over sockets",
-        [
+        name="predicted and measured",
+        title="Predicted from the trace, and measured over sockets",
+        lead=f"The records of {document['trace']}, sent again.",
+        parts=[
             *([Lines(machine, is_headed=True)] if machine else []),
             *([Lines(changes, is_doubt=is_unsure, is_headed=True)] if changes else []),
             *([Lines(doubts, is_doubt=True)] if doubts else []),
             Section("settings", "Each setting", "", [*charts, table]),
         ],
-        f"The records of {document['trace']}, sent again.",
     )
 
 

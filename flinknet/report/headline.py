@@ -9,54 +9,14 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 
-from .page_parts import Part, Section
+from .page_parts import STOPS, Sentence
 
 LINES_MAX, WIDTH = 6, 100
 """Lines, and columns of each, at most."""
 NAME_WIDTH = 11
 """Columns for the name of a sentence, such as "verdict"."""
-_STOPS = ":;,."
-"""Characters at the end of a clause that no sentence ends with."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sentence:
-    """One part of an answer.
-
-    Attributes:
-        name: its subject, in a word.
-        clauses: of falling weight; the last ones are left out where there is no room.
-        separator: between clauses.
-        takes_rest: it fills the lines that the others leave before any of them does.
-    """
-
-    name: str
-    clauses: Sequence[str]
-    separator: str = " "
-    takes_rest: bool = False
-
-    @property
-    def text(self) -> str:
-        """All clauses."""
-        return self.separator.join(self.clauses).rstrip(_STOPS)
-
-
-@dataclass(frozen=True, slots=True)
-class TerminalView:
-    """What a command prints.
-
-    Attributes:
-        headline: the answer.
-        parts: the table that decides, and what to copy.
-        details: everything else that is known.
-    """
-
-    headline: Sequence[Sentence]
-    parts: Sequence[Part | Section] = ()
-    details: Sequence[Part | Section] = ()
 
 
 def headline(sentences: Iterable[Sentence], width: int = WIDTH) -> list[str]:
@@ -85,7 +45,7 @@ def _fitted(sentence: Sentence, width: int, most: int) -> list[str]:
     """The lines of a sentence, `most` of them at WIDTH columns."""
     room, clauses, separator = width - NAME_WIDTH, list(sentence.clauses), sentence.separator
     most = most if width >= WIDTH else room * len(clauses)
-    while len(lines := textwrap.wrap(separator.join(clauses).rstrip(_STOPS), room)) > most:
+    while len(lines := textwrap.wrap(separator.join(clauses).rstrip(STOPS), room)) > most:
         if len(clauses) == 1 and separator != ", ":  # a long clause ends at a comma
             clauses, separator = re.split(r", (?![^(]*\))", clauses[0]), ", "
         if len(clauses) == 1:

@@ -8,9 +8,7 @@ from typing import Any
 
 from flinknet.units import MISSING, counted, human_bytes, human_duration
 
-from .headline import Sentence, TerminalView
-from .observed_tables import heads
-from .page_parts import Lines, Row, Table
+from .page_parts import Lines, Row, Sentence, Table, View, heads
 
 _CONNECTIONS_SHOWN = 32
 
@@ -23,7 +21,7 @@ _MISSING_DIRECTIONS = {
 Plain = Mapping[str, Any]
 
 
-def import_view(imported: Plain) -> TerminalView:
+def import_view(imported: Plain) -> View:
     """The connections with what TCP did to them, and what the capture lacks."""
     packets, connections = imported["packets"], imported["connections"]
     copies = packets["duplicates"]
@@ -36,7 +34,7 @@ def import_view(imported: Plain) -> TerminalView:
     if not can_replay:
         following = "capture whole packets of both directions, then import again"
     more = ["--details shows all doubts"] if len(doubts) > 1 else []
-    return TerminalView(
+    return View(
         [
             Sentence(
                 "imported",

@@ -13,8 +13,8 @@ from flinknet.units import (
 
 from .advice_lines import job_recommendation, lines_of
 from .model_error import OFF_TOO_FAR, UNPREDICTED, is_off
-from .observed_tables import FULL, heads
-from .page_parts import Lines, Part, Row, Table
+from .observed_tables import FULL
+from .page_parts import Lines, Part, Row, Table, heads
 from .price_cells import (
     PRICE_NOTE,
     PRICES,

@@ -19,9 +19,8 @@ from flinknet.results import (
 from flinknet.units import NS_PER_MS, counted, human_bytes, human_count, human_duration
 
 from .console import LivePanel, print_line
-from .headline import Sentence, TerminalView, clauses_of
-from .observed_tables import heads
-from .page_parts import Lines, Part, Row, Table
+from .headline import clauses_of
+from .page_parts import Lines, Part, Row, Sentence, Table, View, heads
 
 AGREES_WITHIN = 0.1
 AGREES_WITHIN_MS = 2.0
@@ -40,7 +39,7 @@ FAILED_LINES_MAX = 16
 """Failed attempts that are listed."""
 
 
-def job_view(result: Mapping[str, Any], next_step: str = "") -> TerminalView:
+def job_view(result: Mapping[str, Any], next_step: str = "") -> View:
     """What is printed of a result as `result.json` has it.
 
     Args:
@@ -57,7 +56,7 @@ def job_view(result: Mapping[str, Any], next_step: str = "") -> TerminalView:
     verdict = [f"{reason};"] if reason and reason != f"it was {result['state']}" else []
     verdict += clauses_of(result["limited_by"]) if result["limited_by"] else []
     following = [*([next_step] if next_step else []), "--details shows edges and attempts"]
-    return TerminalView(
+    return View(
         [
             Sentence("ran", ran, "; "),
             Sentence("verdict", verdict, takes_rest=True),
@@ -190,16 +189,16 @@ def status_line(status: JobStatus) -> str:
     return ", ".join(parts)
 
 
-def status_view(status: JobStatus) -> TerminalView:
+def status_view(status: JobStatus) -> View:
     """State of a job, in full."""
     lines = [*_failed_lines(status.failed_attempts), *_sharing_lines(status)]
-    return TerminalView(
+    return View(
         [Sentence("job", [status_line(status)], takes_rest=True)],
         [*_status_tables(status), Lines(lines)],
     )
 
 
-def cluster_view(status: ClusterStatus) -> TerminalView:
+def cluster_view(status: ClusterStatus) -> View:
     """A cluster, its jobs, and its TaskManagers, once."""
     alive = [each for each in status.task_managers if each.state in ("registered", "ready")]
     free = sum(each.slots - each.slots_in_use for each in alive)
@@ -213,9 +212,7 @@ def cluster_view(status: ClusterStatus) -> TerminalView:
     ]
     names = ("id", "state", "slots", "directory")
     jobs = [Table(heads("job", *names, texts=["directory"]), rows)] if rows else []
-    return TerminalView(
-        [Sentence("cluster", [heading])], [*jobs, _manager_table(status.task_managers)]
-    )
+    return View([Sentence("cluster", [heading])], [*jobs, _manager_table(status.task_managers)])
 
 
 def _sharing_lines(status: JobStatus) -> Iterator[str]:

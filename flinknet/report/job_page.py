@@ -7,23 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from flinknet.plain_values import to_plain
+from flinknet.results.figures import FIGURES
 from flinknet.units import counted, human_count, human_duration
 
-from .figures import FIGURES
+from .charts import Bar, BarPart, Bars
 from .job_console import checkpoints_line, edge_table, heading_of, vertex_table
-from .page_parts import (
-    Bar,
-    BarPart,
-    Bars,
-    Fact,
-    Facts,
-    Lines,
-    Page,
-    Pairs,
-    Section,
-    Table,
-    View,
-)
+from .page_parts import Fact, Facts, Lines, Page, Pairs, Section, Table, View
 
 _MEANINGS = {
     "busy": "Share of the time in which the tasks worked on records.",
@@ -43,7 +32,7 @@ _PARTS = (
 
 def job_page(result: Mapping[str, Any]) -> Page:
     """The page of a result as `result.json` has it."""
-    return Page("job run", [View("job", heading_of(result), list(_parts(result)))])
+    return Page("job run", [View(name="job", title=heading_of(result), parts=list(_parts(result)))])
 
 
 def _parts(result: Mapping[str, Any]) -> Iterator[Lines | Facts | Section]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
-from flinknet.results import Measured, ReplayAnswer
-from flinknet.units import human_count, human_duration
+from flinknet.results import ReplayAnswer
+from flinknet.results.figures import named
 
+from .charts import Chart
 from .model_error import model_error_text
-from .page_parts import Chart
 from .plot import draw, write_chart
 from .settings_in_words import settings_of, what_varies
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from flinknet.storage import AnyPath
 
 FRAME_HEIGHT_PX = 800
+
+_FIGURES = named(["latency_p50_ns", "latency_p99_ns", "throughput_records_per_s", "buffers_per_s"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +51,11 @@ class Frame:
         )
 
 
-def html_table(rows: Sequence[Mapping[str, str]], caption: str) -> str:
-    """Rows with the same names as a table."""
-    heads = "".join(f"<th>{escape(name)}</th>" for name in rows[0]) if rows else ""
+def html_table(names: Sequence[str], rows: Iterable[Sequence[str]], caption: str) -> str:
+    """A table under its caption."""
+    heads = "".join(f"<th>{escape(name)}</th>" for name in names)
     body = "".join(
-        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row.values())}</tr>" for row in rows
+        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows
     )
     return (
         f"<p>{escape(caption)}</p>"
@@ -65,7 +67,11 @@ def answers_html(answers: Sequence[ReplayAnswer]) -> str:
     """The observed figures of each run, and its predicted settings, as HTML."""
     return "".join(
         _verdict_html(answer)
-        + html_table(list(_rows(answer)), f"{answer.trace.path}: observed, and predicted")
+        + html_table(
+            [*what_varies(answer.trade_offs), *(each.name for each in _FIGURES)],
+            _rows(answer),
+            f"{answer.trace.path}: observed, and predicted",
+        )
         for answer in answers
     )
 
@@ -81,24 +87,10 @@ def _verdict_html(answer: ReplayAnswer) -> str:
     return f"<p>Model error: {escape(figures)} ({escape(found.used)}).<br>{advice}</p>"
 
 
-def _rows(answer: ReplayAnswer) -> Iterator[dict[str, str]]:
+def _rows(answer: ReplayAnswer) -> Iterator[list[str]]:
     names = what_varies(answer.trade_offs)
-    yield dict.fromkeys(names, "observed") | _figures(answer.observed)
+    yield ["observed" for _ in names] + [each.text(answer.observed) for each in _FIGURES]
     for point in answer.trade_offs:
         settings = settings_of(point)
         note = " (as recorded)" if point.is_recorded else ""
-        yield {name: settings[name] + note for name in names} | {
-            "p50": human_duration(point.latency_ns.p50),
-            "p99": human_duration(point.latency_ns.p99),
-            "records/s": human_count(point.throughput_records_per_s),
-            "buffers/s": human_count(point.buffers_per_s),
-        }
-
-
-def _figures(measured: Measured) -> dict[str, str]:
-    return {
-        "p50": human_duration(measured.latency_ns.p50),
-        "p99": human_duration(measured.latency_ns.p99),
-        "records/s": human_count(measured.throughput_records_per_s),
-        "buffers/s": human_count(measured.buffers_per_s),
-    }
+        yield [settings[name] + note for name in names] + [each.text(point) for each in _FIGURES]

@@ -5,6 +5,7 @@ regimes, fill ratios, messages, and Flink's own metrics.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from flinknet.results import (
@@ -14,6 +15,7 @@ from flinknet.results import (
     TaskMetrics,
     VertexMetrics,
 )  # fmt: skip
+from flinknet.results.figures import CHANNEL_FIGURES, FIGURES, Figure, named
 from flinknet.units import (
     counted,
     human_bytes,
@@ -23,28 +25,21 @@ from flinknet.units import (
 )  # fmt: skip
 
 from .bench_page import CHANNELS_SHOWN, buffers_fact, latency_points, pair_text
-from .figures import CHANNEL_FIGURES, FIGURES, Figure, figure_table, named
+from .charts import Bar, Bars, Histogram, Panel, Percentiles, PercentileSeries, Series, Timeline
 from .observed_tables import REGIMES, flink_lines, messages_table
 from .page_parts import (
-    Bar,
-    Bars,
     Fact,
     Facts,
     Folded,
     Head,
-    Histogram,
     Pairs,
-    Panel,
     Part,
-    Percentiles,
-    PercentileSeries,
     Row,
     Section,
-    Series,
     Table,
     Text,
-    Timeline,
-)  # fmt: skip
+    figure_table,
+)
 from .replay_headline import why_not_printed
 
 BARS_SHOWN = 24
@@ -63,11 +58,10 @@ _PANELS = [
 
 _CHANNEL: Sequence[Figure[ReplayedChannel]] = [
     *CHANNEL_FIGURES[1:],
-    Figure("", "starved", lambda each: each.starved_ns, human_duration, "",
-           "Time with a backlog and no credit."),
-    Figure("", "data", lambda each: each.messages.get("DATA_BUFFER", 0), human_count, "",
+    replace(FIGURES["credit_starved_ns"], read=lambda each: each.starved_ns),
+    Figure("", "data", lambda each: each.messages.get("DATA_BUFFER", 0), "count", "",
            "Data buffers sent."),
-    Figure("", "credit", lambda each: each.messages.get("ADD_CREDIT", 0), human_count, "",
+    Figure("", "credit", lambda each: each.messages.get("ADD_CREDIT", 0), "count", "",
            "Messages that announced credit."),
 ]  # fmt: skip
 

@@ -26,8 +26,9 @@ from flinknet.units import (
     human_share,
 )
 
+from .charts import Bar, BarPart, Bars, OverTime, TimeSeries
 from .model_error import observed_part
-from .page_parts import Bar, BarPart, Bars, Head, OverTime, Part, Row, Table, TimeSeries
+from .page_parts import Head, Part, Row, Table
 from .settings_in_words import timeout_text
 from .small_plots import DISTRIBUTION_MARKS, distribution_line
 

@@ -7,14 +7,17 @@ frame, the style, and the scripts that draw the parts, in the order of `_SCRIPTS
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from importlib.resources import files
-from typing import Any
+from typing import Any, get_args
 
 from flinknet.plain_values import to_plain
 from flinknet.storage import AnyPath
 from flinknet.whole_files import whole_file
 
-from .page_parts import Page
+from .page_parts import Page, Part, Section, Sentence, View
 
 _SCRIPTS = (
     *("format", "dom", "axes", "charts", "lines", "timeline"),
@@ -25,7 +28,7 @@ _SCRIPTS = (
 def page_of(page: Page) -> str:
     """The text of a page."""
     text = _part("page.html")
-    data = json.dumps(_without_defaults(to_plain(page)), separators=(",", ":"), allow_nan=False)
+    data = json.dumps(_plain(page), separators=(",", ":"), allow_nan=False)
     parts = {
         "/*STYLE*/": _part("page.css"),
         "/*SCRIPT*/": "\n".join(_part(f"{name}.js") for name in _SCRIPTS),
@@ -40,13 +43,38 @@ def page_of(page: Page) -> str:
 _OF_TERMINAL = {"group": "", "is_text": False, "tone": "", "keys": 1}
 """Fields that terminals use, with their defaults."""
 
+_KINDS = {
+    each: re.sub("(?<=[a-z])(?=[A-Z])", "_", each.__name__).lower()
+    for each in (*get_args(Part), Section)
+}
+"""Names of parts in the script."""
 
-def _without_defaults(value: Any) -> Any:
-    """The data without fields that only a terminal needs."""
-    if isinstance(value, dict):
-        kept = {k: v for k, v in value.items() if _OF_TERMINAL.get(k, value) != v}
-        return {key: _without_defaults(each) for key, each in kept.items()}
-    return [_without_defaults(each) for each in value] if isinstance(value, list) else value
+
+def _plain(value: Any) -> Any:
+    """Plain data with the kind of each part, without fields that only a terminal needs."""
+    if isinstance(value, View):
+        return {
+            **{"name": value.name, "title": value.title},
+            "parts": [*_answer(value.headline), *map(_plain, (*value.parts, *value.details))],
+            **{"lead": value.lead, "meaning": value.meaning},
+        }
+    if is_dataclass(value):
+        kind = _KINDS.get(type(value))
+        found = {} if kind is None else {"kind": kind}
+        for each in fields(value):
+            own = getattr(value, each.name)
+            if _OF_TERMINAL.get(each.name, value) != own:
+                found[each.name] = _plain(own)
+        return found
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    return [*map(_plain, value)] if isinstance(value, tuple | list) else to_plain(value)
+
+
+def _answer(sentences: Sequence[Sentence]) -> list[dict[str, Any]]:
+    """The headline as a part; nothing without one."""
+    known = [(each.name, each.text) for each in sentences if each.clauses]
+    return [{"kind": "headline", "sentences": known}] if known else []
 
 
 def write_page(path: AnyPath, page: Page) -> None:

@@ -1,34 +1,50 @@
-"""The vocabulary of a page, as data: views, their sections, and charts, tables and texts.
+"""The vocabulary of a view, as data: its answer in sentences, sections, texts and tables; with the
+charts of `charts`.
 
-A command describes its result with these values; `page` puts them into one HTML file, whose
-script draws them, and `plot` draws the main chart into an SVG or PNG file. Texts and cells stand
-on the page as they are here, numbers of charts in the unit that the chart names. The script knows
-each part by its `kind`.
+A command describes its result with these values. `console` prints them, `page` puts them into one
+HTML file, whose script draws them, `markdown` writes them into a comment, and `plot` draws the main
+chart into an SVG or PNG file. Texts and cells stand everywhere as they are here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
-from flinknet.results import ChannelOverTime
+from flinknet.results.figures import Figure, typical
 
-Unit = Literal["ns", "bytes", "count", "share"]
-"""How the numbers of a chart are written: as durations, sizes, counts, or shares in percent."""
+from .charts import AnyChart
 
-Color = Literal["blue", "orange", "green", "gold", "purple", "grey"]
+_T = TypeVar("_T")
 
 Tone = Literal["", "good", "bad", "doubt", "weak"]
 """How a row of a table is meant: green, red, yellow or grey on a terminal."""
 
+STOPS = ":;,."
+"""Characters at the end of a clause that no sentence ends with."""
+
 
 @dataclass(frozen=True, slots=True)
-class Headline:
-    """The answer in a few sentences, each with its name."""
+class Sentence:
+    """One part of an answer.
 
-    kind: str = field(default="headline", init=False)
-    sentences: Sequence[tuple[str, str]] = ()
+    Attributes:
+        name: its subject, in a word.
+        clauses: of falling weight; the last ones are left out where there is no room.
+        separator: between clauses.
+        takes_rest: it fills the lines that the others leave before any of them does.
+    """
+
+    name: str
+    clauses: Sequence[str]
+    separator: str = " "
+    takes_rest: bool = False
+
+    @property
+    def text(self) -> str:
+        """All clauses."""
+        return self.separator.join(self.clauses).rstrip(STOPS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +58,6 @@ class Lines:
         meaning: explanation of the first line.
     """
 
-    kind: str = field(default="lines", init=False)
     lines: Sequence[str] = ()
     is_doubt: bool = False
     is_headed: bool = False
@@ -60,7 +75,6 @@ class Text:
         is_doubt: the name has the colour of a warning.
     """
 
-    kind: str = field(default="text", init=False)
     name: str = ""
     text: str = ""
     meaning: str = ""
@@ -81,7 +95,6 @@ class Fact:
 class Facts:
     """Numbers that stand next to each other."""
 
-    kind: str = field(default="facts", init=False)
     facts: Sequence[Fact] = ()
 
 
@@ -110,7 +123,6 @@ class Table:
     """Rows under headings; the first `keys` columns hold names, which stand next to every part of a
     table that is too wide for a terminal."""
 
-    kind: str = field(default="table", init=False)
     heads: Sequence[Head] = ()
     rows: Sequence[Row] = ()
     title: str = ""
@@ -119,184 +131,9 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
-    """One curve: a value for each label, None where there is none; `low` and `high` bound a band
-    around it.
-    """
-
-    name: str
-    values: Sequence[float | None]
-    color: Color = "blue"
-    meaning: str = ""
-    low: Sequence[float | None] = ()
-    high: Sequence[float | None] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Curves:
-    """Curves over settings, runs or dates: one place on the horizontal axis for each label.
-
-    Attributes:
-        marks: names of some labels, such as "baseline", by their index.
-        is_bars: draw bars, for labels that have nothing between them.
-    """
-
-    kind: str = field(default="curves", init=False)
-    title: str = ""
-    labels: Sequence[str] = ()
-    series: Sequence[Series] = ()
-    unit: Unit = "count"
-    is_log: bool = False
-    meaning: str = ""
-    marks: Mapping[int, str] = field(default_factory=dict)
-    is_bars: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class TimeSeries:
-    """One curve over time: a value at each instant, in ns since the start of the run."""
-
-    name: str
-    at_ns: Sequence[int]
-    values: Sequence[float | None]
-    color: Color = "blue"
-    meaning: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A time with a name, such as the pause of a consumer; shaded."""
-
-    name: str
-    from_ns: int
-    to_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """A value with a name, such as the target of a gate; a dashed line."""
-
-    value: float
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class OverTime:
-    """Curves over the time of a run; with `in_rows` each in a row of its own, on the same scale.
-
-    Attributes:
-        top: where the vertical axis ends, if not at the largest value.
-    """
-
-    kind: str = field(default="over_time", init=False)
-    title: str = ""
-    series: Sequence[TimeSeries] = ()
-    unit: Unit = "count"
-    meaning: str = ""
-    spans: Sequence[Span] = ()
-    in_rows: bool = False
-    top: float | None = None
-    limits: Sequence[Limit] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class PercentileSeries:
-    """One curve of (quantile from 0 to 1, latency in ns), by quantile."""
-
-    name: str
-    points: Sequence[tuple[float, float]]
-    color: Color = "blue"
-
-
-@dataclass(frozen=True, slots=True)
-class Percentiles:
-    """Latency over percentiles; each nine has the same room."""
-
-    kind: str = field(default="percentiles", init=False)
-    title: str = ""
-    series: Sequence[PercentileSeries] = ()
-    meaning: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Histogram:
-    """Bars over ranges of a quantity, with a stack of series.
-
-    Attributes:
-        ranges: lower and upper end of each bar, in `across`.
-        marks: positions with a name.
-        is_log: the axis of the ranges is logarithmic.
-    """
-
-    kind: str = field(default="histogram", init=False)
-    title: str = ""
-    ranges: Sequence[tuple[float, float]] = ()
-    series: Sequence[Series] = ()
-    across: Unit = "count"
-    unit: Unit = "count"
-    marks: Sequence[tuple[float, str]] = ()
-    is_log: bool = False
-    meaning: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class BarPart:
-    """A part that bars are split into."""
-
-    key: str
-    name: str
-    color: Color
-    meaning: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """One bar; shares by the key of the part, of a sum of 1 at most."""
-
-    name: str
-    shares: Mapping[str, float]
-
-
-@dataclass(frozen=True, slots=True)
-class Bars:
-    """Bars that are split into shares."""
-
-    kind: str = field(default="bars", init=False)
-    title: str = ""
-    parts: Sequence[BarPart] = ()
-    bars: Sequence[Bar] = ()
-    meaning: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A relative change with its interval (0.1: ten percent more); None where not known. `limits`
-    are the changes at which a gate fails."""
-
-    name: str
-    change: float | None
-    low: float | None
-    high: float | None
-    color: Color = "grey"
-    text: str = ""
-    limits: Sequence[float] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Intervals:
-    """Changes with their intervals, one in a row, around a line at no change."""
-
-    kind: str = field(default="intervals", init=False)
-    title: str = ""
-    intervals: Sequence[Interval] = ()
-    meaning: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Code:
     """Lines to copy, such as keys of a configuration."""
 
-    kind: str = field(default="code", init=False)
     title: str = ""
     text: str = ""
 
@@ -305,216 +142,26 @@ class Code:
 class Pairs:
     """Names with values, folded away under a title."""
 
-    kind: str = field(default="pairs", init=False)
     title: str = ""
     pairs: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class PlacesStep:
-    """Content of the places at an instant, in their order, and events: one sentence each.
-    `by_channel` splits each place by channel; a place that is one queue of all channels is not
-    split."""
-
-    at_ns: int
-    levels: Sequence[float]
-    lines: Sequence[str] = ()
-    by_channel: Sequence[Sequence[int]] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class PlacesRun:
-    """One run whose places are shown; `bounds` is the capacity of each."""
-
-    name: str
-    bounds: Sequence[float]
-    steps: Sequence[PlacesStep]
-
-
-@dataclass(frozen=True, slots=True)
-class PlacesChannel:
-    """A channel whose data has a colour of its own in the places."""
-
-    name: str
-    color: Color
-
-
-@dataclass(frozen=True, slots=True)
-class Places:
-    """The places between two tasks, step by step: a slider over time shows how full each is, in
-    all runs at the same instant. `curve` lies below the slider. `captions` stand under the names,
-    `notes` below all.
-
-    Attributes:
-        ends: who writes into the first place, and who reads from the last.
-        channels: those that steps are split by; empty: they are not.
-    """
-
-    kind: str = field(default="places", init=False)
-    names: Sequence[str] = ()
-    meanings: Sequence[str] = ()
-    runs: Sequence[PlacesRun] = ()
-    curve: OverTime | None = None
-    captions: Sequence[str] = ()
-    notes: Sequence[str] = ()
-    ends: tuple[str, str] = ("producers", "consumers")
-    channels: Sequence[PlacesChannel] = ()
-    unit: Unit = "bytes"
-
-
-@dataclass(frozen=True, slots=True)
-class MessageStep:
-    """A message between two TaskManagers, as the producer's sees it.
-
-    Attributes:
-        at_ns: since the start of the run.
-        channel: index among those that are shown.
-        is_forward: from the producer to the consumer.
-        credit: credit of the producer after it; None without flow control by credit.
-    """
-
-    at_ns: int
-    channel: int
-    is_forward: bool
-    text: str
-    credit: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Messages:
-    """Messages of some channels, step by step, with the credit of each channel.
-
-    Attributes:
-        channels: names of producer and consumer.
-        runs: messages by the name of the run.
-    """
-
-    kind: str = field(default="messages", init=False)
-    channels: Sequence[tuple[str, str]] = ()
-    runs: Mapping[str, Sequence[MessageStep]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Panel:
-    """A curve of a channel over time: `key` is that of the mean, `extreme` that of the largest or
-    least value of each window."""
-
-    key: str
-    name: str
-    color: Color
-    meaning: str
-    extreme: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Timeline:
-    """One of several channels over time, in panels above a strip of regimes; drag to zoom.
-
-    Attributes:
-        names: of the channels.
-        first: index of the channel that is shown first.
-        regimes: empty where none is known.
-    """
-
-    kind: str = field(default="timeline", init=False)
-    names: Sequence[str] = ()
-    channels: Sequence[ChannelOverTime] = ()
-    first: int = 0
-    duration_ns: int = 0
-    panels: Sequence[Panel] = ()
-    regimes: Sequence[BarPart] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Slider:
-    """A setting, its values in their order, and the index of the value to begin with."""
-
-    name: str
-    labels: Sequence[str]
-    at: int
-
-
-@dataclass(frozen=True, slots=True)
-class GridFigure:
-    """A figure of each point of a grid; `chart` is the title of the chart that it is drawn in."""
-
-    name: str
-    chart: str
-    unit: Unit
-    color: Color
-    meaning: str = ""
-    is_log: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class GridPoint:
-    """A point of a grid.
-
-    Attributes:
-        at: index of its value of each setting.
-        values: of each figure; None where unknown.
-        ranges: ends of the interval of each figure.
-        mark: words for it, such as "recorded".
-        bars: where the time went.
-    """
-
-    at: Sequence[int]
-    values: Sequence[float | None]
-    ranges: Sequence[tuple[float, float] | None]
-    mark: str = ""
-    bars: Sequence[Bar] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """Predictions for several settings, with a slider for each setting: the figures at the sliders,
-    and curves along the slider that was moved last.
-
-    Attributes:
-        along: index of the slider whose curves are shown first.
-        recorded: index of the point that the others are compared with; None if it is not among
-            them. `base` is a word for it.
-        parts: of the bars of each point.
-        meaning: of the ranges.
-    """
-
-    kind: str = field(default="grid", init=False)
-    sliders: Sequence[Slider] = ()
-    figures: Sequence[GridFigure] = ()
-    points: Sequence[GridPoint] = ()
-    along: int = 0
-    recorded: int | None = None
-    base: str = "recorded"
-    parts: Sequence[BarPart] = ()
-    meaning: str = ""
-    bars_title: str = ""
-    bars_meaning: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Folded:
     """A table under a summary that opens it."""
 
-    kind: str = field(default="folded", init=False)
     title: str = ""
     table: Table = field(default_factory=Table)
     is_open: bool = False
 
 
-Chart = Curves | OverTime | Percentiles | Intervals
-"""Charts that `plot` can draw, too."""
-
-Part = (
-    Lines | Text | Facts | Table | Chart | Histogram | Bars | Timeline | Grid
-    | Code | Pairs | Folded | Places | Messages
-)  # fmt: skip
+Part = Lines | Text | Facts | Table | Code | Pairs | Folded | AnyChart
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
     """Parts under a heading; charts stand next to each other where there is room."""
 
-    kind: str = field(default="section", init=False)
     id: str = ""
     title: str = ""
     lead: str = ""
@@ -523,12 +170,21 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A screen, from top to bottom; `name` is on its button, `lead` stands under the title, which
-    `meaning` explains."""
+    """What a terminal prints, or a page shows on one screen.
 
-    name: str
-    title: str
-    parts: Sequence[Section | Headline | Lines | Facts]
+    Attributes:
+        headline: the answer.
+        parts: the table that decides, and what to copy.
+        details: everything else that is known; a terminal prints it with --details.
+        name: on the button of the screen.
+        title: heading of the screen, explained by `meaning`, with `lead` below it.
+    """
+
+    headline: Sequence[Sentence] = ()
+    parts: Sequence[Part | Section] = ()
+    details: Sequence[Part | Section] = ()
+    name: str = ""
+    title: str = ""
     lead: str = ""
     meaning: str = ""
 
@@ -539,3 +195,41 @@ class Page:
 
     command: str
     views: Sequence[View]
+
+
+UNNAMED_SETTING = "this configuration"
+"""Name of the only setting of a call that sweeps nothing."""
+
+
+def heads(*names: str, texts: Sequence[str] = ()) -> list[Head]:
+    """Headings without a meaning; those of texts may be folded."""
+    return [Head(name, is_text=name in texts) for name in names]
+
+
+def heads_of(figures: Sequence[Figure[Any]]) -> list[Head]:
+    """Headings of figures with their meanings, in groups."""
+    return [Head(each.name, each.meaning, each.group) for each in figures]
+
+
+def figure_table(
+    heading: str,
+    figures: Sequence[Figure[_T]],
+    rows: Sequence[tuple[str, Sequence[_T]]],
+    *,
+    title: str = "",
+    tones: Sequence[Tone] = (),
+    notes: Sequence[str] = (),
+) -> Table:
+    """A table with one row for each name, which has the medians of what belongs to it.
+
+    Args:
+        tones: of the rows; none: all are plain.
+    """
+    found = [
+        Row(
+            [name, *(each.show(typical(map(each.read, values))) for each in figures)],
+            tone=tones[number] if tones else "",
+        )
+        for number, (name, values) in enumerate(rows)
+    ]
+    return Table([Head(heading), *heads_of(figures)], found, title, notes)

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from flinknet.results import PeerChannel, PeerResult
 from flinknet.units import counted, human_bytes, human_count, human_duration, human_number
 
-from .observed_tables import heads
-from .page_parts import Lines, Part, Row, Table
+from .page_parts import Lines, Part, Row, Table, heads
 from .warning_lines import doubts_of_runs
 
 

@@ -6,17 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from flinknet.results import Buffering, ChannelLevels, FillLevels, FillSample, RunResult
 
+from .charts import Color, OverTime, Places, PlacesChannel, PlacesRun, PlacesStep, TimeSeries
 from .live import channel_name
-from .page_parts import (
-    Color,
-    OverTime,
-    Places,
-    PlacesChannel,
-    PlacesRun,
-    PlacesStep,
-    Section,
-    TimeSeries,
-)
+from .page_parts import Section
 
 PLACES = (
     ("1 subpartitions", "Written by the producer, and not handed to the connection yet."),

@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from flinknet.units import human_bytes, human_count, human_duration, signed, without_zeros
+from flinknet.results.figures import SHOWN
+from flinknet.units import signed, without_zeros
 from flinknet.whole_files import whole_file
 
-from .page_parts import (
-    Chart,
-    Color,
-    Curves,
-    Grid,
-    Intervals,
-    OverTime,
-    Page,
-    Percentiles,
-    Places,
-    Section,
-    Series,
-)
+from .charts import Chart, Color, Curves, Grid, Intervals, OverTime, Percentiles, Places, Series
+from .page_parts import Page, Section
 
 if TYPE_CHECKING:
     from flinknet.storage import AnyPath
@@ -35,12 +24,6 @@ _COLORS: dict[Color, str] = {
     "gold": "#c98a00",
     "purple": "#a9488a",
     "grey": "#7a838c",
-}
-_UNITS: dict[str, Callable[[float], str]] = {
-    "ns": human_duration,
-    "bytes": human_bytes,
-    "count": human_count,
-    "share": lambda share: f"{share:.0%}",
 }
 _SIZE_INCHES = (8, 4.5)
 _DPI = 150
@@ -277,7 +260,7 @@ def _tick(value: float, unit: str) -> str:
         return ""
     if not value:
         return "0"
-    return without_zeros(_UNITS[unit](value))
+    return without_zeros(SHOWN[unit](value))
 
 
 def _set_log(axes: Any, *, is_log: bool) -> None:

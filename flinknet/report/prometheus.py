@@ -4,10 +4,11 @@ base units (seconds, bytes, ratios from 0 to 1).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from flinknet.results import Progress
+from flinknet.results.figures import named
 
 from .live import ForwardingView, LineView
 
@@ -32,128 +33,112 @@ def metric(name: str, kind: str, text: str, samples: Samples) -> str:
     return "\n".join([f"# HELP {name} {text}", f"# TYPE {name} {kind}", *lines]) + "\n"
 
 
+Table = Sequence[tuple[str, str, str]]
+"""Names of metrics, meanings, and the fields that they are read from."""
+
+_BACKLOG = ("backlog_buffers", "Buffers that wait at the producer.", "backlog_buffers")
+_CREDIT = ("credits", "Buffers that the producer may send.", "credits_available")
+_RECORDS, _BYTES = named(["throughput_records_per_s", "throughput_bytes_per_s"])
+
+_BENCH: Table = (
+    ("elapsed_seconds", "Since the run began.", "elapsed_ns"),
+    ("records", "Records measured so far.", "records"),
+    ("records_per_second", _RECORDS.meaning, _RECORDS.field),
+    ("bytes_per_second", _BYTES.meaning, _BYTES.field),
+)
+_BENCH_CHANNEL: Table = (
+    ("records_per_second", _RECORDS.meaning, _RECORDS.field),
+    _BACKLOG,
+    _CREDIT,
+)
+_BENCH_TASK: Table = (
+    ("busy_ratio", "Share of time at work.", "busy"),
+    ("idle_ratio", "Share of time without input.", "idle"),
+    ("back_pressured_ratio", "Share of time without a buffer to write to.", "back_pressured"),
+)
+_TAP: Table = (
+    ("elapsed_seconds", "Since the tap began.", "elapsed_ns"),
+    ("connections", "Connections open.", "connections"),
+    ("connections_total", "Connections so far.", "accepted"),
+    ("channels", "Channels open.", "channels_open"),
+    ("bytes_per_second", "Bytes of payload in the last second.", "bytes_per_s"),
+    ("records_per_second", "Records in the last second.", "records_per_s"),
+    ("trace_bytes", "Size of the trace.", "trace_bytes"),
+    ("incidents_total", "What went wrong so far.", "incidents"),
+    ("triggers_total", "Times the trigger fired.", "triggers"),
+)
+_STARVED = "Share of the last second with a backlog and no credit."
+_TAP_CHANNEL: Table = (
+    ("bytes_per_second", "Bytes in the last second.", "bytes_per_s"),
+    ("records_per_second", "Records in the last second.", "records_per_s"),
+    _BACKLOG,
+    _CREDIT,
+    ("credit_starved_ratio", _STARVED, "starved_share"),
+    ("no_credit_ratio", "Share of the last second without credit.", "no_credit_share"),
+    ("blocked_ratio", "Share of the last second blocked by a barrier.", "blocked_share"),
+    ("buffer_fill_ratio", "How full buffers were in the last second.", "fill"),
+)
+
+
 def bench_metrics(run: int, runs: int, setting: str, progress: Progress) -> str:
     """A bench while it runs."""
     own = {"setting": setting} if setting else {}
-
-    def gauge(name: str, text: str, value: float | None) -> str:
-        return metric(f"flinknet_bench_{name}", "gauge", text, [(own, value)])
-
-    def of_channels(name: str, text: str, values: Iterable[float | None]) -> str:
-        names = ("edge", "edge_number", "producer", "consumer")
-        labels = (own | {name: getattr(each, name) for name in names} for each in progress.channels)
-        samples = zip(labels, values, strict=True)
-        return metric(f"flinknet_bench_channel_{name}", "gauge", text, samples)
-
-    def of_tasks(name: str, text: str, values: Iterable[float | None]) -> str:
-        labels = ({**own, "task": each.name} for each in progress.tasks)
-        samples = zip(labels, values, strict=True)
-        return metric(f"flinknet_bench_task_{name}", "gauge", text, samples)
-
-    latencies = (progress.latency_ns_p50, progress.latency_ns_p99)
-    channels, tasks = progress.channels, progress.tasks
+    names = ("edge", "edge_number", "producer", "consumer")
+    channels = [(own | {x: getattr(each, x) for x in names}, each) for each in progress.channels]
+    tasks = [({**own, "task": each.name}, each) for each in progress.tasks]
+    phase = {**own, "phase": progress.phase}
+    latencies = zip(_QUANTILES, (progress.latency_ns_p50, progress.latency_ns_p99), strict=True)
     return "".join(
         (
-            gauge("run", "Number of the run of this call.", run),
-            gauge("runs", "Runs of this call.", runs),
-            metric(
-                "flinknet_bench_phase_info",
-                "gauge",
-                "What the run is doing.",
-                [({**own, "phase": progress.phase}, 1)],
-            ),
-            gauge("elapsed_seconds", "Since the run began.", progress.elapsed_ns / 1e9),
-            gauge("records", "Records measured so far.", progress.records),
-            gauge("records_per_second", "Records read lately.", progress.throughput_records_per_s),
-            gauge("bytes_per_second", "Bytes read lately.", progress.throughput_bytes_per_s),
+            metric("flinknet_bench_run", "gauge", "Number of the run of this call.", [(own, run)]),
+            metric("flinknet_bench_runs", "gauge", "Runs of this call.", [(own, runs)]),
+            metric("flinknet_bench_phase_info", "gauge", "What the run is doing.", [(phase, 1)]),
+            *_metrics("bench", _BENCH, [(own, progress)]),
             metric(
                 "flinknet_bench_latency_seconds",
                 "gauge",
                 "Latency of all records measured so far.",
-                (
-                    ({**own, "quantile": quantile}, _seconds(value))
-                    for quantile, value in zip(_QUANTILES, latencies, strict=True)
-                ),
+                (({**own, "quantile": name}, _seconds(value)) for name, value in latencies),
             ),
-            of_channels(
-                "records_per_second",
-                "Records read lately.",
-                (each.throughput_records_per_s for each in channels),
-            ),
-            of_channels(
-                "backlog_buffers",
-                "Buffers that wait at the producer.",
-                (each.backlog_buffers for each in channels),
-            ),
-            of_channels(
-                "credits",
-                "Buffers that the producer may send.",
-                (each.credits_available for each in channels),
-            ),
-            of_tasks("busy_ratio", "Share of time at work.", (each.busy for each in tasks)),
-            of_tasks("idle_ratio", "Share of time without input.", (each.idle for each in tasks)),
-            of_tasks(
-                "back_pressured_ratio",
-                "Share of time without a buffer to write to.",
-                (each.back_pressured for each in tasks),
-            ),
+            *_metrics("bench_channel", _BENCH_CHANNEL, channels),
+            *_metrics("bench_task", _BENCH_TASK, tasks),
         )
     )
 
 
 def tap_metrics(look: Plain) -> str:
     """A tap while it runs."""
-
-    def one(name: str, text: str, value: float | None, kind: str = "gauge") -> str:
-        return metric(f"flinknet_tap_{name}", kind, text, [({}, value)])
-
-    def of_channels(name: str, text: str, field: str) -> str:
-        samples = (
-            ({"channel": row["channel"], "name": row.get("name") or ""}, row[field])
-            for row in look["channels"]
-        )
-        return metric(f"flinknet_tap_channel_{name}", "gauge", text, samples)
-
+    channels = [
+        ({"channel": row["channel"], "name": row.get("name") or ""}, row)
+        for row in look["channels"]
+    ]
+    delays = (
+        ({"quantile": quantile}, _seconds(look[f"delay_ns_{name}"]))
+        for quantile, name in _QUANTILES.items()
+    )
+    name, text = "flinknet_tap_added_delay_seconds", "Delay added to each piece of data lately."
     return "".join(
         (
-            one("elapsed_seconds", "Since the tap began.", look["elapsed_ns"] / 1e9),
-            one("connections", "Connections open.", look["connections"]),
-            one("connections_total", "Connections so far.", look["accepted"], "counter"),
-            one("channels", "Channels open.", look["channels_open"]),
-            one("bytes_per_second", "Bytes of payload in the last second.", look["bytes_per_s"]),
-            one("records_per_second", "Records in the last second.", look["records_per_s"]),
-            metric(
-                "flinknet_tap_added_delay_seconds",
-                "gauge",
-                "What the tap added to each piece of data in the last second.",
-                (
-                    ({"quantile": quantile}, _seconds(look[f"delay_ns_{name}"]))
-                    for quantile, name in _QUANTILES.items()
-                ),
-            ),
-            one("trace_bytes", "Size of the trace.", look["trace_bytes"]),
-            one("incidents_total", "What went wrong so far.", look["incidents"], "counter"),
-            one("triggers_total", "Times the trigger fired.", look["triggers"], "counter"),
-            of_channels("bytes_per_second", "Bytes in the last second.", "bytes_per_s"),
-            of_channels("records_per_second", "Records in the last second.", "records_per_s"),
-            of_channels("backlog_buffers", "Buffers that wait at the producer.", "backlog_buffers"),
-            of_channels("credits", "Buffers that the producer may send.", "credits_available"),
-            of_channels(
-                "credit_starved_ratio",
-                "Share of the last second with a backlog and no credit.",
-                "starved_share",
-            ),
-            of_channels(
-                "no_credit_ratio",
-                "Share of the last second without credit.",
-                "no_credit_share",
-            ),
-            of_channels(
-                "blocked_ratio", "Share of the last second blocked by a barrier.", "blocked_share"
-            ),
-            of_channels("buffer_fill_ratio", "How full buffers were in the last second.", "fill"),
+            *_metrics("tap", _TAP, [({}, look)]),
+            metric(name, "gauge", text, delays),
+            *_metrics("tap_channel", _TAP_CHANNEL, channels),
         )
     )
+
+
+def _metrics(
+    room: str, table: Table, rows: Sequence[tuple[Mapping[str, object], Any]]
+) -> Iterator[str]:
+    """A metric for each row of a table, with a sample for each object that has its field."""
+    for name, text, field in table:
+        samples = [
+            (labels, each[field] if isinstance(each, Mapping) else getattr(each, field))
+            for labels, each in rows
+        ]
+        if name.endswith("_seconds"):
+            samples = [(labels, _seconds(value)) for labels, value in samples]
+        kind = "counter" if name.endswith("_total") else "gauge"
+        yield metric(f"flinknet_{room}_{name}", kind, text, samples)
 
 
 class MetricsView(ForwardingView):

@@ -25,7 +25,6 @@ from .advice_lines import (
 )
 from .checkpoint_table import replayed_checkpoints
 from .console import console_for, print_part, print_view
-from .headline import TerminalView
 from .job_answer_console import job_marks, job_notes, job_parts, setting_of
 from .model_error import doubts_of, is_off, model_error_lines
 from .observed_tables import (
@@ -34,13 +33,12 @@ from .observed_tables import (
     edges_table,
     flink_lines,
     flink_table,
-    heads,
     messages_table,
     observed_parts,
     over_time,
     runs_table,
 )
-from .page_parts import Code, Lines, Part, Row, Section, Table
+from .page_parts import Code, Lines, Part, Row, Section, Table, View, heads
 from .prediction_notes import notes_of
 from .price_cells import PRICE_NOTE, PRICES, price_cells, trades
 from .recording_lines import recording_lines
@@ -98,7 +96,7 @@ def replay_view(
     channels: Sequence[int] | None = None,
     *,
     diagnose: bool = False,
-) -> TerminalView:
+) -> View:
     """What is printed of one recording: the answer, the settings with the figures that decide, and
     the keys to set; in the details everything about the job as a whole, and about each edge."""
     parts: list[Part] = []
@@ -111,7 +109,7 @@ def replay_view(
             parts.append(Code("for Flink's config.yaml", advised.patch))
     if diagnose:
         parts.append(diagnosis_table(own))
-    return TerminalView(replay_sentences(own, job), parts, _details(own, job, channels))
+    return View(replay_sentences(own, job), parts, _details(own, job, channels))
 
 
 def _details(

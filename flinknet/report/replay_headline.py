@@ -17,9 +17,10 @@ from flinknet.results import (
 from flinknet.units import counted, human_change, human_count, human_duration
 
 from .advice_lines import Recommendation, job_recommendation, recommendations
-from .headline import Sentence, clauses_of
+from .headline import clauses_of
 from .job_answer_console import job_trades
 from .model_error import OFF_TOO_FAR, UNPREDICTED, doubts_of, is_off
+from .page_parts import Sentence
 from .price_cells import SAME_LATENCY, NamedTrade, trades
 from .recording_lines import recording_lines
 from .settings_in_words import BUFFER_TIMEOUT, label_of, timeout_text, what_varies

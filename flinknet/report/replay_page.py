@@ -15,6 +15,7 @@ from flinknet.results import (
     TaskMetrics,
     TradeOffPoint,
 )
+from flinknet.results.figures import FIGURES, named
 from flinknet.units import MISSING, human_bytes
 
 from .advice_lines import (
@@ -26,7 +27,7 @@ from .advice_lines import (
     recommendations,
 )
 from .bench_page import TASK_PARTS
-from .figures import FIGURES, cells_of, named
+from .charts import Bar, BarPart, Bars, Curves, Grid, GridFigure, GridPoint, Slider
 from .job_answer_console import (
     EDGES,
     PHASES,
@@ -37,31 +38,22 @@ from .job_answer_console import (
     settings_of_job,
 )
 from .model_error import doubts_of, is_off, model_error_text
-from .observed_page import BARS_SHOWN, ROWS_OPEN, facts, heads_of, observed_sections
+from .observed_page import BARS_SHOWN, ROWS_OPEN, facts, observed_sections
 from .observed_tables import edges_table, runs_table
 from .page_parts import (
-    Bar,
-    BarPart,
-    Bars,
     Code,
-    Curves,
-    Facts,
     Folded,
-    Grid,
-    GridFigure,
-    GridPoint,
     Head,
-    Headline,
     Lines,
     Page,
     Part,
     Row,
     Section,
-    Slider,
     Table,
     Text,
     View,
-)  # fmt: skip
+    heads_of,
+)
 from .plot import curves_of
 from .prediction_notes import notes_of
 from .price_cells import PRICES, price_cells, trades
@@ -148,14 +140,13 @@ def _overview(answers: Sequence[ReplayAnswer], *, is_one_run: bool) -> View:
     what = "edge" if is_one_run else "run"
     table = edges_table(answers) if is_one_run else runs_table(answers)
     section = Section("overview", "", "", [table])
-    return View(f"all {what}s", f"All {what}s, observed", [section])
+    return View(name=f"all {what}s", title=f"All {what}s, observed", parts=[section])
 
 
 def _run_view(answer: ReplayAnswer, name: str, *, has_job: bool) -> View:
     """One run, or one edge of a job."""
     doubts = [*recording_lines(answer.trace), *doubts_of(answer)]
-    parts: list[Section | Headline | Lines | Facts] = [
-        *([] if has_job else [_headline([answer], None)]),
+    parts: list[Section | Part] = [
         _model_error(answer),
         *([Lines(list(map(_capital, doubts)), is_doubt=True, id="doubts")] if doubts else []),
         *_answer_section([each.text for each in trades(answer)], recommendations(answer)),
@@ -163,7 +154,8 @@ def _run_view(answer: ReplayAnswer, name: str, *, has_job: bool) -> View:
         _predictions(answer),
         *observed_sections(answer),
     ]
-    return View(name, name, parts, meaning=answer.trace.path)
+    headline = [] if has_job else replay_sentences([answer], None)
+    return View(headline, parts, name=name, title=name, meaning=answer.trace.path)
 
 
 def _job_view(job: JobAnswer, answers: Sequence[ReplayAnswer], jobs: int) -> View:
@@ -173,19 +165,15 @@ def _job_view(job: JobAnswer, answers: Sequence[ReplayAnswer], jobs: int) -> Vie
     advised = job_recommendation(job)
     lines = list(map(_capital, job_lines(job)))
     is_doubt = any(re.match("Unknown|Model error unknown|Do not rely", each) for each in lines)
-    parts: list[Section | Headline | Lines | Facts] = [
-        _headline(own, job),
+    parts: list[Section | Part] = [
         *_answer_section([each.text for each in job_trades(job)], [advised] if advised else []),
         replace(_banner(lines, job.model_error, is_doubt=is_doubt), id="job-lines"),
         *_job_predictions(job, own),
         *_job_tasks(own),
     ]
     title = f"The job from end to end: {name}"
-    return View(f"job {name}" if jobs > 1 else "the job", title, parts, meaning=job.path)
-
-
-def _headline(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> Headline:
-    return Headline([(x.name, x.text) for x in replay_sentences(own, job) if x.clauses])
+    tab = f"job {name}" if jobs > 1 else "the job"
+    return View(replay_sentences(own, job), parts, name=tab, title=title, meaning=job.path)
 
 
 def _banner(lines: Sequence[str], error: ModelError, *, is_doubt: bool) -> Lines:
@@ -389,7 +377,7 @@ def _settings_table(
             [
                 *each.setting.values(),
                 "◆" if index in frontier else "",
-                *cells_of(each.point, figures),
+                *(figure.text(each.point) for figure in figures),
                 *(price_cells(each.point) if has_prices else ()),
                 human_bytes(each.point.memory_bytes),
                 " ".join(f"← {mark}" for mark in each.marks),
@@ -432,7 +420,7 @@ def _job_predictions(job: JobAnswer, own: Sequence[ReplayAnswer]) -> list[Sectio
             [
                 "" if place else setting_of(job, each),
                 f"{edge.number} {edge.edge}",
-                *cells_of(edge, figures),
+                *(figure.text(edge) for figure in figures),
             ],
             each.total.is_recorded,
         )

@@ -21,9 +21,8 @@ from flinknet.units import (
 )
 
 from .console import LivePanel
-from .headline import Sentence, TerminalView, last_part
-from .observed_tables import heads
-from .page_parts import Lines, Part, Row, Table
+from .headline import last_part
+from .page_parts import Lines, Part, Row, Sentence, Table, View, heads
 
 Plain = Mapping[str, Any]
 
@@ -159,7 +158,7 @@ def progress_line(look: Plain, listening: Sequence[str]) -> str:
     return line
 
 
-def panel(look: Plain) -> TerminalView:
+def panel(look: Plain) -> View:
     """Connections, rates, added delay, and the channels that wait most for credit."""
     tap = (
         f"{look['elapsed_ns'] / 1e9:,.0f} s, {counted(look['connections'], 'connection')} open"
@@ -198,14 +197,14 @@ def panel(look: Plain) -> TerminalView:
     lines += look.get("warnings", ())
     if look["triggers"]:
         lines.append(f"the trigger has fired {counted(look['triggers'], 'time')}")
-    return TerminalView(
+    return View(
         [Sentence("tap", [tap]), Sentence("rates", [rates])],
         [Table(heads("channel", *names), rows, notes=notes)],
         [Lines(lines, is_doubt=True)],
     )
 
 
-def tap_view(result: Plain, out: str) -> TerminalView:
+def tap_view(result: Plain, out: str) -> View:
     """The recorded data and its cost, doubts, and the next command; without messages, the checks to
     make."""
     head = [
@@ -217,7 +216,7 @@ def tap_view(result: Plain, out: str) -> TerminalView:
     found = doubts(result)
     if not sum(result["messages"].values()):
         first, *more = what_to_check(result).split(". ")
-        return TerminalView(
+        return View(
             [
                 Sentence("recorded", [*head, "no message"], "; "),
                 Sentence("verdict", [first, *more], ". ", takes_rest=True),
@@ -232,7 +231,7 @@ def tap_view(result: Plain, out: str) -> TerminalView:
         f" p99 {human_duration(delay['p99'])}"
     )
     run = quote(out)
-    return TerminalView(
+    return View(
         [
             Sentence("recorded", [*head, records], "; "),
             Sentence("verdict", _waits(result), "; "),

@@ -12,8 +12,7 @@ from rich.markup import escape
 from flinknet.units import counted
 
 from .console import console_for, print_line, print_part
-from .observed_tables import heads
-from .page_parts import Row, Table
+from .page_parts import Row, Table, heads
 
 _CHANNELS_SHOWN = 32
 

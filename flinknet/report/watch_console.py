@@ -10,9 +10,9 @@ from flinknet.results import LatencyBounds, WatchedEdge, WatchLook
 from flinknet.units import human_bytes, human_count, human_duration, human_number, human_share
 
 from .console import LivePanel, print_view
-from .headline import Sentence, TerminalView, clauses_of
-from .observed_tables import heads, regime_bars
-from .page_parts import Lines, Part, Row, Table
+from .headline import clauses_of
+from .observed_tables import regime_bars
+from .page_parts import Lines, Part, Row, Sentence, Table, View, heads
 
 EDGES_SHOWN = 12
 
@@ -53,7 +53,7 @@ class WatchView(LivePanel):
         print_view(self.console, watch_view(look, self._path), has_details=self._has_details)
 
 
-def watch_view(look: WatchLook | None, path: str, waited_s: int = 0) -> TerminalView:
+def watch_view(look: WatchLook | None, path: str, waited_s: int = 0) -> View:
     """Runs, edges and what limits them.
 
     Args:
@@ -61,7 +61,7 @@ def watch_view(look: WatchLook | None, path: str, waited_s: int = 0) -> Terminal
     """
     since = [f"no new event for {waited_s} s"] if waited_s else []
     if look is None:
-        return TerminalView([Sentence("watching", [path, *since], "; ")])
+        return View([Sentence("watching", [path, *since], "; ")])
     edges = look.edges[:EDGES_SHOWN]
     spans_ns = [each.to_ns - each.from_ns for each in edges]
     newest = [f"the last {human_duration(max(spans_ns))}"] if spans_ns else []
@@ -69,7 +69,7 @@ def watch_view(look: WatchLook | None, path: str, waited_s: int = 0) -> Terminal
     if not look.edges and not look.waiting:
         waiting = ["no trace file there or in a directory directly below it yet"]
     bars = regime_bars({_name(each): each.regimes for each in edges}, "time of channels")
-    return TerminalView(
+    return View(
         [
             Sentence("watching", [path, f"{look.events:,} events read", *newest, *since], "; "),
             Sentence("verdict", _verdict(look), takes_rest=True),

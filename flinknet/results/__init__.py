@@ -2,6 +2,7 @@
 JSON.
 
     measures    summaries of samples, and warnings: parts of all results
+    figures     every figure once: name in files, heading, meaning, unit, which way is better
     run, job    one run of an exchange, and of a job, also while it runs
     validity    how far a measurement can be used, and what disturbed it
     prediction  predictions of a replay, and their error

@@ -206,7 +206,7 @@ def test_network_memory_that_holds_every_buffer_is_no_shortage(flinknet: Flinkne
         "2",
     )
     result = flinknet(*call)
-    assert "network memory (by taskmanager.memory.*)  64 mb → 128 mb" in result.stdout
+    assert "network memory (by taskmanager.memory.*)  64 mb  128 mb" in result.stdout
     assert "big against base" in result.stdout
     assert "a shortage of buffers" not in result.output
     Path("conf.yaml").write_text("taskmanager.memory.network.min: 512kb\n")

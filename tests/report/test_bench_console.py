@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from flinknet import report
+from flinknet import notebook, report, results
 from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
 from flinknet.report import bench_console as tables
 from flinknet.report import live
-from flinknet.report.comparison_console import comparison_view, differences_table
-from flinknet.report.comparison_texts import metric_rows
+from flinknet.report.comparison import comparison_view
+from flinknet.report.comparison_texts import change_cells, changes_table
 from flinknet.report.console import console_for, print_part, print_view
 from flinknet.report.export import write_json
-from flinknet.report.figures import FIGURES, Figure, figure_table
+from flinknet.report.page_parts import figure_table
 from flinknet.report.warning_lines import merged_text, print_setting_notes
 from flinknet.report.warnings import doubts
 from flinknet.results import (
@@ -39,6 +39,7 @@ from flinknet.results import (
     TaskProgress,
 )
 from flinknet.results.comparison import (
+    METRICS,
     Candidate,
     ComparedRun,
     Comparison,
@@ -47,6 +48,7 @@ from flinknet.results.comparison import (
     Verdict,
     difference,
 )
+from flinknet.results.figures import CPU, FIGURES, Figure
 
 LATENCY = LatencySummary(count=1000, mean=5e6, p50=5_000_000, p99=9_500_000, max=10_000_000)
 NONE = LatencySummary(count=0)
@@ -544,16 +546,13 @@ def test_a_document_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
 
 def test_a_change_that_rounds_to_nothing_has_no_sign() -> None:
     found = difference([0, 0.003, 0.001], [0.001, 0, 0.002], direction=-1)
-    (row,) = metric_rows({"backlog": found})
-    assert (row.change, row.interval) == ("0.00", "−0.01 … +0.01")
+    assert change_cells(found, "backlog") == ["0.00", "−0.01 … +0.01"]
 
 
 def test_an_interval_of_two_runs_that_says_nothing_has_no_figures() -> None:
     found = difference([1, 900], [400, 1], direction=-1)
-    (row,) = metric_rows({"p99": found})
-    assert row.interval == "wider than 100-fold"
-    (row,) = metric_rows({"p99": found}, is_narrow=True)
-    assert row.interval == ">100-fold"
+    assert change_cells(found, "p99")[1] == "wider than 100-fold"
+    assert change_cells(found, "p99", is_narrow=True)[1] == ">100-fold"
 
 
 def compared(base: str, name: str, **differences: Difference) -> Comparison:
@@ -564,7 +563,8 @@ def compared(base: str, name: str, **differences: Difference) -> Comparison:
 
 def printed(comparison: Comparison, width: int) -> str:
     stream = io.StringIO()
-    table = differences_table(comparison, comparison.candidates[0])
+    (candidate,) = comparison.candidates
+    table = changes_table(comparison, candidate, has_notes=False, is_narrow=True)
     print_part(Console(file=stream, width=width), table)
     return stream.getvalue()
 
@@ -610,16 +610,18 @@ def test_what_a_comparison_measured_and_one_way_to_decide_are_in_its_answer() ->
 
 
 def test_names_of_settings_are_no_markup() -> None:
-    column: Figure[None] = Figure("", "n", lambda _: 1.0, lambda _: "1")
+    column: Figure[None] = Figure("", "n", lambda _: 1.0)
     stream = io.StringIO()
     print_part(Console(file=stream), figure_table("setting", [column], [("[/x]y", [None])]))
     assert "[/x]y" in stream.getvalue()
 
 
 def test_no_figure_has_two_headings_or_two_meanings() -> None:
-    titles = [each.title for each in FIGURES.values()]
+    figures = [*FIGURES.values(), CPU]
+    titles = [each.title for each in figures]
     assert len(set(titles)) == len(titles)
-    package = Path(report.__file__).parent
-    meanings = [each.meaning for each in FIGURES.values() if each.meaning]
-    texts = "".join(path.read_text(encoding="utf-8") for path in package.glob("*.py"))
-    assert [each for each in meanings if texts.count(each) > 1] == []
+    rooms = (Path(report.__file__).parent, Path(results.__file__).parent)
+    paths = [*(path for room in rooms for path in room.rglob("*.py")), Path(notebook.__file__)]
+    texts = "".join(path.read_text(encoding="utf-8") for path in paths)
+    assert [x.meaning for x in figures if x.meaning and texts.count(x.meaning) > 1] == []
+    assert all(metric.figure in figures for metric in METRICS.values())

@@ -9,13 +9,14 @@ import pytest
 from rich.console import Console
 
 from flinknet.config import RecordSize, WorkloadConfig
+from flinknet.report.charts import Grid, Places
 from flinknet.report.demo_console import print_demo
 from flinknet.report.demos.back_pressure import back_pressure
 from flinknet.report.demos.checkpoints import debloating, unaligned
 from flinknet.report.demos.shown import DemoRun, DemoShown
 from flinknet.report.demos.timeout import timeout
 from flinknet.report.page import page_of
-from flinknet.report.page_parts import Grid, Lines, Places
+from flinknet.report.page_parts import Lines
 from flinknet.results import (
     CheckpointSummary,
     DebloatedGate,

@@ -7,11 +7,12 @@ from typing import Any
 
 from rich.console import Console
 
+from flinknet.report.charts import Curves
 from flinknet.report.console import print_parts
 from flinknet.report.from_trace_console import OF_MACHINE, change_lines, prediction_parts
 from flinknet.report.from_trace_page import from_trace_page
 from flinknet.report.page import page_of
-from flinknet.report.page_parts import Curves, Lines, Section
+from flinknet.report.page_parts import Lines, Section
 
 
 def document(*codes: str | None) -> dict[str, Any]:

@@ -11,40 +11,42 @@ import pytest
 
 from flinknet.report.bench_console import Setting
 from flinknet.report.bench_page import bench_page
-from flinknet.report.demos.back_pressure import back_pressure
-from flinknet.report.demos.checkpoints import unaligned
-from flinknet.report.demos.timeout import timeout
-from flinknet.report.page import page_of
-from flinknet.report.page_parts import (
+from flinknet.report.charts import (
     Bar,
     BarPart,
     Bars,
-    Code,
     Curves,
-    Fact,
-    Facts,
-    Head,
     Interval,
     Intervals,
     Limit,
-    Lines,
     Messages,
     MessageStep,
     OverTime,
-    Page,
-    Pairs,
     Percentiles,
     PercentileSeries,
     Places,
     PlacesChannel,
     PlacesRun,
     PlacesStep,
-    Row,
-    Section,
     Series,
     Span,
-    Table,
     TimeSeries,
+)
+from flinknet.report.demos.back_pressure import back_pressure
+from flinknet.report.demos.checkpoints import unaligned
+from flinknet.report.demos.timeout import timeout
+from flinknet.report.page import page_of
+from flinknet.report.page_parts import (
+    Code,
+    Fact,
+    Facts,
+    Head,
+    Lines,
+    Page,
+    Pairs,
+    Row,
+    Section,
+    Table,
     View,
 )
 from flinknet.report.plot import draw, main_chart
@@ -116,9 +118,9 @@ EVERYTHING = Page(
     "bench",
     [
         View(
-            "first",
-            "All <parts> & more",
-            [
+            name="first",
+            title="All <parts> & more",
+            parts=[
                 Lines(["The verdict.", "And more."], is_headed=True),
                 Facts([Fact("p50", "1.00 ms", "Half.")]),
                 Section(
@@ -137,7 +139,7 @@ EVERYTHING = Page(
                 ),
             ],
         ),
-        View("second", "Another", [Lines(["Doubtful."], is_doubt=True)]),
+        View(name="second", title="Another", parts=[Lines(["Doubtful."], is_doubt=True)]),
     ],
 )
 

@@ -11,7 +11,8 @@ import pytest
 from rich.console import Console
 
 from flinknet.report.console import WIDTH_OFF_TERMINAL, console_for
-from flinknet.report.headline import LINES_MAX, WIDTH, Sentence, headline
+from flinknet.report.headline import LINES_MAX, WIDTH, headline
+from flinknet.report.page_parts import Sentence
 from flinknet.report.replay_console import print_replays
 from flinknet.results.bottleneck import Bottleneck, Cause
 from flinknet.units import human_duration

@@ -11,17 +11,17 @@ from statistics import median
 
 from flinknet.config import WorkloadConfig
 from flinknet.results import CheckpointSummary
+from flinknet.results.figures import Figure
 from flinknet.units import (
     MISSING,
     format_duration_ns,
     human_bytes,
-    human_count,
     human_duration,
     human_share,
 )
 
-from ..figures import Figure, figure_table
-from ..page_parts import Curves, Head, Limit, OverTime, Row, Series, Span, Table, TimeSeries
+from ..charts import Curves, Limit, OverTime, Series, Span, TimeSeries
+from ..page_parts import Head, Row, Table, figure_table
 from .shown import (
     UNEXPECTED,
     DemoRun,
@@ -151,15 +151,15 @@ class _Figures:
 
 
 _COLUMNS = (
-    Figure("", "records/s", attrgetter("taken_records_per_s"), human_count, "",
+    Figure("", "records/s", attrgetter("taken_records_per_s"), "count", "",
            "Records that the consumer read per second."),
-    Figure("", "in flight", attrgetter("in_flight_bytes"), human_bytes, "",
+    Figure("", "in flight", attrgetter("in_flight_bytes"), "bytes", "",
            "Median of the second half of the run, over the six places."),
-    Figure("", "time to consume", attrgetter("in_flight_ns"), human_duration, "",
+    Figure("", "time to consume", attrgetter("in_flight_ns"), "ns", "",
            "How long the consumer needs for the data in flight."),
-    Figure("", "buffer size", attrgetter("buffer_size_bytes"), human_bytes, "",
+    Figure("", "buffer size", attrgetter("buffer_size_bytes"), "bytes", "",
            "At the end of the measured part."),
-    Figure("", "checkpoint", attrgetter("checkpoint_duration_mean_ns"), human_duration, "",
+    Figure("", "checkpoint", attrgetter("checkpoint_duration_mean_ns"), "ns", "",
            "Mean, from the trigger to the last acknowledgement."),
 )  # fmt: skip
 

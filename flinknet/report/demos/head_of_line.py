@@ -21,18 +21,8 @@ from flinknet.units import (
     parse_size_bytes,
 )
 
-from ..page_parts import (
-    Head,
-    OverTime,
-    Places,
-    PlacesChannel,
-    PlacesRun,
-    PlacesStep,
-    Row,
-    Span,
-    Table,
-    TimeSeries,
-)
+from ..charts import OverTime, Places, PlacesChannel, PlacesRun, PlacesStep, Span, TimeSeries
+from ..page_parts import Head, Row, Table
 from ..places import PLACES, levels_of
 from .shown import UNEXPECTED, DemoRun, DemoShown, doubts_of, measured_document
 

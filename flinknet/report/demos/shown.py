@@ -9,23 +9,8 @@ from typing import Any
 from flinknet.results import CORES_SHARED, DISTURBED, DISTURBED_BY_STRANGERS, Progress, RunResult
 from flinknet.units import human_bytes, human_count, without_zeros
 
-from ..page_parts import (
-    Color,
-    Facts,
-    Headline,
-    Lines,
-    Messages,
-    MessageStep,
-    OverTime,
-    Page,
-    Part,
-    Places,
-    Section,
-    Span,
-    Table,
-    TimeSeries,
-    View,
-)
+from ..charts import Color, Messages, MessageStep, OverTime, Places, Span, TimeSeries
+from ..page_parts import Lines, Page, Part, Section, Table, View
 from ..places import PLACES, places_run, state_lines
 from ..warning_lines import merged_text, same_but_for_numbers
 
@@ -115,11 +100,12 @@ class DemoShown:
         doubtful = [Lines(warnings, is_doubt=True)] if warnings else []
         effect = Section("demo", "What happens", "", [*self.charts, self.table])
         about = Section("about", "What ran", OWN_STACK)
-        parts: list[Section | Headline | Lines | Facts] = [taught, *doubtful, effect]
+        parts: list[Section | Lines] = [taught, *doubtful, effect]
         if self.unaffected and not has_failed:
             parts = [taught, effect, *doubtful]
         lead = f"{self.setup} {self.explained}".strip()
-        view = View(self.name, self.title, [*parts, *self._messages(), about], lead)
+        shown = [*parts, *self._messages(), about]
+        view = View(name=self.name, title=self.title, parts=shown, lead=lead)
         return Page(f"bench demo {self.name}", [view])
 
     def document(self, runs: Sequence[DemoRun]) -> dict[str, Any]:

@@ -9,11 +9,12 @@ from typing import Any
 
 from flinknet.config import WorkloadConfig
 from flinknet.results import LatencySummary, Validity, validity_by, without_consequences
+from flinknet.results.figures import FIGURES, Figure, Unit
 from flinknet.units import counted, human_count, human_duration, parse_duration_ns
 
 from ..bench_console import MARKS
-from ..figures import FIGURES, Figure, figure_table
-from ..page_parts import Color, Grid, GridFigure, GridPoint, Slider, Unit
+from ..charts import Color, Grid, GridFigure, GridPoint, Slider
+from ..page_parts import figure_table
 from ..warning_lines import merged_text, same_but_for_numbers
 from .shown import DOUBTFUL, UNEXPECTED, DemoRun, DemoShown, asked_rate
 
@@ -27,7 +28,7 @@ COLUMNS: Sequence[Figure[Any]] = (
     *(replace(FIGURES[f"latency_{each}_ns"], group="") for each in ("p50", "p99")),
     FIGURES["buffers_per_s"],
     Figure("", "records per buffer", lambda x: x.records / x.buffers if x.buffers else None,
-           human_count),
+           ),
 )  # fmt: skip
 
 HIGHER = 1.25
@@ -64,7 +65,7 @@ def timeout(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
         "Latency against messages",
         f"{asked_rate(workload.rate_per_s)} from one producer to one consumer; a buffer"
         " leaves when it is full or at the latest after the buffer timeout.",
-        replace(figure_table("buffer timeout", COLUMNS, rows), notes=[*NOTES, *_full_notes(runs)]),
+        figure_table("buffer timeout", COLUMNS, rows, notes=[*NOTES, *_full_notes(runs)]),
         [grid],
         _lesson(names, [each.latency_ns for each in measured], buffers, unsure),
         _doubts(runs),

@@ -331,7 +331,7 @@ def compare(
         return difference(
             base.values(name),
             candidate.values(name),
-            direction=metric.direction if is_directed else 0,
+            direction=metric.figure.better if is_directed else 0,
             confidence=confidence,
             is_paired=baseline is None,
             resolution=metric.resolution,

@@ -22,48 +22,47 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from statistics import fmean, geometric_mean, median, stdev
+from typing import Any
 
 from flinknet.units import human_change
 
+from ..figures import CPU, FIGURES, Figure
 from ..run import Measured
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """How a metric is read, from the measurements and the CPU cores used, and whether more of it is
-    better (1), worse (-1) or neither (0). It is unknown of runs with fewer than `records_min`;
-    `resolution` is the largest relative error of a value."""
+    """A figure that configurations are compared by.
 
-    read: Callable[[Measured, float | None], float | None]
-    direction: int
-    unit: str
+    Attributes:
+        label: its name in tables and sentences, if not that of the metric.
+        records_min: fewest records of a run that it is known of.
+        resolution: largest relative error of a value.
+    """
+
+    figure: Figure[Any]
     label: str = ""
     records_min: int = 0
     resolution: float = 0.0
+
+    def read(self, measured: Measured, cpu_cores: float | None) -> float | None:
+        """The value of a run."""
+        return cpu_cores if self.figure is CPU else self.figure.read(measured)
 
 
 HISTOGRAM_RESOLUTION = 1 / 256
 """Largest relative error of a percentile, which is the middle of a bucket of the histogram."""
 
-
-def _percentile(name: str, label: str, least: int) -> Metric:
-    def read(measured: Measured, _: float | None) -> float | None:
-        found: float | None = getattr(measured.latency_ns, name)
-        return found
-
-    return Metric(read, -1, "ns", label, least, HISTOGRAM_RESOLUTION)
-
-
 METRICS: Mapping[str, Metric] = {
-    "throughput": Metric(lambda m, _: m.throughput_records_per_s, 1, "records/s"),
-    "throughput_bytes": Metric(lambda m, _: m.throughput_bytes_per_s, 1, "bytes", "bytes/s"),
-    "mean": Metric(lambda m, _: m.latency_ns.mean, -1, "ns"),
-    "p50": _percentile("p50", "", 10),
-    "p99": _percentile("p99", "", 500),
-    "p99_9": _percentile("p99_9", "p99.9", 5000),
-    "backlog": Metric(lambda m, _: m.backlog_buffers.mean, -1, "buffers"),
-    "buffers": Metric(lambda m, _: m.buffers_per_s, 0, "buffers/s", "buffers/s"),
-    "cpu": Metric(lambda _, cpu_cores: cpu_cores, -1, "cores", "CPU cores"),
+    "throughput": Metric(FIGURES["throughput_records_per_s"]),
+    "throughput_bytes": Metric(FIGURES["throughput_bytes_per_s"], "bytes/s"),
+    "mean": Metric(FIGURES["latency_mean_ns"]),
+    "p50": Metric(FIGURES["latency_p50_ns"], "", 10, HISTOGRAM_RESOLUTION),
+    "p99": Metric(FIGURES["latency_p99_ns"], "", 500, HISTOGRAM_RESOLUTION),
+    "p99_9": Metric(FIGURES["latency_p99_9_ns"], "p99.9", 5000, HISTOGRAM_RESOLUTION),
+    "backlog": Metric(FIGURES["backlog_mean_buffers"]),
+    "buffers": Metric(FIGURES["buffers_per_s"], "buffers/s"),
+    "cpu": Metric(CPU, "CPU cores"),
 }
 """Latencies are those from intended instants; CPU is that of the TaskManagers without polling."""
 

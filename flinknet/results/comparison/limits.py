@@ -93,7 +93,7 @@ def parse_limit(text: str) -> Limit:
     metric = metric_named(name)
     if metric is None:
         raise ConfigError(f"--fail-if: {name!r} is not a metric; known are {_KNOWN}")
-    worse = _WORSE[METRICS[metric].direction]
+    worse = _WORSE[METRICS[metric].figure.better]
     try:
         ratio = parse_percent(percent, "--fail-if")
     except ConfigError:
@@ -112,7 +112,7 @@ def parse_limit(text: str) -> Limit:
 
 def _check_sense(limit: Limit, name: str, side: str, size: str) -> None:
     """Refuse a limit that would let every regression pass, or nothing."""
-    direction = METRICS[limit.metric].direction
+    direction = METRICS[limit.metric].figure.better
     if limit.is_upper == (direction > 0) and direction:
         raise ConfigError(
             f"--fail-if: {limit.text} would fail when {name} is better, and pass when it is worse;"

@@ -1,8 +1,9 @@
-"""Every figure of a run or a channel, once: name in files, heading, meaning, and how it is shown.
-Terminal, page, CSV files and notebooks take it from here.
+"""Every figure of a run or a channel, once: name in files, heading, meaning, unit, how it is shown,
+and whether more of it is better. Terminal, page, CSV files, comparison and notebook take it from
+here.
 
-A figure reads from whatever has the fields: a measurement (`results.Measured`), a predicted
-setting (`results.TradeOffPoint`), a channel (`results.ChannelMeasured`).
+A figure reads from whatever has the fields: a measurement (`Measured`), a predicted setting
+(`TradeOffPoint`), a channel (`ChannelMeasured`).
 """
 
 from __future__ import annotations
@@ -11,17 +12,34 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from operator import attrgetter
 from statistics import median
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
-from flinknet.results import LatencySummary, RunResult
-from flinknet.units import MISSING, human_bytes, human_count, human_duration
+from flinknet.units import MISSING, human_bytes, human_count, human_duration, human_share
 
-from .page_parts import Head, Row, Table, Tone
-
-UNNAMED_SETTING = "this configuration"
-"""Name of the only setting of a call that sweeps nothing."""
+from .measures import LatencySummary
+from .run import RunResult
 
 _T = TypeVar("_T")
+
+Unit = Literal["ns", "bytes", "count", "share", "cores"]
+"""How numbers are written: as durations, sizes, counts, shares in percent, or cores in percent."""
+
+
+def share_of_core(cores: float | None) -> str:
+    """CPU time as a share of one core: "4.2%"."""
+    if cores is None:
+        return MISSING
+    return f"{cores:.1%}" if cores < 0.0995 else f"{cores:.0%}"
+
+
+SHOWN: Mapping[str, Callable[[float | None], str]] = {
+    "ns": human_duration,
+    "bytes": human_bytes,
+    "count": human_count,
+    "share": human_share,
+    "cores": share_of_core,
+}
+"""Text of a number, by its unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,22 +49,31 @@ class Figure(Generic[_T]):
     Attributes:
         group, name: the heading; the group stands above several names.
         read: takes it out of a row; None where it is unknown.
-        show: writes it with its unit.
         field: its name in CSV files, with the unit last; empty where they do not have it.
         meaning: a sentence for a person who points at it.
+        better: 1 if more of it is better, -1 if worse, 0 if neither.
     """
 
     group: str
     name: str
     read: Callable[[_T], float | None]
-    show: Callable[[float | None], str]
+    unit: Unit = "count"
     field: str = ""
     meaning: str = ""
+    better: int = 0
 
     @property
     def title(self) -> str:
         """The heading with its group."""
         return f"{self.group} {self.name}".strip()
+
+    def show(self, value: float | None) -> str:
+        """A value with its unit."""
+        return SHOWN[self.unit](value)
+
+    def text(self, row: _T) -> str:
+        """The value of a row with its unit."""
+        return self.show(self.read(row))
 
 
 def _of_latency(
@@ -63,13 +90,20 @@ def _of_latency(
             group,
             each.name.replace("_", "."),
             attrgetter(f"{read}.{each.name}"),
-            human_duration,
+            "ns",
             f"{prefix}_{each.name}_ns",
             meanings.get(each.name, ""),
+            -1,
         )
         for each in fields(LatencySummary)
         if each.name != "count"
     ]
+
+
+def _figure(
+    group: str, name: str, read: str, field: str, unit: Unit, meaning: str = "", better: int = 0
+) -> Figure[Any]:
+    return Figure(group, name, attrgetter(read), unit, field, meaning, better)
 
 
 _DUE = "records were consumed within this time after they were due."
@@ -78,23 +112,15 @@ _UNCORRECTED = "Without the time that records waited to be sent."
 FIGURES: Mapping[str, Figure[Any]] = {
     each.field: each
     for each in (
-        Figure(
-            "", "records", attrgetter("records"), human_count, "records",
-            "Due in the measured part, and consumed.",
-        ),
-        Figure("", "duration", attrgetter("duration_ns"), human_duration, "duration_ns"),
-        Figure(
-            "", "records/s", attrgetter("throughput_records_per_s"), human_count,
-            "throughput_records_per_s", "Records per second that the consumers read.",
-        ),
-        Figure(
-            "", "bytes/s", attrgetter("throughput_bytes_per_s"), human_bytes,
-            "throughput_bytes_per_s", "Bytes of record values per second.",
-        ),
-        Figure(
-            "", "buffers/s", attrgetter("buffers_per_s"), human_count, "buffers_per_s",
-            "Data buffers per second over all channels; each costs CPU time on both sides.",
-        ),
+        _figure("", "records", "records", "records", "count",
+                "Due in the measured part, and consumed."),
+        _figure("", "duration", "duration_ns", "duration_ns", "ns"),
+        _figure("", "records/s", "throughput_records_per_s", "throughput_records_per_s", "count",
+                "Records per second that the consumers read.", 1),
+        _figure("", "bytes/s", "throughput_bytes_per_s", "throughput_bytes_per_s", "bytes",
+                "Bytes of record values per second.", 1),
+        _figure("", "buffers/s", "buffers_per_s", "buffers_per_s", "count",
+                "Data buffers per second over all channels; each costs CPU time on both sides."),
         *_of_latency(
             "latency", "latency", "latency_ns",
             {
@@ -108,69 +134,25 @@ FIGURES: Mapping[str, Figure[Any]] = {
             "uncorrected_latency", "uncorrected", "latency_uncorrected_ns",
             {"p50": _UNCORRECTED, "p99": _UNCORRECTED},
         ),
-        Figure(
-            "backlog", "mean", attrgetter("backlog_buffers.mean"), human_count,
-            "backlog_mean_buffers",
-            "Data buffers still queued at the producer when one left, on average.",
-        ),
-        Figure(
-            "backlog", "max", attrgetter("backlog_buffers.max"), human_count,
-            "backlog_max_buffers", "The longest queue of data buffers that a producer announced.",
-        ),
-        Figure(
-            "buffers", "by timeout", attrgetter("flushes.timeout"), human_count,
-            "buffers_by_timeout",
-        ),
-        Figure("buffers", "full", attrgetter("flushes.full"), human_count, "buffers_full"),
-        Figure(
-            "buffers", "with event", attrgetter("flushes.event"), human_count, "buffers_with_event"
-        ),
-        Figure(
-            "", "starved", attrgetter("credits.starved_ns"), human_duration, "credit_starved_ns"
-        ),
+        _figure("backlog", "mean", "backlog_buffers.mean", "backlog_mean_buffers", "count",
+                "Data buffers still queued at the producer when one left, on average.", -1),
+        _figure("backlog", "max", "backlog_buffers.max", "backlog_max_buffers", "count",
+                "The longest queue of data buffers that a producer announced.", -1),
+        _figure("buffers", "by timeout", "flushes.timeout", "buffers_by_timeout", "count"),
+        _figure("buffers", "full", "flushes.full", "buffers_full", "count"),
+        _figure("buffers", "with event", "flushes.event", "buffers_with_event", "count"),
+        _figure("", "starved", "credits.starved_ns", "credit_starved_ns", "ns",
+                "Time with a backlog and no credit.", -1),
     )
 }  # fmt: skip
 """By the name in CSV files."""
 
-
-def share_of_core(cores: float | None) -> str:
-    """CPU time as a share of one core: "4.2%"."""
-    if cores is None:
-        return MISSING
-    return f"{cores:.1%}" if cores < 0.0995 else f"{cores:.0%}"
-
-
 CPU: Figure[RunResult] = Figure(
     "", "CPU",
-    lambda run: None if run.processors is None else run.processors.cpu_cores, share_of_core,
+    lambda run: None if run.processors is None else run.processors.cpu_cores, "cores",
     "used_cpu_cores", "Share of one core that the TaskManagers used together, without polling.",
+    -1,
 )  # fmt: skip
-
-
-def figure_table(
-    heading: str,
-    figures: Sequence[Figure[_T]],
-    rows: Sequence[tuple[str, Sequence[_T]]],
-    *,
-    title: str = "",
-    tones: Sequence[Tone] = (),
-) -> Table:
-    """A table with one row for each name, which has the medians of what belongs to it.
-
-    Args:
-        tones: of the rows; none: all are plain.
-    """
-    return Table(
-        [Head(heading), *(Head(each.name, each.meaning, each.group) for each in figures)],
-        [
-            Row(
-                [name, *(each.show(typical(map(each.read, values))) for each in figures)],
-                tone=tones[number] if tones else "",
-            )
-            for number, (name, values) in enumerate(rows)
-        ],
-        title,
-    )
 
 
 def typical(values: Iterable[float | None]) -> float | None:
@@ -187,11 +169,6 @@ def of_run(figure: Figure[Any]) -> Figure[RunResult]:
 def named(names: Iterable[str]) -> list[Figure[Any]]:
     """Figures by their names in CSV files."""
     return [FIGURES[name] for name in names]
-
-
-def cells_of(row: object, figures: Sequence[Figure[Any]]) -> list[str]:
-    """Figures of a row as text."""
-    return [each.show(each.read(row)) for each in figures]
 
 
 def fields_of(row: object, figures: Iterable[Figure[Any]]) -> dict[str, float | None]:

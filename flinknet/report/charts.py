@@ -1,0 +1,366 @@
+"""Charts of a view, as data, and what is moved by sliders: places, messages, timelines and grids.
+
+Numbers are in the unit that a chart names. The script of the page knows each part by its kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from flinknet.results import ChannelOverTime
+from flinknet.results.figures import Unit
+
+Color = Literal["blue", "orange", "green", "gold", "purple", "grey"]
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One curve: a value for each label, None where there is none; `low` and `high` bound a band
+    around it.
+    """
+
+    name: str
+    values: Sequence[float | None]
+    color: Color = "blue"
+    meaning: str = ""
+    low: Sequence[float | None] = ()
+    high: Sequence[float | None] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Curves:
+    """Curves over settings, runs or dates: one place on the horizontal axis for each label.
+
+    Attributes:
+        marks: names of some labels, such as "baseline", by their index.
+        is_bars: draw bars, for labels that have nothing between them.
+    """
+
+    title: str = ""
+    labels: Sequence[str] = ()
+    series: Sequence[Series] = ()
+    unit: Unit = "count"
+    is_log: bool = False
+    meaning: str = ""
+    marks: Mapping[int, str] = field(default_factory=dict)
+    is_bars: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TimeSeries:
+    """One curve over time: a value at each instant, in ns since the start of the run."""
+
+    name: str
+    at_ns: Sequence[int]
+    values: Sequence[float | None]
+    color: Color = "blue"
+    meaning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A time with a name, such as the pause of a consumer; shaded."""
+
+    name: str
+    from_ns: int
+    to_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A value with a name, such as the target of a gate; a dashed line."""
+
+    value: float
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class OverTime:
+    """Curves over the time of a run; with `in_rows` each in a row of its own, on the same scale.
+
+    Attributes:
+        top: where the vertical axis ends, if not at the largest value.
+    """
+
+    title: str = ""
+    series: Sequence[TimeSeries] = ()
+    unit: Unit = "count"
+    meaning: str = ""
+    spans: Sequence[Span] = ()
+    in_rows: bool = False
+    top: float | None = None
+    limits: Sequence[Limit] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PercentileSeries:
+    """One curve of (quantile from 0 to 1, latency in ns), by quantile."""
+
+    name: str
+    points: Sequence[tuple[float, float]]
+    color: Color = "blue"
+
+
+@dataclass(frozen=True, slots=True)
+class Percentiles:
+    """Latency over percentiles; each nine has the same room."""
+
+    title: str = ""
+    series: Sequence[PercentileSeries] = ()
+    meaning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Bars over ranges of a quantity, with a stack of series.
+
+    Attributes:
+        ranges: lower and upper end of each bar, in `across`.
+        marks: positions with a name.
+        is_log: the axis of the ranges is logarithmic.
+    """
+
+    title: str = ""
+    ranges: Sequence[tuple[float, float]] = ()
+    series: Sequence[Series] = ()
+    across: Unit = "count"
+    unit: Unit = "count"
+    marks: Sequence[tuple[float, str]] = ()
+    is_log: bool = False
+    meaning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BarPart:
+    """A part that bars are split into."""
+
+    key: str
+    name: str
+    color: Color
+    meaning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One bar; shares by the key of the part, of a sum of 1 at most."""
+
+    name: str
+    shares: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """Bars that are split into shares."""
+
+    title: str = ""
+    parts: Sequence[BarPart] = ()
+    bars: Sequence[Bar] = ()
+    meaning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A relative change with its interval (0.1: ten percent more); None where not known. `limits`
+    are the changes at which a gate fails."""
+
+    name: str
+    change: float | None
+    low: float | None
+    high: float | None
+    color: Color = "grey"
+    text: str = ""
+    limits: Sequence[float] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """Changes with their intervals, one in a row, around a line at no change."""
+
+    title: str = ""
+    intervals: Sequence[Interval] = ()
+    meaning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacesStep:
+    """Content of the places at an instant, in their order, and events: one sentence each.
+    `by_channel` splits each place by channel; a place that is one queue of all channels is not
+    split."""
+
+    at_ns: int
+    levels: Sequence[float]
+    lines: Sequence[str] = ()
+    by_channel: Sequence[Sequence[int]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PlacesRun:
+    """One run whose places are shown; `bounds` is the capacity of each."""
+
+    name: str
+    bounds: Sequence[float]
+    steps: Sequence[PlacesStep]
+
+
+@dataclass(frozen=True, slots=True)
+class PlacesChannel:
+    """A channel whose data has a colour of its own in the places."""
+
+    name: str
+    color: Color
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The places between two tasks, step by step: a slider over time shows how full each is, in
+    all runs at the same instant. `curve` lies below the slider. `captions` stand under the names,
+    `notes` below all.
+
+    Attributes:
+        ends: who writes into the first place, and who reads from the last.
+        channels: those that steps are split by; empty: they are not.
+    """
+
+    names: Sequence[str] = ()
+    meanings: Sequence[str] = ()
+    runs: Sequence[PlacesRun] = ()
+    curve: OverTime | None = None
+    captions: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    ends: tuple[str, str] = ("producers", "consumers")
+    channels: Sequence[PlacesChannel] = ()
+    unit: Unit = "bytes"
+
+
+@dataclass(frozen=True, slots=True)
+class MessageStep:
+    """A message between two TaskManagers, as the producer's sees it.
+
+    Attributes:
+        at_ns: since the start of the run.
+        channel: index among those that are shown.
+        is_forward: from the producer to the consumer.
+        credit: credit of the producer after it; None without flow control by credit.
+    """
+
+    at_ns: int
+    channel: int
+    is_forward: bool
+    text: str
+    credit: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """Messages of some channels, step by step, with the credit of each channel.
+
+    Attributes:
+        channels: names of producer and consumer.
+        runs: messages by the name of the run.
+    """
+
+    channels: Sequence[tuple[str, str]] = ()
+    runs: Mapping[str, Sequence[MessageStep]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A curve of a channel over time: `key` is that of the mean, `extreme` that of the largest or
+    least value of each window."""
+
+    key: str
+    name: str
+    color: Color
+    meaning: str
+    extreme: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """One of several channels over time, in panels above a strip of regimes; drag to zoom.
+
+    Attributes:
+        names: of the channels.
+        first: index of the channel that is shown first.
+        regimes: empty where none is known.
+    """
+
+    names: Sequence[str] = ()
+    channels: Sequence[ChannelOverTime] = ()
+    first: int = 0
+    duration_ns: int = 0
+    panels: Sequence[Panel] = ()
+    regimes: Sequence[BarPart] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Slider:
+    """A setting, its values in their order, and the index of the value to begin with."""
+
+    name: str
+    labels: Sequence[str]
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class GridFigure:
+    """A figure of each point of a grid; `chart` is the title of the chart that it is drawn in."""
+
+    name: str
+    chart: str
+    unit: Unit
+    color: Color
+    meaning: str = ""
+    is_log: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GridPoint:
+    """A point of a grid.
+
+    Attributes:
+        at: index of its value of each setting.
+        values: of each figure; None where unknown.
+        ranges: ends of the interval of each figure.
+        mark: words for it, such as "recorded".
+        bars: where the time went.
+    """
+
+    at: Sequence[int]
+    values: Sequence[float | None]
+    ranges: Sequence[tuple[float, float] | None]
+    mark: str = ""
+    bars: Sequence[Bar] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Predictions for several settings, with a slider for each setting: the figures at the sliders,
+    and curves along the slider that was moved last.
+
+    Attributes:
+        along: index of the slider whose curves are shown first.
+        recorded: index of the point that the others are compared with; None if it is not among
+            them. `base` is a word for it.
+        parts: of the bars of each point.
+        meaning: of the ranges.
+    """
+
+    sliders: Sequence[Slider] = ()
+    figures: Sequence[GridFigure] = ()
+    points: Sequence[GridPoint] = ()
+    along: int = 0
+    recorded: int | None = None
+    base: str = "recorded"
+    parts: Sequence[BarPart] = ()
+    meaning: str = ""
+    bars_title: str = ""
+    bars_meaning: str = ""
+
+
+Chart = Curves | OverTime | Percentiles | Intervals
+"""Charts that `plot` can draw, too."""
+
+AnyChart = Chart | Histogram | Bars | Timeline | Grid | Places | Messages
