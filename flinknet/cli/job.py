@@ -10,7 +10,7 @@ from shlex import quote
 
 import click
 
-from flinknet.errors import ConfigError, TransportError
+from flinknet.errors import ConfigError, RunFailedError, TransportError
 
 from .commands import CommandGroup
 from .job_cluster import cluster
@@ -134,6 +134,24 @@ def cancel(directory: Path) -> None:
         prints the directory DIR
     flinknet job cancel DIR
     """
+    _end(directory, is_cancel=True)
+
+
+@job.command()
+@click.argument("directory", type=click.Path(path_type=Path))
+def stop(directory: Path) -> None:
+    """End the sources of the job in DIRECTORY, and wait until everything that they have emitted is
+    processed. A job with a source that cannot be stopped (a socket) is refused.
+
+    \b
+    flinknet job run FILE --detached
+        prints the directory DIR
+    flinknet job stop DIR
+    """
+    _end(directory, is_cancel=False)
+
+
+def _end(directory: Path, *, is_cancel: bool) -> None:
     from flinknet.runtime.cluster.client import client_of
     from flinknet.runtime.cluster.job_files import Contact
 
@@ -149,6 +167,9 @@ def cancel(directory: Path) -> None:
             f" it with: flinknet job cluster stop {quote(str(directory))}"
         )
     with client_of(contact) as client:
-        ended = client.cancel(lambda text: click.echo(f"flinknet: the job {text}", err=True))
+        end = client.cancel if is_cancel else client.stop
+        ended = end(lambda text: click.echo(f"flinknet: the job {text}", err=True))
     click.echo(f"job {contact.job_id} ({contact.name}) ended: {ended.state.lower()}")
     click.echo(f"results: {directory / 'result.json'}", err=True)
+    if not is_cancel and ended.exit_code:
+        raise RunFailedError(ended.reason)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from flinknet.config import RATE_MAX, check_arrivals, check_keys
 from flinknet.errors import ConfigError
@@ -47,17 +49,23 @@ from .user_functions import FlinkApi, check_function, shown
 class StreamExecutionEnvironment(FlinkApi):
     """The entry point of a program (Flink: StreamExecutionEnvironment).
 
+    Args:
+        cache: directory of the copies of cached files; None outside of TaskManagers.
+
     Nothing runs here: `execute` only registers the job; the loader of the program decides what to
     do with it.
 
     Attributes:
         config: settings of the job; those of the program override Flink's keys.
         transformations: those with an operator, in the order of their calls.
-        artifacts: further files that the job needs.
+        artifacts: path of each cached file, by name.
         executed: the registered jobs.
     """
 
-    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, settings: Mapping[str, str] | None = None, cache: Path | None = None
+    ) -> None:
+        self._cache = cache
         self.config, self.warnings = job_config(settings or {})
         self.transformations: list[PhysicalTransformation] = []
         self.artifacts: dict[str, str] = {}
@@ -113,9 +121,20 @@ class StreamExecutionEnvironment(FlinkApi):
         """Set the interval at which sources emit latency markers; 0: none."""
         self.config.latency_interval_ns = duration_ns(interval, "latency tracking interval")
 
-    def register_cached_file(self, path: str, name: str) -> None:
-        """Add a file that the job needs."""
+    def register_cached_file(self, path: str, name: str) -> Path:
+        """Copy a file or directory for the functions of the job, from its submission to its end.
+        Returns: where functions find it; see `cached_file`.
+        """
         self.artifacts[name] = path
+        return self.cached_file(name)
+
+    def cached_file(self, name: str) -> Path:
+        """Path of a registered file: in a TaskManager that of the copy, which TaskManagers of one
+        host share (Flink: DistributedCache.getFile). Raises: ConfigError.
+        """
+        if name not in self.artifacts:
+            raise ConfigError(f"{name!r} was not registered; call register_cached_file first")
+        return self._cache / quote(name, safe="") if self._cache else Path(self.artifacts[name])
 
     def from_sequence(self, first: int, last: int) -> DataStreamSource:
         """The numbers from first to last, inclusive."""

@@ -266,6 +266,20 @@ class JobGraph:
         """All edges, by consumer, sources first."""
         return [edge for vertex in self.sorted_vertices() for edge in vertex.inputs]
 
+    @property
+    def unstoppable_sources(self) -> list[str]:
+        """Names of the sources that push their records, such as a socket's: what they were sent and
+        have not emitted would be lost (Flink until 1.8: JobVertex.isStoppable).
+        """
+        return [
+            name
+            for vertex in self.vertices.values()
+            for name, (operator_id, _) in zip(
+                vertex.operator_names, vertex.operator_ids, strict=True
+            )
+            if operator_id in self.factories and self.factories[operator_id].is_legacy_source
+        ]
+
     def add_vertex(self, vertex: JobVertex) -> None:
         """Add a vertex. Raises: ConfigError if its id exists."""
         if vertex.id in self.vertices:

@@ -44,6 +44,7 @@ def load_program(
     arguments: Sequence[str] = (),
     *,
     source: str | None = None,
+    cache: Path | None = None,
 ) -> Program:
     """Run a program up to its `env.execute()`, which does not run the job.
 
@@ -53,6 +54,7 @@ def load_program(
         settings: Flink's keys; settings of the program override them.
         arguments: passed to `main` after the environment.
         source: text of the file when the job was submitted; None: as it is now.
+        cache: directory of the copies of cached files.
 
     Raises: ConfigError for a file that is not a program, or one that fails, with the line.
     """
@@ -60,17 +62,19 @@ def load_program(
         sys.modules.pop(name, None)
     known = set(sys.modules)
     try:
-        return _run(path, settings, arguments, read_source(path) if source is None else source)
+        text = read_source(path) if source is None else source
+        return _run(path, StreamExecutionEnvironment(settings, cache), arguments, text)
     finally:
         _last_imported[:] = _imported_from_folder(path, known)
 
 
-def _run(path: Path, settings: Mapping[str, str], arguments: Sequence[str], source: str) -> Program:
+def _run(
+    path: Path, environment: StreamExecutionEnvironment, arguments: Sequence[str], source: str
+) -> Program:
     module = _load(path, source)
     main = getattr(module, "main", None)
     if not callable(main):
         raise ConfigError(f"{path}: it has no function main(env); define one that builds the job")
-    environment = StreamExecutionEnvironment(settings)
     try:
         inspect.signature(main).bind(environment, *arguments)
     except TypeError as error:

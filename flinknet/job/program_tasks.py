@@ -399,8 +399,8 @@ class _ProgramTask:
         now = _edge_ids(vertex.config) if vertex is not None and vertex.config else []
         if [operator_id for operator_id, _ in then] != [operator_id for operator_id, _ in now]:
             raise ConfigError(
-                f"the program has no {descriptor.information.vertex_name} as the job was deployed with; it has"
-                " changed since, or does not build the same graph twice"
+                f"the program has no {descriptor.information.vertex_name} as the job was deployed"
+                " with; it has changed since, or does not build the same graph twice"
             )
         for (_, known_as), (_, edge_id) in zip(then, now, strict=True):
             yield known_as, self._job.stream_edges[edge_id]

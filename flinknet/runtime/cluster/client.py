@@ -19,7 +19,7 @@ from typing import Any, Self, TypeVar
 
 import psutil
 
-from flinknet.errors import RunFailedError, TransportError
+from flinknet.errors import ConfigError, RunFailedError, TransportError
 from flinknet.loopback import loopback
 from flinknet.results import ClusterStatus, JobDump, JobStatus
 from flinknet.starting import EXIT_INTERRUPTED
@@ -49,6 +49,10 @@ _Answer = TypeVar("_Answer", JobStatus, JobDump, ClusterStatus)
 
 Accepted = Callable[[messages.JobAccepted], None]
 Watch = Callable[[JobStatus], None]
+
+
+class RefusedError(TransportError):
+    """The JobManager refuses a connection or a command."""
 
 
 class JobClient:
@@ -109,7 +113,7 @@ class JobClient:
             self._loop.run_once(until_ns=until_ns)
         message = received.popleft()
         if isinstance(message, messages.Refused):
-            raise TransportError(f"the JobManager refuses: {message.reason}")
+            raise RefusedError(f"the JobManager refuses: {message.reason}")
         return message
 
     def status(self) -> JobStatus:
@@ -143,7 +147,26 @@ class JobClient:
 
         Raises: TransportError; KeyboardInterrupt of a further Ctrl-C.
         """
-        self.send(messages.CancelJob(self._job_id))
+        return self._end(messages.CancelJob(self._job_id), waits, is_own=is_own)
+
+    def stop(self, waits: Callable[[str], None] | None = None) -> messages.JobEnded:
+        """Stop the sources of the job and wait for its end; see `cancel`.
+
+        Raises: TransportError; ConfigError for a job that cannot be stopped.
+        """
+        try:
+            return self._end(messages.StopJob(self._job_id), waits)
+        except RefusedError as error:
+            raise ConfigError(str(error)) from None
+
+    def _end(
+        self,
+        command: messages.CancelJob | messages.StopJob,
+        waits: Callable[[str], None] | None,
+        *,
+        is_own: bool = False,
+    ) -> messages.JobEnded:
+        self.send(command)
         heard_ns = next_ns = monotonic_ns()
         said_ns, patience_ns = heard_ns + CANCELING_SAID_NS, round(END_WAIT_S * 2e9)
         with interrupts_noted(and_terminations=False) as interrupts:
@@ -156,7 +179,7 @@ class JobClient:
                     return message
                 heard_ns = heard_ns if message is None else monotonic_ns()
                 if isinstance(message, JobStatus) and waits is not None and heard_ns > said_ns:
-                    waits(message.reason)
+                    waits(message.reason or "has not processed all records yet")
                     waits = None
                 if interrupts:
                     if not is_own:

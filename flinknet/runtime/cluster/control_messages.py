@@ -25,7 +25,10 @@ from flinknet.results import (
 from .reports import Report as Report
 from .reports import Statistics as Statistics
 
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
+
+CACHED = "cached"
+"""Folder of the copies of cached files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +133,16 @@ class CancelJob:
 
 
 @dataclass(frozen=True, slots=True)
+class StopJob:
+    """Client: end the sources of a job, which finishes what they have emitted; the answer is
+    JobEnded, or Refused with the name of a source that cannot stop. Without an id: as in
+    RequestStatus.
+    """
+
+    job_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class StopCluster:
     """Client: cancel every job of a session and stop it; the answer is ClusterStopped."""
 
@@ -189,7 +202,8 @@ class InitializeJob:
     Attributes:
         job: id of the job, shared by all its attempts.
         trace_dir: directory of the trace; None: no trace.
-        spill_dir: directory of blocking results; None: there are none.
+        spill_dir: directory of blocking results and, in CACHED, of cached files; None: there are
+            none.
         out_dir: directory of printed lines; None: they go to standard output.
     """
 
@@ -275,6 +289,13 @@ class CancelTask:
     """JobManager: cancel an attempt, and report its final state."""
 
     attempt_id: ExecutionAttemptID
+
+
+@dataclass(frozen=True, slots=True)
+class StopTasks:
+    """JobManager: end the sources of a job (Flink: stop with drain)."""
+
+    job: ExecutionGraphID
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,7 +404,7 @@ MESSAGES = {
     each.__name__: each
     for each in (
         *(Hello, Refused, SubmitJob, JobAccepted, RequestStatus, CancelJob, JobStatus, JobEnded),
-        *(RequestCluster, ClusterStatus, StopCluster, ClusterStopped),
+        *(RequestCluster, ClusterStatus, StopCluster, ClusterStopped, StopJob, StopTasks),
         *(RegisterTaskManager, TaskManagerFailed, InitializeJob, JobInitialized),
         *(ExpectReaders, ReadersExpected, SubmitTask, CancelTask, ReleasePartitions),
         *(AwaitChannels, ChannelsOpen, Start, TaskStateChanged, OutputConsumable, UpdatePartitions),

@@ -186,11 +186,12 @@ class HostedJob:
         self, message: messages.InitializeJob, environment: ShuffleEnvironment, index: int
     ) -> None:
         self.id = message.job
-        self.factory = factory_of(message.submission)
+        self._spill_dir = None if message.spill_dir is None else Path(message.spill_dir)
+        cache = None if self._spill_dir is None else self._spill_dir / messages.CACHED
+        self.factory = factory_of(message.submission, cache)
         self.network = self.factory.network
         trace_dir = None if message.trace_dir is None else Path(message.trace_dir)
         self.trace = environment.open_trace(trace_dir)
-        self._spill_dir = None if message.spill_dir is None else Path(message.spill_dir)
         self.storage = blocking_storage(self.network, partial(create_spill_file, self._spill_dir))
         self._out: IO[str] | None = None
         run_dir = getattr(message.submission, "run_dir", "")

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from flinknet.config import Scenario
 from flinknet.errors import ConfigError, FlinknetError
@@ -47,6 +49,17 @@ IDLE_TASK_MANAGER = "idle-task-manager"
 def spill_directory(run_dir: Path) -> Path:
     """The directory of blocking results; removed with the job."""
     return run_dir / "spill"
+
+
+def copy_to_cache(artifacts: Mapping[str, str], run_dir: Path) -> None:
+    """Copy the cached files of a job. Raises: ConfigError if one cannot be read."""
+    for name, path in artifacts.items():
+        copy = spill_directory(run_dir) / messages.CACHED / quote(name, safe="")
+        try:
+            copy.parent.mkdir(exist_ok=True)
+            shutil.copytree(path, copy) if Path(path).is_dir() else shutil.copy2(path, copy)
+        except (OSError, shutil.Error) as error:
+            raise ConfigError(f"the cached file {name!r} cannot be copied: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)

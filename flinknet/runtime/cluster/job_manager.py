@@ -46,6 +46,7 @@ class LedJob:
         master: schedules the job.
         start: the instants of the run; None: deployed tasks wait for them.
         is_deployed: whether tasks have been deployed.
+        is_stopping: whether its sources are to end, those of restarted tasks, too.
         checkpoints: coordinates its checkpoints; None: there are none.
         received: messages of TaskManagers for the owner: statistics, open channels, reports.
     """
@@ -55,7 +56,8 @@ class LedJob:
         self.message = message
         self.master = master
         self.start: messages.Start | None = None
-        self.is_deployed = False
+        self.is_deployed = self.is_stopping = False
+        self.stopped_at_restarts: int | None = None
         self.checkpoints: CheckpointCoordinator | None = None
         self.received: list[tuple[TaskManagerProcess, Any]] = []
         self._informed: set[tuple[int, int | None]] = set()
@@ -236,6 +238,10 @@ class JobManager:
             self._deploy(job, deployment)
         for index, message in take_all(job.master.to_send):
             self._outbox.send(index, message)
+        restarts = job.master.restarts
+        if job.is_stopping and job.stopped_at_restarts != restarts and job.master.is_running:
+            job.stopped_at_restarts = restarts
+            self.send_to_all(messages.StopTasks(job.id))
 
     def send_to_all(self, message: Any) -> None:
         """Send a message to every TaskManager, after all earlier ones."""

@@ -42,6 +42,9 @@ CANCEL_WAIT_NS = 3_000_000_000
 gone; then their TaskManagers are ended."""
 
 
+_OfOneJob = messages.RequestStatus | messages.RequestDump | messages.CancelJob | messages.StopJob
+
+
 class JobManagerProcess:
     """The state of the process."""
 
@@ -173,9 +176,7 @@ class JobManagerProcess:
             connection.send(self._status(now_ns))
         elif isinstance(message, messages.StopCluster):
             self._stop(connection, now_ns)
-        elif isinstance(
-            message, messages.RequestStatus | messages.RequestDump | messages.CancelJob
-        ):
+        elif isinstance(message, _OfOneJob):
             job = self._job_of(connection, message.job_id)
             if job is not None:
                 self._answer(connection, job, message, now_ns)
@@ -186,7 +187,7 @@ class JobManagerProcess:
         self,
         connection: ControlConnection,
         job: SubmittedJob,
-        message: messages.RequestStatus | messages.RequestDump | messages.CancelJob,
+        message: _OfOneJob,
         now_ns: int,
     ) -> None:
         job.watch(connection)
@@ -196,6 +197,9 @@ class JobManagerProcess:
         elif isinstance(message, messages.RequestDump):
             dump = DumpRound(connection, self._task_managers, job.led.id)
             self._dumps.append((dump, job))
+        elif isinstance(message, messages.StopJob):
+            if reason := job.stop():
+                self._refuse(connection, reason)
         else:
             within_ns = 0 if message.is_urgent else NEVER_NS
             self._cancel(job, "it was canceled", within_ns, now_ns)

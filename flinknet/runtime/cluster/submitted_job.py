@@ -30,6 +30,7 @@ from .job_files import (
     IDLE_TASK_MANAGER,
     Contact,
     Instants,
+    copy_to_cache,
     result_of,
     save_manifest,
     save_result,
@@ -149,8 +150,8 @@ class SubmittedJob:
         watchers: clients that receive its final state.
         end: its final state; None while it runs or is being saved.
 
-    Raises: ConfigError if a slot has fewer resources than its subtasks need; OSError if its run
-        directory cannot be written.
+    Raises: ConfigError if a slot has fewer resources than its subtasks need, or a cached file
+        cannot be copied; OSError if its run directory cannot be written.
     """
 
     def __init__(
@@ -193,6 +194,7 @@ class SubmittedJob:
         )
         spill_dir = spill_directory(self.run_dir)
         spill_dir.mkdir(exist_ok=True)
+        copy_to_cache(submission.graph.job.artifacts, self.run_dir)
         replace(contact, job_id=self.job_id, name=self.name).save(self.run_dir)
         self.led = manager.submit(
             messages.InitializeJob(
@@ -233,6 +235,16 @@ class SubmittedJob:
     def cancel(self, reason: str, *, now_ns: int, within_ns: int = NEVER_NS) -> None:
         """Cancel the job; see JobMaster."""
         self.led.master.cancel(reason, now_ns=now_ns, within_ns=within_ns)
+
+    def stop(self) -> str:
+        """End the sources once all tasks run. Returns: why that cannot be; empty if it can."""
+        graph = self._submission.graph.job
+        if graph.is_batch:
+            return "a batch job ends when its input does; cancel it instead"
+        if names := graph.unstoppable_sources:
+            return f"{', '.join(names)} cannot be stopped; cancel the job instead"
+        self.led.is_stopping = True
+        return ""
 
     def turn(self, *, now_ns: int) -> None:
         """Handle the messages of TaskManagers, and do what is due."""

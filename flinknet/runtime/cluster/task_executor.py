@@ -190,6 +190,10 @@ class TaskExecutor:
             job = attempts.jobs.get(message.job)
             for each in () if job is None else attempts.of_job(job):
                 each.task.execute(message.command, now_ns=now_ns)
+        elif isinstance(message, messages.StopTasks):
+            if (job := attempts.jobs.get(message.job)) is not None:
+                for each in attempts.of_job(job):
+                    each.task.stop()
         elif isinstance(message, messages.ReleasePartitions):
             for attempt_id in message.attempt_ids:
                 attempts.release_partitions(attempt_id)

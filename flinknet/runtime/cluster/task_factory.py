@@ -37,7 +37,7 @@ class ProgramFactory:
 
     reports_first_output = False
 
-    def __init__(self, submission: SubmitJob) -> None:
+    def __init__(self, submission: SubmitJob, cache: Path | None) -> None:
         from flinknet.graph import job_graph_of, load_program
         from flinknet.job import network_of
 
@@ -47,6 +47,7 @@ class ProgramFactory:
                 submission.settings,
                 submission.arguments,
                 source=submission.source,
+                cache=cache,
             )
         self._job = job_graph_of(program.stream_graph)
         self._seed = submission.seed
@@ -131,8 +132,10 @@ TaskFactory = ProgramFactory | LoadFactory
 """Creates the tasks of a job."""
 
 
-def factory_of(job: SubmitJob | SubmitLoad) -> TaskFactory:
-    """Return the task factory of a submission. Raises: ConfigError."""
+def factory_of(job: SubmitJob | SubmitLoad, cache: Path | None) -> TaskFactory:
+    """Return the task factory of a submission, with its directory of cached files. Raises:
+    ConfigError.
+    """
     if isinstance(job, SubmitLoad):
         return LoadFactory(job.scenario, job.records)
-    return ProgramFactory(job)
+    return ProgramFactory(job, cache)
