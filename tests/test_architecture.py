@@ -84,18 +84,18 @@ LEAVES_OF = {
 """Folder -> leaves that its modules may import."""
 
 BUDGETS = {
-    "replay": (14_572, 48),
+    "replay": (14_927, 49),
     "predict": (13_133, 46),
     "core": (14_336, 83),
     "runtime": (12_984, 52),
-    "report": (11_415, 57),
+    "report": (11_493, 57),
     "job": (9_547, 42),
-    "cli": (8_639, 49),
+    "cli": (8_640, 49),
     "graph": (7_870, 34),
     "capture": (7_242, 39),
     "trace": (5_859, 30),
     "simulator": (2_407, 15),
-    "results": (4_412, 19),
+    "results": (4_438, 19),
     "(leaves)": (2_405, 14),
     "options": (2_465, 9),
     "export": (891, 8),

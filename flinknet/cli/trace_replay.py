@@ -81,7 +81,8 @@ def _grid_options(command: Any) -> Any:
     metavar="BOUND",
     multiple=True,
     help="Limit to meet, such as p99<=20ms or throughput>=100k/s. Prints the longest timeout and"
-    " the cheapest buffers that meet it, and the keys for Flink's config.yaml. May be repeated.",
+    " the cheapest buffers that meet it, and the keys for Flink's config.yaml; for a job of several"
+    " exchanges also timeouts task by task, unless --buffer-timeout lists some. May be repeated.",
 )
 @click.option(
     "--edge-timeout",

@@ -4,7 +4,8 @@
 one, and how long they were starting) and observed (`observe`). `plans` says what to predict from
 how much of the recording; executors fit and simulate it with the model of `predict`
 (`simulations`; long runs in `slices`), and `predictions` are the rows that come back. `advise` has
-the advice, `price` the costs; `answers` puts it together, about runs and about jobs as a whole.
+the advice, `price` the costs, `task_timeouts` the search for
+timeouts task by task; `answers` puts it together, about runs and about jobs as a whole.
 `opening` opens what is usable of recordings and says what they lost; `joining` finds out which of
 them are one run, and how their clocks are related.
 `ledger` has where the time of each task and channel went; the rules of `results.verdict` judge by

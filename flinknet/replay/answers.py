@@ -63,6 +63,7 @@ from .predictions import UNKNOWN_LATENCY, WHOLE_JOB, Prediction, Predictions
 from .price import cpu_cost_of, priced, recorded_share
 from .read import RecordedRun
 from .spark.frames import collected
+from .task_timeouts import TaskSearch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -374,7 +375,11 @@ def job_answer(
     own = [each.ends.name for each in plan.edges if has_own_timeout(each.manifest)]
     notes = [SET_BY_OPERATOR.format(", ".join(own))] if own else []
     error = model_error(recorded.total, seen, seen.buffers_per_s)
-    choice = chosen(points, targets, error)
+    choice, by_task = chosen(points, targets, error), None
+    search = TaskSearch.of(plan, predictions, choice, targets, error)
+    if plan.searched and search is not None and (ended := search.ended()) is not None:
+        shown, by_task = ended
+        points = tuple(_point(plan, each, predictions) for each in shown.order)
     fed = [each.target for each in ends]
     assumed = predictions.of(plan, plan.candidates.index(plan.recorded), WHOLE_JOB).assumed
     return JobAnswer(
@@ -388,7 +393,19 @@ def job_answer(
         is_whole=plan.part.simulated_ns >= plan.run.duration_ns,
         notes=(*not_to_the_end(plan.edges), *notes, *assumed),
         choice=choice if choice is None or not own else set_by_operators(choice, points, recorded),
+        by_task=by_task,
     )
+
+
+def search_further(
+    predictions: Predictions, jobs: Sequence[JobAnswer], targets: Sequence[Target]
+) -> list[Plan]:
+    """The plans with the timeouts of tasks to simulate next; see `task_timeouts`."""
+    plans = [each for each in predictions.plans if each.job == ALONE]
+    for plan, job in zip(predictions.jobs, jobs, strict=True):
+        search = TaskSearch.of(plan, predictions, job.choice, targets, job.model_error)
+        plans.append(plan if search is None else search.further)
+    return plans
 
 
 def _point(plan: Plan, number: int, predictions: Predictions) -> JobPoint:

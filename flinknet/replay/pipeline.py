@@ -21,7 +21,14 @@ from flinknet.results import JobAnswer, ReplayAnswer
 from flinknet.units import counted
 
 from .advise.targets import Target
-from .answers import AdvisedRun, advise, answers_of, compared_runs, job_answer
+from .answers import (
+    AdvisedRun,
+    advise,
+    answers_of,
+    compared_runs,
+    job_answer,
+    search_further,
+)
 from .observe.details import run_details
 from .observe.observed import collect, observe
 from .plans import (
@@ -89,7 +96,8 @@ def replay_runs(
             seconds.
         split: slices of time that each run is cut into; None for as many as suit its size.
         targets: bounds that the advice looks for a setting to meet.
-        refine: predict timeouts between the chosen one and the next longer one, too.
+        refine: predict timeouts between the chosen one and the next longer one, too, and for jobs
+            those that differ from task to task.
         details: add the details of a page.
         edge_timeouts: further settings of jobs of several exchanges.
         checkpoint: directory with results of units that are kept and used again; None: none.
@@ -108,7 +116,7 @@ def replay_runs(
 
     plans, why_long = plan_exchanges(observed, grid, max_records=max_records, split=split)
     plans += plan_jobs(observed, grid, edge_timeouts, max_records=max_records)
-    settings = sum(len(each.candidates) for each in plans)
+    settings = _settings_of(plans)
     on_progress("; ".join([f"simulating {counted(settings, 'setting')}", *why_long]))
     compute = partial(predict, spark, arrivals=tables.packed_arrivals(), checkpoint=checkpoint)
     predictions = predict_all(compute, plans)
@@ -137,10 +145,18 @@ def replay_runs(
         ]
         choices += [[each.choice] if each.choice else [] for each in jobs]
         refined = [plan.refined(own) for plan, own in zip(plans, choices, strict=True)]
-        more = sum(len(each.candidates) for each in refined) - settings
+        more = _settings_of(refined) - settings
         if more:
             on_progress(f"simulating {counted(more, 'setting')} in finer steps")
             predictions = predict_all(compute, refined, predictions)
+            advised, jobs = answered(predictions)
+        while True:
+            further = search_further(predictions, jobs, targets)
+            more = _settings_of(further) - _settings_of(predictions.plans)
+            if not more:
+                break
+            on_progress(f"simulating {counted(more, 'setting')}, task by task")
+            predictions = predict_all(compute, further, predictions)
             advised, jobs = answered(predictions)
 
     if details:
@@ -158,6 +174,10 @@ def replay_runs(
     return Replay(answers, lambda: tables.named() | _tables(spark, predictions), wholes)
 
 
+def _settings_of(plans: Sequence[Plan]) -> int:
+    return sum(len(each.candidates) for each in plans)
+
+
 def predict(
     spark: SparkSession,
     plans: Sequence[Plan],
@@ -173,7 +193,11 @@ def predict(
         arrivals: arrivals in the slices, from `ObservedTables.packed_arrivals`.
         checkpoint: where results of slices are kept; None: nowhere.
     """
-    pairs = list(zip(plans, known or [0] * len(plans), strict=True))
+    pairs = [
+        (plan, first)
+        for plan, first in zip(plans, known or [0] * len(plans), strict=True)
+        if first < len(plan.candidates)
+    ]
     sliced = [pair for pair in pairs if pair[0].part.latest_ns is not None]
     units = [
         unit

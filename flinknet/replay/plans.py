@@ -265,6 +265,7 @@ class Plan:
         edges: in the direction of flow; one for an exchange by itself.
         candidates: by number; further ones are added at the end.
         by_edge: candidates that differ in the timeouts of some edges, which are listed last.
+        searched: further ones of a search; not listed unless they are in `by_edge`, too.
     """
 
     job: int
@@ -272,6 +273,7 @@ class Plan:
     part: Part
     candidates: tuple[Settings, ...]
     by_edge: tuple[Settings, ...] = ()
+    searched: tuple[Settings, ...] = ()
 
     @property
     def run(self) -> RecordedRun:
@@ -286,9 +288,28 @@ class Plan:
     @property
     def order(self) -> list[int]:
         """Numbers of the candidates, with ascending settings."""
-        own = [number for number, each in enumerate(self.candidates) if each not in self.by_edge]
+        last = {*self.by_edge, *self.searched}
+        own = [number for number, each in enumerate(self.candidates) if each not in last]
         own.sort(key=lambda number: [*map(ascending, self.candidates[number])])
         return own + [self.candidates.index(each) for each in self.by_edge]
+
+    @property
+    def tasks(self) -> dict[int, str]:
+        """Name of each vertex that sends, in the direction of flow."""
+        return {each.ends.source: each.ends.source_name for each in self.edges}
+
+    def edge_timeouts(self, of_tasks: Sequence[int]) -> list[int]:
+        """The timeout of each edge, in ns, from those of the tasks that send."""
+        timeouts_ns = dict(zip(self.tasks, of_tasks, strict=True))
+        return [timeouts_ns[each.ends.source] for each in self.edges]
+
+    def task_timeouts(self, settings: Settings) -> tuple[int, ...] | None:
+        """The timeout of each task that sends, in ns; None if edges behind one of them differ."""
+        of_edges = [each.network.buffer_timeout_ns for each in settings]
+        sources = [each.ends.source for each in self.edges]
+        timeouts_ns = dict(zip(sources, of_edges, strict=True))
+        found = tuple(timeouts_ns[each] for each in self.tasks)
+        return found if self.edge_timeouts(found) == of_edges else None
 
     def refined(self, choices: Sequence[Choice]) -> Plan:
         """The plan with the timeouts in whole milliseconds between that of each choice, if it is
@@ -305,7 +326,7 @@ class Plan:
             timeout_ns, *others = {each.network.buffer_timeout_ns for each in chosen}
             if not others:
                 steps_ns = between(timeout_ns, choice.next_longer_ns)
-                more += [_with_timeouts(chosen, [each] * len(chosen)) for each in steps_ns]
+                more += [with_timeouts(chosen, [each] * len(chosen)) for each in steps_ns]
         return replace(self, candidates=tuple(dict.fromkeys((*self.candidates, *more))))
 
 
@@ -395,7 +416,7 @@ def plan_jobs(
         rows = {recorded, *zip(*asked, strict=True)}
         candidates = sorted(rows, key=lambda row: [*map(ascending, row)])
         ends = [each.ends for each in runs]
-        mixed = dict.fromkeys(_with_timeouts(recorded, each.on(ends)) for each in edge_timeouts)
+        mixed = dict.fromkeys(with_timeouts(recorded, each.on(ends)) for each in edge_timeouts)
         by_edge = tuple(each for each in mixed if each not in candidates)
         settings = [setting for each in (*candidates, *by_edge) for setting in each]
         part = part_of_job(own, settings, max_records)
@@ -435,7 +456,8 @@ def _of_jobs(runs: Sequence[RecordedRun]) -> list[list[RecordedRun]]:
     return [each for each in whole if len(each) > 1 or is_filled_in(each[0])]
 
 
-def _with_timeouts(settings: Settings, timeouts_ns: Sequence[int | None]) -> Settings:
+def with_timeouts(settings: Settings, timeouts_ns: Sequence[int | None]) -> Settings:
+    """Settings with other buffer timeouts; None for that of the setting."""
     return tuple(
         each
         if timeout_ns is None

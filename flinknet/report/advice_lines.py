@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from flinknet.results import (
@@ -14,6 +14,7 @@ from flinknet.results import (
     JobAnswer,
     ReplayAnswer,
     SituationAdvice,
+    TaskTimeouts,
     TradeOffPoint,
 )
 from flinknet.units import NS_PER_MS, format_duration_ns, human_duration
@@ -37,6 +38,9 @@ TOO_CLOSE = "too close (5% or the model's error on the recorded setting stay fre
 UNTRIED = (
     "timeouts between these two were not tried: list some with --buffer-timeout, or leave it out"
 )
+IN_CODE = "in the job's code, on the last operator of each task"
+WORTH_SAVING = 0.05
+"""Share of the buffers per second that timeouts task by task save at least to be advised."""
 UNCHANGED = "nothing to change: its keys are the recorded ones"
 
 
@@ -56,7 +60,7 @@ class Recommendation:
         head, text: the sentence; its head stands out.
         meaning: what the head means.
         is_none: nothing can be advised.
-        patch: keys for Flink's config.yaml; empty for none.
+        patch, patch_title: keys for Flink's config.yaml, or calls; empty for none.
     """
 
     head: str
@@ -65,6 +69,7 @@ class Recommendation:
     is_none: bool = False
     remarks: tuple[Remark, ...] = ()
     patch: str = ""
+    patch_title: str = "for Flink's config.yaml"
 
 
 UNKNOWN = "a figure is missing (–): too few records support it, or it was not predicted"
@@ -89,7 +94,58 @@ def job_recommendation(answer: JobAnswer) -> Recommendation | None:
     varied, whole = what_varies(points), " by the job as a whole"
     if answer.choice.point is None:
         whole = " for the job as a whole"
-    return _of_choice(answer.choice, (), points, varied, whole, whole)
+    of_all = _of_choice(answer.choice, (), points, varied, whole, whole)
+    if answer.by_task is None or answer.choice.point is None:
+        return of_all
+    label = label_of(points[answer.choice.point], varied)
+    return _of_tasks(answer.by_task, points, of_all, label)
+
+
+def is_worth_it(found: TaskTimeouts | None) -> bool:
+    """Whether timeouts task by task save more than a prediction is off by."""
+    return found is not None and (found.saved or 0.0) >= WORTH_SAVING
+
+
+def _of_tasks(
+    found: TaskTimeouts, points: Sequence[TradeOffPoint], of_all: Recommendation, label: str
+) -> Recommendation:
+    """Timeouts task by task, and what twice that of each would do; that for all tasks, with its
+    label, where they save little."""
+    timeouts = ", ".join(map(_task_timeout, found.tasks, found.timeouts_ns))
+    saved = f"{found.saved or 0.0:.0%}"
+    if not is_worth_it(found):
+        remark = Remark(f"timeouts task by task ({timeouts}) save {saved} of the buffers/s")
+        return replace(of_all, remarks=(*of_all.remarks, remark))
+    choice = found.choice
+    assert choice.point is not None, "the search ends with one"
+    remarks = []
+    for task, timeout_ns, longer in zip(found.tasks, found.timeouts_ns, found.longer, strict=True):
+        if longer is None:
+            remarks.append(Remark(f"no longer timeout of {task} was tried"))
+            continue
+        place, margin = longer
+        reached = _reached(replace(choice, margin=margin), points[place])
+        why = TOO_CLOSE if (margin or 0.0) >= 0 else ""
+        text = f"{_task_timeout(task, 2 * timeout_ns)} instead{reached}"
+        remarks.append(Remark(f"{text}: {why}" if why else text))
+    if not found.is_ended:
+        text = f"the search stopped after {found.settings} settings: longer ones may be possible"
+        remarks.append(Remark(text))
+    if not choice.is_safe:
+        remarks.append(Remark(UNSAFE, is_doubt=True))
+    keys = of_all.patch or "# as recorded"
+    return Recommendation(
+        ", ".join(choice.targets),
+        f" is met with {timeouts}{_reached(choice, points[choice.point])};"
+        f" {saved} fewer buffers/s than {label} for all",
+        remarks=tuple(remarks),
+        patch=f"{choice.patch}\n# or one timeout for all tasks:\n{keys}",
+        patch_title=IN_CODE,
+    )
+
+
+def _task_timeout(task: str, timeout_ns: int) -> str:
+    return f"{task.removeprefix('Source: ')} {format_duration_ns(timeout_ns) if timeout_ns else 0}"
 
 
 def advice_lines(answer: ReplayAnswer) -> list[str]:
@@ -107,7 +163,7 @@ def lines_of(recommendation: Recommendation) -> list[str]:
     lines = [f"{recommendation.head}{recommendation.text}{meaning}"]
     lines += [f"  {'! ' * remark.is_doubt}{remark.text}" for remark in recommendation.remarks]
     if recommendation.patch:
-        lines.append("  for Flink's config.yaml:")
+        lines.append(f"  {recommendation.patch_title}:")
         lines += [f"    {each}" for each in recommendation.patch.splitlines()]
     return lines
 

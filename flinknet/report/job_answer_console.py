@@ -11,7 +11,7 @@ from flinknet.units import (
     human_duration,
 )
 
-from .advice_lines import job_recommendation, lines_of
+from .advice_lines import is_worth_it, job_recommendation, lines_of
 from .model_error import OFF_TOO_FAR, UNPREDICTED, is_off
 from .observed_tables import FULL
 from .page_parts import Lines, Part, Row, Table, heads
@@ -156,9 +156,13 @@ def settings_of_job(answer: JobAnswer, point: JobPoint) -> dict[str, str]:
 
 def job_marks(answer: JobAnswer, place: int) -> list[str]:
     """Words next to a setting of a job: recorded, choice, nearest."""
-    choice = answer.choice
+    choice, by_task = answer.choice, answer.by_task
     marks = ["recorded"] if answer.points[place].total.is_recorded else []
-    marks += ["choice"] if choice is not None and choice.point == place else []
+    if by_task is not None and is_worth_it(by_task):
+        marks += ["choice"] if by_task.choice.point == place else []
+        marks += ["one for all"] if choice is not None and choice.point == place else []
+    else:
+        marks += ["choice"] if choice is not None and choice.point == place else []
     return marks + (["nearest"] if choice is not None and choice.nearest == place else [])
 
 

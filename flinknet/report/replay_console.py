@@ -12,6 +12,7 @@ from flinknet.results import (
     TAKEN_ALONE,
     JobAnswer,
     ReplayAnswer,
+    TaskTimeouts,
     TradeOffPoint,
 )
 from flinknet.units import human_bytes, human_count, human_duration, human_number
@@ -20,6 +21,7 @@ from .advice_lines import (
     KNEE_MARK,
     advice_lines,
     is_on_frontier,
+    is_worth_it,
     marks_of,
     points_to_show,
 )
@@ -106,7 +108,7 @@ def replay_view(
             parts += replayed_checkpoints(own[0])
         advised = advised_for(own, job)
         if advised is not None and advised.patch:
-            parts.append(Code("for Flink's config.yaml", advised.patch))
+            parts.append(Code(advised.patch_title, advised.patch))
     if diagnose:
         parts.append(diagnosis_table(own))
     return View(replay_sentences(own, job), parts, _details(own, job, channels))
@@ -218,6 +220,8 @@ def _decisive_table(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> Table
     shown = list(range(len(points)))
     if choice is not None:
         shown = _around([choice.point, choice.nearest], points)
+        if job is not None and job.by_task is not None:
+            shown = _by_task_first(job.by_task, shown)
     elif len(points) > CHOICES_SHOWN:
         shown = _spread(len(points), {n for n, of in enumerate(marks) if of}, CHOICES_SHOWN)
     left_out = len(points) - len(shown)
@@ -246,6 +250,13 @@ def _around(places: Sequence[int | None], points: Sequence[TradeOffPoint]) -> li
         if place is not None:
             found |= {place - 1, place, place + 1}
     return sorted(found & set(range(len(points))))
+
+
+def _by_task_first(found: TaskTimeouts, others: Sequence[int]) -> list[int]:
+    """Timeouts task by task if they are advised, twice that of each task, and other settings."""
+    own = [found.choice.point, *(each[0] for each in found.longer if each is not None)]
+    first = [each for each in own if each is not None] if is_worth_it(found) else []
+    return [*first, *(each for each in others if each not in own)]
 
 
 def _settings_table(answer: ReplayAnswer) -> Table:

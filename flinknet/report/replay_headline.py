@@ -16,7 +16,12 @@ from flinknet.results import (
 )
 from flinknet.units import counted, human_change, human_count, human_duration
 
-from .advice_lines import Recommendation, job_recommendation, recommendations
+from .advice_lines import (
+    Recommendation,
+    is_worth_it,
+    job_recommendation,
+    recommendations,
+)
 from .headline import clauses_of
 from .job_answer_console import job_trades
 from .model_error import OFF_TOO_FAR, UNPREDICTED, doubts_of, is_off
@@ -233,6 +238,8 @@ def _timeouts(answer: ReplayAnswer) -> float:
 def _next(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> list[str]:
     whole, first = job or own[0], own[0]
     choice = job.choice if job is not None else first.advice.choice
+    if job is not None and is_worth_it(job.by_task):
+        return ["set the timeouts below in the job's code", "then measure it"]
     if choice is not None and choice.point is not None:
         keys = [each for each in choice.patch.splitlines() if each and not each.startswith("#")]
         if not keys:

@@ -210,7 +210,7 @@ def _answer_section(compared: Sequence[str], advised: Sequence[Recommendation]) 
         remarks = [f"{_capital(remark.text)}." for remark in each.remarks]
         head = _capital(each.head)
         parts.append(Text(head, f"{each.text}.", each.meaning, each.is_none, remarks))
-        parts += [Code("For Flink's config.yaml", each.patch)] if each.patch else []
+        parts += [Code(_capital(each.patch_title), each.patch)] if each.patch else []
     return [Section("answer", "Answer", "", parts)] if parts else []
 
 

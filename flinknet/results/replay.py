@@ -93,6 +93,30 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskTimeouts:
+    """Buffer timeouts task by task with which a job meets some targets at the least cost.
+
+    Attributes:
+        tasks: names of the tasks that send, in the direction of flow; with the timeout of each.
+        choice: these timeouts among the points of the job; its patch has the call for each task.
+        longer: for each task the point with twice its timeout, and how far that is from the limit,
+            as `Choice.margin`; None where such a timeout was not tried.
+        saved: share of the buffers per second of the best timeout for all tasks.
+        settings: number of settings that the search simulated.
+        is_ended: whether it ended by itself, so that no timeout can be doubled; False where it
+            would have taken too many settings.
+    """
+
+    tasks: tuple[str, ...]
+    timeouts_ns: tuple[int, ...]
+    choice: Choice
+    longer: tuple[tuple[int, float | None] | None, ...]
+    saved: float | None
+    settings: int
+    is_ended: bool
+
+
+@dataclass(frozen=True, slots=True)
 class SituationAdvice:
     """Advice for one situation: a combination of conditions that no key of Flink changes.
 
@@ -341,6 +365,7 @@ class JobAnswer:
         notes: assumptions, as lines.
         cpu_cost: cost of a message behind the price of each setting; None without prices.
         choice: the setting that meets the targets; None without targets, or if none can be chosen.
+        by_task: timeouts task by task that meet them; None where they were not searched.
     """
 
     path: str
@@ -354,6 +379,7 @@ class JobAnswer:
     notes: tuple[str, ...]
     cpu_cost: CpuCost | None = None
     choice: Choice | None = None
+    by_task: TaskTimeouts | None = None
 
 
 @dataclass(frozen=True, slots=True)
