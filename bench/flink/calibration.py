@@ -11,7 +11,7 @@ from typing import Any
 
 from bench.flink.job_table import Cell, Figure
 from bench.measure import print_table
-from flinknet.report.price_cells import range_of_difference
+from flinknet.results.trades import range_of_difference
 
 LATENCIES = {"p50_ns": "p50", "p99_ns": "p99"}
 

@@ -14,9 +14,9 @@ A *_console prints the findings of one command:
     from_trace_console      a bench of a recorded run; peer_console: one end of which is Flink's
     replay_console          a replay: replay_headline, the answer in the six lines of headline;
                             model_error (how far it can be trusted), observed_tables and
-                            small_plots (what was observed), price_cells and prediction_notes (what
-                            was predicted), settings_in_words, advice_lines, trade_words (what a
-                            setting gives and costs, of a bench, too); recording_lines: what the
+                            small_plots (what was observed), settings_in_words, advice_lines and
+                            trade_words (what was predicted; gain and price of a setting, also for a
+                            bench); recording_lines: what the
                             runs were put together from, and what was lost
     job_console             a job, and its latency markers; job_answer_console: a job in a replay
     trace_console, tap_console, import_console    a trace, and how it came to be; watch_console:

@@ -19,13 +19,7 @@ from flinknet.results import (
 )
 from flinknet.units import NS_PER_MS, format_duration_ns, human_duration
 
-from .settings_in_words import (
-    label_of,
-    situation_label,
-    situation_of,
-    timeout_ns_of,
-    what_varies,
-)
+from .settings_in_words import label_of, situation_label, situation_of, timeout_ns_of, what_varies
 
 FRONTIER = "no other setting is as good in all of p99, throughput, buffers/s and memory"
 KNEE = (
@@ -184,15 +178,6 @@ def _recommendation(
         KNEE,
         remarks=_beyond_keys(situation.beyond_keys),
     )
-
-
-def points_to_show(answer: ReplayAnswer) -> set[int]:
-    """The settings that the advice speaks of."""
-    found: set[int | None] = set()
-    for situation in answer.advice.situations:
-        found |= {situation.knee}
-        found |= {situation.choice.point, situation.choice.nearest} if situation.choice else set()
-    return {each for each in found if each is not None}
 
 
 def marks_of(answer: ReplayAnswer, index: int) -> list[str]:

@@ -21,6 +21,7 @@ from flinknet.results import (
     has_given_rate,
 )
 from flinknet.results.figures import CHANNEL_FIGURES, CPU, RUN_FIGURES, Figure
+from flinknet.results.trades import Range, Trade, change_of, ratio_of
 from flinknet.units import (
     counted,
     format_duration_ns,
@@ -36,16 +37,7 @@ from .headline import clauses_of
 from .live import channel_name
 from .page_parts import UNNAMED_SETTING, Lines, Part, Sentence, Table, Tone, View, figure_table
 from .small_plots import sparkline
-from .trade_words import (
-    Range,
-    Trade,
-    change_of,
-    length_words,
-    load_line,
-    load_words,
-    ratio_of,
-    trade_sentence,
-)
+from .trade_words import length_words, load_line, load_words, trade_sentence
 from .warning_lines import doubts_of_runs, merged_text, same_but_for_numbers
 
 CHANNELS_SHOWN = 16

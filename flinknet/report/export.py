@@ -15,7 +15,7 @@ from flinknet.storage import AnyPath
 from flinknet.whole_files import whole_file
 
 from .job_answer_console import job_trades
-from .price_cells import trades
+from .trade_words import trades
 
 POINTS_MAX = 20
 """Newest points of a trend in a document, at most; the others are in files of their own."""

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flinknet.results import ProcessorUse, RunWarning, Validity, validity_of
+from flinknet.results.trades import Trade, change_of, ratio_of
 from flinknet.units import human_change, human_count, human_duration, run_numbers
 
 from .page_parts import Head, Lines, Part, Row, Table
-from .trade_words import Trade, change_of, ratio_of, trade_text
+from .trade_words import trade_text
 from .warning_lines import doubts_of_runs
 
 OF_MACHINE = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flinknet.results import JobAnswer, JobEdgePoint, JobPoint, LatencySummary
+from flinknet.results.trades import trades_of_job
 from flinknet.units import (
     MISSING,
     format_duration_ns,
@@ -15,17 +16,15 @@ from .advice_lines import is_worth_it, job_recommendation, lines_of
 from .model_error import OFF_TOO_FAR, UNPREDICTED, is_off
 from .observed_tables import FULL
 from .page_parts import Lines, Part, Row, Table, heads
-from .price_cells import (
+from .settings_in_words import BUFFER_TIMEOUT, compared_settings, settings_of, what_varies
+from .trade_words import (
     PRICE_NOTE,
     PRICES,
     NamedTrade,
-    compared,
-    differs_in_timeout,
     price_cells,
     trade_of,
+    with_ends,
 )
-from .settings_in_words import BUFFER_TIMEOUT, flushes, settings_of, what_varies
-from .trade_words import with_ends
 
 UNKNOWN = "unknown"
 
@@ -89,54 +88,19 @@ def job_lines(answer: JobAnswer) -> list[str]:
 
 
 def job_trades(answer: JobAnswer) -> list[NamedTrade]:
-    """Trade-offs between settings, see `price_cells.compared`. Without a target and the default
-    timeout: the setting with the least latency instead of the recorded one, and instead of the one
-    with the most. Empty where latencies are unknown."""
-    recorded = next((each for each in answer.points if each.total.is_recorded), None)
-    known = [each for each in answer.points if each.total.latency_ns.p50 is not None]
-    if recorded is None or recorded not in known:
-        return []
-    choice, chosen = answer.choice, None
-    if choice is not None:
-        found = choice.nearest if choice.point is None else choice.point
-        chosen = None if found is None or answer.points[found] not in known else found
-    timeouts_ns = [
-        each.timeouts_ns[0]
-        if each in known
-        and len({*each.timeouts_ns}) == 1
-        and differs_in_timeout(each.total, recorded.total)
-        else None
-        for each in answer.points
+    """Trade-offs between settings of a job, see `trades_of_job`."""
+    settings = compared_settings([each.total for each in answer.points])
+    return [
+        trade_of(
+            f"buffer timeout {setting_of(answer, answer.points[one])}",
+            setting_of(answer, answer.points[base]),
+            answer.points[one].total,
+            answer.points[base].total,
+            answer.cpu_cost,
+            says_cost=number == 0,
+        )
+        for number, (one, base) in enumerate(trades_of_job(answer, settings))
     ]
-    place = answer.points.index(recorded)
-    pairs = compared(timeouts_ns, place, chosen)
-    mixed = [n for n, each in enumerate(answer.points) if len({*each.timeouts_ns}) > 1]
-    if pairs is not None:
-        pairs += [(n, place) for n in mixed if n != place and answer.points[n] in known]
-        return [
-            _trade(answer, answer.points[one], answer.points[base], says_cost=number == 0)
-            for number, (one, base) in enumerate(pairs)
-        ]
-    ordered = sorted(known, key=lambda each: each.total.latency_ns.p50 or 0.0)
-    least, most = (
-        ordered[0],
-        next((each for each in ordered[::-1] if flushes(each.total)), recorded),
-    )
-    bases = [each for each in (recorded, most) if each is not least]
-    if recorded is most:
-        bases = bases[:1]
-    return [_trade(answer, least, base, says_cost=base is bases[0]) for base in bases]
-
-
-def _trade(answer: JobAnswer, shown: JobPoint, base: JobPoint, *, says_cost: bool) -> NamedTrade:
-    return trade_of(
-        f"buffer timeout {setting_of(answer, shown)}",
-        setting_of(answer, base),
-        shown.total,
-        base.total,
-        answer.cpu_cost,
-        says_cost=says_cost,
-    )
 
 
 def setting_of(answer: JobAnswer, point: JobPoint) -> str:

@@ -15,16 +15,10 @@ from flinknet.results import (
     TaskTimeouts,
     TradeOffPoint,
 )
+from flinknet.results.trades import advised_points
 from flinknet.units import human_bytes, human_count, human_duration, human_number
 
-from .advice_lines import (
-    KNEE_MARK,
-    advice_lines,
-    is_on_frontier,
-    is_worth_it,
-    marks_of,
-    points_to_show,
-)
+from .advice_lines import KNEE_MARK, advice_lines, is_on_frontier, is_worth_it, marks_of
 from .checkpoint_table import replayed_checkpoints
 from .console import console_for, print_part, print_view
 from .job_answer_console import job_marks, job_notes, job_parts, setting_of
@@ -41,12 +35,10 @@ from .observed_tables import (
     runs_table,
 )
 from .page_parts import Code, Lines, Part, Row, Section, Table, View, heads
-from .prediction_notes import notes_of
-from .price_cells import PRICE_NOTE, PRICES, price_cells, trades
 from .recording_lines import recording_lines
 from .replay_headline import advised_for, replay_sentences, why_not_printed
-from .settings_in_words import BUFFER_TIMEOUT, settings_of, what_varies
-from .trade_words import with_ends
+from .settings_in_words import BUFFER_TIMEOUT, notes_of, settings_of, what_varies
+from .trade_words import PRICE_NOTE, PRICES, price_cells, trades, with_ends
 
 SETTINGS_SHOWN = 40
 """Rows of the table with all figures."""
@@ -333,7 +325,7 @@ def _nearest(answer: ReplayAnswer, limit: int) -> list[int]:
     points = answer.trade_offs
     if len(points) <= limit:
         return list(range(len(points)))
-    wanted = points_to_show(answer)
+    wanted = advised_points(answer)
     wanted |= {index for index, each in enumerate(points) if each.is_recorded}
     return _spread(len(points), wanted, limit)
 

@@ -14,6 +14,7 @@ from flinknet.results import (
     ReplayAnswer,
     TradeOffPoint,
 )
+from flinknet.results.trades import SAME_LATENCY
 from flinknet.units import counted, human_change, human_count, human_duration
 
 from .advice_lines import (
@@ -26,10 +27,9 @@ from .headline import clauses_of
 from .job_answer_console import job_trades
 from .model_error import OFF_TOO_FAR, UNPREDICTED, doubts_of, is_off
 from .page_parts import Sentence
-from .price_cells import SAME_LATENCY, NamedTrade, trades
 from .recording_lines import recording_lines
 from .settings_in_words import BUFFER_TIMEOUT, label_of, timeout_text, what_varies
-from .trade_words import cost_parts, from_to, rate_parts
+from .trade_words import NamedTrade, cost_parts, from_to, rate_parts, trades
 
 PART_USED = "part used"
 """Beginning of the remark on the part of a trace that counts, which the first line states."""

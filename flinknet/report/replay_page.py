@@ -55,16 +55,10 @@ from .page_parts import (
     heads_of,
 )
 from .plot import curves_of
-from .prediction_notes import notes_of
-from .price_cells import PRICES, price_cells, trades
 from .recording_lines import recording_lines
 from .replay_headline import replay_sentences, why_not_printed
-from .settings_in_words import (
-    BUFFER_TIMEOUT,
-    settings_of,
-    timeout_ns_of,
-    what_varies,
-)
+from .settings_in_words import BUFFER_TIMEOUT, notes_of, settings_of, timeout_ns_of, what_varies
+from .trade_words import PRICES, price_cells, trades
 
 ERROR_SMALL = 0.1
 """Model error up to which its banner is green."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from flinknet.results import CpuCost, ReplayAnswer, TradeOffPoint
+from flinknet.results.trades import Range, Trade, are_alike, trade_between, trades_of_run
 from flinknet.units import (
     MISSING,
     counted,
     format_duration_ns,
     format_size_bytes,
+    human_bytes,
     human_count,
     human_duration,
     human_rate,
@@ -18,33 +21,10 @@ from flinknet.units import (
     without_zeros,
 )
 
-Range = tuple[float, float]
+from .settings_in_words import compared_settings, label_of, settings_of, what_varies
 
 _SAME_RATIO = 0.02
 """Ratios closer to 1 than this are none."""
-
-
-@dataclass(frozen=True, slots=True)
-class Trade:
-    """Changes from one setting to another; None where unknown.
-
-    Attributes:
-        throughput_ratio, buffers_ratio: of records/s and buffers/s, the new to the old.
-        cpu_cores: 0.06 for 6% of a core more.
-        messages_per_s: data buffers and the credit for them, where that is known.
-        p50_range_ns, p99_range_ns, cpu_range_cores: ends of these changes: of the 90% interval of a
-            prediction, or the smallest and the largest of several rounds.
-    """
-
-    throughput_ratio: float | None = None
-    p50_ns: float | None = None
-    p99_ns: float | None = None
-    buffers_ratio: float | None = None
-    cpu_cores: float | None = None
-    messages_per_s: float | None = None
-    p50_range_ns: Range | None = None
-    p99_range_ns: Range | None = None
-    cpu_range_cores: Range | None = None
 
 
 def trade_sentence(setting: str, before: str, trade: Trade) -> str:
@@ -92,16 +72,6 @@ def from_to(before_ns: float, after_ns: float, ends_ns: Range | None = None) -> 
     unit = after[after.find(" ") :]
     ends = _ends_text(ends_ns, lambda end: signed(end, human_duration), unit)
     return f"{before.removesuffix(unit)} → {after}{ends}"
-
-
-def ratio_of(now: float | None, before: float | None) -> float | None:
-    """None if either is unknown, or nothing was there before."""
-    return now / before if now is not None and before else None
-
-
-def change_of(now: float | None, before: float | None) -> float | None:
-    """None if either is unknown."""
-    return now - before if now is not None and before is not None else None
 
 
 def cpu_text(cores: float | None) -> str:
@@ -236,3 +206,92 @@ def length_words(workload: Mapping[str, Any]) -> str:
     if (duration_ns := workload.get("duration_ns")) is not None:
         return format_duration_ns(duration_ns, separator=" ")
     return counted(records, "record") if (records := workload.get("records")) is not None else ""
+
+
+PRICES = ("packets/s", "bytes/s", "CPU change")
+"""Headings of `price_cells`."""
+
+PRICE_NOTE = (
+    "packets/s: at most so many TCP packets (a large buffer takes several); CPU change: against the"
+    " recorded setting, in percent of one core, for buffers and credit alone"
+)
+"""Below a table with them."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedTrade:
+    """Gain and price of one setting against another.
+
+    Attributes:
+        setting, before: their names.
+        text: all of it in a sentence.
+        p50_ns, p99_ns: latency before and after; None where it is unknown.
+    """
+
+    setting: str
+    before: str
+    trade: Trade
+    text: str
+    p50_ns: tuple[float | None, float | None] = (None, None)
+    p99_ns: tuple[float | None, float | None] = (None, None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data: the settings, the figures, the sentence."""
+        return {
+            "setting": self.setting,
+            "instead_of": self.before,
+            **asdict(self.trade),
+            "text": self.text,
+        }
+
+
+def price_cells(point: TradeOffPoint) -> list[str]:
+    """Packets, bytes, and the CPU against the recorded setting, in percent of a core."""
+    price = point.price
+    if price is None:
+        return [MISSING] * len(PRICES)
+    is_base = point.is_recorded and price.cpu_cores_change is not None
+    return [
+        human_count(price.packets_per_s),
+        f"{human_bytes(price.bytes_per_s)}/s",
+        "0%" if is_base else cpu_text(price.cpu_cores_change),
+    ]
+
+
+def trades(answer: ReplayAnswer) -> list[NamedTrade]:
+    """Trade-offs between settings of a run, see `trades_of_run`."""
+    found, settings = [], compared_settings(answer.trade_offs)
+    for number, (one, base) in enumerate(trades_of_run(answer, settings)):
+        shown, before = answer.trade_offs[one], answer.trade_offs[base]
+        varied = what_varies([before, shown])
+        name = settings_of(before)[varied[0]] if len(varied) == 1 else label_of(before, varied)
+        label = label_of(shown, varied)
+        found.append(trade_of(label, name, shown, before, answer.cpu_cost, says_cost=number == 0))
+    return found
+
+
+def trade_of(
+    setting: str,
+    before: str,
+    shown: TradeOffPoint,
+    base: TradeOffPoint,
+    cpu_cost: CpuCost | None,
+    *,
+    says_cost: bool,
+) -> NamedTrade:
+    """ "buffer timeout 5ms instead of 100ms: p50 −46.0 ms, …": gain and price of `shown`.
+
+    Args:
+        says_cost: add the assumed cost of a buffer.
+    """
+    trade = trade_between(shown, base, has_cpu_cost=cpu_cost is not None)
+    sentence = trade_sentence(setting, before, trade)
+    if trade.cpu_cores is not None and cpu_cost is not None and says_cost:
+        cost = human_duration(cpu_cost.ns_per_message)
+        sentence += f" ({cost} for a buffer and its credit, {cpu_cost.how})"
+    if are_alike(shown, base):
+        sentence += "; latency hardly depends on it here"
+    p50_ns, p99_ns = (
+        (getattr(base.latency_ns, name), getattr(shown.latency_ns, name)) for name in ("p50", "p99")
+    )
+    return NamedTrade(setting, before, trade, sentence, p50_ns, p99_ns)

@@ -11,6 +11,7 @@ JSON.
                 the rules over it
     recordings  recordings that make up a run, known losses, Flink's own metrics
     replay      the answers of a replay about a run and a whole job, and of `trace watch`
+    trades      gain and price of one predicted setting against another
     references  published measurements with which a bench may be compared
     comparison  which of several configurations is better: a package of its own, which no other file
                 here imports

@@ -11,8 +11,8 @@ from flinknet.report.advice_lines import (
     advice_lines,
     is_on_frontier,
     marks_of,
-    points_to_show,
 )
+from flinknet.results.trades import advised_points
 from tests.page_answer import typed
 
 CHOICE = {
@@ -167,7 +167,7 @@ def test_an_answer_without_advice_has_no_lines_and_no_marks() -> None:
     without = typed({"trade_offs": [{"is_recorded": False}]})
     assert advice_lines(without) == []
     assert marks_of(without, 0) == []
-    assert points_to_show(without) == set()
+    assert advised_points(without) == set()
     assert not is_on_frontier(without, 0)
 
 
@@ -178,7 +178,7 @@ def test_marks_and_rows_are_those_that_the_advice_speaks_of() -> None:
     )
     given["trade_offs"] *= 2
     given = typed(given)
-    assert points_to_show(given) == {1, 2, 3}
+    assert advised_points(given) == {1, 2, 3}
     assert marks_of(given, 0) == ["recorded"]
     assert marks_of(given, 1) == ["knee", "choice"]
     assert marks_of(given, 3) == ["nearest"]

@@ -9,10 +9,10 @@ import pytest
 
 from flinknet.report.export import answer_document
 from flinknet.report.page import page_of
-from flinknet.report.price_cells import compared, price_cells, range_of_change, trades
 from flinknet.report.replay_page import replay_page
-from flinknet.report.trade_words import Trade, cpu_text, duration_text, trade_sentence
+from flinknet.report.trade_words import cpu_text, duration_text, price_cells, trade_sentence, trades
 from flinknet.results import Choice, LatencySummary, ReplayAnswer
+from flinknet.results.trades import Trade, compared_timeouts, range_of_change
 from flinknet.units import NS_PER_MS
 from tests.page_answer import answer, typed
 
@@ -90,14 +90,14 @@ def test_what_meets_a_target_is_compared_with_the_recorded_setting_and_the_defau
 
 def test_no_more_than_four_timeouts_are_compared_and_none_with_itself() -> None:
     timeouts_ns = [0, *(each * NS_PER_MS for each in (1, 2, 5, 10, 50, 100, 200)), -1, None]
-    assert compared(timeouts_ns, 6, None) == [(0, 6), (1, 6), (3, 6), (4, 6)]
-    assert compared(timeouts_ns, 0, None) == [(0, 6), (1, 6), (3, 6), (4, 6)]
-    assert compared(timeouts_ns, 4, None) == [(1, 4), (0, 6), (1, 6), (2, 6), (3, 6)]
-    assert compared(timeouts_ns, 6, 3) == [(3, 6)]
-    assert compared(timeouts_ns, 3, 3) == [(3, 6)]
-    assert compared(timeouts_ns, 6, 6) == []
-    assert compared([0, 5 * NS_PER_MS], 0, None) is None
-    assert compared([100 * NS_PER_MS, -1], 0, None) is None
+    assert compared_timeouts(timeouts_ns, 6, None) == [(0, 6), (1, 6), (3, 6), (4, 6)]
+    assert compared_timeouts(timeouts_ns, 0, None) == [(0, 6), (1, 6), (3, 6), (4, 6)]
+    assert compared_timeouts(timeouts_ns, 4, None) == [(1, 4), (0, 6), (1, 6), (2, 6), (3, 6)]
+    assert compared_timeouts(timeouts_ns, 6, 3) == [(3, 6)]
+    assert compared_timeouts(timeouts_ns, 3, 3) == [(3, 6)]
+    assert compared_timeouts(timeouts_ns, 6, 6) == []
+    assert compared_timeouts([0, 5 * NS_PER_MS], 0, None) is None
+    assert compared_timeouts([100 * NS_PER_MS, -1], 0, None) is None
 
 
 def test_the_least_latency_is_compared_with_the_most_where_neither_is_recorded() -> None:
