@@ -5,7 +5,7 @@ Nothing is opened here; that is up to the tasks. Only a JobManager calls `initia
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -80,7 +80,27 @@ class SocketTextSource:
     is_bounded: ClassVar[bool] = False
 
 
-Source = GeneratedSource | SequenceSource | CollectionSource | FileSource | SocketTextSource
+@dataclass(frozen=True, slots=True)
+class SplitSource:
+    """Splits that the master creates and subtasks request, one after another (Flink: InputFormat).
+
+    Attributes:
+        create_splits: called with the parallelism; returns JSON values.
+    """
+
+    NAME: ClassVar[str] = "Split Source"
+    create_splits: Callable[[int], Iterable[Any]]
+    is_bounded: ClassVar[bool] = True
+
+
+Source = (
+    GeneratedSource
+    | SequenceSource
+    | CollectionSource
+    | FileSource
+    | SocketTextSource
+    | SplitSource
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -25,6 +25,7 @@ from .endpoints import (
     SequenceSource,
     SocketTextSource,
     Source,
+    SplitSource,
 )
 from .job_config import MAX_PARALLELISM, input_dependency_constraint, job_config
 from .operators import (
@@ -196,6 +197,26 @@ class StreamExecutionEnvironment(FlinkApi):
     def read_text_file(self, path: str) -> DataStreamSource:
         """The lines of a file."""
         return self.from_source(FileSource(path), str)
+
+    def create_input(
+        self,
+        create_splits: Callable[[int], Iterable[Any]],
+        read: Callable[[Any], Iterable[Any]],
+        *,
+        output_type: Any = None,
+    ) -> SingleOutputStreamOperator:
+        """Read splits, each once: a subtask requests its next split when it is done with the one
+        before, so quick subtasks read more (Flink: createInput with an InputFormat).
+
+        Args:
+            create_splits: called once, by the JobManager, with the parallelism of the environment;
+                returns JSON values.
+            read: returns the records of a split.
+        """
+        check_function(create_splits, "create_input")
+        return self.from_source(SplitSource(create_splits), object).flat_map(
+            read, output_type=output_type
+        )
 
     def socket_text_stream(self, host: str, port: int) -> DataStreamSource:
         """The lines received over a TCP connection; read by one subtask.

@@ -48,7 +48,7 @@ from .network_input import ElementInput
 from .record_output import RecordOutput
 from .selectors import create_selector, drawing
 from .serializers import serializer_of
-from .sources import record_source
+from .sources import RequestNextInputSplit, record_source
 from .stream_task import StreamTask
 from .task_frame import TaskFrame
 from .task_operators import TaskOperators, plain, source_of
@@ -85,6 +85,7 @@ def create_task(
     seed: int = 1,
     spills: SpillStore | None = None,
     worker: Callable[[str], TaskWorker] | None = None,
+    request_split: Callable[[RequestNextInputSplit], None] | None = None,
 ) -> StreamTask:
     """Create the task of a descriptor, with its operators opened, or to be opened by the worker.
 
@@ -101,6 +102,7 @@ def create_task(
         spills: takes records too long for memory; None to keep all records in memory.
         worker: creates the worker of the task of this name, if it calls functions of the program;
             None to call them in the task's steps.
+        request_split: requests a split for a source; the answer is for its `receive`.
 
     Raises: ConfigError if the program differs from the deployed one; TaskFailedError if an
     operator cannot be opened.
@@ -111,6 +113,7 @@ def create_task(
         io,
         spills,
         worker,
+        request_split,
         start_ns=start_ns,
         end_ns=end_ns,
         measured=(measured_from_ns, measured_to_ns),
@@ -150,6 +153,7 @@ class _ProgramTask:
         io: TaskIO,
         spills: SpillStore | None,
         worker: Callable[[str], TaskWorker] | None,
+        request_split: Callable[[RequestNextInputSplit], None] | None,
         *,
         start_ns: int,
         end_ns: int | None,
@@ -196,6 +200,10 @@ class _ProgramTask:
                 end_ns=end_ns,
                 seed=self._drawn_seed(f"source {operator_id}"),
                 has_arrays=has_arrays,
+                request_split=request_split
+                and partial(
+                    request_split, RequestNextInputSplit(descriptor.attempt_id, operator_id)
+                ),
             )
             for operator_id, operator in chain.operators.items()
             if (source := source_of(operator)) is not None

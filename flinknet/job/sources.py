@@ -5,16 +5,21 @@ A source returns the records that are due, each with its due instant.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
+from flinknet.core.wire.ids import ExecutionAttemptID
+from flinknet.errors import ConfigError
 from flinknet.graph.endpoints import (
     CollectionSource,
     FileSource,
     GeneratedSource,
     SequenceSource,
     Source,
+    SplitSource,
 )
 
 from .elements import Instants, Values
@@ -34,6 +39,23 @@ FEW_RECORDS = 8
 """Up to this many records are made one by one, faster than as an array."""
 
 _NUMBER_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class RequestNextInputSplit:
+    """TaskManager: hand out a split to an attempt (Flink: requestNextInputSplit)."""
+
+    attempt_id: ExecutionAttemptID
+    operator_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class NextInputSplit:
+    """JobManager: a split for an attempt; none if none is left (Flink: SerializedInputSplit)."""
+
+    attempt_id: ExecutionAttemptID
+    operator_id: str
+    splits: tuple[Any, ...]
 
 
 class RecordSource(Protocol):
@@ -249,6 +271,46 @@ class TextRecords:
         self._is_stopped = True
 
 
+class RequestedSplits:
+    """Splits that the master hands out; the next is requested when the chain is free again.
+
+    Args:
+        request: sends a request, which `receive` answers.
+    """
+
+    text = None
+
+    def __init__(self, request: Callable[[], None]) -> None:
+        self._request = request
+        self._splits: list[Any] = []
+        self._is_waiting = False
+        self.is_ended = False
+
+    def receive(self, splits: Sequence[Any]) -> None:
+        """Take the answer: a split, or none, which ends the source."""
+        self._splits += splits
+        self._is_waiting = False
+        self.is_ended = self.is_ended or not splits
+
+    def take(self, *, now_ns: int) -> Batch | None:
+        """The split that has arrived."""
+        splits, self._splits = self._splits, []
+        if splits:
+            return splits, np.full(len(splits), now_ns, np.int64)
+        if not self._is_waiting and not self.is_ended:
+            self._is_waiting = True
+            self._request()
+        return None
+
+    def next_ns(self, *, now_ns: int) -> int | None:
+        """Now, to take a split or to request one; None while an answer is awaited."""
+        return None if self.is_ended or (self._is_waiting and not self._splits) else now_ns
+
+    def stop(self) -> None:
+        """Request no more splits."""
+        self.is_ended = True
+
+
 def record_source(
     source: Source,
     subtask: int,
@@ -258,12 +320,18 @@ def record_source(
     end_ns: int | None,
     seed: int,
     has_arrays: bool = True,
+    request_split: Callable[[], None] | None = None,
 ) -> RecordSource:
     """The record source of a subtask for a program's source.
 
     Args:
         has_arrays: whether the next operator needs arrays, even of a few records.
+        request_split: requests a split from the master.
     """
+    if isinstance(source, SplitSource):
+        if request_split is None:
+            raise ConfigError(f"{source.NAME}: there is no master that hands out splits")
+        return RequestedSplits(request_split)
     if isinstance(source, GeneratedSource):
         return GeneratedRecords(
             source,

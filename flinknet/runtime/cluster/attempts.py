@@ -20,6 +20,7 @@ from flinknet.job.checkpoint_coordinator import Answer
 from flinknet.job.debloating import BufferDebloating, debloated_gates
 from flinknet.job.producer_states import ProducerStateChecks
 from flinknet.job.scheduling import has_output
+from flinknet.job.sources import NextInputSplit, RequestedSplits
 from flinknet.job.stream_task import StreamTask
 
 from ..clock import monotonic_ns
@@ -168,6 +169,13 @@ class Attempts:
                 if described.edge in message.edges and gate.is_state_consumed:
                     self._channels.request([gate], now_ns=now_ns)
 
+    def receive_split(self, message: NextInputSplit) -> None:
+        """Pass a split to the source that has requested it, if its attempt still runs."""
+        running = self._tasks.get(message.attempt_id)
+        source = None if running is None else running.task.sources[message.operator_id]
+        if isinstance(source, RequestedSplits):
+            source.receive(message.splits)
+
     def start(self, start: messages.Start, *, now_ns: int) -> None:
         """Start the run."""
         self._begun = start
@@ -257,6 +265,7 @@ class Attempts:
                 start,
                 self._environment,
                 partial(self._answer, job.id),
+                self._send,
                 job.io,
                 now_ns=now_ns,
             )

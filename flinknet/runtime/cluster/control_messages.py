@@ -15,6 +15,7 @@ from flinknet.job.checkpoint_coordinator import Answer, Command
 from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.load.sink import MEASURED
 from flinknet.job.producer_states import PartitionState, RequestPartitionState
+from flinknet.job.sources import NextInputSplit, RequestNextInputSplit
 from flinknet.results import (
     ClusterStatus,
     JobDump,
@@ -408,7 +409,7 @@ MESSAGES = {
         *(RegisterTaskManager, TaskManagerFailed, InitializeJob, JobInitialized),
         *(ExpectReaders, ReadersExpected, SubmitTask, CancelTask, ReleasePartitions),
         *(AwaitChannels, ChannelsOpen, Start, TaskStateChanged, OutputConsumable, UpdatePartitions),
-        *(RequestPartitionState, PartitionState),
+        *(RequestPartitionState, PartitionState, RequestNextInputSplit, NextInputSplit),
         *(RequestDump, DescribeTasks, TaskManagerDump, JobDump),
         *(JobCommand, JobAnswer, CloseJob, JobClosed),
         *(Heartbeat, HeartbeatAnswer, Statistics, Disconnect),

@@ -22,6 +22,7 @@ from flinknet.graph.execution import ExecutionState
 from flinknet.job.checkpoint_coordinator import CheckpointCoordinator, Command
 from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.producer_states import RequestPartitionState
+from flinknet.job.sources import NextInputSplit, RequestNextInputSplit
 from flinknet.results import TaskManagerDump
 from flinknet.whole_files import temporary_base
 
@@ -107,7 +108,11 @@ class LedJobs:
     def job_of(self, message: Any) -> LedJob | None:
         """The job that a message is about; None if it is over or unknown."""
         if isinstance(
-            message, messages.TaskStateChanged | messages.OutputConsumable | RequestPartitionState
+            message,
+            messages.TaskStateChanged
+            | messages.OutputConsumable
+            | RequestPartitionState
+            | RequestNextInputSplit,
         ):
             return self._known.get(message.attempt_id.execution_graph_id)
         return self._known.get(getattr(message, "job", None))  # type: ignore[arg-type]
@@ -343,6 +348,9 @@ class JobManager:
             master.schedule_consumers(message.attempt_id, message.output, now_ns=now_ns)
         elif isinstance(message, RequestPartitionState):
             task_manager.send(master.partition_state(message))
+        elif isinstance(message, RequestNextInputSplit):
+            splits = master.splits.next(message.attempt_id, message.operator_id)
+            task_manager.send(NextInputSplit(message.attempt_id, message.operator_id, splits))
         elif isinstance(message, messages.JobAnswer):
             if job.checkpoints is not None:
                 self._send_commands(job, job.checkpoints.receive(message.answer, now_ns=now_ns))

@@ -20,6 +20,7 @@ from flinknet.graph.failover import (
     restart,
     subtasks_to_restart,
 )
+from flinknet.graph.input_splits import InputSplits
 from flinknet.graph.physical_plan import PhysicalPlan
 from flinknet.job import TaskDeploymentDescriptor
 from flinknet.job.producer_states import PartitionState, RequestPartitionState
@@ -51,6 +52,7 @@ class JobMaster:
     Raises: ConfigError if a slot has fewer resources than its subtasks need.
 
     Attributes:
+        splits: splits of its sources.
         reason: why it failed, restarts or was canceled; empty otherwise.
         restarts: number of restarts of any part of it.
         to_send: messages with the index of their TaskManager, consumed by the driver.
@@ -96,6 +98,7 @@ class JobMaster:
         self.cancellation_timeout_ns = config.cancellation_timeout_ns
         self._is_consequence = False
         self._restart_strategy = RestartStrategy(config)
+        self.splits = InputSplits(graph)
 
     @property
     def is_waiting_for_slots(self) -> bool:
@@ -424,6 +427,7 @@ class JobMaster:
         if not self._has_ended(self._to_restart):
             return
         restart(self._to_restart)
+        self.splits.give_back(self._to_restart)
         self._to_restart.clear()
         self._restart_at_ns = None
         self._schedule(now_ns)

@@ -20,6 +20,7 @@ from typing import Any
 from flinknet.core.wire.ids import ExecutionGraphID
 from flinknet.errors import FlinknetError
 from flinknet.job.producer_states import PartitionState
+from flinknet.job.sources import NextInputSplit
 from flinknet.loopback import bound_host, loopback
 
 from ..clock import monotonic_ns
@@ -182,6 +183,8 @@ class TaskExecutor:
             self._control.send(messages.ReadersExpected())
         elif isinstance(message, messages.CancelTask):
             attempts.cancel(message.attempt_id)
+        elif isinstance(message, NextInputSplit):
+            attempts.receive_split(message)
         elif isinstance(message, PartitionState):
             attempts.producers.receive(message, now_ns=now_ns)
         elif isinstance(message, messages.Heartbeat):

@@ -18,6 +18,7 @@ from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.io import TaskIO
 from flinknet.job.load.load_tasks import create_load_task
 from flinknet.job.scheduling import SchedulingType, scheduling_of
+from flinknet.job.sources import RequestNextInputSplit
 from flinknet.job.stream_task import StreamTask
 
 from ..shuffle_environment import ShuffleEnvironment
@@ -61,6 +62,7 @@ class ProgramFactory:
         start: Start,
         environment: ShuffleEnvironment,
         respond: Callable[[Answer], None],
+        request_split: Callable[[RequestNextInputSplit], None],
         io: TaskIO,
         *,
         now_ns: int,
@@ -85,6 +87,7 @@ class ProgramFactory:
             seed=self._seed,
             spills=environment.spills,
             worker=partial(TaskThread, environment.loop),
+            request_split=request_split,
         )
 
 
@@ -105,6 +108,7 @@ class LoadFactory:
         start: Start,
         environment: ShuffleEnvironment,
         respond: Callable[[Answer], None],
+        request_split: Callable[[RequestNextInputSplit], None],
         io: TaskIO,
         *,
         now_ns: int,
