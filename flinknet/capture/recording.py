@@ -187,14 +187,14 @@ class CaptureRecording:
         span = self.channels.data_span()
         if span is None:
             return None, None
+        first = [each.first_ns for each in self.files.files if each.first_ns is not None]
+        last = [each.last_ns for each in self.files.files if each.last_ns is not None]
+        if first and last:
+            span = max(span[0], min(first)), min(span[1], max(last) + 1)
         if self.within is not None:
             low_ns, high_ns = self.within
             return max(span[0], low_ns), max(min(span[1], high_ns), span[0], low_ns)
-        first = [each.first_ns for each in self.files.files if each.first_ns is not None]
-        last = [each.last_ns for each in self.files.files if each.last_ns is not None]
-        if not first or not last:
-            return span
-        return max(span[0], min(first)), min(span[1], max(last) + 1)
+        return span
 
     def _save(self) -> None:
         self.files.has_changed = False

@@ -17,7 +17,7 @@ normally ends by such a signal, and exits with 0.
     job                 with job_run and job_cluster; job.py has the other commands
     trace               with trace_replay (replay_values: values of its options), trace_tap,
                         trace_import, trace_export, trace_convert, trace_watch, trace_synth;
-                        trace.py has the other commands
+                        capture_options: options of tap and import; trace.py has the other commands
     certificates, doctor
 
     commands            kinds of commands, with help in sections

@@ -5,30 +5,22 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from flinknet.errors import ConfigError, FlinknetError, TraceError
-from flinknet.units import format_address, parse_duration_ns, parse_size_bytes
+from flinknet.units import format_address
 
+from .capture_options import CAPTURE_SECTIONS, CaptureOptions, capture_options
 from .commands import SectionedCommand
 from .json_files import STDOUT, json_option, put_json, target_of
 from .options import details_option
 from .paths import check_new_directory
-from .rest_options import REST_FILES, RestFiles, rest_files_options
-from .result_files import metrics_endpoint, metrics_port_option
 
 if TYPE_CHECKING:
-    from flinknet.capture.recording import Rotation
-    from flinknet.capture.rest.http_client import RestPlace
-    from flinknet.capture.stated import Layer
     from flinknet.capture.tap import TlsContexts
-
-_ROTATE_BYTES_MIN = 64 << 10
-"""Smallest size for --rotate, in bytes, as each trace file has a header and an index."""
 
 _EPILOG = """Two lines in a TaskManager's configuration make its consumers connect to the tap. The
 job's code stays as it is. The job restarts twice: when the lines are added, and when they are
@@ -65,8 +57,7 @@ second, on the worst channel:
 
 _SECTIONS = {
     "Where": ("listen", "upstream", "out"),
-    "How long": ("duration", "rotate", "ring", "trigger"),
-    "Flink": ("flink-version", "flink-conf", "rest", *REST_FILES, "records"),
+    **CAPTURE_SECTIONS,
     "TLS": ("tls-cert", "tls-key", "tls-ca", "tls-password-file"),
     "Output": ("metrics-port", "json", "details"),
 }
@@ -96,31 +87,6 @@ _SECTIONS = {
     required=True,
     help="New run directory for the trace. If it holds a trace already: DIR-2, DIR-3 and so on.",
 )
-@click.option(
-    "--flink-version",
-    metavar="VERSION",
-    help="Release of Flink: 1.20, or 2.0 to 2.3. [default: detected on each connection]",
-)
-@click.option(
-    "--records/--no-records",
-    default=True,
-    help="Read the lengths of records in payloads, to count them. [default: records]",
-)
-@click.option("--duration", metavar="TIME", help="Stop after TIME. [default: at Ctrl-C]")
-@click.option(
-    "--rotate",
-    metavar="SIZE|TIME",
-    help="Begin a new trace file at this size (256MiB) or age (10min).",
-)
-@click.option(
-    "--ring", metavar="TIME", help="Keep only the last TIME before the tap ends, such as 60s."
-)
-@click.option(
-    "--trigger",
-    metavar="BOUND",
-    help="With --ring TIME: when this becomes true, such as 'no_credit>50%', keep the TIME before"
-    " and half of TIME after it. Everything else is dropped.",
-)
 @click.option("--tls-cert", metavar="FILE", help="PEM file: the tap's certificate, for both sides.")
 @click.option("--tls-key", metavar="FILE", help="PEM file: the key of the certificate.")
 @click.option(
@@ -129,42 +95,18 @@ _SECTIONS = {
 @click.option(
     "--tls-password-file", metavar="FILE", help="File whose first line is the password of the key."
 )
-@click.option(
-    "--flink-conf",
-    metavar="FILE",
-    help="The cluster's config.yaml or FlinkDeployment: its settings go into the trace, because"
-    " they are not on the wire. It overrides what --rest reports about the cluster; a job's own"
-    " settings override both.",
-)
-@click.option(
-    "--rest",
-    metavar="URL",
-    help="Flink's REST API, such as http://localhost:8081. From it, the names of vertices and"
-    " tasks, the settings of the cluster and its jobs, and Flink's own metrics, once a second, go"
-    " into the trace.",
-)
-@rest_files_options
-@metrics_port_option
+@capture_options
 @json_option
 @details_option
 def tap(
     listen: tuple[str, ...],
     upstream: tuple[str, ...],
     out: str,
-    flink_version: str | None,
-    records: bool,
-    duration: str | None,
-    rotate: str | None,
-    ring: str | None,
-    trigger: str | None,
     tls_cert: str | None,
     tls_key: str | None,
     tls_ca: str | None,
     tls_password_file: str | None,
-    flink_conf: str | None,
-    rest: str | None,
-    rest_files: RestFiles,
-    metrics_port: str | None,
+    options: CaptureOptions,
     json: str | None,
     details: bool,
 ) -> None:
@@ -191,42 +133,24 @@ def tap(
     Bytes are forwarded as they arrive, before they are decoded; what cannot be decoded is forwarded
     all the same. No payload is stored. The trace is like those of `flinknet bench`.
     """
-    from flinknet.capture.observer import layout_of_release
     from flinknet.capture.tap import Tap, TapConfig
-    from flinknet.capture.trigger import Trigger
     from flinknet.report.console import console_for, print_view
     from flinknet.report.export import write_json
-    from flinknet.report.prometheus import tap_metrics
     from flinknet.report.tap_console import TapView, recording_line, setting_lines, tap_view
     from flinknet.trace.manifest import RESULT_NAME
     from flinknet.trace.run_directory import seal_result
 
-    if trigger is not None and ring is None:
-        raise ConfigError("--trigger: chooses what a ring keeps; give --ring, such as 60s, too")
     json_target = target_of(json)
     directory = _free_directory(Path(out))
     config = TapConfig(
         pairs=pairs_of(listen, upstream),
-        out=directory,
-        layout=layout_of_release(flink_version),
-        counts_records=records,
-        rotation=_rotation(rotate, ring),
-        trigger=None if trigger is None else Trigger.parse(trigger),
-        duration_ns=None if duration is None else _positive_duration(duration, "--duration"),
         tls=_tls(tls_cert, tls_key, tls_ca, tls_password_file),
-        stated=_stated(flink_conf),
-        rest=_rest(rest, rest_files),
+        **options.values(directory),
     )
     talk = console_for(sys.stderr)
-    endpoint = None if metrics_port is None else metrics_endpoint(metrics_port, talk)
-
-    def show(look: dict[str, Any]) -> None:
-        if endpoint is not None:
-            endpoint.publish(tap_metrics(look))
-        view.update(look)
-
-    session = Tap(config, show, (lambda: None) if endpoint is None else endpoint.poll)
-    view = TapView(talk, [format_address(*each) for each in session.addresses])
+    view = TapView(talk)
+    session = Tap(config, *options.showing(view))
+    view.listening = [format_address(*each) for each in session.addresses]
 
     def show_settings() -> None:
         upstreams = [each for _, each in config.pairs]
@@ -243,8 +167,6 @@ def tap(
 
     with view:
         result = session.run(show_settings)
-    if endpoint is not None:
-        endpoint.close()
     try:
         write_json(directory / RESULT_NAME, result)
         seal_result(directory)
@@ -322,38 +244,6 @@ def _address(text: str, option: str, *, lowest: int) -> tuple[str, int]:
     return host, int(port)
 
 
-def _positive_duration(text: str, option: str) -> int:
-    duration_ns = parse_duration_ns(text, option, bare_unit=None)
-    if not duration_ns:
-        raise ConfigError(f"{option}: 0 is too short; give some seconds, such as 60s")
-    return duration_ns
-
-
-def _rotation(rotate: str | None, ring: str | None) -> Rotation:
-    from flinknet.capture.recording import Rotation
-
-    if ring is not None:
-        if rotate is not None:
-            raise ConfigError("--rotate and --ring do not go together: a ring rotates by itself")
-        return Rotation(ring_ns=_positive_duration(ring, "--ring"))
-    if rotate is None:
-        return Rotation()
-    try:
-        return Rotation(rotate_ns=_positive_duration(rotate, "--rotate"))
-    except ConfigError:
-        try:
-            size = parse_size_bytes(rotate, "--rotate")
-        except ConfigError:
-            size = 0
-    if 0 < size < _ROTATE_BYTES_MIN:
-        raise ConfigError(f"--rotate: {rotate!r} is too small; give 64kb or more, such as 256MiB")
-    if not size:
-        raise ConfigError(
-            f"--rotate: {rotate!r} is neither a size nor a time; write 256MiB or 10min"
-        )
-    return Rotation(rotate_bytes=size)
-
-
 def _tls(
     certificate: str | None, key: str | None, authority: str | None, password_file: str | None
 ) -> TlsContexts | None:
@@ -371,26 +261,3 @@ def _tls(
             raise ConfigError(f"--tls-password-file: {password_file}: cannot be read") from error
         password = lines[0] if lines else ""
     return create_contexts(Path(certificate), Path(key), Path(authority), password)
-
-
-def _rest(rest: str | None, files: RestFiles) -> RestPlace | None:
-    place = files.place(rest)
-    if place is None:
-        return None
-    from flinknet.capture.rest.http_client import RestClient
-
-    return replace(place, place=RestClient(place).url)
-
-
-def _stated(flink_conf: str | None) -> tuple[Layer, ...]:
-    """The cluster's network settings from its configuration file."""
-    if flink_conf is None:
-        return ()
-    from flinknet import options as flink
-    from flinknet.capture.stated import Layer
-
-    settings, warnings = flink.read_flink_conf(Path(flink_conf))
-    for warning in warnings:
-        click.echo(f"flinknet: {warning.text}", err=True)
-    flink.network_config(settings)  # refuses what Flink would refuse
-    return (Layer(Path(flink_conf).name, settings),)

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from shlex import quote
 from typing import Any
 
-from flinknet.units import MISSING, counted, human_bytes, human_duration
+from flinknet.units import MISSING, counted, human_bytes, human_duration, human_share
 
 from .page_parts import Lines, Row, Sentence, Table, View, heads
+from .tap_console import channel_parts, kept, waits
 
 _CONNECTIONS_SHOWN = 32
 
@@ -41,12 +42,14 @@ def import_view(imported: Plain) -> View:
                 [run, f"{counted(packets['tcp_segments'], 'TCP segment')}{copied}"],
                 "; ",
             ),
-            Sentence("verdict", [f"Flink's are {flink}", *_lost(connections)], "; "),
+            Sentence(
+                "verdict", [f"Flink's are {flink}", *_lost(connections), *waits(imported)], "; "
+            ),
             Sentence("trust", doubts or ["nothing is missing"], "; ", takes_rest=True),
             Sentence("next", [following, *more], "; "),
         ],
         [_table(connections)],
-        [Lines(doubts, is_doubt=True)],
+        [Lines(doubts, is_doubt=True), *channel_parts(imported["channels"]), *kept(imported)],
     )
 
 
@@ -98,6 +101,19 @@ def _warnings(imported: Plain) -> list[str]:
     packets = imported["packets"]
     if count := packets["cut_segments"]:
         lines.append(f"{counted(count, 'packet')} cut short; capture whole packets with `-s 0`")
+    if count := packets["dropped_packets"]:
+        lines.append(f"{counted(count, 'packet')} dropped before the capture program got them")
+    if missed := imported["missed_buffers"]:
+        share = missed / (missed + imported["buffers"] + imported["events"])
+        lines.append(
+            f"{counted(missed, 'buffer or event', 'buffers and events')} missing"
+            f" ({human_share(share)}), by their sequence numbers"
+        )
+    rest = imported["rest"]
+    if rest is not None and (
+        why := rest["error"] or (not rest["jobs"] and "the cluster ran no job")
+    ):
+        lines.append(f"--rest: {why}")
     if packets["fragments"]:
         lines.append(f"{packets['fragments']:,} fragments of IP packets were ignored")
     if count := packets["unread_blocks"]:

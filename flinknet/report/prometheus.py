@@ -113,7 +113,7 @@ def tap_metrics(look: Plain) -> str:
         for row in look["channels"]
     ]
     delays = (
-        ({"quantile": quantile}, _seconds(look[f"delay_ns_{name}"]))
+        ({"quantile": quantile}, _seconds(look.get(f"delay_ns_{name}")))
         for quantile, name in _QUANTILES.items()
     )
     name, text = "flinknet_tap_added_delay_seconds", "Delay added to each piece of data lately."

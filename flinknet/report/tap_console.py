@@ -105,16 +105,16 @@ def _exactly(duration_ns: int) -> str:
 
 
 class TapView(LivePanel):
-    """A live panel where there is a terminal; else a line each minute, and one when the first
-    consumer has connected or the last one has gone.
+    """A live panel of a tap or a capture where there is a terminal; else a line each minute, and
+    one when the first consumer has connected or the last one has gone.
 
-    Args:
-        listening: the addresses that consumers connect to.
+    Attributes:
+        listening: a tap's addresses that consumers connect to.
     """
 
-    def __init__(self, console: Console, listening: Sequence[str]) -> None:
+    def __init__(self, console: Console, listening: Sequence[str] = ()) -> None:
         super().__init__(console)
-        self._listening = listening
+        self.listening = listening
         self._next_line_ns = FIRST_LINE_NS
         self._has_connections = False
         self._rest_error: str | None = None
@@ -132,44 +132,52 @@ class TapView(LivePanel):
         if self._rest_error != before:
             news.append(self._rest_error or "--rest: the JobManager answers")
         for each in news:
-            line = f"tap, {look['elapsed_ns'] / 1e9:,.0f} s: {each}"
+            line = f"{_name(look)}, {look['elapsed_ns'] / 1e9:,.0f} s: {each}"
             self.console.print(Text(line), soft_wrap=True)
         has_changed = self._has_connections != bool(look["connections"])
         if has_changed or look["elapsed_ns"] >= self._next_line_ns:
             self._has_connections = bool(look["connections"])
             self._next_line_ns = look["elapsed_ns"] + LINE_EVERY_NS
-            self.console.print(Text(progress_line(look, self._listening)), soft_wrap=True)
+            self.console.print(Text(progress_line(look, self.listening)), soft_wrap=True)
 
 
 def progress_line(look: Plain, listening: Sequence[str]) -> str:
-    """State of the tap, in one line."""
-    begin = f"tap, {look['elapsed_ns'] / 1e9:,.0f} s: "
+    """State of the tap or the capture, in one line."""
+    begin = f"{_name(look)}, {look['elapsed_ns'] / 1e9:,.0f} s: "
+    if "packets" in look and "channels" not in look:
+        return f"{begin}no connection of Flink's among {counted(look['packets'], 'packet')}"
     if not look["accepted"]:
         return f"{begin}no consumer has connected to {', '.join(listening)}"
     line = (
         f"{begin}{counted(look['connections'], 'connection')} open ({look['accepted']} in all),"
         f" {counted(look['channels_open'], 'channel')},"
         f" {human_count(look['records_per_s'])} records/s, {human_bytes(look['bytes_per_s'])}/s,"
-        f" added delay p99 {human_duration(look['delay_ns_p99'])},"
-        f" {human_bytes(look['trace_bytes'])} of trace"
     )
+    if "delay_ns_p99" in look:
+        line += f" added delay p99 {human_duration(look['delay_ns_p99'])},"
+    line += f" {human_bytes(look['trace_bytes'])} of trace"
     if look["incidents"]:
         line += f", {counted(look['incidents'], 'incident')}, last: {look['last_incident']}"
     return line
 
 
+def _name(look: Plain) -> str:
+    return "capture" if "packets" in look else "tap"
+
+
 def panel(look: Plain) -> View:
     """Connections, rates, added delay, and the channels that wait most for credit."""
+    if "channels" not in look:
+        return View([Sentence(_name(look), [progress_line(look, ()).partition(": ")[2]])])
     tap = (
         f"{look['elapsed_ns'] / 1e9:,.0f} s, {counted(look['connections'], 'connection')} open"
         f" ({look['accepted']} in all), {counted(look['channels_open'], 'channel')},"
         f" {human_bytes(look['trace_bytes'])} of trace"
     )
-    rates = (
-        f"{human_count(look['records_per_s'])} records/s, {human_bytes(look['bytes_per_s'])}/s,"
-        f" added delay p50 {human_duration(look['delay_ns_p50'])},"
-        f" p99 {human_duration(look['delay_ns_p99'])}"
-    )
+    rates = f"{human_count(look['records_per_s'])} records/s, {human_bytes(look['bytes_per_s'])}/s"
+    if "delay_ns_p99" in look:
+        rates += f", added delay p50 {human_duration(look['delay_ns_p50'])},"
+        rates += f" p99 {human_duration(look['delay_ns_p99'])}"
     rows = [
         Row(
             [
@@ -198,7 +206,7 @@ def panel(look: Plain) -> View:
     if look["triggers"]:
         lines.append(f"the trigger has fired {counted(look['triggers'], 'time')}")
     return View(
-        [Sentence("tap", [tap]), Sentence("rates", [rates])],
+        [Sentence(_name(look), [tap]), Sentence("rates", [rates])],
         [Table(heads("channel", *names), rows, notes=notes)],
         [Lines(lines, is_doubt=True)],
     )
@@ -234,18 +242,18 @@ def tap_view(result: Plain, out: str) -> View:
     return View(
         [
             Sentence("recorded", [*head, records], "; "),
-            Sentence("verdict", _waits(result), "; "),
+            Sentence("verdict", waits(result), "; "),
             Sentence("trust", [*found, added], "; ", takes_rest=True),
             Sentence(
                 "next", [f"flinknet trace replay {run}", f"flinknet trace verify {run}"], "; "
             ),
         ],
-        _channel_parts(result["channels"]),
-        [_totals(result), Lines([*found], is_doubt=True), *_kept(result)],
+        channel_parts(result["channels"]),
+        [_totals(result), Lines([*found], is_doubt=True), *kept(result)],
     )
 
 
-def _waits(result: Plain) -> list[str]:
+def waits(result: Plain) -> list[str]:
     """The longest wait of a channel for credit, behind a barrier; and the jobs."""
     found = []
     for what, field in (("for credit with data", "starved_ns"), ("behind a barrier", "blocked_ns")):
@@ -283,7 +291,7 @@ def _totals(result: Plain) -> Table:
     return Table(heads("", "", texts=[""]), [Row(each) for each in rows])
 
 
-def _kept(result: Plain) -> list[Part]:
+def kept(result: Plain) -> list[Part]:
     lines = [f"kept: {each['why']}" for each in result["triggers"][:INCIDENTS_SHOWN]]
     return [Lines(lines)] if lines else []
 
@@ -387,7 +395,7 @@ def doubts(result: Plain) -> list[str]:
     return lines
 
 
-def _channel_parts(channels: Sequence[Plain]) -> list[Part]:
+def channel_parts(channels: Sequence[Plain]) -> list[Part]:
     last = [each for each in channels if not each.get("later_attempts")]
     rows = [
         Row(

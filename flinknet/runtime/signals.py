@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 from weakref import ref
@@ -126,23 +126,6 @@ def _terminate(number: int, _: FrameType | None) -> None:
         raise error
     finally:
         del error  # else the traceback would keep it alive through this frame
-
-
-@contextmanager
-def first_interrupt(say: Callable[[], None]) -> Iterator[None]:
-    """Report the first Ctrl-C and go on; the next one raises KeyboardInterrupt. For what reads a
-    pipe: the writer, to which the signal went, too, ends it.
-    """
-
-    def pass_over(_: int, __: FrameType | None) -> None:
-        signal.signal(signal.SIGINT, before)
-        say()
-
-    before = signal.signal(signal.SIGINT, pass_over)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

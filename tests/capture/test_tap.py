@@ -15,6 +15,7 @@ import pytest
 
 from flinknet.capture import ChannelTable, ConnectionObserver
 from flinknet.capture.channels import Ends
+from flinknet.capture.live.meter import channel_rows
 from flinknet.capture.rest.http_client import RestPlace
 from flinknet.capture.stated import Layer
 from flinknet.capture.tap import Tap, TapConfig, TlsContexts, create_contexts
@@ -27,7 +28,6 @@ from flinknet.capture.tap.redirected import (
     plain,
 )
 from flinknet.capture.tap.relay import CHUNK_BYTES, Relay
-from flinknet.capture.tap.view import channel_rows
 from flinknet.certificates.generate import AUTHORITY_PEM, NODE_PEM, generate
 from flinknet.core.wire.messages import AddCredit
 from flinknet.errors import ConfigError, LocalTransportError
@@ -185,7 +185,9 @@ def test_the_settings_of_a_cluster_are_in_the_manifest_of_a_tap(tmp_path: Path) 
     pairs = (((HOST, 0), (HOST, 1)),)
     given = (Layer("config.yaml", {"execution.buffer-timeout.interval": "20 ms"}),)
     rest = RestPlace(str(directory("2.3.0")))
-    config = TapConfig(pairs, tmp_path / "out", duration_ns=20 * MS, stated=given, rest=rest)
+    config = TapConfig(
+        pairs=pairs, out=tmp_path / "out", duration_ns=20 * MS, stated=given, rest=rest
+    )
     result = Tap(config, lambda look: None).run()
     assert result["recording_error"] is None
     manifest = RunManifest.load(tmp_path / "out")

@@ -23,6 +23,8 @@ import numpy as np
 from dpkt import pcap, pcapng
 
 from flinknet.capture import recording
+from flinknet.capture.live import session
+from flinknet.capture.live.session import SessionConfig
 from flinknet.capture.pcap import importing
 from flinknet.capture.rest.jobs import read_jobs, read_settings, read_task_managers
 from flinknet.capture.rest.names import named
@@ -219,12 +221,18 @@ _IN_ONE_LINE = SimpleNamespace(dumps=lambda document, indent: json.dumps(documen
 """JSON with line ends takes seven times as long."""
 
 
+class _NoRecorder(NullProbe):
+    dropped_events = 0
+
+
 class _Unwritten:
     """A recording of which nothing is kept but what the import itself says."""
 
-    recorder = NullProbe()
+    recorder = _NoRecorder()
+    triggers = ()
+    files = SimpleNamespace(files=(), size_bytes=0)
 
-    def __init__(self, *_: object) -> None:
+    def __init__(self, *_: object, **__: object) -> None:
         """There is nothing to open."""
 
     def tick(self, now_ns: int) -> None:
@@ -236,21 +244,23 @@ class _Unwritten:
 
 def capture(data: bytes) -> None:
     """A capture file of any kind: a run that can be read, or a TraceFormatError. In memory no run
-    is written, which takes five times as long as reading the capture.
+    is written, which takes five times as long as reading the capture. From a disk it is read as
+    what comes live, too.
     """
     if not is_on_disk(data):
         there: Any = MemoryPath("a.pcap", data)
         with (
             suppress(TraceError),
-            replaced(importing, "CaptureRecording", _Unwritten),
+            replaced(session, "CaptureRecording", _Unwritten),
             replaced(importing, "json", _IN_ONE_LINE),
         ):
-            importing.import_capture([there], there, versions={})
+            importing.import_capture([there], SessionConfig(out=there), versions={})
         return
     path, out = written("a.pcap", data), place() / "imported"
     shutil.rmtree(out, ignore_errors=True)
     with suppress(TraceError), replaced(recording, "TraceRecorder", _RECORDER_OF_LITTLE):
-        importing.import_capture([path], out, versions={})
+        live = importing.Live() if len(data) & 64 else None
+        importing.import_capture([path], SessionConfig(out=out), versions={}, live=live)
         look_into(out)
 
 

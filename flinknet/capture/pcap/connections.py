@@ -6,7 +6,7 @@ producer sends show which end is the producer; port numbers are not used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from flinknet.core.wire.header import FRAME_HEADER_BYTES, MAGIC
@@ -20,6 +20,9 @@ from .streams import StreamData, StreamGap, TcpStream
 UNDECIDED_BYTES_MAX: Final = 4 << 20
 """Bytes of a connection without a frame after which it is not Flink's. A capture that begins in the
 middle may have many packets before the first one with the beginning of a frame."""
+
+OPEN_MAX: Final = 10_000
+"""Most connections of other protocols that are remembered at a time."""
 
 STALLS_KEPT: Final = 10_000
 """Most zero windows of a connection that are listed; all count in the total time."""
@@ -60,6 +63,7 @@ class CapturedConnection:
         self.streams = TcpStream(), TcpStream()
         self.observer: ConnectionObserver | None = None
         self.is_foreign = False
+        self.is_ended = False
         self.zero_windows: list[ZeroWindow] = []
         self.zero_window_ns = [0, 0]  # by the end whose kernel had no room
         self.last_ns = first.at_ns
@@ -123,6 +127,7 @@ class CapturedConnection:
 
     def finish(self) -> None:
         """End the connection, at its own end or that of the capture."""
+        self.is_ended = True
         for side in (0, 1):
             for item in self.streams[side].finish():
                 self._pass_on(side, item)
@@ -192,10 +197,16 @@ class CapturedConnection:
 
 
 class CapturedConnections:
-    """All connections of a capture; segments must come in the order of the file."""
+    """All connections of a capture; segments must come in the order of the file.
+
+    Attributes:
+        count: number of connections.
+        of_flink: connections that speak Flink's protocol, in the order in which this was seen.
+    """
 
     def __init__(self, create_observer: ObserverFactory) -> None:
-        self.all: list[CapturedConnection] = []
+        self.count = 0
+        self.of_flink: list[CapturedConnection] = []
         self._open: dict[frozenset[Endpoint], CapturedConnection] = {}
         self._create_observer = create_observer
 
@@ -204,29 +215,35 @@ class CapturedConnections:
         key = frozenset((segment.source, segment.target))
         connection = self._open.get(key)
         if connection is not None and connection.opens_another(segment):
-            connection.finish()
+            self._finish(connection)
             connection = None
         if connection is None:
             if not segment.data and not segment.cut_bytes and not segment.is_syn:
                 return  # the last segment of a connection that has ended
-            connection = CapturedConnection(segment, self._create_observer)
-            self._open[key] = connection
-            self.all.append(connection)
+            if len(self._open) >= OPEN_MAX:
+                others = (each for each in self._open if self._open[each].observer is None)
+                self._open.pop(next(others, key), None)
+            connection = self._open[key] = CapturedConnection(segment, self._create_observer)
+            self.count += 1
+        was_known = connection.observer is not None
         connection.add(segment)
+        if connection.observer is not None and not was_known:
+            self.of_flink.append(connection)
         if segment.is_reset:
-            connection.finish()
+            self._finish(connection)
             del self._open[key]
 
     def finish(self) -> None:
         """End all connections."""
         for connection in self._open.values():
-            connection.finish()
+            self._finish(connection)
         self._open.clear()
 
-    @property
-    def of_flink(self) -> Iterator[CapturedConnection]:
-        """Connections that speak Flink's protocol, in the order of their first segments."""
-        return (each for each in self.all if each.observer is not None)
+    def _finish(self, connection: CapturedConnection) -> None:
+        was_known = connection.observer is not None
+        connection.finish()
+        if connection.observer is not None and not was_known:
+            self.of_flink.append(connection)
 
 
 def _direction_of(data: bytes) -> Direction | None:

@@ -15,7 +15,7 @@ from dpkt import UnpackError, pcap, pcapng
 
 from flinknet.errors import ConfigError, TraceFormatError
 
-from .sources import STANDARD_INPUT, DecompressionError, open_capture
+from .sources import STANDARD_INPUT, DecompressionError, Turn, open_capture
 
 LONGEST_BLOCK_BYTES = 1 << 26
 """Longest block or packet, in bytes; a longer one counts as damage."""
@@ -30,8 +30,14 @@ _INTERFACE_BYTES: Final = {pcapng.PCAPNG_BT_EPB: 4, pcapng.PCAPNG_BT_PB: 2}
 """Size of the interface number, in bytes, in each kind of block that has one packet with its
 instant; these kinds differ only in this size."""
 
-_WITHOUT_PACKETS: Final = {4, 5, 9, 10, 0xBAD, 0x4000_0BAD}
-"""Kinds of blocks with names, statistics, journals, keys, and custom blocks of programs."""
+_STATISTICS: Final = 5
+"""Kind of an Interface Statistics Block."""
+
+_DROPS: Final = {5, 7}
+"""Options of statistics: packets that the interface and the operating system dropped so far."""
+
+_WITHOUT_PACKETS: Final = {4, 9, 10, 0xBAD, 0x4000_0BAD}
+"""Kinds of blocks with names, journals, keys, and custom blocks of programs."""
 
 _SECTION_HEADER = b"\x0a\x0d\x0d\x0a"  # reads the same in both byte orders
 _LITTLE_ENDIAN = b"\x4d\x3c\x2b\x1a"
@@ -65,9 +71,14 @@ class _Interface(NamedTuple):
 class CaptureFile:
     """A pcap or pcapng file, compressed or not, or a pipe; iterating it gives its packets.
 
+    Args:
+        turn, follows: for a live source; see `open_capture`.
+
     Attributes:
         path: STANDARD_INPUT for standard input.
         packets: packets given so far.
+        dropped_packets: packets that the capture program did not get, by its own statistics in a
+            pcapng file.
         is_truncated: the file ended within a packet, as after a killed capture.
         unread_blocks: pcapng blocks of unknown kinds, which may contain packets.
         timeless_packets: packets of Simple Packet Blocks, which have no instant. They get the
@@ -77,18 +88,26 @@ class CaptureFile:
         damaged; the text has the number of the last good packet.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, turn: Turn | None = None, *, follows: bool = False) -> None:
         self.path = path
+        self._turn = turn
+        self._follows = follows
+        self._dropped: dict[int, int] = {}  # by interface
         self.name = "standard input" if path == STANDARD_INPUT else str(path)
         self.packets = 0
         self.is_truncated = False
         self.unread_blocks = 0
         self.timeless_packets = 0
 
+    @property
+    def dropped_packets(self) -> int:
+        """See the class."""
+        return sum(self._dropped.values())
+
     def __iter__(self) -> Iterator[CapturedPacket]:
         self.packets = self.unread_blocks = self.timeless_packets = 0
         try:
-            with open_capture(self.path) as file:
+            with open_capture(self.path, self._turn, follows=self._follows) as file:
                 is_pcapng = file.peek(4).startswith(_SECTION_HEADER)
                 for packet in self._pcapng(file) if is_pcapng else self._pcap(file):
                     self.packets += 1
@@ -113,6 +132,8 @@ class CaptureFile:
 
     def _pcap(self, file: BinaryIO) -> Iterator[CapturedPacket]:
         head = file.read(pcap.FileHdr.__hdr_len__)
+        if not head and self._turn is not None:
+            return
         if len(head) < pcap.FileHdr.__hdr_len__:
             raise self._foreign()
         header = pcap.FileHdr(head)
@@ -172,6 +193,9 @@ class CaptureFile:
                         waiting.clear()
                 elif kind == pcapng.PCAPNG_BT_IDB:
                     interfaces.append(_interface(block, order))
+                elif kind == _STATISTICS:
+                    number, dropped = _statistics(block, order)
+                    self._dropped[number] = dropped
                 elif kind not in _WITHOUT_PACKETS and head[:4] != _SECTION_HEADER:
                     self.unread_blocks += 1
             except (UnpackError, IndexError, ValueError) as error:
@@ -203,6 +227,17 @@ def _interface(block: bytes, order: _ByteOrder) -> _Interface:
         elif option.code == pcapng.PCAPNG_OPT_IF_TSOFFSET:
             offset_s = int.from_bytes(option.data[:8], order, signed=True)
     return _Interface(description.linktype, description.snaplen, ticks_per_s, offset_s)
+
+
+def _statistics(block: bytes, order: _ByteOrder) -> tuple[int, int]:
+    """The interface of an Interface Statistics Block, and the packets that were dropped there."""
+    dropped, at = 0, 20
+    while at + 4 <= len(block) - 4:
+        code, length = (int.from_bytes(block[at + of : at + of + 2], order) for of in (0, 2))
+        if code in _DROPS and length == 8:
+            dropped += int.from_bytes(block[at + 4 : at + 12], order)
+        at += 4 + length + -length % 4
+    return int.from_bytes(block[8:12], order), dropped
 
 
 def _packet(

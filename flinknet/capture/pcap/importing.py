@@ -1,22 +1,26 @@
-"""Imports a capture file into a run directory."""
+"""Imports packets into a run directory: of capture files, or of a capture that goes on."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from flinknet.errors import TraceError, TraceFormatError
+from flinknet.runtime.clock import monotonic_ns, timestamp_epoch_ns
+from flinknet.runtime.signals import interrupts_noted
 from flinknet.trace import ClockInfo
-from flinknet.trace.manifest import CAPTURE_NAME
+from flinknet.trace.manifest import CAPTURE, CAPTURE_NAME
 
 from ..channels import ChannelTable
+from ..live.session import LOOK_NS, TICK_NS, Session, SessionConfig
 from ..observer import ConnectionObserver, Ends
-from ..recording import About, CaptureRecording
+from ..recording import About
 from .clock import CaptureClock
 from .connections import CapturedConnection, CapturedConnections
 from .segments import Endpoint, PacketCounts, tcp_segments
@@ -25,6 +29,9 @@ from .series import CaptureFiles
 PROGRESS_PACKETS: Final = 20_000
 KINDS_LISTED_MAX: Final = 16
 
+DRAIN_NS: Final = 5_000_000_000
+"""Longest time in which a live source may end by itself after it was to end, in ns."""
+
 _ENCRYPTED: Final = {"IPsec", "WireGuard"}
 
 CLOCK: Final = "CLOCK_REALTIME"
@@ -32,81 +39,49 @@ CLOCK: Final = "CLOCK_REALTIME"
 
 
 @dataclass(frozen=True, slots=True)
-class ImportedCapture:
-    """Summary of an imported capture.
+class Live:
+    """How to read packets while they come.
 
     Attributes:
-        directory: the run directory.
-        tcp_connections: number of all TCP connections; `connections` describes those of Flink.
-        file: all files of the capture, as far as they were read.
-        clock: irregularities of the capture's clock, in words.
+        follows: the only file grows; else the source is a pipe.
+        on_look: called once a second with the current figures.
+        on_tick: called several times a second.
+        ask_to_end: makes the writer of the pipe end; None if only it itself knows how.
     """
 
-    directory: Path
-    packets: PacketCounts
-    tcp_connections: int
-    connections: tuple[dict[str, Any], ...]
-    file: CaptureFiles
-    clock: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """The summary as JSON-ready plain data.
-
-        Each connection has its observer's summary and, under `tcp`, the figures of TCP by
-        direction: `data` from the producer, `credit` from the consumer. `missing_direction` is the
-        direction that the capture lacks, if any. Stalls for lack of credit are in the trace;
-        `zero_windows` are the times [from_ns, to_ns] of its clock in which the kernel of the
-        consumer (`data`) or of the producer (`credit`) had no room.
-        """
-        packets = {name: getattr(self.packets, name) for name in self.packets.__slots__}
-        packets["unknown_link_types"] = sorted(self.packets.unknown_link_types)
-        packets["kinds"] = dict(self.packets.kinds.most_common(KINDS_LISTED_MAX))
-        for name in ("unread_blocks", "timeless_packets"):
-            packets[name] = getattr(self.file, name)
-        return {
-            "schema_version": 1,
-            "run": str(self.directory),
-            "packets": packets,
-            "is_truncated": bool(self.file.truncated),
-            "truncated_files": self.file.truncated,
-            "tcp_connections": self.tcp_connections,
-            "clock": list(self.clock),
-            "connections": list(self.connections),
-        }
+    follows: bool = False
+    on_look: Callable[[dict[str, Any]], None] = lambda _: None
+    on_tick: Callable[[], None] = lambda: None
+    ask_to_end: Callable[[], None] | None = None
 
 
 def import_capture(
     paths: Sequence[Path],
-    directory: Path,
+    config: SessionConfig,
     *,
-    layout: str | None = None,
-    counts_records: bool = True,
     versions: Mapping[str, str],
     on_progress: Callable[[int], None] = lambda _: None,
-) -> ImportedCapture:
-    """Read the files of a capture into a new run directory.
+    live: Live | None = None,
+) -> dict[str, Any]:
+    """Read the files of a capture, or the one source of a live capture, into a new run directory.
 
     Args:
-        layout: layout of BufferResponses; None to detect it.
         on_progress: called with the number of packets read so far.
+        live: for a live capture, which ends with its source, its duration or a signal.
+
+    Returns: the contents of capture.json: the packets, the figures of the recording, and each
+        connection with its observer's summary and, under `tcp`, the figures of TCP by direction:
+        `data` from the producer, `credit` from the consumer. `missing_direction` is the direction
+        that the capture lacks, if any. Stalls for lack of credit are in the trace; `zero_windows`
+        are the times [from_ns, to_ns] of its clock in which the kernel of the consumer (`data`) or
+        of the producer (`credit`) had no room. `clock` has irregularities of the capture's clock.
 
     Raises: TraceFormatError for a file that is no capture or has no connection of Flink;
         ConfigError or TraceError if the directory cannot be written to.
     """
-    file, counts = CaptureFiles(paths), PacketCounts()
-    reading = _Import(file, directory, layout, counts_records, versions)
-    try:
-        for number, captured in enumerate(tcp_segments(file, counts), start=1):
-            segment = reading.clock.follow(captured)
-            reading.now_ns = max(reading.now_ns, segment.at_ns)
-            reading.connections.add(segment)
-            if number % PROGRESS_PACKETS == 0:
-                reading.tick()
-                on_progress(file.packets)
-        return reading.finish(counts)
-    except BaseException:
-        reading.abandon()
-        raise
+    with _Import(paths, config, versions, on_progress, live).running() as reading:
+        reading.read()
+        return reading.finish()
 
 
 class _Import:
@@ -114,79 +89,176 @@ class _Import:
 
     def __init__(
         self,
-        file: CaptureFiles,
-        directory: Path,
-        layout: str | None,
-        counts_records: bool,
+        paths: Sequence[Path],
+        config: SessionConfig,
         versions: Mapping[str, str],
+        on_progress: Callable[[int], None],
+        live: Live | None,
     ) -> None:
-        self.now_ns = 0
-        self.connections = CapturedConnections(self._create_observer)
-        self._file = file
-        self._directory = directory
-        self._layout = layout
-        self._counts_records = counts_records
+        turn, follows = (None, False) if live is None else (self._turn, live.follows)
+        self._file = CaptureFiles(paths, turn, follows=follows)
+        self._counts = PacketCounts()
+        self._config = config
         self._versions = versions
+        self._on_progress = on_progress
+        self._live = live or Live()
+        self._connections = CapturedConnections(self._create_observer)
         self._channels = ChannelTable()
-        self.clock = CaptureClock(self._channels.are_open)
-        self._recording: CaptureRecording | None = None
+        self._clock = CaptureClock(self._channels.are_open)
+        self._session: Session | None = None
+        self._now_ns = 0  # by the clock of the capture
+        self._begun_ns = self._come_ns = self._next_tick_ns = monotonic_ns()
+        self._next_look_ns = self._begun_ns + LOOK_NS
+        self._signals: list[int] = []
+        self._stopped_by: str | None = None
+        self._stopped_ns = 0
+        self._is_live = live is not None
 
-    def tick(self) -> None:
-        """Keep the run directory up to date."""
-        if self._recording is not None:
-            self._recording.tick(self.now_ns)
+    @contextmanager
+    def running(self) -> Iterator[_Import]:
+        """Note signals of a live capture. If the import fails, the data before the failure becomes
+        a complete trace."""
+        try:
+            if self._is_live:
+                with interrupts_noted() as self._signals:
+                    yield self
+            else:
+                yield self
+        except BaseException:
+            if self._session is not None:
+                with suppress(TraceError):
+                    self._session.end_watch()
+                    self._session.close(self._now_ns)
+            raise
 
-    def abandon(self) -> None:
-        """End an import that failed; the data before the failure becomes a complete trace."""
-        if self._recording is not None:
-            with suppress(TraceError):
-                self._recording.close(self.now_ns)
+    def read(self) -> None:
+        """Read all packets."""
+        for number, captured in enumerate(tcp_segments(self._file, self._counts), start=1):
+            segment = self._clock.follow(captured)
+            self._now_ns = max(self._now_ns, segment.at_ns)
+            self._connections.add(segment)
+            if number % PROGRESS_PACKETS == 0:
+                self._on_progress(self._file.packets)
+                if self._session is not None:
+                    self._session.recording.tick(self._now_ns)
 
-    def finish(self, counts: PacketCounts) -> ImportedCapture:
+    def finish(self) -> dict[str, Any]:
         """End the import after the last packet."""
-        self.connections.finish()
-        if self._recording is None:
-            raise TraceFormatError(self._nothing_found(counts))
-        self._recording.within = self.clock.finish(self._channels.data_span())
-        self._recording.tick(self.now_ns)
-        self._recording.close(self.now_ns)
-        imported = ImportedCapture(
-            self._directory,
-            counts,
-            len(self.connections.all),
-            tuple(_describe(each) for each in self.connections.of_flink),
-            self._file,
-            () if self._file.timeless_packets else tuple(self.clock.steps),
-        )
-        text = json.dumps(imported.to_dict(), indent=1) + "\n"
-        (self._directory / CAPTURE_NAME).write_text(text, encoding="utf-8")
+        self._connections.finish()
+        session, file = self._session, self._file
+        if session is None:
+            raise TraceFormatError(self._nothing_found(self._counts))
+        session.recording.within = self._clock.finish(self._channels.data_span())
+        for each in self._connections.of_flink:
+            if each.observer is not None:
+                session.end_connection(each.observer)
+        session.end_watch()
+        result = session.result(self._now_ns)
+        session.recording.tick(self._now_ns)
+        session.close(self._now_ns)
+        counts = {name: getattr(self._counts, name) for name in self._counts.__slots__}
+        counts["unknown_link_types"] = sorted(self._counts.unknown_link_types)
+        counts["kinds"] = dict(self._counts.kinds.most_common(KINDS_LISTED_MAX))
+        for name in ("unread_blocks", "timeless_packets", "dropped_packets"):
+            counts[name] = getattr(file, name)
+        truncated = file.truncated if self._stopped_by is None else []
+        del result["per_connection"]
+        imported = result | {
+            "run": str(self._config.out),
+            "stopped_by": self._stopped_by,
+            "packets": counts,
+            "is_truncated": bool(truncated),
+            "truncated_files": truncated,
+            "tcp_connections": self._connections.count,
+            "clock": [] if file.timeless_packets else list(self._clock.steps),
+            "connections": [_describe(each) for each in self._connections.of_flink],
+            **session.written(),
+        }
+        text = json.dumps(imported, indent=1) + "\n"
+        (self._config.out / CAPTURE_NAME).write_text(text, encoding="utf-8")
         return imported
+
+    def _turn(self, has_come: bool) -> float | None:
+        """See `sources.Turn`."""
+        now_ns = monotonic_ns()
+        if has_come:
+            self._come_ns = now_ns
+        if self._should_end(now_ns, has_come):
+            return None
+        if now_ns >= self._next_tick_ns:
+            self._next_tick_ns = now_ns + TICK_NS
+            self._tick(now_ns)
+        return (self._next_tick_ns - now_ns) / 1e9
+
+    def _should_end(self, now_ns: int, has_come: bool) -> bool:
+        """Whether to read no more. After a signal the source may have more, and ends by itself, as
+        the signal went to its writer, too, or is asked to."""
+        config, ask_to_end = self._config, self._live.ask_to_end
+        if self._stopped_by is None:
+            if self._signals:
+                self._stopped_by = signal.Signals(self._signals[0]).name
+            elif config.duration_ns is not None and now_ns >= self._begun_ns + config.duration_ns:
+                self._stopped_by = "duration"
+            else:
+                return False
+            self._stopped_ns = now_ns
+            if ask_to_end is not None:
+                ask_to_end()
+            return ask_to_end is None and not self._signals
+        is_quiet = not has_come and now_ns >= self._stopped_ns + TICK_NS
+        is_over = now_ns >= self._stopped_ns + DRAIN_NS or len(self._signals) > 1
+        return is_over or (is_quiet and ask_to_end is None)
+
+    def _tick(self, now_ns: int) -> None:
+        """Keep the run directory up to date, and show the figures. Between two packets the clock of
+        the capture goes on."""
+        self._live.on_tick()
+        session, at_ns = self._session, self._now_ns + now_ns - self._come_ns
+        if session is not None:
+            session.take_names()
+            session.recording.tick(at_ns)
+        if now_ns >= self._next_look_ns:
+            self._next_look_ns = now_ns + LOOK_NS
+            known = self._connections.of_flink
+            open_now = sum(not each.is_ended for each in known)
+            figures: dict[str, Any] = {
+                "connections": open_now,
+                "accepted": len(known),
+                "packets": self._file.packets,
+                "incidents": 0,
+                "elapsed_ns": now_ns - self._begun_ns,
+            }
+            if session is not None:
+                figures = session.look(at_ns, figures, {"connections": open_now}) | figures
+            self._live.on_look(figures)
 
     def _create_observer(
         self, producer: Endpoint, consumer: Endpoint, is_from_start: bool
     ) -> ConnectionObserver:
-        if self._recording is None:
+        if self._session is None:
             about = About(
-                origin="capture",
+                origin=CAPTURE,
                 name="capture",
                 pid=0,
-                started_at=datetime.fromtimestamp(self.now_ns / 1e9, UTC).isoformat(),
+                started_at=datetime.fromtimestamp(self._now_ns / 1e9, UTC).isoformat(),
                 host={"capture": self._file.short_names},
                 versions=self._versions,
                 clock=ClockInfo(CLOCK),
             )
-            self._recording = CaptureRecording(self._directory, about, self._channels)
-        return ConnectionObserver(
-            self._recording.recorder,
-            self._channels,
-            self._layout,
-            ends=Ends(str(producer), str(consumer)),
-            is_from_start=is_from_start,
-            counts_records=self._counts_records,
-        )
+            self._session = Session(
+                self._config,
+                about,
+                self._channels,
+                begun_ns=self._now_ns,
+                epoch_ns=timestamp_epoch_ns(),
+            )
+        ends = Ends(str(producer), str(consumer))
+        return self._session.observer(ends, is_from_start=is_from_start)
 
     def _nothing_found(self, counts: PacketCounts) -> str:
-        name, connections = self._file.name, len(self.connections.all)
+        name, connections = self._file.name, self._connections.count
+        if not self._file.packets and self._stopped_by is not None:
+            return f"{name}: nothing came before it was ended ({self._stopped_by})"
         if counts.unknown_link_types:
             kinds = ", ".join(map(str, sorted(counts.unknown_link_types)))
             return (

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from .files import CapturedPacket, CaptureFile
+from .sources import Turn
 
 _COMPRESSED: Final = re.compile(r"\.(?:gz|zst|xz|bz2|lz4)$", re.IGNORECASE)
 _SPLIT: Final = re.compile(
@@ -35,11 +36,16 @@ class CaptureFiles:
     Files of one capture are read one after another, in the order of their first packets; packets
     of different captures are merged by their instants.
 
+    Args:
+        turn, follows: for a live source, which is the only path; see `open_capture`.
+
     Raises: errors of a CaptureFile.
     """
 
-    def __init__(self, paths: Sequence[Path]) -> None:
-        self.files = [CaptureFile(path) for path in paths]
+    def __init__(
+        self, paths: Sequence[Path], turn: Turn | None = None, *, follows: bool = False
+    ) -> None:
+        self.files = [CaptureFile(path, turn, follows=follows) for path in paths]
 
     @property
     def name(self) -> str:
@@ -61,6 +67,11 @@ class CaptureFiles:
     def truncated(self) -> list[str]:
         """Names of the files that ended in the middle of a packet."""
         return [each.name for each in self.files if each.is_truncated]
+
+    @property
+    def dropped_packets(self) -> int:
+        """Packets that capture programs did not get."""
+        return sum(each.dropped_packets for each in self.files)
 
     @property
     def unread_blocks(self) -> int:

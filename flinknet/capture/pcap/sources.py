@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import bz2
 import lzma
+import os
+import select
+import stat
 import sys
 import zlib
 from collections.abc import Callable, Iterator
@@ -63,18 +66,68 @@ _COMPRESSIONS: Final = (
 _MAGIC_BYTES: Final = max(len(each.magic) for each in _COMPRESSIONS)
 
 
-def open_capture(path: Path) -> BufferedReader:
+Turn = Callable[[bool], float | None]
+"""Does what is due before a live source is read, given whether bytes have come since the last call.
+Returns: the longest time to wait for bytes, in s; None to end reading."""
+
+
+def is_pipe(path: Path) -> bool:
+    """Whether bytes come from a pipe, a socket or a terminal, and so may come live."""
+    try:
+        mode = (os.fstat(sys.stdin.fileno()) if path == STANDARD_INPUT else path.stat()).st_mode
+    except (OSError, ValueError, AttributeError):  # no descriptor, as for a stream in memory
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
+def open_capture(path: Path, turn: Turn | None = None, *, follows: bool = False) -> BufferedReader:
     """Open a file to read its decompressed bytes once, from beginning to end.
 
     Args:
         path: a file or a pipe; STANDARD_INPUT for standard input.
+        turn: called again and again while bytes are read or awaited; None: reads wait for bytes.
+        follows: at the end of the file, wait for more.
 
     Reading raises: EOFError after the last byte if compressed data ends early;
         DecompressionError.
     Raises: OSError.
     """
-    file: Any = sys.stdin.buffer if path == STANDARD_INPUT else path.open("rb")
+    file: Any
+    if turn is not None:
+        file = _LiveFile(path, turn, follows)
+    else:
+        file = sys.stdin.buffer if path == STANDARD_INPUT else path.open("rb")
     return BufferedReader(_Pieces(file), _PIECE_BYTES)
+
+
+class _LiveFile:
+    """A pipe, or a file that grows, whose `read` returns the bytes that have come."""
+
+    def __init__(self, path: Path, turn: Turn, follows: bool) -> None:
+        self._is_own = path != STANDARD_INPUT
+        # a named pipe without a writer must not hold up signals
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+        self._descriptor = os.open(path, flags) if self._is_own else sys.stdin.fileno()
+        self._turn = turn
+        self._follows = follows
+        self._has_come = False
+
+    def read(self, size: int) -> bytes:
+        """Wait for bytes. Returns: at most `size` of them; none at the end."""
+        waited_for = [] if self._follows else [self._descriptor]
+        while (timeout_s := self._turn(self._has_come)) is not None:
+            self._has_come = False
+            if self._follows or select.select(waited_for, [], [], timeout_s)[0]:
+                data = os.read(self._descriptor, size)
+                self._has_come = bool(data)
+                if data or not self._follows:
+                    return data
+                select.select([], [], [], timeout_s)
+        return b""
+
+    def close(self) -> None:
+        if self._is_own:
+            os.close(self._descriptor)
 
 
 class _Pieces(RawIOBase):
@@ -107,6 +160,8 @@ class _Pieces(RawIOBase):
 
 def _pieces(file: BinaryIO) -> Iterator[bytes]:
     head = file.read(_MAGIC_BYTES)
+    while len(head) < _MAGIC_BYTES and (more := file.read(_MAGIC_BYTES - len(head))):
+        head += more
     for each in _COMPRESSIONS:
         if head.startswith(each.magic):
             yield from _decompressed(file, head, each)

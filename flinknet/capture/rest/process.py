@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import select
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -44,16 +45,21 @@ def main() -> None:
     orders = _Orders()
     order = json.loads(orders.first())
     answers = answers_at(from_plain(RestPlace, order["rest"]), timeout_s=TIMEOUT_S)
-    sampler, settings = Sampler(answers, monotonic_ns), ReportedSettings(answers)
+    epoch_ns: int = order["epoch_ns"]
+
+    def now_ns() -> int:
+        return monotonic_ns() - epoch_ns
+
+    sampler, settings = Sampler(answers, now_ns), ReportedSettings(answers)
     log = MetricsLog(Path(order["directory"]), keep_ns=order["keep_ns"])
     jobs: tuple[RunningJob, ...] = ()
     error: str | None = ""
-    next_ns = monotonic_ns()
+    next_ns = now_ns()
     while not orders.have_ended:
-        _wait_until(next_ns - FETCHED_WITHIN_NS, orders, log)
+        _wait_until(next_ns - FETCHED_WITHIN_NS, orders, log, now_ns)
         sampler.ask_for_new()
-        _wait_until(next_ns, orders, log)
-        next_ns = max(next_ns + PERIOD_NS, monotonic_ns())
+        _wait_until(next_ns, orders, log, now_ns)
+        next_ns = max(next_ns + PERIOD_NS, now_ns())
         before, error = error, None
         try:
             log.write(sampler.look())
@@ -61,7 +67,7 @@ def main() -> None:
             error = before or f"{caught}; asked again until it answers"
         except FlinknetError as caught:
             error = str(caught)
-        log.drop_old(monotonic_ns())
+        log.drop_old(now_ns())
         error = error or log.error
         if error != before:
             _say({"error": error})
@@ -72,10 +78,10 @@ def main() -> None:
                 _say({"settings": to_plain(settings.of(each.id for each in jobs))})
 
 
-def _wait_until(at_ns: int, orders: _Orders, log: MetricsLog) -> None:
+def _wait_until(at_ns: int, orders: _Orders, log: MetricsLog, now_ns: Callable[[], int]) -> None:
     """Wait until an instant or the end of the orders; each order keeps the metrics around it."""
-    while orders.wait(max(at_ns - monotonic_ns(), 0) / 1e9):
-        log.keep_around(monotonic_ns())
+    while orders.wait(max(at_ns - now_ns(), 0) / 1e9):
+        log.keep_around(now_ns())
         if orders.have_ended:
             return
 

@@ -17,10 +17,10 @@ send to other TaskManagers, not data that stays within one. With Flink's interna
 certificate and a key that the cluster trusts; from Flink 2.3 on, the certificate must carry the
 host's name.
 
-`relay` moves bytes between two `ends`, `proxy` waits for sockets, `session` does the rest; all of
-it is one event loop on one thread. `redirected` finds the original destination of connections that
-the kernel redirected to the tap, `delays` measures the added delay, `view` makes the data for the
-screen and the result, `rest_watch` runs the process that queries the JobManager.
+`relay` moves bytes between two `ends`, `proxy` waits for sockets, `session` does the rest with a
+session of `capture.live`; all of it is one event loop on one thread. `redirected` finds the
+original destination of connections that the kernel redirected to the tap, `delays` measures the
+added delay.
 """
 
 from .ends import TlsContexts, create_contexts

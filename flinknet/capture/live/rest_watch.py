@@ -1,7 +1,7 @@
-"""RestWatch: runs the process that queries the JobManager for a tap.
+"""RestWatch: runs the process that queries the JobManager for a tap or a live capture.
 
 A JobManager may take seconds to answer, and answers of a large cluster take time to decode; the
-forwarding of bytes must not wait for either.
+forwarding or capturing of bytes must not wait for either.
 """
 
 from __future__ import annotations
@@ -39,9 +39,12 @@ class RestWatch:
     Args:
         directory: the run directory, which gets the metrics file.
         keep_ns: time that the metrics file covers; None: no limit.
+        epoch_ns: instant of CLOCK_MONOTONIC that is 0 in the trace.
     """
 
-    def __init__(self, rest: RestPlace, directory: Path, keep_ns: int | None = None) -> None:
+    def __init__(
+        self, rest: RestPlace, directory: Path, keep_ns: int | None = None, epoch_ns: int = 0
+    ) -> None:
         self.jobs: tuple[RunningJob, ...] = ()
         self.settings = Stated()
         self.error: str | None = None
@@ -59,6 +62,7 @@ class RestWatch:
             "rest": to_plain(rest),
             "directory": str(directory),
             "keep_ns": keep_ns,
+            "epoch_ns": epoch_ns,
         }
         assert self._process.stdout is not None
         self._send(json.dumps(order))

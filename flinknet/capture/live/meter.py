@@ -1,4 +1,4 @@
-"""Plain data for the display and the result of a tap, from its channels and its proxy."""
+"""Plain data for the display and the result of a tap or a live capture, from its channels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..channels import ChannelTable, ObservedChannel, later_attempts
-from .proxy import Proxy
 
 CHANNELS_SHOWN = 64
 
@@ -34,7 +33,7 @@ class Meter:
         self._known_channels = 0
         self._largest_buffer_bytes = 1
 
-    def look(self, table: ChannelTable, proxy: Proxy, now_ns: int) -> dict[str, Any]:
+    def look(self, table: ChannelTable, now_ns: int) -> dict[str, Any]:
         """Plain data for the live view; triggers use its `metrics`."""
         span_ns = max(1, now_ns - self._at_ns)
         self._at_ns = now_ns
@@ -45,14 +44,10 @@ class Meter:
             if channel.is_ended:
                 del self._before[channel.index]
         self._open = [each for each in self._open if not each.is_ended]
-        delay = proxy.delay.take_recent()
         open_rows = [row for row in rows if not row["is_ended"]]
         counted = [row["records_per_s"] for row in rows if row["records_per_s"] is not None]
         bytes_per_s = sum(row["bytes_per_s"] for row in rows)
-        metrics: dict[str, float] = {
-            "throughput": bytes_per_s,
-            "connections": len(proxy.relays),
-        }
+        metrics: dict[str, float] = {"throughput": bytes_per_s}
         if counted:
             metrics["records"] = sum(counted)
         if open_rows:
@@ -60,19 +55,11 @@ class Meter:
             metrics["no_credit"] = max(row["no_credit_share"] for row in open_rows)
             metrics["blocked"] = max(row["blocked_share"] for row in open_rows)
             metrics["backlog_buffers"] = max(row["backlog_buffers"] or 0 for row in open_rows)
-        if delay.count:
-            metrics["added_delay"] = delay.percentile(0.99) or 0.0
         pressed = sorted(open_rows, key=_pressure)
         return {
-            "connections": len(proxy.relays),
-            "accepted": proxy.accepted,
-            "incidents": proxy.incident_count,
-            "last_incident": proxy.incidents[-1].text if proxy.incidents else None,
             "channels_open": len(open_rows),
             "bytes_per_s": bytes_per_s,
             "records_per_s": sum(counted) if counted else None,
-            "delay_ns_p50": delay.percentile(0.5) if delay.count else None,
-            "delay_ns_p99": delay.percentile(0.99) if delay.count else None,
             "channels": sorted(pressed[:CHANNELS_SHOWN], key=lambda row: row["channel"]),
             "metrics": metrics,
         }
@@ -99,11 +86,15 @@ class Meter:
             "records_per_s": (now.records - before.records) * 1e9 / span_ns if is_counted else None,
             "backlog_buffers": channel.backlog_buffers,
             "credits_available": channel.credits_available,
-            "starved_share": min(1.0, (now.starved_ns - before.starved_ns) / span_ns),
-            "no_credit_share": min(1.0, (now.exhausted_ns - before.exhausted_ns) / span_ns),
-            "blocked_share": min(1.0, (now.blocked_ns - before.blocked_ns) / span_ns),
+            "starved_share": _share(now.starved_ns - before.starved_ns, span_ns),
+            "no_credit_share": _share(now.exhausted_ns - before.exhausted_ns, span_ns),
+            "blocked_share": _share(now.blocked_ns - before.blocked_ns, span_ns),
             "fill": size / buffers / self._largest_buffer_bytes if buffers else None,
         }
+
+
+def _share(part_ns: int, span_ns: int) -> float:
+    return min(1.0, max(0, part_ns) / span_ns)
 
 
 def _pressure(row: dict[str, Any]) -> tuple[float, float, int]:

@@ -1,0 +1,259 @@
+"""Session: a recording in progress with the jobs, settings and metrics of its cluster, its trigger,
+and the figures that are shown meanwhile and at the end.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from flinknet.graph.running_job import RunningJob
+from flinknet.runtime.clock import wall_clock_iso
+from flinknet.trace import RunManifest
+from flinknet.trace.job_names import channel_names, named_edges
+
+from ..channels import ChannelTable, Ends
+from ..observer import ConnectionObserver
+from ..recording import About, CaptureRecording, Rotation
+from ..rest.http_client import RestPlace
+from ..rest.names import channels_of, named
+from ..stated import Layer, Stated
+from ..trigger import Trigger
+from .meter import Meter, channel_rows
+from .rest_watch import RestWatch
+
+TICK_NS: Final = 250_000_000
+LOOK_NS: Final = 1_000_000_000
+CONNECTIONS_LISTED_MAX: Final = 200
+
+_TOTALS: Final = (
+    *("skipped_bytes", "undecodable", "losses", "sequence_gaps", "unpaid_buffers"),
+    *("missed_buffers", "credit_unknown_channels", "unknown_receivers"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionConfig:
+    """Settings of a recording.
+
+    Attributes:
+        layout: layout of BufferResponses; None to detect it on each connection.
+        stated: settings of the cluster, for the manifest; they are not on the wire.
+        duration_ns: None: run until stopped.
+        rest: the JobManager's REST API; None: no queries.
+    """
+
+    out: Path
+    layout: str | None = None
+    counts_records: bool = True
+    rotation: Rotation = field(default_factory=Rotation)
+    trigger: Trigger | None = None
+    duration_ns: int | None = None
+    stated: tuple[Layer, ...] = ()
+    rest: RestPlace | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The settings as JSON-ready plain data, for results."""
+        return {
+            "layout": self.layout,
+            "counts_records": self.counts_records,
+            "trigger": None if self.trigger is None else self.trigger.text,
+            "ring_ns": self.rotation.ring_ns,
+            "rest": None if self.rest is None else self.rest.place,
+        }
+
+
+class Session:
+    """A recording in progress. All instants are those of the trace.
+
+    Args:
+        begun_ns: the instant now.
+        epoch_ns: instant of CLOCK_MONOTONIC that is 0 in the trace.
+        may_be_full: on a full disk, keep the error in `recording.files.lacking`.
+
+    Raises: ConfigError or TraceError if the directory cannot be used.
+    """
+
+    def __init__(
+        self,
+        config: SessionConfig,
+        about: About,
+        table: ChannelTable,
+        *,
+        begun_ns: int,
+        epoch_ns: int = 0,
+        may_be_full: bool = False,
+    ) -> None:
+        self.config = config
+        self.table = table
+        self.begun_ns = begun_ns
+        self._about = about
+        self._jobs: tuple[RunningJob, ...] = ()
+        self._stated = Stated(given=config.stated)
+        self._names: dict[int, str] = {}
+        self._named_channels = 0
+        self._connections: list[dict[str, Any]] = []
+        self._totals: Counter[str] = Counter()
+        self._messages: Counter[str] = Counter()
+        self._layouts: set[str] = set()
+        self._meter = Meter(begun_ns)
+        self.recording = CaptureRecording(
+            config.out, about, table, config.rotation, self._described, may_be_full=may_be_full
+        )
+        self._watch = (
+            None
+            if config.rest is None
+            else RestWatch(config.rest, config.out, config.rotation.ring_ns, epoch_ns)
+        )
+
+    def observer(self, ends: Ends, *, is_from_start: bool = True) -> ConnectionObserver:
+        """An observer for a new connection."""
+        return ConnectionObserver(
+            self.recording.recorder,
+            self.table,
+            self.config.layout,
+            ends=ends,
+            is_from_start=is_from_start,
+            counts_records=self.config.counts_records,
+        )
+
+    def end_connection(self, observer: ConnectionObserver, **more: Any) -> None:
+        """Add a connection to the totals, and keep its summary if there is room.
+
+        Args:
+            more: additional fields of the summary.
+        """
+        summary = observer.summary()
+        for name in _TOTALS:
+            self._totals[name] += getattr(summary, name)
+        self._messages.update(summary.messages)
+        if summary.layout is not None:
+            self._layouts.add(summary.layout)
+        if len(self._connections) < CONNECTIONS_LISTED_MAX:
+            self._connections.append({**summary.to_dict(), **more})
+
+    def take_names(self) -> None:
+        """Take jobs and settings from the JobManager into the manifest, if they have changed."""
+        if self._watch is not None and self._watch.tick():
+            self._name_channels(self._watch)
+
+    def look(
+        self, now_ns: int, figures: dict[str, Any], metrics: dict[str, float]
+    ) -> dict[str, Any]:
+        """The current figures; fires the trigger.
+
+        Args:
+            figures: figures of the connections, to be added.
+            metrics: metrics that a trigger may use, besides those of the channels.
+        """
+        watch, recording = self._watch, self.recording
+        look = self._meter.look(self.table, now_ns) | figures
+        look["metrics"] = look["metrics"] | metrics
+        if self.config.trigger is not None and not recording.is_holding:
+            why = self.config.trigger.reason(look["metrics"])
+            if why is not None:
+                recording.trigger(why, now_ns)
+                if watch is not None:
+                    watch.keep()
+        if watch is not None and len(self.table) > self._named_channels:
+            self._name_channels(watch)
+        for row in look["channels"]:
+            row["name"] = self._names.get(row["channel"])
+        return look | {
+            "rest_error": None if watch is None else watch.error,
+            "elapsed_ns": now_ns - self.begun_ns,
+            "trace_bytes": recording.files.size_bytes,
+            "triggers": len(recording.triggers),
+        }
+
+    def end_watch(self) -> None:
+        """Let the JobManager be asked a last time."""
+        if self._watch is not None:
+            self._watch.close()
+            self._name_channels(self._watch)
+
+    def result(self, ended_ns: int) -> dict[str, Any]:
+        """The result, as plain data; `close` adds what is known only then."""
+        channels = self.table.channels
+        largest = max((each.largest_buffer_bytes for each in channels), default=0)
+        return {
+            "schema_version": 1,
+            "origin": self._about.origin,
+            "started_at": self._about.started_at,
+            "ended_at": wall_clock_iso(),
+            "duration_ns": ended_ns - self.begun_ns,
+            "layouts": sorted(self._layouts),
+            "messages": {name: self._messages[name] for name in sorted(self._messages)},
+            "buffers": sum(each.data_buffers for each in channels),
+            "data_bytes": sum(each.data_bytes for each in channels),
+            "records": sum(each.records for each in channels),
+            "other_elements": sum(each.other_elements for each in channels),
+            "uncounted_buffers": sum(each.uncounted_buffers for each in channels),
+            "events": sum(each.events for each in channels),
+            "largest_buffer_bytes": largest,
+            "fan_out": self.table.fan_out(),
+            **{name: self._totals[name] for name in _TOTALS},
+            "channels_refused": self.table.refused_channels,
+            "triggers": [{"at_ns": at_ns, "why": why} for at_ns, why in self.recording.triggers],
+            "rest": self._rest_document(),
+            "channels": [
+                {**row, "name": self._names.get(row["channel"])}
+                for row in channel_rows(channels, max(largest, 1))
+            ],
+            "per_connection": self._connections,
+        }
+
+    def close(self, ended_ns: int) -> None:
+        """Write everything and end the run. Raises: as CaptureRecording.close."""
+        self.recording.close(ended_ns)
+
+    def written(self) -> dict[str, Any]:
+        """What was written, for the result of a session that is closed."""
+        files = self.recording.files
+        return {
+            "files": [each.path.name for each in files.files],
+            "trace_bytes": files.size_bytes,
+            "lost_events": self.recording.recorder.dropped_events,
+        }
+
+    def _name_channels(self, watch: RestWatch) -> None:
+        self._named_channels = len(self.table)
+        self._stated = replace(watch.settings, given=self.config.stated)
+        self._jobs = watch.jobs
+        self._names = channel_names(self.recording.manifest())
+
+    def _described(self, manifest: RunManifest) -> RunManifest:
+        """The manifest with jobs and settings, which are not on the wire."""
+        return self._stated.put_into(named(manifest, self._jobs))
+
+    def _rest_document(self) -> dict[str, Any] | None:
+        """Result of the queries to the JobManager; None if there were none."""
+        watch = self._watch
+        if watch is None:
+            return None
+        manifest = self.recording.manifest()
+        return {
+            "has_answered": watch.has_answered,
+            "error": watch.error,
+            "jobs": [_job_document(each) for each in watch.jobs],
+            "settings": [
+                {"key": key, "value": manifest.flink_keys.get(key), "from": origin}
+                for key, origin in (manifest.settings_from or {}).items()
+            ],
+            "edges": [
+                {
+                    "number": each.number,
+                    "name": each.name,
+                    "channels": each.channels,
+                    "local_channels": each.local_channels,
+                }
+                for each in named_edges(manifest).values()
+            ],
+        }
+
+
+def _job_document(job: RunningJob) -> dict[str, Any]:
+    channels, local = channels_of(job)
+    return {"id": job.id, "name": job.name, "channels": channels, "local_channels": local}
