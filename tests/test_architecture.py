@@ -84,14 +84,14 @@ LEAVES_OF = {
 """Folder -> leaves that its modules may import."""
 
 BUDGETS = {
-    "replay": (14_927, 49),
+    "replay": (14_968, 49),
     "predict": (13_133, 46),
     "core": (14_336, 83),
     "runtime": (12_996, 52),
-    "report": (11_241, 55),
+    "report": (11_242, 55),
     "job": (9_623, 42),
-    "cli": (8_749, 50),
-    "graph": (7_973, 35),
+    "cli": (8_969, 51),
+    "graph": (7_982, 35),
     "capture": (7_528, 41),
     "trace": (5_859, 30),
     "simulator": (2_407, 15),

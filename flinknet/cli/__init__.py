@@ -14,7 +14,8 @@ normally ends by such a signal, and exits with 0.
                         compare_notes: notes on settings that differ; compare_results: output files
                         and earlier results
     plan                with plan_running: a job on a real cluster
-    job                 with job_run and job_cluster; job.py has the other commands
+    job                 with job_run, job_cluster and job_again: a recorded job that runs again;
+                        job.py has the other commands
     trace               with trace_replay (replay_values: values of its options), trace_tap,
                         trace_import, trace_export, trace_convert, trace_watch, trace_synth;
                         capture_options: options of tap and import; trace.py has the other commands

@@ -16,22 +16,24 @@ import click
 from flinknet import options as flink
 from flinknet.config import NetworkConfig, Scenario
 from flinknet.errors import ConfigError
-from flinknet.results import RunWarning, TradeOffPoint
+from flinknet.results import Measured, RunWarning, TradeOffPoint
 from flinknet.storage import AnyPath
 from flinknet.units import human_duration
 from flinknet.whole_files import work_directory
 
 from . import value_parsers
 from .commands import SectionedCommand
+from .job_again import call_again, is_job, measured_of, name_of, predicted_again, run_again
 from .json_files import STDOUT, json_option, put_json, target_of
 from .option_tables import NETWORK_OPTIONS
 from .options import collect, load_options, out_option, trace_option
 from .paths import existing_path, one_run
+from .replay_values import edge_timeout_option
 from .report_options import ReportFiles, report_options
 from .wrong_calls import WholeNumber
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from flinknet.replay.read import RecordedRun
     from flinknet.report.page_parts import Page
@@ -67,6 +69,7 @@ class _Attempt:
     type=WholeNumber(1),
     help="Number of the exchange to send again, if a tap or a capture has several.",
 )
+@edge_timeout_option
 @click.option(
     "--control/--no-control",
     default=True,
@@ -111,6 +114,11 @@ def again(executor: Executor | None, /, **values: Any) -> None:
     from . import sweep
 
     run = open_to_repeat(one_run(values["run_dir"]), values["edge"])
+    if is_job(run):
+        _again_job(run, values)
+        return
+    if values["edge_timeout"]:
+        raise ConfigError("--edge-timeout is for jobs of several exchanges, by `job run`")
     recorded = scenario_of(run)
     attempts = _attempts(recorded, values)
     sent = replace(run, to_ns=run.from_ns + (attempts[0].scenario.workload.duration_ns or 0))
@@ -163,7 +171,7 @@ def again(executor: Executor | None, /, **values: Any) -> None:
                     warnings=attempt.warnings,
                 )
                 watch.finish_run(result)
-                rows.append(_row(attempt, predicted, result))
+                rows.append(_row_of(attempt, predicted, result))
                 if attempt.is_recorded:
                     document["recording"] |= _against(document["recording"]["measured"], rows[-1])
                 settings.append(Setting(attempt.name, [result], [number]))
@@ -181,6 +189,45 @@ def again(executor: Executor | None, /, **values: Any) -> None:
                 _drop_stdout()
         raise
     reports.write(page)
+    _print_result(document, out, as_json=json_target == STDOUT)
+
+
+def _again_job(run: RecordedRun, values: Mapping[str, Any]) -> None:
+    """Run the program of a recorded job with each of the given timeouts."""
+    from flinknet.replay.advise.caveats import warnings_of
+    from flinknet.replay.read import result_of
+    from flinknet.report.export import write_json
+
+    from . import sweep
+
+    predicted, before = predicted_again(run, values), result_of(run)
+    call = call_again(run, before, values)
+    measured = measured_of(before)
+    json_target = target_of(values["json"])
+    out = sweep.out_directory(values["out"], trace=True)
+    assert out is not None
+    rows: list[dict[str, Any]] = []
+    recording = {"notes": run.notes, "warnings": warnings_of(run), "measured": measured}
+    document: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "is_complete": False,
+        "settings_asked": len(predicted),
+        "trace": str(run.path),
+        "recording": {**recording, "is_longer": values["duration"] is not None},
+        "runs": rows,
+    }
+    for number, each in enumerate(predicted, start=1):
+        name = name_of(each)
+        click.echo(f"run {number} of {len(predicted)}: {name}", err=True)
+        result = run_again(call, out / f"run-{number:04d}", each.timeouts_ns)
+        found, warnings = measured_of(result), result["warnings"]
+        rows.append(_row(name, each.point, found, config=result["config"], warnings=warnings))
+        if each.point.is_recorded:
+            document["recording"] |= _against(measured, rows[-1])
+        document["is_complete"] = len(rows) == len(predicted)
+        write_json(out / "prediction.json", document)
+    if json_target is not None and not isinstance(json_target, str):
+        write_json(json_target, document)
     _print_result(document, out, as_json=json_target == STDOUT)
 
 
@@ -305,29 +352,49 @@ def _predictions(
     return [replace(each, notes=(note, *each.notes)) for each in predictions]
 
 
-def _row(attempt: _Attempt, predicted: TradeOffPoint, result: RunResult) -> dict[str, Any]:
-    """Plain data of a run: prediction, measurement, and the relative error."""
-    expected, actual = (
-        {
-            "throughput_records_per_s": each.throughput_records_per_s,
-            "buffers_per_s": each.buffers_per_s,
-            "latency_ns": asdict(each.latency_ns),
-        }
-        for each in (predicted, result.measured)
+def _row_of(attempt: _Attempt, predicted: TradeOffPoint, result: RunResult) -> dict[str, Any]:
+    return _row(
+        attempt.name,
+        replace(predicted, is_recorded=attempt.is_recorded),
+        _figures(result.measured),
+        config=dict(flink.effective_flink_keys(attempt.scenario.network)),
+        warnings=[asdict(each) for each in result.warnings],
+        processors=None if result.processors is None else asdict(result.processors),
     )
+
+
+def _row(
+    name: str,
+    predicted: TradeOffPoint,
+    measured: Mapping[str, Any],
+    *,
+    config: Mapping[str, Any],
+    warnings: Sequence[Any],
+    processors: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Plain data of a run: prediction, measurement, and the relative error."""
+    expected = _figures(predicted)
     return {
-        "name": attempt.name,
-        "is_recorded": attempt.is_recorded,
-        "config": dict(flink.effective_flink_keys(attempt.scenario.network)),
+        "name": name,
+        "is_recorded": predicted.is_recorded,
+        "config": config,
         "predicted": expected,
-        "measured": actual,
+        "measured": measured,
         "error": {
-            name: _relative(_value(expected, name), _value(actual, name)) for name in _METRICS
+            name: _relative(_value(expected, name), _value(measured, name)) for name in _METRICS
         },
         "method": predicted.method,
         "notes": list(predicted.notes),
-        "warnings": [asdict(each) for each in result.warnings],
-        "processors": None if result.processors is None else asdict(result.processors),
+        "warnings": warnings,
+        "processors": processors,
+    }
+
+
+def _figures(of: TradeOffPoint | Measured) -> dict[str, Any]:
+    return {
+        "throughput_records_per_s": of.throughput_records_per_s,
+        "buffers_per_s": of.buffers_per_s,
+        "latency_ns": asdict(of.latency_ns),
     }
 
 

@@ -9,7 +9,7 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -47,6 +47,7 @@ class JobCall:
     Attributes:
         duration_ns: None: generated sources make records without end.
         cluster: the cluster to join; None: a new one.
+        vertices: names of its tasks, and how many subtasks each has.
     """
 
     path: Path
@@ -60,6 +61,7 @@ class JobCall:
     seed: int
     records_trace: bool
     cluster: Contact | None
+    vertices: list[tuple[str, int]]
 
 
 @click.command(cls=SectionedCommand)
@@ -125,7 +127,7 @@ def run(**values: Any) -> int:
     if values["detached"] and values["report"] is not None:
         raise ConfigError("--report: a detached job has no result yet; leave it out")
     reports = ReportFiles.of(values)
-    call = _call(values)
+    call = call_of(values)
     json_target = target_of(values["json"])
     out = sweep.out_directory(values["out"], trace=True)
     assert out is not None
@@ -135,14 +137,21 @@ def run(**values: Any) -> int:
     return _attend(call, out, json_target, reports, has_details=values["details"])
 
 
-def _call(values: Mapping[str, Any]) -> JobCall:
+def call_of(values: Mapping[str, Any], recorded: Mapping[str, str] | None = None) -> JobCall:
+    """The job of a command line.
+
+    Args:
+        recorded: Flink's keys, which those of the command line override.
+
+    Raises: ConfigError if it cannot run.
+    """
     from flinknet.graph import execution_graph_of, job_graph_of, load_program, physical_plan_of
     from flinknet.graph.job_config import START_CONDITION
     from flinknet.graph.program import read_source
     from flinknet.runtime.cluster.job_files import joined_settings
 
     settings = collect(values)
-    network = dict(settings.network)
+    network = {**(recorded or {}), **settings.network}
     contact = cluster = None
     if values["cluster"] is not None:
         contact, cluster = _cluster_in(values["cluster"])
@@ -190,6 +199,7 @@ def _call(values: Mapping[str, Any]) -> JobCall:
         values["seed"],
         values["trace"],
         contact,
+        [(each.name, each.parallelism) for each in graph.vertices.values()],
     )
 
 
@@ -262,30 +272,12 @@ def _attend(
     *,
     has_details: bool,
 ) -> int:
-    """Run a job and wait for its end. Returns: the exit code."""
+    """Run a job, print its result and wait for its end. Returns: the exit code."""
     from flinknet.report.console import console_for, print_view
-    from flinknet.report.job_console import JobView, job_view
+    from flinknet.report.job_console import job_view
     from flinknet.report.job_page import job_page
-    from flinknet.runtime.cluster.job_files import PrintedLines
 
-    printed = PrintedLines(out, call.task_managers)
-    stream = sys.stderr if json_target == STDOUT else sys.stdout
-    with JobView(console_for(sys.stderr)) as view:
-
-        def watch(status: Any) -> None:
-            for line in printed.new_lines():
-                click.echo(line, file=stream)
-            view.update(status)
-
-        ended = _stay(call, out, lambda _: None, watch)
-        for line in printed.new_lines():
-            click.echo(line, file=stream)
-    if ended.exit_code == ConfigError.exit_code:
-        raise ConfigError(ended.reason)
-    try:
-        result = json.loads((out / "result.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        raise RunFailedError(f"the job has no result: {ended.reason}") from None
+    ended, result = attend(call, out, sys.stderr if json_target == STDOUT else sys.stdout)
     is_traced = call.records_trace and result["vertices"]
     replay = f"flinknet trace replay {quote(str(out))}" if is_traced else ""
     if json_target != STDOUT:
@@ -301,6 +293,38 @@ def _attend(
     if ended.exit_code:
         raise RunFailedError(ended.reason)
     return 0
+
+
+def attend(call: JobCall, out: Path, stream: TextIO) -> tuple[JobEnded, dict[str, Any]]:
+    """Run a job, follow it, and wait for its end.
+
+    Args:
+        stream: receives what its tasks print.
+
+    Returns: how it ended, and its result.
+    Raises: ConfigError if the cluster refuses it, RunFailedError if it has no result.
+    """
+    from flinknet.report.console import console_for
+    from flinknet.report.job_console import JobView
+    from flinknet.runtime.cluster.job_files import PrintedLines
+
+    printed = PrintedLines(out, call.task_managers)
+    with JobView(console_for(sys.stderr)) as view:
+
+        def watch(status: Any) -> None:
+            for line in printed.new_lines():
+                click.echo(line, file=stream)
+            view.update(status)
+
+        ended = _stay(call, out, lambda _: None, watch)
+        for line in printed.new_lines():
+            click.echo(line, file=stream)
+    if ended.exit_code == ConfigError.exit_code:
+        raise ConfigError(ended.reason)
+    try:
+        return ended, json.loads((out / "result.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise RunFailedError(f"the job has no result: {ended.reason}") from None
 
 
 def _detach(call: JobCall, out: Path) -> None:

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import click
+
 from flinknet import options as flink
 from flinknet.errors import ConfigError
 from flinknet.options.what_if import (
@@ -24,6 +26,14 @@ if TYPE_CHECKING:
     from flinknet.predict.grid import Grid
     from flinknet.replay.plans import EdgeTimeouts
     from flinknet.results import RunWarning
+
+edge_timeout_option = click.option(
+    "--edge-timeout",
+    metavar="EDGE=TIMEOUT,...",
+    multiple=True,
+    help="For a job of several exchanges: one more setting, with other timeouts on some edges, as"
+    " setBufferTimeout sets them. EDGE: its number, or a part of its name. May be repeated.",
+)
 
 Lists = Mapping[str, str | None]
 """Texts of the options that list settings, by click's name of the option."""

@@ -21,6 +21,7 @@ from .completion import words
 from .json_files import STDOUT, json_option, put_text, target_of
 from .paths import path_of_runs
 from .replay_values import (
+    edge_timeout_option,
     edge_timeouts_of,
     grid_of,
     number_or,
@@ -84,13 +85,7 @@ def _grid_options(command: Any) -> Any:
     " the cheapest buffers that meet it, and the keys for Flink's config.yaml; for a job of several"
     " exchanges also timeouts task by task, unless --buffer-timeout lists some. May be repeated.",
 )
-@click.option(
-    "--edge-timeout",
-    metavar="EDGE=TIMEOUT,...",
-    multiple=True,
-    help="For a job of several exchanges: one more setting, with other timeouts on some edges, as"
-    " setBufferTimeout sets them. EDGE: its number, or a part of its name. May be repeated.",
-)
+@edge_timeout_option
 @click.option("--diagnose", is_flag=True, help="Show what holds each edge up, with its share.")
 @click.option(
     "--details",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from json import loads
 from typing import Any
 
 from flinknet.config import CREDIT, NetworkConfig
@@ -75,6 +76,10 @@ _RESTART_STRATEGIES = {
 START_CONDITION = "flinknet.start-condition"
 """flinknet's own key for the constraint. Flink has no key; until 1.12 a program could set it."""
 
+TASK_TIMEOUTS = "flinknet.task-timeouts"
+"""flinknet's own key for the buffer timeouts of tasks, in ns by name as JSON. They replace those
+that the program sets with set_buffer_timeout."""
+
 
 @dataclass(slots=True)
 class JobConfig:
@@ -101,6 +106,7 @@ class JobConfig:
         has_approximate_local_recovery: whether a failed task restarts alone and loses the records
             that were on their way to it.
         savepoint_path: None: the job begins without state.
+        task_timeouts_ns: buffer timeouts of tasks, by name; see TASK_TIMEOUTS.
     """
 
     parallelism: int = 1
@@ -141,6 +147,7 @@ class JobConfig:
     ignores_unclaimed_state: bool = False
     flow_control: str = CREDIT
     input_dependency_constraint: str = ALL
+    task_timeouts_ns: Mapping[str, int] = field(default_factory=dict)
     network: NetworkConfig = field(default_factory=NetworkConfig)
 
 
@@ -151,8 +158,10 @@ def job_config(settings: Mapping[str, str]) -> tuple[JobConfig, tuple[RunWarning
     """
     settings = dict(settings)
     constraint = input_dependency_constraint(settings.pop(START_CONDITION, ALL))
+    timeouts_ns = loads(settings.pop(TASK_TIMEOUTS, "{}"))
     network, warnings = network_config(settings)
     values: dict[str, Any] = {
+        "task_timeouts_ns": timeouts_ns,
         "input_dependency_constraint": constraint,
         "network": network,
         "flow_control": flow_control_of(settings),

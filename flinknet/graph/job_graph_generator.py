@@ -288,7 +288,8 @@ class JobGraphGenerator:
         """Register an edge that leaves a chain, and its data set."""
         partition_type = self._partition_type(edge)
         is_blocking = partition_type.is_blocking_or_blocking_persistent
-        timeout_ns = edge.buffer_timeout_ns
+        vertex = self._vertex_of_head[self._head_of[edge.source_id]]
+        timeout_ns = self._config.task_timeouts_ns.get(vertex.name, edge.buffer_timeout_ns)
         if edge.source.emits_only_at_end:
             timeout_ns = BUFFER_TIMEOUT_NEVER_NS
         if is_blocking and timeout_ns != BUFFER_TIMEOUT_NEVER_NS:
@@ -297,7 +298,6 @@ class JobGraphGenerator:
                 " out, or set it to -1"
             )
         head_id = self._head_of[edge.source_id]
-        vertex = self._vertex_of_head[head_id]
         outputs = self._outputs.setdefault(head_id, [])
         shared = next(
             (known for known, _ in outputs if is_blocking and _may_share(known, edge)), None

@@ -6,8 +6,8 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,17 @@ from flinknet.job.load.recorded_load import RECORDED, RecordedLoad
 from flinknet.predict.captured import load_captured
 from flinknet.predict.captured_rows import common_value_bytes, sent_bytes
 from flinknet.predict.exchange import is_blocking, is_max_rate, load_exchange, recorded_setting
+from flinknet.predict.grid import Grid
 from flinknet.predict.recorded import RecordedExchange
+from flinknet.results import TradeOffPoint
 from flinknet.storage import AnyPath
 from flinknet.units import human_duration
 
+from .observe.observed import observe_here
+from .plans import EdgeTimeouts, check_edge_timeouts, plan_jobs
+from .predictions import WHOLE_JOB, units_of
 from .read import RecordedRun, open_recorded_run, open_runs, result_of
+from .simulations import predictions_of
 
 _CONSUMED_NS_MIN = 1_000.0
 """A consumer that takes less for a record is as quick as flinknet's own."""
@@ -98,6 +104,41 @@ def scenario_of(run: RecordedRun) -> Scenario:
         flow_control=setting.flow_control,
         placement=manifest.scenario.get("placement", Scenario().placement),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedTimeouts:
+    """A job with some buffer timeouts of its tasks, as predicted; by name of the task, in ns."""
+
+    timeouts_ns: Mapping[str, int]
+    point: TradeOffPoint
+
+
+def predict_timeouts(
+    run: RecordedRun, for_all_ns: Sequence[int], edge_timeouts: Sequence[EdgeTimeouts]
+) -> list[PredictedTimeouts]:
+    """Predict a job that flinknet ran, in this process without Spark: as recorded, with timeouts
+    for all tasks, and with timeouts of some edges.
+
+    Raises: ConfigError for a job of one exchange, and for two timeouts of one task.
+    """
+    runs = open_runs([run.path])
+    check_edge_timeouts(runs, edge_timeouts)
+    grid = Grid(buffer_timeouts_ns=for_all_ns)
+    plans = plan_jobs(observe_here(runs), grid, edge_timeouts)
+    if len(plans) != 1:
+        raise ConfigError(f"{run.path}: a job of one exchange; repeat it with `flinknet job run`")
+    (plan,) = plans
+    rows = [row for unit in units_of(plan, shares=1) for row in predictions_of(unit)]
+    points = {row.candidate: row.point for row in rows if row.edge == WHOLE_JOB}
+    found = []
+    for number, settings in enumerate(plan.candidates):
+        timeouts_ns = plan.task_timeouts(settings)
+        if timeouts_ns is None:
+            raise ConfigError("--edge-timeout: edges behind one task have the same timeout")
+        named = dict(zip(plan.tasks.values(), timeouts_ns, strict=True))
+        found.append(PredictedTimeouts(named, points[number]))
+    return sorted(found, key=lambda each: not each.point.is_recorded)
 
 
 def measured_then(run: RecordedRun) -> dict[str, Any] | None:

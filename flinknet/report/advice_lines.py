@@ -105,7 +105,7 @@ def _of_tasks(
 ) -> Recommendation:
     """Timeouts task by task, and what twice that of each would do; that for all tasks, with its
     label, where they save little."""
-    timeouts = ", ".join(map(_task_timeout, found.tasks, found.timeouts_ns))
+    timeouts = ", ".join(map(task_timeout, found.tasks, found.timeouts_ns))
     saved = f"{found.saved or 0.0:.0%}"
     if not is_worth_it(found):
         remark = Remark(f"timeouts task by task ({timeouts}) save {saved} of the buffers/s")
@@ -120,7 +120,7 @@ def _of_tasks(
         place, margin = longer
         reached = _reached(replace(choice, margin=margin), points[place])
         why = TOO_CLOSE if (margin or 0.0) >= 0 else ""
-        text = f"{_task_timeout(task, 2 * timeout_ns)} instead{reached}"
+        text = f"{task_timeout(task, 2 * timeout_ns)} instead{reached}"
         remarks.append(Remark(f"{text}: {why}" if why else text))
     if not found.is_ended:
         text = f"the search stopped after {found.settings} settings: longer ones may be possible"
@@ -138,7 +138,8 @@ def _of_tasks(
     )
 
 
-def _task_timeout(task: str, timeout_ns: int) -> str:
+def task_timeout(task: str, timeout_ns: int) -> str:
+    """A task with its buffer timeout, in short."""
     return f"{task.removeprefix('Source: ')} {format_duration_ns(timeout_ns) if timeout_ns else 0}"
 
 

@@ -149,3 +149,45 @@ def test_an_interrupted_run_ends_every_process_and_its_trace_is_whole(
     recorded = open_recorded_run(run.path, 0)
     assert "interrupted" in recorded.notes[0]
     assert recorded.duration_ns > 0
+
+
+PROGRAM = """
+from flinknet.graph import StreamExecutionEnvironment
+
+Record = tuple[int, bytes]
+
+
+def as_it_is(record: Record) -> Record:
+    return record
+
+
+def main(env: StreamExecutionEnvironment) -> None:
+    enriched = env.generate(rate="500/s").rebalance().map(as_it_is).name("Enrich")
+    enriched.rebalance().measure_latency()
+    env.execute("Three stages")
+"""
+
+
+@pytest.mark.slow("real processes for three runs of a job")
+def test_a_job_runs_again_with_timeouts_of_its_tasks(tmp_path: Path) -> None:
+    """Each setting stands predicted and measured, and the new runs have the timeouts."""
+    program, run, again = tmp_path / "job.py", tmp_path / "run", tmp_path / "again"
+    program.write_text(PROGRAM, encoding="utf-8")
+    options = ["--task-managers", "2", "--slots", "1", "--duration", "1s"]
+    keys = ["-D", "execution.buffer-timeout.interval=20ms"]
+    first = bench(tmp_path, "--job", str(program), *options, *keys, "--out", str(run))
+    assert first.returncode == 0, first.stderr
+    asked = ["--edge-timeout", "1=5ms,Enrich=50ms", "--out", str(again), "--json"]
+    done = bench(tmp_path, "again", str(run), *asked)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    names = [row["name"] for row in document["runs"]]
+    assert names[0] == "buffer-timeout=20ms (as recorded)"
+    assert names[1:] == ["Generator Source 5ms, Enrich 50ms"]
+    control, mixed = document["runs"]
+    assert mixed["predicted"]["latency_ns"]["p50"] > control["predicted"]["latency_ns"]["p50"]
+    for row in document["runs"]:
+        assert row["measured"]["latency_ns"]["count"] > 0
+    manifest = json.loads((again / "run-0002" / "manifest.json").read_text(encoding="utf-8"))
+    edges = manifest["scenario"]["job"]["edges"]
+    assert [each["buffer_timeout_ns"] for each in edges] == [5_000_000, 50_000_000]

@@ -21,6 +21,7 @@ from flinknet.graph import (
 )
 from flinknet.graph.chaining import is_chainable
 from flinknet.graph.documents import job_document, physical_document
+from flinknet.graph.job_config import TASK_TIMEOUTS
 from flinknet.graph.job_graph_generator import data_set_id_of
 from flinknet.graph.operators import ChainingStrategy, StreamMap, StreamSource
 from flinknet.graph.slots import pipelined_regions
@@ -480,6 +481,18 @@ def test_what_is_reported_only_at_the_end_is_a_blocking_result_without_timeout()
     assert edge.source.partition_type is ResultPartitionType.BLOCKING
     assert edge.source.producer.config is not None
     assert edge.source.producer.config.outputs[0].buffer_timeout_ns == -1
+
+
+def test_timeouts_of_tasks_replace_those_that_the_program_sets() -> None:
+    env = environment({TASK_TIMEOUTS: '{"Map": 3000000}'})
+    made = env.from_sequence(1, 9).set_buffer_timeout("5ms").rebalance()
+    made.map(same).set_buffer_timeout("20ms").rebalance().print()
+    found = {}
+    for edge in job_graph_of(env.execute()).edges:
+        assert edge.source.producer.config is not None
+        (output,) = edge.source.producer.config.outputs
+        found[edge.source.producer.name] = output.buffer_timeout_ns
+    assert found == {"Source: Sequence Source": 5_000_000, "Map": 3_000_000}
 
 
 def test_a_blocking_edge_with_a_timeout_is_refused() -> None:
