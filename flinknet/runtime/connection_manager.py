@@ -18,6 +18,7 @@ from flinknet.config import NetworkConfig
 from flinknet.core.consumer import ConsumerConnection
 from flinknet.core.producer import ProducerConnection
 from flinknet.errors import (
+    LocalProtocolError,
     LocalTransportError,
     RemoteTransportError,
     TransportError,
@@ -259,6 +260,7 @@ class ConnectionManager:
         clock: Callable[[], int],
     ) -> None:
         self._network = network
+        self._is_started = self._is_shut_down = False
         self.protocol = protocol
         self.receive_buffer = loop.receive_buffer
         self.client_factory = PartitionRequestClientFactory(network, loop, protocol, clock)
@@ -270,8 +272,13 @@ class ConnectionManager:
         Returns: the port to advertise: the server's, unless `taskmanager.data.port` names another
             one next to `taskmanager.data.bind-port` (for a forwarder in between).
 
-        Raises: ConfigError for unusable TLS settings; as `sockets.listen`.
+        Raises: ConfigError for unusable TLS settings; as `sockets.listen`; LocalProtocolError when
+            it has been started or shut down before (Flink: "already been initialized").
         """
+        if self._is_started or self._is_shut_down:
+            what = "shut down" if self._is_shut_down else "initialized"
+            raise LocalProtocolError(f"the network client has already been {what}")
+        self._is_started = True
         if self._network.is_tls:
             from .tls import create_tls
 
@@ -281,7 +288,12 @@ class ConnectionManager:
         return advertised_port(self._network, port)
 
     def create_client(self, connection_id: ConnectionID) -> ConsumerConnection:
-        """Return a client with one more reference (see PartitionRequestClientFactory)."""
+        """Return a client with one more reference (see PartitionRequestClientFactory).
+
+        Raises: LocalProtocolError after `close`.
+        """
+        if self._is_shut_down:
+            raise LocalProtocolError("the network client has already been shut down")
         return self.client_factory.create_client(connection_id)
 
     def number_of(self, client: object) -> tuple[int, int]:
@@ -321,6 +333,7 @@ class ConnectionManager:
 
     def close(self) -> None:
         """Stop connecting and listening; open connections stay open."""
+        self._is_shut_down = True
         self.client_factory.close()
         self.server.close()
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from flinknet.config import NetworkConfig
 from flinknet.core.buffers import NetworkBufferPool
 from flinknet.core.producer import ResultPartitionManager
+from flinknet.errors import LocalProtocolError
 from flinknet.graph.network_memory import segments_of
 from flinknet.job.gates import request_backoff_of
 from flinknet.trace.job_traces import JobTrace, JobTraces
@@ -71,7 +72,7 @@ class ShuffleEnvironment:
         self.traces = JobTraces()
         self.recorder = TraceRecorder(self.traces)
         self._next_flush_ns = 0
-        self._is_flushing = False
+        self._is_flushing = self._is_closed = False
         data_protocol = protocol(
             flow_control,
             self.partitions,
@@ -84,6 +85,15 @@ class ShuffleEnvironment:
         self.connections: ConnectionManager | LocalConnectionManager = LocalConnectionManager()
         if task_managers > 1:
             self.connections = ConnectionManager(network, self.loop, data_protocol, monotonic_ns)
+
+    def start(self) -> int:
+        """Start the connections. Returns: the port to advertise; see ConnectionManager.
+
+        Raises: LocalProtocolError if that was done before, or after `close`.
+        """
+        if self._is_closed:
+            raise LocalProtocolError("the shuffle environment has already been shut down")
+        return self.connections.start()
 
     def open_trace(self, directory: Path | None) -> JobTrace:
         """Begin to record the events of a job.
@@ -124,6 +134,7 @@ class ShuffleEnvironment:
 
     def close(self) -> None:
         """Close the data port and all connections, and release the partitions."""
+        self._is_closed = True
         self.partitions.shut_down()
         self.connections.close()
         self.loop.close()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import time
-from collections.abc import Callable
+import tracemalloc
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import psutil
@@ -20,7 +22,7 @@ from flinknet.config import (
 )
 from flinknet.results import Progress
 from flinknet.runtime.cluster.launcher import run_scenario
-from tests.node import Node
+from tests.node import SEGMENT_BYTES, Node
 from tests.runtime.processes import task_managers
 
 pytestmark = [pytest.mark.socket, pytest.mark.slow("real processes, for rules tested without")]
@@ -139,6 +141,54 @@ def test_memory_stays_as_it_is_while_a_producer_is_much_too_fast() -> None:
     assert early, "no sample of the processes"
     grown = [last - first for first, last in zip(early[0], early[-1], strict=True)]
     assert max(grown) < 2 * MIB  # of some 10 MB/s that the consumer takes
+
+
+def bytes_kept(nodes: Sequence[Node], buffers: int) -> int:
+    """Bytes of Python objects that sending and receiving so many buffers leaves behind."""
+    one, other = nodes
+    gc.collect()
+    before, _ = tracemalloc.get_traced_memory()
+    received = 0
+    for _ in range(buffers):
+        one.write(0, bytes(SEGMENT_BYTES))
+        while not (taken := len(other.read())):
+            one.turn()
+            other.turn()
+        received += taken
+    assert received == buffers
+    gc.collect()
+    return tracemalloc.get_traced_memory()[0] - before
+
+
+@pytest.mark.quick
+@pytest.mark.row("S014")
+def test_a_buffer_that_was_sent_and_received_leaves_nothing_behind(
+    node: Callable[[], Node],
+) -> None:
+    nodes = [node(), node()]
+    nodes[1].read_from(nodes[0], 0)
+    tracemalloc.start()
+    try:
+        bytes_kept(nodes, 1000)  # all segments of the pools were used once
+        assert bytes_kept(nodes, 2000) < 2000 * 8  # a reference for each would be 8 bytes
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.row("S030")
+def test_a_longer_timeout_costs_latency_and_saves_messages() -> None:
+    medians, messages, rates = [], [], []
+    for timeout_ns in (0, 50 * MS, 200 * MS):
+        asked = scenario(rate_per_s=200.0, records=200, arrivals="poisson")
+        network = replace(asked.network, buffer_timeout_ns=timeout_ns, segment_size_bytes=32_768)
+        measured = run_scenario(replace(asked, network=network), out_dir=None, trace=False).measured
+        medians.append(measured.latency_ns.p50 or 0)
+        messages.append(measured.buffers)
+        rates.append(measured.records)
+    assert medians == sorted(medians)
+    assert medians[2] > 50 * MS  # half of its timeout, about
+    assert messages[0] > 1.5 * messages[1] > 2 * messages[2]
+    assert rates == [200] * 3  # none of them limits the throughput
 
 
 @pytest.mark.row("S029")

@@ -23,6 +23,7 @@ from flinknet.errors import (
     BufferReorderingError,
     FlinknetError,
     FrameCorruptedError,
+    LocalProtocolError,
     PartitionConnectionError,
     PartitionNotFoundError,
     TransportError,
@@ -204,6 +205,15 @@ class RemoteInputChannel:
         else:
             self.check_producer(self, now_ns)
 
+    def _client(self) -> PartitionRequestClient:
+        """The connection, once it was requested (Flink: checkPartitionRequestQueueInitialized)."""
+        if self.connection is None:
+            raise LocalProtocolError(
+                f"the partition {self.partition_id} has not been requested: the channel has no"
+                " connection"
+            )
+        return self.connection
+
     def request_again(self, *, now_ns: int) -> None:
         """Repeat a refused request, or fail (Flink: retriggerSubpartitionRequest)."""
         if self.connection is not None and self.error is None and not self.is_released:
@@ -307,16 +317,15 @@ class RemoteInputChannel:
         return credit
 
     def resume_consumption(self) -> None:
-        """Let the producer continue after a blocking event."""
-        assert self.connection is not None
+        """Let the producer continue after a blocking event. Raises: LocalProtocolError."""
+        client = self._client()
         if self.initial_credit == 0:
             self.unannounced_credit = 0
-        self.connection.resume_consumption(self)
+        client.resume_consumption(self)
 
     def acknowledge_all_records_processed(self) -> None:
-        """Answer EndOfData."""
-        assert self.connection is not None
-        self.connection.acknowledge_all_records_processed(self)
+        """Answer EndOfData. Raises: LocalProtocolError."""
+        self._client().acknowledge_all_records_processed(self)
 
     def send_task_event(self, event: OtherEvent) -> bool:
         """Send an event to the producing task; drops it if that has ended.

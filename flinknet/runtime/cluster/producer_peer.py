@@ -104,7 +104,7 @@ class ProducerPeer(Peer):
         )
 
     def _listen(self, now_ns: int) -> None:
-        self._port = self._connections.start()
+        self._port = self._environment.start()
         self._next_note_ns = now_ns + self._note_every_ns
         self._on_listening(self.peer)
 

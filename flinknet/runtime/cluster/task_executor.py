@@ -75,7 +75,7 @@ class TaskExecutor:
 
     def run(self) -> None:
         """Run from the registration to the command to end."""
-        port = self._connections.start()
+        port = self._environment.start()
         sock = connected(self._spec)
         self._loop.add_transport(sock, self._control)
         spec, host = self._spec, bound_host(self._spec.network.bind_host)

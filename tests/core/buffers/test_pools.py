@@ -355,6 +355,7 @@ def test_a_listener_of_a_pool_that_grows_is_served_by_the_global_pool() -> None:
         buffer.recycle()
 
 
+@pytest.mark.row("S011")
 def test_a_listener_that_has_enough_refuses_and_the_next_gets_that_buffer() -> None:
     pool = NetworkBufferPool(3, 1).create_buffer_pool(3, 3)
     buffers = take(pool, 3)
@@ -369,6 +370,7 @@ def test_a_listener_that_has_enough_refuses_and_the_next_gets_that_buffer() -> N
     assert pool.available_buffers == 0
 
 
+@pytest.mark.row("S011")
 def test_a_buffer_that_every_listener_refuses_is_free() -> None:
     pool = NetworkBufferPool(1, 1).create_buffer_pool(1, 1)
     buffer = take(pool, 1)[0]

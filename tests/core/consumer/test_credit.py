@@ -223,6 +223,8 @@ def test_credit_gained_between_two_messages_is_announced_in_one() -> None:
     assert list(consumer.connection._with_credit) == [channel]
     assert consumer.credits() == [3]
     assert consumer.credits() == []
+    channel.notify_credit(2)  # counts from none again, and is announced again
+    assert consumer.credits() == [2]
 
 
 @pytest.mark.row("S059")
