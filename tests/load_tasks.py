@@ -16,14 +16,12 @@ from flinknet.core.producer import (
 )
 from flinknet.job.descriptor import InputChannelDescriptor, TaskDeploymentDescriptor
 from flinknet.job.gates import create_gates, create_partitions
-from flinknet.job.load.arrivals import Arrivals, KeyDraws
+from flinknet.job.load.arrivals import Arrivals
 from flinknet.job.load.generator import LoadGenerator, RecordBatcher
-from flinknet.job.load.load_tasks import LoadTasks
+from flinknet.job.load.load_tasks import LoadTask
 from flinknet.job.load.plan import load_plan_of
 from flinknet.job.load.sink import LatencySink
 from flinknet.job.stream_task import StreamTask
-
-TASKS = LoadTasks(NetworkConfig(), start_ns=0)
 
 
 @cache
@@ -45,7 +43,6 @@ def source_task(
     start_ns: int = 0,
     measured_from_ns: int = 0,
     end_ns: int | None = None,
-    seed: int = 1,
 ) -> StreamTask:
     """Source 0, which writes channels 0, 1, …"""
     generator = LoadGenerator(
@@ -56,15 +53,8 @@ def source_task(
         measured_from_ns=measured_from_ns,
         end_ns=end_ns,
     )
-    return TASKS.source(
-        source_and_sink(channels)[0],
-        generator,
-        batcher,
-        writer,
-        flusher,
-        probe,
-        KeyDraws(1 << 20, 0.0, seed),
-    )
+    task = LoadTask(source_and_sink(channels)[0], Scenario(), probe, start_ns=0)
+    return task.source(generator, batcher, writer, flusher)
 
 
 def sink_task(
@@ -76,14 +66,8 @@ def sink_task(
     takes_runs: bool = False,
 ) -> StreamTask:
     """Sink 0."""
-    return TASKS.sink(
-        source_and_sink(1)[1],
-        gate,
-        sinks,
-        probe,
-        delay_ns_per_record=delay_ns_per_record,
-        takes_runs=takes_runs,
-    )
+    task = LoadTask(source_and_sink(1)[1], Scenario(), probe, start_ns=0)
+    return task.sink(gate, sinks, delay_ns_per_record=delay_ns_per_record, takes_runs=takes_runs)
 
 
 def partitions_of(

@@ -20,7 +20,7 @@ from .wrong_calls import WholeNumber
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from flinknet.runtime.cluster.consumer_peer import ConsumerPeer
+    from flinknet.runtime.cluster.peer_ends import ConsumerPeer
 
 
 @click.command(cls=SectionedCommand)
@@ -71,7 +71,7 @@ def consume(**values: Any) -> None:
 
 def _consumer(values: Mapping[str, Any], interrupts: list[int]) -> ConsumerPeer:
     from flinknet.job.load.peer_plans import consumer_plan
-    from flinknet.runtime.cluster.consumer_peer import ConsumerPeer
+    from flinknet.runtime.cluster.peer_ends import ConsumerPeer
 
     scenario = _scenario(values)
     if not values["partition"]:

@@ -16,7 +16,7 @@ from .options import collect, load_options, output_options, trace_option
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from flinknet.runtime.cluster.producer_peer import ProducerPeer
+    from flinknet.runtime.cluster.peer_ends import ProducerPeer
 
 
 LISTEN_DEFAULT = "127.0.0.1:0"
@@ -58,7 +58,7 @@ def produce(**values: Any) -> None:
 def _producer(values: Mapping[str, Any], interrupts: list[int]) -> ProducerPeer:
     from flinknet.job.load.peer_plans import producers_plan
     from flinknet.job.load.plan import load_plan_of
-    from flinknet.runtime.cluster.producer_peer import ProducerPeer
+    from flinknet.runtime.cluster.peer_ends import ProducerPeer
 
     settings = collect(values)
     workload = {**settings.workload, "producers": str(max(1, len(values["partition"])))}

@@ -49,7 +49,7 @@ def show_running_plan(
     from flinknet.capture.rest import jobs as ask
     from flinknet.capture.rest.answers import SavedJob
     from flinknet.capture.rest.plans import PLAN
-    from flinknet.graph.running_plan import other_plan, running_plan
+    from flinknet.graph.planning import other_plan, running_plan
 
     from .rest_options import answers_of
 

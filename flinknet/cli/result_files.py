@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from flinknet.report.bench_console import Setting
     from flinknet.report.live import LineView
-    from flinknet.runtime.metrics_endpoint import MetricsEndpoint
+    from flinknet.runtime.metrics_log import MetricsEndpoint
 
 
 _HISTOGRAM_SUFFIXES = (".hlog", ".csv")
@@ -141,7 +141,7 @@ def watching(talk: Console, files: ResultFiles, metrics_port: str | None) -> Ite
 
 def metrics_endpoint(text: str, talk: Console) -> MetricsEndpoint:
     """Serve metrics and print the address. Raises: ConfigError, LocalTransportError."""
-    from flinknet.runtime.metrics_endpoint import MetricsEndpoint
+    from flinknet.runtime.metrics_log import MetricsEndpoint
 
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or int(port) > 65_535:

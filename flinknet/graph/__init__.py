@@ -3,27 +3,25 @@
     environment, data_stream    the API of programs; each call creates a transformation
                                 (transformations, with partitioners and resource demands);
                                 program: loads the file of a program
-    endpoints, operators        sources and sinks, and the operators between them;
-                                operator_output: outputs of an operator; user_functions:
-                                functions of the program, copied for each subtask, and types of
-                                their records
-    watermarks                  event time and watermarks
-    stream_graph                the program: operators and streams;
+    endpoints, operators        sources and sinks, and the operators between them; input_splits:
+                                parts of a source, handed out on request;
+                                user_functions: functions of the program, copied for each
+                                subtask, and types of their records
+    watermarks                  outputs of an operator, event time, and watermarks
+    stream_graph                the program: operators and streams, and which are chained;
                                 stream_graph_generator builds it
     job_graph                   the job as submitted: operators chained into vertices, with the
-                                configuration of each in a task; job_graph_generator builds it,
-                                with chaining
+                                configuration of each in a task; job_graph_generator builds it
     job_config                  settings of a job from Flink's keys
     operator_chain              the operators of a task
-    execution_graph             the parallel form: subtasks, partitions; execution: their
-                                attempts and states; failover: what restarts together;
-                                wiring: which subpartition each consumer reads, and channels
-                                between TaskManagers
+    execution_graph             the parallel form: subtasks, partitions, attempts and their states;
+                                failover: what restarts together; wiring: which subpartition each
+                                consumer reads, and channels between TaskManagers
     physical_plan               slots, local and remote channels, TCP connections, buffers;
-                                planning builds it, with slots and network_memory;
-                                placements: buffers over all placements that Flink may choose
-    running_job, running_plan   a job of a real Flink, and its plan; lineage: ids of operators,
-                                and inputs of vertices, from ids alone
+                                planning builds it, for a job of a real Flink (running_job), too,
+                                with slots and network_memory; placements: buffers over all
+                                placements that Flink may choose
+    lineage                     ids of operators, and inputs of vertices, from ids alone
     tree, documents             each layer as text, and as JSON; picture: as boxes and arrows,
                                 drawn by dot or svg
 
@@ -49,41 +47,9 @@ from .execution_graph import ExecutionGraph, execution_graph_of
 from .job_graph import JobGraph, StreamConfig
 from .job_graph_generator import job_graph_of
 from .operator_chain import OperatorChain
-from .operator_output import Output, OutputTag, TaskEvent
 from .physical_plan import PhysicalPlan
 from .planning import physical_plan_of
 from .program import Program, load_program, vertex_row
 from .stream_graph import StreamGraph
 from .transformations import ResourceSpec
-from .watermarks import WatermarkStrategy
-
-__all__ = [
-    "CollectionSource",
-    "DiscardSink",
-    "ExecutionGraph",
-    "FileSink",
-    "FileSource",
-    "FunctionSink",
-    "GeneratedSource",
-    "JobGraph",
-    "LatencySink",
-    "OperatorChain",
-    "Output",
-    "OutputTag",
-    "PhysicalPlan",
-    "PrintSink",
-    "Program",
-    "ResourceSpec",
-    "SequenceSource",
-    "SocketTextSource",
-    "StreamConfig",
-    "StreamExecutionEnvironment",
-    "StreamGraph",
-    "TaskEvent",
-    "WatermarkStrategy",
-    "execution_graph_of",
-    "job_graph_of",
-    "load_program",
-    "physical_plan_of",
-    "vertex_row",
-]
+from .watermarks import Output, OutputTag, TaskEvent, WatermarkStrategy

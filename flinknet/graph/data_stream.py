@@ -14,7 +14,6 @@ from flinknet.errors import ConfigError
 from flinknet.units import parse_duration_ns
 
 from .endpoints import DiscardSink, FileSink, FunctionSink, LatencySink, PrintSink, Sink
-from .operator_output import OutputTag
 from .operators import (
     ChainingStrategy,
     CoMap,
@@ -61,7 +60,7 @@ from .user_functions import (
     type_name,
     type_of_results,
 )
-from .watermarks import WatermarkStrategy
+from .watermarks import OutputTag, WatermarkStrategy
 
 
 def duration_ns(value: str | int, name: str) -> int:

@@ -37,7 +37,6 @@ class GeneratedSource:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether the source ends."""
         return self.records is not None
 
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from flinknet.core.wire.ids import ExecutionVertexID
 
-from .execution import ExecutionState
 from .execution_graph import (
     ConnectedEdge,
     ExecutionGraph,
+    ExecutionState,
     ExecutionVertex,
     IntermediateResultPartition,
 )
@@ -51,7 +51,6 @@ class SchedulingTopology:
         ]
 
     def region_of(self, subtask: ExecutionVertex) -> PipelinedRegion:
-        """The region of a subtask."""
         return self._region_of[subtask.id]
 
     def consumed_partitions(self, region: PipelinedRegion) -> list[IntermediateResultPartition]:

@@ -98,7 +98,6 @@ class StreamConfig:
     chained: dict[str, StreamConfig] = field(default_factory=dict)
 
     def to_json(self) -> str:
-        """Encode as JSON, for another process."""
         return json.dumps(self, default=_fields_of)
 
     @classmethod

@@ -25,7 +25,6 @@ from flinknet.core.producer.partition_type import ResultPartitionType
 from flinknet.core.wire.ids import IntermediateDataSetID, JobVertexID
 from flinknet.errors import ConfigError
 
-from .chaining import is_chainable, is_source_chainable
 from .job_graph import (
     STATE_BACKEND,
     ChainedOutput,
@@ -42,6 +41,8 @@ from .stream_graph import (
     StreamEdge,
     StreamGraph,
     StreamNode,
+    is_chainable,
+    is_source_chainable,
 )
 from .transformations import UNKNOWN, ResourceSpec, StreamExchangeMode
 from .user_functions import function_name, known_results, type_name

@@ -45,7 +45,6 @@ class TaskManagerBuffers:
 
     @property
     def name(self) -> str:
-        """The TaskManager, in a sentence."""
         return "a TaskManager" if self.task_manager < 0 else f"TaskManager {self.task_manager}"
 
     @property
@@ -65,12 +64,10 @@ class TaskManagerBuffers:
 
     @property
     def most_buffers(self) -> int:
-        """Most buffers that the tasks can ever use."""
         return self.wanted_buffers + self.overdraft_buffers
 
 
 def segments_of(network: NetworkConfig) -> int:
-    """Number of segments in one TaskManager's network memory."""
     return network.network_memory_bytes // network.segment_size_bytes
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from flinknet.errors import ConfigError
 
 from .job_graph import StreamConfig
-from .operator_output import Output, OutputTag, TaskEvent
 from .operators import OperatorFactory, StreamOperator, as_list
+from .watermarks import Output, OutputTag, TaskEvent
 
 Emit = Callable[[Any], None]
 
@@ -131,7 +131,6 @@ class OperatorChain:
         self.emit_latency_marker(marker, operator_id)
 
     def emit_watermark(self, timestamp_ms: int, operator_id: str) -> None:
-        """Emit a watermark as an operator: for sources."""
         self._outputs[operator_id].emit_watermark(timestamp_ms)
 
     def emit_latency_marker(self, marker: Any, operator_id: str) -> None:

@@ -28,9 +28,8 @@ from typing import Any
 import numpy as np
 
 from .endpoints import Sink, Source
-from .operator_output import Output, TaskEvent
 from .user_functions import NO_KEY, NO_RECORDS, FlinkApi, WrongResultError
-from .watermarks import MIN_WATERMARK_MS, CombinedWatermark, WatermarkStrategy
+from .watermarks import MIN_WATERMARK_MS, CombinedWatermark, Output, TaskEvent, WatermarkStrategy
 
 
 class ChainingStrategy(Enum):
@@ -59,7 +58,6 @@ class StreamOperator:
 
     @property
     def listens_to(self) -> Sequence[str]:
-        """Classes of the events it wants from downstream tasks."""
         return ()
 
     def receive_task_event(self, event: TaskEvent, output: Output) -> None:
@@ -382,17 +380,14 @@ class OperatorFactory:
 
     @property
     def is_yielding(self) -> bool:
-        """Whether its operators yield their thread while they wait."""
         return self.kind.is_yielding
 
     @property
     def is_legacy_source(self) -> bool:
-        """Whether its operators push records."""
         return issubclass(self.kind, StreamSource)
 
     @property
     def is_source(self) -> bool:
-        """Whether its operators are polled for records."""
         return issubclass(self.kind, SourceOperator)
 
 

@@ -70,12 +70,10 @@ class PlannedVertex:
 
     @property
     def name(self) -> str:
-        """Name of the vertex."""
         return self.vertex.name
 
     @property
     def parallelism(self) -> int:
-        """Number of subtasks."""
         return self.vertex.parallelism
 
 
@@ -97,12 +95,10 @@ class PlannedEdge:
 
     @property
     def wiring(self) -> Wiring:
-        """Channels of the edge."""
         return self.edge.wiring
 
     @property
     def partition_type(self) -> ResultPartitionType:
-        """Type of the exchange."""
         return self.edge.result.partition_type
 
 
@@ -142,7 +138,6 @@ class PlannedGate:
 
     @property
     def channels(self) -> int:
-        """Number of channels."""
         return len(self.partitions)
 
 
@@ -180,26 +175,21 @@ class PhysicalPlan:
 
     @property
     def tasks_total(self) -> int:
-        """Number of tasks."""
         return sum(vertex.parallelism for vertex in self.vertices)
 
     @property
     def channels_total(self) -> int:
-        """Number of channels of all edges."""
         return sum(edge.wiring.channels for edge in self.edges)
 
     @property
     def local_channels(self) -> int:
-        """Number of channels within a TaskManager."""
         return sum(self.traffic(edge).local_channels for edge in self.edges)
 
     @property
     def stages(self) -> int:
-        """Number of stages that run one after the other."""
         return 1 + max(vertex.stage for vertex in self.vertices)
 
     def inputs_of(self, vertex: int) -> list[PlannedEdge]:
-        """The input edges of a vertex."""
         return [edge for edge in self.edges if edge.target == vertex]
 
     def traffic(self, edge: PlannedEdge) -> Traffic:

@@ -67,7 +67,6 @@ class RunningVertex:
     slot_sharing_group: str | None = None
 
     def task_name(self, subtask: int) -> str:
-        """Name of a task, with its subtask number."""
         return f"{self.name} ({subtask + 1}/{self.parallelism})"
 
     @property
@@ -95,7 +94,6 @@ class RunningJob:
     vertices: tuple[RunningVertex, ...]
 
     def vertex(self, vertex_id: JobVertexID) -> RunningVertex | None:
-        """The vertex with an id."""
         return next((each for each in self.vertices if each.id == vertex_id), None)
 
     def edges(self) -> list[tuple[RunningVertex, RunningVertex, RunningInput]]:
@@ -157,5 +155,4 @@ class RunningTaskManager:
 
 
 def wiring_of(source: RunningVertex, target: RunningVertex, joined: RunningInput) -> Wiring:
-    """The channels of an edge."""
     return Wiring(joined.pattern, source.parallelism, target.parallelism)

@@ -197,7 +197,6 @@ def check_resources(shared: Iterable[SharedSlot], config: JobConfig, slots_each:
 
 
 def slots_needed(shared: Iterable[SharedSlot]) -> int:
-    """Number of slots a job needs at once."""
     return max(Counter(each.stage for each in shared).values(), default=0)
 
 

@@ -22,9 +22,9 @@ from flinknet.errors import ConfigError
 from flinknet.units import format_size_bytes
 
 from .job_config import MAX_PARALLELISM
-from .operator_output import OutputTag
 from .operators import ChainingStrategy, OperatorFactory
 from .user_functions import known_type
+from .watermarks import OutputTag
 
 KeySelector = Callable[[Any], Any]
 
@@ -52,7 +52,6 @@ class StreamPartitioner:
 
     @property
     def is_forward(self) -> bool:
-        """Whether producer i feeds only consumer i."""
         return self.name == "FORWARD"
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Event time: watermark strategies of programs, and watermark generators.
+"""Output of an operator; event time: watermark strategies of programs, and watermark generators.
 
 Timestamps and watermarks are event time in ms, as in Flink. A watermark says that no record with
 its timestamp or an earlier one follows.
@@ -6,14 +6,61 @@ its timestamp or an earlier one follows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from flinknet.errors import ConfigError
 from flinknet.units import NS_PER_MS, parse_duration_ns
 
-from .operator_output import Output
+
+@dataclass(frozen=True, slots=True)
+class OutputTag:
+    """Name and type of a side output (Flink: OutputTag)."""
+
+    id: str
+    output_type: Any = object
+
+    def __str__(self) -> str:
+        return self.id
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEvent:
+    """An event that a task sends to the tasks upstream of it (Flink: TaskEvent).
+
+    Attributes:
+        class_name: name that listeners subscribe to; a Java class if that task is one of Flink's.
+        body: serialised content of the event.
+    """
+
+    class_name: str
+    body: bytes = b""
+
+
+class Output(Protocol):
+    """Receives the results of an operator (Flink: Output)."""
+
+    def collect(self, value: Any) -> None:
+        """Emit a record."""
+
+    def collect_batch(self, values: Sequence[Any]) -> None:
+        """Emit several records, in order."""
+
+    def collect_side(self, tag: OutputTag, value: Any) -> None:
+        """Emit a record to a side output."""
+
+    def emit_watermark(self, timestamp_ms: int) -> None:
+        """Emit a watermark to all outputs: no record with this timestamp or an earlier
+        one follows.
+        """
+
+    def emit_watermark_status(self, is_idle: bool) -> None:
+        """Emit that the stream is idle, or active again."""
+
+    def send_task_event(self, event: TaskEvent) -> None:
+        """Send an event to the upstream tasks."""
+
 
 MIN_WATERMARK_MS = -(2**63)
 """Initial watermark (Flink: Long.MIN_VALUE; also the timestamp of records without one)."""

@@ -36,7 +36,6 @@ class Wiring:
 
     @property
     def is_all_to_all(self) -> bool:
-        """Whether every producer is connected to every consumer."""
         return self.pattern is DistributionPattern.ALL_TO_ALL
 
     @property
@@ -71,11 +70,9 @@ class Wiring:
         )
 
     def subpartitions(self, producer: int) -> int:
-        """Number of subpartitions of a producer's partition."""
         return len(self.consumers_of(producer))
 
     def subpartition(self, producer: int, consumer: int) -> int:
-        """The subpartition of a partition that a consumer reads."""
         return consumer if self.is_all_to_all else consumer % self.subpartitions(producer)
 
     def __iter__(self) -> Iterator[tuple[int, int, int]]:
@@ -112,7 +109,6 @@ class Traffic:
 
     @property
     def local_channels(self) -> int:
-        """Channels within a TaskManager."""
         return sum(self.between(each, each) for each in self.producers)
 
     @property

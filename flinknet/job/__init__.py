@@ -41,21 +41,3 @@ from .gates import create_gates, create_partitions
 from .io import FileTextInput, MemoryIO, SocketTextInput, TaskIO, TextInput
 from .program_tasks import create_task, network_of
 from .stream_task import StreamTask
-
-__all__ = [
-    "FileTextInput",
-    "InputChannelDescriptor",
-    "InputGateDeploymentDescriptor",
-    "MemoryIO",
-    "ResultPartitionDeploymentDescriptor",
-    "SocketTextInput",
-    "StreamTask",
-    "TaskDeploymentDescriptor",
-    "TaskIO",
-    "TextInput",
-    "create_gates",
-    "create_partitions",
-    "create_task",
-    "descriptors_of",
-    "network_of",
-]

@@ -142,7 +142,6 @@ class OutputCheckpoints:
         self.is_pending = bool(self._waiting) or self._watched is not None
 
     def next_deadline_ns(self) -> int | None:
-        """When the watched barrier times out."""
         return None if self._watched is None else self._timeout_ns(self._watched)
 
     def _write(self, event: CheckpointBarrier | CancelCheckpointMarker, now_ns: int) -> None:
@@ -246,7 +245,6 @@ class InputCheckpoints(CheckpointedInput):
         """Do nothing: a sink has no state to save here, and no output to forward the barrier to."""
 
     def abort_checkpoint(self, checkpoint_id: int, reason: AbortReason, *, now_ns: int) -> None:
-        """Decline the checkpoint."""
         self._respond(DeclineCheckpoint(self._task, checkpoint_id, reason.value))
 
     def complete_alignment(self, alignment: Alignment) -> None:
@@ -288,7 +286,6 @@ INPUT = "input"
 
 
 def output_name(edge: int) -> str:
-    """Name of an edge's output among the acknowledging parts."""
     return f"output {edge}"
 
 
@@ -319,7 +316,6 @@ class TaskAcknowledgements:
             self._asked.add(checkpoint_id)
 
     def abort(self, checkpoint_id: int) -> None:
-        """Abort a checkpoint."""
         self._forget(checkpoint_id)
 
     def receive(self, answer: Answer) -> None:

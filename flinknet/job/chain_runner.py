@@ -18,10 +18,9 @@ from flinknet.core.wire.records import (
 )
 from flinknet.errors import FlinknetError, TaskFailedError
 from flinknet.graph.operator_chain import OperatorChain
-from flinknet.graph.operator_output import TaskEvent
 from flinknet.graph.operators import StreamOperator, as_list
 from flinknet.graph.user_functions import NoSuchCallError, shown
-from flinknet.graph.watermarks import MAX_WATERMARK_MS, MIN_WATERMARK_MS
+from flinknet.graph.watermarks import MAX_WATERMARK_MS, MIN_WATERMARK_MS, TaskEvent
 
 from .channel_input import ElementBatch, RecordBatch
 from .context import ProcessingContext, record_text, task_failed
@@ -78,11 +77,9 @@ class ChainRunner(TaskChain):
 
     @property
     def listens_to(self) -> frozenset[str]:
-        """Task events that the operators subscribe to."""
         return self._chain.listens_to
 
     def add_task_event(self, event: TaskEvent) -> None:
-        """Queue an event after the records taken so far."""
         self.batches.append(event)
 
     @property

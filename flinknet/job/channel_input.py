@@ -141,5 +141,4 @@ class ChannelInput:
 
 
 def _instant(timestamp: int) -> int:
-    """A timestamp as traces store it."""
     return -1 if timestamp == NO_TIMESTAMP else int(timestamp)

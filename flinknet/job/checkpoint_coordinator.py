@@ -139,7 +139,6 @@ class CheckpointCoordinator:
 
     @property
     def pending_id(self) -> int | None:
-        """Id of the checkpoint in progress."""
         return None if self._pending is None else self._pending.checkpoint_id
 
     def next_deadline_ns(self) -> int | None:

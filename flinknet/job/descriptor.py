@@ -51,12 +51,10 @@ class ResultPartitionDeploymentDescriptor:
 
     @property
     def subpartitions(self) -> int:
-        """Number of subpartitions."""
         return len(self.channels)
 
     @property
     def data_set_id(self) -> IntermediateDataSetID:
-        """The data set that the partition belongs to."""
         return self.partition_id.partition_id.intermediate_data_set_id
 
 
@@ -107,12 +105,10 @@ class InputGateDeploymentDescriptor:
 
     @property
     def buffers(self) -> GateBuffers:
-        """Exclusive buffers and pool of the gate."""
         return GateBuffers(self.exclusive_buffers, self.pool)
 
     @property
     def remote_channels(self) -> int:
-        """Number of channels that use a connection."""
         return sum(not each.is_local for each in self.channels)
 
 
@@ -196,7 +192,6 @@ class TaskDeploymentDescriptor:
 
     @property
     def key(self) -> SubtaskKey:
-        """The subtask, regardless of the attempt."""
         return self.vertex, self.subtask
 
     @property
@@ -211,7 +206,6 @@ class TaskDeploymentDescriptor:
 
     @property
     def config(self) -> StreamConfig:
-        """Configuration of the operators."""
         return StreamConfig.from_json(self.information.stream_config)
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from flinknet.core.wire.records import Watermark, WatermarkStatus
-from flinknet.graph.operator_output import Output
 from flinknet.graph.operators import StreamOperator, TimestampsAndWatermarks, as_list
 from flinknet.graph.watermarks import (
     MAX_WATERMARK_MS,
     MIN_WATERMARK_MS,
+    Output,
     WatermarkGenerator,
     WatermarkOutput,
 )
@@ -88,7 +88,6 @@ class TimestampsAndWatermarksOperator(StreamOperator):
         pass
 
     def emit_periodic(self, output: Output) -> None:
-        """Emit a watermark: pipeline.auto-watermark-interval has passed."""
         self._generator.on_periodic_emit(self._output.to(output))
 
     def finish(self, output: Output) -> None:

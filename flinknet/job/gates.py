@@ -77,7 +77,6 @@ def create_producer_connection(
 
 
 def create_consumer_connection(flow_control: str, peer: str, probe: Probe) -> ConsumerConnection:
-    """The consumer's end of a connection."""
     return ConsumerConnection(peer, probe, is_credit_based=flow_control != TCP)
 
 

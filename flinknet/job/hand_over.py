@@ -72,7 +72,6 @@ class HandOver:
 
     @property
     def has_worker(self) -> bool:
-        """Whether functions of the program run in a worker."""
         return self._worker is not None
 
     def begin(self, work: Callable[[], None], now_ns: int) -> bool:

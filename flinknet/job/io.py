@@ -46,7 +46,6 @@ class MemoryIO:
         self.open_files: set[str] = set()
 
     def print_line(self, line: str) -> None:
-        """Keep a line."""
         self.lines.append(line)
 
     def open_file(self, path: str) -> None:
@@ -55,11 +54,9 @@ class MemoryIO:
         self.open_files.add(path)
 
     def write_file(self, path: str, data: bytes) -> None:
-        """Append to a file."""
         self.files[path] += data
 
     def close_file(self, path: str) -> None:
-        """Close a file."""
         self.open_files.remove(path)
 
 
@@ -87,12 +84,10 @@ class TextInput:
 
     @property
     def has_lines(self) -> bool:
-        """Whether there are lines or an error to take."""
         return bool(self._lines) or self._error is not None
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether there will never be lines again."""
         return self.is_ended and not self.has_lines
 
     def receive_data(self, data: bytes | bytearray | memoryview) -> None:

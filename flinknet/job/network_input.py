@@ -82,7 +82,6 @@ class NetworkInput(Generic[ReceiverT]):
 
     @property
     def is_available(self) -> bool:
-        """Whether a buffer or event is available."""
         return self.gate.is_available
 
     def poll(self, now_ns: int) -> Polled | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from flinknet.core.consumer import RemoteInputChannel
 from flinknet.core.wire.ids import ExecutionAttemptID, ResultPartitionID
 from flinknet.errors import PartitionError
-from flinknet.graph.execution import ExecutionState
+from flinknet.graph.execution_graph import ExecutionState
 from flinknet.units import NS_PER_MS
 
 ANSWER_WAIT_NS = 10_000 * NS_PER_MS
@@ -117,7 +117,6 @@ class ProducerStateChecks:
                 channel.fail(PartitionError(f"Partition {answer.partition_id}: {reason}"))
 
     def next_deadline_ns(self) -> int | None:
-        """When the oldest unanswered question times out."""
         return min((each.due_ns for each in self._asked.values()), default=None)
 
     def handle_deadline(self, *, now_ns: int) -> None:
@@ -128,5 +127,4 @@ class ProducerStateChecks:
 
 
 def _is_open(channel: RemoteInputChannel) -> bool:
-    """Whether its task still reads the channel."""
     return channel.error is None and not channel.is_released

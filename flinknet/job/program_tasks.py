@@ -414,7 +414,6 @@ class _ProgramTask:
             yield known_as, self._job.stream_edges[edge_id]
 
     def _drawn(self, what: str) -> Callable[[int], int]:
-        """A function that draws a number below its argument."""
         return drawing(self._drawn_seed(what))
 
     def _drawn_seed(self, what: str) -> int:

@@ -141,7 +141,6 @@ class RecordOutput(TaskOutput):
         context.pending_records += count
 
     def emit_watermark(self, timestamp_ms: int) -> None:
-        """Collect a watermark for every channel."""
         self._take_element(ALL, Watermark(timestamp_ms))
 
     def emit_watermark_status(self, is_idle: bool) -> None:

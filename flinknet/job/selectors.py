@@ -138,7 +138,6 @@ def java_hash(key: Any) -> int:
 
 
 def java_hashes(keys: Sequence[Any]) -> NDArray[np.int64]:
-    """The hashes of a sequence of keys."""
     return np.fromiter(map(java_hash, keys), np.int64, len(keys))
 
 

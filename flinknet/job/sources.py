@@ -150,7 +150,6 @@ class GeneratedRecords:
         return self._next_ns
 
     def stop(self) -> None:
-        """Make no more records."""
         self.is_ended = True
 
     def _take_at_max_rate(self, now_ns: int) -> Batch | None:
@@ -208,7 +207,6 @@ class SequenceRecords:
         return None if self.is_ended else now_ns
 
     def stop(self) -> None:
-        """Make no more records."""
         self.is_ended = True
 
 
@@ -236,7 +234,6 @@ class CollectionRecords:
         return None if self.is_ended else now_ns
 
     def stop(self) -> None:
-        """Make no more records."""
         self.is_ended = True
 
 
@@ -252,7 +249,6 @@ class TextRecords:
 
     @property
     def is_ended(self) -> bool:
-        """Whether no lines are left."""
         return self._is_stopped or self._text.is_exhausted
 
     def take(self, *, now_ns: int) -> Batch | None:
@@ -267,7 +263,6 @@ class TextRecords:
         return now_ns if self._text.has_lines and not self._is_stopped else None
 
     def stop(self) -> None:
-        """Take no more lines."""
         self._is_stopped = True
 
 

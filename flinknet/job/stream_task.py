@@ -27,7 +27,7 @@ from typing import Any
 from flinknet.core.consumer import SingleInputGate, UnionInputGate
 from flinknet.core.wire.events import OtherEvent
 from flinknet.errors import FlinknetError
-from flinknet.graph.operator_output import TaskEvent
+from flinknet.graph.watermarks import TaskEvent
 
 from .barriers import TaskAcknowledgements
 from .checkpoint_coordinator import AbortCheckpoint, Command
@@ -133,7 +133,6 @@ class StreamTask:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether a writer is waiting for buffers."""
         return self.outputs.waiting_since_ns >= 0
 
     @property
@@ -155,7 +154,6 @@ class StreamTask:
 
     @property
     def gates(self) -> tuple[SingleInputGate, ...]:
-        """The gates that the task reads."""
         return self.inputs.gates
 
     @property
@@ -165,12 +163,10 @@ class StreamTask:
 
     @property
     def is_source(self) -> bool:
-        """Whether the task has no gates."""
         return self.network_input is None
 
     @property
     def emitted_records(self) -> int:
-        """Records written to the outputs."""
         return sum(output.emitted_records for output in self.outputs.each)
 
     @property
@@ -182,12 +178,10 @@ class StreamTask:
 
     @property
     def processed_records(self) -> int:
-        """Records passed to the operators, from gates or sources."""
         return self.chain.processed_records
 
     @property
     def text_inputs(self) -> tuple[TextInput, ...]:
-        """Texts that the driver must feed."""
         return tuple(each.text for each in self.sources.values() if each.text is not None)
 
     # Commands of the driver
@@ -307,7 +301,6 @@ class StreamTask:
         self.inputs.take_priority_events(now_ns)
 
     def _is_in_work(self, now_ns: int) -> bool:
-        """Whether records are being processed, by a worker or for the time of their delays."""
         return self._hand_over.is_under_way or now_ns < self._busy_until_ns
 
     def _write_barriers(self, now_ns: int) -> None:

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from flinknet.core.producer import OutputFlusher, RecordWriter
-from flinknet.graph.operator_output import TaskEvent
-from flinknet.graph.watermarks import MIN_WATERMARK_MS
+from flinknet.graph.watermarks import MIN_WATERMARK_MS, TaskEvent
 
 from .elements import LatencyStats
 from .latency_meter import LatencyMeter
@@ -103,7 +102,6 @@ class TaskChain:
 
     @property
     def listens_to(self) -> frozenset[str]:
-        """Classes of the events it wants from downstream tasks."""
         return frozenset()
 
     def add_task_event(self, event: TaskEvent) -> None:
@@ -112,7 +110,6 @@ class TaskChain:
 
     @property
     def latency_meters(self) -> Sequence[LatencyMeter]:
-        """The meters of the records that end here."""
         return ()
 
     @property

@@ -10,7 +10,7 @@ from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.consumer import SingleInputGate, UnionInputGate
 from flinknet.core.wire.events import OtherEvent
 from flinknet.errors import TaskFailedError
-from flinknet.graph.operator_output import TaskEvent
+from flinknet.graph.watermarks import TaskEvent
 
 from .network_input import NetworkInput, Polled
 from .sources import RecordSource

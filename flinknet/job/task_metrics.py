@@ -251,7 +251,6 @@ class TaskMetrics:
 
 
 def _is_level(name: str) -> bool:
-    """Whether a metric is a fill level."""
     return name == "isBackPressured" or name.endswith(_LEVELS)
 
 

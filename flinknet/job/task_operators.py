@@ -10,7 +10,6 @@ import numpy as np
 
 from flinknet.graph.endpoints import DiscardSink, FileSink, LatencySink, PrintSink, Source
 from flinknet.graph.job_graph import JobGraph, StreamConfig
-from flinknet.graph.operator_output import Output, TaskEvent
 from flinknet.graph.operators import (
     OperatorFactory,
     RecordContext,
@@ -22,6 +21,7 @@ from flinknet.graph.operators import (
     UserFunctionOperator,
 )
 from flinknet.graph.user_functions import copied
+from flinknet.graph.watermarks import Output, TaskEvent
 
 from .context import ProcessingContext
 from .event_time import TimestampsAndWatermarksOperator
@@ -228,7 +228,6 @@ class TaskOperators:
 
     @staticmethod
     def has_arrays(operators: Mapping[str, StreamOperator]) -> bool:
-        """Whether any function of the program takes arrays."""
         return any(getattr(each, "batched", False) for each in plain(list(operators.values())))
 
     def batched(self, operators: Mapping[str, StreamOperator]) -> frozenset[str]:

@@ -53,12 +53,10 @@ class TaskOutputs:
 
     @property
     def writers(self) -> tuple[RecordWriter, ...]:
-        """The writers of all outputs."""
         return tuple(output.writer for output in self.each)
 
     @property
     def is_available(self) -> bool:
-        """Whether every output has a buffer."""
         return all(output.partition.is_available for output in self.each)
 
     @property
@@ -71,12 +69,10 @@ class TaskOutputs:
 
     @property
     def is_any_waiting(self) -> bool:
-        """Whether records of any output are waiting for buffers."""
         return any(output.writer.is_waiting for output in self.each)
 
     @property
     def is_all_acknowledged(self) -> bool:
-        """Whether all readers have processed all records."""
         return all(output.partition.is_all_acknowledged for output in self.each)
 
     @property

@@ -35,7 +35,6 @@ class TimerGauge:
 
     @property
     def is_running(self) -> bool:
-        """Whether a period is in progress."""
         return self._since_ns >= 0
 
     def start(self, *, now_ns: int) -> None:

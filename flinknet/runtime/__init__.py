@@ -3,7 +3,8 @@ with one event loop, and a thread for each task that calls functions of a progra
 
     event_loop              sockets, deadlines and tasks in turns; task_thread: the thread of a
                             task
-    shuffle_environment     the network state of a TaskManager, independent of its tasks
+    shuffle_environment     the network state of a TaskManager, independent of its tasks, and
+                            bytes in files: of blocking partitions, of long records
     connection_manager      its connections: server, client, shared clients, and those that have
                             not requested anything yet
     transport               between a socket and a Connection; sockets: with Flink's options, and
@@ -11,14 +12,12 @@ with one event loop, and a thread for each task that calls functions of a progra
     protocol                the handlers of the data port, also for peers that are not flinknet's,
                             and the clients of other TaskManagers
     tls                     contexts and handler; pinned_certificates: trusted by fingerprint
-    spill_file              bytes in files: of blocking partitions, of long records
     fill_meter              how full the six buffering places are
     clock                   the one place that reads a clock
     host                    the machine and the Python of a run, and whether they are ready;
                             other_processes: the CPU use of others, and when this process was
                             stopped
-    metrics_log             metrics in a file of the run directory
-    metrics_endpoint        live values for Prometheus
+    metrics_log             metrics in a file of the run directory, and for Prometheus
     signals                 signals during a run
 
 It runs the same core and tasks as the simulator.

@@ -18,5 +18,4 @@ def timestamp_epoch_ns() -> int:
 
 
 def wall_clock_iso() -> str:
-    """The date and time now, UTC, for manifests."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

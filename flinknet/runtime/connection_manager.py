@@ -328,7 +328,6 @@ class ConnectionManager:
         return self.client_factory.next_deadline_ns()
 
     def handle_deadline(self, *, now_ns: int) -> None:
-        """Abort connection attempts that have timed out."""
         self.client_factory.handle_deadline(now_ns=now_ns)
 
     def close(self) -> None:
@@ -347,7 +346,6 @@ class LocalConnectionManager:
     accepted: Sequence[AcceptedConnection] = ()
 
     def start(self) -> int:
-        """Do nothing. Returns: LOCAL_ONLY_PORT."""
         return LOCAL_ONLY_PORT
 
     def create_client(self, connection_id: ConnectionID) -> ConsumerConnection:
@@ -365,7 +363,6 @@ class LocalConnectionManager:
         """Do nothing: there are no connections."""
 
     def strangers(self) -> Strangers:
-        """No visitors."""
         return Strangers()
 
     def check_accepting(self) -> None:

@@ -85,7 +85,6 @@ class EventLoop:
 
     @property
     def transports(self) -> Sequence[TcpTransport]:
-        """The open transports."""
         return self._transports
 
     def add_reader(self, sock: socket.socket | int, callback: Callable[[], None]) -> None:
@@ -93,7 +92,6 @@ class EventLoop:
         self._selector.register(sock, selectors.EVENT_READ, callback)
 
     def remove_reader(self, sock: socket.socket | int) -> None:
-        """Forget a descriptor."""
         self._selector.unregister(sock)
 
     def add_writer(self, sock: socket.socket, callback: Callable[[], None]) -> None:
@@ -101,7 +99,6 @@ class EventLoop:
         self._selector.register(sock, selectors.EVENT_WRITE, callback)
 
     def remove_writer(self, sock: socket.socket) -> None:
-        """Forget a socket."""
         self._selector.unregister(sock)
 
     def add_transport(

@@ -101,7 +101,6 @@ def netty_inbound_bytes_max(
 
 
 def is_reading(connections: Iterable[ConsumerConnection]) -> bool:
-    """Whether all of these connections want to be read."""
     return all(each.wants_data for each in connections)
 
 
@@ -246,7 +245,6 @@ class FillTimeline:
         self._halves: dict[int, list[FillSample]] = {}
 
     def add(self, index: int, sample: FillSample) -> None:
-        """Add a sample of a TaskManager."""
         self._halves.setdefault(index, []).append(sample)
 
     def buffering(self, start_ns: int, bounds: Sequence[FillLevels]) -> Buffering:

@@ -128,7 +128,6 @@ def _cpu_model() -> str:
 
 
 def available_cores() -> int:
-    """Number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0))
 
 

@@ -1,17 +1,24 @@
 """ShuffleEnvironment: the network state of a TaskManager, independent of its tasks: memory, event
-loop, partitions, connections, and the recorder of events (Flink: NettyShuffleEnvironment).
+loop, partitions, connections, and the recorder of events (Flink: NettyShuffleEnvironment); and
+bytes in files: of blocking partitions, of long records.
 """
 
 from __future__ import annotations
 
+import hashlib
+import mmap
 import os
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 from flinknet.config import NetworkConfig
 from flinknet.core.buffers import NetworkBufferPool
 from flinknet.core.producer import ResultPartitionManager
-from flinknet.errors import LocalProtocolError
+from flinknet.core.wire.ids import ResultPartitionID
+from flinknet.errors import LocalProtocolError, LocalTransportError
 from flinknet.graph.network_memory import segments_of
 from flinknet.job.gates import request_backoff_of
 from flinknet.trace.job_traces import JobTrace, JobTraces
@@ -19,12 +26,184 @@ from flinknet.trace.manifest import ProcessInfo
 from flinknet.trace.recorder import TraceRecorder
 from flinknet.trace.statistics import EventWriter
 from flinknet.trace.writer import TraceWriter
+from flinknet.whole_files import temporary_base
 
 from .clock import monotonic_ns
 from .connection_manager import ConnectionManager, LocalConnectionManager
 from .event_loop import EventLoop
 from .protocol import DataProtocol
-from .spill_file import RecordSpills
+
+WRITE_BUFFER_BYTES = 1024 * 1024
+"""Bytes collected for one write: writing 32 KiB buffers one by one is mostly system calls."""
+
+PIECES_MAX = 1024
+"""The most pieces of memory in one system call (IOV_MAX)."""
+
+
+class SpillFile:
+    """Implements `core.producer.BoundedData` (Flink: FileChannelBoundedData).
+
+    The file is created with the first byte and removed at the release.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._descriptor = -1
+        self._unwritten: list[bytes | memoryview] = []
+        self._unwritten_bytes = 0
+
+    def write(self, pieces: Sequence[bytes | memoryview]) -> None:
+        """Append; the memory may be reused after the call.
+
+        Raises: LocalTransportError if the file cannot be created or written.
+        """
+        self._unwritten_bytes += sum(map(len, pieces))
+        if self._unwritten_bytes < WRITE_BUFFER_BYTES:
+            self._unwritten += map(bytes, pieces)
+        else:
+            self._unwritten += pieces
+            self._write_through()
+
+    def finish(self) -> None:
+        self._write_through()
+
+    def read(self, offset: int, into: Sequence[memoryview]) -> int:
+        """Fill pieces of memory, one after the other, with the content from an offset on.
+
+        Returns: number of bytes read; fewer than there is room only at the end of the content.
+
+        Raises: LocalTransportError.
+        """
+        start, left = offset, deque(into)
+        try:
+            while left:
+                some = list(islice(left, PIECES_MAX))
+                count = os.preadv(self._descriptor, some, offset)
+                if not count:
+                    break
+                offset += count
+                _drop(left, count)
+        except OSError as error:
+            raise LocalTransportError(f"{self.path}: cannot be read: {error.strerror}") from error
+        return offset - start
+
+    def release(self) -> None:
+        """Close and remove the file. Repeated calls have no effect."""
+        self._unwritten.clear()
+        self._unwritten_bytes = 0
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+            with suppress(FileNotFoundError):
+                self.path.unlink()
+
+    def _write_through(self) -> None:
+        left = deque([memoryview(each) for each in self._unwritten])
+        self._unwritten.clear()
+        self._unwritten_bytes = 0
+        try:
+            if self._descriptor < 0:
+                flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+                self._descriptor = os.open(self.path, flags, 0o600)
+            while left:
+                some = list(islice(left, PIECES_MAX))
+                _drop(left, os.writev(self._descriptor, some))
+        except OSError as error:
+            raise LocalTransportError(
+                f"{self.path}: a blocking exchange cannot be written there: {error.strerror};"
+                " ask for fewer --records, or set TMPDIR to a directory with more room"
+            ) from error
+
+
+def _drop(pieces: deque[memoryview], count: int) -> None:
+    """Drop `count` bytes from the front, and empty pieces."""
+    while pieces and count >= len(pieces[0]):
+        count -= len(pieces.popleft())
+    if count:
+        pieces[0] = pieces[0][count:]
+
+
+def create_spill_file(
+    directory: Path | None, partition_id: ResultPartitionID, name: str
+) -> SpillFile:
+    """Create the file for a partition's bytes of this name."""
+    assert directory is not None, "a run with blocking exchanges has a directory for them"
+    partition = hashlib.sha256(partition_id.encode()).hexdigest()[:32]
+    return SpillFile(directory / f"{partition}.{name}")
+
+
+SUFFIX = ".inputchannel"
+ATTEMPTS = 10
+
+_NAME_BYTES = 20
+
+
+class RecordSpills:
+    """`create` is a `core.consumer.record_reader.SpillStore` (Flink: SpanningWrapper).
+
+    A file has a random name in one of the directories, which take turns; a directory where no file
+    can be created is skipped from then on, as long as others remain. Differs from Flink: the name
+    is removed as soon as the file is open, so that nothing remains however the process ends, and a
+    whole record is mapped into memory, where Flink reads it through a buffer of 2 MiB.
+    """
+
+    def __init__(self, directories: Sequence[Path] = ()) -> None:
+        self._directories = list(directories) or [temporary_base()]
+        self._next = 0
+
+    def create(self) -> RecordFile:
+        """Create a file. Raises: LocalTransportError if no directory can hold one."""
+        refusal, directory = OSError(), self._directories[0]
+        for _ in range(ATTEMPTS):
+            position = self._next % len(self._directories)
+            directory = self._directories[position]
+            try:
+                file = RecordFile(directory / (os.urandom(_NAME_BYTES).hex() + SUFFIX))
+            except OSError as error:
+                refusal = error
+                if len(self._directories) > 1:
+                    del self._directories[position]
+            else:
+                self._next = position + 1
+                return file
+        raise LocalTransportError(
+            f"{directory}: no file can be made for a long record ({refusal.strerror}); set TMPDIR"
+            " to a directory that takes some"
+        ) from refusal
+
+
+class RecordFile:
+    """The file of one record."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        path.unlink()
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Append. Raises: LocalTransportError if the disk is full."""
+        left = memoryview(data)
+        try:
+            while left:
+                left = left[os.write(self.descriptor, left) :]
+        except OSError as error:
+            self.delete()
+            raise LocalTransportError(
+                f"{self.path.parent}: a long record cannot be written ({error.strerror})"
+            ) from error
+
+    def take(self) -> memoryview:
+        """Return the whole content, mapped into memory; it lives as long as the view."""
+        whole = mmap.mmap(self.descriptor, 0, access=mmap.ACCESS_READ)
+        self.delete()
+        return memoryview(whole)
+
+    def delete(self) -> None:
+        """Delete the file; repeated calls have no effect."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
 
 FLUSH_INTERVAL_NS = 1_000_000_000
 FLUSH_STEP_NS = 100_000

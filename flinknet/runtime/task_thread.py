@@ -71,7 +71,6 @@ class TaskThread:
 
     @property
     def is_over(self) -> bool:
-        """See TaskWorker."""
         return self._is_over
 
     def end(self) -> None:
@@ -85,11 +84,9 @@ class TaskThread:
             raise error
 
     def now_ns(self) -> int:
-        """See TaskWorker."""
         return monotonic_ns()
 
     def release(self) -> None:
-        """See TaskWorker."""
         self._work.put(None)
 
     def _run(self) -> None:

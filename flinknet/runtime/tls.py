@@ -189,12 +189,10 @@ class TlsConnection:
 
     @property
     def wants_data(self) -> bool:
-        """Whether the inner connection wants data."""
         return self.inner.wants_data
 
     @property
     def is_ready(self) -> bool:
-        """Whether the inner connection is, and is asked."""
         return self.is_established and self.error is None and self.inner.is_ready
 
     def receive_data(self, data: memoryview, *, now_ns: int) -> None:

@@ -10,15 +10,13 @@ from flinknet.core.producer import OutputFlusher, RecordWriter, ResultPartition
 from flinknet.job.barriers import CheckpointResponder
 from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.gates import input_of
-from flinknet.job.load.arrivals import RecordedArrivals
+from flinknet.job.load.arrivals import RecordedArrivals, RecordedSelector
 from flinknet.job.load.generator import LoadGenerator, RecordBatcher
-from flinknet.job.load.load_tasks import LoadTasks, create_relay, delay_of, key_draws
+from flinknet.job.load.load_tasks import LoadTask, delay_of
 from flinknet.job.load.plan import LoadPlan
-from flinknet.job.load.recorded_load import RecordedSelector
 from flinknet.job.load.run_input import PAUSED_NS
 from flinknet.job.load.sink import LatencySink
 from flinknet.job.scheduling import SchedulingType, scheduling_of
-from flinknet.job.stream_task import StreamTask
 
 from .cost_model import CostModel
 from .simulated_job import SimulatedJob
@@ -85,20 +83,35 @@ class SimulatedLoad(SimulatedJob):
         respond: CheckpointResponder,
     ) -> SteppedTask:
         """Create the task of a subtask."""
-        tasks = LoadTasks(self.network, respond, start_ns=self.start_ns)
+        task = LoadTask(subtask, self._scenario, probe, respond, start_ns=self.start_ns)
         if not gates:
-            return self._source(tasks, subtask, partitions[0], task_manager, probe)
-        if partitions:
-            return self._relay(tasks, subtask, gates, partitions[0], probe)
-        return self._sink(tasks, subtask, gates, task_manager, probe)
+            return self._source(task, subtask, partitions[0], task_manager)
+        delay_ns = 0 if partitions else self._delay_ns(subtask.subtask)
+        gate = input_of(gates)
+        sinks = tuple(
+            LatencySink(
+                epoch_ns=self.start_ns, delay_ns_per_record=max(delay_ns, 0), is_open_loop=False
+            )
+            for _ in gate.channels
+        )
+        receive_ns_per_message = self.costs.receive_ns_per_message
+        if not partitions:
+            sink = task.sink(gate, sinks, delay_ns_per_record=delay_ns)
+            return SimulatedSink(sink, receive_ns_per_message=receive_ns_per_message)
+        # a unique number for the phase of its flusher, after the numbers of the sources
+        number = subtask.vertex * subtask.parallelism + subtask.subtask
+        return SimulatedRelay(
+            task.relay(gate, sinks, partitions[0], self._create_flusher(number)),
+            receive_ns_per_message=receive_ns_per_message,
+            emit_ns_per_record=self.costs.emit_ns_per_record,
+        )
 
     def _source(
         self,
-        tasks: LoadTasks,
+        task: LoadTask,
         descriptor: TaskDeploymentDescriptor,
         partition: ResultPartition,
         task_manager: SimulatedTaskManager,
-        probe: Probe,
     ) -> SimulatedSource:
         producer, scenario, network = descriptor.subtask, self._scenario, self.network
         plan, workload = self._plans[producer], scenario.workload
@@ -121,24 +134,16 @@ class SimulatedLoad(SimulatedJob):
             seed=scenario.seed * 7_368_787 + producer,
             records=plan.records,
         )
-        task = tasks.source(
-            descriptor,
-            LoadGenerator(
-                arrivals,
-                batcher.batch_records,
-                records=plan.records,
-                start_ns=start_ns,
-                measured_from_ns=start_ns,
-                end_ns=None,
-            ),
-            batcher,
-            writer,
-            flusher,
-            probe,
-            key_draws(scenario, producer),
+        generator = LoadGenerator(
+            arrivals,
+            batcher.batch_records,
+            records=plan.records,
+            start_ns=start_ns,
+            measured_from_ns=start_ns,
+            end_ns=None,
         )
         return SimulatedSource(
-            task,
+            task.source(generator, batcher, writer, flusher),
             writer,
             flusher,
             arrivals,
@@ -148,67 +153,12 @@ class SimulatedLoad(SimulatedJob):
             idle_ns=lambda: task_manager.idle_ns,
         )
 
-    def _relay(
-        self,
-        tasks: LoadTasks,
-        descriptor: TaskDeploymentDescriptor,
-        gates: Sequence[SingleInputGate],
-        partition: ResultPartition,
-        probe: Probe,
-    ) -> SimulatedRelay:
-        # a unique number for the phase of its flusher, after the numbers of the sources
-        number = descriptor.vertex * descriptor.parallelism + descriptor.subtask
-        gate = input_of(gates)
-        task = create_relay(
-            tasks,
-            self._scenario,
-            descriptor,
-            gate,
-            partition,
-            tuple(LatencySink(epoch_ns=self.start_ns, is_open_loop=False) for _ in gate.channels),
-            self._create_flusher(number),
-            probe,
-        )
-        return SimulatedRelay(
-            task,
-            receive_ns_per_message=self.costs.receive_ns_per_message,
-            emit_ns_per_record=self.costs.emit_ns_per_record,
-        )
-
-    def _sink(
-        self,
-        tasks: LoadTasks,
-        descriptor: TaskDeploymentDescriptor,
-        gates: Sequence[SingleInputGate],
-        task_manager: SimulatedTaskManager,
-        probe: Probe,
-    ) -> SimulatedSink:
-        """The sink of a consumer, with the delays of the scenario and the costs."""
-        costs, consumer = self.costs, descriptor.subtask
+    def _delay_ns(self, consumer: int) -> int:
+        """Delay of a consumer per record: of the scenario, and of the costs."""
         delay_ns = delay_of(consumer, self._scenario.workload.slow_consumers)
-        consume_ns = costs.consume_ns_per_record
+        consume_ns = self.costs.consume_ns_per_record
         own_ns = consume_ns[consumer] if consumer < len(consume_ns) else 0.0
-        if delay_ns != PAUSED_NS:
-            delay_ns += round(own_ns)
-        task = self._sink_task(tasks, descriptor, gates, delay_ns, probe)
-        return SimulatedSink(task, receive_ns_per_message=costs.receive_ns_per_message)
-
-    def _sink_task(
-        self,
-        tasks: LoadTasks,
-        descriptor: TaskDeploymentDescriptor,
-        gates: Sequence[SingleInputGate],
-        delay_ns: int,
-        probe: Probe,
-    ) -> StreamTask:
-        gate = input_of(gates)
-        sinks = tuple(
-            LatencySink(
-                epoch_ns=self.start_ns, delay_ns_per_record=max(delay_ns, 0), is_open_loop=False
-            )
-            for _ in gate.channels
-        )
-        return tasks.sink(descriptor, gate, sinks, probe, delay_ns_per_record=delay_ns)
+        return delay_ns if delay_ns == PAUSED_NS else delay_ns + round(own_ns)
 
     def _create_flusher(self, number: int) -> OutputFlusher:
         timeout_ns, overhead_ns = self.network.buffer_timeout_ns, self._flush_overhead_ns

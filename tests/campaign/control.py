@@ -13,7 +13,7 @@ from typing import Any
 from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.errors import InvariantViolatedError, StalledError
 from flinknet.graph import StreamGraph, execution_graph_of, job_graph_of
-from flinknet.graph.execution import ExecutionState
+from flinknet.graph.execution_graph import ExecutionState
 from flinknet.graph.job_graph import JobGraph
 from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.runtime.cluster import control_messages as say

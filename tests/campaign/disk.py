@@ -11,8 +11,8 @@ from pathlib import Path
 
 from flinknet.core.producer import BoundedData
 from flinknet.core.wire.ids import ResultPartitionID
-from flinknet.runtime import spill_file
-from flinknet.runtime.spill_file import SpillFile
+from flinknet.runtime import shuffle_environment as spill_file
+from flinknet.runtime.shuffle_environment import SpillFile
 
 EVENT_BYTES = 5
 """Of the events that end a partition: its data and itself. Headers and records are longer."""

@@ -16,7 +16,7 @@ import pytest
 from click.testing import Result
 
 from flinknet.errors import RunFailedError
-from flinknet.job.load.recorded_load import RECORDED, RecordedLoad
+from flinknet.job.load.arrivals import RECORDED, RecordedLoad
 from flinknet.replay.read import open_recorded_run
 from flinknet.replay.rerun import save_records, scenario_of
 from flinknet.results import RunWarning

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flinknet.graph import StreamGraph, execution_graph_of, job_graph_of, physical_plan_of
-from flinknet.graph.chaining import is_chainable, is_source_chainable
 from flinknet.graph.documents import (
     execution_document,
     job_document,
@@ -17,6 +16,7 @@ from flinknet.graph.documents import (
     stream_document,
 )
 from flinknet.graph.failover import SchedulingTopology, subtasks_to_restart
+from flinknet.graph.stream_graph import is_chainable, is_source_chainable
 from flinknet.graph.tree import execution_tree, job_tree, physical_tree, stream_tree
 from tests.graph.programs import environment, same
 

@@ -10,11 +10,13 @@ from flinknet.core.producer.partition_type import ResultPartitionType
 from flinknet.core.wire.ids import IntermediateDataSetID, JobVertexID
 from flinknet.errors import ConfigError, LocalProtocolError
 from flinknet.graph import JobGraph, execution_graph_of, job_graph_of
-from flinknet.graph.execution import TRANSITIONS, ExecutionState, aggregate_state
 from flinknet.graph.execution_graph import (
+    TRANSITIONS,
     ExecutionGraph,
+    ExecutionState,
     ExecutionVertex,
     IntermediateResultPartition,
+    aggregate_state,
     initialize_on_master,
 )
 from flinknet.graph.failover import (

@@ -19,13 +19,12 @@ from flinknet.graph import (
     job_graph_of,
     physical_plan_of,
 )
-from flinknet.graph.chaining import is_chainable
 from flinknet.graph.documents import job_document, physical_document
 from flinknet.graph.job_config import TASK_TIMEOUTS
 from flinknet.graph.job_graph_generator import data_set_id_of
 from flinknet.graph.operators import ChainingStrategy, StreamMap, StreamSource
 from flinknet.graph.slots import pipelined_regions
-from flinknet.graph.stream_graph import StreamGraph
+from flinknet.graph.stream_graph import StreamGraph, is_chainable
 from flinknet.graph.transformations import REBALANCE, PartitionTransformation, StreamExchangeMode
 from flinknet.graph.tree import job_tree, physical_tree
 from flinknet.graph.wiring import DistributionPattern

@@ -13,9 +13,8 @@ from flinknet.core.wire.ids import JobVertexID
 from flinknet.graph import ExecutionGraph, PhysicalPlan, execution_graph_of, physical_plan_of
 from flinknet.graph.job_config import job_config
 from flinknet.graph.placements import buffers_in_words, placement_bounds, verdict
-from flinknet.graph.planning import placed_plan_of, stages_of
+from flinknet.graph.planning import job_graph_of_running, placed_plan_of, stages_of
 from flinknet.graph.running_job import RunningInput, RunningJob, RunningVertex
-from flinknet.graph.running_plan import job_graph_of_running
 from flinknet.graph.slots import PlacedSlot, share_slots
 
 NETWORK = "taskmanager.memory.network"

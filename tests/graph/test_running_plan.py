@@ -7,8 +7,8 @@ import pytest
 from flinknet.core.wire.ids import JobVertexID
 from flinknet.errors import ConfigError
 from flinknet.graph.job_config import job_config
+from flinknet.graph.planning import job_graph_of_running
 from flinknet.graph.running_job import RunningInput, RunningJob, RunningVertex
-from flinknet.graph.running_plan import job_graph_of_running
 
 HERE, ELSEWHERE = JobVertexID(b"1" * 16), JobVertexID(b"2" * 16)
 

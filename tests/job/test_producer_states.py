@@ -11,7 +11,7 @@ from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.core.wire.java_errors import PARTITION_NOT_FOUND_EXCEPTION, JavaThrowable
 from flinknet.core.wire.messages import ErrorResponse, PartitionRequest
 from flinknet.errors import PartitionError, PartitionNotFoundError
-from flinknet.graph.execution import ExecutionState
+from flinknet.graph.execution_graph import ExecutionState
 from flinknet.job.producer_states import (
     ANSWER_WAIT_NS,
     PartitionState,

@@ -13,7 +13,7 @@ from flinknet.config import NetworkConfig
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
 from flinknet.errors import ConfigError
-from flinknet.job.load.recorded_load import RecordedLoad
+from flinknet.job.load.arrivals import RecordedLoad
 from flinknet.options import effective_flink_keys
 from flinknet.replay.rerun import notes_of, open_to_repeat, save_records, scenario_of
 from flinknet.trace import RunManifest

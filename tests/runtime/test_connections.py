@@ -54,8 +54,8 @@ from flinknet.errors import (
 from flinknet.runtime.connection_manager import LOCAL_ONLY_PORT, LocalConnectionManager
 from flinknet.runtime.event_loop import EventLoop
 from flinknet.runtime.protocol import ConnectingChannel, ConnectionID
+from flinknet.runtime.shuffle_environment import create_spill_file
 from flinknet.runtime.sockets import create_selector
-from flinknet.runtime.spill_file import create_spill_file
 from flinknet.runtime.transport import TcpTransport
 from tests.node import HOST, SEGMENT_BYTES, Node, drive, settle
 from tests.pair import partition_id, records_of

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from flinknet.errors import LocalTransportError
-from flinknet.runtime.metrics_endpoint import MetricsEndpoint, response_to
+from flinknet.runtime.metrics_log import MetricsEndpoint, response_to
 
 
 @pytest.fixture

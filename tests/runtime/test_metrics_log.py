@@ -7,8 +7,7 @@ from pathlib import Path
 
 from flinknet.config import Scenario
 from flinknet.job.load.plan import load_plan_of, task_name
-from flinknet.runtime.cluster.collected import Collected
-from flinknet.runtime.cluster.progress import ProgressMeter
+from flinknet.runtime.cluster.collected import Collected, ProgressMeter
 from flinknet.runtime.cluster.reports import Statistics, TaskCounts
 from flinknet.runtime.metrics_log import MetricsLog
 from flinknet.trace.metrics import METRICS_NAME, describe_metrics, metrics_lines

@@ -9,8 +9,7 @@ import pytest
 from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
 from flinknet.job.load.peer_plans import consumer_plan, producers_plan
 from flinknet.job.load.plan import load_plan_of
-from flinknet.runtime.cluster.consumer_peer import ConsumerPeer
-from flinknet.runtime.cluster.producer_peer import ProducerPeer
+from flinknet.runtime.cluster.peer_ends import ConsumerPeer, ProducerPeer
 
 pytestmark = pytest.mark.socket
 

@@ -10,7 +10,7 @@ import pytest
 
 from flinknet.core.consumer import RecordReader
 from flinknet.errors import LocalTransportError
-from flinknet.runtime.spill_file import RecordFile, RecordSpills
+from flinknet.runtime.shuffle_environment import RecordFile, RecordSpills
 
 MIB = 1024 * 1024
 

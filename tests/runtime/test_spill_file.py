@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flinknet.errors import LocalTransportError
-from flinknet.runtime.spill_file import PIECES_MAX, WRITE_BUFFER_BYTES, SpillFile
+from flinknet.runtime.shuffle_environment import PIECES_MAX, WRITE_BUFFER_BYTES, SpillFile
 
 
 def read(spill: SpillFile, offset: int, size_bytes: int) -> bytes:

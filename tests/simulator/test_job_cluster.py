@@ -21,8 +21,8 @@ from flinknet.graph import (
     load_program,
     transformations,
 )
-from flinknet.graph.operator_output import Output, TaskEvent
 from flinknet.graph.tree import execution_tree, job_tree, physical_tree, stream_tree
+from flinknet.graph.watermarks import Output, TaskEvent
 from flinknet.job.checkpoint_coordinator import AcknowledgeCheckpoint
 from flinknet.job.latency_meter import LatencyMeter
 from flinknet.job.stream_task import StreamTask, TaskState

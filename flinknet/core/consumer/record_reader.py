@@ -44,7 +44,7 @@ class SpillFile(Protocol):
 
 
 SpillStore = Callable[[], SpillFile]
-"""Creates an empty file for a long record (runtime.spill_file)."""
+"""Creates an empty file for a long record (runtime.shuffle_environment)."""
 
 
 class RecordReader:

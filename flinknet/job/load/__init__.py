@@ -1,8 +1,8 @@
 """Load: tasks that move runs of serialised records as fast as the network stack takes them.
 
     plan        a scenario as a job: graph, placement, descriptors of its tasks
-    arrivals    intended instants of records, random keys and sizes
-    payload     layout of the records                       recorded_load  a recorded run's load
+    arrivals    intended instants of records, computed or recorded; random keys and sizes
+    payload     layout of the records
     generator   emits records when due, or at the highest rate
     outputs     chains of tasks: generate, forward, measure; serialise runs
     run_input   reads runs of records from a gate           sink  checks and times them

@@ -151,7 +151,6 @@ class LoadGenerator:
         return None if self.is_ended else max(now_ns, self._start_ns)
 
     def stop(self) -> None:
-        """Make no more records."""
         self.is_ended = True
 
     def _take_at_max_rate(self, now_ns: int) -> tuple[int, Instants] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flinknet.config import NetworkConfig, Scenario, SlowConsumer
+from flinknet.config import Scenario, SlowConsumer
 from flinknet.core.consumer import SingleInputGate, SpillStore, UnionInputGate
 from flinknet.core.probe import Probe
 from flinknet.core.producer import (
@@ -16,17 +16,16 @@ from flinknet.core.producer import (
 )
 
 from ..barriers import CheckpointResponder, ignore
-from ..descriptor import TaskDeploymentDescriptor
+from ..descriptor import ResultPartitionDeploymentDescriptor, TaskDeploymentDescriptor
 from ..gates import input_of
 from ..selectors import create_selector
 from ..stream_task import StreamTask
 from ..task_frame import TaskFrame
-from .arrivals import Arrivals, KeyDraws, ScheduledArrivals, TakeSizes
+from .arrivals import RECORDED, Arrivals, KeyDraws, RecordedLoad, ScheduledArrivals, TakeSizes
 from .generator import LoadGenerator, RecordBatcher
 from .outputs import Forward, ForwardedOutput, Generate, GeneratedOutput, Measure
 from .payload import RecordForwarder
 from .plan import task_name
-from .recorded_load import RECORDED, RecordedLoad
 from .run_input import RunInput
 from .sink import MEASURED, STAMPED, CountingSink, LatencySink, StampedSink
 
@@ -34,49 +33,48 @@ GENERATOR = "load"
 """Operator id of the generator in its task."""
 
 
-class LoadTasks:
-    """Builds the subtasks of a run from their partitions and gates.
+class LoadTask:
+    """Assembles one subtask of a run between its partitions and gates.
 
     Args:
-        respond: sends the tasks' checkpoint answers.
-        start_ns: when tasks start; stamps of records count from there.
+        respond: sends the task's checkpoint answers.
+        start_ns: when the task starts; stamps of records count from there.
         timestamp_epoch_ns: instant that is timestamp 0 of barriers.
         spills: takes records too long for memory; None to keep all records in memory.
     """
 
     def __init__(
         self,
-        network: NetworkConfig,
+        descriptor: TaskDeploymentDescriptor,
+        scenario: Scenario,
+        probe: Probe,
         respond: CheckpointResponder = ignore,
         *,
         start_ns: int,
         timestamp_epoch_ns: int = 0,
         spills: SpillStore | None = None,
     ) -> None:
-        self._network = network
-        self._respond = respond
+        self._descriptor = descriptor
+        self._scenario = scenario
+        self._probe = probe
         self._start_ns = start_ns
-        self._epoch_ns = timestamp_epoch_ns
         self._spills = spills
+        self._frame = TaskFrame(
+            *(descriptor, task_name(descriptor), scenario.network, probe, respond),
+            timestamp_epoch_ns=timestamp_epoch_ns,
+        )
 
     def source(
         self,
-        descriptor: TaskDeploymentDescriptor,
         generator: LoadGenerator,
         batcher: RecordBatcher,
         writer: RecordWriter,
         flusher: OutputFlusher,
-        probe: Probe,
-        keys: KeyDraws,
     ) -> StreamTask:
-        """A subtask that generates records.
-
-        Args:
-            keys: for hash partitioning.
-        """
-        frame, (described,) = self._frame(descriptor, probe), descriptor.outputs
+        """The task that generates records."""
+        frame, (described,) = self._frame, self._descriptor.outputs
         output = GeneratedOutput(
-            described.edge, writer, batcher, flusher, described.channels, frame.context, keys
+            described.edge, writer, batcher, flusher, described.channels, frame.context, self._keys
         )
         frame.set_outputs((output,), (described.partitioner,))
         chain = Generate(output, frame.context)
@@ -84,69 +82,72 @@ class LoadTasks:
 
     def relay(
         self,
-        descriptor: TaskDeploymentDescriptor,
         gate: SingleInputGate | UnionInputGate,
         sinks: tuple[LatencySink, ...],
-        writer: RecordWriter,
+        partition: ResultPartition,
         flusher: OutputFlusher,
-        probe: Probe,
-        keys: KeyDraws,
-        *,
-        delay_ns_per_record: int = 0,
     ) -> StreamTask:
-        """A subtask that forwards records (Flink: OneInputStreamTask around an identity map).
+        """The task that forwards records (Flink: OneInputStreamTask around an identity map).
 
         Args:
             sinks: one per channel of the gate; they check and time the incoming records.
-            keys: for hash partitioning.
         """
-        frame, (described,) = self._frame(descriptor, probe), descriptor.outputs
-        is_broadcast = isinstance(writer.selector, BroadcastSelector)
-        numbered = (BROADCAST,) if is_broadcast else range(described.subpartitions)
-        forwarder = RecordForwarder(numbered, epoch_ns=self._start_ns)
+        frame, descriptor, scenario = self._frame, self._descriptor, self._scenario
+        (described,) = descriptor.outputs
+        selector = create_selector(
+            described.partitioner, described.subpartitions, scenario.seed + descriptor.subtask
+        )
+        writer = RecordWriter(partition, selector, buffer_timeout_ns=described.buffer_timeout_ns)
+        forwarder = RecordForwarder(_numbered(writer, described), epoch_ns=self._start_ns)
         output = ForwardedOutput(
-            described.edge, writer, forwarder, flusher, described.channels, frame.context, keys
+            *(described.edge, writer, forwarder, flusher, described.channels, frame.context),
+            self._keys,
         )
         frame.set_outputs((output,), (described.partitioner,))
-        chain = Forward(output, frame.context, delay_ns_per_record=delay_ns_per_record)
+        delay_ns = scenario.workload.relay_delays_ns[descriptor.vertex - 1]
+        chain = Forward(output, frame.context, delay_ns_per_record=delay_ns)
         reading = frame.input_checkpoints(gate)
-        run_input = RunInput(gate, sinks, probe, reading, spills=self._spills)
+        run_input = RunInput(gate, sinks, self._probe, reading, spills=self._spills)
         return frame.task(chain, {}, run_input, start_ns=self._start_ns)
 
     def sink(
         self,
-        descriptor: TaskDeploymentDescriptor,
         gate: SingleInputGate | UnionInputGate,
         sinks: tuple[LatencySink, ...],
-        probe: Probe,
         *,
         delay_ns_per_record: int = 0,
         takes_runs: bool = False,
     ) -> StreamTask:
-        """A subtask that consumes records.
+        """The task that consumes records.
 
         Args:
             sinks, delay_ns_per_record, takes_runs: see RunInput.
         """
-        frame = self._frame(descriptor, probe)
-        measure = Measure(frame.context, sinks)
+        measure = Measure(self._frame.context, sinks)
         run_input = RunInput(
             gate,
             sinks,
-            probe,
-            frame.input_checkpoints(gate),
+            self._probe,
+            self._frame.input_checkpoints(gate),
             measure=measure,
             delay_ns_per_record=delay_ns_per_record,
             takes_runs=takes_runs,
             spills=self._spills,
         )
-        return frame.task(measure, {}, run_input, start_ns=self._start_ns)
+        return self._frame.task(measure, {}, run_input, start_ns=self._start_ns)
 
-    def _frame(self, descriptor: TaskDeploymentDescriptor, probe: Probe) -> TaskFrame:
-        return TaskFrame(
-            *(descriptor, task_name(descriptor), self._network, probe, self._respond),
-            timestamp_epoch_ns=self._epoch_ns,
-        )
+    @property
+    def _keys(self) -> KeyDraws:
+        return key_draws(self._scenario, self._descriptor.subtask)
+
+
+def _numbered(
+    writer: RecordWriter, described: ResultPartitionDeploymentDescriptor
+) -> Sequence[int]:
+    """The channels whose records are numbered: the subpartitions, or BROADCAST for all of them."""
+    if isinstance(writer.selector, BroadcastSelector):
+        return (BROADCAST,)
+    return range(described.subpartitions)
 
 
 def generator_of(task: StreamTask) -> LoadGenerator:
@@ -183,39 +184,42 @@ def create_load_task(
 
     Args:
         partitions, gates: of the descriptor's outputs and inputs, in order.
-        respond, timestamp_epoch_ns, spills: see LoadTasks.
-        start_ns, end_ns, give_up_ns: see create_source.
+        respond, timestamp_epoch_ns, spills: see LoadTask.
+        end_ns: when sources stop; None if the workload has a number of records.
         measured_from_ns, measured_to_ns: records due in between count for latency.
+        give_up_ns: when due records that have not been sent are dropped.
         records: what a sink expects (MEASURED, STAMPED, COUNTED).
     """
-    tasks = LoadTasks(
-        scenario.network,
-        respond,
+    task = LoadTask(
+        *(descriptor, scenario, probe, respond),
         start_ns=start_ns,
         timestamp_epoch_ns=timestamp_epoch_ns,
         spills=spills,
     )
+    workload = scenario.workload
+    if partitions:
+        flusher = OutputFlusher(descriptor.outputs[0].buffer_timeout_ns, start_ns=start_ns)
     if not gates:
-        return create_source(
-            tasks,
+        return _create_source(
+            task,
             scenario,
             descriptor,
             partitions[0],
-            probe,
+            flusher,
             start_ns=start_ns,
             measured_from_ns=measured_from_ns,
             end_ns=end_ns,
             give_up_ns=give_up_ns,
         )
     gate = input_of(gates)
-    delay_ns = 0 if partitions else delay_of(descriptor.subtask, scenario.workload.slow_consumers)
+    delay_ns = 0 if partitions else delay_of(descriptor.subtask, workload.slow_consumers)
     sinks = []
     for _ in gate.channels:
         if records == MEASURED:
             sink = LatencySink(
                 epoch_ns=start_ns,
                 delay_ns_per_record=max(delay_ns, 0),
-                is_open_loop=not scenario.workload.is_max_rate,
+                is_open_loop=not workload.is_max_rate,
             )
             sink.measured_from_ns, sink.measured_to_ns = measured_from_ns, measured_to_ns
         else:
@@ -223,35 +227,24 @@ def create_load_task(
             sink = foreign(delay_ns_per_record=max(delay_ns, 0))
         sinks.append(sink)
     if partitions:
-        flusher = OutputFlusher(descriptor.outputs[0].buffer_timeout_ns, start_ns=start_ns)
-        return create_relay(
-            *(tasks, scenario, descriptor, gate, partitions[0], tuple(sinks), flusher, probe)
-        )
-    return tasks.sink(
-        *(descriptor, gate, tuple(sinks), probe),
-        delay_ns_per_record=delay_ns,
-        takes_runs=records == MEASURED,
-    )
+        return task.relay(gate, tuple(sinks), partitions[0], flusher)
+    takes_runs = records == MEASURED
+    return task.sink(gate, tuple(sinks), delay_ns_per_record=delay_ns, takes_runs=takes_runs)
 
 
-def create_source(
-    tasks: LoadTasks,
+def _create_source(
+    task: LoadTask,
     scenario: Scenario,
     descriptor: TaskDeploymentDescriptor,
     partition: ResultPartition,
-    probe: Probe,
+    flusher: OutputFlusher,
     *,
     start_ns: int,
     measured_from_ns: int,
     end_ns: int | None,
-    give_up_ns: int | None = None,
+    give_up_ns: int | None,
 ) -> StreamTask:
-    """Create the task of a source that generates the records of the workload.
-
-    Args:
-        end_ns: when it stops; None if the workload has a number of records.
-        give_up_ns: when due records that have not been sent are dropped.
-    """
+    """Create the task of a source that generates the records of the workload."""
     workload, seed = scenario.workload, scenario.seed
     producer, (output,) = descriptor.subtask, descriptor.outputs
     selector = create_selector(output.partitioner, output.subpartitions, seed + producer)
@@ -273,57 +266,23 @@ def create_source(
             counted_from_ns=None if workload.records is None else measured_from_ns,
             give_up_ns=give_up_ns,
         )
-    is_broadcast = isinstance(selector, BroadcastSelector)
+    writer = RecordWriter(partition, selector, buffer_timeout_ns=output.buffer_timeout_ns)
     batcher = RecordBatcher(
         workload,
-        (BROADCAST,) if is_broadcast else tuple(range(output.subpartitions)),
+        tuple(_numbered(writer, output)),
         epoch_ns=start_ns,
         seed=seed * 7_368_787 + producer,
         take_sizes=take_sizes,
     )
-    return tasks.source(
-        descriptor,
-        LoadGenerator(
-            arrivals,
-            batcher.batch_records,
-            records=workload.records,
-            start_ns=start_ns,
-            measured_from_ns=measured_from_ns,
-            end_ns=end_ns,
-        ),
-        batcher,
-        RecordWriter(partition, selector, buffer_timeout_ns=output.buffer_timeout_ns),
-        OutputFlusher(output.buffer_timeout_ns, start_ns=start_ns),
-        probe,
-        key_draws(scenario, producer),
+    generator = LoadGenerator(
+        arrivals,
+        batcher.batch_records,
+        records=workload.records,
+        start_ns=start_ns,
+        measured_from_ns=measured_from_ns,
+        end_ns=end_ns,
     )
-
-
-def create_relay(
-    tasks: LoadTasks,
-    scenario: Scenario,
-    descriptor: TaskDeploymentDescriptor,
-    gate: SingleInputGate | UnionInputGate,
-    partition: ResultPartition,
-    sinks: tuple[LatencySink, ...],
-    flusher: OutputFlusher,
-    probe: Probe,
-) -> StreamTask:
-    """Create the task of a relay."""
-    (output,) = descriptor.outputs
-    selector = create_selector(
-        output.partitioner, output.subpartitions, scenario.seed + descriptor.subtask
-    )
-    return tasks.relay(
-        descriptor,
-        gate,
-        sinks,
-        RecordWriter(partition, selector, buffer_timeout_ns=output.buffer_timeout_ns),
-        flusher,
-        probe,
-        key_draws(scenario, descriptor.subtask),
-        delay_ns_per_record=scenario.workload.relay_delays_ns[descriptor.vertex - 1],
-    )
+    return task.source(generator, batcher, writer, flusher)
 
 
 def key_draws(scenario: Scenario, subtask: int) -> KeyDraws:

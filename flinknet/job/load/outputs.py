@@ -72,7 +72,6 @@ class GeneratedOutput(TaskOutput):
                 writer.emit(channel, make(channel, picked, len(picked), now_ns=now_ns, sizes=own))
 
     def discard(self) -> None:
-        """Drop everything collected."""
         self._count = 0
 
 
@@ -126,7 +125,6 @@ class ForwardedOutput(TaskOutput):
                 writer.emit(channel, SerializedRecords(data, instants, record_bytes=record_bytes))
 
     def discard(self) -> None:
-        """Drop everything collected."""
         self._runs.clear()
 
 
@@ -150,7 +148,6 @@ class Generate(TaskChain):
         self._context = context
 
     def add_generated(self, operator_id: str, values: Any, instants: Any) -> None:
-        """Queue due records: their number and instants."""
         self.batches.append((values, instants))
 
     def process_portion(self, began_ns: int) -> None:
@@ -205,7 +202,6 @@ class Measure(TaskChain):
 
     @property
     def latency_meters(self) -> Sequence[LatencyMeter]:
-        """The sink of each channel."""
         return self._sinks
 
     def process_portion(self, began_ns: int) -> None:

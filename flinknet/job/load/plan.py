@@ -106,12 +106,10 @@ class LoadPlan:
 
     @property
     def sources(self) -> list[TaskDeploymentDescriptor]:
-        """Tasks that generate records."""
         return [each for each in self.tasks if not each.inputs]
 
     @property
     def sinks(self) -> list[TaskDeploymentDescriptor]:
-        """Tasks that consume records."""
         return [each for each in self.tasks if not each.outputs]
 
     @property

@@ -66,7 +66,6 @@ class RunInput(NetworkInput[LatencySink]):
 
     @property
     def is_available(self) -> bool:
-        """Whether a buffer or event is available."""
         return self.gate.is_available and (self._is_recovering or not self.is_paused)
 
     def set_delay(self, delay_ns_per_record: int) -> None:
@@ -76,7 +75,6 @@ class RunInput(NetworkInput[LatencySink]):
             sink.set_delay(max(delay_ns_per_record, 0))
 
     def unpause(self) -> None:
-        """Read from now on."""
         self.is_paused = False
 
     def poll(self, now_ns: int) -> Polled | None:

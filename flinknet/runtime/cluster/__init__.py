@@ -16,9 +16,8 @@ The JobManager side:
 The TaskManager side:
 
     task_executor   the process: its loop, and the commands it carries out
-    hosted_job      settings, trace and printed lines of one job there
-    attempts        the attempts it runs: prepared_attempts have no task yet, a running_task has;
-                    task_factory creates the tasks
+    hosted_job      settings, trace and printed lines of one job there; creates its tasks
+    attempts        the attempts it runs: prepared_attempts have no task yet, a running_task has
     task_io         text and files that tasks read and write
     load_run        follows a load
 
@@ -30,12 +29,13 @@ The messages:
 The results:
 
     collected       what TaskManagers reported, for the results and the manifest of both kinds of
-                    run
-    run_result, run_warnings, progress    the result of a bench
+                    run, and the progress of a bench
+    run_result, run_warnings    the result of a bench
     measured_ledger    where the time of any run went, and the verdict on it
     job_measurements, job_files    the result and the status of a job; dumps: its tasks in detail
-    producer_peer, consumer_peer    an exchange with Flink at one end: there is no JobManager;
-                    peer runs the TaskExecutor of our end in the process of the command
+    peer_ends       the consumer or the producer of an exchange with Flink at the other end: there
+                    is no JobManager; peer runs the TaskExecutor of our end in the process of the
+                    command
 
 Data goes over the data ports of the TaskManagers.
 """

@@ -5,7 +5,7 @@ TaskSlotTable, and the part of TaskExecutor that submits, cancels and releases).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from time import sleep
@@ -15,7 +15,7 @@ from flinknet.config import NetworkConfig
 from flinknet.core.consumer import SingleInputGate
 from flinknet.core.wire.ids import ExecutionAttemptID, ExecutionGraphID
 from flinknet.errors import FlinknetError
-from flinknet.graph.execution import ExecutionState
+from flinknet.graph.execution_graph import ExecutionState
 from flinknet.job.checkpoint_coordinator import Answer
 from flinknet.job.debloating import BufferDebloating, debloated_gates
 from flinknet.job.producer_states import ProducerStateChecks
@@ -28,9 +28,8 @@ from ..shuffle_environment import ShuffleEnvironment
 from . import control_messages as messages
 from .hosted_job import HostedJob
 from .load_run import LoadRun
-from .prepared_attempts import AttemptChannels, OpenedAttempt, PreparedAttempts
+from .prepared_attempts import AttemptChannels, PreparedAttempt, have_readers
 from .running_task import RunningTask, error_text
-from .task_factory import LoadFactory
 from .task_io import reader_of
 
 FUNCTIONS_WAIT_NS = 500_000_000
@@ -51,7 +50,7 @@ class Attempts:
         load: follows the attempts of a load, which has its cluster to itself.
         awaits_first_output: whether readers wait for a first output that has not been reported.
         producers: state requests for producers whose partition was missing.
-        prepared: attempts that have no task yet.
+        prepared: attempts that have no task yet, in the order of their submission.
     """
 
     def __init__(
@@ -65,7 +64,7 @@ class Attempts:
         self.load: LoadRun | None = None
         self.awaits_first_output = False
         self.producers = ProducerStateChecks(send, self.cancel)
-        self.prepared = PreparedAttempts(environment, channels, self.producers.check)
+        self.prepared: list[PreparedAttempt] = []
         self._environment = environment
         self._channels = channels
         self._send = send
@@ -77,8 +76,24 @@ class Attempts:
 
     @property
     def gates(self) -> list[SingleInputGate]:
-        """The gates of all attempts, running or prepared."""
-        return [gate for each in self.running for gate in each.task.gates] + self.prepared.gates
+        return [gate for each in self.running for gate in each.task.gates] + self.waiting_gates
+
+    @property
+    def waiting_gates(self) -> list[SingleInputGate]:
+        """The open gates of attempts that wait for the start of the run."""
+        return [gate for each in self.prepared for gate in each.gates]
+
+    @property
+    def has_setups(self) -> bool:
+        """Whether there are attempts whose gates wait for memory."""
+        return any(not each.is_open for each in self.prepared)
+
+    @property
+    def are_channels_open(self) -> bool:
+        """Whether every channel that attempts without a task write has its reader."""
+        return not self.has_setups and have_readers(
+            partition for each in self.prepared for partition in each.partitions
+        )
 
     @property
     def has_unreported_change(self) -> bool:
@@ -97,7 +112,6 @@ class Attempts:
         return False
 
     def initialize(self, job: HostedJob) -> None:
-        """Register a job whose attempts will follow."""
         self.jobs[job.id] = job
 
     def forget(self, job: HostedJob) -> None:
@@ -110,7 +124,7 @@ class Attempts:
             running = self._tasks.pop(attempt_id)
             running.release("its job is over")
             self._end(running, None)
-        self.prepared.forget(job)
+        self._drop_prepared([each for each in self.prepared if each.job is job], "its job is over")
         for attempt_id in [each for each in self._written if job.owns(each)]:
             del self._written[attempt_id]
         self._reported_outputs = {each for each in self._reported_outputs if not job.owns(each[0])}
@@ -141,30 +155,38 @@ class Attempts:
         descriptor = job.complete(message.task)
         message = replace(message, task=descriptor)
         try:
-            self.prepared.set_up(job, message, now_ns=now_ns)
+            prepared = PreparedAttempt(
+                job, message, self._environment, self._channels, now_ns=now_ns
+            )
         except (Exception, SystemExit) as error:
             self._send_failure(descriptor.attempt_id, error)
             return
+        self.prepared.append(prepared)
         self.advance_setups(now_ns=now_ns)
 
     def advance_setups(self, *, now_ns: int) -> None:
         """Continue with attempts whose gates can have their memory now."""
-        for attempt_id, found in self.prepared.advance(now_ns=now_ns):
-            if isinstance(found, BaseException):
-                self._send_failure(attempt_id, found)
+        for each in [each for each in self.prepared if not each.is_open]:
+            try:
+                if not each.try_open(self.producers.check, now_ns=now_ns):
+                    continue
+            except (Exception, SystemExit) as error:
+                self._drop_prepared([each], error_text(error))
+                self._send_failure(each.attempt_id, error)
                 continue
-            self._send_state(attempt_id, ExecutionState.INITIALIZING)
-            start = found.start or self._begun
-            if start is None:
-                self.prepared.wait(found)
-            else:
-                self._start(found, start, now_ns)
+            self._send_state(each.attempt_id, ExecutionState.INITIALIZING)
+            if (start := each.start or self._begun) is not None:
+                self.prepared.remove(each)
+                self._start(each, start, now_ns)
 
     def update_partitions(self, message: messages.UpdatePartitions, *, now_ns: int) -> None:
         """Request partitions that were not readable when the attempt started."""
-        self.prepared.note_readable(message.attempt_id, message.edges)
+        for each in self.prepared:
+            if each.attempt_id == message.attempt_id:
+                each.unread.difference_update(message.edges)
         running = self._tasks.get(message.attempt_id)
         if running is not None:
+            running.unread.difference_update(message.edges)
             for described, gate in zip(running.descriptor.inputs, running.task.gates, strict=True):
                 if described.edge in message.edges and gate.is_state_consumed:
                     self._channels.request([gate], now_ns=now_ns)
@@ -179,8 +201,9 @@ class Attempts:
     def start(self, start: messages.Start, *, now_ns: int) -> None:
         """Start the run."""
         self._begun = start
-        for attempt in self.prepared.begin():
-            self._start(attempt, start, now_ns)
+        for each in [each for each in self.prepared if each.is_open]:
+            self.prepared.remove(each)
+            self._start(each, start, now_ns)
 
     def report_changes(self) -> None:
         """Report attempts that have opened, and remove those that have finished or failed."""
@@ -197,7 +220,8 @@ class Attempts:
 
     def cancel(self, attempt_id: ExecutionAttemptID) -> None:
         """Cancel an attempt, if it still runs."""
-        if self.prepared.cancel(attempt_id):
+        if prepared := [each for each in self.prepared if each.attempt_id == attempt_id]:
+            self._drop_prepared(prepared, "it was canceled")
             self._send_state(attempt_id, ExecutionState.CANCELED)
             return
         running = self._tasks.pop(attempt_id, None)
@@ -221,7 +245,8 @@ class Attempts:
         """
         for running in self.running:
             running.release(cause)
-        self.prepared.release(cause)
+        for each in self.prepared:
+            each.cancel(cause)
         self.fail_partitions(cause)
         ending = [*self.running, *(running for running, _ in self._ending)]
         until_ns = monotonic_ns() + FUNCTIONS_WAIT_NS
@@ -251,22 +276,20 @@ class Attempts:
                 self._send(messages.OutputConsumable(attempt_id, output))
         self.awaits_first_output = is_any_missing
 
-    def _start(self, opened: OpenedAttempt, start: messages.Start, now_ns: int) -> None:
+    def _drop_prepared(self, attempts: Sequence[PreparedAttempt], cause: str) -> None:
+        for each in attempts:
+            self.prepared.remove(each)
+            each.cancel(cause)
+
+    def _start(self, opened: PreparedAttempt, start: messages.Start, now_ns: int) -> None:
         """Create and start the task of an attempt."""
         job, descriptor = opened.job, opened.descriptor
-        factory = job.factory
         job.trace.statistics.measured_from_ns = start.measured_from_ns
-        is_load = isinstance(factory, LoadFactory)
+        is_load = job.scenario is not None
+        respond = partial(self._answer, job.id)
         try:
-            task = factory.create(
-                descriptor,
-                opened.partitions,
-                opened.gates,
-                start,
-                self._environment,
-                partial(self._answer, job.id),
-                self._send,
-                job.io,
+            task = job.create_task(
+                *(descriptor, opened.partitions, opened.gates, start, respond, self._send),
                 now_ns=now_ns,
             )
         except (Exception, SystemExit) as error:
@@ -284,14 +307,15 @@ class Attempts:
             debloating=_debloating_of(task, job.network, begin_ns),
             is_detailed=job.network.detailed_metrics,
             waits_for_readers=is_load,
+            unread=opened.unread,
         )
         self._tasks[descriptor.attempt_id] = running
-        if factory.reports_first_output:
+        if job.reports_first_output:
             self.awaits_first_output = True
-        if isinstance(factory, LoadFactory):
+        if job.scenario is not None:
             if job.load is None:
                 job.load = self.load = LoadRun(
-                    self._environment, job.trace.statistics, factory.scenario, start
+                    self._environment, job.trace.statistics, job.scenario, start
                 )
             job.load.add(running)
         self._follow_tasks()
@@ -325,7 +349,6 @@ class Attempts:
     def _task_ended(self, running: RunningTask) -> None:
         """Handle the end of an attempt: send its final statistics, then its final state."""
         attempt_id = running.attempt_id
-        self.prepared.end(attempt_id)
         self._send_last_statistics(running)
         del self._tasks[attempt_id]
         if running.error is None and self.load is not None:

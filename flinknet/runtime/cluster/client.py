@@ -95,7 +95,6 @@ class JobClient:
         self._loop.close()
 
     def send(self, message: Any) -> None:
-        """Send a message."""
         self._connection.send(message)
 
     def receive(self, *, until_ns: int) -> Any:
@@ -366,7 +365,6 @@ def _detach(client: JobClient, submission: messages.SubmitJob) -> messages.JobAc
 
 
 def new_token() -> str:
-    """The secret of a new cluster."""
     return secrets.token_hex(32)
 
 

@@ -75,7 +75,6 @@ class TaskManagerProcessSpec:
 
     @property
     def name(self) -> str:
-        """Its name in logs and traces."""
         return f"tm-{self.index}"
 
 
@@ -144,17 +143,14 @@ class TaskManagerProcess:
 
     @property
     def name(self) -> str:
-        """Its name in logs and traces."""
         return f"tm-{self.index}"
 
     @property
     def is_registered(self) -> bool:
-        """Whether it has registered and is alive."""
         return self.state in (TaskManagerState.REGISTERED, TaskManagerState.READY)
 
     @property
     def is_alive(self) -> bool:
-        """Whether it is neither lost nor ended."""
         return self.state not in (TaskManagerState.LOST, TaskManagerState.ENDED)
 
     def send(self, message: Any) -> None:

@@ -72,7 +72,6 @@ class ControlConnection:
 
     @property
     def is_open(self) -> bool:
-        """Whether the peer has authenticated and is connected."""
         return self.loss is None and (self.peer_role is not None or not self._is_server)
 
     @property
@@ -82,7 +81,6 @@ class ControlConnection:
 
     @property
     def is_ready(self) -> bool:
-        """Whether messages wait to be sent."""
         return bool(self._unsent)
 
     def send(self, message: Any) -> None:
@@ -97,7 +95,6 @@ class ControlConnection:
             self.is_closing = True
 
     def close(self) -> None:
-        """Close once everything has been sent."""
         self.is_closing = True
 
     def receive_data(self, data: memoryview, *, now_ns: int) -> None:
@@ -218,7 +215,6 @@ class ControlServer:
                 connection.close()
 
     def close(self) -> None:
-        """Stop listening."""
         self._listener.close()
 
     def _accept(self) -> None:

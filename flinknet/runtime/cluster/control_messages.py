@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from flinknet.config import Scenario
 from flinknet.core.wire.ids import ExecutionAttemptID, ExecutionGraphID
-from flinknet.graph.execution import ExecutionState
+from flinknet.graph.execution_graph import ExecutionState
 from flinknet.job.checkpoint_coordinator import Answer, Command
 from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.load.sink import MEASURED

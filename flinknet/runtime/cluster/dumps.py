@@ -86,7 +86,6 @@ class DumpRound:
             each.send(messages.DescribeTasks())
 
     def take(self, dump: TaskManagerDump) -> None:
-        """Add the answer of a TaskManager."""
         self._answers.setdefault(dump.index, dump)
 
     def answer(self, job_id: str, name: str) -> JobDump | None:

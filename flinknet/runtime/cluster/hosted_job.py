@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
-from contextlib import suppress
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import redirect_stdout, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
+from flinknet.config import NetworkConfig, Scenario
 from flinknet.core.buffers import NetworkBufferPool
+from flinknet.core.consumer import SingleInputGate
+from flinknet.core.producer import ResultPartition
 from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.errors import TraceError
 from flinknet.histogram import LogLinearHistogram
 from flinknet.job.channel_input import ChannelInput
+from flinknet.job.checkpoint_coordinator import Answer
 from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.gates import blocking_storage
+from flinknet.job.load.load_tasks import create_load_task
+from flinknet.job.scheduling import SchedulingType, scheduling_of
+from flinknet.job.sources import RequestNextInputSplit
+from flinknet.job.stream_task import StreamTask
 from flinknet.job.task_metrics import memory_metrics
 from flinknet.results import FillSample, Strangers
 from flinknet.trace.statistics import EventStatistics
 
 from ..clock import monotonic_ns, wall_clock_iso
 from ..connection_manager import ConnectionManager, LocalConnectionManager
-from ..shuffle_environment import ShuffleEnvironment
-from ..spill_file import create_spill_file
+from ..shuffle_environment import ShuffleEnvironment, create_spill_file
+from ..task_thread import TaskThread
 from . import control_messages as messages
 from .load_run import LoadRun
 from .reports import (
@@ -37,8 +46,11 @@ from .reports import (
     WrittenChannel,
 )
 from .running_task import RunningTask
-from .task_factory import factory_of
 from .task_io import ProcessIO
+
+if TYPE_CHECKING:
+    from flinknet.graph import JobGraph
+
 
 METRICS_PAUSE = 100
 """Pause after sampling metrics, in multiples of the time it took: at most 1% of the time."""
@@ -164,15 +176,17 @@ def report_of(statistics: EventStatistics, strangers: Strangers, trace_error: st
 
 
 class HostedJob:
-    """One job on one TaskManager.
+    """One job on one TaskManager: a program, which runs here again because functions are not sent
+    between processes; or the load of a scenario, whose tasks follow from their descriptors.
 
     Args:
         index: index of the TaskManager.
 
     Attributes:
         id: id of the job, shared by all its attempts.
-        factory: creates its tasks.
+        scenario: of a load; None: it is a program.
         network: its network settings.
+        reports_first_output: whether readers of a task wait for its first output.
         trace: records the events of its channels.
         storage: storage of its blocking partitions.
         io: output of its tasks.
@@ -187,9 +201,19 @@ class HostedJob:
     ) -> None:
         self.id = message.job
         self._spill_dir = None if message.spill_dir is None else Path(message.spill_dir)
-        cache = None if self._spill_dir is None else self._spill_dir / messages.CACHED
-        self.factory = factory_of(message.submission, cache)
-        self.network = self.factory.network
+        self._submission = submission = message.submission
+        self.scenario: Scenario | None = None
+        self._job: JobGraph | None = None
+        self.reports_first_output = False
+        if isinstance(submission, messages.SubmitLoad):
+            self.scenario = scenario = submission.scenario
+            self.network = scenario.network
+            on_first_output = SchedulingType.ON_FIRST_OUTPUT
+            self.reports_first_output = scheduling_of(scenario) is on_first_output
+        else:
+            self._job, self.network = _loaded(
+                submission, None if self._spill_dir is None else self._spill_dir / messages.CACHED
+            )
         trace_dir = None if message.trace_dir is None else Path(message.trace_dir)
         self.trace = environment.open_trace(trace_dir)
         self.storage = blocking_storage(self.network, partial(create_spill_file, self._spill_dir))
@@ -209,7 +233,6 @@ class HostedJob:
         self._strangers_before: Strangers = environment.connections.strangers()
 
     def owns(self, attempt_id: ExecutionAttemptID) -> bool:
-        """Whether an attempt is one of the job's."""
         return attempt_id.execution_graph_id == self.id
 
     def complete(self, task: TaskDeploymentDescriptor) -> TaskDeploymentDescriptor:
@@ -222,6 +245,61 @@ class HostedJob:
         if task.task_information is not None:
             known[task.vertex] = task.task_information
         return replace(task, job_information=known[None], task_information=known[task.vertex])
+
+    def create_task(
+        self,
+        descriptor: TaskDeploymentDescriptor,
+        partitions: Sequence[ResultPartition],
+        gates: Sequence[SingleInputGate],
+        start: messages.Start,
+        respond: Callable[[Answer], None],
+        request_split: Callable[[RequestNextInputSplit], None],
+        *,
+        now_ns: int,
+    ) -> StreamTask:
+        """Create the task of an attempt, between its gates and partitions; that of a program, if it
+        starts later than the run, generates records from then on.
+
+        Raises: ConfigError, TaskFailedError.
+        """
+        submission, environment = self._submission, self._environment
+        if isinstance(submission, messages.SubmitLoad):
+            return create_load_task(
+                descriptor,
+                submission.scenario,
+                partitions,
+                gates,
+                environment.recorder,
+                respond,
+                start_ns=start.start_ns,
+                end_ns=start.end_ns,
+                measured_from_ns=start.measured_from_ns,
+                measured_to_ns=start.measured_to_ns,
+                give_up_ns=start.give_up_ns,
+                timestamp_epoch_ns=start.timestamp_epoch_ns,
+                spills=environment.spills,
+                records=submission.records,
+            )
+        from flinknet.job import create_task
+
+        assert self._job is not None
+        return create_task(
+            descriptor,
+            self._job,
+            partitions,
+            gates,
+            environment.recorder,
+            respond,
+            io=self.io,
+            start_ns=max(start.start_ns, now_ns),
+            end_ns=start.end_ns,
+            measured_from_ns=start.measured_from_ns,
+            timestamp_epoch_ns=start.timestamp_epoch_ns,
+            seed=submission.seed,
+            spills=environment.spills,
+            worker=partial(TaskThread, environment.loop),
+            request_split=request_split,
+        )
 
     def log(self, text: str, details: str) -> str:
         """Log a failure in the run directory. Returns: where, to be added to its line."""
@@ -256,3 +334,23 @@ class HostedJob:
         """Delete its stored partitions, in case no other process is left to do it."""
         if self._spill_dir is not None:
             shutil.rmtree(self._spill_dir, ignore_errors=True)
+
+
+def _loaded(submission: messages.SubmitJob, cache: Path | None) -> tuple[JobGraph, NetworkConfig]:
+    """Run a program.
+
+    Args:
+        cache: directory of its cached files.
+
+    Returns: its graph and its network settings. Raises: ConfigError.
+    """
+    from flinknet.graph import job_graph_of, load_program
+    from flinknet.job import network_of
+
+    path, settings = Path(submission.path), submission.settings
+    with redirect_stdout(sys.stderr):
+        program = load_program(
+            path, settings, submission.arguments, source=submission.source, cache=cache
+        )
+    job = job_graph_of(program.stream_graph)
+    return job, network_of(job)

@@ -81,7 +81,6 @@ class Contact:
 
     @property
     def log(self) -> str:
-        """Path of the JobManager's log."""
         return str(Path(self.cluster_dir) / "jobmanager.log")
 
     def save(self, run_dir: Path) -> None:

@@ -13,17 +13,17 @@ from __future__ import annotations
 
 import sys
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from flinknet.core.wire.ids import ExecutionGraphID
-from flinknet.graph.execution import ExecutionState
+from flinknet.graph.execution_graph import ExecutionState
 from flinknet.job.checkpoint_coordinator import CheckpointCoordinator, Command
 from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.producer_states import RequestPartitionState
 from flinknet.job.sources import NextInputSplit, RequestNextInputSplit
-from flinknet.results import TaskManagerDump
+from flinknet.results import CheckpointSummary, TaskManagerDump
 from flinknet.whole_files import temporary_base
 
 from ..clock import monotonic_ns, wall_clock_iso
@@ -38,8 +38,9 @@ from .placement import ClusterNumbers, ClusterSlots, Deployment, SharedCluster
 from .resource_manager import ClusterSpec, ResourceManager
 
 
-class LedJob:
-    """One job of a JobManager.
+class JobLead:
+    """One job of a JobManager: the base class of a bench (`launcher`) and of a client's job
+    (`submitted_job`), which differ in how they start and end.
 
     Attributes:
         id: id of its graph, shared by all its attempts.
@@ -49,7 +50,6 @@ class LedJob:
         is_deployed: whether tasks have been deployed.
         is_stopping: whether its sources are to end, those of restarted tasks, too.
         checkpoints: coordinates its checkpoints; None: there are none.
-        received: messages of TaskManagers for the owner: statistics, open channels, reports.
     """
 
     def __init__(self, message: messages.InitializeJob, master: JobMaster) -> None:
@@ -60,7 +60,6 @@ class LedJob:
         self.is_deployed = self.is_stopping = False
         self.stopped_at_restarts: int | None = None
         self.checkpoints: CheckpointCoordinator | None = None
-        self.received: list[tuple[TaskManagerProcess, Any]] = []
         self._informed: set[tuple[int, int | None]] = set()
 
     def without_known(self, task: TaskDeploymentDescriptor) -> TaskDeploymentDescriptor:
@@ -77,45 +76,24 @@ class LedJob:
         known |= {job, vertex}
         return sent
 
+    def receive(self, task_manager: TaskManagerProcess, message: Any, now_ns: int) -> None:
+        """Handle statistics, open channels, or the final report of a TaskManager."""
+        raise NotImplementedError
+
+    def deploy(self, deployments: Sequence[Deployment], now_ns: int) -> None:
+        """Note the tasks that are deployed now."""
+        raise NotImplementedError
+
+    def checkpoint_summary(self) -> CheckpointSummary | None:
+        """Summary of the checkpoints so far; None if there are none."""
+        return None if self.checkpoints is None else self.checkpoints.summary()
+
     def next_deadline_ns(self) -> int | None:
         """When its master or its checkpoints are due, None for never."""
         due = [self.master.next_deadline_ns()]
         if self.checkpoints is not None and self.master.is_running:
             due.append(self.checkpoints.next_deadline_ns())
         return min((each for each in due if each is not None), default=None)
-
-
-class LedJobs:
-    """All jobs that have not ended, in order of submission."""
-
-    def __init__(self) -> None:
-        self._known: dict[ExecutionGraphID, LedJob] = {}
-
-    def __iter__(self) -> Iterator[LedJob]:
-        return iter(list(self._known.values()))
-
-    def __len__(self) -> int:
-        return len(self._known)
-
-    def add(self, job: LedJob) -> None:
-        """Add a job."""
-        self._known[job.id] = job
-
-    def remove(self, job: LedJob) -> None:
-        """Remove a job of which nothing is left."""
-        self._known.pop(job.id, None)
-
-    def job_of(self, message: Any) -> LedJob | None:
-        """The job that a message is about; None if it is over or unknown."""
-        if isinstance(
-            message,
-            messages.TaskStateChanged
-            | messages.OutputConsumable
-            | RequestPartitionState
-            | RequestNextInputSplit,
-        ):
-            return self._known.get(message.attempt_id.execution_graph_id)
-        return self._known.get(getattr(message, "job", None))  # type: ignore[arg-type]
 
 
 class Outbox:
@@ -172,7 +150,7 @@ class JobManager:
 
     Attributes:
         task_managers: all TaskManagers.
-        jobs: jobs that have not ended.
+        jobs: jobs that have not ended, by id, in order of submission.
         shared: state that the jobs share.
         clients: connections that are not a TaskManager's.
         dumps: dumps that TaskManagers have sent, consumed by the owner.
@@ -187,7 +165,7 @@ class JobManager:
         self._server = ControlServer(self._loop, spec.token)
         self.port = self._server.port
         self.task_managers = ResourceManager(spec)
-        self.jobs = LedJobs()
+        self.jobs: dict[ExecutionGraphID, JobLead] = {}
         self.shared = SharedCluster(ClusterSlots(spec.slots), ClusterNumbers())
         self.clients: list[ControlConnection] = []
         self.dumps: list[TaskManagerDump] = []
@@ -197,29 +175,26 @@ class JobManager:
         self._faults = 0
 
     def start_task_managers(self) -> None:
-        """Start the processes."""
         self.task_managers.start(self.port)
 
-    def submit(self, message: messages.InitializeJob, master: JobMaster) -> LedJob:
+    def submit(self, job: JobLead) -> None:
         """Run a job on all TaskManagers, including those that register later."""
-        job = LedJob(message, master)
-        self.jobs.add(job)
+        self.jobs[job.id] = job
         for task_manager in self.task_managers:
             if task_manager.is_registered:
-                task_manager.send(message)
-        return job
+                task_manager.send(job.message)
 
-    def end(self, job: LedJob, now_ns: int) -> None:
+    def end(self, job: JobLead, now_ns: int) -> None:
         """Free the slots of a job that has ended for other jobs."""
         job.master.release_slots()
-        for other in self.jobs:
+        for other in self.jobs.values():
             if other is not job:
                 other.master.slots_changed(now_ns=now_ns)
 
     def run_once(self, *, until_ns: int | None = None) -> int:
         """Wait until a message comes or a deadline is due, and handle it. Returns: the instant."""
         due = [monotonic_ns() + TURN_NS, until_ns, self.task_managers.next_deadline_ns()]
-        due += [each.next_deadline_ns() for each in self.jobs]
+        due += [each.next_deadline_ns() for each in self.jobs.values()]
         self._loop.run_once(until_ns=min(each for each in due if each is not None))
         now_ns = monotonic_ns()
         for connection in list(self._server.connections):
@@ -228,18 +203,17 @@ class JobManager:
         self.lost += self.task_managers.advance(now_ns=now_ns)
         return now_ns
 
-    def advance(self, job: LedJob, now_ns: int) -> list[Deployment]:
-        """Let the master of a job decide what is due. Returns: deployments for `carry_out`."""
+    def advance(self, job: JobLead, now_ns: int) -> None:
+        """Let the master of a job decide what is due, and send that to the TaskManagers."""
         job.master.handle_deadline(now_ns=now_ns)
         for index, reason in take_all(job.master.to_end):
             self.lost.append((self.task_managers[index], reason))
-        return job.master.deployments
-
-    def carry_out(self, job: LedJob, now_ns: int) -> None:
-        """Send the decisions to the TaskManagers."""
+        deployments = take_all(job.master.deployments)
+        if deployments:
+            job.deploy(deployments, now_ns)
         if job.checkpoints is not None:
             self._advance_checkpoints(job, job.checkpoints, now_ns)
-        for deployment in take_all(job.master.deployments):
+        for deployment in deployments:
             self._deploy(job, deployment)
         for index, message in take_all(job.master.to_send):
             self._outbox.send(index, message)
@@ -263,12 +237,12 @@ class JobManager:
         log(reason)
         self.task_managers.lose(task_manager)
         self._outbox.lose(task_manager.index)
-        for job in self.jobs:
+        for job in self.jobs.values():
             job.master.lose(task_manager.index, reason, now_ns=now_ns)
 
     def fail(self, message: messages.TaskStateChanged, now_ns: int) -> None:
         """Pass the failure of an attempt to its job."""
-        job = self.jobs.job_of(message)
+        job = self._job_of(message)
         if job is not None:
             failure = Failure(message.error, message.is_consequence) if message.error else None
             job.master.update_state(message.attempt_id, message.state, failure, now_ns=now_ns)
@@ -306,7 +280,7 @@ class JobManager:
         if isinstance(message, messages.RegisterTaskManager):
             registered = self.task_managers.register(connection, message, now_ns=now_ns)
             if registered is not None:
-                for each in self.jobs:
+                for each in self.jobs.values():
                     registered.send(each.message)
             return
         if isinstance(message, messages.TaskManagerFailed):
@@ -324,12 +298,24 @@ class JobManager:
         if isinstance(message, TaskManagerDump):
             self.dumps.append(message)
             return
-        job = self.jobs.job_of(message)
+        job = self._job_of(message)
         if job is not None:
             self._receive_of(job, task_manager, message, now_ns)
 
+    def _job_of(self, message: Any) -> JobLead | None:
+        """The job that a message is about; None if it is over or unknown."""
+        if isinstance(
+            message,
+            messages.TaskStateChanged
+            | messages.OutputConsumable
+            | RequestPartitionState
+            | RequestNextInputSplit,
+        ):
+            return self.jobs.get(message.attempt_id.execution_graph_id)
+        return self.jobs.get(getattr(message, "job", None))  # type: ignore[arg-type]
+
     def _receive_of(
-        self, job: LedJob, task_manager: TaskManagerProcess, message: Any, now_ns: int
+        self, job: JobLead, task_manager: TaskManagerProcess, message: Any, now_ns: int
     ) -> None:
         """Handle a message of a TaskManager about a job."""
         master = job.master
@@ -355,10 +341,10 @@ class JobManager:
             if job.checkpoints is not None:
                 self._send_commands(job, job.checkpoints.receive(message.answer, now_ns=now_ns))
         else:
-            job.received.append((task_manager, message))
+            job.receive(task_manager, message, now_ns)
 
     def _advance_checkpoints(
-        self, job: LedJob, checkpoints: CheckpointCoordinator, now_ns: int
+        self, job: JobLead, checkpoints: CheckpointCoordinator, now_ns: int
     ) -> None:
         """Trigger checkpoints while every task runs or has finished; abort a pending one when tasks
         restart.
@@ -369,11 +355,11 @@ class JobManager:
         else:
             self._send_commands(job, checkpoints.abort_pending())
 
-    def _send_commands(self, job: LedJob, commands: Iterable[Command]) -> None:
+    def _send_commands(self, job: JobLead, commands: Iterable[Command]) -> None:
         for command in commands:
             self.task_managers.send_to_all(messages.JobCommand(job.id, command))
 
-    def _deploy(self, job: LedJob, deployment: Deployment) -> None:
+    def _deploy(self, job: JobLead, deployment: Deployment) -> None:
         tasks = deployment.tasks
         job.is_deployed = True
         readers: dict[int, dict[str, tuple[int, int]]] = {}
@@ -402,7 +388,6 @@ class JobManager:
 
 
 def log(text: str) -> None:
-    """Log a line on standard error."""
     print(f"{wall_clock_iso()} {text}", file=sys.stderr, flush=True)
 
 

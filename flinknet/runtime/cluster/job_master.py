@@ -12,8 +12,7 @@ from typing import Any
 
 from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.errors import LocalProtocolError
-from flinknet.graph.execution import ExecutionState
-from flinknet.graph.execution_graph import ExecutionGraph, ExecutionVertex
+from flinknet.graph.execution_graph import ExecutionGraph, ExecutionState, ExecutionVertex
 from flinknet.graph.failover import (
     SchedulingTopology,
     releasable_partitions,
@@ -102,7 +101,6 @@ class JobMaster:
 
     @property
     def is_waiting_for_slots(self) -> bool:
-        """Whether the job waits for slots."""
         return self._waits_for_slots_since_ns is not None
 
     @property
@@ -113,7 +111,6 @@ class JobMaster:
 
     @property
     def finished(self) -> list[str]:
-        """Ids of the tasks that have finished."""
         return [str(each.id) for each in self.graph.subtasks() if each.state is _S.FINISHED]
 
     @property

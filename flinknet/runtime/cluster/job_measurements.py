@@ -7,8 +7,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from flinknet.core.wire.ids import ExecutionAttemptID
-from flinknet.graph.execution import ExecutionState
-from flinknet.graph.execution_graph import ExecutionGraph, ExecutionJobVertex, ExecutionVertex
+from flinknet.graph.execution_graph import (
+    ExecutionGraph,
+    ExecutionJobVertex,
+    ExecutionState,
+    ExecutionVertex,
+)
 from flinknet.graph.job_graph import JobVertex
 from flinknet.graph.physical_plan import PhysicalPlan
 from flinknet.histogram import LogLinearHistogram
@@ -142,7 +146,6 @@ class Measurements(Collected):
         )
 
     def records_in(self, plan: PhysicalPlan, vertex: int) -> int:
-        """Number of records that a vertex has read."""
         return sum(self._totals(edge.index)[0] for edge in plan.inputs_of(vertex))
 
     def records_in_per_s(self, plan: PhysicalPlan, vertex: int) -> float:
@@ -176,7 +179,6 @@ class Measurements(Collected):
         return markers_measured(plan, marked, lambda vertex: self.latency(plan, vertex).summary())
 
     def vertices(self, plan: PhysicalPlan) -> tuple[VertexMeasured, ...]:
-        """The figures of every vertex."""
         return tuple(self._vertex(plan, index) for index in range(len(plan.vertices)))
 
     def edges(self, plan: PhysicalPlan) -> tuple[EdgeMeasured, ...]:

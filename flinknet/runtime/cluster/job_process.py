@@ -95,7 +95,6 @@ class JobManagerProcess:
 
     @property
     def _is_ending(self) -> bool:
-        """Whether it no longer accepts jobs."""
         return self._is_terminated or self._is_over or bool(self._stoppers)
 
     def _terminate(self, number: int, frame: FrameType | None) -> None:
@@ -195,7 +194,7 @@ class JobManagerProcess:
             others = tuple(each for each in self._summaries() if each.job_id != job.job_id)
             connection.send(job.status(self._known(now_ns), others, now_ns=now_ns))
         elif isinstance(message, messages.RequestDump):
-            dump = DumpRound(connection, self._task_managers, job.led.id)
+            dump = DumpRound(connection, self._task_managers, job.id)
             self._dumps.append((dump, job))
         elif isinstance(message, messages.StopJob):
             if reason := job.stop():

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from enum import Enum
 
 from flinknet.core.wire.ids import ExecutionAttemptID, JobVertexID
-from flinknet.graph.execution import ExecutionState
 from flinknet.graph.execution_graph import (
     ConnectedEdge,
     ExecutionGraph,
     ExecutionJobVertex,
+    ExecutionState,
     ExecutionVertex,
     IntermediateResult,
 )
@@ -35,7 +35,6 @@ class JobState(Enum):
 
     @property
     def is_terminal(self) -> bool:
-        """Whether it is a final state."""
         return self in (JobState.FAILED, JobState.CANCELED, JobState.FINISHED)
 
     @property
@@ -179,11 +178,9 @@ class InputDependencies:
         return found
 
     def end(self, subtask: ExecutionVertex) -> None:
-        """Note the end of a task's attempt."""
         self._unread.pop(subtask, None)
 
     def _is_consumable(self, edge: ConnectedEdge) -> bool:
-        """Whether a task may request the partitions of an edge."""
         return not self._waits(edge) or self._can_be_read(edge.result)
 
     def _may_start(self, subtask: ExecutionVertex, known: dict[IntermediateResult, bool]) -> bool:

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from flinknet.config import Scenario
 from flinknet.errors import RunFailedError, TraceError
@@ -28,12 +29,11 @@ from ..other_processes import OtherProcesses
 from ..signals import raise_dropped_termination, terminations_unwind
 from . import control_messages as messages
 from .cluster_process import Ending, TaskManagerProcess, error_of
-from .collected import Collected, manifest_of
-from .job_manager import JobManager, LedJob, take_all
+from .collected import Collected, ProgressMeter, manifest_of
+from .job_manager import JobLead, JobManager, take_all
 from .job_master import JobMaster
 from .job_measurements import first_deployed_ns, times_of
-from .placement import FixedPlan
-from .progress import ProgressMeter
+from .placement import Deployment, FixedPlan
 from .reports import Report, Statistics
 from .resource_manager import SAMPLE_INTERVAL_NS, ClusterSpec, trace_name
 from .run_result import assemble, check_records, with_stages
@@ -92,9 +92,12 @@ def run_scenario(
         create_tls(scenario.network)  # every TaskManager creates its own; report a fault once
     trace_dir = out_dir if trace else None
     try:
+        spilling = work_directory("spill") if scenario.workload.is_blocking else nullcontext()
+        silence_max_ns = round(silence_max_s * 1e9)
         with (
             terminations_unwind(),
-            _Run(plan, trace_dir, round(silence_max_s * 1e9), sample_interval_ns) as run,
+            spilling as spill_dir,
+            _Bench(plan, trace_dir, spill_dir, silence_max_ns, sample_interval_ns) as run,
         ):
             result = run.lead(on_progress or (lambda _: None), drain_max_ns)
     except (KeyboardInterrupt, SystemExit) as end:
@@ -114,16 +117,22 @@ def _sealed(result: RunResult, trace_dir: Path) -> RunResult:
     return result
 
 
-class _Run:
-    """The processes of one run and its directory. No process outlives it: at exit all receive the
-    command to end, and those that do not end are killed.
+class _Bench(JobLead):
+    """The job of one run, its processes and its directory. No process outlives it: at exit all
+    receive the command to end, and those that do not end are killed.
     """
 
     def __init__(
-        self, plan: LoadPlan, trace_dir: Path | None, silence_max_ns: int, sample_interval_ns: int
+        self,
+        plan: LoadPlan,
+        trace_dir: Path | None,
+        spill_dir: Path | None,
+        silence_max_ns: int,
+        sample_interval_ns: int,
     ) -> None:
+        scenario = plan.scenario
         self._plan = plan
-        self._scenario = plan.scenario
+        self._scenario = scenario
         self._trace_dir = trace_dir
         self._silence_max_ns = silence_max_ns
         self._sample_interval_ns = sample_interval_ns
@@ -135,24 +144,41 @@ class _Run:
         self._collected.note_channels(plan.tasks)
         self._has_begun = False
         self._manager: JobManager
-        self._job: LedJob
         self._stack = ExitStack()
-        self._spill_dir: str | None = None
         self._stage_begins_ns: list[int] = []
         self._meter = ProgressMeter(plan, self._collected)
         self._timeline = FillTimeline(sample_interval_ns)
+        self._on_progress: Callable[[Progress], None] | None = None
         self._open: set[int] = set()
         self._is_measured = False
+        self._is_staged = scheduling_of(scenario) is not SchedulingType.ALL_AT_ONCE
+        stage_of = {
+            each.vertex.id: each.index if self._is_staged else 0 for each in plan.plan.vertices
+        }
+        super().__init__(
+            messages.InitializeJob(
+                plan.plan.graph.id,
+                messages.SubmitLoad(scenario),
+                None if trace_dir is None else str(trace_dir),
+                None if spill_dir is None else str(spill_dir),
+                None,
+            ),
+            JobMaster(
+                plan.plan.graph,
+                scenario.task_managers,
+                plan.plan.slots_per_task_manager,
+                now_ns=self._began_ns,
+                fixed=FixedPlan(plan.plan, plan.tasks, stage_of),
+            ),
+        )
 
-    def __enter__(self) -> _Run:
+    def __enter__(self) -> _Bench:
         with ExitStack() as stack:
             if self._trace_dir is not None:
                 directory = RunDirectory(self._trace_dir)
                 stack.callback(self._leave, directory)
                 assert self._metrics is not None
                 stack.callback(self._metrics.close)
-            if self._scenario.workload.is_blocking:
-                self._spill_dir = str(stack.enter_context(work_directory("spill")))
             self._manager = JobManager(
                 ClusterSpec(
                     secrets.token_hex(32),
@@ -179,19 +205,21 @@ class _Run:
         """Run the load from the registration of the TaskManagers to the result."""
         manager, scenario = self._manager, self._scenario
         on_progress(self._meter.progress("starting", monotonic_ns()))
-        job = self._job = self._submit()
-        self._until(lambda: job.is_deployed)
+        manager.submit(self)
+        self._until(lambda: self.is_deployed)
         if not self._is_staged:
-            manager.send_to_all(messages.AwaitChannels(job.id))
+            manager.send_to_all(messages.AwaitChannels(self.id))
             self._until(lambda: len(self._open) == len(manager.task_managers))
         other_processes = OtherProcesses(scenario.task_managers)
         start = _instants(scenario, drain_max_ns)
         self.save_manifest(None)
-        job.start = self._meter.start = start
+        self.start = self._meter.start = start
         manager.send_to_all(start)
-        job.checkpoints = _checkpoints_of(self._plan, start)
-        self._until(lambda: job.master.state.is_terminal, on_progress)
-        manager.send_to_all(messages.CloseJob(job.id))
+        self.checkpoints = _checkpoints_of(self._plan, start)
+        self._on_progress = on_progress
+        self._until(lambda: self.master.state.is_terminal)
+        self._on_progress = None
+        manager.send_to_all(messages.CloseJob(self.id))
         self._until(lambda: len(self._collected.reports) == len(manager.task_managers))
         processors = other_processes.taken()
         reports = self._collected.reports_in_order
@@ -230,51 +258,16 @@ class _Run:
             measured_to_ns=measured_to_ns,
         ).save(self._trace_dir)
 
-    @property
-    def _is_staged(self) -> bool:
-        return scheduling_of(self._scenario) is not SchedulingType.ALL_AT_ONCE
-
-    def _submit(self) -> LedJob:
-        """Submit the load with its plan, in stages if tasks wait for their input."""
-        plan, scenario = self._plan, self._scenario
-        stage_of = {
-            each.vertex.id: each.index if self._is_staged else 0 for each in plan.plan.vertices
-        }
-        master = JobMaster(
-            plan.plan.graph,
-            scenario.task_managers,
-            plan.plan.slots_per_task_manager,
-            now_ns=monotonic_ns(),
-            fixed=FixedPlan(plan.plan, plan.tasks, stage_of),
-        )
-        trace_dir = None if self._trace_dir is None else str(self._trace_dir)
-        message = messages.InitializeJob(
-            plan.plan.graph.id, messages.SubmitLoad(scenario), trace_dir, self._spill_dir, None
-        )
-        return self._manager.submit(message, master)
-
-    def _until(
-        self, is_so: Callable[[], bool], on_progress: Callable[[Progress], None] | None = None
-    ) -> None:
+    def _until(self, is_so: Callable[[], bool]) -> None:
         """Run until the condition holds. Raises: the error of a TaskManager that ended early."""
-        manager, job = self._manager, self._job
         while not is_so():
             raise_dropped_termination()
-            now_ns = manager.run_once()
-            for task_manager, message in take_all(job.received):
-                self._receive(task_manager, message, now_ns, on_progress)
+            now_ns = self._manager.run_once()
             self._check_endings()
-            if manager.advance(job, now_ns) and job.is_deployed:
-                self._stage_begins_ns.append(now_ns)
-            manager.carry_out(job, now_ns)
+            self._manager.advance(self, now_ns)
 
-    def _receive(
-        self,
-        task_manager: TaskManagerProcess,
-        message: object,
-        now_ns: int,
-        on_progress: Callable[[Progress], None] | None,
-    ) -> None:
+    def receive(self, task_manager: TaskManagerProcess, message: Any, now_ns: int) -> None:
+        """Handle statistics, open channels, or the final report of a TaskManager."""
         index, start = task_manager.index, self._meter.start
         if isinstance(message, messages.ChannelsOpen):
             self._open.add(index)
@@ -287,8 +280,13 @@ class _Run:
             self._meter.add(index, message, now_ns)
             if message.fill is not None:
                 self._timeline.add(index, message.fill)
-            if on_progress is not None:
-                on_progress(self._meter.progress(None, monotonic_ns()))
+            if self._on_progress is not None:
+                self._on_progress(self._meter.progress(None, monotonic_ns()))
+
+    def deploy(self, deployments: Sequence[Deployment], now_ns: int) -> None:
+        """Note when a stage but the first begins."""
+        if self.is_deployed:
+            self._stage_begins_ns.append(now_ns)
 
     def _check_endings(self) -> None:
         """Raises: the error of the run if a TaskManager has ended or failed."""
@@ -297,6 +295,7 @@ class _Run:
             return
         known = {each.index: each for each in reversed(endings)}
         if any(each.is_death or each.is_consequence for each in endings):
+            self._on_progress = None
             until_ns = monotonic_ns() + LOSS_WAIT_NS  # another death may be the cause
             while len(known) < len(self._manager.task_managers) and monotonic_ns() < until_ns:
                 self._manager.run_once(until_ns=until_ns)
@@ -337,9 +336,8 @@ class _Run:
         trace = str(self._trace_dir) if self._trace_dir is not None else None
         bounds = [report.fill_bounds for report in reports]
         buffering = self._timeline.buffering(start.start_ns, bounds)
-        checkpoints = self._job.checkpoints
-        summary = None if checkpoints is None else checkpoints.summary()
-        result = assemble(plan, self._collected, start, trace, buffering, processors, summary)
+        checkpoints = self.checkpoint_summary()
+        result = assemble(plan, self._collected, start, trace, buffering, processors, checkpoints)
         graph = plan.plan.graph
         result = replace(
             result,

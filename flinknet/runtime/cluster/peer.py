@@ -1,5 +1,5 @@
 """Peer: flinknet as one end of an exchange whose other end is a TaskManager of Flink, or anything
-else that speaks its protocol (see consumer_peer and producer_peer).
+else that speaks its protocol (see peer_ends).
 
 A peer is a job with one end outside: its plan has both ends, and the usual TaskExecutor runs ours.
 There is one process and no JobManager, as the other end is not under our control. Peer sends the
@@ -22,7 +22,7 @@ from flinknet import errors
 from flinknet.config import NetworkConfig
 from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.errors import FlinknetError
-from flinknet.graph.execution import ExecutionState
+from flinknet.graph.execution_graph import ExecutionState
 from flinknet.job import TaskDeploymentDescriptor
 from flinknet.job.load.peer_plans import CONSUMERS, PRODUCERS
 from flinknet.job.load.plan import LoadPlan
@@ -70,7 +70,6 @@ class LocalControl(ControlConnection):
         self.sent: deque[Any] = deque()
 
     def send(self, message: Any) -> None:
-        """Keep a message for the driver."""
         self.sent.append(message)
 
 
@@ -198,7 +197,6 @@ class Peer:
 
     @property
     def _tasks(self) -> list[TaskDeploymentDescriptor]:
-        """Our tasks."""
         return self._load.tasks_on(self.index)
 
     def _start(self) -> messages.Start:
@@ -217,7 +215,6 @@ class Peer:
         self._control.received.extend(orders)
 
     def _are_all(self, *states: ExecutionState) -> bool:
-        """Whether each of our tasks is in one of these states."""
         return all(self._states.get(each.attempt_id) in states for each in self._tasks)
 
     def _turn(self) -> None:

@@ -171,17 +171,14 @@ class SlotPool:
 
     @property
     def task_managers(self) -> list[int]:
-        """The TaskManagers that offer slots."""
         return sorted(self._task_managers)
 
     @property
     def offered(self) -> int:
-        """Number of offered slots that no other job owns."""
         return sum(len(self._free_on(each)) for each in self._task_managers)
 
     @property
     def held_by_others(self) -> int:
-        """Number of offered slots that other jobs own."""
         return len(self._task_managers) * self._cluster.slots_each - self.offered
 
     @property
@@ -201,7 +198,6 @@ class SlotPool:
         return len({slot for at, slot in self._places.values() if at == task_manager})
 
     def add(self, task_manager: int) -> None:
-        """Add a TaskManager and its slots."""
         self._task_managers.add(task_manager)
 
     def remove(self, task_manager: int) -> None:

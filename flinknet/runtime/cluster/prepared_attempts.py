@@ -1,6 +1,6 @@
 # mypyc
-"""PreparedAttempts: attempts that have no task yet: their gates wait for memory and then, with a
-load, for the start of the run.
+"""PreparedAttempt: an attempt without a task. Its gates wait for memory and then, with a load, for
+the start of the run.
 
 AttemptChannels: the channels that the attempts of a TaskManager read, and their readers on other
 TaskManagers: how they connect, which are open, which have failed.
@@ -9,21 +9,20 @@ TaskManagers: how they connect, which are open, which have failed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from flinknet.core.consumer import ConsumerConnection, RemoteInputChannel, SingleInputGate
 from flinknet.core.producer import ResultPartition
 from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.errors import PartitionConnectionError
-from flinknet.job.descriptor import InputChannelDescriptor, TaskDeploymentDescriptor
+from flinknet.job.descriptor import InputChannelDescriptor
 from flinknet.job.gates import GateSetup, create_partitions
 
 from ..clock import monotonic_ns
 from ..protocol import ConnectionID
 from ..shuffle_environment import ShuffleEnvironment
-from .control_messages import Start, SubmitTask
+from .control_messages import SubmitTask
 from .hosted_job import HostedJob
 from .reports import UsedConnection
 from .running_task import RunningTask, error_text
@@ -121,104 +120,43 @@ class AttemptChannels:
 
 
 def have_readers(partitions: Iterable[ResultPartition]) -> bool:
-    """Whether every subpartition has a reader."""
     return all(each.has_view for partition in partitions for each in partition.subpartitions)
 
 
-@dataclass(frozen=True, slots=True)
-class _Setup:
-    """An attempt whose gates wait for memory that others will return."""
-
-    job: HostedJob
-    descriptor: TaskDeploymentDescriptor
-    addresses: Mapping[int, tuple[str, int]]
-    start: Start | None
-    partitions: tuple[ResultPartition, ...]
-    gates: GateSetup
-
-    def cancel(self, cause: str) -> None:
-        """Drop the attempt; readers of its partitions receive the cause."""
-        self.gates.cancel()
-        for partition in self.partitions:
-            partition.fail(cause)
-
-
-@dataclass(frozen=True, slots=True)
-class OpenedAttempt:
-    """An attempt that has everything its task needs.
+class PreparedAttempt:
+    """An attempt whose partitions exist, and whose gates wait for memory that others will return.
 
     Attributes:
         start: the instants of its run; None: it starts with the load.
-    """
+        gates: open, with its channels; empty before that.
+        unread: input edges that are not readable yet; also while its task runs.
 
-    job: HostedJob
-    descriptor: TaskDeploymentDescriptor
-    start: Start | None
-    partitions: tuple[ResultPartition, ...]
-    gates: tuple[SingleInputGate, ...]
-
-    def cancel(self, cause: str) -> None:
-        """Drop the attempt; readers of its partitions receive the cause."""
-        for partition in self.partitions:
-            partition.fail(cause)
-        for gate in self.gates:
-            gate.close()
-
-
-class PreparedAttempts:
-    """The prepared attempts of one process.
-
-    Args:
-        check_producer: called with an attempt and its channel if the producer does not have the
-            partition.
+    Raises: the error that prevents it.
     """
 
     def __init__(
         self,
+        job: HostedJob,
+        message: SubmitTask,
         environment: ShuffleEnvironment,
         channels: AttemptChannels,
-        check_producer: Callable[[ExecutionAttemptID, RemoteInputChannel, int], None],
+        *,
+        now_ns: int,
     ) -> None:
+        self.job = job
+        self.descriptor = descriptor = message.task
+        self.attempt_id = descriptor.attempt_id
+        self.start = message.start
+        self.gates: tuple[SingleInputGate, ...] = ()
+        self.is_open = False
+        self.unread = {each.edge for each in descriptor.inputs if not each.is_consumable}
+        self._addresses = message.addresses
         self._environment = environment
         self._channels = channels
-        self._check_producer = check_producer
-        self._setups: list[_Setup] = []
-        self._waiting: list[OpenedAttempt] = []
-        self._unread: dict[ExecutionAttemptID, set[int]] = {}
-
-    @property
-    def has_setups(self) -> bool:
-        """Whether there are attempts whose gates wait for memory."""
-        return bool(self._setups)
-
-    @property
-    def has_waiting(self) -> bool:
-        """Whether there are attempts that wait for the start of the run."""
-        return bool(self._waiting)
-
-    @property
-    def gates(self) -> list[SingleInputGate]:
-        """The gates of attempts that wait for the start of the run."""
-        return [gate for each in self._waiting for gate in each.gates]
-
-    @property
-    def are_channels_open(self) -> bool:
-        """Whether every channel that waiting attempts write has its reader."""
-        return not self._setups and have_readers(
-            partition for each in self._waiting for partition in each.partitions
-        )
-
-    def set_up(self, job: HostedJob, message: SubmitTask, *, now_ns: int) -> None:
-        """Create the partitions of an attempt, and allocate memory for its gates as it is
-        available.
-
-        Raises: the error that prevents it.
-        """
-        descriptor, environment = message.task, self._environment
         own = [channel.index for gate in descriptor.inputs for channel in gate.channels]
         written = [channel for output in descriptor.outputs for channel in output.channels]
         environment.traces.claim(job.trace, (*own, *written))
-        partitions = create_partitions(
+        self.partitions = create_partitions(
             descriptor,
             job.network,
             environment.pool,
@@ -226,105 +164,54 @@ class PreparedAttempts:
             storage=job.storage,
         )
         try:
-            gates = GateSetup(descriptor, job.network, environment.pool, now_ns=now_ns)
+            self._setup = GateSetup(descriptor, job.network, environment.pool, now_ns=now_ns)
         except BaseException as error:
-            for partition in partitions:
+            for partition in self.partitions:
                 partition.fail(error_text(error))
             raise
-        if unread := {each.edge for each in descriptor.inputs if not each.is_consumable}:
-            self._unread[descriptor.attempt_id] = unread
-        self._setups.append(
-            _Setup(job, descriptor, message.addresses, message.start, partitions, gates)
-        )
 
-    def advance(
-        self, *, now_ns: int
-    ) -> Iterator[tuple[ExecutionAttemptID, OpenedAttempt | BaseException]]:
-        """Continue with attempts whose gates can have their memory now.
+    def try_open(
+        self,
+        check_producer: Callable[[ExecutionAttemptID, RemoteInputChannel, int], None],
+        *,
+        now_ns: int,
+    ) -> bool:
+        """Open its gates if they can have their memory now; each requests its readable partitions
+        once the recovered state of its channels has been read.
 
-        Yields: each of them with its gates open, or its error.
+        Args:
+            check_producer: called with an attempt and its channel if the producer does not have the
+                partition.
+
+        Returns: whether they are open. Raises: the error that prevents it.
         """
-        setups, self._setups = self._setups, []
-        for setup in setups:
-            found: OpenedAttempt | BaseException
-            try:
-                if not setup.gates.is_complete(now_ns=now_ns):
-                    self._setups.append(setup)
-                    continue
-                found = self._open(setup)
-            except (Exception, SystemExit) as error:
-                setup.cancel(error_text(error))
-                found = error
-            yield setup.descriptor.attempt_id, found
-
-    def wait(self, opened: OpenedAttempt) -> None:
-        """Let an attempt wait for the start of the run."""
-        self._waiting.append(opened)
-
-    def begin(self) -> list[OpenedAttempt]:
-        """Return the attempts that waited for the start of the run."""
-        begun, self._waiting = self._waiting, []
-        return begun
-
-    def note_readable(self, attempt_id: ExecutionAttemptID, edges: Iterable[int]) -> None:
-        """Note that these input edges of an attempt are readable."""
-        self._unread.get(attempt_id, set()).difference_update(edges)
-
-    def cancel(self, attempt_id: ExecutionAttemptID) -> bool:
-        """Cancel an attempt without a task. Returns: whether it was here."""
-        self.end(attempt_id)
-        setups = [each for each in self._setups if each.descriptor.attempt_id == attempt_id]
-        for setup in setups:
-            self._setups.remove(setup)
-            setup.cancel("it was canceled")
-        waiting = [each for each in self._waiting if each.descriptor.attempt_id == attempt_id]
-        for opened in waiting:
-            self._waiting.remove(opened)
-            opened.cancel("it was canceled")
-        return bool(setups or waiting)
-
-    def end(self, attempt_id: ExecutionAttemptID) -> None:
-        """Forget an attempt that is over, with or without a task."""
-        self._unread.pop(attempt_id, None)
-
-    def forget(self, job: HostedJob) -> None:
-        """Drop the attempts of a job that is over."""
-        for setup in [each for each in self._setups if each.job is job]:
-            self._setups.remove(setup)
-            setup.cancel("its job is over")
-        for opened in [each for each in self._waiting if each.job is job]:
-            self._waiting.remove(opened)
-            opened.cancel("its job is over")
-        for attempt_id in [each for each in self._unread if job.owns(each)]:
-            del self._unread[attempt_id]
-
-    def release(self, cause: str) -> None:
-        """Drop all attempts when the process ends."""
-        for setup in self._setups:
-            setup.cancel(cause)
-        for opened in self._waiting:
-            opened.cancel(cause)
-
-    def _open(self, setup: _Setup) -> OpenedAttempt:
-        """Open the gates of an attempt; each requests its readable partitions once the recovered
-        state of its channels has been read.
-        """
-        environment, descriptor = self._environment, setup.descriptor
-        gates = setup.gates.gates(
-            partitions=environment.partitions,
-            connect=partial(self._channels.connect, setup.addresses),
-            probe=environment.recorder,
+        if not self._setup.is_complete(now_ns=now_ns):
+            return False
+        self.gates = self._setup.gates(
+            partitions=self._environment.partitions,
+            connect=partial(self._channels.connect, self._addresses),
+            probe=self._environment.recorder,
         )
-        for channel in [each for gate in gates for each in gate.remote_channels]:
-            channel.check_producer = partial(self._check_producer, descriptor.attempt_id)
-        for each, gate in zip(descriptor.inputs, gates, strict=True):
-            if setup.start is not None:  # its task reads the recovered state, then requests
+        self.is_open = True
+        for channel in [each for gate in self.gates for each in gate.remote_channels]:
+            channel.check_producer = partial(check_producer, self.attempt_id)
+        for each, gate in zip(self.descriptor.inputs, self.gates, strict=True):
+            if self.start is not None:  # its task reads the recovered state, then requests
                 gate.finish_read_recovered_state()
-            gate.state_listener = partial(self._request, descriptor.attempt_id, each.edge)
+            gate.state_listener = partial(self._request, each.edge)
             if gate.is_state_consumed:
-                self._request(descriptor.attempt_id, each.edge, gate)
-        return OpenedAttempt(setup.job, descriptor, setup.start, setup.partitions, gates)
+                self._request(each.edge, gate)
+        return True
 
-    def _request(self, attempt_id: ExecutionAttemptID, edge: int, gate: SingleInputGate) -> None:
-        if edge not in self._unread.get(attempt_id, ()):
+    def cancel(self, cause: str) -> None:
+        """Drop the attempt; readers of its partitions receive the cause."""
+        if not self.is_open:
+            self._setup.cancel()
+        for partition in self.partitions:
+            partition.fail(cause)
+        for gate in self.gates:
+            gate.close()
+
+    def _request(self, edge: int, gate: SingleInputGate) -> None:
+        if edge not in self.unread:
             self._channels.request([gate], now_ns=monotonic_ns())

@@ -36,6 +36,7 @@ class RunningTask:
         debloating: of its gates; None if it is off, or there are no gates.
         is_detailed: see TaskMetrics.
         waits_for_readers: the attempt ends only when its pipelined partitions have been read.
+        unread: input edges that are not readable yet.
 
     Attributes:
         error: why it failed, or None; `details`: traceback and record, if a function of the
@@ -55,6 +56,7 @@ class RunningTask:
         debloating: BufferDebloating | None = None,
         is_detailed: bool = False,
         waits_for_readers: bool = False,
+        unread: set[int],
     ) -> None:
         self.task = task
         self.descriptor = descriptor
@@ -65,6 +67,7 @@ class RunningTask:
         self.kind = ""
         self.is_consequence = False
         self.debloating = debloating
+        self.unread = unread
         self._readers = tuple(readers)
         self._waits_for_readers = waits_for_readers
         self.is_reported_running = False
@@ -97,7 +100,6 @@ class RunningTask:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether it waits for buffers that sending returns."""
         return self.error is None and self.task.is_blocked
 
     @property
@@ -107,7 +109,6 @@ class RunningTask:
 
     @property
     def times(self) -> TaskTimes:
-        """Its busy, idle and back-pressured time."""
         return self.task.times
 
     @property
@@ -183,7 +184,6 @@ class RunningTask:
         return None if self.debloating is None else self.debloating.next_deadline_ns()
 
     def start_window(self, *, now_ns: int) -> None:
-        """Begin the measured part."""
         self._metrics.start_window(now_ns=now_ns)
 
     def metrics(self, *, now_ns: int) -> Metrics:

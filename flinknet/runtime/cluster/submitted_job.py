@@ -7,7 +7,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -37,7 +37,7 @@ from .job_files import (
     spill_directory,
     status_of,
 )
-from .job_manager import JobManager, take_all
+from .job_manager import JobLead, JobManager
 from .job_master import NEVER_NS, JobMaster
 from .job_measurements import Measurements
 from .job_state import JobState
@@ -138,7 +138,7 @@ class Submission:
         return cls(message, run, graph, tuple(warnings), is_joining)
 
 
-class SubmittedJob:
+class SubmittedJob(JobLead):
     """One job of a cluster.
 
     Args:
@@ -196,31 +196,27 @@ class SubmittedJob:
         spill_dir.mkdir(exist_ok=True)
         copy_to_cache(submission.graph.job.artifacts, self.run_dir)
         replace(contact, job_id=self.job_id, name=self.name).save(self.run_dir)
-        self.led = manager.submit(
-            messages.InitializeJob(
-                submission.graph.id,
-                message,
-                message.run_dir if message.records_trace else None,
-                str(spill_dir),
-                message.run_dir if submission.is_joining else None,
-            ),
-            master,
+        initialization = messages.InitializeJob(
+            submission.graph.id,
+            message,
+            message.run_dir if message.records_trace else None,
+            str(spill_dir),
+            message.run_dir if submission.is_joining else None,
         )
+        super().__init__(initialization, master)
+        manager.submit(self)
         uses.begin(self.job_id, self.name)
 
     @property
     def job_id(self) -> str:
-        """Its id for clients."""
         return self._submission.run
 
     @property
     def name(self) -> str:
-        """Name of the program."""
         return self._submission.graph.job.name
 
     @property
     def is_attached(self) -> bool:
-        """Whether it ends with its client."""
         return self._submission.message.is_attached
 
     def watch(self, client: ControlConnection) -> None:
@@ -229,12 +225,11 @@ class SubmittedJob:
             self.watchers.append(client)
 
     def note_others(self, names: Iterable[str]) -> None:
-        """Note jobs that run on the same TaskManagers."""
         self._others.update(dict.fromkeys(names))
 
     def cancel(self, reason: str, *, now_ns: int, within_ns: int = NEVER_NS) -> None:
         """Cancel the job; see JobMaster."""
-        self.led.master.cancel(reason, now_ns=now_ns, within_ns=within_ns)
+        self.master.cancel(reason, now_ns=now_ns, within_ns=within_ns)
 
     def stop(self) -> str:
         """End the sources once all tasks run. Returns: why that cannot be; empty if it can."""
@@ -243,17 +238,13 @@ class SubmittedJob:
             return "a batch job ends when its input does; cancel it instead"
         if names := graph.unstoppable_sources:
             return f"{', '.join(names)} cannot be stopped; cancel the job instead"
-        self.led.is_stopping = True
+        self.is_stopping = True
         return ""
 
     def turn(self, *, now_ns: int) -> None:
-        """Handle the messages of TaskManagers, and do what is due."""
-        for task_manager, message in take_all(self.led.received):
-            self._receive(task_manager, message)
-        for deployment in self._manager.advance(self.led, now_ns):
-            self._deploy(deployment, now_ns)
-        self._manager.carry_out(self.led, now_ns)
-        if self.led.master.state.is_terminal and self.end is None:
+        """Do what is due."""
+        self._manager.advance(self, now_ns)
+        if self.master.state.is_terminal and self.end is None:
             self._close(now_ns)
 
     def status(
@@ -264,10 +255,10 @@ class SubmittedJob:
         now_ns: int,
     ) -> JobStatus:
         """The status of the job."""
-        checkpoints = self.led.checkpoints
+        checkpoints = self.checkpoints
         status = status_of(
             self.job_id,
-            self.led.master,
+            self.master,
             self._measurements,
             task_managers,
             elapsed_ns=(self._ended_ns or now_ns) - self._submitted_ns,
@@ -277,9 +268,8 @@ class SubmittedJob:
 
     def summary(self) -> ClusterJob:
         """A short form of the status."""
-        master = self.led.master
-        slots = sum(master.slots_in_use(each.index) for each in self._task_managers)
-        state = master.state.name
+        slots = sum(self.master.slots_in_use(each.index) for each in self._task_managers)
+        state = self.master.state.name
         return ClusterJob(self.job_id, self.name, state, str(self.run_dir), slots)
 
     def tidy(self) -> None:
@@ -294,21 +284,24 @@ class SubmittedJob:
         with suppress(OSError):
             (self.run_dir / CONTACT_NAME).unlink(missing_ok=True)
 
-    def _receive(self, task_manager: TaskManagerProcess, message: Any) -> None:
+    def receive(self, task_manager: TaskManagerProcess, message: Any, now_ns: int) -> None:
+        """Handle statistics, or the final report of a TaskManager."""
         if isinstance(message, messages.JobClosed):
             self._measurements.close(task_manager.index, message.report)
         elif isinstance(message, Statistics):
             self._measurements.add(task_manager.index, message)
             self._uses.update(self.job_id, task_manager.index, message.connections)
 
-    def _deploy(self, deployment: Deployment, now_ns: int) -> None:
-        if self._first_deployed_ns is None:
-            self._begin(deployment, now_ns)
-        self._measurements.deploy(deployment.plan, deployment.tasks)
-        try:
-            self._save_manifest()
-        except (FlinknetError, OSError) as error:  # does not affect other jobs
-            self.led.master.fail(f"its manifest cannot be saved: {error}", now_ns=now_ns)
+    def deploy(self, deployments: Sequence[Deployment], now_ns: int) -> None:
+        """Save the manifest with the channels of tasks that are deployed."""
+        for deployment in deployments:
+            if self._first_deployed_ns is None:
+                self._begin(deployment, now_ns)
+            self._measurements.deploy(deployment.plan, deployment.tasks)
+            try:
+                self._save_manifest()
+            except (FlinknetError, OSError) as error:  # does not affect other jobs
+                self.master.fail(f"its manifest cannot be saved: {error}", now_ns=now_ns)
 
     def _begin(self, deployment: Deployment, now_ns: int) -> None:
         message = self._submission.message
@@ -317,7 +310,7 @@ class SubmittedJob:
         measured_from_ns = start_ns + message.warmup_ns
         duration_ns = message.duration_ns
         end_ns = None if duration_ns is None else measured_from_ns + duration_ns
-        self.led.start = messages.Start(start_ns, measured_from_ns, None, end_ns, self._epoch_ns)
+        self.start = messages.Start(start_ns, measured_from_ns, None, end_ns, self._epoch_ns)
         self._measurements.deployed_ns = now_ns
         self._measurements.start_ns = start_ns
         self._measurements.measured_from_ns = measured_from_ns
@@ -325,7 +318,7 @@ class SubmittedJob:
         graph = self._submission.graph
         config = graph.job.config
         if config.checkpoint_interval_ns is not None and deployment.plan.stages == 1:
-            self.led.checkpoints = CheckpointCoordinator(
+            self.checkpoints = CheckpointCoordinator(
                 [str(each.id) for each in graph.subtasks()],
                 interval_ns=config.checkpoint_interval_ns,
                 timeout_ns=config.network.checkpoint_timeout_ns,
@@ -337,8 +330,8 @@ class SubmittedJob:
         """Let TaskManagers close and forget the job, which is over; then save everything."""
         if self._ended_ns is None:
             self._ended_ns = now_ns
-            self._manager.end(self.led, now_ns)
-            self._task_managers.send_to_all(messages.CloseJob(self.led.id))
+            self._manager.end(self, now_ns)
+            self._task_managers.send_to_all(messages.CloseJob(self.id))
         waiting = [
             each
             for each in self._task_managers
@@ -346,9 +339,9 @@ class SubmittedJob:
         ]
         if waiting and now_ns - self._ended_ns < CLOSE_WAIT_NS:
             return
-        self._manager.jobs.remove(self.led)
+        self._manager.jobs.pop(self.id, None)
         self._uses.end(self.job_id)
-        master = self.led.master
+        master = self.master
         text = "" if master.state is JobState.FINISHED else master.reason
         is_well = master.state is JobState.FINISHED
         fault = self._save_all()
@@ -363,7 +356,7 @@ class SubmittedJob:
             save_manifest(
                 self.run_dir,
                 message,
-                self.led.master,
+                self.master,
                 self._measurements,
                 self._own,
                 self._instants(),
@@ -386,15 +379,14 @@ class SubmittedJob:
         if self._first_deployed_ns is not None:
             self._save_manifest()
         message = self._submission.message
-        checkpoints = self.led.checkpoints
         result = result_of(
             message,
             self.job_id,
-            self.led.master,
+            self.master,
             self._measurements,
             self._own,
             self._slots,
-            None if checkpoints is None else checkpoints.summary(),
+            self.checkpoint_summary(),
             self._instants(),
             [*self._submission.warnings, *self._shared(), *self._measurements.warnings()],
             str(self.run_dir) if message.records_trace else None,

@@ -130,7 +130,7 @@ class TaskExecutor:
         wanted += [each.next_deadline_ns() for each in attempts.running]
         if attempts.load is not None:
             wanted.append(attempts.load.next_deadline_ns())
-        is_polling = attempts.prepared.has_setups or self._awaited_channels is not None
+        is_polling = attempts.has_setups or self._awaited_channels is not None
         if is_polling or attempts.awaits_first_output:
             wanted.append(monotonic_ns() + OPENING_POLL_NS)
         due += [each for each in wanted if each is not None]
@@ -156,11 +156,11 @@ class TaskExecutor:
             channels.handle_deadline(attempts.gates, now_ns=now_ns)
         if attempts.load is not None:
             attempts.load.handle_deadline(now_ns=now_ns)
-        if attempts.prepared.has_setups:
+        if attempts.has_setups:
             attempts.advance_setups(now_ns=now_ns)
-        if attempts.prepared.has_waiting:
-            channels.check(attempts.prepared.gates)
-        if self._awaited_channels is not None and attempts.prepared.are_channels_open:
+        if any(each.is_open for each in attempts.prepared):
+            channels.check(attempts.waiting_gates)
+        if self._awaited_channels is not None and attempts.are_channels_open:
             self._control.send(messages.ChannelsOpen(self._awaited_channels.job))
             self._awaited_channels = None
         if attempts.awaits_first_output:

@@ -36,11 +36,9 @@ class ProcessIO:
 
     @property
     def has_lines(self) -> bool:
-        """Whether printed lines wait to be written."""
         return bool(self._lines)
 
     def print_line(self, line: str) -> None:
-        """Queue a line for standard output."""
         self._lines.append(line)
 
     def open_file(self, path: str) -> None:
@@ -185,7 +183,6 @@ class FileReader:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a piece can be read at once."""
         return self._descriptor is not None and self._text.wants_data
 
     def pump(self) -> None:

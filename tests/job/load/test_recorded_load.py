@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flinknet.job.load.recorded_load import RECORDED, RecordedLoad, RecordedSelector
+from flinknet.job.load.arrivals import RECORDED, RecordedLoad, RecordedSelector
 
 
 def test_columns_come_back_from_the_start_of_the_run_on(tmp_path: Path) -> None:

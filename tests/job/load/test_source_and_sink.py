@@ -86,7 +86,6 @@ class TaskPair(Pair):
             start_ns=start_ns,
             measured_from_ns=measured_from_ns,
             end_ns=end_ns,
-            seed=7,
         )
         self.sinks = tuple(
             LatencySink(

@@ -19,7 +19,7 @@ from flinknet.core.consumer.input_gate import RECOVERED
 from flinknet.core.consumer.priority_events import unpooled_buffer
 from flinknet.errors import RemoteTransportError
 from flinknet.graph import execution_graph_of, job_graph_of, load_program, physical_plan_of
-from flinknet.graph.execution import ExecutionState
+from flinknet.graph.execution_graph import ExecutionState
 from flinknet.job import MemoryIO, descriptors_of
 from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.elements import StreamElementSerializer
@@ -169,16 +169,16 @@ def test_gates_wait_for_exclusive_segments_that_others_still_hold(manager: Manag
     held = manager.held_by_another()
     manager.submit()
     assert manager.states() == []
-    assert manager.attempts.prepared.has_setups
-    assert not manager.attempts.prepared.are_channels_open
+    assert manager.attempts.has_setups
+    assert not manager.attempts.are_channels_open
     for _ in range(4):
         manager.attempts.advance_setups(now_ns=NOW_NS + S)
         assert manager.states() == []
         held.pop().recycle()
     manager.attempts.advance_setups(now_ns=NOW_NS + S)
     assert manager.states() == [(_E.INITIALIZING, "")]
-    assert not manager.attempts.prepared.has_setups
-    (gate,) = manager.attempts.prepared.gates
+    assert not manager.attempts.has_setups
+    (gate,) = manager.attempts.waiting_gates
     assert [each.initial_credit for each in gate.remote_channels] == [2, 2]
     gate.close()
 
@@ -217,7 +217,7 @@ def test_an_attempt_that_is_cancelled_while_its_gates_wait_gives_back_what_they_
     manager.attempts.cancel(manager.task.attempt_id)
     assert manager.states() == [(_E.CANCELED, "")]
     assert manager.memory.available_buffers == 1
-    assert not manager.attempts.prepared.has_setups
+    assert not manager.attempts.has_setups
 
 
 @pytest.mark.row("S006")
@@ -240,7 +240,7 @@ def test_partitions_that_cannot_be_read_yet_are_requested_when_they_can(manager:
     for buffer in held:
         buffer.recycle()
     manager.attempts.advance_setups(now_ns=NOW_NS)
-    (made,) = manager.attempts.prepared.gates
+    (made,) = manager.attempts.waiting_gates
     assert made.is_requested
     made.close()
 
@@ -329,9 +329,9 @@ def test_a_job_that_is_forgotten_lets_go_of_functions_when_they_return(
 
 def test_a_job_that_is_forgotten_lets_go_of_attempts_that_wait(manager: Manager) -> None:
     manager.submit()
-    assert manager.attempts.prepared.has_waiting
+    assert manager.attempts.prepared
     manager.attempts.forget(manager.job)
-    assert not manager.attempts.prepared.has_waiting
+    assert not manager.attempts.prepared
     assert manager.memory.available_buffers == SEGMENTS
     assert not manager.memory.pools
 

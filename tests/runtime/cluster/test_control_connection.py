@@ -14,7 +14,7 @@ from flinknet.config import Scenario
 from flinknet.core.wire.ids import ExecutionAttemptID, ExecutionGraphID
 from flinknet.errors import RemoteProtocolError
 from flinknet.graph import execution_graph_of, job_graph_of, physical_plan_of
-from flinknet.graph.execution import ExecutionState
+from flinknet.graph.execution_graph import ExecutionState
 from flinknet.job import descriptors_of
 from flinknet.job.checkpoint_coordinator import AcknowledgeCheckpoint, TriggerCheckpoint
 from flinknet.plain_values import decode_message

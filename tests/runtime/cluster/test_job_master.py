@@ -11,7 +11,7 @@ import pytest
 from flinknet.config import Scenario, WorkloadConfig
 from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.graph import StreamGraph, execution_graph_of, job_graph_of
-from flinknet.graph.execution import ExecutionState
+from flinknet.graph.execution_graph import ExecutionState
 from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.load.plan import load_plan_of, task_name
 from flinknet.job.producer_states import RequestPartitionState

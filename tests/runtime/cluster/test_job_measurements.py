@@ -9,7 +9,7 @@ import pytest
 
 from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.graph import execution_graph_of, job_graph_of
-from flinknet.graph.execution import ExecutionState
+from flinknet.graph.execution_graph import ExecutionState
 from flinknet.histogram import LogLinearHistogram
 from flinknet.results import (
     BacklogSummary,

@@ -15,7 +15,7 @@ from flinknet.core.wire.frames import FrameDecoder
 from flinknet.core.wire.java_errors import PARTITION_NOT_FOUND_EXCEPTION, JavaThrowable
 from flinknet.core.wire.layout import Direction
 from flinknet.core.wire.messages import ErrorResponse, PartitionRequest
-from flinknet.graph.execution import ExecutionState
+from flinknet.graph.execution_graph import ExecutionState
 from flinknet.job.load.plan import load_plan_of
 from flinknet.job.producer_states import PartitionState, RequestPartitionState
 from flinknet.runtime.clock import monotonic_ns

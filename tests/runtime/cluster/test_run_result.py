@@ -19,9 +19,8 @@ from flinknet.results import (
     Strangers,
     Taken,
 )
-from flinknet.runtime.cluster.collected import Collected
+from flinknet.runtime.cluster.collected import Collected, ProgressMeter
 from flinknet.runtime.cluster.control_messages import Start
-from flinknet.runtime.cluster.progress import ProgressMeter
 from flinknet.runtime.cluster.reports import (
     ConsumerChannelReport,
     ProducerChannelReport,

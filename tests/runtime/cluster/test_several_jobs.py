@@ -11,7 +11,7 @@ import pytest
 
 from flinknet.errors import ConfigError
 from flinknet.graph import StreamGraph, execution_graph_of, job_graph_of
-from flinknet.graph.execution import ExecutionState
+from flinknet.graph.execution_graph import ExecutionState
 from flinknet.graph.slots import SharedSlot
 from flinknet.job.producer_states import PartitionState, RequestPartitionState
 from flinknet.results import ClusterStatus, ConnectionStatus, JobStatus
@@ -327,7 +327,7 @@ class Dispatcher:
         accepted = self.client().says(self.job(name))
         job = self.process._jobs[accepted.job_id]
         for each in task_managers:
-            self.hear(each, messages.JobInitialized(job.led.id))
+            self.hear(each, messages.JobInitialized(job.id))
         return job
 
     def turn(self) -> None:
@@ -353,7 +353,7 @@ def cluster(tmp_path: Path) -> Any:
 def test_a_task_manager_is_told_the_state_of_a_producer_of_its_job(session: Dispatcher) -> None:
     task_manager = session.register()
     session.run("one", task_manager)
-    master = session.run("two", task_manager).led.master
+    master = session.run("two", task_manager).master
     (result,) = master.graph.results.values()
     partition = result.partitions[0].result_partition_id
     reader = list(master.graph.subtasks())[-1].current.attempt_id
@@ -372,7 +372,7 @@ def test_connections_to_a_task_manager_that_a_job_ends_are_told_no_more(
     (used,) = client.says(messages.RequestStatus(one.job_id)).connections
     assert used.name == "tm-0->tm-1"
     for _ in range(2):  # of its tasks
-        two.led.master.to_end.append((1, "it did not end within 3min"))
+        two.master.to_end.append((1, "it did not end within 3min"))
     session.turn()
     session.turn()
     status = client.says(messages.RequestStatus(one.job_id))
