@@ -83,8 +83,8 @@ def recorded_network(manifest: RunManifest) -> NetworkConfig:
 
 def has_own_timeout(manifest: RunManifest) -> bool:
     """Whether the operator of a single edge has a buffer timeout other than that of its job."""
-    timeout_ns = recorded_network(manifest).buffer_timeout_ns
-    return timeout_ns != recorded_network(replace(manifest, channels=())).buffer_timeout_ns
+    of_job = recorded_network(replace(manifest, channels=()))
+    return recorded_network(manifest).buffer_timeout_ns != of_job.buffer_timeout_ns
 
 
 def _job_edge(manifest: RunManifest) -> Mapping[str, Any]:
@@ -98,12 +98,6 @@ def _job_edge(manifest: RunManifest) -> Mapping[str, Any]:
 def recorded_setting(manifest: RunManifest) -> Setting:
     """The setting of a run."""
     return Setting(recorded_network(manifest), manifest.scenario.get("flow_control", CREDIT))
-
-
-def _cost_rows(manifest: RunManifest, files: int) -> int:
-    """Rows of each of some files that costs are fitted from."""
-    most = MAX_RATE_ROWS_PER_FILE if is_max_rate(manifest) else COST_ROWS_PER_FILE
-    return min(most, max(COST_ROWS_MAX // max(files, 1), COST_ROWS_PER_FILE_MIN))
 
 
 def is_blocking(manifest: RunManifest) -> bool:
@@ -141,6 +135,7 @@ def load_exchange(
         manifest = manifest.of_edge(edge)
         channels = [each.index for each in manifest.channels]
     network = recorded_network(manifest)
+    rows_max = MAX_RATE_ROWS_PER_FILE if is_max_rate(manifest) else COST_ROWS_PER_FILE
     until_ns = None
     if network.buffer_timeout_ns != BUFFER_TIMEOUT_NEVER_NS:
         until_ns = to_ns + 2 * network.buffer_timeout_ns + LATEST_ARRIVAL_NS
@@ -150,7 +145,9 @@ def load_exchange(
         from_ns,
         to_ns,
         until_ns=until_ns,
-        rows_max=_cost_rows(manifest, len(run.files)),
+        rows_max=min(
+            rows_max, max(COST_ROWS_MAX // max(len(run.files), 1), COST_ROWS_PER_FILE_MIN)
+        ),
         rows_to_ns=max(to_ns, measured_part(run).to_ns) if is_max_rate(manifest) else to_ns,
         with_arrivals=with_arrivals,
     )

@@ -128,15 +128,16 @@ class FastOutcome(Exchange):
 
 
 def run_fast(edge: KernelEdge, *, may_wait: bool = True) -> FastOutcome | None:
-    """Run a covered exchange alone.
+    """Run an exchange alone.
 
     Args:
         may_wait: whether writers may wait for buffers, and connections without credit.
 
-    Returns: None if one would have to wait that may not, and where a checkpoint takes too long.
+    Returns: None where the kernel does not know it, if one would have to wait that may not, and
+        where a checkpoint takes too long.
     """
     is_max_rate = edge.exchange.is_max_rate
-    if is_max_rate and not may_wait:
+    if not edge.is_covered or (is_max_rate and not may_wait):
         return None
     ended, found = _run([edge], may_wait=is_max_rate)
     if may_wait and ended == WRITER_WAITS:  # takes a fifth more
@@ -149,9 +150,7 @@ def run_joined(edges: Sequence[KernelEdge]) -> list[FastOutcome] | None:
 
     Returns: None where the kernel does not know one of them, or cannot compute their result.
     """
-    if hold_each_other_up(each.exchange for each in edges):
-        return None
-    if not all(each.may_be_joined for each in edges):
+    if hold_each_other_up(each.exchange for each in edges) or not all(map(_may_be_joined, edges)):
         return None
     ended, found = _run(edges, may_wait=True)
     pairs = zip(edges, found, strict=True)
@@ -160,6 +159,14 @@ def run_joined(edges: Sequence[KernelEdge]) -> list[FastOutcome] | None:
     for own in found:  # departures may have been put off
         own.last_ns = max(int(each.max()) for each in own.departures_ns.values())
     return found
+
+
+def _may_be_joined(edge: KernelEdge) -> bool:
+    """Whether the kernel can run an exchange with others."""
+    has_checkpoints = edge.network.checkpoint_interval_ns is not None
+    if edge.before is not None and has_checkpoints and len(edge.passages) < len(edge.producers):
+        return False  # who begins the barriers of the others is unknown
+    return edge.is_covered and not edge.exchange.is_max_rate
 
 
 def _run(edges: Sequence[KernelEdge], *, may_wait: bool) -> tuple[int, list[FastOutcome]]:

@@ -11,7 +11,7 @@ that may not. All other exchanges are simulated with the real core.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -79,11 +79,16 @@ class KernelEdge:
         before: int | None = None,
         passages: Mapping[int, Passage] | None = None,
     ) -> KernelEdge:
-        """An exchange that has records, under other settings.
+        """An exchange that has records, under other settings. Debloating begins with the size that
+        was announced when the window began.
 
         Raises: ConfigError when the buffers do not fit into network memory.
         """
         exchange, producers, consumers = without_idle_tasks(exchange)
+        if network.debloating_enabled and (size_bytes := exchange.buffer_size_bytes) is not None:
+            size_bytes = max(size_bytes, network.min_segment_size_bytes)
+            size_bytes = min(size_bytes, network.segment_size_bytes)
+            network = replace(network, starting_segment_size_bytes=size_bytes)
         load = recorded_load(exchange, network)
         load.check_memory()
         known = {each: passages[each] for each in producers if passages and each in passages}
@@ -104,14 +109,6 @@ class KernelEdge:
             and max(self.one_way_ns, self.back_ns) < OPENING_NS // 4
             and all(each.most_buffers <= each.total_buffers for each in self.load.buffers())
         )
-
-    @property
-    def may_be_joined(self) -> bool:
-        """Whether the kernel can run it with others."""
-        has_checkpoints = self.network.checkpoint_interval_ns is not None
-        if self.before is not None and has_checkpoints and len(self.passages) < len(self.producers):
-            return False  # who begins the barriers of the others is unknown
-        return not self.exchange.is_max_rate and self.is_covered
 
     @property
     def taken(self) -> dict[int, int]:
@@ -200,15 +197,15 @@ class KernelEdge:
 
     def _turns_max(self) -> int:
         """Most turns of all TaskManagers, roughly, and with much to spare."""
-        exchange, network, beats = self.exchange, self.network, 0
-        duration_ns, managers = exchange.duration_ns, self.load.task_managers
+        exchange, network, managers = self.exchange, self.network, self.load.task_managers
+        turns = 1_000_000 + _TURNS_PER_RECORD * exchange.records
         if network.checkpoint_interval_ns is not None:
-            beats = 10 * (managers + 1) * (duration_ns // network.checkpoint_interval_ns)
+            turns += 10 * (managers + 1) * (exchange.duration_ns // network.checkpoint_interval_ns)
         if network.debloating_enabled:
-            beats += 10 * managers * (duration_ns // network.debloating_period_ns)
+            turns += 10 * managers * (exchange.duration_ns // network.debloating_period_ns)
         if network.buffer_timeout_ns > 0:
-            beats += 2 * exchange.producers * duration_ns // self.period_ns
-        return 1_000_000 + _TURNS_PER_RECORD * exchange.records + beats
+            turns += 2 * exchange.producers * exchange.duration_ns // self.period_ns
+        return turns
 
     def numbers(self) -> dict[str, int]:
         """Words of a `kernel.memory.Exchange` that hold numbers, at the start of a run."""
@@ -320,7 +317,9 @@ def _records_before(channels: Sequence[RecordedChannel], batch_records: int) -> 
     places = memory.take(Arrivals.width() * len(channels))
     first_ns, last_ns = [], []
     for number, channel in enumerate(channels):
-        each = _one_after_another(channel.arrivals)
+        each = channel.arrivals
+        if (each.first_ns[1:] < each.ends_ns[:-1]).any():  # hardly ever
+            each = Ramps.of(np.sort(each.instants()[1]))
         first = memory.table_of((each.records, each.first_ns, each.ends_ns))
         end = first + len(each) * Ramp.width()
         memory.put(Arrivals, places + number * Arrivals.width(), ramp=first, end=end)
@@ -332,13 +331,6 @@ def _records_before(channels: Sequence[RecordedChannel], batch_records: int) -> 
     words = memory.to_array()
     count_batches(words, batch_records, min(first_ns), max(last_ns))
     return words[counts:].reshape(batches, len(channels))
-
-
-def _one_after_another(arrivals: Ramps) -> Ramps:
-    """Split ramps so that they do not overlap."""
-    if (arrivals.first_ns[1:] >= arrivals.ends_ns[:-1]).all():  # as good as always
-        return arrivals
-    return Ramps.of(np.sort(arrivals.instants()[1]))
 
 
 def preemptions_of(exchange: RecordedExchange, load: LoadPlan) -> dict[int, Preemptions]:

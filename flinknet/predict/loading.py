@@ -77,7 +77,7 @@ _TASKS_SATURATED = (
 
 
 def load_edge(
-    place: RunPlace, from_ns: int, to_ns: int, *, edge: int | None = None
+    place: RunPlace, from_ns: int, to_ns: int, edge: int | None = None
 ) -> RecordedExchange:
     """One exchange in a part of a recording, as far as it was recorded; see `load_exchange`."""
     manifest = open_recordings(place).manifest

@@ -87,12 +87,10 @@ def simulate_compiled(exchange: RecordedExchange, network: NetworkConfig) -> Out
 
     Raises: ConfigError when the buffers do not fit into network memory.
     """
-    if not any(each.records for each in exchange.channels):
+    if not exchange.records:
         return _nothing(exchange)
-    edge = KernelEdge.of(exchange, _as_it_began(exchange, network))
-    if not edge.is_covered:
-        return None
-    if exchange.is_max_rate:
+    edge = KernelEdge.of(exchange, network)
+    if exchange.is_max_rate and edge.is_covered:
         edge = replace(edge, exchange=_with_full_queues(edge))
     fast = run_fast(edge)
     return None if fast is None else _outcome_of(fast, edge)
@@ -107,10 +105,9 @@ def simulate_part(exchange: RecordedExchange, network: NetworkConfig) -> FastOut
 
     Raises: ConfigError when the buffers do not fit into network memory.
     """
-    if not any(each.records for each in exchange.channels):
+    if not exchange.records:
         return None
-    edge = KernelEdge.of(exchange, _as_it_began(exchange, network))
-    return run_fast(edge, may_wait=False) if edge.is_covered else None
+    return run_fast(KernelEdge.of(exchange, network), may_wait=False)
 
 
 def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Outcome:
@@ -121,9 +118,9 @@ def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Outc
     Raises: SimulationError when the run does not come to its end, or loses records; ConfigError
         when the buffers do not fit into network memory.
     """
-    if not any(each.records for each in exchange.channels):
+    if not exchange.records:
         return _nothing(exchange)
-    edge = KernelEdge.of(exchange, _as_it_began(exchange, network))
+    edge = KernelEdge.of(exchange, network)
     exchange, network, load = edge.exchange, edge.network, edge.load
     start_ns = exchange.measured_from_ns
     probe = BacklogProbe()
@@ -172,15 +169,6 @@ def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Outc
 def _nothing(exchange: RecordedExchange) -> Outcome:
     """The outcome of an exchange without records."""
     return Outcome(messages=0, duration_ns=exchange.duration_ns, memory_bytes=0)
-
-
-def _as_it_began(exchange: RecordedExchange, network: NetworkConfig) -> NetworkConfig:
-    """Let debloating start with the buffer size at the start of the window."""
-    size_bytes = exchange.buffer_size_bytes
-    if size_bytes is None or not network.debloating_enabled:
-        return network
-    size_bytes = min(max(size_bytes, network.min_segment_size_bytes), network.segment_size_bytes)
-    return replace(network, starting_segment_size_bytes=size_bytes)
 
 
 def _messages_of(exchange: RecordedExchange, network: NetworkConfig) -> float:
@@ -303,19 +291,14 @@ def plans_of(exchange: RecordedExchange, network: NetworkConfig) -> list[SourceP
     plans = []
     for producer in range(exchange.producers):
         own = [channel for channel in exchange.channels if channel.producer == producer]
-        plans.append(_plan_of(own, end_ns, is_max_rate=exchange.is_max_rate))
+        instants_ns, subpartitions = emission_order(own)
+        routes, records = None if len(own) == 1 else subpartitions, len(instants_ns)
+        if exchange.is_max_rate:
+            plans.append(SourcePlan(routes, None, records))
+        else:
+            last_ns = max(end_ns, int(instants_ns[-1]))
+            plans.append(SourcePlan(routes, instants_ns, records, last_ns))
     return plans
-
-
-def _plan_of(channels: list[RecordedChannel], end_ns: int, *, is_max_rate: bool) -> SourcePlan:
-    counts = [channel.records for channel in channels]
-    if is_max_rate and len(channels) == 1:
-        return SourcePlan(None, None, counts[0])
-    instants_ns, subpartitions = emission_order(channels)
-    routes = None if len(channels) == 1 else subpartitions
-    if is_max_rate:
-        return SourcePlan(routes, None, len(instants_ns))
-    return SourcePlan(routes, instants_ns, len(instants_ns), max(end_ns, int(instants_ns[-1])))
 
 
 def figures_of(outcome: Outcome, delays: Delays) -> Figures:
@@ -334,7 +317,10 @@ def likely_around(
         outcome: of the windows that were simulated.
         exchange: one of these windows; a part from its start is drawn if it is long.
     """
-    part, unseen = _part_of(exchange, outcome, setting), exchange.unseen
+    messages = MESSAGES_PER_DRAW if outcome.method == "kernel" else MESSAGES_PER_DRAW_IN_FULL
+    part_ns = outcome.duration_ns * messages // max(outcome.messages or 0, 1)
+    part_ns = max(part_ns, BEATS_MIN * max(setting.network.buffer_timeout_ns, 0))
+    part, unseen = exchange.up_to(exchange.measured_from_ns + part_ns), exchange.unseen
     assert unseen is not None
     delays = awake_delays(exchange, setting)
 
@@ -350,11 +336,3 @@ def likely_around(
     with_waits = delays.and_waits(exchange.late_waits_ns(setting))
     found = likely_range(figures_of(outcome, with_waits), drawn_for, drawn)
     return replace(found, seed=exchange.seed)
-
-
-def _part_of(exchange: RecordedExchange, outcome: Outcome, setting: Setting) -> RecordedExchange:
-    """The beginning of an exchange that is simulated in a moment, by the messages of an outcome."""
-    messages = MESSAGES_PER_DRAW if outcome.method == "kernel" else MESSAGES_PER_DRAW_IN_FULL
-    part_ns = outcome.duration_ns * messages // max(outcome.messages or 0, 1)
-    part_ns = max(part_ns, BEATS_MIN * max(setting.network.buffer_timeout_ns, 0))
-    return exchange.up_to(exchange.measured_from_ns + part_ns)

@@ -4,7 +4,7 @@ exchanges is simulated by `predict.job_run`, which has the compiled model alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache
 from typing import Any
@@ -53,20 +53,29 @@ from .read import RecordedRun
 
 MAX_RATE_WINDOW_NS = 2_000_000_000
 """Length read of a run at the highest rate."""
+RowsOf = Callable[[int, str | None], list[Prediction]]
+"""Function that gives the rows of a candidate, by its place in the unit and the reason why it is
+refused."""
+
 SEVERAL_EXCHANGES = "records passed through several exchanges, and the model knows one at a time"
 NO_RECORDS = "the trace holds no records to drive a simulation with"
 
 
 def predictions_of(unit: PredictionUnit, *, ends_its_data: bool = False) -> Iterator[Prediction]:
-    """The rows of a unit.
+    """The rows of a unit, those of each candidate together.
 
     Args:
         ends_its_data: producers of an exchange end with the part.
     """
-    if unit.job == ALONE:
-        yield from _of_exchange(unit, ends_its_data=ends_its_data)
-    else:
-        yield from _of_job(unit)
+    is_alone = unit.job == ALONE
+    rows_of = _of_exchange(unit, ends_its_data=ends_its_data) if is_alone else _of_job(unit)
+    for number in range(len(unit.candidates)):
+        whys = (unit.part.why_refused(each) for each in unit.settings_of(number))
+        why = next((each for each in whys if each is not None), None)
+        try:
+            yield from rows_of(number, why)
+        except (SimulationError, ConfigError) as failure:
+            yield from rows_of(number, str(failure))
 
 
 def predict_here(
@@ -89,15 +98,16 @@ def stamps_at(place: tuple[Recording, ...]) -> tuple[Stamp, ...]:
     return stamps_of(open_recordings(place).files)
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=2)
 def _loaded(
+    load: Callable[..., Any],
     place: tuple[Recording, ...],
     windows: tuple[Window, ...],
-    edge: int | None,
+    edges: int | tuple[int, ...] | None,
     _stamps: tuple[Stamp, ...],
-) -> tuple[RecordedExchange, ...]:
-    """Windows of an exchange, loaded once in each process for all shares of its settings."""
-    return tuple(load_edge(place, each.from_ns, each.to_ns, edge=edge) for each in windows)
+) -> tuple[Any, ...]:
+    """An exchange or a job in each window, loaded once in each process for all its settings."""
+    return tuple(load(place, each.from_ns, each.to_ns, edges) for each in windows)
 
 
 def _busiest(exchanges: Sequence[RecordedExchange]) -> RecordedExchange:
@@ -105,11 +115,13 @@ def _busiest(exchanges: Sequence[RecordedExchange]) -> RecordedExchange:
     return max(exchanges, key=lambda each: each.records)
 
 
-def _of_exchange(unit: PredictionUnit, *, ends_its_data: bool) -> Iterator[Prediction]:
+def _of_exchange(unit: PredictionUnit, *, ends_its_data: bool) -> RowsOf:
     manifest = open_recordings(unit.place).manifest
     assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
     place, edge = tuple(unit.place), unit.edges[0]
-    loaded = _loaded(place, tuple(unit.part.windows), edge, stamps_at(place))
+    loaded: tuple[RecordedExchange, ...] = _loaded(
+        load_edge, place, tuple(unit.part.windows), edge, stamps_at(place)
+    )
     exchanges, fit = list(loaded), _busiest(loaded)
     if ends_its_data:
         exchanges = [replace(each, ends_its_data=True) for each in exchanges]
@@ -123,17 +135,16 @@ def _of_exchange(unit: PredictionUnit, *, ends_its_data: bool) -> Iterator[Predi
     elif not any(each.records for each in exchanges):
         error = NO_RECORDS
     why_no_latency = None if error else _contradiction(loaded, unit.part.core_ns)
-    for number, setting in enumerate(unit.settings):
-        row = unpredicted(unit, number, fit)
-        why = error or unit.part.why_refused(setting)
+
+    def rows(number: int, why: str | None) -> list[Prediction]:
+        row, why = unpredicted(unit, number, fit), error or why
         if why is None:
-            try:
-                row = _simulated(row, exchanges, setting, unit.part.core_ns)
-                if why_no_latency is not None:
-                    row = replace(row, point=without_latency(row.point, why_no_latency))
-            except (SimulationError, ConfigError) as failure:
-                why = str(failure)
-        yield with_notes(row, unit.recorded[0], why)
+            row = _simulated(row, exchanges, unit.settings[number], unit.part.core_ns)
+            if why_no_latency is not None:
+                row = replace(row, point=without_latency(row.point, why_no_latency))
+        return [with_notes(row, unit.recorded[0], why)]
+
+    return rows
 
 
 def _simulated(
@@ -143,12 +154,15 @@ def _simulated(
     core_ns: int,
 ) -> Prediction:
     """The row with the outcome of the windows, and its range if something was not recorded."""
+    from flinknet.predict.what_if import likely_around
+
     windows, fit = len(exchanges), _busiest(exchanges)
     exchanges, found = _simulated_windows(exchanges, setting, core_ns)
     simulated = joined(found)
     row = with_figures(row, simulated, fit, setting)
     if fit.unseen is not None and row.records:
-        row = _with_range(row, simulated, fit, setting)
+        likely = likely_around(simulated, fit, setting)
+        row = replace(row, point=_with_ends(row.point, likely, likely.in_words))
     if len(exchanges) > 1:
         if len(exchanges) < windows:
             row = _noted(row, f"of the first {len(exchanges)} of {windows} windows only: {SLOW}")
@@ -267,24 +281,11 @@ def with_figures(
     return replace(row, point=point, records=simulated.records, duration_ns=simulated.duration_ns)
 
 
-def _with_range(
-    row: Prediction,
-    simulated: Outcome,
-    exchange: RecordedExchange,
-    setting: Setting,
-) -> Prediction:
-    """The row with the 90% interval of its figures."""
-    from flinknet.predict.what_if import likely_around
-
-    found = likely_around(simulated, exchange, setting)
-    point = replace(row.point, notes=(*row.point.notes, found.in_words))
-    return replace(row, point=_with_ends(point, found))
-
-
-def _with_ends(point: TradeOffPoint, likely: LikelyRange) -> TradeOffPoint:
+def _with_ends(point: TradeOffPoint, likely: LikelyRange, *notes: str) -> TradeOffPoint:
     """The point with the ends of 90% intervals."""
     return replace(
         point,
+        notes=(*point.notes, *notes),
         latency_low_ns=likely.low.latency_ns,
         latency_high_ns=likely.high.latency_ns,
         buffers_low_per_s=likely.low.buffers_per_s,
@@ -322,37 +323,35 @@ def with_notes(
     return replace(row, point=replace(point, notes=tuple(notes)), why_unknown=why)
 
 
-def _of_job(unit: PredictionUnit) -> Iterator[Prediction]:
+def _of_job(unit: PredictionUnit) -> RowsOf:
     """Rows of each candidate: the job, and its edges."""
     place = tuple(unit.place)
     edges = tuple(each or 0 for each in unit.edges)
-    jobs = _loaded_job(place, tuple(unit.part.windows), edges, stamps_at(place))
+    jobs: tuple[RecordedJob, ...] = _loaded(
+        load_job, place, tuple(unit.part.windows), edges, stamps_at(place)
+    )
     notes = list(dict.fromkeys(note for job in jobs for note in job.notes))
-    count = len(unit.edges)
     simulated_ns = unit.part.simulated_ns if len(jobs) > 1 else None
-    for number in range(len(unit.candidates)):
+
+    def rows(number: int, why: str | None) -> list[Prediction]:
         settings = unit.settings_of(number)
-        whys = [why for each in settings if (why := unit.part.why_refused(each)) is not None]
-        is_without = any(leaves_barriers_out(each) for each in settings)
-        outcome = None
-        try:
-            if not whys:
-                outcome = joined([simulate_job(job, settings) for job in jobs])
-        except ConfigError as failure:
-            whys = [str(failure)]
-        for edge in range(WHOLE_JOB, count):
-            why = next(iter(whys), None)
-            more = {"windows": len(jobs), "simulated_ns": simulated_ns, "why_unknown": why}
-            row = _row(unit, number, edge, **more)
-            if outcome is None:
-                yield row
-            elif edge == WHOLE_JOB:
-                assumed = [*notes, BARRIERS_LEFT_OUT] if is_without else notes
-                yield replace(_with_outcome(row, outcome), assumed=assumed)
-            else:
-                row = _with_outcome(row, outcome.edges[edge])
-                is_timed = all(job.edges[edge].exchange.has_instants for job in jobs)
-                yield with_notes(row, unit.recorded[edge], row.why_unknown, is_timed=is_timed)
+        more = {"windows": len(jobs), "simulated_ns": simulated_ns, "why_unknown": why}
+        whole, *of_edges = (
+            _row(unit, number, edge, **more) for edge in range(WHOLE_JOB, len(edges))
+        )
+        if why is not None:
+            return [whole, *of_edges]
+        outcome = joined([simulate_job(job, settings) for job in jobs])
+        is_without = any(map(leaves_barriers_out, settings))
+        assumed = [*notes, BARRIERS_LEFT_OUT] if is_without else notes
+        found = [replace(_with_outcome(whole, outcome), assumed=assumed)]
+        for place, (row, own) in enumerate(zip(of_edges, outcome.edges, strict=True)):
+            row = _with_outcome(row, own)
+            is_timed = all(job.edges[place].exchange.has_instants for job in jobs)
+            found.append(with_notes(row, unit.recorded[place], row.why_unknown, is_timed=is_timed))
+        return found
+
+    return rows
 
 
 def _with_outcome(row: Prediction, outcome: Outcome) -> Prediction:
@@ -366,22 +365,8 @@ def _with_outcome(row: Prediction, outcome: Outcome) -> Prediction:
     if outcome.why_unknown is not None:
         return replace(row, point=point, why_unknown=outcome.why_unknown)
     point = replace(point, latency_ns=outcome.latency.summary(), method=outcome.method)
-    row = replace(row, records=outcome.records)
-    if (likely := outcome.likely) is not None:
-        point = _with_ends(point, likely)
-    if outcome.edges:
-        return replace(row, point=point)
+    is_edge, likely = not outcome.edges, outcome.likely
     if likely is not None:
-        point = replace(point, notes=(RANGES_OF_PHASES,))
-    return replace(row, point=point, since_source_ns=outcome.since_source.summary())
-
-
-@lru_cache(maxsize=1)
-def _loaded_job(
-    place: tuple[Recording, ...],
-    windows: tuple[Window, ...],
-    edges: tuple[int, ...],
-    _stamps: tuple[Stamp, ...],
-) -> list[RecordedJob]:
-    """The job in each window, loaded once in each process."""
-    return [load_job(place, each.from_ns, each.to_ns, edges) for each in windows]
+        point = _with_ends(point, likely, *([RANGES_OF_PHASES] if is_edge else []))
+    since_source_ns = outcome.since_source.summary() if is_edge else None
+    return replace(row, point=point, records=outcome.records, since_source_ns=since_source_ns)

@@ -20,6 +20,7 @@ import pyarrow as pa
 from flinknet.arrays import IntArray
 from flinknet.core.probe import TracePoint
 from flinknet.histogram import BUCKETS, LogLinearHistogram, bucket_index, encoded
+from flinknet.predict.ramps import Ramps
 from flinknet.results import LatencySummary
 from flinknet.trace.event_block import EventBlock, EventColumns
 
@@ -101,19 +102,6 @@ def _with_figures(parts: pa.Table) -> pa.Table:
     found = (LogLinearHistogram.from_bytes(each.as_py()) for each in parts["histogram"])
     figures = pa.array([asdict(each.summary()) for each in found], schema.field("latency_ns").type)
     return parts.append_column("latency_ns", figures).select(schema.names)
-
-
-def spread_records(
-    records: IntArray, first_ns: IntArray, last_ns: IntArray
-) -> tuple[IntArray, IntArray]:
-    """Spread the records of buffers evenly between their first and last instant.
-
-    Returns: for each record the index of its buffer, and its instant.
-    """
-    buffer = np.repeat(np.arange(len(records)), records)
-    position = np.arange(len(buffer)) - np.repeat(np.cumsum(records) - records, records)
-    steps = np.maximum(records - 1, 1)[buffer]
-    return buffer, first_ns[buffer] + (last_ns - first_ns)[buffer] * position // steps
 
 
 class _FewLatencies:
@@ -235,9 +223,8 @@ class _Latencies(Tally):
     def _take_few(self, rows: EventColumns) -> None:
         """Add buffers of channels with few records each."""
         records, at_ns, channel = rows["records"], rows["at_ns"], rows["channel"]
-        buffer, intended_ns = spread_records(
-            records, rows["first_record_ns"], rows["last_record_ns"]
-        )
+        ramps = Ramps(records, rows["first_record_ns"], rows["last_record_ns"])
+        buffer, intended_ns = ramps.instants()
         counts = (intended_ns >= self._unit.from_ns) & (intended_ns < self._unit.to_ns)
         buffer = buffer[counts]
         inside = np.bincount(buffer, minlength=len(records))

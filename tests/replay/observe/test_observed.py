@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from flinknet.core.probe import MessageKind, TracePoint
-from flinknet.replay.observe.latency import LatencyRow, spread_records, total_latency
+from flinknet.replay.observe.latency import LatencyRow, total_latency
 from flinknet.replay.observe.observed import ObservedTables, observe
 from flinknet.replay.observe.question import group_rows
 from flinknet.replay.observe.traffic import MESSAGES, WINDOWS_MAX, window_width_ns
@@ -128,12 +128,6 @@ def test_several_runs_are_answered_at_once_and_kept_apart(
     rows = observe(spark, runs).latency.collect()
     counts = {(row.run, row.channel): row["count"] for row in rows}
     assert counts == {(0, -1): 2000, (0, 0): 1000, (0, 1): 1000, (1, -1): 200, (1, 0): 200}
-
-
-def test_records_are_spread_from_the_first_to_the_last_instant() -> None:
-    buffer, at_ns = spread_records(np.array([3, 1]), np.array([0, 50]), np.array([10, 50]))
-    assert buffer.tolist() == [0, 0, 0, 1]
-    assert at_ns.tolist() == [0, 5, 10, 50]
 
 
 def test_rows_are_grouped_by_all_their_keys() -> None:

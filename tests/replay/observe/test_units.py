@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.histogram import LogLinearHistogram
+from flinknet.predict.ramps import Ramps
 from flinknet.predict.synth import run as synth_run
 from flinknet.predict.synth.plan import plan
 from flinknet.predict.synth.run import write_slices
 from flinknet.replay.observe import channel_events, units, widening
 from flinknet.replay.observe.channel_events import SetAside
-from flinknet.replay.observe.latency import add_latencies, spread_records
+from flinknet.replay.observe.latency import add_latencies
 from flinknet.replay.observe.observed import collect, observe
 from flinknet.replay.observe.regimes import REGIME_TIMES, REGIMES, WAITS, observe_slice
 from flinknet.replay.observe.tree import events_of
@@ -178,7 +179,7 @@ def test_compiled_and_plain_latencies_are_the_same(
     }
     histogram, expected = LogLinearHistogram(), LogLinearHistogram()
     inside = add_latencies(histogram, rows, from_ns, from_ns + length_ns)
-    buffer, came_ns = spread_records(records, rows["first_record_ns"], rows["last_record_ns"])
+    buffer, came_ns = Ramps(records, rows["first_record_ns"], rows["last_record_ns"]).instants()
     counts = (came_ns >= from_ns) & (came_ns < from_ns + length_ns)
     expected.add((rows["at_ns"][buffer] - came_ns)[counts])
     assert histogram.to_bytes() == expected.to_bytes()
