@@ -284,18 +284,12 @@ def with_local_channels(
         for channel in found
     ]
     return replace(
-        exchange,
-        channels=(*exchange.channels, *channels),
-        task_managers=edge.places,
-        unseen=unseen,
+        exchange, channels=(*exchange.channels, *channels), task_managers=edge.places, unseen=unseen
     )
 
 
 def _local_records(
-    local: Sequence[tuple[int, int]],
-    received: Sequence[int],
-    counts: EdgeCounts,
-    duration_s: float,
+    local: Sequence[tuple[int, int]], received: Sequence[int], counts: EdgeCounts, duration_s: float
 ) -> dict[tuple[int, int], float] | None:
     """How many records passed on each local channel.
 
@@ -396,10 +390,7 @@ class LocalEdge:
         return counts_of(self.place, self.manifest, self.edge.index, *self.counted)
 
     def _exchange(
-        self,
-        like: RecordedExchange,
-        passed: Mapping[tuple[int, int], IntArray],
-        counts: EdgeCounts,
+        self, like: RecordedExchange, passed: Mapping[tuple[int, int], IntArray], counts: EdgeCounts
     ) -> RecordedExchange | None:
         edge = self.edge
         busy_ns = busy_ns_per_record(

@@ -270,9 +270,7 @@ def _with_full_queues(edge: KernelEdge) -> RecordedExchange:
     return replace(exchange, channels=tuple(channels))
 
 
-def emission_order(
-    channels: Sequence[RecordedChannel],
-) -> tuple[IntArray, npt.NDArray[np.int32]]:
+def emission_order(channels: Sequence[RecordedChannel]) -> tuple[IntArray, npt.NDArray[np.int32]]:
     """The instants of all records that a producer emits, ascending, and the subpartition of each.
 
     Args:
@@ -306,11 +304,7 @@ def figures_of(outcome: Outcome, delays: Delays) -> Figures:
     return Figures(delays.over(outcome.latency), outcome.buffers_per_s)
 
 
-def likely_around(
-    outcome: Outcome,
-    exchange: RecordedExchange,
-    setting: Setting,
-) -> LikelyRange:
+def likely_around(outcome: Outcome, exchange: RecordedExchange, setting: Setting) -> LikelyRange:
     """The 90% interval around the outcome of simulations.
 
     Args:

@@ -56,10 +56,7 @@ BUFFERS_MIN = 20
 FIRST_NUMBER = 3
 """Highest sequence number of the first buffer of a channel: an event or two come before it."""
 
-_COLUMNS = (
-    *("at_ns", "channel", "point", "kind", "data_type", "payload_bytes"),
-    "sequence_number",
-)
+_COLUMNS = (*("at_ns", "channel", "point", "kind", "data_type", "payload_bytes"), "sequence_number")
 
 
 Spans = Mapping[int, tuple[int, int, int]]

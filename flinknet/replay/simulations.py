@@ -18,11 +18,7 @@ from flinknet.predict.fit.queued import contradiction
 from flinknet.predict.job import RecordedJob
 from flinknet.predict.job_run import BARRIERS_LEFT_OUT, leaves_barriers_out, simulate_job
 from flinknet.predict.loading import load_edge, load_job
-from flinknet.predict.outcome import (
-    LikelyRange,
-    Outcome,
-    joined,
-)
+from flinknet.predict.outcome import LikelyRange, Outcome, joined
 from flinknet.predict.recorded import RecordedExchange, awake_delays
 from flinknet.results import TradeOffPoint
 from flinknet.trace.index import Stamp, stamps_of
@@ -148,10 +144,7 @@ def _of_exchange(unit: PredictionUnit, *, ends_its_data: bool) -> RowsOf:
 
 
 def _simulated(
-    row: Prediction,
-    exchanges: Sequence[RecordedExchange],
-    setting: Setting,
-    core_ns: int,
+    row: Prediction, exchanges: Sequence[RecordedExchange], setting: Setting, core_ns: int
 ) -> Prediction:
     """The row with the outcome of the windows, and its range if something was not recorded."""
     from flinknet.predict.what_if import likely_around
@@ -173,9 +166,7 @@ def _simulated(
 
 
 def _simulated_windows(
-    exchanges: Sequence[RecordedExchange],
-    setting: Setting,
-    core_ns: int,
+    exchanges: Sequence[RecordedExchange], setting: Setting, core_ns: int
 ) -> tuple[Sequence[RecordedExchange], list[Outcome]]:
     """The windows that are simulated, and the outcome of each: all of them if the compiled model
     covers them, else the first ones, or the first part of the first one.
@@ -249,10 +240,7 @@ def _row(unit: PredictionUnit, place: int, edge: int = 0, **more: Any) -> Predic
 
 
 def with_figures(
-    row: Prediction,
-    simulated: Outcome,
-    exchange: RecordedExchange,
-    setting: Setting,
+    row: Prediction, simulated: Outcome, exchange: RecordedExchange, setting: Setting
 ) -> Prediction:
     """The row with the outcome of a simulation and the delays of the machine."""
     delays = awake_delays(exchange, setting).and_waits(exchange.late_waits_ns(setting))

@@ -31,12 +31,7 @@ from flinknet.histogram import LogLinearHistogram
 from flinknet.options.what_if import Setting
 from flinknet.predict.exchange import load_exchange, recorded_channels
 from flinknet.predict.fit.window_rows import read_arrivals
-from flinknet.predict.outcome import (
-    CheckpointTimes,
-    Outcome,
-    added_checkpoints,
-    merged,
-)
+from flinknet.predict.outcome import CheckpointTimes, Outcome, added_checkpoints, merged
 from flinknet.predict.ramps import ChannelRamps
 from flinknet.predict.recorded import RecordedExchange
 from flinknet.results import BacklogSummary
@@ -292,9 +287,7 @@ def _part(
     assert manifest is not None
     channels = [
         replace(
-            channel,
-            records_before=before[channel.channel] - warmed,
-            counted=(first, first + count),
+            channel, records_before=before[channel.channel] - warmed, counted=(first, first + count)
         )
         for channel, (warmed, first, count) in zip(
             recorded_channels(manifest, whole, sizes), counts, strict=True

@@ -31,9 +31,7 @@ _SIZES_DIFFER = 2.0
 
 
 def fit_costs(
-    rows: ExchangeRows,
-    manifest: RunManifest,
-    emit_busy_ns_per_record: float | None,
+    rows: ExchangeRows, manifest: RunManifest, emit_busy_ns_per_record: float | None
 ) -> tuple[CostModel, list[str]]:
     """Fit the costs of one run, and name the assumptions behind them.
 

@@ -95,10 +95,7 @@ def queued(sent: EventColumns, to_ns: int) -> Queued:
 
 
 def contradiction(
-    found: Queued,
-    latency: Mapping[str, Any],
-    low: Mapping[str, Any],
-    high: Mapping[str, Any],
+    found: Queued, latency: Mapping[str, Any], low: Mapping[str, Any], high: Mapping[str, Any]
 ) -> str | None:
     """A sentence on why a prediction of the recorded setting cannot be true; None if it can.
 

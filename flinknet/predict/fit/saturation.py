@@ -213,12 +213,7 @@ def fit_saturation(
         lengths_ns = found.ends_ns - found.starts_ns
         preemptions[process] = Preemptions(found.starts_ns - from_ns, lengths_ns)
         shares.append(found.total_ns / max(to_ns - from_ns, 1))
-    return Saturation(
-        transit_ns,
-        preemptions,
-        float(np.mean(shares)) if shares else 0.0,
-        slow,
-    )
+    return Saturation(transit_ns, preemptions, float(np.mean(shares)) if shares else 0.0, slow)
 
 
 def at_recorded_rate(

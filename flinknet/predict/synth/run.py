@@ -24,15 +24,7 @@ from flinknet.trace.manifest import SYNTHETIC
 from flinknet.trace.run_directory import RunDirectory, seal_run
 from flinknet.trace.schema import ROW_DTYPE
 
-from .plan import (
-    ANNOUNCE_NS,
-    START_NS,
-    WAY_NS,
-    Buffers,
-    ChannelLaw,
-    SyntheticChannel,
-    SynthPlan,
-)
+from .plan import ANNOUNCE_NS, START_NS, WAY_NS, Buffers, ChannelLaw, SyntheticChannel, SynthPlan
 
 Rows = npt.NDArray[np.void]
 

@@ -8,12 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from flinknet.results import Bottleneck, Cause
-from flinknet.results.bottleneck import (
-    NOTHING,
-    PRESSED_FROM,
-    SLOW_HOST_FROM,
-    named,
-)
+from flinknet.results.bottleneck import NOTHING, PRESSED_FROM, SLOW_HOST_FROM, named
 from flinknet.results.ledger import EdgeTime, Ledger, TaskTime, VertexTime
 from flinknet.results.slow_tasks import pressed_edges, pressure
 from flinknet.results.verdict import verdict, verdicts

@@ -130,9 +130,7 @@ class BufferSizeRow:
 
 
 def run_details(
-    spark: SparkSession,
-    tables: ObservedTables,
-    observed: Sequence[ObservedRun],
+    spark: SparkSession, tables: ObservedTables, observed: Sequence[ObservedRun]
 ) -> list[RunDetails]:
     """The details of each run, in their order. Reads the traces twice more."""
     runs = [each.run for each in observed]

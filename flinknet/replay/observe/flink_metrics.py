@@ -63,9 +63,7 @@ def flink_metrics(run: RecordedRun, measured: Measured) -> FlinkMetrics | None:
         _local_bytes_share(of_index[edge.target], edge, edges.values(), series),
     )
     return FlinkMetrics(
-        (source, target),
-        tuple(_task_manager(each) for each in series if each.task is None),
-        share,
+        (source, target), tuple(_task_manager(each) for each in series if each.task is None), share
     )
 
 
@@ -143,10 +141,7 @@ def _records_per_s(
 
 
 def _local_bytes_share(
-    target: Mapping[str, Any],
-    edge: Edge,
-    edges: Iterable[Edge],
-    series: Iterable[Series],
+    target: Mapping[str, Any], edge: Edge, edges: Iterable[Edge], series: Iterable[Series]
 ) -> float | None:
     if any(each.target == edge.target for each in edges if each.index != edge.index):
         return None

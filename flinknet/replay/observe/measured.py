@@ -43,13 +43,7 @@ from flinknet.units import human_bytes, human_number
 
 from ..read import RecordedRun
 from ..spark.frames import Rows
-from .checkpoints import (
-    BarrierRow,
-    MilestoneRow,
-    checkpoints_in,
-    known_barriers,
-    thinned_barriers,
-)
+from .checkpoints import BarrierRow, MilestoneRow, checkpoints_in, known_barriers, thinned_barriers
 from .latency import LatencyRow
 from .question import Summary, sum_by_group
 from .regimes import REGIMES, RegimeRow, TaskTimeRow, known_task_times

@@ -32,13 +32,7 @@ from ..spark.frames import (
 from ..spark.units import Checkpoint, digest, read_indexes
 from .checkpoints import BARRIERS, MILESTONES
 from .latency import LATENCY, LatencyRow, total_of_channels
-from .measured import (
-    ObservedRows,
-    ObservedRun,
-    filled_channels,
-    filled_windows,
-    measured_of,
-)
+from .measured import ObservedRows, ObservedRun, filled_channels, filled_windows, measured_of
 from .question import Summary
 from .regimes import REGIME_TIMES, REGIMES, TASK_TIMES
 from .stretches import BLOCKED, STARVED, UNANSWERED, WITHOUT_CREDIT

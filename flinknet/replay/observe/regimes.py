@@ -178,10 +178,7 @@ def hindrances_in(events: SortedEvents, window: Window) -> Hindrances:
 
 
 def _switched(
-    events: SortedEvents,
-    is_on: npt.NDArray[np.bool_],
-    ended_by: MessageKind | None,
-    window: Window,
+    events: SortedEvents, is_on: npt.NDArray[np.bool_], ended_by: MessageKind | None, window: Window
 ) -> Intervals:
     """Intervals from sent messages that switch a state on until the next message is sent, or one of
     the kind `ended_by` is received, or the window ends."""

@@ -12,16 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache, partial, reduce
 from itertools import chain, islice
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Generic,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
@@ -241,10 +232,7 @@ def flattened(table: DataFrame, through: Collection[str] | None = None) -> DataF
 
 
 def map_units(
-    spark: SparkSession,
-    units: Sequence[Unit],
-    work: Callable[[Unit], Iterable[Columns]],
-    row: type,
+    spark: SparkSession, units: Sequence[Unit], work: Callable[[Unit], Iterable[Columns]], row: type
 ) -> DataFrame:
     """Have executors make rows from units, one by one.
 
