@@ -19,7 +19,7 @@ import numpy as np
 from flinknet.arrays import FloatArray, IntArray
 from flinknet.histogram import BUCKETS, LogLinearHistogram, bucket_bounds_ns, bucket_index
 
-from .kernel import DONE, ORDER_UNKNOWN, ROOM_MISSING, WRITER_WAITS
+from .kernel import DONE, ROOM_MISSING, WRITER_WAITS
 from .kernel.memory import Barrier, Channel, Exchange, Histogram, Job, Link, Ramp
 from .kernel.views import KernelMemory
 from .kernel_edge import KernelEdge, hold_each_other_up
@@ -170,13 +170,11 @@ def _may_be_joined(edge: KernelEdge) -> bool:
 
 
 def _run(edges: Sequence[KernelEdge], *, may_wait: bool) -> tuple[int, list[FastOutcome]]:
-    """One run; where the order of turns at one instant is unknown, as quiet ones were left out, all
-    of them are taken in another, and where there is too little room for messages, there is more.
+    """One run; where there is too little room for messages on their way, another with more.
 
     Returns: its end, and the exchanges then."""
     from .kernel.run import run
 
-    is_joined = keeps_quiet_turns = len(edges) > 1
     attempts = 0
     while True:
         layouts = lay_out(edges, attempts)
@@ -184,15 +182,11 @@ def _run(edges: Sequence[KernelEdge], *, may_wait: bool) -> tuple[int, list[Fast
         found = [FastOutcome(each, words) for each in layouts]
         for m in found:
             m.may_wait = int(may_wait)
-            m.catches_up = 0 if keeps_quiet_turns else m.catches_up
-            m.turns_max *= TURNS_FACTOR if is_joined else 1
+            m.turns_max *= TURNS_FACTOR if len(edges) > 1 else 1
         ended = run(words)
-        if ended == ROOM_MISSING and any(each.may_have_more_room for each in layouts):
-            attempts += 1
-        elif ended == ORDER_UNKNOWN and not keeps_quiet_turns:
-            keeps_quiet_turns = True
-        else:
+        if ended != ROOM_MISSING or not any(each.may_have_more_room for each in layouts):
             return ended, found
+        attempts += 1
 
 
 def lay_out(edges: Sequence[KernelEdge], attempts: int = 0) -> list[Layout]:

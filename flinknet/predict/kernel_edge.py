@@ -183,18 +183,6 @@ class KernelEdge:
             return max(len(each) for each in exchange.barriers)
         return 1 + 2 * (exchange.duration_ns // interval_ns)
 
-    def _catches_up(self) -> bool:
-        """Whether quiet turns are made up for: buffers may end anywhere, so that the simulator has
-        a turn for each record. Not where each record leaves at once, nor where messages arrive at
-        the same instant while records take time, as the order of turns counts then; at the highest
-        rate no turn is quiet."""
-        exchange, network = self.exchange, self.network
-        if exchange.is_max_rate or network.buffer_timeout_ns == 0:
-            return False
-        ends_anywhere = network.checkpoint_interval_ns is not None or network.debloating_enabled
-        is_apart = min(self.one_way_ns, self.back_ns) > 0
-        return ends_anywhere and (is_apart or exchange.costs.emit_ns_per_record == 0.0)
-
     def _turns_max(self) -> int:
         """Most turns of all TaskManagers, roughly, and with much to spare."""
         exchange, network, managers = self.exchange, self.network, self.load.task_managers
@@ -250,7 +238,6 @@ class KernelEdge:
             "is_disturbed": bool(exchange.preemptions[0]),
             "has_instants": exchange.has_instants,
             "beat_ns": NEVER if beat_ns is None else beat_ns,
-            "catches_up": self._catches_up(),
             "counted_from_ns": counted_from_ns,
             "counted_to_ns": counted_to_ns,
         }

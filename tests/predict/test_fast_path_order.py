@@ -25,7 +25,7 @@ def ramps(*each: tuple[int, int, int]) -> Ramps:
 
 def test_turns_at_one_instant_come_in_the_order_of_the_simulator() -> None:
     """A checkpoint, a look at the gates and a buffer that arrives, all on whole milliseconds: whose
-    turn is first depends on quiet turns before.
+    turn is first depends on turns before in which nothing left.
     """
     arrivals = [
         ramps((11, 2_786_944, 4_523_450)),
@@ -148,7 +148,7 @@ def test_hundreds_of_records_at_once_where_barriers_end_buffers() -> None:
     assert_alike(run_if_covered(exchange, network), exchange, network)
 
 
-def test_turns_that_are_made_up_for_count_as_turns() -> None:
+def test_a_run_ends_after_too_many_turns() -> None:
     """A record every 250 us goes into an open buffer, 100 times, and nothing leaves."""
     exchange = steady(4000.0, 0.025)
     network = NetworkConfig(buffer_timeout_ns=NEVER, debloating_enabled=True)

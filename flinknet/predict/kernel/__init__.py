@@ -14,7 +14,7 @@ exchange. Times are ns. Records come as ramps: a number of them, evenly spaced b
 
 - `exchange_memory`, `memory`: all records. `compiling`: how functions are compiled and kept.
 - `times`: what is due next, arrivals, latencies, batches.
-- `source`: steps of a source, and quiet turns. `writer`: its records in buffers. `channel`: buffers
+- `source`: steps of a source. `writer`: its records in buffers. `channel`: buffers
   that wait to be sent; at the consumer free buffers, credit, gates.
 - `connection`: messages and credit on their way, and full sockets. `sink`: buffers taken, and their
   size announced.
@@ -23,8 +23,7 @@ exchange. Times are ns. Records come as ramps: a number of them, evenly spaced b
   after the other; imported only when needed, since loading the compiler takes half a second.
 """
 
-DONE, WRITER_WAITS, TOO_LONG, CHECKPOINT_EXPIRES = range(4)
-ORDER_UNKNOWN, ANSWER_MISSING, ROOM_MISSING = range(4, 7)
+DONE, WRITER_WAITS, TOO_LONG, CHECKPOINT_EXPIRES, ANSWER_MISSING, ROOM_MISSING = range(6)
 """Ends of a run; all but DONE are for another run, or for the simulator, to answer."""
 
 NEVER = 2**62

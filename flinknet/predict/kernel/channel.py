@@ -183,14 +183,6 @@ def _segments(m: Exchange, size: int) -> int:
     return (size + m.segment_bytes - 1) >> m.segment_bits
 
 
-def open_end(m: Exchange, channel: Channel) -> int:
-    """The byte up to which the open segment of a channel goes; the next one, if none is open."""
-    emitted, open_from = channel.emitted, channel.open_from
-    if m.debloat_ns:
-        return emitted if emitted == open_from else channel.open_until
-    return open_from + (_segments(m, emitted - open_from) << m.segment_bits)
-
-
 def close_buffer(m: Exchange, channel: Channel) -> None:
     """Let the next bytes begin another segment."""
     emitted = channel.emitted

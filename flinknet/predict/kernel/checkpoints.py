@@ -10,7 +10,7 @@ from .compiling import compile_all
 from .connection import wake
 from .memory import NO_CHANNEL, Barrier, Channel, Exchange, Histogram, Sink, Source
 from .times import count_at, set_due
-from .writer import is_inside_record, next_record_ns
+from .writer import is_inside_record
 
 NS_PER_MS = 1_000_000
 
@@ -82,13 +82,6 @@ def _write_barriers(m: Exchange, source: Source, is_unaligned: bool) -> None:
     for place in range(source.outputs_count):
         channel = source.outputs[place]
         write_barrier(m, channel, is_unaligned)
-        if m.catches_up:
-            emitted = channel.emitted
-            taken = max(emitted, channel.waiting_until) // m.record_bytes
-            channel.opens_ramp = channel.ramp
-            channel.opens_base = taken - channel.position
-            channel.opens_record = emitted // m.record_bytes
-            set_due(source.segments_due, place, next_record_ns(channel))
 
 
 def write_checkpoint(m: Exchange, source: Source, now: int) -> None:

@@ -338,7 +338,6 @@ class TaskManager(View):
     later_asked: int = word("number of that request")
     latest_ns: int = word("instant for which it asked before that")
     latest_asked: int = word("number of that request")
-    doubted: int = word("last request that the simulator may have numbered otherwise")
     preemption: Preemption = word("next time that it is kept from its work")
     preemptions_end: Preemption = word("end of these")
 
@@ -417,4 +416,4 @@ FIRST = 1
 """Address of the first record: the job of a run, or the batches of a source."""
 
 NO_CHANNEL, NO_MESSAGE = Channel(None, 0), Message(None, 0)
-NO_BARRIER, NO_TASK_MANAGER = Barrier(None, 0), TaskManager(None, 0)
+NO_BARRIER = Barrier(None, 0)

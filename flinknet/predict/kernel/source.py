@@ -1,12 +1,8 @@
-"""Sources: their steps at a rate and at the highest rate, and turns in which nothing leaves.
-
-In a quiet turn records are written into open buffers, and nothing else happens. The simulator takes
-each of these turns; here they are made up for when something else happens in their TaskManager.
-"""
+"""Sources: their steps at a rate and at the highest rate."""
 
 from __future__ import annotations
 
-from . import AWAITING_ACKNOWLEDGEMENT, DONE, FINISHED, NEVER, ORDER_UNKNOWN, RUNNING, TOO_LONG
+from . import AWAITING_ACKNOWLEDGEMENT, FINISHED, NEVER, RUNNING
 from .channel import flush, is_pool_available, note, notify, notify_of_event
 from .checkpoints import acknowledge, pass_barriers, watch_barriers
 from .compiling import compile_all, moved_list
@@ -19,8 +15,6 @@ from .writer import (
     is_inside_record,
     next_record_ns,
     skip_segments,
-    take_until,
-    write_taken,
     write_waiting,
 )
 
@@ -158,8 +152,6 @@ def step_source(m: Exchange, source: Source, now: int, idle_ns: int) -> tuple[in
     elif next_ns <= now and not has_records:
         end_data(m, source)
         next_ns = NEVER
-    if m.catches_up and next_ns != NEVER:
-        next_ns = min(source.end_ns, earliest_ns(source.segments_due))
     if not m.steps_at_records and source.state == RUNNING:
         skip_segments(m, source, now)
         next_ns = source.end_ns if source.end_ns > now else NEVER
@@ -223,89 +215,6 @@ def held_up_until(task_manager: TaskManager, now: int) -> int:
         place = place.next
     task_manager.preemption = place
     return now
-
-
-_RECORDS_MAX = 256
-"""Records that one of these turns takes at most. Where more come at once, all turns are taken."""
-
-
-def count_turn(m: Exchange) -> None:
-    """One more turn; the run ends after too many."""
-    m.turns += 1
-    if m.turns > m.turns_max:
-        m.ended = TOO_LONG
-
-
-def _takes_records(source: Source) -> bool:
-    return source.state == RUNNING and not source.has_waited
-
-
-def next_arrival_ns(task_manager: TaskManager) -> int:
-    """Instant of the next record of sources that neither have ended nor wait for buffers."""
-    found_ns = NEVER
-    for place in range(task_manager.own_sources_count):
-        source = task_manager.own_sources[place]
-        if _takes_records(source):
-            found_ns = min(found_ns, earliest_ns(source.records_due))
-    return found_ns
-
-
-def next_watched_ns(m: Exchange, task_manager: TaskManager) -> int:
-    """Instant of the next turn that is not quiet as barriers are watched; NEVER if none are."""
-    for place in range(task_manager.own_sources_count):
-        source = task_manager.own_sources[place]
-        is_last = source.next_barrier == source.barriers_end
-        if source.is_watched or (not is_last and _next_barrier_ns(m, source) == NEVER):
-            return next_arrival_ns(task_manager)
-    return NEVER
-
-
-def _take_turn(m: Exchange, task_manager: TaskManager, now: int) -> int:
-    """One quiet turn. Returns: when it is over."""
-    task_manager.idle_ns += now - task_manager.free_since_ns
-    idle_ns = task_manager.idle_ns
-    for place in range(task_manager.own_sources_count):
-        source = task_manager.own_sources[place]
-        if source.state != RUNNING:
-            continue
-        first_ns = earliest_ns(source.records_due)
-        if first_ns <= now and not source.has_waited:
-            cost_ns = int(take_until(source, now, NEVER) * m.emit_ns_per_record)
-            spare_ns = min(idle_ns - source.idle_seen_ns, now - first_ns)
-            now += max(0, cost_ns - spare_ns)
-        source.idle_seen_ns = idle_ns
-    task_manager.free_since_ns = now
-    return now
-
-
-def catch_up(m: Exchange, task_manager: TaskManager, until_ns: int) -> int:
-    """Make up for the quiet turns of a TaskManager that began before an instant.
-
-    Returns: when its next turn begins: then, or when the last of these is over; before that, if one
-        of several tasks may hold up another beyond the instant. They count as turns: after too many
-        the run ends."""
-    free_ns = task_manager.free_since_ns
-    if free_ns >= until_ns:
-        return free_ns
-    sources, count = task_manager.own_sources, task_manager.own_sources_count
-    if m.emit_ns_per_record == 0.0:
-        for place in range(count):
-            if _takes_records(sources[place]):
-                emit_until(m, sources[place], until_ns - 1)
-        return until_ns
-    most_ns = 0
-    if count + task_manager.own_sinks_count > 1:
-        most_ns = int(_RECORDS_MAX * m.emit_ns_per_record)
-    now = max(next_arrival_ns(task_manager), free_ns)
-    while now < until_ns - most_ns and m.ended == DONE:
-        count_turn(m)
-        free_ns = _take_turn(m, task_manager, now)
-        if most_ns and free_ns - now > most_ns:
-            m.ended = ORDER_UNKNOWN
-        now = max(next_arrival_ns(task_manager), free_ns)
-    for place in range(count):
-        write_taken(m, sources[place])
-    return now if now < until_ns else max(free_ns, until_ns)
 
 
 compile_all(globals())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import NEVER, WRITER_WAITS
-from .channel import close_buffer, emit, flush, is_pool_available, note_written, open_end
+from .channel import close_buffer, emit, flush, is_pool_available, note_written
 from .compiling import compile_all
 from .memory import Channel, Exchange, Ramp, Source
 from .times import earliest_ns, instant, next_due, records_until, set_due
@@ -68,8 +68,6 @@ def _write(m: Exchange, source: Source, channel: Channel, end: int) -> None:
     note_written(m, channel, before)
     if m.timeout_ns == 0:
         flush(m, channel)
-    elif m.catches_up and channel.emitted >= channel.waiting_until:
-        follow_segment(m, source, channel, channel.emitted)
 
 
 def write_waiting(m: Exchange, source: Source, first: int) -> None:
@@ -213,7 +211,7 @@ def _flush_or_follow(m: Exchange, source: Source, channel: Channel) -> None:
     """After records were written: with timeout 0 they leave; else the next segment is followed."""
     if m.timeout_ns == 0:
         flush(m, channel)
-    elif m.catches_up or not m.steps_at_records:
+    elif not m.steps_at_records:
         follow_segment(m, source, channel, channel.emitted)
 
 
@@ -222,8 +220,6 @@ def follow_segment(m: Exchange, source: Source, channel: Channel, reached: int) 
     if channel.opens_record * m.record_bytes >= reached:
         return
     opens_at = (reached + m.segment_bytes - 1) >> m.segment_bits << m.segment_bits
-    if m.catches_up:
-        opens_at = open_end(m, channel)
     record = opens_at // m.record_bytes
     ramp = opening_ramp(channel, record)
     is_known = ramp < channel.ramp_end
