@@ -84,8 +84,8 @@ LEAVES_OF = {
 """Folder -> leaves that its modules may import."""
 
 BUDGETS = {
-    "replay": (14_968, 49),
-    "predict": (13_133, 46),
+    "replay": (14_879, 49),
+    "predict": (12_853, 46),
     "core": (14_345, 83),
     "runtime": (12_782, 47),
     "report": (11_242, 55),
