@@ -103,13 +103,9 @@ class Tap:
         begun_ns = session.begun_ns = monotonic_ns()
         until_ns = None if config.duration_ns is None else begun_ns + config.duration_ns
         next_tick_ns, next_look_ns = begun_ns, begun_ns + LOOK_NS
-        stopped_by = "duration"
         with interrupts_noted() as signals:
             on_start()
-            while until_ns is None or monotonic_ns() < until_ns:
-                if signals:
-                    stopped_by = signal.Signals(signals[0]).name
-                    break
+            while not signals:
                 now_ns = monotonic_ns()
                 if now_ns >= next_tick_ns:
                     proxy.tick(now_ns)
@@ -121,8 +117,11 @@ class Tap:
                 if now_ns >= next_look_ns:
                     self._guard(self._look, now_ns)
                     next_look_ns = now_ns + LOOK_NS
+                if until_ns is not None and now_ns >= until_ns:
+                    break
                 wake_ns = next_tick_ns if until_ns is None else min(next_tick_ns, until_ns)
                 proxy.run_once(wake_ns - now_ns)
+        stopped_by = signal.Signals(signals[0]).name if signals else "duration"
         cut = len(proxy.relays)
         ended_ns = monotonic_ns()
         proxy.close()
