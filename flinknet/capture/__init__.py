@@ -10,6 +10,7 @@
     trigger                 a bound on one of a tap's metrics
     dissector               a Wireshark dissector that uses this package's names
     tap, pcap               a proxy between TaskManagers, and packet captures, feed the observer
+    sniff                   the capture program of this host, and where TaskManagers listen
     live                    the recording in progress that both have
     rest                    jobs and metrics from Flink's JobManager
     pem                     certificates in PEM files, for tap and rest

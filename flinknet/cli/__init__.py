@@ -17,8 +17,9 @@ normally ends by such a signal, and exits with 0.
     job                 with job_run, job_cluster and job_again: a recorded job that runs again;
                         job.py has the other commands
     trace               with trace_replay (replay_values: values of its options), trace_tap,
-                        trace_import, trace_export, trace_convert, trace_watch, trace_synth;
-                        capture_options: options of tap and import; trace.py has the other commands
+                        trace_import (and sniff), trace_export, trace_convert, trace_watch,
+                        trace_synth;
+                        capture_options: options of tap, sniff and import; trace.py has the others
     certificates, doctor
 
     commands            kinds of commands, with help in sections

@@ -31,6 +31,7 @@ _LAZY_COMMANDS = {
     "import": ("trace_import", "Make a trace from a packet capture (tcpdump, Wireshark)."),
     "replay": ("trace_replay", "Predict from recorded runs what other settings would do."),
     "tap": ("trace_tap", "Record a real Flink's traffic, as a proxy between its TaskManagers."),
+    "sniff": ("trace_import", "Record a real Flink's traffic while its jobs run, from packets."),
     "synth": ("trace_synth", "Make a large trace with known answers, without recording anything."),
     "watch": (
         "trace_watch",
@@ -41,7 +42,7 @@ _LAZY_COMMANDS = {
 
 _IN_ORDER = (
     *("replay", "info", "verify", "export"),
-    *("tap", "import", "watch"),
+    *("sniff", "tap", "import", "watch"),
     *("convert", "synth", "dissector"),
 )
 """All commands in the order of help: the most used first."""

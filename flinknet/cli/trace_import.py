@@ -1,4 +1,4 @@
-"""`flinknet trace import`: makes a trace from packets, of a capture file or while they come."""
+"""`flinknet trace import` and `flinknet trace sniff`: a trace from packets, of files or live."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import platform
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from flinknet.errors import ConfigError
 from flinknet.storage import AnyPath
+from flinknet.units import parse_size_bytes
 
 from .capture_options import CAPTURE_SECTIONS, CaptureOptions, capture_options
 from .commands import SectionedCommand
@@ -19,6 +20,11 @@ from .counting_line import CountingLine
 from .json_files import STDOUT, json_option, put_json, target_of
 from .options import details_option
 from .paths import check_new_directory, existing_path
+from .rest_options import answers_of
+from .trace_tap import free_directory
+
+if TYPE_CHECKING:
+    from flinknet.capture.sniff import Sniffer
 
 _STANDARD_INPUT = Path("-")
 _NAMELESS = ("-", "/dev/", "/proc/")
@@ -120,6 +126,122 @@ def import_(
     show_imported(imported, target, has_details=details)
 
 
+_SNIFF_SECTIONS = {
+    "Where": ("port", "interface", "snap-length", "capture-buffer", "out"),
+    **CAPTURE_SECTIONS,
+    "Output": ("metrics-port", "json", "details"),
+}
+
+
+@click.command(cls=SectionedCommand, sections=_SNIFF_SECTIONS)
+@click.option(
+    "--port",
+    metavar="PORT[-PORT]",
+    multiple=True,
+    help="Data port of a TaskManager, or a range; may be repeated. [default: the data ports that"
+    " --rest reports; without --rest, the ports on which TaskManagers of this host listen]",
+)
+@click.option("--interface", metavar="NAME", default="any", show_default=True, help="Where.")
+@click.option(
+    "--snap-length",
+    metavar="SIZE",
+    help="Most bytes of each packet, such as 128. Less is lost at high rates, but records are not"
+    " counted. [default: whole packets]",
+)
+@click.option(
+    "--capture-buffer",
+    metavar="SIZE",
+    default="64MiB",
+    show_default=True,
+    help="Memory for packets that wait to be read.",
+)
+@click.option(
+    "--out",
+    metavar="DIR",
+    required=True,
+    help="New run directory for the trace. If it holds a trace already: DIR-2, DIR-3 and so on.",
+)
+@capture_options
+@json_option
+@details_option
+def sniff(
+    port: tuple[str, ...],
+    interface: str,
+    snap_length: str | None,
+    capture_buffer: str,
+    out: str,
+    options: CaptureOptions,
+    json: str | None,
+    details: bool,
+) -> None:
+    """Record the TaskManagers of this host while their jobs run; nothing restarts.
+
+    \b
+    flinknet trace sniff --rest http://localhost:8081 --out sniffed
+        until Ctrl-C, with the names of tasks, settings and Flink's metrics
+    flinknet trace sniff --port 6121-6128 --duration 1min --out sniffed
+        these data ports
+    flinknet trace sniff --rest … --ring 60s --trigger 'no_credit>50%' --out sniffed
+        run for days, keep only the time around a trigger
+
+    It starts the capture program of this host (dumpcap, tcpdump or tshark) and imports what it
+    writes, as `trace import -` does. It needs no more rights than that program. Channels that were
+    open before have no names on the wire; with --rest they follow from where tasks run.
+
+    What TLS encrypts cannot be read: record it with `trace tap`. The same holds for rates at which
+    the capture loses packets; the result says how many.
+    """
+    from flinknet.capture.sniff import SniffConfig, Sniffer
+
+    target = target_of(json)
+    directory = free_directory(Path(out))
+    options.values(directory)  # refuses what is wrong before anything starts
+    config = SniffConfig(
+        _ports(port, options),
+        interface,
+        0 if snap_length is None else parse_size_bytes(snap_length, "--snap-length"),
+        parse_size_bytes(capture_buffer, "--capture-buffer"),
+    )
+    sniffer = Sniffer(config)
+    try:
+        click.echo(f"flinknet: {sniffer.name}: {config.filter}", err=True)
+        imported = imported_packets([sniffer.path], directory, options, sniffer=sniffer)
+    finally:
+        sniffer.close()
+    show_imported(imported, target, has_details=details)
+
+
+def _ports(texts: Sequence[str], options: CaptureOptions) -> tuple[tuple[int, int], ...]:
+    """The ports to capture, as ranges. Raises: ConfigError, RemoteTransportError."""
+    from flinknet.capture.sniff import ranges_of, task_manager_ports
+
+    found: set[int] = set()
+    for text in texts:
+        first, _, last = text.partition("-")
+        if (
+            not first.isdecimal()
+            or not (last or first).isdecimal()
+            or not (0 < int(first) <= int(last or first) <= 65_535)
+        ):
+            raise ConfigError(f"--port: {text!r} is not a port; write 6121 or 6121-6128")
+        found.update(range(int(first), int(last or first) + 1))
+    if not texts and options.rest is not None:
+        from flinknet.capture.rest.jobs import read_task_managers
+
+        answers = answers_of(options.rest, options.rest_files)
+        found = {each.data_port for each in read_task_managers(answers)}
+        if not found:
+            raise ConfigError(f"--rest: {options.rest} knows no TaskManager; give --port")
+    elif not texts:
+        found = task_manager_ports()
+        if not found:
+            raise ConfigError(
+                "no TaskManager of this host shows the ports on which it listens to this user; give"
+                " --rest, such as http://localhost:8081, or --port"
+            )
+    return ranges_of(found)
+
+
 def imported_packets(
     paths: Sequence[Path],
     directory: Path,
@@ -127,6 +249,7 @@ def imported_packets(
     *,
     is_live: bool = True,
     follows: bool = False,
+    sniffer: Sniffer | None = None,
 ) -> dict[str, Any]:
     """Import packets, and show meanwhile how far it is."""
     import flinknet
@@ -151,7 +274,7 @@ def imported_packets(
     on_look, on_tick = options.showing(view)
     with view:
         return import_capture(
-            paths, config, versions=versions, live=Live(follows, on_look, on_tick)
+            paths, config, versions=versions, live=Live(follows, on_look, on_tick, sniffer)
         )
 
 

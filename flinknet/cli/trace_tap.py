@@ -141,7 +141,7 @@ def tap(
     from flinknet.trace.run_directory import seal_result
 
     json_target = target_of(json)
-    directory = _free_directory(Path(out))
+    directory = free_directory(Path(out))
     config = TapConfig(
         pairs=pairs_of(listen, upstream),
         tls=_tls(tls_cert, tls_key, tls_ca, tls_password_file),
@@ -181,7 +181,7 @@ def tap(
         raise TraceError(f"all was forwarded, but {result['recording_error']}")
 
 
-def _free_directory(out: Path) -> Path:
+def free_directory(out: Path) -> Path:
     """The directory to record into: the given one or, if it has a trace already, the first free one
     of NAME-2, NAME-3 and so on; of NAME/2, NAME/3 at a mount point or below a read-only directory.
     """

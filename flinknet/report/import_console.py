@@ -94,7 +94,7 @@ def _table(connections: list[Plain]) -> Table:
 
 
 def _warnings(imported: Plain) -> list[str]:
-    lines = []
+    lines = [*imported["warnings"]]
     for name in imported["truncated_files"]:
         lines.append(f"{name}: the file ends in the middle of a packet; all before it was read")
     lines += imported["clock"]

@@ -21,6 +21,7 @@ from ..channels import ChannelTable
 from ..live.session import LOOK_NS, TICK_NS, Session, SessionConfig
 from ..observer import ConnectionObserver, Ends
 from ..recording import About
+from ..sniff import Sniffer
 from .clock import CaptureClock
 from .connections import CapturedConnection, CapturedConnections
 from .segments import Endpoint, PacketCounts, tcp_segments
@@ -46,13 +47,13 @@ class Live:
         follows: the only file grows; else the source is a pipe.
         on_look: called once a second with the current figures.
         on_tick: called several times a second.
-        ask_to_end: makes the writer of the pipe end; None if only it itself knows how.
+        sniffer: the program that writes to the pipe; None for one that somebody else started.
     """
 
     follows: bool = False
     on_look: Callable[[dict[str, Any]], None] = lambda _: None
     on_tick: Callable[[], None] = lambda: None
-    ask_to_end: Callable[[], None] | None = None
+    sniffer: Sniffer | None = None
 
 
 def import_capture(
@@ -97,6 +98,8 @@ class _Import:
     ) -> None:
         turn, follows = (None, False) if live is None else (self._turn, live.follows)
         self._file = CaptureFiles(paths, turn, follows=follows)
+        if live is not None and live.sniffer is not None:
+            self._file.files[0].name = live.sniffer.name
         self._counts = PacketCounts()
         self._config = config
         self._versions = versions
@@ -145,7 +148,10 @@ class _Import:
     def finish(self) -> dict[str, Any]:
         """End the import after the last packet."""
         self._connections.finish()
-        session, file = self._session, self._file
+        session, file, sniffer = self._session, self._file, self._live.sniffer
+        dropped, warnings = (0, list[str]()) if sniffer is None else sniffer.ended()
+        if session is None and warnings:
+            raise TraceFormatError(warnings[0])
         if session is None:
             raise TraceFormatError(self._nothing_found(self._counts))
         session.recording.within = self._clock.finish(self._channels.data_span())
@@ -159,13 +165,15 @@ class _Import:
         counts = {name: getattr(self._counts, name) for name in self._counts.__slots__}
         counts["unknown_link_types"] = sorted(self._counts.unknown_link_types)
         counts["kinds"] = dict(self._counts.kinds.most_common(KINDS_LISTED_MAX))
-        for name in ("unread_blocks", "timeless_packets", "dropped_packets"):
+        for name in ("unread_blocks", "timeless_packets"):
             counts[name] = getattr(file, name)
+        counts["dropped_packets"] = max(file.dropped_packets, dropped)
         truncated = file.truncated if self._stopped_by is None else []
         del result["per_connection"]
         imported = result | {
             "run": str(self._config.out),
             "stopped_by": self._stopped_by,
+            "warnings": warnings,
             "packets": counts,
             "is_truncated": bool(truncated),
             "truncated_files": truncated,
@@ -193,7 +201,7 @@ class _Import:
     def _should_end(self, now_ns: int, has_come: bool) -> bool:
         """Whether to read no more. After a signal the source may have more, and ends by itself, as
         the signal went to its writer, too, or is asked to."""
-        config, ask_to_end = self._config, self._live.ask_to_end
+        config, sniffer = self._config, self._live.sniffer
         if self._stopped_by is None:
             if self._signals:
                 self._stopped_by = signal.Signals(self._signals[0]).name
@@ -202,12 +210,12 @@ class _Import:
             else:
                 return False
             self._stopped_ns = now_ns
-            if ask_to_end is not None:
-                ask_to_end()
-            return ask_to_end is None and not self._signals
+            if sniffer is not None:
+                sniffer.ask_to_end()
+            return sniffer is None and not self._signals
         is_quiet = not has_come and now_ns >= self._stopped_ns + TICK_NS
         is_over = now_ns >= self._stopped_ns + DRAIN_NS or len(self._signals) > 1
-        return is_over or (is_quiet and ask_to_end is None)
+        return is_over or (is_quiet and sniffer is None)
 
     def _tick(self, now_ns: int) -> None:
         """Keep the run directory up to date, and show the figures. Between two packets the clock of

@@ -1,0 +1,211 @@
+"""Sniffing on this host: the capture program that is installed, started and ended, and the ports on
+which TaskManagers listen.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import termios
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from flinknet.errors import ConfigError
+
+STARTS_WITHIN_S: Final = 5.0
+"""Time in which a program that may not capture has ended, in s."""
+
+ENDS_WITHIN_S: Final = 10.0
+
+_TASK_MANAGER: Final = re.compile(
+    r"org\.apache\.flink\S*(?:TaskManagerRunner|TaskExecutorRunner)\b"
+)
+"""Main class of a TaskManager: standalone, of Kubernetes or of YARN."""
+
+_DROPS: Final = (
+    re.compile(rb"(\d+) packets? dropped by (?:kernel|interface)"),
+    re.compile(rb"received/dropped on interface .*: \d+/(\d+)"),
+)
+
+_INSTALL: Final = (
+    "no capture program is installed; one of them is enough: apt install tcpdump, dnf install"
+    " wireshark-cli, apk add tcpdump"
+)
+
+
+def _tcpdump(interface: str, snap_bytes: int, buffer_bytes: int) -> list[str]:
+    return ["-n", "-U", "-i", interface, "-s", str(snap_bytes), "-B", str(buffer_bytes >> 10)]
+
+
+def _dumpcap(interface: str, snap_bytes: int, buffer_bytes: int) -> list[str]:
+    mebibytes = str(max(1, buffer_bytes >> 20))
+    return ["-q", "-i", interface, "-s", str(snap_bytes), "-B", mebibytes]
+
+
+PROGRAMS: Final = {
+    "dumpcap": (_dumpcap, ["-w", "-", "-f"]),
+    "tcpdump": (_tcpdump, ["-w", "-"]),
+    "tshark": (_dumpcap, ["-w", "-", "-f"]),
+}
+"""Capture programs, the first of which is preferred: their options, and those before the filter."""
+
+
+@dataclass(frozen=True, slots=True)
+class SniffConfig:
+    """What to capture.
+
+    Attributes:
+        snap_bytes: most bytes of a packet; 0 for all.
+        buffer_bytes: memory in which the kernel keeps packets until the program takes them.
+    """
+
+    ports: tuple[tuple[int, int], ...]  # first and last of each range
+    interface: str = "any"
+    snap_bytes: int = 0
+    buffer_bytes: int = 64 << 20
+
+    @property
+    def filter(self) -> str:
+        """The capture filter."""
+        return " or ".join(
+            f"tcp port {first}" if first == last else f"tcp portrange {first}-{last}"
+            for first, last in self.ports
+        )
+
+
+class Sniffer:
+    """A capture program that is running.
+
+    Attributes:
+        name: its name and the interface.
+        path: the pipe with its packets.
+
+    Raises: ConfigError if no program is installed, or none may capture; the text says what to do.
+    """
+
+    def __init__(self, config: SniffConfig) -> None:
+        found = {name: path for name in PROGRAMS if (path := shutil.which(name)) is not None}
+        if not found:
+            raise ConfigError(_INSTALL)
+        refusals = []
+        for name, path in found.items():
+            self._start(name, path, config)
+            if self._captures():
+                return
+            refusals.append(_advice(name, path, self._end_text()))
+            self.close()
+        raise ConfigError(refusals[0])
+
+    def ask_to_end(self) -> None:
+        """Let it write what it has, and end."""
+        with suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGINT)
+
+    def ended(self) -> tuple[int, list[str]]:
+        """Wait for its end. Returns: the packets that it states as dropped, and warnings."""
+        has_ended = self._process.poll() is not None
+        self.ask_to_end()
+        text = self._end_text()
+        dropped = sum(int(count) for each in _DROPS for count in each.findall(text))
+        code = self._process.returncode
+        if has_ended and code:
+            last = text.decode(errors="replace").strip().rpartition("\n")[2]
+            return dropped, [f"{self.name} ended by itself with {code}: {last}"]
+        return dropped, []
+
+    def close(self) -> None:
+        """End it, whatever it does."""
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+        os.close(self._out)
+        self._errors.close()
+
+    def _start(self, name: str, path: str, config: SniffConfig) -> None:
+        options, before_filter = PROGRAMS[name]
+        snap_bytes = config.snap_bytes or 1 << 18
+        self.name = f"{name} on {config.interface}"
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - until `close`
+        self._process = subprocess.Popen(
+            [
+                path,
+                *options(config.interface, snap_bytes, config.buffer_bytes),
+                *before_filter,
+                config.filter,
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            bufsize=0,
+            process_group=0,  # Ctrl-C reaches it when its turn has come
+        )
+        assert self._process.stdout is not None
+        self._out = os.dup(self._process.stdout.fileno())
+        self._process.stdout.close()
+        self.path = Path(f"/dev/fd/{self._out}")
+
+    def _captures(self) -> bool:
+        """Whether it writes packets, or at least their header."""
+        if not select.select([self._out], [], [], STARTS_WITHIN_S)[0]:
+            return True
+        waiting = fcntl.ioctl(self._out, termios.FIONREAD, bytes(4))
+        return any(waiting)
+
+    def _end_text(self) -> bytes:
+        """What it wrote to standard error until its end."""
+        try:
+            self._process.wait(ENDS_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._errors.seek(0)
+        return self._errors.read()
+
+
+def _advice(name: str, path: str, text: bytes) -> str:
+    """Why a program does not capture, and what to do, in one line."""
+    said = text.decode(errors="replace")
+    if not re.search(r"permi|not allowed|Operation not", said):
+        lines = [line for line in said.splitlines() if line.strip() and "Capturing on" not in line]
+        return f"{name} does not capture: {lines[0] if lines else 'it ended at once'}"
+    group = "" if name == "tcpdump" else "join its group (sudo usermod -aG wireshark $USER), or "
+    program = shutil.which("dumpcap") or path if name == "tshark" else path
+    return (
+        f"{name} may not capture: {group}grant it (sudo setcap cap_net_raw,cap_net_admin+ep"
+        f" {os.path.realpath(program)}), or run this as root; flinknet itself needs no more"
+    )
+
+
+def task_manager_ports() -> set[int]:
+    """Ports on which TaskManagers of this host listen, as far as this user may see them: their data
+    ports, and those of RPC, whose connections an import leaves alone.
+    """
+    import psutil
+
+    found: set[int] = set()
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if _TASK_MANAGER.search(" ".join(process.cmdline())):
+                connections = process.net_connections("tcp")
+                found |= {each.laddr.port for each in connections if each.status == "LISTEN"}
+    return found
+
+
+def ranges_of(ports: Collection[int]) -> tuple[tuple[int, int], ...]:
+    """Ports as ranges without gaps, in order."""
+    found: list[tuple[int, int]] = []
+    for port in sorted(ports):
+        if found and found[-1][1] == port - 1:
+            found[-1] = found[-1][0], port
+        else:
+            found.append((port, port))
+    return tuple(found)

@@ -1,0 +1,158 @@
+"""`flinknet trace sniff` with programs that stand in for capture programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from flinknet.capture.sniff import ranges_of
+from flinknet.cli import main
+from tests.capture.pcap.test_importing import rows_of, write_capture
+from tests.capture.pcap.test_importing import run as import_file
+
+pytestmark = pytest.mark.usefixtures("usual_signals")
+
+REPLAYS = """\
+import os, signal, sys
+
+def end(number, frame):
+    sys.stderr.write({last!r})
+    sys.exit(0)
+
+signal.signal(signal.SIGINT, end)
+sys.stdout.buffer.write(open({capture!r}, "rb").read())
+sys.stdout.flush()
+open({called!r}, "w").write(" ".join(sys.argv[1:]))
+while not os.path.exists({manifest!r}):
+    pass
+os.kill(os.getppid(), signal.SIGINT)
+while True:
+    signal.pause()
+"""
+"""A capture program whose user ends it when the recording of what it has written has begun."""
+
+DIES = """\
+import sys
+
+sys.stdout.buffer.write(open({capture!r}, "rb").read()[:-9])
+sys.stdout.flush()
+sys.stderr.write("something is wrong\\n")
+sys.exit(3)
+"""
+
+REFUSES = """\
+import sys
+
+sys.exit("any: You don't have permission to perform this capture on that device")
+"""
+
+Install = Callable[..., None]
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Puts programs onto a PATH that has no others; first none."""
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    capture = write_capture(tmp_path / "flink.pcap")
+
+    def put(name: str, code: str, last: str = "") -> None:
+        paths = {"called": tmp_path / "called", "manifest": tmp_path / "out" / "manifest.json"}
+        named = {each: str(path) for each, path in paths.items()}
+        text = code.format(capture=str(capture), last=last, **named)
+        program = tmp_path / "bin" / name
+        program.write_text(f"#!{sys.executable}\n{text}")
+        program.chmod(0o755)
+
+    return put
+
+
+def sniff(*arguments: object) -> Result:
+    command = ["trace", "sniff", "--port", "6121-6128", "--details", *map(str, arguments)]
+    return CliRunner().invoke(main, command)
+
+
+@pytest.mark.parametrize(
+    ("name", "last"),
+    [
+        ("tcpdump", "9 packets captured\n12 packets dropped by kernel\n"),
+        ("dumpcap", "Packets received/dropped on interface 'any': 9/12 (pcap:12/…) (42.9%)\n"),
+        ("tshark", "12 packets dropped by kernel\n"),
+    ],
+)
+def test_what_the_program_captures_is_a_trace_and_its_drops_are_said(
+    tmp_path: Path, install: Install, name: str, last: str
+) -> None:
+    install(name, REPLAYS, last)
+    result = sniff("--out", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    assert f"{name} on any: tcp portrange 6121-6128" in result.stderr
+    assert "12 packets dropped before the capture program got them" in result.stdout
+    import_file(tmp_path / "flink.pcap")
+    assert rows_of(tmp_path / "out") == rows_of(tmp_path / "flink") != []
+    imported = json.loads((tmp_path / "out" / "capture.json").read_text())
+    assert (imported["stopped_by"], imported["packets"]["dropped_packets"]) == ("SIGINT", 12)
+    called = (tmp_path / "called").read_text()
+    assert "-i any -s 262144" in called
+    assert called.endswith("tcp portrange 6121-6128")
+
+
+def test_a_program_that_may_not_capture_is_passed_over(tmp_path: Path, install: Install) -> None:
+    install("dumpcap", REFUSES)
+    install("tcpdump", REPLAYS)
+    result = sniff("--out", tmp_path / "out", "--snap-length", "128b", "--interface", "eth0")
+    assert result.exit_code == 0, result.output
+    assert "tcpdump on eth0" in result.stderr
+    assert "-i eth0 -s 128" in (tmp_path / "called").read_text()
+
+
+def test_a_program_that_ends_by_itself_is_named(tmp_path: Path, install: Install) -> None:
+    install("tcpdump", DIES)
+    result = sniff("--out", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    output = " ".join(result.stdout.split())
+    assert "tcpdump on any ended by itself with 3: something is wrong" in output
+    assert "the file ends in the middle of a packet" in output
+    assert rows_of(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("tcpdump", "tcpdump may not capture: grant it (sudo setcap cap_net_raw,cap_net_admin+ep"),
+        ("dumpcap", "dumpcap may not capture: join its group (sudo usermod -aG wireshark $USER)"),
+    ],
+)
+def test_without_rights_one_line_says_what_to_grant(
+    tmp_path: Path, install: Install, name: str, advice: str
+) -> None:
+    install(name, REFUSES)
+    result = sniff("--out", tmp_path / "out")
+    assert result.exit_code == 2
+    assert advice in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_a_program_one_line_says_what_to_install(tmp_path: Path, install: Install) -> None:
+    result = sniff("--out", tmp_path / "out")
+    assert result.exit_code == 2
+    assert "apt install tcpdump" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("text", ["x", "0", "9-3", "1-70000", "-"])
+def test_ports_that_are_none_are_refused(tmp_path: Path, install: Install, text: str) -> None:
+    result = CliRunner().invoke(
+        main, ["trace", "sniff", "--port", text, "--out", str(tmp_path / "out")]
+    )
+    assert result.exit_code == 2
+    assert "is not a port" in result.stderr
+
+
+def test_ports_are_captured_as_ranges() -> None:
+    assert ranges_of({7, 9, 8, 1}) == ((1, 1), (7, 9))
