@@ -14,6 +14,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from flinknet.config import NetworkConfig
 from flinknet.histogram import LogLinearHistogram
 from flinknet.options import ADAPTIVE_PARTITIONER, effective_flink_keys
@@ -27,7 +29,7 @@ from .captured_rows import (
     FLUSHER_LATE_NS,
     CapturedRows,
     disturbed_within,
-    passed_ns,
+    passed_between,
     read_captured,
     seen_between,
     starved_share,
@@ -39,6 +41,7 @@ from .exchange import recorded_channels, recorded_network, recorded_partitioner
 from .fit.arrivals import find_bursts, fit_pattern
 from .fit.flusher import OWN_SHARE, SOONER_MAX, fit_late_beats, flush_overhead_ns, sooner_share
 from .fit.flusher import beat_ns as beat_of
+from .fit.pauses import fit_pauses
 from .fit.queued import are_idle, busy_ns_per_record, queued
 from .fit.round_trips import fit_captured, with_busy_tasks
 from .fit.unseen import Unseen
@@ -129,6 +132,9 @@ def load_captured(
     number = numbers.pop() if len(numbers) == 1 else None
     busy_ns = busy_ns_per_record(place, manifest, number, *around, is_all_seen=planned is not None)
     disturbed = disturbed_within(place, from_ns, rows_to_ns, whole.measured_to_ns)
+    passed, resumed = rows.sent, rows.resumed
+    if edge is not None:
+        passed, resumed = passed_between(run.files, from_ns, to_ns)
     found = fit_captured(
         rows.sent,
         rows.credit,
@@ -136,7 +142,7 @@ def load_captured(
         consumers,
         {each.index: each.consumer_process for each in manifest.channels},
         {each.index: each.producer for each in manifest.channels},
-        None if edge is None else passed_ns(run.files, from_ns, to_ns),
+        np.sort(passed["at_ns"]),
         busy_ns,
         disturbed,
         delay_of_tap_ns(place),
@@ -153,8 +159,15 @@ def load_captured(
     )
     begun_ns = manifest.measured_from_ns
     is_later = begun_ns is not None and from_ns > begun_ns
-    seen = seen_between(rows, from_ns, wait_max_ns, producer_of, is_later=is_later)
     beat_ns = None if wait_max_ns is None else wait_max_ns - FLUSHER_LATE_NS
+    process_of = {each.index: each.producer_process for each in whole.channels}
+    of_process = fit_pauses(passed, resumed, process_of, beat_ns)
+    pauses = {
+        each.producer: of_process[each.producer_process]
+        for each in manifest.channels
+        if each.producer_process in of_process
+    }
+    seen = seen_between(rows, from_ns, wait_max_ns, producer_of, pauses, is_later=is_later)
     bursts = find_bursts(seen, {each.index: each.producer for each in manifest.channels}, beat_ns)
     pattern = fit_pattern(seen, beat_ns, is_on_off=bursts is not None)
     if bursts is not None:
@@ -194,6 +207,7 @@ def load_captured(
         wakeups=found.wakeups,
         has_instants=False,
         delays=found.delays,
+        pauses=pauses,
         queued=queued(rows.sent, to_ns),
         unseen=unseen,
     )

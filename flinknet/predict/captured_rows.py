@@ -76,7 +76,10 @@ _SIZE_COLUMNS = (
     *("at_ns", "channel", "point", "kind", "data_type", "sequence_number"),
     *("payload_bytes", "records"),
 )
-_PASSED = ("at_ns", "point", "kind", "data_type")
+_PASSED = (
+    *("at_ns", "channel", "point", "kind", "data_type"),
+    *("records", "backlog_buffers", "credit_after"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,14 +161,21 @@ def with_uncounted(sent: EventColumns) -> tuple[EventColumns, float]:
     return {**sent, "records": records}, unknown_bytes / int(size.sum())
 
 
-def passed_ns(files: Iterable[TraceFile], from_ns: int, to_ns: int) -> IntArray:
-    """When the data buffers of all exchanges passed, ascending."""
-    found = [_NONE]
+def passed_between(
+    files: Iterable[TraceFile], from_ns: int, to_ns: int
+) -> tuple[EventColumns, EventColumns]:
+    """The data buffers and the ResumeConsumptions of all exchanges."""
+    found: tuple[list[EventColumns], list[EventColumns]] = [], []
     for file in files:
         with TraceReader(file) as reader:
             for block in reader.events(_PASSED, None, from_ns, to_ns):
-                found.append(block["at_ns"][is_data(block, TracePoint.SENT)].astype(np.int64))
-    return np.sort(np.concatenate(found))
+                is_resumed = block["kind"] == MessageKind.RESUME_CONSUMPTION
+                for parts, keep in zip(
+                    found, (is_data(block, TracePoint.SENT), is_resumed), strict=True
+                ):
+                    parts.append({name: block[name][keep] for name in _PASSED})
+    data, resumed = (joined_rows(each, _PASSED) for each in found)
+    return data, resumed
 
 
 def wire_bytes(sent: EventColumns) -> dict[int, float]:
@@ -232,6 +242,7 @@ def seen_between(
     from_ns: int,
     wait_max_ns: int | None = None,
     producer_of: Mapping[int, int] | None = None,
+    pauses: Mapping[int, Intervals] | None = None,
     *,
     is_later: bool = False,
 ) -> dict[int, Seen]:
@@ -242,6 +253,8 @@ def seen_between(
     Args:
         wait_max_ns: how long a record may have waited for its flush; those of a buffer that was
             held back may be older. None where that is unknown, or has no end.
+        pauses: of the process of each producer; records of the first buffers behind one may have
+            come while it lasted.
         is_later: the trace began before `from_ns`, so records of the first buffers may have come
             before it; else all of them count as the first ones of the job.
     """
@@ -266,9 +279,10 @@ def seen_between(
             fed_ns, resumed_ns = (each.get(channel, _NONE) for each in causes_ns)
             is_held = _is_held(rows, own, fed_ns, resumed_ns)[first]
             if wait_max_ns is not None:
-                earliest_ns = np.maximum(
-                    since_ns, sent_ns[first] - wait_max_ns - late_ns[own[first]]
-                )
+                due_ns = sent_ns[first] - wait_max_ns
+                paused = (pauses or {}).get((producer_of or {}).get(channel, -1), NOTHING)
+                begun_ns = np.minimum(paused.begins_of(due_ns), due_ns - late_ns[own[first]])
+                earliest_ns = np.maximum(since_ns, begun_ns)
                 since_ns = np.where(is_held, since_ns, earliest_ns)
             is_flush = rows.sent["reason"][own[last]] == FlushReason.FLUSH
             found[channel] = Seen(records, since_ns, at_ns, is_flush)

@@ -10,6 +10,9 @@ import numpy.typing as npt
 
 from flinknet.arrays import IntArray
 
+GOLDEN = 0.6180339887498949
+"""Multiples of the golden ratio lie evenly between whole numbers, however many there are."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Intervals:
@@ -72,6 +75,27 @@ class Intervals:
         starts, ends = edges[:-1], edges[1:]
         keep = self.hold(starts) & (other.hold(starts) == is_in_other)
         return Intervals(starts[keep], ends[keep])
+
+    def some(self, share: float) -> Intervals:
+        """A share of the intervals, spread evenly over them."""
+        kept = np.arange(1, len(self.starts_ns) + 1) * GOLDEN % 1 < share
+        return Intervals(self.starts_ns[kept], self.ends_ns[kept])
+
+    def begins_of(self, at_ns: IntArray) -> IntArray:
+        """Each instant, or the beginning of the interval that it lies in."""
+        if not len(self.starts_ns):
+            return at_ns
+        index = np.maximum(np.searchsorted(self.starts_ns, at_ns, side="right") - 1, 0)
+        found: IntArray = np.where(self.hold(at_ns), self.starts_ns[index], at_ns)
+        return found
+
+    def ends_of(self, at_ns: IntArray) -> IntArray:
+        """Each instant, or the end of the interval that it lies in."""
+        if not len(self.starts_ns):
+            return at_ns
+        index = np.maximum(np.searchsorted(self.starts_ns, at_ns, side="right") - 1, 0)
+        found: IntArray = np.where(self.hold(at_ns), self.ends_ns[index], at_ns)
+        return found
 
     def hold(self, at_ns: IntArray) -> npt.NDArray[np.bool_]:
         """Whether each instant lies in the set."""

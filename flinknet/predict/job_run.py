@@ -132,6 +132,7 @@ class JobRun:
 
     def __init__(self, job: RecordedJob, settings: Sequence[Setting], phase: int) -> None:
         self._job, self._phase = job, phase
+        self._paused_share = ((phase + 0.5) / PHASES + 0.5) % 1.0  # in the mean over phases half
         self._settings = [_without_barriers(each) for each in settings]
         exchanges = [each.exchange for each in job.edges]
         self._flushes_factor = flushes_factor(exchanges, self._settings)
@@ -360,6 +361,9 @@ class JobRun:
             if not each.records:
                 continue
             done_ns, origins_ns = fast.departures_ns[each.channel], origins[each.channel]
+            if each.producer in flushed.pauses:
+                paused = flushed.pauses[each.producer].some(self._paused_share)
+                done_ns = paused.ends_of(done_ns)
             delays_ns = drawn_delays(spread_ns, len(done_ns), number)
             if each.connection < 0 and not edge.exchange.has_instants:
                 delays_ns = delays_ns // THREADS_WOKEN

@@ -18,6 +18,7 @@ from flinknet.trace.recordings import RunPlace, open_recordings
 from .captured import FILLED_IN, METRICS_AROUND_NS, load_captured
 from .exchange import BEHIND_WORTH_NOTING_NS, QUEUES_START_EMPTY, load_exchange
 from .fit.flusher import together
+from .fit.pauses import pauses_in_words
 from .fit.window_rows import read_arrivals
 from .job import JobEdge, RecordedJob
 from .job_run import JobRun
@@ -166,8 +167,11 @@ def _load_captured(
     late_beats = together([each.late_beats for each in recorded.values()])
     recorded = {n: replace(each, late_beats=late_beats) for n, each in recorded.items()}
     counted = from_ns - METRICS_AROUND_NS, to_ns + METRICS_AROUND_NS
+    pauses = [pauses for each in recorded.values() for pauses in each.pauses.values()]
+    timeouts_ns = [each.network.buffer_timeout_ns for each in recorded.values()]
     found: list[JobEdge] = []
     notes = _notes_of({edges[n].number: fit.notes for n, fit in recorded.items()})
+    notes.append(pauses_in_words(pauses, max(timeouts_ns, default=0)))
     for n, edge in enumerate(edges):
         planned = planned_edge(manifest, edge.index)
         if n in recorded:

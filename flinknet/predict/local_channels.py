@@ -39,6 +39,7 @@ from .fit.queued import (
 )
 from .fit.round_trips import ASSUMED_CONSUME_NS_PER_RECORD
 from .fit.unseen import Unseen
+from .intervals import GOLDEN
 from .ramps import Ramps
 from .recorded import RecordedChannel, RecordedExchange
 
@@ -48,9 +49,6 @@ IN_TURN = frozenset({"rebalance", "rescale"})
 """Partitioners that take one channel after the other."""
 
 BROADCAST = "broadcast"
-
-GOLDEN = 0.6180339887498949
-"""Multiples of the golden ratio lie evenly between whole numbers, however many there are."""
 
 COUNTED_WITHIN = 0.05
 """Share by which the records that a task took and emitted may differ if it takes one for each:
@@ -417,6 +415,7 @@ class LocalEdge:
             task_managers=edge.places,
             has_instants=False,
             partitioner=edge.partitioner,
+            pauses={},
             unseen=None,
         )
 

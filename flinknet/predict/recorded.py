@@ -7,8 +7,8 @@ values, so either side can be tested without the other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -26,6 +26,7 @@ from .fit.flusher import LateBeats
 from .fit.queued import NOT_QUEUED, Queued
 from .fit.unseen import Unseen
 from .fit.wakeups import Wakeups
+from .intervals import Intervals
 from .ramps import Ramps
 
 LATE_FACTORS = (0.0, 2.0)
@@ -120,6 +121,7 @@ class RecordedExchange:
             window begins. Only the compiled model knows of this and of `barriers`.
         socket_bytes: bytes that the two sockets of a connection hold before the sender's is full.
         delays: delays by the machine, which are added to predicted latencies.
+        pauses: when the process of a producer stood still, by its index.
         notes: assumptions behind costs and arrivals, as lines.
         queued: waiting by the recorded backlog; only where latency was not recorded.
         unseen: quantities that a capture does not show; None if the run recorded itself.
@@ -152,6 +154,7 @@ class RecordedExchange:
     checkpoints_from_ns: int | None = None
     socket_bytes: int = LinkSettings().capacity_bytes
     delays: Delays = NO_DELAYS
+    pauses: Mapping[int, Intervals] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     queued: Queued = NOT_QUEUED
     unseen: Unseen | None = None

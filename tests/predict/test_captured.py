@@ -108,6 +108,13 @@ def test_no_record_of_a_buffer_came_longer_before_it_than_a_record_can_wait() ->
     assert seen_between(rows, 0)[0].evenly().first_ns.tolist() == [50, 150, 300]
 
 
+def test_records_behind_a_pause_may_have_come_while_it_lasted() -> None:
+    rows = captured(sent([1_000, 1_500], [1, 8]))
+    paused = {0: Intervals(np.array([1_050]), np.array([1_500]))}
+    ramps = seen_between(rows, 0, 80, {0: 0}, paused)[0].evenly()
+    assert ramps.first_ns[1] < 1_100 < 1_400 < seen_between(rows, 0, 80)[0].evenly().first_ns[1]
+
+
 def test_a_record_in_many_buffers_waited_before_the_first_of_them() -> None:
     ramps = seen_between(captured(sent([1_000, 5_000, 5_100, 5_200], [1, 0, 0, 1])), 0, 80)[
         0

@@ -24,6 +24,7 @@ from flinknet.options.what_if import Setting
 from flinknet.predict.fit.arrivals import UNKNOWN_PATTERN
 from flinknet.predict.fit.delays import Delays
 from flinknet.predict.fit.unseen import Unseen
+from flinknet.predict.intervals import Intervals
 from flinknet.predict.job import (
     Departures,
     JobEdge,
@@ -299,6 +300,21 @@ def test_each_draw_has_its_own_delays_of_the_machine() -> None:
     found = simulate_job(drawn, timeouts(job, 0, 0), phases=4)
     means_ns = [each.latency.mean or 0 for each in found.phases]
     assert max(means_ns) - min(means_ns) > MS
+
+
+def test_the_range_reaches_from_none_of_the_pauses_of_a_taskmanager_to_all_of_them() -> None:
+    """A record in several exchanges waits for the same pause once."""
+    job = recorded(simulated(steady()))
+    starts_ns = START_NS + np.arange(4) * 40 * MS
+    pauses = Intervals(starts_ns, starts_ns + 10 * MS)
+    edges = [replace(e, exchange=replace(e.exchange, pauses={0: pauses})) for e in job.edges]
+    settings = timeouts(job, 1 * MS, 1 * MS)
+    calm, paused = (simulate_job(each, settings) for each in (job, RecordedJob(edges)))
+    calm_ns, paused_ns = (
+        sorted(each.latency.summary().p95 or 0 for each in found.phases) for found in (calm, paused)
+    )
+    assert paused_ns[0] < 1.5 * calm_ns[0] < 5 * MS < paused_ns[-1]
+    assert max(each.latency.max or 0 for each in paused.phases) < 10 * MS + 2 * max(calm_ns)
 
 
 @pytest.mark.parametrize("outputs", [0.25, 1.0, 3.0])

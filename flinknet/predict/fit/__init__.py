@@ -2,6 +2,7 @@
 
 - `costs`, `saturation`: what steps cost, at a rate and at the highest rate.
 - `flusher`, `delays`, `wakeups`: lateness of the flusher and of the machine, waking of sleepers.
+- `pauses`: times in which a TaskManager stood still.
 - `round_trips`, `queued`: costs of captured buffers, work by Flink's metrics, waiting by backlog.
 - `arrivals`, `unseen`: when captured records came, and samples of what a capture does not show.
 """
