@@ -149,3 +149,42 @@ def test_a_batch_job_that_loses_a_task_manager_writes_again_what_was_lost_and_en
     # what the lost one had read was released long ago: its producer had to begin again, too
     assert max(task["attempt"] for task in first["tasks"]) > 0
     assert {task["task_manager"] for task in first["tasks"] if task["attempt"]} == {"tm-0"}
+
+
+def stored(job: LiveJob) -> int:
+    """Number of stored partitions; each has a file of data and one of its index."""
+    return len(list((job.run_dir / "spill").iterdir())) // 2
+
+
+@pytest.mark.row("S166")
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_stored_partitions_are_there_as_long_as_they_may_be_read(
+    start: Start, tmp_path: Path, is_killed: bool
+) -> None:
+    settings = BATCH | RESTARTS
+    job = start(STAGES, RECORDS, tmp_path / "out", task_managers=2, slots=2, settings=settings)
+    job.until(lambda status: bool(status.vertices) and status.vertices[1].records_in > 0)
+    assert stored(job) >= 2  # those of the first stage, which the second reads
+    reads_last = lambda status: status.vertices[-1].records_in > 0  # noqa: E731
+    job.until(reads_last)
+    job.until(lambda _: stored(job) == 2)  # of the second stage alone: the first has no readers
+    if is_killed:
+        lost = job.task_managers()[1]
+        lost.kill()
+        job.until(lambda status: status.restarts > 0)
+        job.until(lambda status: status.restarts > 0 and reads_last(status))
+    assert job.ended().state == "FINISHED"
+    assert not (job.run_dir / "spill").exists()
+
+
+@pytest.mark.row("S166")
+def test_stored_partitions_go_with_a_job_manager_that_is_killed(
+    start: Start, tmp_path: Path
+) -> None:
+    job = start(STAGES, 20 * RECORDS, tmp_path / "out", task_managers=2, slots=2, settings=BATCH)
+    job.until(lambda status: bool(status.vertices) and status.vertices[-1].records_in > 0)
+    assert stored(job)
+    processes = list(job.task_managers().values())
+    job.job_manager.kill()
+    assert gone(processes)
+    assert not (job.run_dir / "spill").exists()
