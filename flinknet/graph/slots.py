@@ -67,15 +67,16 @@ def managed_memory_fractions(
 
 
 def pipelined_regions(job: JobGraph) -> dict[JobVertexID, int]:
-    """The region number of each vertex; vertices connected by exchanges that must be pipelined are
-    in one region (Flink: DefaultLogicalTopology).
+    """The region number of each vertex; vertices connected by exchanges that are read while written
+    are deployed together (Flink: DefaultLogicalTopology). A failure restarts fewer if the exchange
+    is approximate; see `failover`.
     """
     region_of: dict[JobVertexID, int] = {}
     for vertex in job.sorted_vertices():
         joined = {
             region_of[edge.source.producer.id]
             for edge in vertex.inputs
-            if edge.source.partition_type.must_be_pipelined_consumed
+            if edge.source.partition_type.can_be_pipelined_consumed
         }
         number = min(joined, default=len(region_of))
         region_of[vertex.id] = number

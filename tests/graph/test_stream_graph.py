@@ -18,7 +18,7 @@ from flinknet.graph.transformations import (
     PartitionTransformation,
     StreamExchangeMode,
 )
-from tests.graph.programs import environment, first, same, shuffle_example, twice
+from tests.graph.programs import environment, first, plan_of, same, shuffle_example, twice
 
 
 def edges_of(graph: StreamGraph) -> list[str]:
@@ -337,6 +337,7 @@ def test_approximate_local_recovery_is_part_of_the_graph_and_chooses_the_partiti
     (edge,) = job_graph_of(graph).edges
     wanted = "PIPELINED_APPROXIMATE" if enabled else "PIPELINED_BOUNDED"
     assert edge.source.partition_type.name == wanted
+    assert plan_of(graph, 1, 2).stages == 1  # the reader does not wait for the writer's end
     assert not env.warnings
 
 

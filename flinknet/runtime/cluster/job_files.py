@@ -19,12 +19,14 @@ from flinknet.options import effective_flink_keys
 from flinknet.plain_values import from_plain, to_plain
 from flinknet.results import (
     CheckpointSummary,
+    EdgeMeasured,
     JobResult,
     JobStatus,
     PriorAttempt,
     RunWarning,
     TaskManagerMeasured,
     TaskManagerStatus,
+    VertexMeasured,
     VertexStatus,
 )
 from flinknet.trace.manifest import RESULT_NAME, ProcessInfo
@@ -198,7 +200,11 @@ def result_of(
         latency_markers=None if plan is None else measurements.latency_markers(plan),
         limited_by="" if found is None else f"{found.text}.",
         verdict=found,
-        warnings=(*warnings, *_warnings(master.state, measurements, ended_ns, has_run)),
+        warnings=(
+            *warnings,
+            *_warnings(master.state, measurements, ended_ns, has_run),
+            *_lost_records(master, vertices, edges),
+        ),
         trace=trace,
     )
 
@@ -225,6 +231,25 @@ def _warnings(
             f" spread them give fewer --slots than {slots}, or -D"
             " taskmanager.load-balance.mode=SLOTS",
         )
+
+
+def _lost_records(
+    master: JobMaster, vertices: Iterable[VertexMeasured], edges: Sequence[EdgeMeasured]
+) -> Iterator[RunWarning]:
+    """Warnings about records that were on their way to tasks that restarted alone. What a task read
+    after its last report counts as lost, so the numbers are upper limits.
+    """
+    is_approximate = master.graph.job.config.has_approximate_local_recovery
+    if not (is_approximate and master.restarts and master.state is JobState.FINISHED):
+        return
+    for vertex in vertices:
+        read = [each.records for each in edges if each.source == vertex.name]
+        if read and vertex.records_out > sum(read):
+            text = (
+                f"approximate local recovery: of {vertex.records_out} records of {vertex.name}, at"
+                f" most {vertex.records_out - sum(read)} were lost in {master.restarts} restarts"
+            )
+            yield RunWarning("records-lost", text)
 
 
 def save_result(run_dir: Path, result: JobResult) -> None:
