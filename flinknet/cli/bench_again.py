@@ -105,10 +105,10 @@ def again(executor: Executor | None, /, **values: Any) -> None:
         save_records,
         scenario_of,
     )
-    from flinknet.report.bench_console import Setting
+    from flinknet.report.bench_words import Setting
     from flinknet.report.console import console_for
     from flinknet.report.export import write_json
-    from flinknet.report.from_trace_page import from_trace_page
+    from flinknet.report.from_trace import from_trace_page
     from flinknet.report.live import view
 
     from . import sweep
@@ -234,7 +234,7 @@ def _again_job(run: RecordedRun, values: Mapping[str, Any]) -> None:
 def _print_result(document: dict[str, Any], out: Path | None, *, as_json: bool) -> None:
     """Print the results on stdout and, even if that fails, their place on stderr."""
     from flinknet.report.console import console_for, print_parts
-    from flinknet.report.from_trace_console import prediction_parts
+    from flinknet.report.from_trace import prediction_parts
 
     try:
         if as_json:

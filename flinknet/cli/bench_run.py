@@ -82,8 +82,7 @@ def run(executor: Executor | None, /, **values: Any) -> None:
     protocol. With a rate, latency counts from the instant at which a record was due. Uncorrected
     latency counts from the instant at which its producer wrote it.
     """
-    from flinknet.report.bench_console import bench_view
-    from flinknet.report.bench_page import bench_page
+    from flinknet.report.bench import bench_page, bench_view
     from flinknet.report.console import console_for, print_view
     from flinknet.report.export import write_json
     from flinknet.report.reference_table import reference_part

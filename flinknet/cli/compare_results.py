@@ -307,7 +307,7 @@ def _print(
     has_details: bool,
 ) -> None:
     """Print the answer and its tables on stdout."""
-    from flinknet.report.bench_console import doubt_lines
+    from flinknet.report.bench_words import doubt_lines
     from flinknet.report.comparison import comparison_view
     from flinknet.report.console import console_for, print_view
 

@@ -22,7 +22,7 @@ from .paths import check_writable_file
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from flinknet.report.bench_console import Setting
+    from flinknet.report.bench_words import Setting
     from flinknet.report.live import LineView
     from flinknet.runtime.metrics_log import MetricsEndpoint
 

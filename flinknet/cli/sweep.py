@@ -15,7 +15,7 @@ import click
 
 from flinknet import options as flink
 from flinknet.config import Scenario
-from flinknet.report.bench_console import Setting
+from flinknet.report.bench_words import Setting
 from flinknet.report.export import write_json
 from flinknet.report.live import LineView, run_title
 from flinknet.report.warnings import with_doubts

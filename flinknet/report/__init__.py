@@ -2,7 +2,7 @@
 
 A *_console prints the findings of one command:
 
-    bench_console           a bench, with checkpoint_table, warnings and their
+    bench                   a bench, with bench_words, checkpoint_table, warnings and their
                             warning_lines, and reference_table: published numbers next to it;
                             console: draws all of them, from the
                             parts of page_parts
@@ -11,7 +11,7 @@ A *_console prints the findings of one command:
                             doctor; demos: the outcome of each
     comparison              configurations compared, with comparison_texts, and for
                             other programs comparison_markdown, comparison_junit
-    from_trace_console      a bench of a recorded run; peer_console: one end of which is Flink's
+    from_trace              a bench of a recorded run; peer_console: one end of which is Flink's
     replay_console          a replay: replay_headline, the answer in the six lines of headline;
                             model_error (how far it can be trusted), observed_tables and
                             small_plots (what was observed), settings_in_words, advice_lines and
@@ -25,8 +25,7 @@ A *_console prints the findings of one command:
 and with these, any of them is written:
 
     page                    one HTML page, described by page_parts and charts;
-                            bench_page: a bench in such parts; from_trace_page: one of a recorded
-                            run; job_page: a job; places: the six places of data, under a slider
+                            job_page: a job; places: the six places of data, under a slider
     replay_page             a replay in such parts; observed_page: its observed figures
     plot                    the main chart of a page, or of a replay, as a picture
     notebook_view           what a cell of a notebook shows

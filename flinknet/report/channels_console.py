@@ -9,7 +9,7 @@ from typing import Any
 from flinknet.results import Wiring
 from flinknet.units import counted
 
-from .bench_console import wiring_line
+from .bench_words import wiring_line
 from .page_parts import Lines, Part, Row, Table, heads
 
 

@@ -25,7 +25,20 @@ from flinknet.units import human_duration
 
 from .charts import Bars, OverTime
 from .headline import NAME_WIDTH, WIDTH, headline
-from .page_parts import Code, Head, Lines, Pairs, Part, Row, Section, Sentence, Table, View
+from .page_parts import (
+    Code,
+    Fact,
+    Facts,
+    Head,
+    Lines,
+    Pairs,
+    Part,
+    Row,
+    Section,
+    Sentence,
+    Table,
+    View,
+)
 from .plain_text import printable
 from .small_plots import MARKS, sparkline
 
@@ -36,6 +49,9 @@ FOLDED_WIDTH = 22
 
 PLOT_MARKS = 80
 """Marks of a plot over time, at most."""
+
+WIDTH_FOR_TWO = 80
+"""Columns of a terminal on which facts stand in two columns."""
 
 _REST_OF_PLOT = 32
 """Columns that the name and the largest value of a plot take."""
@@ -179,6 +195,8 @@ def print_part(console: Console, part: Part | Section) -> None:
             _print_bars(console, part)
         case OverTime():
             _print_over_time(console, part)
+        case Facts():
+            _print_facts(console, part.facts)
         case Pairs():
             rows = [Row(each) for each in part.pairs.items()]
             heads = [Head("", is_text=True), Head("", is_text=True)]
@@ -187,6 +205,17 @@ def print_part(console: Console, part: Part | Section) -> None:
             print_line(console, f"  {part.title}:")
             for line in part.text.splitlines():
                 print_line(console, f"    {line}")
+
+
+def _print_facts(console: Console, facts: Sequence[Fact]) -> None:
+    """Print names with values, in two columns where there is room."""
+    count = 2 if console.width >= WIDTH_FOR_TWO else 1
+    height = -(-len(facts) // count)
+    rows = []
+    for number in range(height):
+        cells = [x for each in facts[number::height] for x in (each.name, each.value)]
+        rows.append(Row([*cells, *[""] * (2 * count - len(cells))]))
+    _print_table(console, Table([Head("", is_text=True)] * (2 * count), rows))
 
 
 def _print_table(console: Console, table: Table) -> None:

@@ -9,13 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 from flinknet.results import (
-    FlinkMetrics,
     ReplayAnswer,
-    ReplayedChannel,
-    TaskMetrics,
-    VertexMetrics,
 )  # fmt: skip
-from flinknet.results.figures import CHANNEL_FIGURES, FIGURES, Figure, named
+from flinknet.results.figures import FIGURES, Figure
 from flinknet.units import (
     counted,
     human_bytes,
@@ -24,21 +20,25 @@ from flinknet.units import (
     human_share,
 )  # fmt: skip
 
-from .bench_page import CHANNELS_SHOWN, buffers_fact, latency_points, pair_text
+from .bench import CHANNELS_SHOWN, latency_points, pair_text
 from .charts import Bar, Bars, Histogram, Panel, Percentiles, PercentileSeries, Series, Timeline
-from .observed_tables import REGIMES, flink_lines, messages_table
+from .observed_tables import (
+    LATENCY_UNKNOWN,
+    REGIMES,
+    channel_name,
+    channel_table,
+    flink_lines,
+    flink_table,
+    messages_table,
+    slowest,
+)
 from .page_parts import (
-    Fact,
-    Facts,
     Folded,
     Head,
     Pairs,
     Part,
-    Row,
     Section,
-    Table,
     Text,
-    figure_table,
 )
 from .replay_headline import why_not_printed
 
@@ -56,34 +56,25 @@ _PANELS = [
           " changed it, on average. Thin: the minimum of each window.", "creditMin"),
 ]  # fmt: skip
 
-_CHANNEL: Sequence[Figure[ReplayedChannel]] = [
-    *CHANNEL_FIGURES[1:],
-    replace(FIGURES["credit_starved_ns"], read=lambda each: each.starved_ns),
-    Figure("", "data", lambda each: each.messages.get("DATA_BUFFER", 0), "count", "",
-           "Data buffers sent."),
-    Figure("", "credit", lambda each: each.messages.get("ADD_CREDIT", 0), "count", "",
-           "Messages that announced credit."),
-]  # fmt: skip
-
-
-def facts(answer: ReplayAnswer) -> Facts:
-    """The figures of the whole part that was used."""
-    fields = (
-        *("records", "throughput_records_per_s", "throughput_bytes_per_s", "latency_p50_ns"),
-        *("latency_p99_ns", "latency_max_ns", "backlog_mean_buffers", "backlog_max_buffers"),
-        "credit_starved_ns",
-    )
-    observed = answer.observed
-    shown = [Fact(x.title, x.show(x.read(observed)), x.meaning) for x in named(fields)]
-    return Facts([*shown, buffers_fact(observed)])
-
 
 def observed_sections(answer: ReplayAnswer) -> Iterator[Section]:
     """All sections, those without data left out."""
     yield _latency(answer)
     yield from (*_over_time(answer), *_regimes(answer), *_fill(answer))
-    yield _channels(answer)
-    yield from _flink(answer.flink)
+    shown = slowest(answer.channels, CHANNELS_SHOWN)
+    left = len(answer.channels) - len(shown) + answer.channels_left_out
+    lead = _left_out(CHANNELS_SHOWN, left).strip()
+    tables = [channel_table(shown), messages_table(answer.messages)]
+    yield Section("channels", "Channels and messages", lead, tables)
+    if answer.flink is not None:
+        table = replace(
+            flink_table(answer.flink.vertices, has_tasks=True),
+            title="",
+            notes=flink_lines(answer.flink),
+        )
+        is_open = len(table.rows) <= ROWS_OPEN
+        folded = Folded("Vertices and their tasks", table, is_open=is_open)
+        yield Section("flink", "Flink's own metrics", "", [folded])
     yield _environment(answer)
 
 
@@ -94,12 +85,7 @@ def heads_of(figures: Sequence[Figure[Any]]) -> list[Head]:
 
 def _latency(answer: ReplayAnswer) -> Section:
     if not answer.trace.is_of_run:
-        return Section(
-            "latency",
-            "Latency",
-            "Not observed: messages between processes do not show when records came. Predictions"
-            " come with 90% intervals.",
-        )
+        return Section("latency", "Latency", LATENCY_UNKNOWN)
     found, observed = answer.latency_distribution, answer.observed.latency_ns
     total = sum(found.records)
     marks = [("p50", observed.p50), ("p99", observed.p99)]
@@ -139,11 +125,6 @@ def _left_out(shown: int, left: int) -> str:
     return f" The {shown} channels with the highest p99 are here, {left} more are not."
 
 
-def _channel_name(channel: ReplayedChannel) -> str:
-    name = channel.name or f"{channel.producer} → {channel.consumer}"
-    return f"{channel.channel}: {name}"
-
-
 def _over_time(answer: ReplayAnswer) -> list[Section]:
     details = answer.details
     if details is None or not details.channels:
@@ -158,7 +139,7 @@ def _over_time(answer: ReplayAnswer) -> list[Section]:
     has_rate = any(any(each.windows.records) for each in details.channels)
     has_regimes = any(each.regimes.get("from_ns") for each in details.channels)
     timeline = Timeline(
-        [_channel_name(ends[each]) if each in ends else str(each) for each in numbers],
+        [channel_name(ends[each]) if each in ends else str(each) for each in numbers],
         details.channels,
         max(range(len(numbers)), key=lambda place: slowness(numbers[place])),
         details.duration_ns or answer.trace.measured_duration_ns,
@@ -174,12 +155,6 @@ def _over_time(answer: ReplayAnswer) -> list[Section]:
     return [Section("over-time", "Over time", lead, [timeline])]
 
 
-def _slowest(channels: Sequence[ReplayedChannel], most: int) -> list[ReplayedChannel]:
-    """The channels with the highest p99, by their numbers."""
-    found = sorted(channels, key=lambda each: -(each.latency_ns.p99 or 0.0))[:most]
-    return sorted(found, key=lambda each: each.channel)
-
-
 def _regimes(answer: ReplayAnswer) -> list[Section]:
     shares = answer.regimes or {}
     parts: list[Part] = [
@@ -189,13 +164,13 @@ def _regimes(answer: ReplayAnswer) -> list[Section]:
     lead = ""
     if any(shares.values()):
         known = [each for each in answer.channels if each.regimes]
-        shown = _slowest(known, BARS_SHOWN)
+        shown = slowest(known, BARS_SHOWN)
         left = len(known) - len(shown) + answer.channels_left_out
         lead = (
             "At any instant, a channel's time counts for the place where its oldest record is that"
             f" has not been consumed yet.{_left_out(BARS_SHOWN, left)}"
         )
-        bars = [Bar("all", shares), *(Bar(_channel_name(x), x.regimes or {}) for x in shown)]
+        bars = [Bar("all", shares), *(Bar(channel_name(x), x.regimes or {}) for x in shown)]
         parts.append(Bars("Channels", REGIMES, bars))
     if not parts:
         return []
@@ -226,46 +201,6 @@ def _fill(answer: ReplayAnswer) -> list[Section]:
     ranges = [(place / fill.bins, (place + 1) / fill.bins) for place in range(fill.bins)]
     chart = Histogram("Fill ratio", ranges, series, across="share")
     return [Section("fill", "How full the buffers were", lead, [chart])]
-
-
-def _channels(answer: ReplayAnswer) -> Section:
-    shown = _slowest(answer.channels, CHANNELS_SHOWN)
-    left = len(answer.channels) - len(shown) + answer.channels_left_out
-    rows = [(_channel_name(each).replace(" ", "\u00a0"), [each]) for each in shown]
-    table = figure_table("channel", _CHANNEL, rows)
-    lead = _left_out(CHANNELS_SHOWN, left).strip()
-    return Section(
-        "channels", "Channels and messages", lead, [table, messages_table(answer.messages)]
-    )
-
-
-def _flink(flink: FlinkMetrics | None) -> Iterator[Section]:
-    if flink is None:
-        return
-    heads = [
-        Head("task"),
-        Head("busy", "Share of the time, by Flink's accumulateBusyTimeMs."),
-        Head("idle"),
-        Head("back-pressured", "Share of the time in which the task waited for its output."),
-        *(Head("records in/s"), Head("records out/s")),
-        Head("in pool", "Mean usage of its input pools."),
-        Head("out pool", "Mean usage of its output pools."),
-    ]
-    rows = []
-    for vertex in flink.vertices:
-        rows.append(Row([*_metric_cells(vertex), "", ""], is_strong=True))
-        for task in vertex.tasks:
-            pools = map(human_share, (task.in_pool_usage, task.out_pool_usage))
-            rows.append(Row([*_metric_cells(task), *pools]))
-    table = Table(heads, rows, notes=flink_lines(flink))
-    folded = Folded("Vertices and their tasks", table, is_open=len(rows) <= ROWS_OPEN)
-    yield Section("flink", "Flink's own metrics", "", [folded])
-
-
-def _metric_cells(of: VertexMetrics | TaskMetrics) -> list[str]:
-    shares = map(human_share, (of.busy, of.idle, of.back_pressured))
-    rates = map(human_count, (of.records_in_per_s, of.records_out_per_s))
-    return [of.name, *shares, *rates]
 
 
 def _environment(answer: ReplayAnswer) -> Section:

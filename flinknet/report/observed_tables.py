@@ -4,11 +4,14 @@ of Flink itself."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import replace
+from operator import attrgetter
+from typing import Any
 
 from flinknet.results import (
     FlinkMetrics,
     LatencyDistribution,
+    Measured,
     MessageCount,
     ReplayAnswer,
     ReplayedChannel,
@@ -16,6 +19,7 @@ from flinknet.results import (
     VertexMetrics,
     WindowMeasured,
 )
+from flinknet.results.figures import CHANNEL_FIGURES, FIGURES, Figure, Unit, named
 from flinknet.units import (
     MISSING,
     human_bytes,
@@ -28,16 +32,32 @@ from flinknet.units import (
 
 from .charts import Bar, BarPart, Bars, OverTime, TimeSeries
 from .model_error import observed_part
-from .page_parts import Head, Part, Row, Table
+from .page_parts import Fact, Facts, Lines, Part, Row, Table, figure_table, heads, heads_of
 from .settings_in_words import timeout_text
 from .small_plots import DISTRIBUTION_MARKS, distribution_line
 
 CHANNELS_SHOWN = 16
 """Channels in the table by channel: those with the highest p99 if there are more."""
 
-_COUNTED_KINDS = ("DATA_BUFFER", "ADD_CREDIT")
+_FACTS = (
+    *("duration_ns", "throughput_records_per_s", "throughput_bytes_per_s"),
+    *(f"latency_{each}_ns" for each in ("min", "p50", "p90", "p99", "p99_9", "max")),
+    *("backlog_mean_buffers", "backlog_max_buffers", "credit_starved_ns"),
+)
 
-_LATENCIES = ("min", "p50", "p90", "p99", "p99_9", "max")
+_CHANNEL: Sequence[Figure[ReplayedChannel]] = [
+    *CHANNEL_FIGURES[1:],
+    replace(FIGURES["credit_starved_ns"], read=lambda each: each.starved_ns),
+    Figure("", "data", lambda each: each.messages.get("DATA_BUFFER", 0), "count", "",
+           "Data buffers sent."),
+    Figure("", "credit", lambda each: each.messages.get("ADD_CREDIT", 0), "count", "",
+           "Messages that announced credit."),
+]  # fmt: skip
+
+LATENCY_UNKNOWN = (
+    "Latency is not observed: messages between processes do not show when records came. Predictions"
+    " come with 90% intervals."
+)
 
 FULL = (
     "full: a buffer that left because its segment was full; it may carry few bytes where earlier"
@@ -60,49 +80,55 @@ REGIMES = (
 """Parts of a channel's time."""
 
 
-def heads(*names: str, texts: Sequence[str] = ()) -> list[Head]:
-    """Headings; those of texts may be folded."""
-    return [Head(name, is_text=name in texts) for name in names]
-
-
 def regime_bars(shares: Mapping[str, Mapping[str, float] | None], title: str = "") -> list[Bars]:
     """A bar for each name that has shares of time; nothing without any."""
     known = [Bar(name, each) for name, each in shares.items() if each and any(each.values())]
     return [Bars(title, REGIMES, known)] if known else []
 
 
+def facts(answer: ReplayAnswer) -> Facts:
+    """The figures of the whole part that was used; those of latency only where it was recorded."""
+    observed, credits = answer.observed, answer.observed.credits
+    records = FIGURES["records"]
+    shown = [
+        Fact(each.title, each.text(observed), each.meaning)
+        for each in named(_FACTS)
+        if answer.trace.is_of_run or each.group != "latency"
+    ]
+    return Facts(
+        [
+            Fact(records.title, f"{observed.records:,}", records.meaning),
+            *shown,
+            *buffer_facts(observed),
+            Fact("events", f"{observed.events:,}", "Barriers and other events between buffers."),
+            Fact("credit", f"{credits.announced:,}", "Buffers that consumers announced."),
+            Fact("credit messages", f"{credits.messages:,}", "Messages that announced credit."),
+        ]
+    )
+
+
+def buffer_facts(measured: Measured) -> list[Fact]:
+    """The number of data buffers, and why they left."""
+    whys = named(["buffers_full", "buffers_by_timeout", "buffers_with_event"])
+    return [
+        Fact("buffers", f"{measured.buffers:,}", "Data buffers sent."),
+        *(Fact(each.title, f"{each.read(measured):,}", each.meaning) for each in whys),
+    ]
+
+
 def observed_parts(answer: ReplayAnswer) -> list[Part]:
-    """Figures of an exchange, a line each, and its time."""
-    observed = answer.observed
-    shares = ", ".join(f"{count:,} {why}" for why, count in asdict(observed.flushes).items())
-    credits = observed.credits
-    rows = {
-        "records": f"{observed.records:,} in {human_duration(observed.duration_ns)}",
-        "throughput": f"{human_count(observed.throughput_records_per_s)} records/s,"
-        f" {human_bytes(observed.throughput_bytes_per_s)}/s",
-        "latency": "  ".join(
-            f"{name.replace('_', '.')} {human_duration(getattr(observed.latency_ns, name))}"
-            for name in _LATENCIES
-        ),
-        "buffers": f"{observed.buffers:,} data ({shares}), {observed.events:,} events",
-        "backlog": f"mean {human_number(observed.backlog_buffers.mean)}, max"
-        f" {human_number(observed.backlog_buffers.max)}"
-        f" buffer{'' if observed.backlog_buffers.max == 1 else 's'}",
-        "credit": f"{credits.announced:,} in {credits.messages:,} messages; "
-        + (
-            "how long data waited for it is unknown"
-            if credits.starved_ns is None
-            else f"starved for {human_duration(credits.starved_ns)}, summed over channels"
-        ),
-    }
+    """Figures of an exchange for a terminal, and its time."""
+    parts: list[Part] = [
+        Lines([f"observed {observed_part(answer)}"], is_headed=True),
+        facts(answer),
+    ]
     if not answer.trace.is_of_run:
-        rows["latency"] = "unknown: messages between processes do not show when records came"
-    if answer.latency_distribution.records:
-        rows["distribution"] = _distribution_line(answer.latency_distribution)
-    notes = [FULL] if observed.flushes.full and observed.flushes.timeout else []
-    title = f"observed {observed_part(answer)}"
-    table = Table(heads("", "", texts=[""]), list(map(Row, rows.items())), title, notes)
-    return [table, *regime_bars({"": answer.regimes}, "time")]
+        parts.append(Lines([LATENCY_UNKNOWN]))
+    elif answer.latency_distribution.records:
+        parts.append(Lines([f"latency: {_distribution_line(answer.latency_distribution)}"]))
+    if answer.observed.flushes.full and answer.observed.flushes.timeout:
+        parts.append(Lines([f"  {FULL}"]))
+    return [*parts, *regime_bars({"": answer.regimes}, "time")]
 
 
 def _distribution_line(distribution: LatencyDistribution) -> str:
@@ -111,44 +137,34 @@ def _distribution_line(distribution: LatencyDistribution) -> str:
     return f"{human_duration(low)} {line} {human_duration(high)}"
 
 
+def slowest(channels: Sequence[ReplayedChannel], most: int) -> list[ReplayedChannel]:
+    """The channels with the highest p99, by their numbers."""
+    found = sorted(channels, key=lambda each: -(each.latency_ns.p99 or 0.0))[:most]
+    return sorted(found, key=lambda each: each.channel)
+
+
+def channel_name(channel: ReplayedChannel) -> str:
+    """Number and name of a channel."""
+    ends = (str(each) if each >= 0 else "?" for each in (channel.producer, channel.consumer))
+    return f"{channel.channel}: {channel.name or ' → '.join(ends)}"
+
+
+def channel_table(channels: Sequence[ReplayedChannel], title: str = "") -> Table:
+    """A row for each channel."""
+    rows = [(channel_name(each), [each]) for each in channels]
+    return figure_table("channel", _CHANNEL, rows, title=title)
+
+
 def channel_parts(answer: ReplayAnswer, wanted: Sequence[int] | None) -> list[Part]:
     """A row for each channel, or for the slowest ones, and their time."""
-    channels: Sequence[ReplayedChannel] = answer.channels
     if wanted is not None:
-        shown = [row for row in channels if row.channel in wanted]
+        shown = [row for row in answer.channels if row.channel in wanted]
     else:
-        slowest = sorted(channels, key=lambda row: -(row.latency_ns.p99 or 0))
-        shown = sorted(slowest[:CHANNELS_SHOWN], key=lambda row: row.channel)
-    left_out = len(channels) - len(shown) + answer.channels_left_out
+        shown = slowest(answer.channels, CHANNELS_SHOWN)
+    left_out = len(answer.channels) - len(shown) + answer.channels_left_out
     title = "by channel" + (f" ({left_out:,} more not shown)" if left_out else "")
-    names = {row.channel: _ends_of(row) for row in shown}
-    rows = [
-        Row(
-            [
-                str(row.channel),
-                names[row.channel],
-                human_count(row.throughput_records_per_s),
-                human_duration(row.latency_ns.p50),
-                human_duration(row.latency_ns.p99),
-                human_number(row.backlog_buffers.mean),
-                human_number(row.backlog_buffers.max),
-                human_duration(row.starved_ns),
-                *(f"{row.messages.get(kind, 0):,}" for kind in _COUNTED_KINDS),
-            ]
-        )
-        for row in shown
-    ]
-    columns = ("records/s", "p50", "p99", "backlog", "max", "starved", "data", "credit")
-    table = Table(heads("channel", "from → to", *columns), rows, title, keys=2)
-    bars = regime_bars(
-        {f"{n} {names[n]}": row.regimes for n, row in zip(names, shown, strict=True)}
-    )
-    return [table, *bars]
-
-
-def _ends_of(row: ReplayedChannel) -> str:
-    ends = (str(each) if each >= 0 else "?" for each in (row.producer, row.consumer))
-    return row.name or " → ".join(ends)
+    bars = regime_bars({channel_name(row): row.regimes for row in shown})
+    return [channel_table(shown, title), *bars]
 
 
 def diagnosis_table(own: Sequence[ReplayAnswer]) -> Table:
@@ -189,26 +205,25 @@ def messages_table(messages: Sequence[MessageCount]) -> Table:
     return Table(heads("kind", "messages", "payload"), rows, "messages by kind")
 
 
+_OF_RUN = named(
+    [
+        *("throughput_records_per_s", "latency_p50_ns", "latency_p99_ns"),
+        *("backlog_mean_buffers", "backlog_max_buffers", "buffers_per_s"),
+    ]
+)
+
+
 def runs_table(answers: Sequence[ReplayAnswer]) -> Table:
-    """A row for each run."""
+    """A row for each run: observed figures, and the model's error."""
     rows = []
     for answer in answers:
-        observed, error = answer.observed, answer.model_error
-        cells = [
-            answer.trace.path.rstrip("/").rsplit("/", 1)[-1],
-            timeout_text(answer.trace.config),
-            human_count(observed.throughput_records_per_s),
-            human_duration(observed.latency_ns.p50),
-            human_duration(observed.latency_ns.p99),
-            human_number(observed.backlog_buffers.mean),
-            human_number(observed.backlog_buffers.max),
-            human_count(observed.buffers_per_s),
-            *(human_change(each) for each in (error.throughput, error.p50, error.p99)),
-        ]
-        rows.append(Row(cells))
-    figures = ("records/s", "p50", "p99", "backlog", "max", "buffers/s")
-    errors = (f"error {name}" for name in ("throughput", "p50", "p99"))
-    return Table(heads("run", "timeout", *figures, *errors), rows)
+        error = answer.model_error
+        errors = map(human_change, (error.throughput, error.p50, error.p99))
+        name = answer.trace.path.rstrip("/").rsplit("/", 1)[-1]
+        figures = (each.text(answer.observed) for each in _OF_RUN)
+        rows.append(Row([name, timeout_text(answer.trace.config), *figures, *errors]))
+    errors_of = (f"error {name}" for name in ("throughput", "p50", "p99"))
+    return Table([*heads("run", "timeout"), *heads_of(_OF_RUN), *heads(*errors_of)], rows)
 
 
 def edges_table(answers: Sequence[ReplayAnswer]) -> Table:
@@ -244,28 +259,45 @@ def _part_of(part: float | None, whole: float) -> str:
     return f"{part / whole:.0%}" if whole and part is not None else MISSING
 
 
-_SHARES = ("busy", "idle", "back_pressured")
-_RATES = ("records_in_per_s", "records_out_per_s")
-_USAGES = ("in_pool_usage", "out_pool_usage")
+def flink_table(vertices: Iterable[VertexMetrics], *, has_tasks: bool = False) -> Table:
+    """A row for each vertex: means over its tasks, and the worst of them where they differ.
 
-
-def flink_table(vertices: Iterable[VertexMetrics]) -> Table:
-    """A row for each vertex: means over its tasks, and the worst of them where they differ."""
-    rows = [
-        Row(
-            [
-                vertex.name,
-                str(vertex.parallelism),
-                *(_share_cell(vertex, name) for name in _SHARES),
-                *(human_count(getattr(vertex, name)) for name in _RATES),
-                *(human_share(_highest(vertex.tasks, name)) for name in _USAGES),
-            ]
-        )
-        for vertex in vertices
-    ]
-    names = ("tasks", "busy", "idle", "back-pressured", "in/s", "out/s", "in pool", "out pool")
+    Args:
+        has_tasks: a row for each of its tasks, too.
+    """
+    rows = []
+    for vertex in vertices:
+        shares = [_share_cell(vertex, each.field) for each in _FLINK_SHARES]
+        usages = [human_share(_highest(vertex.tasks, each.field)) for each in _FLINK_USAGES]
+        rates = [each.text(vertex) for each in _FLINK_RATES]
+        cells = [vertex.name, str(vertex.parallelism), *shares, *rates, *usages]
+        rows.append(Row(cells, is_strong=has_tasks))
+        for task in vertex.tasks if has_tasks else ():
+            figures = (*_FLINK_SHARES, *_FLINK_RATES, *_FLINK_USAGES)
+            rows.append(Row([task.name, "", *(each.text(task) for each in figures)]))
+    columns = heads_of((*_FLINK_SHARES, *_FLINK_RATES, *_FLINK_USAGES))
     title = "Flink's own metrics: mean over tasks (highest task)"
-    return Table(heads("vertex", *names), rows, title)
+    return Table([*heads("vertex", "tasks"), *columns], rows, title)
+
+
+def _flink_figure(name: str, field: str, unit: Unit, meaning: str = "") -> Figure[Any]:
+    return Figure("", name, attrgetter(field), unit, field, meaning)
+
+
+_FLINK_SHARES = (
+    _flink_figure("busy", "busy", "share", "Share of the time, by Flink's accumulateBusyTimeMs."),
+    _flink_figure("idle", "idle", "share"),
+    _flink_figure("back-pressured", "back_pressured", "share",
+                  "Share of the time in which the task waited for its output."),
+)  # fmt: skip
+_FLINK_RATES = (
+    _flink_figure("in/s", "records_in_per_s", "count", "Records that it read per second."),
+    _flink_figure("out/s", "records_out_per_s", "count", "Records that it wrote per second."),
+)
+_FLINK_USAGES = (
+    _flink_figure("in pool", "in_pool_usage", "share", "Mean usage of its input pools."),
+    _flink_figure("out pool", "out_pool_usage", "share", "Mean usage of its output pools."),
+)
 
 
 def flink_lines(flink: FlinkMetrics) -> list[str]:

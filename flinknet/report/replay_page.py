@@ -26,7 +26,7 @@ from .advice_lines import (
     marks_of,
     recommendations,
 )
-from .bench_page import TASK_PARTS
+from .bench import TASK_PARTS
 from .charts import Bar, BarPart, Bars, Curves, Grid, GridFigure, GridPoint, Slider
 from .job_answer_console import (
     EDGES,
@@ -38,8 +38,8 @@ from .job_answer_console import (
     settings_of_job,
 )
 from .model_error import doubts_of, is_off, model_error_text
-from .observed_page import BARS_SHOWN, ROWS_OPEN, facts, observed_sections
-from .observed_tables import edges_table, runs_table
+from .observed_page import BARS_SHOWN, ROWS_OPEN, observed_sections
+from .observed_tables import edges_table, facts, runs_table
 from .page_parts import (
     Code,
     Folded,

@@ -14,30 +14,31 @@ from operator import attrgetter
 from statistics import median
 from typing import Any, Generic, Literal, TypeVar
 
-from flinknet.units import MISSING, human_bytes, human_count, human_duration, human_share
+from flinknet import units
 
 from .measures import LatencySummary
 from .run import RunResult
 
 _T = TypeVar("_T")
 
-Unit = Literal["ns", "bytes", "count", "share", "cores"]
-"""How numbers are written: as durations, sizes, counts, shares in percent, or cores in percent."""
+Unit = Literal["ns", "bytes", "count", "share", "cores", "change"]
+"""How numbers are written: as durations, sizes, counts, shares, cores or changes in percent."""
 
 
 def share_of_core(cores: float | None) -> str:
     """CPU time as a share of one core: "4.2%"."""
     if cores is None:
-        return MISSING
+        return units.MISSING
     return f"{cores:.1%}" if cores < 0.0995 else f"{cores:.0%}"
 
 
 SHOWN: Mapping[str, Callable[[float | None], str]] = {
-    "ns": human_duration,
-    "bytes": human_bytes,
-    "count": human_count,
-    "share": human_share,
+    "ns": units.human_duration,
+    "bytes": units.human_bytes,
+    "count": units.human_count,
+    "share": units.human_share,
     "cores": share_of_core,
+    "change": units.human_change,
 }
 """Text of a number, by its unit."""
 
@@ -138,9 +139,12 @@ FIGURES: Mapping[str, Figure[Any]] = {
                 "Data buffers still queued at the producer when one left, on average.", -1),
         _figure("backlog", "max", "backlog_buffers.max", "backlog_max_buffers", "count",
                 "The longest queue of data buffers that a producer announced.", -1),
-        _figure("buffers", "by timeout", "flushes.timeout", "buffers_by_timeout", "count"),
-        _figure("buffers", "full", "flushes.full", "buffers_full", "count"),
-        _figure("buffers", "with event", "flushes.event", "buffers_with_event", "count"),
+        _figure("buffers", "by timeout", "flushes.timeout", "buffers_by_timeout", "count",
+                "Data buffers that the flusher sent."),
+        _figure("buffers", "full", "flushes.full", "buffers_full", "count",
+                "Data buffers that left because their segment was full."),
+        _figure("buffers", "with event", "flushes.event", "buffers_with_event", "count",
+                "Data buffers that an event, or the end, pushed out."),
         _figure("", "starved", "credits.starved_ns", "credit_starved_ns", "ns",
                 "Time with a backlog and no credit.", -1),
     )

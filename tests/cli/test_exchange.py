@@ -12,7 +12,8 @@ import pytest
 from click.testing import Result
 
 from flinknet.config import WorkloadConfig
-from flinknet.report.bench_console import Setting, bench_view
+from flinknet.report.bench import bench_view
+from flinknet.report.bench_words import Setting
 from flinknet.report.console import console_for, print_view
 from flinknet.results import BlockingExchange
 

@@ -12,7 +12,8 @@ from rich.console import Console
 
 from flinknet import notebook, report, results
 from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
-from flinknet.report import bench_console as tables
+from flinknet.report import bench as views
+from flinknet.report import bench_words as tables
 from flinknet.report import live
 from flinknet.report.comparison import comparison_view
 from flinknet.report.comparison_texts import change_cells, changes_table
@@ -89,7 +90,7 @@ def lines(stream: io.StringIO) -> list[str]:
 
 def shown(settings: list[tables.Setting], **options: bool) -> list[str]:
     out, stream = console()
-    print_view(out, tables.bench_view(settings), **options)
+    print_view(out, views.bench_view(settings), **options)
     return lines(stream)
 
 
@@ -128,7 +129,7 @@ def test_details_show_all_figures_the_channels_and_the_limit() -> None:
 def test_on_a_narrow_terminal_the_rest_of_the_columns_stands_below() -> None:
     stream = io.StringIO()
     name = "buffer-timeout=100ms"
-    table = tables.bench_table([tables.Setting(name, [result()])])
+    table = views.bench_table([tables.Setting(name, [result()])])
     print_part(Console(file=stream, width=80), table)
     _, header, row, _, header_below, row_below = lines(stream)
     assert header.split() == ["setting", "records/s", "buffers/s", "CPU", "p50", "p99", "max"]
@@ -142,7 +143,7 @@ def test_whatever_the_width_every_number_and_name_is_there(width: int) -> None:
     stream = io.StringIO()
     names = ["buffer-timeout=100ms segment-size=8kb", "buffer-timeout=5ms segment-size=32kb"]
     settings = [tables.Setting(name, [result()]) for name in names]
-    print_part(Console(file=stream, width=width), tables.bench_table(settings))
+    print_part(Console(file=stream, width=width), views.bench_table(settings))
     actual = stream.getvalue()
     assert max(map(len, actual.splitlines())) <= width
     headers = [line.split()[1:] for line in lines(stream) if line.startswith("setting")]
@@ -156,7 +157,7 @@ def test_whatever_the_width_every_number_and_name_is_there(width: int) -> None:
 def test_no_line_of_a_bench_is_wider_than_the_terminal_and_no_name_is_lost(width: int) -> None:
     stream = io.StringIO()
     settings = [replace(each, name=each.name + " segment-size=8kb") for each in timeouts()]
-    print_view(Console(file=stream, width=width), tables.bench_view(settings), has_details=True)
+    print_view(Console(file=stream, width=width), views.bench_view(settings), has_details=True)
     answer = stream.getvalue().partition("setting")[0]
     assert max(map(len, answer.splitlines())) <= width
     assert "".join(stream.getvalue().split()).count("buffer-timeout=100mssegment-size=8kb") >= 2
@@ -256,7 +257,7 @@ def test_channels_fit_a_narrow_terminal_whole() -> None:
     wide = BacklogSummary(59_000.0, 118_000)
     both = [replace(channel(0, 0), is_local=True), replace(channel(1, 1), edge=1, is_local=True)]
     both = [replace(each, backlog_buffers=wide) for each in both]
-    print_part(Console(file=stream, width=80), tables.channel_table(both))
+    print_part(Console(file=stream, width=80), views.channel_table(both))
     _, header, first, second = lines(stream)
     assert header.split() == ["channel", "records", "records/s", "p50", "p99", "mean", "max"]
     assert first.startswith("edge 1: 0 → 0 local")
@@ -390,6 +391,22 @@ def test_a_limit_that_is_the_same_for_all_settings_is_reported_once() -> None:
         "Bottleneck of all settings: the requested rate; loops were busy 12 … 20%."
     ]
     assert tables.limit_lines([tables.Setting("", runs[:1])]) == [f"Bottleneck: {kept}"]
+
+
+def test_a_clause_that_is_true_of_all_settings_names_none() -> None:
+    limits = [
+        "nothing holds the job up; the sink is busy 12%",
+        "nothing holds the job up; records wait for the timeout",
+        "nothing holds the job up; the sink is busy 20%; it queues",
+    ]
+    runs = [replace(result(), limited_by=each) for each in limits]
+    settings = [tables.Setting(f"a={at}", [run]) for at, run in enumerate(runs)]
+    assert tables.limit_clauses(settings) == [
+        "nothing holds the job up;",
+        "the sink is busy 12 … 20% (a=0, a=2);",
+        "records wait for the timeout (a=1);",
+        "it queues (a=2);",
+    ]
 
 
 def progress(elapsed_ns: int, phase: str = "measuring") -> Progress:

@@ -9,8 +9,7 @@ from rich.console import Console
 
 from flinknet.report.charts import Curves
 from flinknet.report.console import print_parts
-from flinknet.report.from_trace_console import OF_MACHINE, change_lines, prediction_parts
-from flinknet.report.from_trace_page import from_trace_page
+from flinknet.report.from_trace import OF_MACHINE, change_lines, from_trace_page, prediction_parts
 from flinknet.report.page import page_of
 from flinknet.report.page_parts import Lines, Section
 

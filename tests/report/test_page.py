@@ -472,7 +472,7 @@ def test_what_passed_between_processes_is_drawn_without_what_nobody_saw(
     browser = show(given)
     titles = "[...document.querySelectorAll('#over-time svg .strong')].map((t) => t.textContent)"
     assert browser.run(titles) == ["backlog", "credit"]
-    assert "Not observed" in text_of(browser, "#latency")
+    assert "is not observed" in text_of(browser, "#latency")
     assert "throughput 0.0%, buffers/s +1.0%" in text_of(browser, "#model-error")
 
 
@@ -548,7 +548,7 @@ def test_one_burst_is_noticed(show: Callable[..., Chromium]) -> None:
 def test_a_number_is_explained_on_hover_and_on_focus(show: Callable[..., Chromium]) -> None:
     browser = show(answer())
     assert tooltip(browser) == ""
-    browser.mouse("mouseMoved", *place_of(browser, ".facts .fact:nth-child(5) [data-tip]"))
+    browser.mouse("mouseMoved", *place_of(browser, ".facts .fact:nth-child(8) [data-tip]"))
     assert "99 of 100 records" in tooltip(browser)
     browser.mouse("mouseMoved", 1, 1)
     assert tooltip(browser) == ""

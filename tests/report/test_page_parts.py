@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from flinknet.report.bench_console import Setting
-from flinknet.report.bench_page import bench_page
+from flinknet.report.bench import bench_page
+from flinknet.report.bench_words import Setting
 from flinknet.report.charts import (
     Bar,
     BarPart,

@@ -11,7 +11,7 @@ from flinknet.config import WorkloadConfig
 from flinknet.results import DISTURBED, DISTURBED_BY_STRANGERS, TaskProgress
 from flinknet.units import human_count, human_duration, human_share, without_zeros
 
-from ..bench_page import task_bars
+from ..bench import task_bars
 from ..charts import Color, OverTime, Places, PlacesRun, PlacesStep, Span, TimeSeries
 from ..page_parts import Head, Row, Table
 from .shown import UNEXPECTED, DemoRun, DemoShown, asked_rate, doubts_of, over_time_document

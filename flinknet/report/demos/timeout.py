@@ -12,7 +12,7 @@ from flinknet.results import LatencySummary, Validity, validity_by, without_cons
 from flinknet.results.figures import FIGURES, Figure, Unit
 from flinknet.units import counted, human_count, human_duration, parse_duration_ns
 
-from ..bench_console import MARKS
+from ..bench_words import MARKS
 from ..charts import Color, Grid, GridFigure, GridPoint, Slider
 from ..page_parts import figure_table
 from ..warning_lines import merged_text, same_but_for_numbers

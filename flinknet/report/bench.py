@@ -1,13 +1,15 @@
-"""A bench as a page: all settings next to each other, and each of them on its own."""
+"""A bench as views: the answer, the figures that decide, and all others. The terminal shows all
+settings together; the page, of a sweep, first compares them and then shows each on its own."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from flinknet.plain_values import to_plain
 from flinknet.results import (
+    ChannelMeasured,
     DebloatedGate,
     LatencySummary,
     Measured,
@@ -15,22 +17,47 @@ from flinknet.results import (
     Validity,
     without_consequences,
 )
-from flinknet.results.figures import CHANNEL_FIGURES, FIGURES, RUN_FIGURES, typical
-from flinknet.units import MISSING, human_count
+from flinknet.results.figures import (
+    CHANNEL_FIGURES,
+    CPU,
+    RUN_FIGURES,
+    Figure,
+    named,
+    of_run,
+    typical,
+)
+from flinknet.units import MISSING
 
-from .bench_console import (
+from .bench_words import (
+    BUFFERS,
     MARKS,
+    P50,
+    P99,
+    RECORDS,
     Setting,
+    blocking_line,
+    debloating_lines,
+    deployment_line,
+    doubt_lines,
+    figures_of,
+    first_trade,
+    limit_clauses,
     limit_lines,
     load_of,
+    lowered,
+    measured_words,
+    next_words,
     numbers_of,
+    shown_wiring,
     trade_lines,
+    trust_words,
     wiring_line,
 )
 from .charts import (
     Bar,
     BarPart,
     Bars,
+    Color,
     Curves,
     OverTime,
     Percentiles,
@@ -38,18 +65,21 @@ from .charts import (
     Series,
     TimeSeries,
 )
+from .checkpoint_table import checkpoint_table
+from .live import channel_name
+from .observed_tables import buffer_facts
 from .page_parts import (
     UNNAMED_SETTING,
     Fact,
     Facts,
-    Head,
     Lines,
     Page,
     Pairs,
     Part,
-    Row,
     Section,
+    Sentence,
     Table,
+    Tone,
     View,
     figure_table,
 )
@@ -57,7 +87,15 @@ from .places import places_section
 from .reference_table import reference_part
 from .warning_lines import warning_lines
 
-CHANNELS_SHOWN = 64
+CHANNELS_SHOWN = 16
+"""Channels in the details of a terminal, at most."""
+
+CHANNELS_ON_PAGE = 64
+
+_TONES: Mapping[Validity, Tone] = {Validity.INVALID: "bad", Validity.DOUBTFUL: "doubt"}
+
+_DECISIVE = [replace(each, group="") for each in (RECORDS, P50, P99, BUFFERS, CPU)]
+"""Figures that decide."""
 
 _QUANTILES = {
     **{"p50": 0.5, "p75": 0.75, "p90": 0.9, "p95": 0.95},
@@ -69,6 +107,97 @@ TASK_PARTS = (
     BarPart("back_pressured", "back-pressured", "purple", "It waited for a free output buffer."),
     BarPart("idle", "idle", "grey", "It waited for input."),
 )
+
+
+def bench_view(
+    settings: Sequence[Setting],
+    *,
+    next_step: str = "",
+    is_explained: bool = False,
+    more: Sequence[Part] = (),
+) -> View:
+    """What a bench prints.
+
+    Args:
+        next_step: a command that goes on from here.
+        is_explained: print warnings in full.
+        more: further parts that were asked for.
+    """
+    doubts = doubt_lines(settings, is_explained=is_explained)
+    invalid = [each for each in doubts if each.startswith("Invalid")]
+    wrong = [f"{lowered(each)};" for each in invalid]
+    begin = [f"{figures_of(settings[0])};"] if len(settings) == 1 else []
+    limits = limit_clauses(settings)
+    compared = trade_lines(settings, is_short=True)
+    traded = first_trade(settings)
+    return View(
+        [
+            Sentence("measured", measured_words(settings), "; "),
+            Sentence("verdict", [*wrong, *begin, *limits], takes_rest=True),
+            Sentence("trade-off", [traded] if traded else compared[:1], "; "),
+            Sentence("trust", trust_words(settings, doubts, invalid), "; "),
+            Sentence("next", next_words(settings, next_step, has_warnings=bool(doubts)), "; "),
+        ],
+        [
+            bench_table(settings, _DECISIVE),
+            *_asked_parts(settings),
+            *([Lines(doubts)] if is_explained else []),
+            *more,
+        ],
+        [*_details(settings), *([] if is_explained else [Lines(doubts)])],
+    )
+
+
+def _asked_parts(settings: Sequence[Setting]) -> list[Part]:
+    """Parts on checkpoints, debloating and blocking exchanges, which runs have only on request."""
+    checkpoints = [
+        (setting.name, [x.measured.checkpoints for x in setting.results if x.measured.checkpoints])
+        for setting in settings
+    ]
+    found: list[Part] = []
+    if any(runs for _, runs in checkpoints):
+        found.append(checkpoint_table(checkpoints))
+    lines: list[str] = []
+    for setting in settings:
+        last = setting.results[-1]
+        lines += debloating_lines(setting.name, last.debloating)
+        lines += [blocking_line(setting.name, each) for each in last.blocking]
+    return [*found, *([Lines(lines)] if lines else [])]
+
+
+def _details(settings: Sequence[Setting]) -> list[Part]:
+    found: list[Part] = [bench_table(settings, RUN_FIGURES)]
+    last = settings[0].results[-1]
+    if not settings[0].name and 1 < len(last.channels) <= CHANNELS_SHOWN:
+        found.append(channel_table(last.channels))
+    wirings = (shown_wiring(result) for setting in settings for result in setting.results)
+    deployed = (deployment_line(each.name, each.results[-1].deployments) for each in settings)
+    lines = [load_of(settings), *dict.fromkeys(wirings), *limit_lines(settings), *deployed]
+    return [*found, Lines([each for each in lines if each]), Lines(trade_lines(settings))]
+
+
+def bench_table(
+    settings: Sequence[Setting], figures: Sequence[Figure[RunResult]] = RUN_FIGURES
+) -> Table:
+    """One row for each setting; with several runs each cell is their median. Those that are not
+    valid are marked.
+    """
+    runs = max(len(setting.results) for setting in settings)
+    rows = [
+        (MARKS[setting.validity] + (setting.name or UNNAMED_SETTING), setting.results)
+        for setting in settings
+    ]
+    title = f"medians of {runs} runs" if runs > 1 else ""
+    tones = [_TONES.get(setting.validity, "") for setting in settings]
+    return figure_table("setting", figures, rows, title=title, tones=tones)
+
+
+def channel_table(channels: Iterable[ChannelMeasured]) -> Table:
+    """One row for each channel."""
+    shown = list(channels)
+    has_edges = any(each.edge for each in shown)
+    rows = [(channel_name(each, has_edges=has_edges), [each]) for each in shown]
+    return figure_table("channel", CHANNEL_FIGURES, rows)
 
 
 def bench_page(
@@ -106,24 +235,22 @@ def task_bars(title: str, metrics: Mapping[str, Mapping[str, float | str]]) -> B
 def _sweep_view(settings: Sequence[Setting]) -> View:
     labels = labels_of([each.name for each in settings])
 
-    def series(title: str, color: Any = "blue") -> Series:
-        column = next(each for each in RUN_FIGURES if each.title == title)
-        values = [typical(column.read(r) for r in each.results) for each in settings]
-        return Series(title.removeprefix("latency "), values, color, column.meaning)
+    def series(figure: Figure[RunResult], color: Color = "blue") -> Series:
+        values = [typical(map(figure.read, each.results)) for each in settings]
+        return Series(figure.name, values, color, figure.meaning)
 
     swept = _swept_name([each.name for each in settings])
     charts = [
         Curves(
             f"Latency by {swept}",
             labels,
-            [series("latency p50"), series("latency p99", "orange")],
+            [series(P50), series(P99, "orange")],
             unit="ns",
             is_log=True,
         ),
-        Curves(f"Buffers per second by {swept}", labels, [series("buffers/s", "purple")]),
-        Curves(f"Throughput by {swept}", labels, [series("records/s", "green")]),
+        Curves(f"Buffers per second by {swept}", labels, [series(BUFFERS, "purple")]),
+        Curves(f"Throughput by {swept}", labels, [series(RECORDS, "green")]),
     ]
-    runs = max(len(each.results) for each in settings)
     trades = trade_lines(settings)
     is_doubtful = any(each.validity is not Validity.VALID for each in settings)
     return View(
@@ -136,30 +263,12 @@ def _sweep_view(settings: Sequence[Setting]) -> View:
             Section(
                 "settings",
                 "What each setting gives",
-                f"Medians of {runs} runs." if runs > 1 else "",
-                [*charts, measured_table(settings)],
+                "",
+                [*charts, bench_table(settings)],
             ),
             Lines(limit_lines(settings)),
         ],
     )
-
-
-def measured_table(settings: Sequence[Setting]) -> Table:
-    """The table of the terminal with all columns."""
-    heads = [Head(each.title, each.meaning) for each in RUN_FIGURES]
-    rows = [
-        Row(
-            [
-                MARKS[setting.validity] + (setting.name or UNNAMED_SETTING),
-                *(
-                    column.show(typical(column.read(each) for each in setting.results))
-                    for column in RUN_FIGURES
-                ),
-            ]
-        )
-        for setting in settings
-    ]
-    return Table([Head("setting"), *heads], rows)
 
 
 def _setting_view(setting: Setting, environment: Mapping[str, Any]) -> View:
@@ -197,22 +306,14 @@ def _doubts(settings: Sequence[Setting]) -> list[Lines]:
 def _facts(result: RunResult) -> Facts:
     measured = result.measured
     shown = [
-        Fact("records", human_count(measured.records), FIGURES["records"].meaning),
         *(
-            Fact(each.title, each.show(each.read(result)), each.meaning)
-            for each in RUN_FIGURES
+            Fact(each.title, each.text(result), each.meaning)
+            for each in (*map(of_run, named(["records"])), *RUN_FIGURES)
             if each.group != "uncorrected"
         ),
-        buffers_fact(measured),
+        *buffer_facts(measured),
     ]
     return Facts(shown)
-
-
-def buffers_fact(measured: Measured) -> Fact:
-    """The number of data buffers, and why they left."""
-    flushes = measured.flushes
-    why = f"{flushes.full} full, {flushes.timeout} by the buffer timeout, {flushes.event} pushed"
-    return Fact("buffers", human_count(measured.buffers), f"Data buffers sent: {why} by an event.")
 
 
 def _latency_section(measured: Measured) -> Section:
@@ -298,13 +399,11 @@ def debloating_section(name: str, gate: DebloatedGate) -> Section:
 
 
 def _channels_section(result: RunResult) -> Section:
-    shown = result.channels[:CHANNELS_SHOWN]
-    rows = [(f"{each.channel}: {each.producer} → {each.consumer}", [each]) for each in shown]
-    hidden = len(result.channels) - len(shown)
+    hidden = len(result.channels) - CHANNELS_ON_PAGE
     notes = [f"{hidden} more channels are not shown."] if hidden > 0 else []
     if result.wiring is not None:
         notes.append(wiring_line(result.wiring))
-    table = figure_table("channel", CHANNEL_FIGURES, rows, notes=notes)
+    table = replace(channel_table(result.channels[:CHANNELS_ON_PAGE]), notes=notes)
     return Section("channels", "Channels", "", [table])
 
 

@@ -1,9 +1,10 @@
-"""A bench on a terminal: the answer, the figures that decide, and in the details all others."""
+"""A bench in words: load, limits, doubts, the price and gain of each setting, and sentences about
+checkpoints, debloating, connections and stages."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import median
 
 from flinknet.config import NetworkConfig
@@ -11,7 +12,6 @@ from flinknet.options import BUFFER_TIMEOUT, effective_flink_keys
 from flinknet.results import (
     DISTURBED,
     BlockingExchange,
-    ChannelMeasured,
     DebloatedGate,
     DebloatingSample,
     RunResult,
@@ -20,7 +20,7 @@ from flinknet.results import (
     Wiring,
     has_given_rate,
 )
-from flinknet.results.figures import CHANNEL_FIGURES, CPU, RUN_FIGURES, Figure
+from flinknet.results.figures import CPU, Figure, named, of_run, typical
 from flinknet.results.trades import Range, Trade, change_of, ratio_of
 from flinknet.units import (
     counted,
@@ -32,37 +32,28 @@ from flinknet.units import (
     run_numbers,
 )
 
-from .checkpoint_table import checkpoint_table
 from .headline import clauses_of
-from .live import channel_name
-from .page_parts import UNNAMED_SETTING, Lines, Part, Sentence, Table, Tone, View, figure_table
 from .small_plots import sparkline
 from .trade_words import length_words, load_line, load_words, trade_sentence
 from .warning_lines import doubts_of_runs, merged_text, same_but_for_numbers
 
-CHANNELS_SHOWN = 16
-
 TRADES_SHOWN = 6
 """Settings that are each compared with the base; of more, those that are best in something."""
-
-GATES_SHOWN, GATE_MARKS = 8, 32
 """Gates whose buffer debloating is shown, and marks of each plot."""
-
-EXPLAIN = "run it again with --explain; what --json writes has it, too"
 
 MARKS = {Validity.INVALID: "✗ ", Validity.DOUBTFUL: "! ", Validity.VALID: ""}
 """Marks of settings in a table."""
 
-_TONES: Mapping[Validity, Tone] = {Validity.INVALID: "bad", Validity.DOUBTFUL: "doubt"}
-
-_DECISIVE = (
-    *("throughput_records_per_s", "latency_p50_ns", "latency_p99_ns", "buffers_per_s"),
-    CPU.field,
-)
-"""Figures that decide, by their names in CSV files."""
-
 USUAL_TIMEOUT_NS = 5_000_000
 """Buffer timeout whose gain and price are stated first, if it was measured."""
+
+GATES_SHOWN, GATE_MARKS = 8, 32
+"""Gates whose buffer debloating is shown, and marks of each plot."""
+
+RECORDS, BUFFERS, P50, P99 = map(
+    of_run,
+    named(["throughput_records_per_s", "buffers_per_s", "latency_p50_ns", "latency_p99_ns"]),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,55 +77,8 @@ class Setting:
         return 2 * disturbed > len(self.results)
 
 
-def bench_view(
-    settings: Sequence[Setting],
-    *,
-    next_step: str = "",
-    is_explained: bool = False,
-    more: Sequence[Part] = (),
-) -> View:
-    """What a bench prints.
-
-    Args:
-        next_step: a command that goes on from here.
-        is_explained: print warnings in full.
-        more: further parts that were asked for.
-    """
-    doubts = doubt_lines(settings, is_explained=is_explained)
-    invalid = [each for each in doubts if each.startswith("Invalid")]
-    wrong = [f"{_lowered(each)};" for each in invalid]
-    begin = [f"{_figures_of(settings[0])};"] if len(settings) == 1 else []
-    limits = [x for line in limit_lines(settings, is_short=True) for x in clauses_of(line)]
-    compared = trade_lines(settings, is_short=True)
-    traded = _first_trade(settings)
-    return View(
-        [
-            Sentence("measured", _measured(settings), "; "),
-            Sentence("verdict", [*wrong, *begin, *limits], takes_rest=True),
-            Sentence("trade-off", [traded] if traded else compared[:1], "; "),
-            Sentence("trust", _trust(settings, doubts, invalid), "; "),
-            Sentence("next", _next(settings, next_step, has_warnings=bool(doubts)), "; "),
-        ],
-        [
-            bench_table(settings, _decisive_figures()),
-            *_asked_parts(settings),
-            *([Lines(doubts)] if is_explained else []),
-            *more,
-        ],
-        [*_details(settings), *([] if is_explained else [Lines(doubts)])],
-    )
-
-
-def _decisive_figures() -> list[Figure[RunResult]]:
-    by_field = {each.field: replace(each, group="") for each in RUN_FIGURES}
-    return [by_field[each] for each in _DECISIVE]
-
-
-def _lowered(line: str) -> str:
-    return (line[:1].lower() + line[1:]).rstrip(".")
-
-
-def _measured(settings: Sequence[Setting]) -> list[str]:
+def measured_words(settings: Sequence[Setting]) -> list[str]:
+    """Load, number of runs and timeout."""
     first = settings[0].results[0]
     runs = max(len(each.results) for each in settings)
     length = length_words(first.workload)
@@ -158,15 +102,16 @@ def _timeout_ns(result: RunResult) -> int | None:
     return None if text is None else parse_duration_ns(text, BUFFER_TIMEOUT, allow_never=True)
 
 
-def _figures_of(setting: Setting) -> str:
+def figures_of(setting: Setting) -> str:
+    """Medians of a setting in a clause."""
     return (
-        f"{human_count(_median(setting, _records_per_s))} records/s,"
-        f" p50 {human_duration(_median(setting, _p50_ns))},"
-        f" p99 {human_duration(_median(setting, _p99_ns))}"
+        f"{human_count(_median(setting, RECORDS))} records/s,"
+        f" p50 {human_duration(_median(setting, P50))},"
+        f" p99 {human_duration(_median(setting, P99))}"
     )
 
 
-def _first_trade(settings: Sequence[Setting]) -> str:
+def first_trade(settings: Sequence[Setting]) -> str:
     """The gain and price of the usual timeout; empty where that was not measured or is the base."""
     usual = [each for each in settings if _timeout_ns(each.results[0]) == USUAL_TIMEOUT_NS]
     base = _base_of(settings)
@@ -175,11 +120,17 @@ def _first_trade(settings: Sequence[Setting]) -> str:
     return _trade_line(usual[0], base, is_short=True)
 
 
-def _trust(settings: Sequence[Setting], doubts: Sequence[str], invalid: Sequence[str]) -> list[str]:
+def lowered(line: str) -> str:
+    """A sentence as a clause."""
+    return (line[:1].lower() + line[1:]).rstrip(".")
+
+
+def trust_words(
+    settings: Sequence[Setting], doubts: Sequence[str], invalid: Sequence[str]
+) -> list[str]:
+    """How far to rely on the figures."""
     found = [
-        _lowered(each.removeprefix("Warning").lstrip(": "))
-        for each in doubts
-        if each not in invalid
+        lowered(each.removeprefix("Warning").lstrip(": ")) for each in doubts if each not in invalid
     ]
     runs = max(len(each.results) for each in settings)
     if len(settings) > 1 and runs == 1:
@@ -187,7 +138,8 @@ def _trust(settings: Sequence[Setting], doubts: Sequence[str], invalid: Sequence
     return found or ["no doubts: the schedule was kept, and no other process disturbed the runs"]
 
 
-def _next(settings: Sequence[Setting], step: str, *, has_warnings: bool) -> list[str]:
+def next_words(settings: Sequence[Setting], step: str, *, has_warnings: bool) -> list[str]:
+    """What to do next."""
     found = []
     if any(each.is_disturbed for each in settings):
         found.append("repeat it on a quieter machine")
@@ -195,34 +147,6 @@ def _next(settings: Sequence[Setting], step: str, *, has_warnings: bool) -> list
         found.append(step)
     found.append("--details shows all figures")
     return [*found, *(["--explain what to do about warnings"] if has_warnings else [])]
-
-
-def _asked_parts(settings: Sequence[Setting]) -> list[Part]:
-    """Parts on checkpoints, debloating and blocking exchanges, which runs have only on request."""
-    checkpoints = [
-        (setting.name, [x.measured.checkpoints for x in setting.results if x.measured.checkpoints])
-        for setting in settings
-    ]
-    found: list[Part] = []
-    if any(runs for _, runs in checkpoints):
-        found.append(checkpoint_table(checkpoints))
-    lines: list[str] = []
-    for setting in settings:
-        last = setting.results[-1]
-        lines += debloating_lines(setting.name, last.debloating)
-        lines += [_blocking_line(setting.name, each) for each in last.blocking]
-    return [*found, *([Lines(lines)] if lines else [])]
-
-
-def _details(settings: Sequence[Setting]) -> list[Part]:
-    found: list[Part] = [bench_table(settings, RUN_FIGURES)]
-    last = settings[0].results[-1]
-    if not settings[0].name and 1 < len(last.channels) <= CHANNELS_SHOWN:
-        found.append(channel_table(last.channels))
-    wirings = (_wiring_of(result) for setting in settings for result in setting.results)
-    deployed = (_deployment_line(each.name, each.results[-1].deployments) for each in settings)
-    lines = [load_of(settings), *dict.fromkeys(wirings), *limit_lines(settings), *deployed]
-    return [*found, Lines([each for each in lines if each]), Lines(trade_lines(settings))]
 
 
 def doubt_lines(settings: Sequence[Setting], *, is_explained: bool = False) -> list[str]:
@@ -249,28 +173,43 @@ def load_of(settings: Sequence[Setting]) -> str:
     return load_line(settings[0].results[0].workload, runs)
 
 
-def limit_lines(settings: Sequence[Setting], *, is_short: bool = False) -> list[str]:
-    """The limit of each setting, in its last run; settings with the same limit share a line.
-
-    Args:
-        is_short: a clause, with the settings at its end.
-    """
-    groups: dict[str, list[Setting]] = {}
-    for setting in settings:
-        groups.setdefault(same_but_for_numbers(setting.results[-1].limited_by), []).append(setting)
+def limit_lines(settings: Sequence[Setting]) -> list[str]:
+    """The limit of each setting, in its last run; settings with the same limit share a line."""
     lines = []
-    for same in groups.values():
-        sentence = merged_text([setting.results[-1].limited_by for setting in same])
-        names = ", ".join(setting.name for setting in same if setting.name)
+    for same in _alike([(each.name, each.results[-1].limited_by) for each in settings]):
+        sentence = merged_text([text for _, text in same])
+        names = ", ".join(name for name, _ in same if name)
         if len(same) == len(settings) > 1:
             names = "all settings"
-        if is_short:
-            first, *others = clauses_of(sentence)
-            where = f" ({names})" if 0 < len(same) < len(settings) else ""
-            lines.append(" ".join([f"{first.rstrip(';.')}{where};", *others]))
-            continue
         lines.append(f"Bottleneck of {names}: {sentence}" if names else f"Bottleneck: {sentence}")
     return lines
+
+
+def limit_clauses(settings: Sequence[Setting]) -> list[str]:
+    """The limits clause by clause, the first of each setting first; each with the settings that it
+    is about unless it is about all."""
+    split = [(each.name, clauses_of(each.results[-1].limited_by)) for each in settings]
+    longest = max(len(clauses) for _, clauses in split)
+    clauses = [
+        (name, own[place].rstrip(";."))
+        for place in range(longest)
+        for name, own in split
+        if place < len(own)
+    ]
+    found = []
+    for same in _alike(clauses):
+        names = ", ".join(name for name, _ in same)
+        where = f" ({names})" if len(same) < len(settings) else ""
+        found.append(f"{merged_text([text for _, text in same])}{where};")
+    return found
+
+
+def _alike(texts: Sequence[tuple[str, str]]) -> list[list[tuple[str, str]]]:
+    """Texts with their names, those together that differ in their numbers alone."""
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for name, text in texts:
+        groups.setdefault(same_but_for_numbers(text), []).append((name, text))
+    return list(groups.values())
 
 
 def trade_lines(settings: Sequence[Setting], *, is_short: bool = False) -> list[str]:
@@ -283,7 +222,7 @@ def trade_lines(settings: Sequence[Setting], *, is_short: bool = False) -> list[
     base = _base_of(settings)
     if base is None:
         return []
-    measured = [each for each in settings if _median(each, _records_per_s) is not None]
+    measured = [each for each in settings if _median(each, RECORDS) is not None]
     others = [each for each in measured if not _is_equal(each, base)]
     if len(others) > TRADES_SHOWN:
         others = _best(others)
@@ -295,7 +234,7 @@ def trade_lines(settings: Sequence[Setting], *, is_short: bool = False) -> list[
 
 def _base_of(settings: Sequence[Setting]) -> Setting | None:
     """The setting that others are compared with; None where nothing can be compared."""
-    measured = [each for each in settings if _median(each, _records_per_s) is not None]
+    measured = [each for each in settings if _median(each, RECORDS) is not None]
     if len(measured) < 2:
         return None
     defaults = effective_flink_keys(NetworkConfig())
@@ -329,14 +268,14 @@ def _trade_line(setting: Setting, base: Setting, *, is_short: bool = False) -> s
     both = (setting, base)
     if invalid := [each.name for each in both if each.validity is Validity.INVALID]:
         return f"{name} instead of {before}: not comparable, invalid: {', '.join(invalid)}"
-    rates = (_median(setting, _records_per_s), _median(base, _records_per_s))
-    ranges = [_range_over_rounds(setting, base, read) for read in (_p50_ns, _p99_ns, CPU.read)]
+    rates = (_median(setting, RECORDS), _median(base, RECORDS))
+    ranges = [_range_over_rounds(setting, base, each) for each in (P50, P99, CPU)]
     trade = Trade(
         None if has_given_rate(setting.results[0].workload) else ratio_of(*rates),
-        change_of(_median(setting, _p50_ns), _median(base, _p50_ns)),
-        change_of(_median(setting, _p99_ns), _median(base, _p99_ns)),
-        ratio_of(_median(setting, _buffers_per_s), _median(base, _buffers_per_s)),
-        change_of(_median(setting, CPU.read), _median(base, CPU.read)),
+        change_of(_median(setting, P50), _median(base, P50)),
+        change_of(_median(setting, P99), _median(base, P99)),
+        ratio_of(_median(setting, BUFFERS), _median(base, BUFFERS)),
+        change_of(_median(setting, CPU), _median(base, CPU)),
         None,
         *ranges,
     )
@@ -358,12 +297,10 @@ def _doubtful_runs(settings: Sequence[Setting]) -> str:
     return f" (doubtful: {run_numbers(numbers)})" if numbers else " (doubtful)"
 
 
-def _range_over_rounds(
-    setting: Setting, base: Setting, read: Callable[[RunResult], float | None]
-) -> Range | None:
+def _range_over_rounds(setting: Setting, base: Setting, figure: Figure[RunResult]) -> Range | None:
     """The smallest and the largest change in a round; None if each setting ran once."""
     changes = [
-        change_of(read(now), read(before))
+        change_of(figure.read(now), figure.read(before))
         for now, before in zip(setting.results, base.results, strict=False)
     ]
     known = [each for each in changes if each is not None]
@@ -373,10 +310,10 @@ def _range_over_rounds(
 def _best(settings: Sequence[Setting]) -> list[Setting]:
     """The settings with the least latency, buffers and CPU, and the most records."""
     found = [
-        max(settings, key=lambda each: _median(each, _records_per_s) or 0.0),
+        max(settings, key=lambda each: _median(each, RECORDS) or 0.0),
         *(
             min(settings, key=lambda each: _or_infinite(_median(each, read)))
-            for read in (_p50_ns, _p99_ns, _buffers_per_s, CPU.read)
+            for read in (P50, P99, BUFFERS, CPU)
         ),
     ]
     return [each for each in settings if each in found]
@@ -386,12 +323,11 @@ def _or_infinite(value: float | None) -> float:
     return float("inf") if value is None else value
 
 
-def _median(setting: Setting, read: Callable[[RunResult], float | None]) -> float | None:
-    known = [value for result in setting.results if (value := read(result)) is not None]
-    return median(known) if known else None
+def _median(setting: Setting, figure: Figure[RunResult]) -> float | None:
+    return typical(map(figure.read, setting.results))
 
 
-def _blocking_line(name: str, exchange: BlockingExchange) -> str:
+def blocking_line(name: str, exchange: BlockingExchange) -> str:
     """The two phases of a blocking exchange in one line."""
     where = f"{name}: written" if name else "Written"
     stored = "as they are"
@@ -408,7 +344,7 @@ def _blocking_line(name: str, exchange: BlockingExchange) -> str:
     )
 
 
-def _deployment_line(name: str, deployments: Mapping[str, VertexTimes]) -> str:
+def deployment_line(name: str, deployments: Mapping[str, VertexTimes]) -> str:
     """Deployment times of the stages, and what each waited for; empty if all started at once."""
     known = {vertex: each for vertex, each in deployments.items() if each.deployed_ns is not None}
     if len({each.deployed_ns for each in known.values()}) < 2:
@@ -428,30 +364,6 @@ def _deployment_line(name: str, deployments: Mapping[str, VertexTimes]) -> str:
         parts.append(f"{vertex} {when}{ended}")
     begin = f"{name}: deployed" if name else "Deployed"
     return f"{begin} {', '.join(parts)}."
-
-
-def bench_table(
-    settings: Sequence[Setting], figures: Sequence[Figure[RunResult]] = RUN_FIGURES
-) -> Table:
-    """One row for each setting; with several runs each cell is their median. Those that are not
-    valid are marked.
-    """
-    runs = max(len(setting.results) for setting in settings)
-    rows = [
-        (MARKS[setting.validity] + (setting.name or UNNAMED_SETTING), setting.results)
-        for setting in settings
-    ]
-    title = f"medians of {runs} runs" if runs > 1 else ""
-    tones = [_TONES.get(setting.validity, "") for setting in settings]
-    return figure_table("setting", figures, rows, title=title, tones=tones)
-
-
-def channel_table(channels: Iterable[ChannelMeasured]) -> Table:
-    """One row for each channel."""
-    shown = list(channels)
-    has_edges = any(each.edge for each in shown)
-    rows = [(channel_name(each, has_edges=has_edges), [each]) for each in shown]
-    return figure_table("channel", CHANNEL_FIGURES, rows)
 
 
 def debloating_lines(name: str, gates: Sequence[DebloatedGate]) -> Iterator[str]:
@@ -488,7 +400,7 @@ def _in_flight(gate: DebloatedGate) -> str:
     return f"{human_bytes(in_flight_bytes)} in flight, consumed in {took} ({target})."
 
 
-def _wiring_of(result: RunResult) -> str | None:
+def shown_wiring(result: RunResult) -> str | None:
     """Nothing where all goes over one connection, as it does by default."""
     wiring = result.wiring
     if wiring is None or (not wiring.local_channels and len(wiring.connections) == 1):
@@ -501,19 +413,3 @@ def wiring_line(wiring: Wiring) -> str:
     connections = len(wiring.connections)
     over = f" over {counted(connections, 'connection')}" if connections else ""
     return f"Channels: {wiring.local_channels} local, {wiring.remote_channels} remote{over}."
-
-
-def _records_per_s(result: RunResult) -> float | None:
-    return result.measured.throughput_records_per_s
-
-
-def _buffers_per_s(result: RunResult) -> float | None:
-    return result.measured.buffers_per_s
-
-
-def _p50_ns(result: RunResult) -> float | None:
-    return result.measured.latency_ns.p50
-
-
-def _p99_ns(result: RunResult) -> float | None:
-    return result.measured.latency_ns.p99

@@ -1,17 +1,23 @@
-"""Predictions next to measurements, as a terminal table. Takes the JSON-ready document."""
+"""A recorded run sent again: predictions next to measurements, from the JSON-ready document. The
+terminal prints them; the page shows them before each run on its own."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from flinknet.results import ProcessorUse, RunWarning, Validity, validity_of
+from flinknet.results.figures import Figure, Unit
 from flinknet.results.trades import Trade, change_of, ratio_of
-from flinknet.units import human_change, human_count, human_duration, run_numbers
+from flinknet.units import human_change, parse_duration_ns, run_numbers
 
-from .page_parts import Head, Lines, Part, Row, Table
+from .bench import bench_page, labels_of
+from .bench_words import Setting
+from .charts import Curves, Series
+from .page_parts import Head, Lines, Page, Part, Row, Section, Table, View, heads_of
 from .trade_words import trade_text
-from .warning_lines import doubts_of_runs
+from .warning_lines import doubts_of_runs, warning_lines
 
 OF_MACHINE = (
     "! doubtful: this machine disturbed what was measured in these rows (see the warnings), and the"
@@ -26,21 +32,47 @@ MEANING = (
 SAME = {"throughput": 0.05, "p50": 0.1, "p99": 0.25}
 """Two runs of one setting on one machine can differ by as much."""
 
+WIDTH = 1000
+"""Columns of a line on the page, which breaks it where there is no room."""
 
-def prediction_parts(document: dict[str, Any]) -> list[Part]:
-    """One row for each setting, then the notes of the predictions and what to doubt of the
-    measurements.
-    """
+_TIMEOUT = "buffer-timeout="
+
+_KINDS = {"predicted": "From the trace.", "measured": "Over sockets, now."}
+
+
+def _columns(name: str, key: str, unit: Unit) -> list[Figure[Any]]:
+    """A figure as predicted, as measured, and the error of the prediction."""
+    found: list[Figure[Any]] = [
+        Figure(name, kind, partial(_value, kind, key), unit, "", meaning)
+        for kind, meaning in _KINDS.items()
+    ]
+    error: Figure[Any] = Figure(name, "error", lambda row: row["error"][key], "change", "",
+                   "The prediction against what was measured.")  # fmt: skip
+    return [*found, error]
+
+
+def _value(kind: str, key: str, row: Mapping[str, Any]) -> float | None:
+    """A figure of a row as predicted or measured."""
+    latency: Mapping[str, float | None] = row[kind]["latency_ns"]
+    return latency[key] if key in latency else row[kind]["throughput_records_per_s"]
+
+
+_FIGURES = [
+    *_columns("records/s", "throughput", "count"),
+    *(each for name in ("p50", "p99") for each in _columns(name, name, "ns")),
+]
+
+
+def prediction_parts(document: Mapping[str, Any]) -> list[Part]:
+    """One row for each setting, then the notes of the predictions and doubts about the
+    measurements, for a terminal."""
     rows = document["runs"]
     lines = [MEANING]
     if any(map(is_doubtful, rows)):
         lines.append(OF_MACHINE)
-    if not document["is_complete"]:
-        measured_of_asked = f"{len(rows)} of {document['settings_asked']}"
-        lines.append(f"! ended early: {measured_of_asked} settings were measured")
+    lines += [f"! {each}" for each in _ended_early(document)]
     lines += change_lines(document)
-    recording = document["recording"]
-    lines += [f"! the recording: {x}" for x in (*recording["notes"], *recording["warnings"])]
+    lines += [f"! {each}" for each in _of_recording(document)]
     of_note: dict[str, list[str]] = {}
     for row in rows:
         for note in row["notes"]:
@@ -48,35 +80,87 @@ def prediction_parts(document: dict[str, Any]) -> list[Part]:
     for note, settings in of_note.items():
         where = f"{', '.join(settings)}: " if len(settings) < len(rows) else ""
         lines.append(f"  {where}{note}")
-    warnings = [[RunWarning(**each) for each in row["warnings"]] for row in rows]
-    names = [row["name"] for row in rows]
     uses = [_processor_use(row["processors"]) for row in rows]
-    numbers = range(1, len(rows) + 1)
-    lines += doubts_of_runs(list(zip(names, warnings, strict=True)), uses, numbers=numbers)
+    lines += doubts_of_runs(_warned(rows), uses, numbers=range(1, len(rows) + 1))
     return [Lines(machine_lines(document)), _table(rows), Lines(lines)]
 
 
-def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    columns = [
-        Head(name, group=what)
-        for what in ("records/s", "p50", "p99")
-        for name in ("predicted", "measured", "error")
-    ]
-    found = []
-    for row in rows:
-        predicted, measured, error = row["predicted"], row["measured"], row["error"]
-        cells = [
-            ("! " if is_doubtful(row) else "") + row["name"],
-            human_count(predicted["throughput_records_per_s"]),
-            human_count(measured["throughput_records_per_s"]),
-            human_change(error["throughput"]),
+def from_trace_page(
+    document: Mapping[str, Any], settings: Sequence[Setting], environment: Mapping[str, Any]
+) -> Page:
+    """The page of `bench again`.
+
+    Args:
+        document: as it stands in prediction.json.
+        settings: the runs that were measured, one for each row of the document.
+    """
+    rows = document["runs"]
+    doubts = [*_ended_early(document), *_of_recording(document)]
+    if any(map(is_doubtful, rows)):
+        doubts.append(OF_MACHINE[2:])
+    doubts = [f"{each[0].upper()}{each[1:].rstrip('.')}." for each in doubts]
+    known = warning_lines(_warned(rows), WIDTH, numbers=range(1, len(rows) + 1))
+    doubts += [line.plain for line in known]
+    drawn = _in_order(rows)
+    labels = labels_of([row["name"] for row in drawn])
+    charts = []
+    for name in ("p50", "p99"):
+        series = [
+            Series("measured", [_value("measured", name, row) for row in drawn]),
+            Series("predicted", [_value("predicted", name, row) for row in drawn], "orange"),
         ]
-        for name in ("p50", "p99"):
-            cells.append(human_duration(predicted["latency_ns"][name]))
-            cells.append(human_duration(measured["latency_ns"][name]))
-            cells.append(human_change(error[name]))
-        found.append(Row(cells))
-    return Table([Head("setting"), *columns], found)
+        charts.append(Curves(f"Latency {name}", labels, series, unit="ns", is_log=True))
+    machine, changes = machine_lines(document), change_lines(document)
+    is_unsure = any(map(is_doubtful, rows))
+    notes = dict.fromkeys(note for row in rows for note in row["notes"])
+    first = View(
+        name="predicted and measured",
+        title="Predicted from the trace, and measured over sockets",
+        lead=f"The records of {document['trace']}, sent again.",
+        parts=[
+            *([Lines(machine, is_headed=True)] if machine else []),
+            *([Lines(changes, is_doubt=is_unsure, is_headed=True)] if changes else []),
+            *([Lines(doubts, is_doubt=True)] if doubts else []),
+            Section("settings", "Each setting", "", [*charts, _table(rows, list(notes))]),
+        ],
+    )
+    return Page("bench again", [first, *bench_page(settings, environment).views])
+
+
+def _table(rows: Sequence[Mapping[str, Any]], notes: Sequence[str] = ()) -> Table:
+    found = [
+        Row([f"{'! ' * is_doubtful(row)}{row['name']}", *(each.text(row) for each in _FIGURES)])
+        for row in rows
+    ]
+    return Table([Head("setting"), *heads_of(_FIGURES)], found, notes=notes)
+
+
+def _ended_early(document: Mapping[str, Any]) -> list[str]:
+    measured = f"{len(document['runs'])} of {document['settings_asked']}"
+    return [] if document["is_complete"] else [f"ended early: {measured} settings were measured"]
+
+
+def _of_recording(document: Mapping[str, Any]) -> list[str]:
+    recording = document["recording"]
+    return [f"the recording: {each}" for each in (*recording["notes"], *recording["warnings"])]
+
+
+def _warned(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[RunWarning]]]:
+    return [(row["name"], [RunWarning(**each) for each in row["warnings"]]) for row in rows]
+
+
+def _in_order(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """Buffer timeouts from the shortest on, the recorded one among them; other settings as they
+    were given.
+    """
+
+    def timeout_ns(row: Mapping[str, Any]) -> float:
+        value = row["name"].removeprefix(_TIMEOUT).partition(" ")[0]
+        ns = parse_duration_ns(value, "a timeout", allow_never=True)
+        return ns if ns >= 0 else float("inf")
+
+    is_of_timeouts = all(row["name"].startswith(_TIMEOUT) for row in rows)
+    return sorted(rows, key=timeout_ns) if is_of_timeouts else rows
 
 
 def machine_lines(document: Mapping[str, Any]) -> list[str]:
