@@ -27,10 +27,7 @@ from flinknet.units import format_duration_ns, human_number
 
 from .captured_rows import (
     FLUSHER_LATE_NS,
-    CapturedRows,
     disturbed_within,
-    passed_between,
-    read_captured,
     seen_between,
     starved_share,
     wait_max_ns_of,
@@ -45,6 +42,7 @@ from .fit.pauses import fit_pauses
 from .fit.queued import are_idle, busy_ns_per_record, queued
 from .fit.round_trips import fit_captured, with_busy_tasks
 from .fit.unseen import Unseen
+from .fit.window_rows import ExchangeRows, read_tap
 from .local_channels import (
     at_places_of,
     counts_of,
@@ -108,16 +106,19 @@ def load_captured(
     if is_filled:
         recorded = recorded_within(run, from_ns, to_ns)
         manifest = at_places_of(manifest, place, from_ns, to_ns, recorded)
-    own, whole = None, manifest
+    whole = manifest
     if edge is not None:
         manifest = manifest.of_edge(edge)
-        own = [each.index for each in manifest.channels]
     manifest, assumed, is_timeout_known = with_settings(manifest, run.files, whole)
     network = recorded_network(manifest)
     rows_to_ns = to_ns + 2 * max(network.buffer_timeout_ns, 0)
     if manifest.scenario.get(IS_PART):
         rows_to_ns = to_ns
-    rows = read_captured(run.files, from_ns, rows_to_ns, channels=own)
+    passed = read_tap(run.files, from_ns, rows_to_ns)
+    rows, passed = (
+        passed.of([each.index for each in manifest.channels]),
+        passed.within(from_ns, to_ns),
+    )
     sent, uncounted = with_uncounted(rows.sent)
     rows = replace(rows, sent=sent)
     producers = 1 + max((each.producer for each in manifest.channels), default=0)
@@ -132,17 +133,14 @@ def load_captured(
     number = numbers.pop() if len(numbers) == 1 else None
     busy_ns = busy_ns_per_record(place, manifest, number, *around, is_all_seen=planned is not None)
     disturbed = disturbed_within(place, from_ns, rows_to_ns, whole.measured_to_ns)
-    passed, resumed = rows.sent, rows.resumed
-    if edge is not None:
-        passed, resumed = passed_between(run.files, from_ns, to_ns)
     found = fit_captured(
         rows.sent,
-        rows.credit,
+        rows.credit_received,
         {each.index: each.consumer for each in manifest.channels},
         consumers,
         {each.index: each.consumer_process for each in manifest.channels},
         {each.index: each.producer for each in manifest.channels},
-        np.sort(passed["at_ns"]),
+        np.sort(passed.sent["at_ns"]),
         busy_ns,
         disturbed,
         delay_of_tap_ns(place),
@@ -161,7 +159,7 @@ def load_captured(
     is_later = begun_ns is not None and from_ns > begun_ns
     beat_ns = None if wait_max_ns is None else wait_max_ns - FLUSHER_LATE_NS
     process_of = {each.index: each.producer_process for each in whole.channels}
-    of_process = fit_pauses(passed, resumed, process_of, beat_ns)
+    of_process = fit_pauses(passed.sent, passed.resumed, process_of, beat_ns)
     pauses = {
         each.producer: of_process[each.producer_process]
         for each in manifest.channels
@@ -241,7 +239,7 @@ def waits_at_most(
         own = [each.index for each in manifest.channels]
     manifest, _, is_timeout_known = with_settings(manifest, run.files, whole)
     network = recorded_network(manifest)
-    rows = read_captured(run.files, from_ns, to_ns, channels=own)
+    rows = read_tap(run.files, from_ns, to_ns, channels=own)
     rows = replace(rows, sent=with_uncounted(rows.sent)[0])
     histogram = LogLinearHistogram()
     for seen in seen_between(
@@ -296,8 +294,8 @@ def with_settings(
             f"{ADAPTIVE_PARTITIONER} is true: rebalance and rescale chose idle channels; that is"
             " not followed, in predictions each channel keeps its recorded records"
         )
-    if _EXCLUSIVE_KEY not in keys and len(rows.initial_credit):
-        keys[_EXCLUSIVE_KEY] = int(rows.initial_credit.min())
+    if _EXCLUSIVE_KEY not in keys and len(rows.requests["value"]):
+        keys[_EXCLUSIVE_KEY] = int(rows.requests["value"].min())
     if _SEGMENT_KEY not in keys and len(rows.sent["payload_bytes"]):
         largest_bytes = int(rows.sent["payload_bytes"].max())
         if largest_bytes > NetworkConfig().segment_size_bytes:
@@ -307,9 +305,9 @@ def with_settings(
     return manifest, (*notes, *_stated_in_words(manifest)), is_timeout_known
 
 
-def _rows_of(manifest: RunManifest, files: Iterable[TraceFile]) -> CapturedRows:
+def _rows_of(manifest: RunManifest, files: Iterable[TraceFile]) -> ExchangeRows:
     channels = [each.index for each in manifest.channels]
-    return read_captured(files, None, None, channels=channels, rows_max=SETTINGS_ROWS)
+    return read_tap(files, None, None, channels=channels, rows_max=SETTINGS_ROWS)
 
 
 def _may_be(manifest: RunManifest, beat_ns: int) -> bool:
@@ -331,7 +329,7 @@ def _may_be(manifest: RunManifest, beat_ns: int) -> bool:
     return is_multiple or _origin(manifest) != DEFAULT
 
 
-def _may_flush(manifest: RunManifest, rows: CapturedRows) -> bool:
+def _may_flush(manifest: RunManifest, rows: ExchangeRows) -> bool:
     """Whether a flusher with the stated buffer timeout may have sent buffers at these instants."""
     network = recorded_network(manifest)
     if network.debloating_enabled or network.buffer_timeout_ns <= 0:

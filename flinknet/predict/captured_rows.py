@@ -1,5 +1,4 @@
-"""Messages captured between processes, as rows of one exchange; when records came, and when they
-were disturbed.
+"""Messages captured between processes: when their records came, and when they were disturbed.
 
 No record waits longer than a beat for its flush. So where the timeout is known and nothing held a
 buffer back, its records came within one beat before it left, however long the channel was silent.
@@ -12,7 +11,7 @@ together: credit for the last buffers came back 4 to 20 ms late. Other runs have
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,15 +19,14 @@ import numpy.typing as npt
 
 from flinknet.arrays import IntArray
 from flinknet.config import BUFFER_TIMEOUT_NEVER_NS, NetworkConfig
-from flinknet.core.probe import FlushReason, MessageKind, TracePoint
+from flinknet.core.probe import FlushReason
 from flinknet.job.load.payload import OVERHEAD_BYTES, SMALLEST_VALUE_BYTES
-from flinknet.trace import TraceFile, TraceReader
-from flinknet.trace.event_block import EventColumns, is_data
+from flinknet.trace.event_block import EventColumns
 from flinknet.trace.recordings import RunPlace, asked_within, open_recordings
 
 from .fit.arrivals import Seen
 from .fit.flusher import flush_overhead_ns, flusher_late_ns
-from .fit.window_rows import joined_rows, places_by_channel
+from .fit.window_rows import ExchangeRows, places_by_channel, read_tap
 from .intervals import NOTHING, Intervals, merged
 
 FLUSHER_LATE_NS = 100_000
@@ -57,90 +55,6 @@ MANY_RECORDS = 10
 
 _NONE = np.zeros(0, np.int64)
 
-_COLUMNS = (
-    "at_ns",
-    "channel",
-    "point",
-    "kind",
-    "data_type",
-    "reason",
-    "sequence_number",
-    "payload_bytes",
-    "records",
-    "backlog_buffers",
-    "credit_after",
-    "value",
-)
-
-_SIZE_COLUMNS = (
-    *("at_ns", "channel", "point", "kind", "data_type", "sequence_number"),
-    *("payload_bytes", "records"),
-)
-_PASSED = (
-    *("at_ns", "channel", "point", "kind", "data_type"),
-    *("records", "backlog_buffers", "credit_after"),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class CapturedRows:
-    """Rows of one exchange as a tap writes them; columns as in the trace, channels >= 0.
-
-    Attributes:
-        sent: data buffers, `at_ns` when they passed.
-        credit: AddCredits, `at_ns` when they passed.
-        initial_credit: initial credit of each PartitionRequest.
-        resumed: ResumeConsumptions, which end the blocking of a channel by a barrier.
-    """
-
-    sent: EventColumns
-    credit: EventColumns
-    initial_credit: IntArray
-    resumed: EventColumns
-
-
-def read_captured(
-    files: Iterable[TraceFile],
-    from_ns: int | None,
-    to_ns: int | None,
-    *,
-    channels: Sequence[int] | None = None,
-    rows_max: int | None = None,
-) -> CapturedRows:
-    """Read the rows of some channels from files; None for all.
-
-    Args:
-        rows_max: rows of the trace to read at most.
-    """
-    sent: list[EventColumns] = []
-    credit: list[EventColumns] = []
-    resumed: list[EventColumns] = []
-    initial_credit: list[IntArray] = []
-    seen = 0
-    for file in files:
-        with TraceReader(file) as reader:
-            for block in reader.events(_COLUMNS, channels, from_ns, to_ns):
-                is_known = block["channel"] >= 0
-                data = is_data(block, TracePoint.SENT) & is_known
-                added = (block["kind"] == MessageKind.ADD_CREDIT) & is_known
-                resumes = (block["kind"] == MessageKind.RESUME_CONSUMPTION) & is_known
-                asked = (block["kind"] == MessageKind.PARTITION_REQUEST) & is_known
-                sent.append({name: values[data] for name, values in block.items()})
-                credit.append({name: values[added] for name, values in block.items()})
-                resumed.append({name: values[resumes] for name, values in block.items()})
-                initial_credit.append(block["value"][asked])
-                seen += len(block["at_ns"])
-                if rows_max is not None and seen >= rows_max:
-                    break
-        if rows_max is not None and seen >= rows_max:
-            break
-    return CapturedRows(
-        joined_rows(sent, _COLUMNS),
-        joined_rows(credit, _COLUMNS),
-        np.concatenate([*initial_credit, np.zeros(0, np.int64)]),
-        joined_rows(resumed, _COLUMNS),
-    )
-
 
 def with_uncounted(sent: EventColumns) -> tuple[EventColumns, float]:
     """Data buffers with as many records in those that could not be counted as their bytes had in
@@ -161,23 +75,6 @@ def with_uncounted(sent: EventColumns) -> tuple[EventColumns, float]:
     return {**sent, "records": records}, unknown_bytes / int(size.sum())
 
 
-def passed_between(
-    files: Iterable[TraceFile], from_ns: int, to_ns: int
-) -> tuple[EventColumns, EventColumns]:
-    """The data buffers and the ResumeConsumptions of all exchanges."""
-    found: tuple[list[EventColumns], list[EventColumns]] = [], []
-    for file in files:
-        with TraceReader(file) as reader:
-            for block in reader.events(_PASSED, None, from_ns, to_ns):
-                is_resumed = block["kind"] == MessageKind.RESUME_CONSUMPTION
-                for parts, keep in zip(
-                    found, (is_data(block, TracePoint.SENT), is_resumed), strict=True
-                ):
-                    parts.append({name: block[name][keep] for name in _PASSED})
-    data, resumed = (joined_rows(each, _PASSED) for each in found)
-    return data, resumed
-
-
 def wire_bytes(sent: EventColumns) -> dict[int, float]:
     """Mean bytes of a record of each channel."""
     return {
@@ -188,15 +85,15 @@ def wire_bytes(sent: EventColumns) -> dict[int, float]:
     }
 
 
-def starved_share(rows: CapturedRows, duration_ns: int) -> float:
+def starved_share(rows: ExchangeRows, duration_ns: int) -> float:
     """Share of the channels' time in which a producer had used up its credit and said that more
     waited: pressure, in which no timeout acts.
     """
     starved_ns = 0
-    sent, credited = places_by_channel(rows.sent), places_by_channel(rows.credit)
+    sent, credited = places_by_channel(rows.sent), places_by_channel(rows.credit_received)
     for channel, data in sent.items():
         credit = credited.get(channel, _NONE)
-        at_ns = np.concatenate([rows.sent["at_ns"][data], rows.credit["at_ns"][credit]])
+        at_ns = np.concatenate([rows.sent["at_ns"][data], rows.credit_received["at_ns"][credit]])
         waits = np.concatenate(
             [
                 (rows.sent["credit_after"][data] == 0) & (rows.sent["backlog_buffers"][data] > 0),
@@ -228,7 +125,7 @@ def disturbed_within(
 
 
 def wait_max_ns_of(
-    rows: CapturedRows, network: NetworkConfig, is_timeout_known: bool
+    rows: ExchangeRows, network: NetworkConfig, is_timeout_known: bool
 ) -> int | None:
     """Longest wait of a record for its flush; None where it is unknown, or has no end."""
     if not is_timeout_known or network.buffer_timeout_ns == BUFFER_TIMEOUT_NEVER_NS:
@@ -238,7 +135,7 @@ def wait_max_ns_of(
 
 
 def seen_between(
-    rows: CapturedRows,
+    rows: ExchangeRows,
     from_ns: int,
     wait_max_ns: int | None = None,
     producer_of: Mapping[int, int] | None = None,
@@ -261,7 +158,7 @@ def seen_between(
     found: dict[int, Seen] = {}
     causes_ns = [
         {channel: each["at_ns"][places] for channel, places in places_by_channel(each).items()}
-        for each in (rows.credit, rows.resumed)
+        for each in (rows.credit_received, rows.resumed)
     ]
     late_ns = np.zeros(len(rows.sent["at_ns"]), np.int64)
     if wait_max_ns is not None and producer_of is not None:
@@ -290,7 +187,7 @@ def seen_between(
 
 
 def _is_held(
-    rows: CapturedRows, own: IntArray, fed_ns: IntArray, resumed_ns: IntArray
+    rows: ExchangeRows, own: IntArray, fed_ns: IntArray, resumed_ns: IntArray
 ) -> npt.NDArray[np.bool_]:
     """Whether each buffer of a channel may have been ready to leave for longer than it took: the
     one before it left others behind, or it left as soon as credit came where there was none, or as
@@ -348,13 +245,8 @@ def sent_bytes(
     place: RunPlace, channels: Sequence[int], from_ns: int, to_ns: int
 ) -> dict[int, SentBytes]:
     """Sizes on some channels, by channel; channels without records are left out."""
-    parts: list[EventColumns] = []
-    for file in open_recordings(place).files:
-        with TraceReader(file) as reader:
-            for block in reader.events(_SIZE_COLUMNS, list(channels), from_ns, to_ns):
-                keep = is_data(block, TracePoint.SENT)
-                parts.append({name: values[keep] for name, values in block.items()})
-    rows = joined_rows(parts, _SIZE_COLUMNS)
+    files = open_recordings(place).files
+    rows = read_tap(files, from_ns, to_ns, channels=list(channels)).sent
     found = {}
     for channel, own in places_by_channel(rows).items():
         own = own[np.lexsort((rows["sequence_number"][own], rows["at_ns"][own]))]

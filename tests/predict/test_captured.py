@@ -19,7 +19,6 @@ from flinknet.predict.captured import (
 )
 from flinknet.predict.captured_rows import (
     FLUSHER_LATE_NS,
-    CapturedRows,
     seen_between,
     starved_share,
 )
@@ -32,6 +31,7 @@ from flinknet.predict.fit.round_trips import (
     fit_captured,
 )
 from flinknet.predict.fit.wakeups import Wakeups
+from flinknet.predict.fit.window_rows import ExchangeRows
 from flinknet.predict.intervals import NOTHING, Intervals
 from flinknet.predict.recorded import RecordedExchange
 from flinknet.predict.what_if import simulate
@@ -75,8 +75,9 @@ def credit(at_ns: list[int], *, channel: int = 0) -> EventColumns:
     return columns(at_ns=at_ns, channel=[channel] * len(at_ns))
 
 
-def captured(data: EventColumns, back: EventColumns | None = None) -> CapturedRows:
-    return CapturedRows(data, credit([]) if back is None else back, np.array([2]), credit([]))
+def captured(data: EventColumns, back: EventColumns | None = None) -> ExchangeRows:
+    none = credit([])
+    return ExchangeRows(data, none, none, none, none if back is None else back, none)
 
 
 def test_records_come_evenly_since_the_buffer_before() -> None:
@@ -144,7 +145,7 @@ def test_records_of_a_buffer_that_was_held_back_may_be_older(
     at_ns = [10 * MS, 60 * MS]
     data = sent(at_ns, [1, 1], credit_after=[credit_after, 1], backlog=[backlog, 0])
     back, resumed = (credit([] if each is None else [each]) for each in (credit_ns, resumed_ns))
-    ramps = seen_between(CapturedRows(data, back, np.array([2]), resumed), 0, 10 * MS)[0].evenly()
+    ramps = seen_between(replace(captured(data, back), resumed=resumed), 0, 10 * MS)[0].evenly()
     assert ramps.first_ns.tolist() == [5 * MS, (35 if is_held else 55) * MS]
 
 

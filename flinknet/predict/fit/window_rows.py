@@ -1,10 +1,10 @@
-"""Rows of a window of a recorded run: arrivals of its records, and the rows that costs are fitted
-to."""
+"""Rows of a window of a recorded run, or of a tap: arrivals of records, and the rows that costs are
+fitted to."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,10 @@ _COLUMNS = (
     "last_record_ns",
     "value",
 )
+_TAP_COLUMNS = (
+    *("at_ns", "channel", "point", "kind", "data_type", "reason", "sequence_number"),
+    *("payload_bytes", "records", "backlog_buffers", "credit_after", "value"),
+)
 _ARRIVAL_COLUMNS = ("channel", "records", "first_record_ns", "last_record_ns")
 _WAIT_COLUMNS = ("at_ns", "channel", "point")
 
@@ -37,14 +41,21 @@ _SHIFTS_MAX = 8
 """Most credit messages under way when the window begins."""
 
 
+def _no_rows() -> EventColumns:
+    return {name: np.zeros(0, np.int64) for name in _WAIT_COLUMNS}
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ExchangeRows:
     """Rows of one exchange; columns as in the trace.
 
     Attributes:
-        sent, received, consumed: data buffers at these points.
-        credit_sent, credit_received: credit messages at these points.
+        sent, received, consumed: data buffers at these points; a tap sees them sent, when they
+            passed.
+        credit_sent, credit_received: credit messages at these points; a tap sees them received.
         waits: beginnings and ends of writers' waits for buffers.
+        resumed: ResumeConsumptions, which end the blocking of a channel by a barrier.
+        requests: PartitionRequests; their value is the initial credit.
     """
 
     sent: EventColumns
@@ -53,6 +64,8 @@ class ExchangeRows:
     credit_sent: EventColumns
     credit_received: EventColumns
     waits: EventColumns
+    resumed: EventColumns = field(default_factory=_no_rows)
+    requests: EventColumns = field(default_factory=_no_rows)
 
     def within(self, from_ns: int, to_ns: int) -> ExchangeRows:
         """Rows in [from_ns, to_ns), with 64-bit columns."""
@@ -63,13 +76,19 @@ class ExchangeRows:
 
         return ExchangeRows(*(cut(getattr(self, each.name)) for each in fields(self)))
 
-    def sent_over(self, channels: Sequence[int]) -> ExchangeRows:
-        """Drop the buffers sent and received on other channels."""
+    def of(self, channels: Sequence[int]) -> ExchangeRows:
+        """The rows of some channels."""
 
         def own(rows: EventColumns) -> EventColumns:
             return _where(rows, np.isin(rows["channel"], channels))
 
-        return replace(self, sent=own(self.sent), received=own(self.received))
+        return ExchangeRows(*(own(getattr(self, each.name)) for each in fields(self)))
+
+    def sent_over(self, channels: Sequence[int]) -> ExchangeRows:
+        """Drop the buffers sent and received on other channels."""
+
+        own = self.of(channels)
+        return replace(self, sent=own.sent, received=own.received)
 
     def waited_ns(self, from_ns: int, to_ns: int) -> int:
         """Time that writers waited for buffers, summed over producers, each of which records its
@@ -123,7 +142,7 @@ def read_window(
         with_arrivals: whether to read the arrivals, too, after enough rows.
     """
     arrivals = _Arrivals(from_ns, to_ns)
-    parts = _Parts()
+    parts = _Parts(_COLUMNS)
     for file in files:
         count = 0
         with TraceReader(file) as reader:
@@ -144,6 +163,30 @@ def read_window(
         parts.joined(),
         rows_to_ns,
     )
+
+
+def read_tap(
+    files: Iterable[TraceFile],
+    from_ns: int | None,
+    to_ns: int | None,
+    *,
+    channels: Sequence[int] | None = None,
+    rows_max: int | None = None,
+) -> ExchangeRows:
+    """Read the rows that a tap or a capture has of some channels; None for all.
+
+    Args:
+        rows_max: rows of the trace to read at most.
+    """
+    parts, count = _Parts(_TAP_COLUMNS), 0
+    for file in files:
+        with TraceReader(file) as reader:
+            for block in reader.events(_TAP_COLUMNS, channels, from_ns, to_ns):
+                parts.add(block)
+                count += len(block["at_ns"])
+                if rows_max is not None and count >= rows_max:
+                    return parts.joined()
+    return parts.joined()
 
 
 def read_arrivals(
@@ -237,19 +280,22 @@ class _Arrivals:
 class _Parts:
     """Collects the rows of an exchange, block by block."""
 
-    def __init__(self) -> None:
+    def __init__(self, columns: Sequence[str]) -> None:
+        self._columns = columns
         self._rows: dict[str, list[EventColumns]] = {each.name: [] for each in fields(ExchangeRows)}
 
     def add(self, block: EventColumns) -> None:
-        """Add the data buffers and credit messages of a block."""
-        is_credit = block["kind"] == MessageKind.ADD_CREDIT
-        point = block["point"]
+        """Add the data buffers and the messages of consumers in a block."""
+        kind, point = block["kind"], block["point"]
+        is_credit = kind == MessageKind.ADD_CREDIT
         for name, keep in (
             ("sent", is_data(block, TracePoint.SENT)),
             ("received", is_data(block, TracePoint.RECEIVED)),
             ("consumed", is_data(block, TracePoint.CONSUMED)),
             ("credit_sent", is_credit & (point == TracePoint.SENT)),
             ("credit_received", is_credit & (point == TracePoint.RECEIVED)),
+            ("resumed", kind == MessageKind.RESUME_CONSUMPTION),
+            ("requests", kind == MessageKind.PARTITION_REQUEST),
         ):
             self._rows[name].append(_where(block, keep))
 
@@ -263,7 +309,7 @@ class _Parts:
         """The rows of all blocks."""
         return ExchangeRows(
             **{
-                name: joined_rows(parts, _WAIT_COLUMNS if name == "waits" else _COLUMNS)
+                name: joined_rows(parts, _WAIT_COLUMNS if name == "waits" else self._columns)
                 for name, parts in self._rows.items()
             }
         )
