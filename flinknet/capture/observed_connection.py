@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Final
 
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, IS_BUFFER, DataType
@@ -29,6 +30,7 @@ from flinknet.core.wire.messages import (
 )
 from flinknet.core.wire.plain_frames import next_sequence_number
 from flinknet.core.wire.record_counter import RecordCounter
+from flinknet.core.wire.record_times import RecordTimes
 from flinknet.errors import ProtocolError
 
 from .channels import ChannelTable, Ends, ObservedChannel
@@ -50,6 +52,17 @@ _UNKNOWN = -1  # value of columns that the wire does not show
 _CLEAR_END = int(DataType.DATA_BUFFER_WITH_CLEAR_END)
 
 
+SAMPLED_PER_S: Final = 1_000
+"""Most data buffers per second, of all channels of a connection, whose timestamps are read, at
+some 5 µs for each: a tap at its highest rate loses less than 1%."""
+
+_PERIOD_NS = 100_000_000
+
+NoteTimes = Callable[[tuple[int, ...]], None]
+"""Function that takes the times in a buffer before the buffer itself is recorded, in the order of
+`trace.schema.TIME_COLUMNS`."""
+
+
 class ObservedConnection:
     """Channels, counts and complaints of one connection; the two directions report to it.
 
@@ -63,6 +76,7 @@ class ObservedConnection:
         ends: Ends,
         *,
         counts_records: bool,
+        note_times: NoteTimes | None,
         segment_size_bytes: int,
     ) -> None:
         self.ends = ends
@@ -79,6 +93,9 @@ class ObservedConnection:
         self.notes: list[str] = []
         self._table = channels
         self._probe_record = probe.record
+        self._note_times = note_times
+        self._sampled_from = 0, 0  # instant, and buffers until then
+        self._sampled_every = self._seed = 1
         self._counts_records = counts_records
         self._segment_size_bytes = segment_size_bytes
 
@@ -167,6 +184,12 @@ class ObservedConnection:
                 counter.others = 0
             if header[DATA_TYPE] == _CLEAR_END:
                 counter.restart()
+            times = counter.times
+            if times is not None:
+                if times.is_used:
+                    self._end_times(times, records, at_ns)
+                elif times.passes:
+                    times.passes -= 1
         if channel is not None:
             index = channel.index
             channel.data_buffers += is_paid
@@ -207,6 +230,23 @@ class ObservedConnection:
             _NONE if header[IS_COMPRESSED] else reason, number, size, records,
             _UNKNOWN, _UNKNOWN, backlog, before, after, _UNKNOWN, _UNKNOWN, _UNKNOWN,
         )  # fmt: skip
+
+    def _end_times(self, times: RecordTimes, records: int, at_ns: int) -> None:
+        """Note the times in a buffer, unless its records are not certain; choose at random how many
+        buffers of the stream are passed over, of a connection with many."""
+        found = times.found()
+        if found is not None and records >= 0 and self._note_times is not None:
+            self._note_times(found)
+        if times.passes:
+            times.begin(times.passes - 1)
+            return
+        buffers, (from_ns, before) = self.messages[_BUFFER_RESPONSE], self._sampled_from
+        if at_ns - from_ns >= _PERIOD_NS:
+            per_s = (buffers - before) * 1_000_000_000 // (at_ns - from_ns)
+            self._sampled_every = max(1, per_s // SAMPLED_PER_S)
+            self._sampled_from = at_ns, buffers
+        self._seed = (1664525 * self._seed + 1013904223) & 0xFFFFFFFF
+        times.begin((self._seed >> 8) % (2 * self._sampled_every - 1))
 
     def event(
         self,
@@ -293,6 +333,8 @@ class ObservedConnection:
             return None
         self._expect(channel, header[SEQUENCE_NUMBER])
         counter = channel.counter_of(header[SUBPARTITION])
+        if self._note_times is not None and counter.times is None:
+            counter.times = RecordTimes()
         if header[IS_COMPRESSED]:
             counter.lose()
             return None

@@ -18,7 +18,7 @@ from flinknet.errors import ConfigError
 from .channels import ChannelTable, Ends
 from .directions import FromClient, FromServer
 from .frame_stream import TLS_NOTE, FrameStream
-from .observed_connection import ObservedConnection
+from .observed_connection import NoteTimes, ObservedConnection
 
 __all__ = ["ConnectionObserver", "ConnectionSummary", "Ends", "layout_of_release"]
 
@@ -98,6 +98,8 @@ class ConnectionObserver:
         ends: names of the two sides.
         is_from_start: the first bytes of both directions are observed.
         counts_records: whether to walk through payloads for the lengths of records.
+        note_times: takes the times in a buffer before its row; None: they are not read. They are
+            read only where records are counted.
         segment_size_bytes: a data buffer of this size left because it was full.
     """
 
@@ -110,6 +112,7 @@ class ConnectionObserver:
         ends: Ends = Ends("producer", "consumer"),  # noqa: B008 - frozen
         is_from_start: bool = True,
         counts_records: bool = True,
+        note_times: NoteTimes | None = None,
         segment_size_bytes: int = SEGMENT_SIZE_BYTES,
     ) -> None:
         self._connection = ObservedConnection(
@@ -117,6 +120,7 @@ class ConnectionObserver:
             channels,
             ends,
             counts_records=counts_records,
+            note_times=note_times,
             segment_size_bytes=segment_size_bytes,
         )
         self._server = FrameStream(

@@ -11,11 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from flinknet.errors import TraceError
 from flinknet.trace import ProcessInfo, TraceWriter
+from flinknet.trace.blocks import NO_TIMES, Rows
 
 
 @dataclass(slots=True)
@@ -79,7 +77,7 @@ class TraceFiles:
         """Bytes of all current files."""
         return sum(each.size_bytes for each in self.files)
 
-    def events_in_steps(self, rows: NDArray[np.void]) -> Iterator[None]:
+    def events_in_steps(self, rows: Rows, times: Rows = NO_TIMES) -> Iterator[None]:
         """Write a block in steps, into a new file if the last one is full."""
         if self.lacking is not None:
             raise self.lacking
@@ -91,7 +89,7 @@ class TraceFiles:
             except TraceError:
                 self._writer.drop(len(rows))
                 raise
-        yield from self._writer.events_in_steps(rows)
+        yield from self._writer.events_in_steps(rows, times)
         file = self.files[-1]
         file.first_ns = first_ns if file.first_ns is None else min(file.first_ns, first_ns)
         file.last_ns = last_ns if file.last_ns is None else max(file.last_ns, last_ns)

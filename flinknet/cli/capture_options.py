@@ -27,7 +27,7 @@ _ROTATE_BYTES_MIN = 64 << 10
 
 CAPTURE_SECTIONS = {
     "How long": ("duration", "rotate", "ring", "trigger"),
-    "Flink": ("flink-version", "flink-conf", "rest", *REST_FILES, "records"),
+    "Flink": ("flink-version", "flink-conf", "rest", *REST_FILES, "records", "record-times"),
 }
 """Sections of help with these options; --metrics-port belongs to the output."""
 
@@ -41,6 +41,12 @@ _OPTIONS = (
         "--records/--no-records",
         default=True,
         help="Read the lengths of records in payloads, to count them. [default: records]",
+    ),
+    click.option(
+        "--record-times/--no-record-times",
+        default=True,
+        help="Read the timestamps of records, watermarks and latency markers. [default:"
+        " record-times]",
     ),
     click.option("--duration", metavar="TIME", help="Stop after TIME. [default: at Ctrl-C]"),
     click.option(
@@ -80,6 +86,7 @@ class CaptureOptions:
 
     flink_version: str | None
     records: bool
+    record_times: bool
     duration: str | None
     rotate: str | None
     ring: str | None
@@ -107,6 +114,7 @@ class CaptureOptions:
             "out": directory,
             "layout": layout_of_release(self.flink_version),
             "counts_records": self.records,
+            "has_times": self.record_times,
             "rotation": _rotation(self.rotate, self.ring),
             "trigger": None if self.trigger is None else Trigger.parse(self.trigger),
             "duration_ns": None if duration is None else _positive_duration(duration, "--duration"),

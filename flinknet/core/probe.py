@@ -54,58 +54,19 @@ class FlushReason(IntEnum):
 
 class Probe(Protocol):
     """Takes trace events. All arguments are plain ints, positional, in the order of
-    `trace.schema.COLUMNS`.
+    `trace.schema.COLUMNS`, which has their meanings.
     """
 
     def record(
-        self,
-        at_ns: int,
-        channel: int,
-        point: int,
-        kind: int,
-        data_type: int,
-        reason: int,
-        sequence_number: int,
-        payload_bytes: int,
-        records: int,
-        first_record_ns: int,
-        last_record_ns: int,
-        backlog_buffers: int,
-        credit_before: int,
-        credit_after: int,
-        pool_available_buffers: int,
-        pool_size_buffers: int,
-        value: int,
-        /,
-    ) -> None:
+        self, at_ns: int, channel: int, point: int, kind: int, data_type: int, reason: int,
+        sequence_number: int, payload_bytes: int, records: int, first_record_ns: int,
+        last_record_ns: int, backlog_buffers: int, credit_before: int, credit_after: int,
+        pool_available_buffers: int, pool_size_buffers: int, value: int, /,
+    ) -> None:  # fmt: skip
         """Record one event.
 
-        Args:
-            at_ns: instant, ns of CLOCK_MONOTONIC (virtual time in the simulator). Messages that
-                were sent or received together have the same instant. Buffers that a task read as
-                one are CONSUMED at instants spread evenly over the time they took.
-            channel: index of the channel in the run, -1 for the whole connection.
-            point: a TracePoint.
-            kind: a MessageKind.
-            data_type: ordinal of the buffer's DataType, 0 for other messages.
-            reason: a FlushReason; of data buffers and events at SENT.
-            sequence_number: of the BufferResponse, -1 for other messages.
-            payload_bytes: bytes of the payload (BufferResponse), 0 for other messages.
-            records: records that end in this buffer; -1 if unknown (RECEIVED).
-            first_record_ns: intended instant of the first of them, -1 if none or unknown.
-            last_record_ns: intended instant of the last of them, -1 if none or unknown.
-            backlog_buffers: backlog in the message, -1 for none.
-            credit_before: the producer's credit for the channel (SENT of data, RECEIVED of
-                AddCredit), or the consumer's unannounced credit before it was announced (SENT of
-                AddCredit), or the consumer's free buffers before the message took one (RECEIVED of
-                data); else -1.
-            credit_after: the same number afterwards.
-            pool_available_buffers: buffers that the local pool of the partition or gate could still
-                provide.
-            pool_size_buffers: current size of that pool.
-            value: content of other messages: the credit of AddCredit, the initial credit of
-                PartitionRequest, the size of NewBufferSize, the checkpoint id of a barrier; else
-                -1.
+        Messages that were sent or received together have the same instant. Buffers that a task read
+        as one are CONSUMED at instants spread evenly over the time they took.
         """
 
 
@@ -148,24 +109,10 @@ def note_sent(
     the bare call, `note` 0.07 µs.
     """
     record(
-        at_ns,
-        channel,
-        _SENT,
-        _BUFFER_RESPONSE,
-        data_type,
-        reason,
-        sequence_number,
-        payload_bytes,
-        records,
-        first_record_ns,
-        last_record_ns,
-        backlog_buffers,
-        credit_before,
-        credit_after,
-        pool_available_buffers,
-        pool_size_buffers,
-        _BLANK,
-    )
+        at_ns, channel, _SENT, _BUFFER_RESPONSE, data_type, reason, sequence_number, payload_bytes,
+        records, first_record_ns, last_record_ns, backlog_buffers, credit_before, credit_after,
+        pool_available_buffers, pool_size_buffers, _BLANK,
+    )  # fmt: skip
 
 
 def note_received(
@@ -184,24 +131,10 @@ def note_received(
 ) -> None:
     """Record that a buffer or event reached its consumer; its records are not known yet."""
     record(
-        at_ns,
-        channel,
-        _RECEIVED,
-        _BUFFER_RESPONSE,
-        data_type,
-        _NO_REASON,
-        sequence_number,
-        payload_bytes,
-        _BLANK,
-        _BLANK,
-        _BLANK,
-        backlog_buffers,
-        credit_before,
-        credit_after,
-        pool_available_buffers,
-        pool_size_buffers,
-        _BLANK,
-    )
+        at_ns, channel, _RECEIVED, _BUFFER_RESPONSE, data_type, _NO_REASON, sequence_number,
+        payload_bytes, _BLANK, _BLANK, _BLANK, backlog_buffers, credit_before, credit_after,
+        pool_available_buffers, pool_size_buffers, _BLANK,
+    )  # fmt: skip
 
 
 def note_consumed(
@@ -218,24 +151,10 @@ def note_consumed(
 ) -> None:
     """Record that a task is done with a data buffer."""
     record(
-        at_ns,
-        channel,
-        _CONSUMED,
-        _BUFFER_RESPONSE,
-        data_type,
-        _NO_REASON,
-        sequence_number,
-        payload_bytes,
-        records,
-        first_record_ns,
-        last_record_ns,
-        _BLANK,
-        _BLANK,
-        _BLANK,
-        _BLANK,
-        _BLANK,
-        _BLANK,
-    )
+        at_ns, channel, _CONSUMED, _BUFFER_RESPONSE, data_type, _NO_REASON, sequence_number,
+        payload_bytes, records, first_record_ns, last_record_ns, _BLANK, _BLANK, _BLANK, _BLANK,
+        _BLANK, _BLANK,
+    )  # fmt: skip
 
 
 def note(
@@ -263,21 +182,7 @@ def note(
         record: method of the probe.
     """
     record(
-        at_ns,
-        channel,
-        point,
-        kind,
-        data_type,
-        reason,
-        sequence_number,
-        payload_bytes,
-        records,
-        _BLANK,
-        _BLANK,
-        backlog_buffers,
-        credit_before,
-        credit_after,
-        pool_available_buffers,
-        pool_size_buffers,
-        value,
-    )
+        at_ns, channel, point, kind, data_type, reason, sequence_number, payload_bytes, records,
+        _BLANK, _BLANK, backlog_buffers, credit_before, credit_after, pool_available_buffers,
+        pool_size_buffers, value,
+    )  # fmt: skip

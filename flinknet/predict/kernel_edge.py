@@ -20,7 +20,6 @@ from flinknet.config import TCP, NetworkConfig
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM
 from flinknet.core.connection import RECEIVE_BYTES, SEND_BATCH_BYTES
 from flinknet.core.water_marks import WriteWaterMarks
-from flinknet.core.wire import BUFFER_RESPONSE_HEADER_BYTES
 from flinknet.core.wire.events import (
     EndOfData,
     EndOfOutputChannelStateEvent,
@@ -28,6 +27,7 @@ from flinknet.core.wire.events import (
     data_type_of,
     encode_pipelined,
 )
+from flinknet.core.wire.header import BUFFER_RESPONSE_HEADER_BYTES
 from flinknet.job.barriers import barrier_of
 from flinknet.job.debloating import debloating_config
 from flinknet.job.load.payload import MAX_RATE_BATCH_BYTES, OVERHEAD_BYTES

@@ -28,23 +28,3 @@ from .recorder import TraceRecorder
 from .run import Run, distinct_names, find_runs, open_run
 from .trace_file import BytesRead, TraceFile
 from .writer import TraceWriter
-
-__all__ = [
-    "BytesRead",
-    "ChannelInfo",
-    "ClockInfo",
-    "Extent",
-    "FileIndex",
-    "ProcessInfo",
-    "Run",
-    "RunManifest",
-    "TraceFile",
-    "TraceReader",
-    "TraceRecorder",
-    "TraceWriter",
-    "Truncation",
-    "distinct_names",
-    "file_index",
-    "find_runs",
-    "open_run",
-]

@@ -3,12 +3,14 @@
 Rows are sorted by channel, then message kind, then trace point, then arrival; so the rows of one
 channel are adjacent, and neighbours are similar. The extra column `order` keeps the order of
 arrival. It cannot be restored from instants: a driver uses one instant for a whole turn.
+
+The columns of times, of a capture of a real Flink, come last, and only where an event has one.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import zstandard
 
+from flinknet.core.wire.record_times import NO_TIME
 from flinknet.errors import TraceFormatError
 
 from .columns import (
@@ -36,7 +39,7 @@ from .format import (
     check_directory,
     encode_block,
 )
-from .schema import ROW_DTYPE
+from .schema import ROW_DTYPE, TIME_NAMES, TIMES_DTYPE, TIMESTAMPS
 
 COLUMN_ENTRY = np.dtype(
     [
@@ -60,8 +63,18 @@ _RADIX_KEYS = 1 << 16
 ORDER = "order"
 """Name of the extra column; sorting a block's rows by it restores the order of recording."""
 
-STORED_COLUMNS: tuple[tuple[str, str], ...] = (*ROW_DTYPE, (ORDER, "<i4"))
-"""Name and numpy type of the stored columns."""
+STORED_COLUMNS: tuple[tuple[str, str], ...] = (
+    *ROW_DTYPE,
+    (ORDER, "<i4"),
+    *TIMES_DTYPE[1:],
+)
+"""Name and numpy type of the columns that can be stored."""
+
+Rows = npt.NDArray[np.void]
+"""Rows of `schema.ROW_DTYPE`, or times of `schema.TIMES_DTYPE`."""
+
+NO_TIMES: Rows = np.zeros(0, TIMES_DTYPE)
+"""The times of a block without any."""
 
 _NUMPY_TYPES = dict(STORED_COLUMNS)
 
@@ -90,10 +103,10 @@ class ColumnRange(NamedTuple):
     low: int
 
 
-def encode_events(rows: npt.NDArray[np.void]) -> Generator[None, None, EncodedBlock]:
+def encode_events(rows: Rows, times: Rows = NO_TIMES) -> Generator[None, None, EncodedBlock]:
     """Encode a block in steps of 0.1 to 0.3 ms, so that an event loop can run in between.
 
-    `rows` must not change until the last step.
+    Neither `rows` nor `times`, of `schema.TIMES_DTYPE`, may change until the last step.
 
     Rows are first converted to columns, a part at a time: reordering a column takes 0.5 ms if it is
     taken from rows outside the cache, 0.1 from a contiguous column.
@@ -105,21 +118,28 @@ def encode_events(rows: npt.NDArray[np.void]) -> Generator[None, None, EncodedBl
         for name, values in columns.items():
             values[start:end] = part[name]
         yield
+    lows = {}
+    for name, values, low in _time_columns(times, len(rows)):
+        columns[name], lows[name] = values, low
+        yield
     order = yield from _order_of(columns)
     yield
     compressor = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL)
-    entries = np.zeros(len(STORED_COLUMNS), dtype=COLUMN_ENTRY)
+    stored = [each for each in enumerate(STORED_COLUMNS) if each[1][0] in (ORDER, *columns)]
+    entries = np.zeros(len(stored), dtype=COLUMN_ENTRY)
     frames: list[bytes] = []
     at_ns = columns["at_ns"][order]
     yield
     channels = _channel_entries(columns["channel"][order], at_ns)
-    for number, (name, _) in enumerate(STORED_COLUMNS):
+    for place, (number, (name, _)) in enumerate(stored):
         yield
         values = order if name == ORDER else columns[name][order]
         yield
-        column = yield from encode_column(values, compressor, is_differences=name in DIFFERENCES)
+        column = yield from encode_column(
+            values, compressor, is_differences=name in DIFFERENCES, low=lows.get(name)
+        )
         frames.append(column.frame)
-        entries[number] = (
+        entries[place] = (
             number,
             column.is_differences,
             column.width_bytes,
@@ -143,6 +163,22 @@ def encode_events(rows: npt.NDArray[np.void]) -> Generator[None, None, EncodedBl
     )
     entry = BlockEntry(0, len(data), BlockType.EVENTS, len(rows), first_ns, last_ns, channels)
     return EncodedBlock(data, entry)
+
+
+def _time_columns(times: Rows, count: int) -> Iterator[tuple[str, IntArray, int]]:
+    """The columns of a block's times as they are stored, each with the number that stands for
+    NO_TIME, which is below all others."""
+    for name in TIME_NAMES:
+        values = times[name]
+        if name in TIMESTAMPS[1:]:
+            values = np.where(values == NO_TIME, values, values - times[TIMESTAMPS[0]])
+        is_known = values != NO_TIME
+        if is_known.any():
+            known = values[is_known]
+            low = int(known.min()) - 1
+            whole = np.full(count, low)
+            whole[times["row"][is_known]] = known
+            yield name, whole, low
 
 
 def column_ranges(header: BlockHeader, directory: bytes) -> dict[str, ColumnRange]:
@@ -198,7 +234,10 @@ def decode_range(column: ColumnRange, frame: bytes, count: int) -> IntArray:
     encoded = EncodedColumn(
         column.is_differences, column.width_bytes, column.first, column.low, frame
     )
-    return decode_column(encoded, count, _NUMPY_TYPES[column.name])
+    values = decode_column(encoded, count, _NUMPY_TYPES[column.name])
+    if column.name in TIME_NAMES:
+        values[values == column.low] = NO_TIME
+    return values
 
 
 def _check_frame(column: ColumnRange, frame: bytes) -> None:

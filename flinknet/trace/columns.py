@@ -56,9 +56,17 @@ class EncodedColumn:
 
 
 def encode_column(
-    values: IntArray, compressor: zstandard.ZstdCompressor, *, is_differences: bool
+    values: IntArray,
+    compressor: zstandard.ZstdCompressor,
+    *,
+    is_differences: bool,
+    low: int | None = None,
 ) -> Generator[None, None, EncodedColumn]:
-    """Encode a column of at least one row, in steps (see `blocks.encode_events`)."""
+    """Encode a column of at least one row, in steps (see `blocks.encode_events`).
+
+    Args:
+        low: a number that is not higher than any value; None: the lowest of them.
+    """
     first = 0
     if is_differences:
         first = int(values[0])
@@ -66,13 +74,13 @@ def encode_column(
         if not len(values):
             return EncodedColumn(True, 0, first, 0, b"")
         yield
-    low = values.min()
-    spread = int(values.max()) - int(low)
+    lowest = values.min() if low is None else values.dtype.type(low)
+    spread = int(values.max()) - int(lowest)
     if spread == 0:
-        return EncodedColumn(is_differences, 0, first, int(low), b"")
+        return EncodedColumn(is_differences, 0, first, int(lowest), b"")
     yield
     width_bytes = next(width for width in _WIDTHS if spread < 1 << 8 * width)
-    stored = (values - low).view(f"u{values.itemsize}").astype(f"<u{width_bytes}")
+    stored = (values - lowest).view(f"u{values.itemsize}").astype(f"<u{width_bytes}")
     planes = np.ascontiguousarray(stored.view(np.uint8).reshape(-1, width_bytes).T).data.cast("B")
     compressing = compressor.compressobj(size=len(planes))
     frame = b""
@@ -80,7 +88,7 @@ def encode_column(
         yield
         frame += compressing.compress(planes[start : start + COMPRESSED_BYTES_PER_STEP])
     frame += compressing.flush()
-    return EncodedColumn(is_differences, width_bytes, first, int(low), frame)
+    return EncodedColumn(is_differences, width_bytes, first, int(lowest), frame)
 
 
 def decode_column(column: EncodedColumn, count: int, numpy_type: str) -> IntArray:

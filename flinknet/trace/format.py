@@ -10,7 +10,8 @@
     footer  = offset of the trailer u64, crc32 of that offset u32, "FNTE"
 
     EVENTS   directory = a CHANNEL_ENTRY for each channel held, a COLUMN_ENTRY for each column;
-             data = one zstd frame for each column, in the order of the entries (see `blocks`)
+             data = one zstd frame for each column, in the order of the entries (see `blocks`);
+             columns of times are there only where an event has one
     META     directory = JSON: a description that belongs to the whole file, or
              {"dropped_events": n} if n events before the next block could not be written; no data
     TRAILER  directory = totals (events u64, dropped events u64), a TRAILER_ENTRY for each block
@@ -37,7 +38,7 @@ import numpy.typing as npt
 from flinknet.errors import TraceFormatError
 
 from .plain_text import read_json
-from .schema import ROW_FORMAT
+from .schema import ROW_FORMAT, TIMES_FORMAT
 
 # History of the format:
 # 1  first version
@@ -67,6 +68,7 @@ MAX_HEADER_BYTES = 1 << 20
 """Longest header of a file; a longer one is rejected."""
 
 _ROW = struct.Struct(ROW_FORMAT)
+_TIMES = struct.Struct(TIMES_FORMAT)
 _HEADER = struct.Struct("<8sII")
 _CRC = struct.Struct("<I")
 _BLOCK = struct.Struct("<4sBBxxIIIIqqI")
@@ -78,6 +80,12 @@ ROW_BYTES = _ROW.size
 
 pack_row = _ROW.pack_into
 """`pack_row(buffer, offset, *event)`: packs an event, on the recorder's hot path."""
+
+TIMES_BYTES = _TIMES.size
+"""Bytes of the times of an event in the recorder's buffer."""
+
+pack_times = _TIMES.pack_into
+"""`pack_times(buffer, offset, row, *times)`: packs the times of an event."""
 
 FILE_PREFIX_BYTES = _HEADER.size
 BLOCK_HEADER_BYTES = _BLOCK.size + _CRC.size

@@ -1,6 +1,7 @@
 """JobTraces: separates the events of one process by job.
 
 Connections are shared, so one recorder takes the events of all jobs; each job has its own trace.
+Times of stream elements are recorded by captures alone, so there are none here.
 """
 
 from __future__ import annotations
@@ -8,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from flinknet.errors import TraceError
 
+from .blocks import NO_TIMES, Rows
 from .statistics import EventStatistics, EventWriter
 
 _NOBODY = 0
@@ -31,7 +32,7 @@ class JobTrace:
         self._dropped_events = 0
         self._error: TraceError | None = None
 
-    def events_in_steps(self, rows: NDArray[np.void]) -> Iterator[None]:
+    def events_in_steps(self, rows: Rows, times: Rows = NO_TIMES) -> Iterator[None]:
         """Count rows and write them. Never raises: rows that cannot be written are counted."""
         try:
             yield from self.statistics.events_in_steps(rows)
@@ -96,7 +97,7 @@ class JobTraces:
         del self._open[trace.number]
         trace.close()
 
-    def events_in_steps(self, rows: NDArray[np.void]) -> Iterator[None]:
+    def events_in_steps(self, rows: Rows, times: Rows = NO_TIMES) -> Iterator[None]:
         """Pass the rows of each job to its trace."""
         if self._last_number == 1:  # there has been only one job
             for trace in list(self._open.values()):

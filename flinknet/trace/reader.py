@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from flinknet.core.wire.record_times import NO_TIME
 from flinknet.errors import TraceDamagedError, TraceError, TraceFormatError, TraceTruncatedError
 from flinknet.storage import AnyPath, path_of
 
@@ -44,6 +45,7 @@ from .format import (
 )
 from .manifest import ProcessInfo
 from .ranged_files import KEPT_BYTES, open_ranged
+from .schema import TIME_NAMES
 from .trace_file import INSTANTS, BlockView, BytesRead, TraceFile
 
 _SEARCH_BYTES = 1 << 20
@@ -191,6 +193,11 @@ class TraceReader:
             self._prepare(index)
             return self._column(index, *selected((name,)))
 
+    def stored_columns(self, index: int) -> Collection[str]:
+        """Names of the columns of a block, from its directory: times only where it has some."""
+        with self._at_block(index):
+            return self._ranges_of(self._place(index)).keys()
+
     def check_block(self, index: int) -> None:
         """Check every byte of a block and its directory, even parts that do not count in the run.
         Raises: TraceDamagedError.
@@ -282,12 +289,18 @@ class TraceReader:
             self._rows = view.place, view.rows(self._stored[view.place])
         return self._rows[1]
 
-    def _stored_column(self, place: int, name: str) -> IntArray:
-        entry = self._stored[place]
+    def _ranges_of(self, place: int) -> dict[str, ColumnRange]:
+        """The columns of a block, by name."""
         if place not in self._ranges:
-            header, directory = self._read_directory(entry)
+            header, directory = self._read_directory(self._stored[place])
             self._ranges = {place: column_ranges(header, directory)}
-        column = self._ranges[place][name]
+        return self._ranges[place]
+
+    def _stored_column(self, place: int, name: str) -> IntArray:
+        entry, ranges = self._stored[place], self._ranges_of(place)
+        if name in TIME_NAMES and name not in ranges:
+            return np.full(entry.count, NO_TIME)
+        column = ranges[name]
         frame = self._read(entry.offset + column.offset, column.frame_bytes)
         self.counted.index_bytes -= column.frame_bytes
         self.counted.data_bytes += column.frame_bytes

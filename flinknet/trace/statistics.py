@@ -12,6 +12,8 @@ from flinknet.arrays import IntArray
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
 
+from .blocks import NO_TIMES, Rows
+
 ROWS_PER_STEP = 8_192
 """Rows counted without a break, in some 0.1 ms."""
 
@@ -28,8 +30,8 @@ _BY_CHANNEL = (
 class EventWriter(Protocol):
     """Takes full blocks of rows (writer.TraceWriter)."""
 
-    def events_in_steps(self, rows: NDArray[np.void]) -> Iterator[None]:
-        """Write rows, a step at a time."""
+    def events_in_steps(self, rows: Rows, times: Rows = NO_TIMES) -> Iterator[None]:
+        """Write rows, a step at a time, with the times of some of them."""
 
     def close(self, *, dropped_events: int = 0) -> None:
         """End the file."""
@@ -45,13 +47,13 @@ class CountingWriter:
         """Count up to ROWS_PER_STEP rows."""
         raise NotImplementedError
 
-    def events_in_steps(self, rows: NDArray[np.void]) -> Iterator[None]:
+    def events_in_steps(self, rows: Rows, times: Rows = NO_TIMES) -> Iterator[None]:
         """Count the rows, then write them."""
         for start in range(0, len(rows), ROWS_PER_STEP):
             self.count(rows[start : start + ROWS_PER_STEP])
             yield
         if self._writer is not None:
-            yield from self._writer.events_in_steps(rows)
+            yield from self._writer.events_in_steps(rows, times)
 
     def close(self, *, dropped_events: int = 0) -> None:
         """End the next writer's file, if there is one."""

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from flinknet.errors import TraceError, TraceFormatError
 from flinknet.whole_files import close_file
 
-from .blocks import check_block, encode_events
+from .blocks import NO_TIMES, Rows, check_block, encode_events
 from .format import (
     BLOCK_HEADER_BYTES,
     CHANNEL_ENTRY,
@@ -111,12 +111,12 @@ class TraceWriter:
         if may_be_gap(entry):
             self.dropped_events += missing_events(data[BLOCK_HEADER_BYTES:])
 
-    def events_in_steps(self, rows: npt.NDArray[np.void]) -> Iterator[None]:
+    def events_in_steps(self, rows: Rows, times: Rows = NO_TIMES) -> Iterator[None]:
         """Write one EVENTS block in steps of some 0.1 ms.
 
         The last step writes. `rows` must not change until then.
         """
-        block = yield from encode_events(rows)
+        block = yield from encode_events(rows, times)
         self._add(block.data, block.entry)
 
     def close(self, *, dropped_events: int = 0) -> None:

@@ -15,8 +15,8 @@ from flinknet.core.producer import (
     ResultPartitionManager,
 )
 from flinknet.core.water_marks import WriteWaterMarks
-from flinknet.core.wire import BUFFER_RESPONSE_HEADER_BYTES
 from flinknet.core.wire.frames import FrameDecoder
+from flinknet.core.wire.header import BUFFER_RESPONSE_HEADER_BYTES
 from flinknet.core.wire.ids import ResultSubpartitionIndexSet
 from flinknet.core.wire.layout import Direction
 from flinknet.core.wire.messages import AddCredit, ErrorResponse, PartitionRequest

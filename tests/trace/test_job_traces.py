@@ -7,11 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from flinknet.errors import TraceError
 from flinknet.trace import ProcessInfo, TraceReader, TraceRecorder, TraceWriter
-from flinknet.trace.blocks import ORDER
+from flinknet.trace.blocks import NO_TIMES, ORDER, Rows
 from flinknet.trace.job_traces import JobTrace, JobTraces
 
 
@@ -94,7 +93,7 @@ def test_a_job_that_ends_while_a_block_is_written_loses_nothing(tmp_path: Path) 
 class Full:
     """A writer on a disk that is full."""
 
-    def events_in_steps(self, rows: NDArray[np.void]) -> Iterator[None]:
+    def events_in_steps(self, rows: Rows, times: Rows = NO_TIMES) -> Iterator[None]:
         raise TraceError("no space left")
         yield
 

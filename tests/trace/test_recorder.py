@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from flinknet.core.probe import Probe
+from flinknet.core.wire.record_times import NO_TIME, SAMPLES
 from flinknet.errors import TraceError
 from flinknet.trace import ProcessInfo, TraceReader, TraceRecorder, TraceWriter
 from flinknet.trace.blocks import ORDER
-from flinknet.trace.schema import COLUMN_NAMES
+from flinknet.trace.schema import COLUMN_NAMES, TIME_NAMES, TIMESTAMPS
 
 PROCESS = ProcessInfo("tm-0", "tm-0.fnt", 100)
 RANDOM = np.random.default_rng(3)
@@ -155,3 +156,40 @@ def test_what_is_recorded_after_the_end_is_left_out(tmp_path: Path) -> None:
     recorder.flush()
     recorder.close()
     assert recorded(tmp_path / "tm-0.fnt") == [1]
+
+
+def test_times_stay_with_their_event_and_a_block_without_any_has_no_column(tmp_path: Path) -> None:
+    """Times of every third event, over several blocks, one of them without any."""
+    path = tmp_path / "tm-0.fnt"
+    recorder = TraceRecorder(TraceWriter(path, PROCESS), block_events=32)
+    expected = {}
+    for number in range(100):
+        if number % 3 == 1 and not 32 <= number < 64:
+            sample = [number << 40, (number << 40) - 5, -(1 << 62)]
+            expected[number] = [number, NO_TIME, *sample, *[NO_TIME] * (SAMPLES - 3)]
+            recorder.note_times(tuple(expected[number]))
+        record(recorder, number)
+    recorder.close()
+    found = {}
+    with TraceReader(path) as reader:
+        held = [TIMESTAMPS[0] in reader.stored_columns(each) for each in range(4)]
+        assert held == [True, False, True, True]
+        assert "marker_ms" not in reader.stored_columns(0)
+        for block in reader.events(("at_ns", *TIME_NAMES)):
+            for at_ns, *times in zip(*(each.tolist() for each in block.values()), strict=True):
+                first = times[2]
+                rest = [each if each == NO_TIME else each + first for each in times[3:]]
+                if any(each != NO_TIME for each in times):
+                    found[at_ns] = [*times[:3], *rest]
+    assert found == expected
+
+
+def test_a_sample_wider_than_a_difference_loses_the_record_alone(tmp_path: Path) -> None:
+    """Minus 2**63 means that there is no time, so that no difference of two instants may be it."""
+    recorder = TraceRecorder(TraceWriter(tmp_path / "tm-0.fnt", PROCESS))
+    recorder.note_times((NO_TIME, NO_TIME, 1 << 62, -(1 << 62), *[NO_TIME] * (SAMPLES - 2)))
+    record(recorder, 0)
+    recorder.close()
+    with TraceReader(tmp_path / "tm-0.fnt") as reader:
+        (block,) = reader.events(TIMESTAMPS)
+    assert [block[name].tolist() for name in TIMESTAMPS[:2]] == [[1 << 62], [NO_TIME]]

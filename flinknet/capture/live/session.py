@@ -40,6 +40,7 @@ class SessionConfig:
 
     Attributes:
         layout: layout of BufferResponses; None to detect it on each connection.
+        has_times: whether the times that records carry are recorded.
         stated: settings of the cluster, for the manifest; they are not on the wire.
         duration_ns: None: run until stopped.
         rest: the JobManager's REST API; None: no queries.
@@ -48,6 +49,7 @@ class SessionConfig:
     out: Path
     layout: str | None = None
     counts_records: bool = True
+    has_times: bool = True
     rotation: Rotation = field(default_factory=Rotation)
     trigger: Trigger | None = None
     duration_ns: int | None = None
@@ -59,6 +61,7 @@ class SessionConfig:
         return {
             "layout": self.layout,
             "counts_records": self.counts_records,
+            "has_times": self.has_times,
             "trigger": None if self.trigger is None else self.trigger.text,
             "ring_ns": self.rotation.ring_ns,
             "rest": None if self.rest is None else self.rest.place,
@@ -117,6 +120,7 @@ class Session:
             ends=ends,
             is_from_start=is_from_start,
             counts_records=self.config.counts_records,
+            note_times=self.recording.recorder.note_times if self.config.has_times else None,
         )
 
     def end_connection(self, observer: ConnectionObserver, **more: Any) -> None:

@@ -17,19 +17,3 @@ from .builder import BufferBuilder, BufferConsumer, BufferSlice, PrefilledSegmen
 from .data_type import DataType
 from .local_buffer_pool import UNLIMITED_BUFFERS, BufferListener, LocalBufferPool
 from .network_buffer_pool import ExclusiveReservation, NetworkBufferPool
-
-__all__ = [
-    "UNLIMITED_BUFFERS",
-    "BufferBuilder",
-    "BufferConsumer",
-    "BufferListener",
-    "BufferSlice",
-    "DataType",
-    "ExclusiveReservation",
-    "LocalBufferPool",
-    "MemorySegment",
-    "NetworkBuffer",
-    "NetworkBufferPool",
-    "PrefilledSegment",
-    "free_memory",
-]

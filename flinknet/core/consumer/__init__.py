@@ -24,17 +24,3 @@ from .input_gate import InputBuffer, InputChannel, SingleInputGate
 from .local_channel import LocalInputChannel
 from .record_reader import RecordReader, RecordRun, SpillStore
 from .union_gate import UnionInputGate
-
-__all__ = [
-    "BufferManager",
-    "ConsumerConnection",
-    "InputBuffer",
-    "InputChannel",
-    "LocalInputChannel",
-    "RecordReader",
-    "RecordRun",
-    "RemoteInputChannel",
-    "SingleInputGate",
-    "SpillStore",
-    "UnionInputGate",
-]

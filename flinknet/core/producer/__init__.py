@@ -11,7 +11,6 @@ Records into partitions:
     buffer_writing_partition    writes records into the buffers of its subpartitions
     subpartition            the queue to one consumer; approximate_subpartition: one that can be
                             read again, with loss
-    task_events             events from the readers
 
 Blocking partitions, which are complete before they are read:
 
@@ -56,33 +55,3 @@ from .result_partition_factory import BlockingStorage, ResultPartitionFactory
 from .serialized_records import SerializedElement, SerializedRecords
 from .sort_merge import SortMergeResultPartition
 from .subpartition import PipelinedSubpartition
-
-__all__ = [
-    "BROADCAST",
-    "BlockingStorage",
-    "BoundedBlockingResultPartition",
-    "BoundedData",
-    "BroadcastSelector",
-    "ChannelSelector",
-    "CustomSelector",
-    "ForwardSelector",
-    "GlobalSelector",
-    "KeyGroupSelector",
-    "MemoryBoundedData",
-    "OutputFlusher",
-    "PipelinedResultPartition",
-    "PipelinedSubpartition",
-    "ProducerConnection",
-    "RebalanceSelector",
-    "RecordWriter",
-    "RescaleSelector",
-    "ResultPartition",
-    "ResultPartitionFactory",
-    "ResultPartitionManager",
-    "ResultPartitionType",
-    "SerializedElement",
-    "SerializedRecords",
-    "ShuffleSelector",
-    "SortMergeResultPartition",
-    "partition_type_of",
-]

@@ -8,7 +8,8 @@ encodes the frequent ones without objects.
 the consumer's hot path, `layout_detection` for a producer of unknown release. `peek`: inspects
 frames as a third party.
 - `events` (with `checkpoint_barrier`), `records`: contents of payloads. `record_counter`: the
-number of records that end in a payload; behind a gap `record_search` finds where one begins.
+number of records that end in a payload; `record_times`: the times they carry; behind a gap
+`record_search` finds where one begins.
 - `stored_buffers`: buffers in a file. `modified_utf8`: Java's string encoding.
 - `compression` (with `lzo`): compressed payloads.
 
@@ -20,71 +21,3 @@ whatever the bytes.
 
 flinknet speaks Flink 2.3 and reads 1.20 to 2.3.
 """
-
-from .buffer_response import BufferResponse
-from .compression import CompressionCodec, compress, decompress
-from .events import Event, data_type_of, decode_event, encode_pipelined
-from .frames import FrameDecoder
-from .header import BUFFER_RESPONSE_HEADER_BYTES
-from .ids import (
-    ExecutionAttemptID,
-    ExecutionGraphID,
-    ExecutionVertexID,
-    InputChannelID,
-    IntermediateDataSetID,
-    IntermediateResultPartitionID,
-    JobVertexID,
-    ResultPartitionID,
-    ResultSubpartitionIndexSet,
-)
-from .java_errors import JavaThrowable
-from .layout import LAYOUTS, Direction, Layout, detect_layout
-from .messages import Message
-from .plain_frames import (
-    decode_buffer_response_header,
-    encode_add_credit,
-    encode_buffer_response_header,
-    next_sequence_number,
-)
-from .records import (
-    LENGTH_PREFIX_BYTES,
-    StreamElement,
-    decode_element,
-    encode_record,
-)
-
-__all__ = [
-    "BUFFER_RESPONSE_HEADER_BYTES",
-    "LAYOUTS",
-    "LENGTH_PREFIX_BYTES",
-    "BufferResponse",
-    "CompressionCodec",
-    "Direction",
-    "Event",
-    "ExecutionAttemptID",
-    "ExecutionGraphID",
-    "ExecutionVertexID",
-    "FrameDecoder",
-    "InputChannelID",
-    "IntermediateDataSetID",
-    "IntermediateResultPartitionID",
-    "JavaThrowable",
-    "JobVertexID",
-    "Layout",
-    "Message",
-    "ResultPartitionID",
-    "ResultSubpartitionIndexSet",
-    "StreamElement",
-    "compress",
-    "data_type_of",
-    "decode_buffer_response_header",
-    "decode_element",
-    "decode_event",
-    "decompress",
-    "detect_layout",
-    "encode_add_credit",
-    "encode_buffer_response_header",
-    "encode_pipelined",
-    "encode_record",
-    "next_sequence_number",
-]

@@ -1,8 +1,8 @@
 """RecordCounter: counts the records that end in the bytes of one subpartition, without storing any.
 
-Reads the length prefixes of `records` and skips the rest. Adjacent elements of equal length, the
-usual case, are checked all at once with numpy. After a gap `record_search` looks for the next
-boundary.
+Reads the length prefixes of `records` and skips the rest; the times of elements are read where they
+are asked for. Adjacent elements of equal length, the usual case, are checked all at once with
+numpy. After a gap `record_search` looks for the next boundary.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from typing import Final
 import numpy as np
 
 from .record_search import RecordSearch
+from .record_times import TIME_BYTES, RecordTimes
 from .records import (
     LENGTH_PREFIX_BYTES,
     RECORD_BYTES_MAX,
     TAG_REC_WITHOUT_TIMESTAMP,
+    TAG_RECORD_ATTRIBUTES,
 )
 
 RUN_MIN: Final = 12
@@ -27,6 +29,7 @@ RUN_TRIES: Final = 2
 
 _PREFIX_AND_TAG = LENGTH_PREFIX_BYTES + 1
 _RECORD_TAG_MAX = TAG_REC_WITHOUT_TIMESTAMP
+_OTHER_TAG = TAG_RECORD_ATTRIBUTES  # an element without a time
 
 _read = struct.Struct(">IB").unpack_from
 
@@ -40,16 +43,22 @@ class RecordCounter:
         is_lost: whether the start of records is unknown, after an impossible length or missing
             bytes. Nothing is counted until `restart`, or until `end_buffer` has found a boundary.
         others: number of ended elements other than records.
+        times: takes the times of elements that end; None: they are not read.
     """
 
-    __slots__ = ("_is_record", "_left", "_prefix", "_search", "is_lost", "others")
+    __slots__ = (
+        *("_body", "_left", "_length", "_prefix", "_search", "_tag"),
+        *("is_lost", "others", "times"),
+    )
 
     def __init__(self, *, is_lost: bool = False) -> None:
         self.is_lost = is_lost
         self.others = 0
+        self.times: RecordTimes | None = None
         self._prefix = b""  # part of a split length and tag
         self._left = 0  # missing bytes of the current element
-        self._is_record = True
+        self._tag, self._length = _RECORD_TAG_MAX, 0  # its tag and its length
+        self._body = b""  # its first bytes after the tag, as far as they are known
         self._search = RecordSearch() if is_lost else None
 
     @property
@@ -66,11 +75,15 @@ class RecordCounter:
         """Stop counting: bytes are missing."""
         self.is_lost, self._search = True, RecordSearch()
         self._prefix, self._left = b"", 0
+        if self.times is not None:
+            self.times.begin()
 
     def skip(self, missing_bytes: int) -> None:
         """Bytes are missing, in one element if they are fewer than it has left."""
         if missing_bytes < self._left:
             self._left -= missing_bytes
+            if len(self._body) < TIME_BYTES:
+                self._tag = _RECORD_TAG_MAX if self._tag <= _RECORD_TAG_MAX else _OTHER_TAG
         else:
             self.lose()
 
@@ -79,43 +92,55 @@ class RecordCounter:
         found = self._search.end_buffer() if self._search is not None else None
         if found is not None:
             self.restart()
-            self._left, self._prefix, self._is_record = found
+            self._left, self._prefix, is_record = found
+            self._tag = _RECORD_TAG_MAX if is_record else _OTHER_TAG
 
     def feed(self, payload: memoryview) -> int:
         """Take the next bytes. Returns: number of records that end in them, 0 if unknown."""
         if self._search is not None:
             self._search.feed(payload)
             return 0
-        position, end = self._left, len(payload)
+        position, end, times = self._left, len(payload), self.times
+        if position and times is not None and len(self._body) < TIME_BYTES:
+            self._body += bytes(payload[: min(position, TIME_BYTES - len(self._body))])
         if position > end:
             self._left -= end
             return 0
         records = 0
         if position:
             self._left = 0
-            records = self._ended(self._is_record)
+            records = self._ended()
         if self._prefix:
             position, more = self._finish_prefix(payload, position)
             records += more
-        tries = RUN_TRIES
-        while end - position >= _PREFIX_AND_TAG:
+        tries, last = RUN_TRIES, end - _PREFIX_AND_TAG
+        while position <= last:
             length, tag = _read(payload, position)
             step = LENGTH_PREFIX_BYTES + length
             if tries and length and step * RUN_MIN <= end - position:
                 count = _equal_elements(payload, position, end, step)
                 tries = tries if count >= RUN_MIN else tries - 1
+                if times is not None and tag != _RECORD_TAG_MAX:
+                    times.add_run(payload, position, step, count, tag)
                 position += count * step
             elif position + step > end or not length:
                 if length > RECORD_BYTES_MAX:
                     self.lose()
                     return records
                 if length:
-                    self._left, self._is_record = position + step - end, tag <= _RECORD_TAG_MAX
+                    self._left, self._tag, self._length = position + step - end, tag, length
+                    if times is not None:
+                        self._body = _start_of(payload, position + _PREFIX_AND_TAG, end)
                     return records
                 count, tag = 1, _RECORD_TAG_MAX
                 position += step
+            elif tag <= _RECORD_TAG_MAX and not tries:
+                position, count = self._walk(payload, position, end, tag)
             else:
                 count = 1
+                if times is not None and tag != _RECORD_TAG_MAX:
+                    body = payload[position + _PREFIX_AND_TAG : position + step]
+                    times.take(tag, length, body)
                 position += step
             if tag <= _RECORD_TAG_MAX:
                 records += count
@@ -123,8 +148,38 @@ class RecordCounter:
                 self.others += count
         return records + self._cut(payload, position, end)
 
-    def _ended(self, is_record: bool) -> int:
-        if is_record:
+    def _walk(self, payload: memoryview, position: int, end: int, tag: int) -> tuple[int, int]:
+        """Pass over records with the same tag, one by one. Returns: the position after the last
+        whole one, and their number.
+        """
+        times = self.times if not tag and self.times is not None and not self.times.passes else None
+        read, last, count, due = _read, end - _PREFIX_AND_TAG, 0, -1
+        if times is not None:  # later ones may be longer
+            times.expect(
+                (end - position) // (LENGTH_PREFIX_BYTES + read(payload, position)[0]) // 2
+            )
+            due = times.until
+        while position <= last:
+            length, other = read(payload, position)
+            stop = position + LENGTH_PREFIX_BYTES + length
+            if other != tag or stop > end or not length:
+                break
+            if count == due and times is not None:
+                times.until = 0
+                times.take(tag, length, payload[position + _PREFIX_AND_TAG : stop])
+                due += 1 + times.until
+            count += 1
+            position = stop
+        if times is not None:
+            times.until = due - count
+        return position, count
+
+    def _ended(self) -> int:
+        """End the current element. Returns: the number of records that ended."""
+        tag = self._tag
+        if self.times is not None and tag != _RECORD_TAG_MAX:
+            self.times.take(tag, self._length, self._body)
+        if tag <= _RECORD_TAG_MAX:
             return 1
         self.others += 1
         return 0
@@ -146,12 +201,14 @@ class RecordCounter:
         if len(prefix) < _PREFIX_AND_TAG:
             self._prefix = prefix
             return len(payload), 0
-        is_record = prefix[4] <= _RECORD_TAG_MAX
-        stop = position + taken + length - 1
+        start = position + taken
+        stop = start + length - 1
+        self._tag, self._length = prefix[4], length
+        self._body = _start_of(payload, start, stop)
         if stop > len(payload):
-            self._left, self._is_record = stop - len(payload), is_record
+            self._left = stop - len(payload)
             return len(payload), 0
-        return stop, self._ended(is_record)
+        return stop, self._ended()
 
     def _cut(self, payload: memoryview, position: int, end: int) -> int:
         """Keep the start of an element whose tag is missing. Returns: number of ended records."""
@@ -162,6 +219,11 @@ class RecordCounter:
             return 1
         self._prefix = rest
         return 0
+
+
+def _start_of(payload: memoryview, start: int, end: int) -> bytes:
+    """The bytes in [start, end) that may be those of a time."""
+    return bytes(payload[start : min(end, start + TIME_BYTES)])
 
 
 def _equal_elements(payload: memoryview, position: int, end: int, step: int) -> int:
