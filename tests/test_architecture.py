@@ -148,7 +148,7 @@ MAY_IMPORT = {
     },
     "capture.live": {
         *("capture", "capture.rest.names", "capture.rest.http_client", "trace"),
-        *("graph.running_job", "runtime.clock"),
+        *("graph.running_job", "core.wire.ids", "runtime.clock"),
     },
     "capture.tap": {
         *("capture", "capture.live", "trace"),
@@ -324,7 +324,7 @@ ONLY_IN = {
     "socket": {
         "loopback",
         "runtime",
-        "capture.tap",
+        *("capture.tap", "capture.rest.process"),
         "replay.spark.settings",
         "replay.spark.worker",
     },

@@ -46,7 +46,9 @@ class ObservedChannel:
 
     Attributes:
         index: number of the channel in the trace and its manifest.
-        partition_id: includes the producer's attempt; None if the request was missed.
+        partition_id: includes the producer's attempt; None if the request was missed, unless a live
+            capture infers it.
+        subpartitions: the first and the last; those of the first buffer if the request was missed.
         initial_credit: None if the request was missed.
         credits_available: data buffers that may pass without new credit. Known from a
             PartitionRequest on, as long as no bytes are missed; otherwise None, until waits with a

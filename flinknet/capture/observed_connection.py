@@ -192,6 +192,8 @@ class ObservedConnection:
                     times.passes -= 1
         if channel is not None:
             index = channel.index
+            if channel.subpartitions is None and header[SUBPARTITION] >= 0:
+                channel.subpartitions = header[SUBPARTITION], header[SUBPARTITION]
             channel.data_buffers += is_paid
             channel.payload_bytes += size
             channel.data_bytes += size

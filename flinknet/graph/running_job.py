@@ -141,6 +141,7 @@ class RunningTaskManager:
     Attributes:
         host: from its address.
         data_port: port that consumers connect to.
+        addresses: IP addresses of the host, as far as its name can be resolved.
         network_segments, network_segments_used: segments of its network memory.
     """
 
@@ -152,6 +153,7 @@ class RunningTaskManager:
     network_memory_bytes: int | None = None
     network_segments: int | None = None
     network_segments_used: int | None = None
+    addresses: tuple[str, ...] = ()
 
 
 def wiring_of(source: RunningVertex, target: RunningVertex, joined: RunningInput) -> Wiring:

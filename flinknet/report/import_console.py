@@ -109,6 +109,11 @@ def _warnings(imported: Plain) -> list[str]:
             f"{counted(missed, 'buffer or event', 'buffers and events')} missing"
             f" ({human_share(share)}), by their sequence numbers"
         )
+    if placed := imported["placed_channels"]:
+        text = f"{counted(placed, 'channel')} named by where tasks run, as they were open before"
+        if unsure := imported["uncertain_channels"]:
+            text += f"; for {unsure:,} of them several tasks of one TaskManager are possible"
+        lines.append(text)
     rest = imported["rest"]
     if rest is not None and (
         why := rest["error"] or (not rest["jobs"] and "the cluster ran no job")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from flinknet.errors import FlinknetError
-from flinknet.graph.running_job import RunningJob
+from flinknet.graph.running_job import RunningJob, RunningTaskManager
 from flinknet.plain_values import from_plain, to_plain
 
 from ..rest.http_client import RestPlace
@@ -31,7 +31,8 @@ class RestWatch:
     """Watches a cluster until it is closed.
 
     Attributes:
-        jobs: known jobs, with the places of their subtasks.
+        jobs: known jobs, with the places of their subtasks, and the cluster's `task_managers`.
+        received, sent: buffers that each subtask has received from other TaskManagers, and sent.
         settings: settings that the cluster and the jobs report.
         error: why there is no current answer; None while the JobManager answers.
         has_answered: the JobManager has answered at least once.
@@ -46,6 +47,9 @@ class RestWatch:
         self, rest: RestPlace, directory: Path, keep_ns: int | None = None, epoch_ns: int = 0
     ) -> None:
         self.jobs: tuple[RunningJob, ...] = ()
+        self.task_managers: tuple[RunningTaskManager, ...] = ()
+        self.received: dict[tuple[str, str, int], float] = {}
+        self.sent: dict[tuple[str, str, int], float] = {}
         self.settings = Stated()
         self.error: str | None = None
         self.has_answered = False
@@ -117,7 +121,15 @@ class RestWatch:
             if "settings" in message:
                 self.settings = from_plain(Stated, message["settings"])
                 has_changed = True
+            for job, vertex, subtask, received, sent in message.get("buffers", ()):
+                self.received[job, vertex, subtask], self.sent[job, vertex, subtask] = (
+                    received,
+                    sent,
+                )
+                has_changed = True
             with suppress(FlinknetError, KeyError):
+                found = from_plain(tuple[RunningTaskManager, ...], message["task_managers"])
+                self.task_managers = found
                 self.jobs = from_plain(tuple[RunningJob, ...], message["jobs"])
                 has_changed = True
         return has_changed

@@ -22,6 +22,7 @@ from ..rest.names import channels_of, named
 from ..stated import Layer, Stated
 from ..trigger import Trigger
 from .meter import Meter, channel_rows
+from .places import Places
 from .rest_watch import RestWatch
 
 TICK_NS: Final = 250_000_000
@@ -95,6 +96,7 @@ class Session:
         self._about = about
         self._jobs: tuple[RunningJob, ...] = ()
         self._stated = Stated(given=config.stated)
+        self._places = Places()
         self._names: dict[int, str] = {}
         self._named_channels = 0
         self._connections: list[dict[str, Any]] = []
@@ -140,8 +142,10 @@ class Session:
 
     def take_names(self) -> None:
         """Take jobs and settings from the JobManager into the manifest, if they have changed."""
-        if self._watch is not None and self._watch.tick():
-            self._name_channels(self._watch)
+        if self._watch is not None:
+            self._places.look(self.table.channels)
+            if self._watch.tick():
+                self._name_channels(self._watch)
 
     def look(
         self, now_ns: int, figures: dict[str, Any], metrics: dict[str, float]
@@ -200,6 +204,8 @@ class Session:
             "fan_out": self.table.fan_out(),
             **{name: self._totals[name] for name in _TOTALS},
             "channels_refused": self.table.refused_channels,
+            "placed_channels": len(self._places.placed),
+            "uncertain_channels": len(self._places.uncertain),
             "triggers": [{"at_ns": at_ns, "why": why} for at_ns, why in self.recording.triggers],
             "rest": self._rest_document(),
             "channels": [
@@ -226,6 +232,9 @@ class Session:
         self._named_channels = len(self.table)
         self._stated = replace(watch.settings, given=self.config.stated)
         self._jobs = watch.jobs
+        self._places.place(
+            self.table.channels, watch.jobs, watch.task_managers, watch.received, watch.sent
+        )
         self._names = channel_names(self.recording.manifest())
 
     def _described(self, manifest: RunManifest) -> RunManifest:

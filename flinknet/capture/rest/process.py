@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import json
 import select
+import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from flinknet.errors import FlinknetError
-from flinknet.graph.running_job import RunningJob
+from flinknet.graph.running_job import RunningJob, RunningTaskManager
 from flinknet.plain_values import from_plain, to_plain
 from flinknet.runtime.clock import monotonic_ns
 from flinknet.runtime.metrics_log import MetricsLog
@@ -36,6 +38,9 @@ FETCHED_WITHIN_NS = 100_000_000
 them by then."""
 
 TIMEOUT_S = 5.0
+
+_COUNTED = ("job", "vertex", "subtask", "numBuffersInRemote", "numBuffersOut")
+_COUNTS = set(_COUNTED)
 
 
 def main() -> None:
@@ -62,7 +67,10 @@ def main() -> None:
         next_ns = max(next_ns + PERIOD_NS, now_ns())
         before, error = error, None
         try:
-            log.write(sampler.look())
+            lines = sampler.look()
+            log.write(lines)
+            if counted := [each for each in lines if each.keys() >= _COUNTS]:
+                _say({"buffers": [[each[name] for name in _COUNTED] for each in counted]})
         except NotUpYetError as caught:  # report a wait once, although the text may change
             error = before or f"{caught}; asked again until it answers"
         except FlinknetError as caught:
@@ -73,9 +81,20 @@ def main() -> None:
             _say({"error": error})
         if sampler.jobs != jobs:
             jobs = sampler.jobs
-            _say({"jobs": to_plain(jobs)})
+            found = tuple(
+                replace(each, addresses=_addresses(each)) for each in sampler.task_managers
+            )
+            _say({"jobs": to_plain(jobs), "task_managers": to_plain(found)})
             with suppress(FlinknetError):  # the manifest can do without settings
                 _say({"settings": to_plain(settings.of(each.id for each in jobs))})
+
+
+def _addresses(of: RunningTaskManager) -> tuple[str, ...]:
+    try:
+        found = socket.getaddrinfo(of.host, None, type=socket.SOCK_STREAM)
+    except OSError:
+        return ()
+    return tuple(sorted({str(each[4][0]) for each in found}))
 
 
 def _wait_until(at_ns: int, orders: _Orders, log: MetricsLog, now_ns: Callable[[], int]) -> None:

@@ -1,0 +1,278 @@
+"""Names for channels that were open before the capture, from where the tasks of jobs run.
+
+Only a PartitionRequest names a partition. Without it, the connection shows the two TaskManagers,
+and each buffer its subpartition. The plan says which channels of that kind go from the one to the
+other. Where several do, the number of buffers decides between edges: Flink counts those that each
+subtask received, and sequence numbers count those of a channel. Buffers that leave together belong
+to one producer, because a flusher serves all channels of its task.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from math import log
+from typing import Final
+
+from flinknet.core.wire.ids import (
+    ExecutionAttemptID,
+    ExecutionGraphID,
+    ExecutionVertexID,
+    IntermediateDataSetID,
+    IntermediateResultPartitionID,
+    ResultPartitionID,
+)
+from flinknet.graph.running_job import (
+    RunningInput,
+    RunningJob,
+    RunningTaskManager,
+    RunningVertex,
+    wiring_of,
+)
+
+from ..channels import ObservedChannel
+
+TOGETHER_NS: Final = 1_000_000
+"""Longest time between the buffers of one flush, in ns."""
+
+FLUSHES_COMPARED: Final = 12
+"""Fewest looks that two channels are compared in."""
+
+TIMES_BETTER: Final = 2.0
+"""Factor by which the number of buffers must fit an edge better than any other to be certain."""
+
+Subtask = tuple[str, str, int]
+"""Id of the job, id of the vertex, and index."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """A channel of the plan between two TaskManagers."""
+
+    job: RunningJob
+    source: RunningVertex
+    target: RunningVertex
+    input_number: int
+    producer: int
+    consumer: int
+    subpartition: int
+
+    @property
+    def edge(self) -> tuple[str, str, int]:
+        return self.job.id, str(self.target.id), self.input_number
+
+    @property
+    def receiver(self) -> Subtask:
+        return self.job.id, str(self.target.id), self.consumer
+
+    @property
+    def partition_id(self) -> ResultPartitionID:
+        """A partition of this producer. Ids of data set and execution are those of consumer and
+        job, as the real ones are not known."""
+        raw = self.target.id.raw
+        data_set = IntermediateDataSetID(raw[:-1] + bytes([raw[-1] ^ (1 + self.input_number)]))
+        attempts = {each.index: each.attempt for each in self.source.subtasks}
+        return ResultPartitionID(
+            IntermediateResultPartitionID(data_set, self.producer),
+            ExecutionAttemptID(
+                ExecutionGraphID(bytes.fromhex(self.job.id)),
+                ExecutionVertexID(self.source.id, self.producer),
+                attempts.get(self.producer, 0),
+            ),
+        )
+
+
+@dataclass(slots=True)
+class Places:
+    """Places channels; called again and again, as more is known of them.
+
+    Attributes:
+        placed: numbers of the channels that have a name in this way.
+        uncertain: those of them that may belong to another task of the same TaskManager.
+    """
+
+    placed: set[int] = field(default_factory=set)
+    uncertain: set[int] = field(default_factory=set)
+    _together: Counter[tuple[int, int]] = field(default_factory=Counter)
+    _looks: Counter[tuple[int, int]] = field(default_factory=Counter)
+    _last_ns: dict[int, int] = field(default_factory=dict)
+
+    def look(self, channels: Iterable[ObservedChannel]) -> None:
+        """Compare the newest buffers of channels of one connection; to be called several times a
+        second."""
+        moved: dict[str, list[ObservedChannel]] = {}
+        for each in channels:
+            if self._is_open(each) and each.last_ns != self._last_ns.get(each.index):
+                self._last_ns[each.index] = each.last_ns or 0
+                moved.setdefault(each.ends.connection, []).append(each)
+        for group in moved.values():
+            for one, other in combinations(group[:64], 2):
+                self._looks[one.index, other.index] += 1
+                apart_ns = abs((one.last_ns or 0) - (other.last_ns or 0))
+                self._together[one.index, other.index] += apart_ns <= TOGETHER_NS
+
+    def place(
+        self,
+        channels: Iterable[ObservedChannel],
+        jobs: Sequence[RunningJob],
+        task_managers: Sequence[RunningTaskManager],
+        received: Mapping[Subtask, float],
+        sent: Mapping[Subtask, float],
+    ) -> None:
+        """Give partitions to channels whose request was missed.
+
+        Args:
+            received: buffers that each subtask has received from other TaskManagers.
+            sent: buffers that each subtask has sent.
+        """
+        slots: dict[tuple[str, str], list[_Slot]] = {}
+        remote: Counter[Subtask] = Counter()
+        for ends, slot in _slots(jobs):
+            slots.setdefault(ends, []).append(slot)
+            remote[slot.receiver] += 1
+        groups: dict[tuple[str, str], dict[int, list[ObservedChannel]]] = {}
+        for each in channels:
+            ends_found = _task_managers_of(each, task_managers) if self._is_open(each) else None
+            if ends_found is not None and each.subpartitions is not None:
+                at = groups.setdefault(ends_found, {})
+                at.setdefault(each.subpartitions[0], []).append(each)
+        for ends, of_subpartition in groups.items():
+            for subpartition, group in of_subpartition.items():
+                fitting = [
+                    each for each in slots.get(ends, ()) if each.subpartition == subpartition
+                ]
+                self._assign(group, fitting, received, remote)
+            self._agree(list(of_subpartition.values()))
+            _order([each for group in of_subpartition.values() for each in group], sent)
+
+    def _is_open(self, channel: ObservedChannel) -> bool:
+        is_unnamed = channel.partition_id is None or channel.index in self.placed
+        return is_unnamed and not channel.is_ended
+
+    def _assign(
+        self,
+        group: list[ObservedChannel],
+        slots: list[_Slot],
+        received: Mapping[Subtask, float],
+        remote: Mapping[Subtask, int],
+    ) -> None:
+        """Assign channels to slots in the order of their numbers of buffers."""
+
+        def expected(slot: _Slot) -> float:
+            return received.get(slot.receiver, 0.0) / remote[slot.receiver]
+
+        edges = {each.edge: expected(each) for each in slots}
+        if len(group) != len(slots) or (len(edges) > 1 and not all(edges.values())):
+            return
+        group.sort(key=_sent)
+        slots.sort(key=lambda each: (edges[each.edge], each.edge, each.producer))
+        for channel, slot in zip(group, slots, strict=True):
+            fits = [
+                abs(log(max(_sent(channel), 1) / edges[each])) if edges[each] else 0.0
+                for each in (slot.edge, *(other for other in edges if other != slot.edge))
+            ]
+            is_one = len(edges) == 1 or fits[0] * TIMES_BETTER < min(fits[1:])
+            is_only = sum(each.edge == slot.edge for each in slots) == 1
+            (self.uncertain.discard if is_one and is_only else self.uncertain.add)(channel.index)
+            self.placed.add(channel.index)
+            channel.partition_id = slot.partition_id
+
+    def _agree(self, groups: list[list[ObservedChannel]]) -> None:
+        """Let channels of one edge whose buffers leave together have one producer: those of the
+        first subpartition keep theirs."""
+        first: dict[bytes, list[ObservedChannel]] = {}
+        for group in groups:
+            own: dict[bytes, list[ObservedChannel]] = {}
+            for each in group:
+                if each.partition_id is not None:
+                    partition = each.partition_id.partition_id
+                    own.setdefault(partition.intermediate_data_set_id.raw, []).append(each)
+            for data_set, members in own.items():
+                leaders = first.setdefault(data_set, members)
+                if leaders is members or len(leaders) != len(members) or len(members) < 2:
+                    continue
+                pairs = sorted(
+                    ((self._share(one, other), one.index, other.index) for one in leaders
+                     for other in members),
+                    reverse=True,
+                )  # fmt: skip
+                by_index = {each.index: each for each in (*leaders, *members)}
+                partitions = {each.index: each.partition_id for each in leaders}
+                free, left = set(partitions), {each.index for each in members}
+                for _, one, other in pairs:
+                    if one in free and other in left:
+                        by_index[other].partition_id = partitions[one]
+                        free.discard(one)
+                        left.discard(other)
+
+    def _share(self, one: ObservedChannel, other: ObservedChannel) -> float:
+        """Share of looks in which the buffers of two channels had left together."""
+        key = min(one.index, other.index), max(one.index, other.index)
+        looks = self._looks[key]
+        return self._together[key] / looks if looks >= FLUSHES_COMPARED else 0.0
+
+
+def _order(channels: Iterable[ObservedChannel], sent: Mapping[Subtask, float]) -> None:
+    """Exchange the producers of an edge so that those that have sent most have the channels with
+    most buffers."""
+    own: dict[bytes, dict[ResultPartitionID, list[ObservedChannel]]] = {}
+    for each in channels:
+        if (found := each.partition_id) is not None:
+            data_set = found.partition_id.intermediate_data_set_id.raw
+            own.setdefault(data_set, {}).setdefault(found, []).append(each)
+
+    def sent_by(partition: ResultPartitionID) -> float:
+        producer = partition.producer_id
+        vertex = producer.execution_vertex_id
+        key = str(producer.execution_graph_id), str(vertex.job_vertex_id), vertex.subtask_index
+        return sent.get(key, 0.0)
+
+    for of_producer in own.values():
+        groups = sorted(of_producer.values(), key=lambda group: sum(map(_sent, group)))
+        for partition, group in zip(sorted(of_producer, key=sent_by), groups, strict=True):
+            for each in group:
+                each.partition_id = partition
+
+
+def _sent(channel: ObservedChannel) -> int:
+    """Number of buffers and events of a channel since its request."""
+    return channel.next_sequence_number or 0
+
+
+def _slots(jobs: Iterable[RunningJob]) -> Iterator[tuple[tuple[str, str], _Slot]]:
+    """The channels between TaskManagers, each with its two TaskManagers."""
+    for job in jobs:
+        for target in job.vertices:
+            for number, joined in enumerate(target.inputs):
+                source = job.vertex(joined.source)
+                if source is not None:
+                    yield from _slots_of(job, source, target, number, joined)
+
+
+def _slots_of(
+    job: RunningJob, source: RunningVertex, target: RunningVertex, number: int, joined: RunningInput
+) -> Iterator[tuple[tuple[str, str], _Slot]]:
+    senders, receivers = source.task_managers, target.task_managers
+    for producer, consumer, subpartition in wiring_of(source, target, joined):
+        sender, receiver = senders[producer], receivers[consumer]
+        if sender is not None and receiver is not None and sender != receiver:
+            slot = _Slot(job, source, target, number, producer, consumer, subpartition)
+            yield (sender, receiver), slot
+
+
+def _task_managers_of(
+    channel: ObservedChannel, known: Sequence[RunningTaskManager]
+) -> tuple[str, str] | None:
+    """The TaskManagers of a channel's two ends, where the addresses leave no choice."""
+    host, _, port = channel.ends.producer.rpartition(":")
+    producers = [each for each in known if str(each.data_port) == port]
+    if len(producers) > 1:
+        producers = [each for each in producers if host.strip("[]") in each.addresses]
+    if len(producers) != 1:
+        return None
+    others = [each for each in known if each is not producers[0]]
+    host = channel.ends.consumer.rpartition(":")[0].strip("[]")
+    consumers = [each for each in others if host in each.addresses] if len(others) > 1 else others
+    return (producers[0].id, consumers[0].id) if len(consumers) == 1 else None
