@@ -84,7 +84,7 @@ LEAVES_OF = {
 """Folder -> leaves that its modules may import."""
 
 BUDGETS = {
-    "replay": (14_879, 49),
+    "replay": (14_882, 49),
     "predict": (12_962, 47),
     "core": (14_330, 83),
     "runtime": (12_807, 47),
@@ -95,7 +95,7 @@ BUDGETS = {
     "capture": (7_795, 42),
     "trace": (5_934, 30),
     "simulator": (2_357, 15),
-    "results": (4_698, 20),
+    "results": (4_740, 20),
     "(leaves)": (2_405, 14),
     "options": (2_465, 9),
     "export": (891, 8),

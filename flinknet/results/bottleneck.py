@@ -16,6 +16,13 @@ pressure."""
 IDLE_BELOW = 0.4
 """Busy share below which a task is not the cause of its producers' waiting."""
 
+LACKED_FROM = 0.05
+"""Share of the time in which a TaskManager lacks a processor from which others disturb it."""
+
+LACKED_AT_ALL = 0.01
+"""Share of the time without a processor that explains records taken late where nothing else does:
+a sleeper that is woken and gets none at once counts as asleep."""
+
 HELD_FROM = 0.5
 """Share of the time from which a task or channel waits mostly."""
 

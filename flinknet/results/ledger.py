@@ -205,6 +205,10 @@ class Ledger:
         """All inputs, with their edges."""
         return ((edge, each) for edge in self.edges for each in edge.inputs)
 
+    def works_at(self, place: str) -> float:
+        """How long the tasks of a TaskManager worked, together, as a share of the time."""
+        return sum(each.works for each in self.tasks if each.task_manager == place)
+
     def before(self, vertex: int) -> list[int]:
         """The vertices whose records come to this one, the nearest first."""
         found, nearest = list[int](), [vertex]

@@ -15,6 +15,8 @@ from .bottleneck import (
     CHECK_HOST,
     HELD_FROM,
     IDLE_BELOW,
+    LACKED_AT_ALL,
+    LACKED_FROM,
     LOADED_FROM,
     MORE_BUFFERS_MAX,
     NOTHING,
@@ -136,21 +138,27 @@ def _long_way(ledger: Ledger, edge: EdgeTime, each: InputTime) -> float:
 
 
 def loaded_host(ledger: Ledger) -> Bottleneck | None:
-    """A TaskManager whose event loop has no time left, or no processor.
+    """A TaskManager whose event loop has no time left for all its tasks together, or no processor.
 
-    Contradicted by buffers that are read in time and records that are taken when due, unless the
-    sources emit as fast as they can.
+    Contradicted by buffers that are read in time, records that are taken when due, and writers that
+    get their buffers, unless the sources emit as fast as they can.
     """
     late = {each.task_manager for _, each in ledger.inputs if each.most.get(LATE, 0.0) >= HELD_FROM}
-    for place, host in sorted(ledger.hosts.items(), key=lambda each: -each[1].busy):
-        is_late = place in late or ledger.is_behind
-        if is_late and host.lacked >= PRESSED_FROM:
-            why = f"wanted a processor that others had for {host.lacked:.0%} of the time"
-        elif host.busy >= LOADED_FROM and (is_late or ledger.is_unpaced):
-            why = f"has an event loop that is busy {host.busy:.0%} of the time"
+    waits = max((each.waits_for_output or 0.0 for each in ledger.vertices.values()), default=0.0)
+    loads = {
+        place: max(host.busy, min(ledger.works_at(place), 1.0) * (host.busy >= HELD_FROM))
+        for place, host in ledger.hosts.items()  # the loop waits while a task is delayed on purpose
+    }
+    for place in sorted(loads, key=lambda each: -max(loads[each], ledger.hosts[each].lacked)):
+        lacked, busy = ledger.hosts[place].lacked, loads[place]
+        is_late = place in late or ledger.is_behind or waits >= HELD_FROM
+        if is_late and lacked >= LACKED_FROM:
+            why = f"wanted a processor that others had for {lacked:.0%} of the time"
+        elif busy >= LOADED_FROM and (is_late or ledger.is_unpaced):
+            why = f"has an event loop that is busy {busy:.0%} of the time"
         else:
             continue
-        return _slow_host(ledger, place, max(host.lacked, host.busy), why, _MORE_CORES)
+        return _slow_host(ledger, place, max(lacked, busy), why, _MORE_CORES)
     return None
 
 
@@ -330,6 +338,29 @@ def lasting(ledger: Ledger) -> Bottleneck | None:
     return replace(found, symptoms=(*found.symptoms, Symptom(text)))
 
 
+def machine(ledger: Ledger) -> Bottleneck | None:
+    """A machine on which TaskManagers that are woken wait for a processor, where records are taken
+    later than they are due and no other rule speaks.
+
+    Contradicted by records that are taken when due, and by processors that are free.
+    """
+    lacked = {place: each.lacked for place, each in ledger.hosts.items()}
+    place = max(lacked, key=lambda each: lacked[each], default="")
+    if not ledger.is_behind or lacked.get(place, 0.0) < LACKED_AT_ALL:
+        return None
+    most = max((each.works for each in ledger.tasks), default=0.0)
+    why = f"no task is busy for more than {most:.0%}, and none waits long for its output"
+    text = f"the machine: records are taken later than they are due, though {why}"
+    return Bottleneck(
+        cause=Cause.SLOW_HOST,
+        share=lacked[place],
+        evidence=(text, f"{place} waited {lacked[place]:.0%} of the time for a processor"),
+        remedy=("repeat it with less else on the machine, or at a lower rate",),
+        place=place,
+        helps=(Remedy.HOST,),
+    )
+
+
 def healthy(ledger: Ledger) -> Bottleneck | None:
     """A job that nothing holds up, with the task that would saturate next; None where neither the
     tasks nor the credit of all channels were seen."""
@@ -385,6 +416,6 @@ def healthy(ledger: Ledger) -> Bottleneck | None:
 
 RULES: Sequence[Callable[[Ledger], Bottleneck | None]] = (
     *(written_first, stopped_host, saturated, unseen, loaded_host, on_the_way, standing_still),
-    *(starved, aligning, pressing, lasting, healthy),
+    *(starved, aligning, pressing, lasting, machine, healthy),
 )
 """Rules in their order; the first one that speaks is the verdict."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from flinknet.results import Bottleneck, Cause
+from flinknet.results import Bottleneck, Cause, Symptom
 from flinknet.results.bottleneck import NOTHING, PRESSED_FROM, SLOW_HOST_FROM, named
 from flinknet.results.ledger import EdgeTime, Ledger, TaskTime, VertexTime
 from flinknet.results.slow_tasks import pressed_edges, pressure
@@ -46,6 +46,7 @@ def judged_ledger(ledger: Ledger) -> list[JudgedEdge]:
         if found is not None and not found.is_healthy and found.edge == each.name
     }
     judged_edges = []
+    stated = set(found.symptoms) if found is not None and held else set[Symptom]()
     for place, edge in enumerate(ledger.edges):
         behind = edge.behind & (held or pressed)
         unsure = frozenset[int]() if held or behind else edge.unsure & pressed
@@ -63,9 +64,11 @@ def judged_ledger(ledger: Ledger) -> list[JudgedEdge]:
                 each,
                 edge=edge.name,
                 evidence=(each.evidence[0].replace(NOTHING, _NOTHING_ON_IT), *each.evidence[1:]),
+                symptoms=tuple(x for x in each.symptoms if each is found or x not in stated),
             )
             for each in (*own, *_skews(edge, own))
         ]
+        stated |= {symptom for each in all_of for symptom in each.symptoms}
         judged_edges.append(JudgedEdge(tuple(all_of), is_holding, found))
     return judged_edges
 

@@ -8,7 +8,14 @@ import pytest
 
 from flinknet.replay.advise.judged import judged_ledger
 from flinknet.results import Cause
-from flinknet.results.ledger import EdgeTime, InputTime, Ledger, TaskTime, VertexTime
+from flinknet.results.ledger import (
+    CheckpointCounts,
+    EdgeTime,
+    InputTime,
+    Ledger,
+    TaskTime,
+    VertexTime,
+)
 from tests.replay.advise.test_between import pressed
 from tests.replay.advise.test_verdict import ledger, source, vertex
 
@@ -58,6 +65,16 @@ def test_many_more_records_than_a_sibling_has_are_skew_that_holds_nothing_up(
     assert [each.cause for each in found.diagnosis] == [Cause.NONE, Cause.SKEW]
     assert found.diagnosis[1].text == text
     assert found.is_bottleneck is False
+
+
+def test_what_became_of_checkpoints_is_stated_once() -> None:
+    """On the edge that holds the job up; where none does, on the first one."""
+    expired = CheckpointCounts(completed=1, expired=3, timeout_ns=1_000_000_000)
+    for busy, place in ((1.0, 1), (0.1, 0)):
+        vertices = source(busy), vertex("Map", [0.1]), vertex("Sink", [busy])
+        found = judged_ledger(ledger(*vertices, checkpoints=expired))
+        texts = [[x.text for each in edge.diagnosis for x in each.symptoms] for edge in found]
+        assert ["3 of 4" in " ".join(each) for each in texts] == [place == 0, place == 1]
 
 
 def test_of_a_blocking_exchange_nothing_else_is_said() -> None:

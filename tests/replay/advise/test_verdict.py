@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -11,13 +12,14 @@ from flinknet.results import Bottleneck, Cause, Remedy
 from flinknet.results.ledger import (
     CheckpointCounts,
     EdgeTime,
+    HostTime,
     Ledger,
     SeenBy,
     TaskTime,
     VertexTime,
 )
 from flinknet.results.slow_tasks import saturated
-from flinknet.results.verdict import healthy, starved
+from flinknet.results.verdict import healthy, starved, verdict
 
 S = 1_000_000_000
 
@@ -209,3 +211,21 @@ def test_each_cell_of_a_ledger_says_where_it_comes_from() -> None:
     assert found.origin("tasks", "working") is SeenBy.FLINK
     assert found.origin("tasks", "stood_still") is SeenBy.TAP
     assert found.origin("hosts", "busy") is None
+
+
+@pytest.mark.parametrize(
+    ("busy", "text"),
+    [
+        ((0.52, 0.38), "tm-1 has an event loop that is busy 90% of the time"),
+        ((0.52, 0.2), "Sink (1/2) is busy 52% of the time, its sibling 20%"),
+    ],
+)
+def test_an_event_loop_is_as_busy_as_its_tasks_together(
+    busy: tuple[float, float], text: str
+) -> None:
+    """Tasks of a load take turns on it: neither is saturated, and no time is left for both."""
+    tasks = [vertex("Source", [None], waits=0.9), vertex("Sink", busy, places=["tm-1", "tm-1"])]
+    hosts = {"tm-1": HostTime(busy=0.6)}
+    found = verdict(replace(ledger(*tasks), hosts=hosts, is_unpaced=True))
+    assert found is not None
+    assert found.evidence[0].startswith(text)

@@ -183,6 +183,8 @@ def with_times(source: float, sink: float, **of_reports: float) -> list[Report]:
         (with_times(0.2, 0.3, busy_share=0.9), None, Cause.SLOW_HOST, "event loop that is busy"),
         (with_times(0.2, 0.3), None, Cause.NONE, "they emit as fast as they can"),
         (with_times(0.2, 0.3, stolen_share=0.3), 2000.0, Cause.SLOW_HOST, "processor that others"),
+        (with_times(0.9, 0.1, stolen_share=0.07), None, Cause.SLOW_HOST, "others had for 7%"),
+        (with_times(0.2, 0.3, stolen_share=0.03), 2000.0, Cause.SLOW_HOST, "the machine: records"),
         (with_times(0.2, 0.3, stood_still_ns=S // 2), 800.0, Cause.SLOW_HOST, "stood still for"),
     ],
 )
