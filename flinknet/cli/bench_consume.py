@@ -70,7 +70,7 @@ def consume(**values: Any) -> None:
 
 
 def _consumer(values: Mapping[str, Any], interrupts: list[int]) -> ConsumerPeer:
-    from flinknet.job.load.peer_plans import consumer_plan
+    from flinknet.runtime.cluster.peer import consumer_plan
     from flinknet.runtime.cluster.peer_ends import ConsumerPeer
 
     scenario = _scenario(values)

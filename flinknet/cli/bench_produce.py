@@ -56,8 +56,8 @@ def produce(**values: Any) -> None:
 
 
 def _producer(values: Mapping[str, Any], interrupts: list[int]) -> ProducerPeer:
-    from flinknet.job.load.peer_plans import producers_plan
     from flinknet.job.load.plan import load_plan_of
+    from flinknet.runtime.cluster.peer import producers_plan
     from flinknet.runtime.cluster.peer_ends import ProducerPeer
 
     settings = collect(values)

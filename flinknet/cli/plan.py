@@ -385,7 +385,7 @@ def _rendered(layers: Mapping[str, Layer], form: str, channels_max: int) -> str:
             "physical": partial(tree.physical_tree, channels_max=channels_max),
         }
         return "\n\n".join(text[name](layer) for name, layer in layers.items())
-    from flinknet.graph import dot, picture, svg
+    from flinknet.graph import picture
 
     ((name, layer),) = layers.items()
     draw: dict[str, Callable[[Any], picture.Picture]] = {
@@ -395,4 +395,4 @@ def _rendered(layers: Mapping[str, Layer], form: str, channels_max: int) -> str:
         "physical": picture.physical_picture,
     }
     drawn = draw[name](layer)
-    return dot.dot_of(drawn) if form == "dot" else svg.svg_of(drawn)
+    return picture.dot_of(drawn) if form == "dot" else picture.svg_of(drawn)

@@ -3,8 +3,7 @@
     environment, data_stream    the API of programs; each call creates a transformation
                                 (transformations, with partitioners and resource demands);
                                 program: loads the file of a program
-    endpoints, operators        sources and sinks, and the operators between them; input_splits:
-                                parts of a source, handed out on request;
+    endpoints, operators        sources and sinks, and the operators between them;
                                 user_functions: functions of the program, copied for each
                                 subtask, and types of their records
     watermarks                  outputs of an operator, event time, and watermarks
@@ -15,15 +14,16 @@
     job_config                  settings of a job from Flink's keys
     operator_chain              the operators of a task
     execution_graph             the parallel form: subtasks, partitions, attempts and their states;
-                                failover: what restarts together; wiring: which subpartition each
-                                consumer reads, and channels between TaskManagers
+                                failover: what restarts together, and splits of sources; wiring:
+                                which subpartition each consumer reads, and channels between
+                                TaskManagers
     physical_plan               slots, local and remote channels, TCP connections, buffers;
                                 planning builds it, for a job of a real Flink (running_job), too,
                                 with slots and network_memory; placements: buffers over all
                                 placements that Flink may choose
     lineage                     ids of operators, and inputs of vertices, from ids alone
-    tree, documents             each layer as text, and as JSON; picture: as boxes and arrows,
-                                drawn by dot or svg
+    tree, documents             each layer as text, and as JSON; picture: as boxes and arrows, for
+                                Graphviz or as SVG
 
 Pure except `program`, which runs the file of a program. Each layer can be built and printed alone.
 The graphs use only values of the rest of flinknet: ids, types, pool sizes, key groups. The network

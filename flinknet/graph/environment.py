@@ -12,12 +12,7 @@ from flinknet.errors import ConfigError
 from flinknet.results import RunWarning
 from flinknet.units import parse_rate_per_s, parse_size_bytes
 
-from .data_stream import (
-    DataStream,
-    DataStreamSource,
-    SingleOutputStreamOperator,
-    duration_ns,
-)
+from .data_stream import DataStream, DataStreamSource, SingleOutputStreamOperator, duration_ns
 from .endpoints import (
     CollectionSource,
     FileSource,
@@ -185,12 +180,7 @@ class StreamExecutionEnvironment(FlinkApi):
         rate_per_s = parse_rate_per_s(rate, "rate")
         size = parse_size_bytes(record_size, "record_size")
         source = GeneratedSource(
-            records,
-            RATE_MAX if rate_per_s is None else rate_per_s,
-            arrivals,
-            size,
-            keys,
-            key_skew,
+            records, RATE_MAX if rate_per_s is None else rate_per_s, arrivals, size, keys, key_skew
         )
         return self.from_source(source, tuple[int, bytes])
 

@@ -105,10 +105,7 @@ class ExecutionAttempts:
     """The attempts of a subtask: the current one, and the latest earlier ones."""
 
     def __init__(
-        self,
-        graph_id: ExecutionGraphID,
-        vertex_id: ExecutionVertexID,
-        history_size: int,
+        self, graph_id: ExecutionGraphID, vertex_id: ExecutionVertexID, history_size: int
     ) -> None:
         self._graph_id, self._vertex_id = graph_id, vertex_id
         self.prior: deque[Execution] = deque(maxlen=history_size)

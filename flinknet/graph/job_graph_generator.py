@@ -360,10 +360,7 @@ class JobGraphGenerator:
             )
             self._configs[target_head].inputs.append(
                 NetworkInput(
-                    edge.id,
-                    str(data_set_id),
-                    self._hashes[edge.target_id].hex(),
-                    edge.type_number,
+                    edge.id, str(data_set_id), self._hashes[edge.target_id].hex(), edge.type_number
                 )
             )
 

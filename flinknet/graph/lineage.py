@@ -189,7 +189,6 @@ def _heads(parent: bytes, parent_rank: int, between: int) -> Iterable[tuple[int,
 
 
 def _unmixed(hashed: bytes, other: bytes) -> bytes:
-    """The inverse of `mixed`."""
     return bytes((a ^ b) * _INVERSE_OF_37 & 0xFF for a, b in zip(hashed, other, strict=True))
 
 

@@ -20,19 +20,10 @@ from flinknet.core.buffers.pool_sizes import (
     partition_pool_size,
 )
 from flinknet.core.producer.partition_type import ResultPartitionType
-from flinknet.core.wire.ids import (
-    ExecutionAttemptID,
-    IntermediateDataSetID,
-    ResultPartitionID,
-)
+from flinknet.core.wire.ids import ExecutionAttemptID, IntermediateDataSetID, ResultPartitionID
 
 from .execution_graph import ConnectedEdge, ExecutionGraph, ExecutionJobVertex
-from .network_memory import (
-    TaskManagerBuffers,
-    buffers_by_task_manager,
-    shortage,
-    task_buffers,
-)
+from .network_memory import TaskManagerBuffers, buffers_by_task_manager, shortage, task_buffers
 from .slots import PlacedSlot
 from .wiring import Traffic, Wiring, traffic_of
 

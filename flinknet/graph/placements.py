@@ -226,12 +226,7 @@ class _Stage:
         return (exclusive - self._between(best), required, optional, overdraft)
 
     def _climbed(
-        self,
-        counts: _Counts,
-        sums: Sequence[Sequence[int]],
-        least: int,
-        most: int,
-        tasks_max: int,
+        self, counts: _Counts, sums: Sequence[Sequence[int]], least: int, most: int, tasks_max: int
     ) -> _Counts:
         """The counts after all changes of one slot that add to their value, within limits."""
         while True:

@@ -225,11 +225,7 @@ def running_plan(
 
 
 def other_plan(
-    job: RunningJob,
-    config: JobConfig,
-    *,
-    task_managers: int | None,
-    slots_per_task_manager: int,
+    job: RunningJob, config: JobConfig, *, task_managers: int | None, slots_per_task_manager: int
 ) -> PhysicalPlan:
     """The plan of a job that is placed anew.
 

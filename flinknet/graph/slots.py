@@ -224,10 +224,7 @@ def place_slots(
 
 
 def place_in(
-    shared: Sequence[SharedSlot],
-    free: Sequence[Sequence[int]],
-    slots_each: int,
-    mode: str = "NONE",
+    shared: Sequence[SharedSlot], free: Sequence[Sequence[int]], slots_each: int, mode: str = "NONE"
 ) -> list[PlacedSlot]:
     """Place slots where other jobs may already occupy some.
 

@@ -74,10 +74,7 @@ def hash_by(key_selector: KeySelector) -> StreamPartitioner:
 def custom(function: Callable[[Any, int], int], key_selector: KeySelector) -> StreamPartitioner:
     """Partition by a function of the program (Flink: CustomPartitionerWrapper)."""
     return StreamPartitioner(
-        "CUSTOM",
-        supports_unaligned_checkpoint=False,
-        key_selector=key_selector,
-        function=function,
+        "CUSTOM", supports_unaligned_checkpoint=False, key_selector=key_selector, function=function
     )
 
 

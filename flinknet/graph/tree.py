@@ -235,7 +235,6 @@ def _buffer_rows(plan: PhysicalPlan) -> list[tuple[str, ...]]:
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Format columns of text, two spaces apart."""
     everything = [columns, *rows]
     widths = [max(len(row[at]) for row in everything) for at in range(len(columns))]
     return [

@@ -216,7 +216,6 @@ def _set_contents(cell: CellType, state: tuple[Any]) -> None:
 
 
 def _parts(function: Any) -> list[tuple[str, Any]]:
-    """The parts of a function that have state, with their names."""
     parts: list[tuple[str, Any]] = []
     if isinstance(function, MethodType):
         return _parts(function.__self__)

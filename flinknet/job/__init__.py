@@ -3,16 +3,14 @@
     stream_task     the task: reads or generates records, runs a chain, writes
     task_chain      what a task runs: a program's operators (chain_runner) or load (load); and
                     where it writes
-    task_inputs     gates and sources of a task; network_input: from buffers to the chain;
-                    channel_input: one channel
-    task_outputs    outputs of a task; record_output: from the chain to buffers
+    task_ends       gates, sources and outputs of a task; network_input: from buffers to the chain;
+                    channel_input: one channel; record_output: from the chain to buffers
     hand_over       lends the chain to a thread
     descriptor      what a TaskManager needs to run a subtask
     gates           builds partitions, gates and their pools from a descriptor; flow control
     program_tasks   builds the task of a program; task_frame: what every task has
     selectors       choose a record's channel, by Java's hashes of keys
-    scheduling      what waits for what
-    producer_states handles a channel whose producer does not have its partition
+    scheduling      what waits for what, and a channel for a producer without its partition
     barriers        checkpoints of a task's inputs and outputs, with one answer for the task;
                     checkpoint_coordinator: triggers and completes them
     serializers     values as bytes, as Flink writes them; basic_serializers: single values

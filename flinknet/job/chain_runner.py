@@ -10,12 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from flinknet.core.wire.records import (
-    InternalWatermark,
-    LatencyMarker,
-    Watermark,
-    WatermarkStatus,
-)
+from flinknet.core.wire.records import InternalWatermark, LatencyMarker, Watermark, WatermarkStatus
 from flinknet.errors import FlinknetError, TaskFailedError
 from flinknet.graph.operator_chain import OperatorChain
 from flinknet.graph.operators import StreamOperator, as_list
@@ -225,7 +220,6 @@ class ChainRunner(TaskChain):
         self.timer_ns = min((each.next_ns for each in self._timers), default=NEVER_NS)
 
     def _guarded(self, call: Callable[..., None], *arguments: Any) -> None:
-        """Call into the operators."""
         try:
             call(*arguments)
         except (SystemExit, KeyboardInterrupt):

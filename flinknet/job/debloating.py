@@ -50,12 +50,7 @@ class GateDebloating:
     """
 
     def __init__(
-        self,
-        task: StreamTask,
-        gate: SingleInputGate,
-        config: DebloatingConfig,
-        *,
-        now_ns: int,
+        self, task: StreamTask, gate: SingleInputGate, config: DebloatingConfig, *, now_ns: int
     ) -> None:
         self.task_name = task.name
         self.config = config

@@ -34,11 +34,7 @@ class TimestampsAndWatermarksOperator(StreamOperator):
     """
 
     def __init__(
-        self,
-        operator: TimestampsAndWatermarks,
-        context: ProcessingContext,
-        *,
-        is_progressive: bool,
+        self, operator: TimestampsAndWatermarks, context: ProcessingContext, *, is_progressive: bool
     ) -> None:
         strategy = operator.strategy
         self._context = context
@@ -94,7 +90,6 @@ class TimestampsAndWatermarksOperator(StreamOperator):
         self.emit_periodic(output)
 
     def _stamps(self, values: Sequence[Any]) -> Instants:
-        """Timestamps of the records of a batch."""
         stamps = self._context.timestamps_of(len(values))
         if self._assigner is None:
             return stamps

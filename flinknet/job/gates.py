@@ -125,7 +125,6 @@ def _partition_factory(
     manager: ResultPartitionManager,
     storage: BlockingStorage | None = None,
 ) -> ResultPartitionFactory:
-    """The factory of a TaskManager's partitions."""
     return ResultPartitionFactory(
         memory,
         manager,
@@ -141,8 +140,7 @@ def _partition_factory(
 
 
 def blocking_storage(
-    network: NetworkConfig,
-    create_data: Callable[[ResultPartitionID, str], BoundedData] = in_memory,
+    network: NetworkConfig, create_data: Callable[[ResultPartitionID, str], BoundedData] = in_memory
 ) -> BlockingStorage:
     """Storage shared by the blocking partitions of a TaskManager.
 
@@ -223,11 +221,7 @@ class GateSetup:
             pool.destroy()
 
     def gates(
-        self,
-        *,
-        partitions: ResultPartitionManager,
-        connect: Connect,
-        probe: Probe | None = None,
+        self, *, partitions: ResultPartitionManager, connect: Connect, probe: Probe | None = None
     ) -> tuple[SingleInputGate, ...]:
         """The input gates of the task with their channels, in the order of its inputs. No channel
         has requested its partition yet. Call once, after `is_complete`.

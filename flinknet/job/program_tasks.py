@@ -352,11 +352,7 @@ class _ProgramTask:
         for described in self._descriptor.inputs:
             receivers += self._channel_inputs(described, known, has_arrays, measured_from_ns)
         return ElementInput(
-            gate,
-            tuple(receivers),
-            self._probe,
-            self._frame.input_checkpoints(gate),
-            spills=spills,
+            gate, tuple(receivers), self._probe, self._frame.input_checkpoints(gate), spills=spills
         )
 
     def _channels_of_inputs(self) -> dict[tuple[str, int], int]:

@@ -111,7 +111,6 @@ class RecordOutput(TaskOutput):
         return dict(zip(self.channels, self._sent, strict=True))
 
     def __call__(self, value: Any) -> None:
-        """Collect a record."""
         context = self._context
         self._values.append(value)
         self._instants.append(context.instant_ns)
@@ -198,7 +197,6 @@ class RecordOutput(TaskOutput):
         self._context.pending_records += 1
 
     def _distribute(self) -> Iterator[_Share]:
-        """Distribute what was collected."""
         self._close_list()
         batches, self._batches = self._batches, []
         elements, self._other_elements = self._other_elements, []

@@ -322,7 +322,6 @@ def _serializer_of(value_type: Any, outer: frozenset[Any]) -> TypeSerializer:
 
 
 def _of_class(value_type: type[Any], outer: frozenset[Any]) -> TypeSerializer | None:
-    """The serializer of a data class or named tuple."""
     if dataclasses.is_dataclass(value_type):
         names = [each.name for each in dataclasses.fields(value_type) if each.init]
     elif issubclass(value_type, tuple) and hasattr(value_type, "_fields"):

@@ -37,8 +37,7 @@ from .io import TextInput
 from .network_input import NetworkInput
 from .sources import RecordSource
 from .task_chain import NEVER_NS, PORTION_RECORDS, TaskChain
-from .task_inputs import TaskInputs
-from .task_outputs import TaskOutputs
+from .task_ends import TaskInputs, TaskOutputs
 from .times import TaskTimes, sooner
 
 STEPS_PER_TURN = 3

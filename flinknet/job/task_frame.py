@@ -31,7 +31,7 @@ from .network_input import NetworkInput
 from .sources import RecordSource
 from .stream_task import StreamTask
 from .task_chain import TaskChain, TaskOutput
-from .task_outputs import BarrierFactory, TaskOutputs
+from .task_ends import BarrierFactory, TaskOutputs
 
 
 class TaskFrame:

@@ -226,9 +226,7 @@ class DataServer:
                 self.accepted.remove(accepted)
 
         transport = self._loop.add_transport(
-            sock,
-            self._protocol.outermost(connection, is_server=True),
-            closed,
+            sock, self._protocol.outermost(connection, is_server=True), closed
         )
         self.visitors.add(transport, connection, now_ns=monotonic_ns())
         self._schedule_check()

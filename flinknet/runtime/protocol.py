@@ -17,10 +17,7 @@ from flinknet.core.consumer import ConsumerConnection
 from flinknet.core.consumer.request_backoff import RequestBackoffPolicy
 from flinknet.core.probe import Probe
 from flinknet.core.producer import ProducerConnection, ResultPartitionManager
-from flinknet.job.gates import (
-    create_consumer_connection,
-    create_producer_connection,
-)
+from flinknet.job.gates import create_consumer_connection, create_producer_connection
 
 if TYPE_CHECKING:
     from .tls import Tls

@@ -29,15 +29,15 @@ from flinknet.graph.documents import (
     physical_document,
     stream_document,
 )
-from flinknet.graph.dot import dot_of
 from flinknet.graph.physical_plan import Connection
 from flinknet.graph.picture import (
+    dot_of,
     execution_picture,
     job_picture,
     physical_picture,
     stream_picture,
+    svg_of,
 )
-from flinknet.graph.svg import svg_of
 from flinknet.graph.tree import execution_tree, job_tree, physical_tree, stream_tree
 from flinknet.graph.wiring import Traffic
 from tests.graph.programs import (

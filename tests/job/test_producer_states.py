@@ -12,7 +12,7 @@ from flinknet.core.wire.java_errors import PARTITION_NOT_FOUND_EXCEPTION, JavaTh
 from flinknet.core.wire.messages import ErrorResponse, PartitionRequest
 from flinknet.errors import PartitionError, PartitionNotFoundError
 from flinknet.graph.execution_graph import ExecutionState
-from flinknet.job.producer_states import (
+from flinknet.job.scheduling import (
     ANSWER_WAIT_NS,
     PartitionState,
     ProducerStateChecks,

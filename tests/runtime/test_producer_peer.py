@@ -7,8 +7,8 @@ from threading import Thread
 import pytest
 
 from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
-from flinknet.job.load.peer_plans import consumer_plan, producers_plan
 from flinknet.job.load.plan import load_plan_of
+from flinknet.runtime.cluster.peer import consumer_plan, producers_plan
 from flinknet.runtime.cluster.peer_ends import ConsumerPeer, ProducerPeer
 
 pytestmark = pytest.mark.socket

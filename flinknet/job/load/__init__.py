@@ -6,7 +6,7 @@
     generator   emits records when due, or at the highest rate
     outputs     chains of tasks: generate, forward, measure; serialise runs
     run_input   reads runs of records from a gate           sink  checks and times them
-    load_tasks  builds the StreamTasks of a load            peer_plans  plans with Flink at one end
+    load_tasks  builds the StreamTasks of a load
 
 The tasks are StreamTasks like those of programs, but no record becomes a Python value: a run of
 records of equal length is one numpy view of the buffers it arrived in. Randomness is seeded, and

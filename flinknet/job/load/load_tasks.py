@@ -244,7 +244,6 @@ def _create_source(
     end_ns: int | None,
     give_up_ns: int | None,
 ) -> StreamTask:
-    """Create the task of a source that generates the records of the workload."""
     workload, seed = scenario.workload, scenario.seed
     producer, (output,) = descriptor.subtask, descriptor.outputs
     selector = create_selector(output.partitioner, output.subpartitions, seed + producer)

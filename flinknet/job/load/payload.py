@@ -183,7 +183,6 @@ def serialize_mixed(
 def _serialize_few(
     first_number: int, sizes: list[int], since_epoch_ns: list[int], emitted_ns: int
 ) -> tuple[memoryview, list[int]]:
-    """The same, one record after the other."""
     pieces: list[bytes] = []
     ends: list[int] = []
     end, number = 0, first_number

@@ -270,12 +270,7 @@ class LatencySink(LatencyMeter):
             self.uncorrected.add(uncorrected)
 
     def _time_groups(
-        self,
-        since_epoch: IntArray,
-        starts: Sequence[int],
-        low: int,
-        high: int,
-        arrivals: IntArray,
+        self, since_epoch: IntArray, starts: Sequence[int], low: int, high: int, arrivals: IntArray
     ) -> tuple[int, int]:
         """Compute latencies of the groups [low, high), which plain Python counts faster than numpy.
 

@@ -18,8 +18,7 @@ from flinknet.errors import FlinknetError
 from flinknet.graph.execution_graph import ExecutionState
 from flinknet.job.checkpoint_coordinator import Answer
 from flinknet.job.debloating import BufferDebloating, debloated_gates
-from flinknet.job.producer_states import ProducerStateChecks
-from flinknet.job.scheduling import has_output
+from flinknet.job.scheduling import ProducerStateChecks, has_output
 from flinknet.job.sources import NextInputSplit, RequestedSplits
 from flinknet.job.stream_task import StreamTask
 
@@ -282,7 +281,6 @@ class Attempts:
             each.cancel(cause)
 
     def _start(self, opened: PreparedAttempt, start: messages.Start, now_ns: int) -> None:
-        """Create and start the task of an attempt."""
         job, descriptor = opened.job, opened.descriptor
         job.trace.statistics.measured_from_ns = start.measured_from_ns
         is_load = job.scenario is not None
@@ -328,14 +326,12 @@ class Attempts:
         self._send(messages.JobAnswer(job, answer))
 
     def _send_last_statistics(self, running: RunningTask) -> None:
-        """Send the final statistics of an attempt that has ended."""
         job = self._job_of(running.attempt_id)
         others = [each for each in self.of_job(job) if each is not running]
         connections = self._channels.used(others)
         self._send(job.sampler.statistics_of([running], is_last=True, connections=connections))
 
     def _follow_tasks(self) -> None:
-        """Let the loop step the current tasks."""
         loop = self._environment.loop
         self.running = sorted(self._tasks.values(), key=_key)
         loop.tasks = self.running
@@ -367,11 +363,7 @@ class Attempts:
             self._end(
                 running,
                 messages.TaskStateChanged(
-                    attempt_id,
-                    ExecutionState.FAILED,
-                    error,
-                    running.is_consequence,
-                    running.kind,
+                    attempt_id, ExecutionState.FAILED, error, running.is_consequence, running.kind
                 ),
             )
 

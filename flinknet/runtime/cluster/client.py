@@ -407,7 +407,6 @@ def _job_manager(
 
 
 def _clean_up(run_dir: Path) -> None:
-    """Remove files that a killed JobManager has left."""
     (run_dir / CONTACT_NAME).unlink(missing_ok=True)
     shutil.rmtree(spill_directory(run_dir), ignore_errors=True)
 
@@ -461,7 +460,6 @@ def _is_job_manager(pid: int) -> bool:
 
 
 def _group_of(pid: int) -> list[int]:
-    """The running processes of a group."""
     found = []
     for each in psutil.pids():
         with suppress(OSError):

@@ -14,14 +14,9 @@ from flinknet.graph.execution_graph import ExecutionState
 from flinknet.job.checkpoint_coordinator import Answer, Command
 from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.load.sink import MEASURED
-from flinknet.job.producer_states import PartitionState, RequestPartitionState
+from flinknet.job.scheduling import PartitionState, RequestPartitionState
 from flinknet.job.sources import NextInputSplit, RequestNextInputSplit
-from flinknet.results import (
-    ClusterStatus,
-    JobDump,
-    JobStatus,
-    TaskManagerDump,
-)
+from flinknet.results import ClusterStatus, JobDump, JobStatus, TaskManagerDump
 
 from .reports import Report as Report
 from .reports import Statistics as Statistics

@@ -16,9 +16,7 @@ from .running_task import RunningTask
 
 
 def dump_of(
-    index: int,
-    tasks: Iterable[RunningTask],
-    registered: Sequence[ResultPartition],
+    index: int, tasks: Iterable[RunningTask], registered: Sequence[ResultPartition]
 ) -> TaskManagerDump:
     """Describe the tasks of a TaskManager as they are now.
 

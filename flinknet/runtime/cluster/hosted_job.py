@@ -110,7 +110,6 @@ class Sampler:
 
 
 def _counts(running: RunningTask, has_metrics: bool, now_ns: int) -> TaskCounts:
-    """The counts of a task so far."""
     latency = LogLinearHistogram()
     records = size_bytes = 0
     for meter in running.task.chain.latency_meters:

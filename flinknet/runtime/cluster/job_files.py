@@ -212,7 +212,6 @@ def result_of(
 def _warnings(
     state: JobState, measurements: Measurements, ended_ns: int | None, has_run: bool
 ) -> Iterator[RunWarning]:
-    """Warnings about the result."""
     plan = measurements.plan
     if has_run and measurements.ended_in_warm_up(ended_ns) and state is not JobState.FAILED:
         is_over = (ended_ns or 0) <= measurements.measured_from_ns

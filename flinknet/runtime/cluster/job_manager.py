@@ -21,7 +21,7 @@ from flinknet.core.wire.ids import ExecutionGraphID
 from flinknet.graph.execution_graph import ExecutionState
 from flinknet.job.checkpoint_coordinator import CheckpointCoordinator, Command
 from flinknet.job.descriptor import TaskDeploymentDescriptor
-from flinknet.job.producer_states import RequestPartitionState
+from flinknet.job.scheduling import RequestPartitionState
 from flinknet.job.sources import NextInputSplit, RequestNextInputSplit
 from flinknet.results import CheckpointSummary, TaskManagerDump
 from flinknet.whole_files import temporary_base
@@ -317,7 +317,6 @@ class JobManager:
     def _receive_of(
         self, job: JobLead, task_manager: TaskManagerProcess, message: Any, now_ns: int
     ) -> None:
-        """Handle a message of a TaskManager about a job."""
         master = job.master
         if isinstance(message, messages.JobInitialized):
             if message.error:

@@ -14,15 +14,15 @@ from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.errors import LocalProtocolError
 from flinknet.graph.execution_graph import ExecutionGraph, ExecutionState, ExecutionVertex
 from flinknet.graph.failover import (
+    InputSplits,
     SchedulingTopology,
     releasable_partitions,
     restart,
     subtasks_to_restart,
 )
-from flinknet.graph.input_splits import InputSplits
 from flinknet.graph.physical_plan import PhysicalPlan
 from flinknet.job import TaskDeploymentDescriptor
-from flinknet.job.producer_states import PartitionState, RequestPartitionState
+from flinknet.job.scheduling import PartitionState, RequestPartitionState
 from flinknet.units import format_duration_ns
 
 from . import control_messages as messages
@@ -266,7 +266,6 @@ class JobMaster:
 
     @property
     def _is_starting(self) -> bool:
-        """Whether TaskManagers are still expected."""
         is_new = self.state is JobState.CREATED
         return is_new and len(self._pool.task_managers) < self._expected
 

@@ -183,11 +183,7 @@ class JobManagerProcess:
                 self._refuse(connection, f"it has no job {message.job_id}".rstrip())
 
     def _answer(
-        self,
-        connection: ControlConnection,
-        job: SubmittedJob,
-        message: _OfOneJob,
-        now_ns: int,
+        self, connection: ControlConnection, job: SubmittedJob, message: _OfOneJob, now_ns: int
     ) -> None:
         job.watch(connection)
         if isinstance(message, messages.RequestStatus):

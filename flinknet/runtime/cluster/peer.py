@@ -4,7 +4,8 @@ else that speaks its protocol (see peer_ends).
 A peer is a job with one end outside: its plan has both ends, and the usual TaskExecutor runs ours.
 There is one process and no JobManager, as the other end is not under our control. Peer sends the
 TaskExecutor the messages that a JobManager would send, as the command line demands; a cancellation
-sends the other end what a cancelled task would send.
+sends the other end what a cancelled task would send. The other end chooses the ids of its
+partitions and channels itself.
 """
 
 from __future__ import annotations
@@ -19,15 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from flinknet import errors
-from flinknet.config import NetworkConfig
-from flinknet.core.wire.ids import ExecutionAttemptID
-from flinknet.errors import FlinknetError
+from flinknet.config import NetworkConfig, Scenario
+from flinknet.core.wire.ids import ExecutionAttemptID, ResultPartitionID
+from flinknet.errors import ConfigError, FlinknetError
 from flinknet.graph.execution_graph import ExecutionState
 from flinknet.job import TaskDeploymentDescriptor
-from flinknet.job.load.peer_plans import CONSUMERS, PRODUCERS
-from flinknet.job.load.plan import LoadPlan
+from flinknet.job.load.plan import ListedChannel, LoadPlan, listed_load_plan
 from flinknet.job.load.sink import MEASURED, STAMPED
-from flinknet.job.producer_states import PartitionState, RequestPartitionState
+from flinknet.job.scheduling import PartitionState, RequestPartitionState
 from flinknet.results import PeerChannel, PeerResult
 from flinknet.trace.manifest import ProcessInfo
 from flinknet.trace.message_counts import MessageCounts
@@ -46,6 +46,57 @@ from .collected import channel_infos, manifest_of
 from .control_connection import ControlConnection
 from .reports import ConsumerChannelReport
 from .task_executor import TaskExecutor
+
+PRODUCERS, CONSUMERS = 0, 1
+"""TaskManagers of the writers and the readers."""
+
+
+def consumer_plan(
+    scenario: Scenario, partition_ids: Sequence[ResultPartitionID], subpartitions: Sequence[int]
+) -> LoadPlan:
+    """One consumer that reads these subpartitions of each of these partitions.
+
+    Raises: ConfigError if one is named twice.
+    """
+    _check_distinct(partition_ids, subpartitions)
+    pairs = [(p, subpartition) for p in range(len(partition_ids)) for subpartition in subpartitions]
+    channels = [ListedChannel(index, p, 0, each) for index, (p, each) in enumerate(pairs)]
+    return _plan(scenario, partition_ids, 1, channels)
+
+
+def producers_plan(scenario: Scenario, partition_ids: Sequence[ResultPartitionID]) -> LoadPlan:
+    """One producer per partition, with a subpartition per consumer of the workload; receiver ids
+    are placeholders for those that the consumers will choose.
+
+    Raises: ConfigError if a partition is named twice.
+    """
+    _check_distinct(partition_ids, ())
+    consumers = scenario.workload.consumers
+    pairs = [(p, consumer) for p in range(len(partition_ids)) for consumer in range(consumers)]
+    channels = [ListedChannel(index, p, each, each) for index, (p, each) in enumerate(pairs)]
+    return _plan(scenario, partition_ids, consumers, channels)
+
+
+def _plan(
+    scenario: Scenario,
+    partition_ids: Sequence[ResultPartitionID],
+    consumers: int,
+    channels: Sequence[ListedChannel],
+) -> LoadPlan:
+    places = (PRODUCERS,) * len(partition_ids), (CONSUMERS,) * consumers
+    return listed_load_plan(scenario, places, channels, partition_ids)
+
+
+def _check_distinct(
+    partition_ids: Sequence[ResultPartitionID], subpartitions: Sequence[int]
+) -> None:
+    for each in partition_ids:
+        if partition_ids.count(each) > 1:
+            raise ConfigError(f"--partition: {each} is given twice")
+    for number in subpartitions:
+        if subpartitions.count(number) > 1:
+            raise ConfigError(f"--subpartition: {number} is given twice")
+
 
 POLL_INTERVAL_NS = 5_000_000
 """A limit or an interrupt is noticed this late at most."""
@@ -200,7 +251,6 @@ class Peer:
         return self._load.tasks_on(self.index)
 
     def _start(self) -> messages.Start:
-        """Return the instants of a run that starts now."""
         self.start_ns = now_ns = monotonic_ns()
         duration_ns = self._load.scenario.workload.duration_ns
         end_ns = None if duration_ns is None else now_ns + duration_ns
@@ -354,7 +404,6 @@ class Peer:
 
 
 def _failure_of(message: messages.TaskStateChanged) -> Exception:
-    """Recreate the error with which a task has failed."""
     kind = getattr(errors, message.kind, FlinknetError) if message.kind else RuntimeError
     try:
         error: Exception = kind(message.error)

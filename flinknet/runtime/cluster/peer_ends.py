@@ -9,7 +9,6 @@ from pathlib import Path
 from flinknet.core.producer import ResultPartition
 from flinknet.graph.execution_graph import ExecutionState
 from flinknet.job.checkpoint_coordinator import TriggerCheckpoint
-from flinknet.job.load.peer_plans import CONSUMERS, PRODUCERS
 from flinknet.job.load.plan import LoadPlan
 from flinknet.job.load.sink import COUNTED, STAMPED
 from flinknet.loopback import bound_host
@@ -17,7 +16,7 @@ from flinknet.units import NS_PER_MS, format_address
 
 from ..clock import timestamp_epoch_ns
 from . import control_messages as messages
-from .peer import CANCELLED, END_OF_PARTITION, Peer
+from .peer import CANCELLED, CONSUMERS, END_OF_PARTITION, PRODUCERS, Peer
 from .prepared_attempts import have_readers
 
 
@@ -171,7 +170,6 @@ class ProducerPeer(Peer):
         return start
 
     def _waiting_for(self) -> str:
-        """What it waits for, in words."""
         found = [each for partition in self._partitions for each in partition.subpartitions]
         unread = [each for each in found if not each.is_consumed]
         unrequested = sum(not each.has_view for each in unread)

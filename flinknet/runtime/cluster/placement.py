@@ -316,10 +316,7 @@ class Placement:
             self.stage_of = self.depth_of = fixed.stage_of
             self.pool = SlotPool((), cluster.slots, config.load_balance_mode, fixed.plan.slots)
         self._numbers = ChannelNumbers(
-            cluster.numbers,
-            graph.channels,
-            len(graph.results),
-            config.network.max_tcp_connections,
+            cluster.numbers, graph.channels, len(graph.results), config.network.max_tcp_connections
         )
 
     def plan(self, task_managers: int) -> PhysicalPlan:

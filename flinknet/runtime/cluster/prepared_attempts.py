@@ -157,11 +157,7 @@ class PreparedAttempt:
         written = [channel for output in descriptor.outputs for channel in output.channels]
         environment.traces.claim(job.trace, (*own, *written))
         self.partitions = create_partitions(
-            descriptor,
-            job.network,
-            environment.pool,
-            environment.partitions,
-            storage=job.storage,
+            descriptor, job.network, environment.pool, environment.partitions, storage=job.storage
         )
         try:
             self._setup = GateSetup(descriptor, job.network, environment.pool, now_ns=now_ns)

@@ -196,7 +196,6 @@ def _without_checkpoints(
 def _debloating(
     scenario: Scenario, reports: Sequence[Report], start: Start
 ) -> tuple[DebloatedGate, ...]:
-    """The evaluations of each gate since the start of the run."""
     return tuple(
         DebloatedGate(
             name,

@@ -9,12 +9,7 @@ import traceback
 from collections.abc import Sequence
 
 from flinknet.core.producer import ResultPartition
-from flinknet.errors import (
-    FlinknetError,
-    GateClosedError,
-    PartitionError,
-    TransportError,
-)
+from flinknet.errors import FlinknetError, GateClosedError, PartitionError, TransportError
 from flinknet.job.context import details_of
 from flinknet.job.debloating import BufferDebloating
 from flinknet.job.descriptor import TaskDeploymentDescriptor

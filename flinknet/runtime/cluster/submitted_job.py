@@ -354,12 +354,7 @@ class SubmittedJob(JobLead):
         message = self._submission.message
         if message.records_trace:
             save_manifest(
-                self.run_dir,
-                message,
-                self.master,
-                self._measurements,
-                self._own,
-                self._instants(),
+                self.run_dir, message, self.master, self._measurements, self._own, self._instants()
             )
 
     def _save_all(self) -> str | None:
@@ -408,11 +403,7 @@ class SubmittedJob(JobLead):
         return [RunWarning("shared-cluster", text)]
 
     def _instants(self) -> Instants:
-        return Instants(
-            self._started_at,
-            self._first_deployed_ns,
-            self._ended_ns,
-        )
+        return Instants(self._started_at, self._first_deployed_ns, self._ended_ns)
 
 
 def remove_empty(directory: Path) -> None:

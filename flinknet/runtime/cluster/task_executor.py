@@ -19,7 +19,7 @@ from typing import Any
 
 from flinknet.core.wire.ids import ExecutionGraphID
 from flinknet.errors import FlinknetError
-from flinknet.job.producer_states import PartitionState
+from flinknet.job.scheduling import PartitionState
 from flinknet.job.sources import NextInputSplit
 from flinknet.loopback import bound_host, loopback
 
@@ -238,7 +238,6 @@ class TaskExecutor:
         self._control.send(messages.JobInitialized(message.job))
 
     def _close(self, job_id: ExecutionGraphID) -> None:
-        """Close a job and send its report."""
         job = self.attempts.jobs.get(job_id)
         report = Report()  # if the job could not be loaded here
         if job is not None:

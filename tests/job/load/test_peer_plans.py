@@ -7,7 +7,7 @@ import pytest
 from flinknet.config import Scenario, WorkloadConfig
 from flinknet.core.wire.ids import ResultPartitionID
 from flinknet.errors import ConfigError
-from flinknet.job.load.peer_plans import consumer_plan, producers_plan
+from flinknet.runtime.cluster.peer import consumer_plan, producers_plan
 
 FIRST, SECOND = (ResultPartitionID.decode(bytes(19) + bytes([i]) + bytes(40)) for i in (1, 2))
 

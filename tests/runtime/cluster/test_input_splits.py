@@ -10,7 +10,7 @@ import pytest
 from flinknet.errors import ConfigError, RunFailedError
 from flinknet.graph import StreamExecutionEnvironment, execution_graph_of, job_graph_of
 from flinknet.graph.execution_graph import ExecutionState
-from flinknet.graph.input_splits import InputSplits
+from flinknet.graph.failover import InputSplits
 from flinknet.job.sources import RequestedSplits
 from flinknet.runtime.cluster.job_master import JobMaster
 from tests.runtime.cluster.live_job import RESTARTS, LiveJob

@@ -14,7 +14,7 @@ from flinknet.graph import StreamGraph, execution_graph_of, job_graph_of
 from flinknet.graph.execution_graph import ExecutionState
 from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.load.plan import load_plan_of, task_name
-from flinknet.job.producer_states import RequestPartitionState
+from flinknet.job.scheduling import RequestPartitionState
 from flinknet.runtime.cluster import control_messages as messages
 from flinknet.runtime.cluster.job_master import JobMaster
 from flinknet.runtime.cluster.job_measurements import first_deployed_ns, times_of

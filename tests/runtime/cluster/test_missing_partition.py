@@ -17,7 +17,7 @@ from flinknet.core.wire.layout import Direction
 from flinknet.core.wire.messages import ErrorResponse, PartitionRequest
 from flinknet.graph.execution_graph import ExecutionState
 from flinknet.job.load.plan import load_plan_of
-from flinknet.job.producer_states import PartitionState, RequestPartitionState
+from flinknet.job.scheduling import PartitionState, RequestPartitionState
 from flinknet.runtime.clock import monotonic_ns
 from flinknet.runtime.cluster import control_messages as messages
 from flinknet.runtime.cluster.cluster_process import (

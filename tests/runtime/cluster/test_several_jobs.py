@@ -13,7 +13,7 @@ from flinknet.errors import ConfigError
 from flinknet.graph import StreamGraph, execution_graph_of, job_graph_of
 from flinknet.graph.execution_graph import ExecutionState
 from flinknet.graph.slots import SharedSlot
-from flinknet.job.producer_states import PartitionState, RequestPartitionState
+from flinknet.job.scheduling import PartitionState, RequestPartitionState
 from flinknet.results import ClusterStatus, ConnectionStatus, JobStatus
 from flinknet.runtime.cluster import control_messages as messages
 from flinknet.runtime.cluster.cluster_process import JobManagerSpec, TaskManagerProcess
