@@ -24,7 +24,7 @@ from flinknet.results.ledger import Ledger
 from flinknet.results.verdict import verdict
 from flinknet.runtime.cluster.collected import channel_infos, manifest_of
 from flinknet.runtime.cluster.control_messages import SubmitJob
-from flinknet.runtime.cluster.job_files import Instants, save_manifest
+from flinknet.runtime.cluster.job_files import save_manifest
 from flinknet.runtime.cluster.job_master import JobMaster
 from flinknet.runtime.cluster.job_measurements import Measurements
 from flinknet.runtime.cluster.measured_ledger import ledger_of_load, verdict_on_job
@@ -69,7 +69,7 @@ def trace_job(
     for index in range(task_managers):
         master.register(index, now_ns=0)
     (deployment,) = master.deployments
-    measurements = Measurements(deployed_ns=START_NS, measured_from_ns=START_NS)
+    measurements = Measurements(started_at="now", deployed_ns=START_NS, measured_from_ns=START_NS)
     measurements.deploy(deployment.plan, deployment.tasks)
     processes, recorders = _recorders(directory, task_managers)
     cluster = job_cluster(deployment.plan, execution_graph.job, costs, probes=recorders, **options)
@@ -85,9 +85,8 @@ def trace_job(
     for recorder in recorders:
         recorder.close()
     submission = submission or SubmitJob("", "", (), {}, True, None, 0, 1)
-    ended_ns = cluster.now_ns if for_ns is None else START_NS + for_ns
-    instants = Instants("now", START_NS, ended_ns)
-    save_manifest(directory, submission, master, measurements, [], instants)
+    measurements.ended_ns = cluster.now_ns if for_ns is None else START_NS + for_ns
+    save_manifest(directory, submission, master, measurements, [])
     replace(RunManifest.load(directory), processes=processes).save(directory)
     return directory
 

@@ -110,29 +110,19 @@ class Contact:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Instants:
-    """When a job started, was deployed, and ended; instants of the clock in ns. None: not yet."""
-
-    started_at: str
-    deployed_ns: int | None
-    ended_ns: int | None
-
-
 def save_manifest(
     run_dir: Path,
     submission: messages.SubmitJob,
     master: JobMaster,
     measurements: Measurements,
     task_managers: Iterable[TaskManagerProcess],
-    instants: Instants,
 ) -> None:
     """Write the manifest of a job that has been deployed; repeat when more is known.
 
     Raises: TraceError.
     """
     config = master.graph.job.config
-    from_ns, to_ns = measurements.measured_part(instants.ended_ns)
+    from_ns, to_ns = measurements.measured_part
     manifest_of(
         {
             "network": Scenario(network=config.network).to_dict()["network"],  # without secrets
@@ -146,7 +136,7 @@ def save_manifest(
         measurements.channels,
         seed=submission.seed,
         host=environment(),
-        started_at=instants.started_at,
+        started_at=measurements.started_at,
         measured_from_ns=from_ns,
         measured_to_ns=None if to_ns is None else max(to_ns, from_ns + 1),
     ).save(run_dir)
@@ -160,7 +150,6 @@ def result_of(
     task_managers: Iterable[TaskManagerProcess],
     slots: int,
     checkpoints: CheckpointSummary | None,
-    instants: Instants,
     warnings: Sequence[RunWarning],
     trace: str | None,
 ) -> JobResult:
@@ -168,7 +157,7 @@ def result_of(
     plan = measurements.plan
     vertices = () if plan is None else measurements.vertices(plan)
     edges = () if plan is None else measurements.edges(plan)
-    deployed_ns, ended_ns = instants.deployed_ns, instants.ended_ns
+    deployed_ns, ended_ns = measurements.deployed_ns, measurements.ended_ns
     has_run = deployed_ns is not None and ended_ns is not None
     measured_ns = (ended_ns or 0) - measurements.measured_from_ns
     found = verdict_on_job(vertices, edges) if measured_ns > 0 else None
@@ -202,19 +191,17 @@ def result_of(
         verdict=found,
         warnings=(
             *warnings,
-            *_warnings(master.state, measurements, ended_ns, has_run),
+            *_warnings(master.state, measurements, has_run),
             *_lost_records(master, vertices, edges),
         ),
         trace=trace,
     )
 
 
-def _warnings(
-    state: JobState, measurements: Measurements, ended_ns: int | None, has_run: bool
-) -> Iterator[RunWarning]:
+def _warnings(state: JobState, measurements: Measurements, has_run: bool) -> Iterator[RunWarning]:
     plan = measurements.plan
-    if has_run and measurements.ended_in_warm_up(ended_ns) and state is not JobState.FAILED:
-        is_over = (ended_ns or 0) <= measurements.measured_from_ns
+    if has_run and measurements.ended_in_warm_up and state is not JobState.FAILED:
+        is_over = (measurements.ended_ns or 0) <= measurements.measured_from_ns
         who = "the job" if is_over else "the job's sources"
         text = f"{who} ended during its warm-up, so rates include it; use a shorter --warmup"
         yield RunWarning("no-measured-part", text)

@@ -83,12 +83,15 @@ class Measurements(Collected):
     """Everything that has been measured of a job so far.
 
     Attributes:
-        deployed_ns: when the first tasks were deployed; `start_ns`: when generated records begin;
-            `end_ns`: when they end, None if they do not.
+        started_at: when it was submitted, UTC.
+        deployed_ns: when the first tasks were deployed, None before; `ended_ns`: when it ended.
+        start_ns: when generated records begin; `end_ns`: when they end, None if they do not.
         plan: the latest placement of all tasks.
     """
 
-    deployed_ns: int = 0
+    started_at: str = ""
+    deployed_ns: int | None = None
+    ended_ns: int | None = None
     start_ns: int = 0
     measured_from_ns: int = 0
     end_ns: int | None = None
@@ -113,29 +116,29 @@ class Measurements(Collected):
                 if each.metrics:
                     self._times_before.setdefault(each.attempt_id, _times(each.metrics))
 
-    def ended_in_warm_up(self, ended_ns: int | None) -> bool:
+    @property
+    def ended_in_warm_up(self) -> bool:
         """Whether the job, or all of its sources, ended before the measured part began."""
         made_ns = self._made_ns()
-        known = [each for each in (ended_ns, made_ns) if each is not None]
+        known = [each for each in (self.ended_ns, made_ns) if each is not None]
         return bool(known) and min(known) <= self.measured_from_ns
 
-    def measured_part(self, ended_ns: int | None) -> tuple[int, int | None]:
+    @property
+    def measured_part(self) -> tuple[int, int | None]:
         """Start and end of the part of the job whose records count, by the instants at which they
         were due: from the end of the warm-up to the end of generated records, or of the job if
-        there are later ones. All of the job if it, or its sources, ended in the warm-up.
-
-        Args:
-            ended_ns: None while the job runs.
+        there are later ones; None while the job runs. All of the job if it, or its sources, ended
+        in the warm-up.
         """
-        from_ns, to_ns = self.measured_from_ns, ended_ns
+        from_ns, ended_ns = self.measured_from_ns, self.ended_ns
         if ended_ns is None:
             return from_ns, None
-        if self.ended_in_warm_up(ended_ns):
-            return min(self.deployed_ns, ended_ns), ended_ns
+        if self.ended_in_warm_up:
+            return min(self.deployed_ns or 0, ended_ns), ended_ns
         last_due_ns = max((each.last_due_ns for each in self.read.values()), default=0)
         if self.end_ns is not None and last_due_ns < self.end_ns:
-            to_ns = min(self.end_ns, ended_ns)
-        return from_ns, to_ns
+            return from_ns, min(self.end_ns, ended_ns)
+        return from_ns, ended_ns
 
     def _made_ns(self) -> int | None:
         """When the sources had finished; None while one of them runs."""
@@ -285,7 +288,8 @@ class Measurements(Collected):
         own = self._channels(edge)
         last_ns = max((each.last_read_ns for each in own), default=0)
         if not any(each.measured_records for each in own):
-            length_ns = last_ns - (self.deployed_ns if edge in self._early else self.start_ns)
+            since_ns = self.deployed_ns if edge in self._early else None
+            length_ns = last_ns - (self.start_ns if since_ns is None else since_ns)
             return sum(each.records for each in own) / length_ns * 1e9 if length_ns > 0 else None
         made_ns = self._made_ns() or last_ns
         if self.end_ns is not None:

@@ -29,7 +29,6 @@ from .job_files import (
     CONTACT_NAME,
     IDLE_TASK_MANAGER,
     Contact,
-    Instants,
     copy_to_cache,
     result_of,
     save_manifest,
@@ -177,11 +176,8 @@ class SubmittedJob(JobLead):
         self._uses = uses
         self._submitted_ns = now_ns
         self._epoch_ns = timestamp_epoch_ns()
-        self._started_at = wall_clock_iso()
         log = MetricsLog(self.run_dir) if message.records_trace else None
-        self._measurements = Measurements(log)
-        self._first_deployed_ns: int | None = None
-        self._ended_ns: int | None = None
+        self._measurements = Measurements(log, started_at=wall_clock_iso())
         self._others: dict[str, None] = {}
         self._own = [each for each in self._task_managers if each.is_alive]
         master = JobMaster(
@@ -261,7 +257,7 @@ class SubmittedJob(JobLead):
             self.master,
             self._measurements,
             task_managers,
-            elapsed_ns=(self._ended_ns or now_ns) - self._submitted_ns,
+            elapsed_ns=(self._measurements.ended_ns or now_ns) - self._submitted_ns,
             checkpoints=0 if checkpoints is None else checkpoints.completed,
         )
         return replace(status, connections=self._uses.of(self.job_id), other_jobs=others)
@@ -295,7 +291,7 @@ class SubmittedJob(JobLead):
     def deploy(self, deployments: Sequence[Deployment], now_ns: int) -> None:
         """Save the manifest with the channels of tasks that are deployed."""
         for deployment in deployments:
-            if self._first_deployed_ns is None:
+            if self._measurements.deployed_ns is None:
                 self._begin(deployment, now_ns)
             self._measurements.deploy(deployment.plan, deployment.tasks)
             try:
@@ -305,7 +301,6 @@ class SubmittedJob(JobLead):
 
     def _begin(self, deployment: Deployment, now_ns: int) -> None:
         message = self._submission.message
-        self._first_deployed_ns = now_ns
         start_ns = now_ns + START_DELAY_NS
         measured_from_ns = start_ns + message.warmup_ns
         duration_ns = message.duration_ns
@@ -328,22 +323,23 @@ class SubmittedJob(JobLead):
 
     def _close(self, now_ns: int) -> None:
         """Let TaskManagers close and forget the job, which is over; then save everything."""
-        if self._ended_ns is None:
-            self._ended_ns = now_ns
+        measurements = self._measurements
+        if measurements.ended_ns is None:
+            measurements.ended_ns = now_ns
             self._manager.end(self, now_ns)
             self._task_managers.send_to_all(messages.CloseJob(self.id))
         waiting = [
             each
             for each in self._task_managers
-            if each.is_registered and each.index not in self._measurements.reports
+            if each.is_registered and each.index not in measurements.reports
         ]
-        if waiting and now_ns - self._ended_ns < CLOSE_WAIT_NS:
+        if waiting and now_ns - measurements.ended_ns < CLOSE_WAIT_NS:
             return
         self._manager.jobs.pop(self.id, None)
         self._uses.end(self.job_id)
         master = self.master
-        text = "" if master.state is JobState.FINISHED else master.reason
         is_well = master.state is JobState.FINISHED
+        text = "" if is_well else master.reason
         fault = self._save_all()
         if fault is not None:
             is_well = False
@@ -353,9 +349,7 @@ class SubmittedJob(JobLead):
     def _save_manifest(self) -> None:
         message = self._submission.message
         if message.records_trace:
-            save_manifest(
-                self.run_dir, message, self.master, self._measurements, self._own, self._instants()
-            )
+            save_manifest(self.run_dir, message, self.master, self._measurements, self._own)
 
     def _save_all(self) -> str | None:
         """Save the result and seal the trace. Returns: the error, if there was one."""
@@ -363,7 +357,7 @@ class SubmittedJob(JobLead):
             self._save_result()
         except (FlinknetError, OSError) as error:
             return f"the results could not be saved: {error}"
-        if self._submission.message.records_trace and self._first_deployed_ns is not None:
+        if self._submission.message.records_trace and self._measurements.deployed_ns is not None:
             try:
                 seal_run(self.run_dir)
             except (FlinknetError, OSError) as error:
@@ -371,7 +365,7 @@ class SubmittedJob(JobLead):
         return None
 
     def _save_result(self) -> None:
-        if self._first_deployed_ns is not None:
+        if self._measurements.deployed_ns is not None:
             self._save_manifest()
         message = self._submission.message
         result = result_of(
@@ -382,7 +376,6 @@ class SubmittedJob(JobLead):
             self._own,
             self._slots,
             self.checkpoint_summary(),
-            self._instants(),
             [*self._submission.warnings, *self._shared(), *self._measurements.warnings()],
             str(self.run_dir) if message.records_trace else None,
         )
@@ -397,13 +390,9 @@ class SubmittedJob(JobLead):
             return []
         text = (
             "other jobs ran on its TaskManagers at the same time:"
-            f" {', '.join(self._others)}; they took"
-            " processor time and network memory"
+            f" {', '.join(self._others)}; they took processor time and network memory"
         )
         return [RunWarning("shared-cluster", text)]
-
-    def _instants(self) -> Instants:
-        return Instants(self._started_at, self._first_deployed_ns, self._ended_ns)
 
 
 def remove_empty(directory: Path) -> None:

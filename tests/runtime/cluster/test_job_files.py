@@ -14,7 +14,6 @@ from flinknet.runtime.cluster.control_messages import SubmitJob
 from flinknet.runtime.cluster.job_files import (
     CONTACT_NAME,
     Contact,
-    Instants,
     PrintedLines,
     save_manifest,
 )
@@ -40,17 +39,17 @@ def test_no_file_no_contact(tmp_path: Path) -> None:
         Contact.load(tmp_path)
 
 
-def manifest_at(run_dir: Path, instants: Instants, settings: Mapping[str, str]) -> RunManifest:
+def manifest_at(run_dir: Path, ended_ns: int | None, settings: Mapping[str, str]) -> RunManifest:
     """What is written of two tasks that send to two."""
     graph = execution_graph_of(job_graph_of(all_to_all(2, dict(settings))))
     master = JobMaster(graph, 2, 1, now_ns=0)
     master.register(0, now_ns=0)
     master.register(1, now_ns=0)
-    measurements = Measurements(deployed_ns=10, measured_from_ns=50)
+    measurements = Measurements(deployed_ns=10, ended_ns=ended_ns, measured_from_ns=50)
     (deployment,) = master.deployments
     measurements.deploy(deployment.plan, deployment.tasks)
     submission = SubmitJob("/job.py", "", (), dict(settings), True, None, 0, 7)
-    save_manifest(run_dir, submission, master, measurements, [], instants)
+    save_manifest(run_dir, submission, master, measurements, [])
     return RunManifest.load(run_dir)
 
 
@@ -60,7 +59,7 @@ def manifest_at(run_dir: Path, instants: Instants, settings: Mapping[str, str]) 
 def test_a_job_that_ended_within_its_warm_up_is_measured_as_a_whole(
     tmp_path: Path, ended_ns: int | None, measured: tuple[int, int | None]
 ) -> None:
-    manifest = manifest_at(tmp_path, Instants("now", 10, ended_ns), {})
+    manifest = manifest_at(tmp_path, ended_ns, {})
     assert (manifest.measured_from_ns, manifest.measured_to_ns) == measured
 
 
@@ -69,7 +68,7 @@ def test_the_manifest_names_tasks_edges_and_channels_and_no_password(tmp_path: P
         "security.ssl.internal.keystore-password": "very secret",
         "security.ssl.internal.truststore-password": "very secret",
     }
-    manifest = manifest_at(tmp_path, Instants("now", 10, 60), settings)
+    manifest = manifest_at(tmp_path, 60, settings)
     assert "very secret" not in (tmp_path / MANIFEST_NAME).read_text()
     job = manifest.scenario["job"]
     assert [each["tasks"] for each in job["vertices"]] == [

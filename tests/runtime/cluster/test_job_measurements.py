@@ -40,7 +40,7 @@ def deployed() -> tuple[Measurements, dict[str, ExecutionAttemptID]]:
     master.register(0, now_ns=0)
     master.register(1, now_ns=0)
     (deployment,) = master.deployments
-    measurements = Measurements(start_ns=0, measured_from_ns=S)
+    measurements = Measurements(deployed_ns=0, start_ns=0, measured_from_ns=S)
     measurements.deploy(deployment.plan, deployment.tasks)
     return measurements, {task.name: task.attempt_id for task in deployment.tasks}
 
@@ -111,7 +111,8 @@ def test_the_measured_part_ends_with_generated_records(
     measurements, _ = deployed()
     measurements.end_ns = end_ns
     measurements.add(0, measured(3 * S, 200, 200, 200, 200))
-    assert measurements.measured_part(ended_ns) == part
+    measurements.ended_ns = ended_ns
+    assert measurements.measured_part == part
 
 
 def test_all_of_a_job_counts_whose_sources_ended_in_the_warm_up() -> None:
@@ -119,7 +120,8 @@ def test_all_of_a_job_counts_whose_sources_ended_in_the_warm_up() -> None:
     assert measurements.plan is not None
     for execution in measurements.plan.vertices[0].vertex.task_vertices:
         execution.current.timestamps_ns[ExecutionState.FINISHED] = S // 2
-    assert measurements.measured_part(4 * S) == (0, 4 * S)
+    measurements.ended_ns = 4 * S
+    assert measurements.measured_part == (0, 4 * S)
 
 
 def test_a_job_shorter_than_its_warm_up_has_the_rates_of_all_of_it() -> None:
