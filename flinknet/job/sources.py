@@ -81,7 +81,21 @@ class RecordSource(Protocol):
         """Make no more records."""
 
 
-class GeneratedRecords:
+class _Records:
+    """The parts of a RecordSource that most sources have in common."""
+
+    text: TextInput | None = None
+    is_ended = False
+
+    def next_ns(self, *, now_ns: int) -> int | None:
+        """Now, until the source has ended."""
+        return None if self.is_ended else now_ns
+
+    def stop(self) -> None:
+        self.is_ended = True
+
+
+class GeneratedRecords(_Records):
     """Records (key, payload) with random keys. A payload of 8 bytes or more begins with the
     record's number in its subtask, below the number of the subtask.
 
@@ -90,8 +104,6 @@ class GeneratedRecords:
         seed: of keys and arrivals.
         has_arrays: whether records always come in arrays, even a few.
     """
-
-    text = None
 
     def __init__(
         self,
@@ -106,7 +118,6 @@ class GeneratedRecords:
     ) -> None:
         size = source.record_size_bytes
         self._few = 0 if has_arrays else FEW_RECORDS
-        self.is_ended = False
         self._start_ns, self._end_ns = start_ns, end_ns
         self._type = np.dtype([("f0", "i8"), ("f1", f"V{size}")])
         batch_bytes = BATCH_BYTES if source.rate_per_s else MAX_RATE_BATCH_BYTES
@@ -149,9 +160,6 @@ class GeneratedRecords:
             return max(now_ns, self._start_ns)
         return self._next_ns
 
-    def stop(self) -> None:
-        self.is_ended = True
-
     def _take_at_max_rate(self, now_ns: int) -> Batch | None:
         count = self._batch_records
         if self._left is not None:
@@ -183,58 +191,27 @@ class GeneratedRecords:
         return made
 
 
-class SequenceRecords:
-    """The subtask's share of a range of numbers (Flink: NumberSequenceSource)."""
+class ListedRecords(_Records):
+    """Given values (Flink: FromElementsFunction), or the subtask's share of a range of numbers
+    (Flink: NumberSequenceSource), which come in arrays.
+    """
 
-    text = None
-
-    def __init__(self, source: SequenceSource, subtask: int, parallelism: int) -> None:
-        total = source.last - source.first + 1
-        self._next = source.first + total * subtask // parallelism
-        self._end = source.first + total * (subtask + 1) // parallelism
-        self.is_ended = self._next >= self._end
-
-    def take(self, *, now_ns: int) -> Batch | None:
-        """The next numbers."""
-        if self.is_ended:
-            return None
-        first, self._next = self._next, min(self._next + BATCH_RECORDS, self._end)
-        self.is_ended = self._next == self._end
-        return np.arange(first, self._next), np.full(self._next - first, now_ns, np.int64)
-
-    def next_ns(self, *, now_ns: int) -> int | None:
-        """Now, while numbers are left; None after that."""
-        return None if self.is_ended else now_ns
-
-    def stop(self) -> None:
-        self.is_ended = True
-
-
-class CollectionRecords:
-    """Given values (Flink: FromElementsFunction)."""
-
-    text = None
-
-    def __init__(self, source: CollectionSource) -> None:
-        self._values = source.values
+    def __init__(self, values: Sequence[Any]) -> None:
+        self._values = values
         self._next = 0
-        self.is_ended = not source.values
+        self.is_ended = not values
 
     def take(self, *, now_ns: int) -> Batch | None:
         """The next values."""
         if self.is_ended:
             return None
-        values = list(self._values[self._next : self._next + BATCH_RECORDS])
-        self._next += len(values)
+        found = self._values[self._next : self._next + BATCH_RECORDS]
+        self._next += len(found)
         self.is_ended = self._next == len(self._values)
-        return values, np.full(len(values), now_ns, np.int64)
-
-    def next_ns(self, *, now_ns: int) -> int | None:
-        """Now, while values are left; None after that."""
-        return None if self.is_ended else now_ns
-
-    def stop(self) -> None:
-        self.is_ended = True
+        instants = np.full(len(found), now_ns, np.int64)
+        if isinstance(found, range):
+            return np.arange(found.start, found.stop), instants
+        return list(found), instants
 
 
 class TextRecords:
@@ -266,20 +243,17 @@ class TextRecords:
         self._is_stopped = True
 
 
-class RequestedSplits:
+class RequestedSplits(_Records):
     """Splits that the master hands out; the next is requested when the chain is free again.
 
     Args:
         request: sends a request, which `receive` answers.
     """
 
-    text = None
-
     def __init__(self, request: Callable[[], None]) -> None:
         self._request = request
         self._splits: list[Any] = []
         self._is_waiting = False
-        self.is_ended = False
 
     def receive(self, splits: Sequence[Any]) -> None:
         """Take the answer: a split, or none, which ends the source."""
@@ -300,10 +274,6 @@ class RequestedSplits:
     def next_ns(self, *, now_ns: int) -> int | None:
         """Now, to take a split or to request one; None while an answer is awaited."""
         return None if self.is_ended or (self._is_waiting and not self._splits) else now_ns
-
-    def stop(self) -> None:
-        """Request no more splits."""
-        self.is_ended = True
 
 
 def record_source(
@@ -338,9 +308,11 @@ def record_source(
             has_arrays=has_arrays,
         )
     if isinstance(source, SequenceSource):
-        return SequenceRecords(source, subtask, parallelism)
+        total = source.last - source.first + 1
+        first, end = (source.first + total * at // parallelism for at in (subtask, subtask + 1))
+        return ListedRecords(range(first, end))
     if isinstance(source, CollectionSource):
-        return CollectionRecords(source)
+        return ListedRecords(source.values)
     if isinstance(source, FileSource):
         return TextRecords(FileTextInput(source.path, subtask, parallelism))
     return TextRecords(SocketTextInput(source.host, source.port, source.delimiter))
