@@ -43,7 +43,7 @@ def list_jobs(directory: Path) -> None:
     \b
     flinknet job list
     """
-    from flinknet.runtime.cluster.client import client_of
+    from flinknet.runtime.cluster.client import JobClient
     from flinknet.runtime.cluster.job_files import CONTACT_NAME, Contact
 
     if directory != RUNS and not directory.is_dir():
@@ -55,7 +55,7 @@ def list_jobs(directory: Path) -> None:
         if contact is None:
             continue
         try:
-            with client_of(contact) as client:
+            with JobClient(contact) as client:
                 if contact.job_id:
                     state = client.status().state
                 else:
@@ -89,7 +89,7 @@ def status(directory: Path, graph: str | None) -> None:
     from flinknet.report.console import console_for, print_view
     from flinknet.report.export import dump
     from flinknet.report.job_console import cluster_view, dump_lines, job_view, status_view
-    from flinknet.runtime.cluster.client import client_of
+    from flinknet.runtime.cluster.client import JobClient
     from flinknet.runtime.cluster.job_files import Contact
     from flinknet.trace.manifest import MANIFEST_NAME, RESULT_NAME, RunManifest
     from flinknet.trace.run import check_file
@@ -98,7 +98,7 @@ def status(directory: Path, graph: str | None) -> None:
     if contact is not None:
         if graph is not None and not contact.job_id:
             raise ConfigError(f"{directory}: --graph: that is a cluster; give a job's directory")
-        with client_of(contact) as client:
+        with JobClient(contact) as client:
             if not contact.job_id:
                 print_view(console_for(sys.stdout), cluster_view(client.cluster()))
             elif graph is None:
@@ -152,7 +152,7 @@ def stop(directory: Path) -> None:
 
 
 def _end(directory: Path, *, is_cancel: bool) -> None:
-    from flinknet.runtime.cluster.client import client_of
+    from flinknet.runtime.cluster.client import JobClient
     from flinknet.runtime.cluster.job_files import Contact
 
     contact = Contact.load(directory)
@@ -166,7 +166,7 @@ def _end(directory: Path, *, is_cancel: bool) -> None:
             f"{directory}: that is a cluster; give the directory of one of its jobs, or end all of"
             f" it with: flinknet job cluster stop {quote(str(directory))}"
         )
-    with client_of(contact) as client:
+    with JobClient(contact) as client:
         end = client.cancel if is_cancel else client.stop
         ended = end(lambda text: click.echo(f"flinknet: the job {text}", err=True))
     click.echo(f"job {contact.job_id} ({contact.name}) ended: {ended.state.lower()}")

@@ -94,7 +94,7 @@ def stop(directory: Path) -> None:
     flinknet job cluster start --out session
     flinknet job cluster stop session
     """
-    from flinknet.runtime.cluster.client import client_of
+    from flinknet.runtime.cluster.client import JobClient
     from flinknet.runtime.cluster.job_files import Contact
 
     contact = Contact.load(directory)
@@ -108,7 +108,7 @@ def stop(directory: Path) -> None:
             f"{directory}: that is the directory of a job; `flinknet job cancel` ends it, and a"
             " cluster that was started for it ends with its last job"
         )
-    with client_of(contact) as client:
+    with JobClient(contact) as client:
         stopped = client.stop_cluster()
     for name in stopped.canceled:
         click.echo(f"{name} was canceled")

@@ -205,7 +205,7 @@ def call_of(values: Mapping[str, Any], recorded: Mapping[str, str] | None = None
 
 def _cluster_in(directory: Path) -> tuple[Contact, ClusterStatus]:
     """Contact and status of the cluster that runs in a directory. Raises: ConfigError."""
-    from flinknet.runtime.cluster.client import client_of
+    from flinknet.runtime.cluster.client import JobClient
     from flinknet.runtime.cluster.job_files import Contact
 
     contact = Contact.load(directory)
@@ -214,7 +214,7 @@ def _cluster_in(directory: Path) -> tuple[Contact, ClusterStatus]:
             f"--cluster: {directory}: no cluster is running there; start one with `flinknet job"
             " cluster start`"
         )
-    with client_of(contact) as client:
+    with JobClient(contact) as client:
         return contact, client.cluster()
 
 
@@ -250,7 +250,7 @@ def _stay(
     accepted: Callable[[JobAccepted], None],
     watch: Callable[[Any], None],
 ) -> JobEnded:
-    from flinknet.runtime.cluster.client import run_attached, run_joined
+    from flinknet.runtime.cluster.client import run_job
 
     submission = _submission(call, out, is_attached=True)
     again = "leaves it" if call.cluster is not None else "ends it now"
@@ -258,10 +258,8 @@ def _stay(
     def waits(text: str) -> None:
         click.echo(f"flinknet: the canceled job {text}; Ctrl-C again {again}", err=True)
 
-    if call.cluster is not None:
-        return run_joined(call.cluster, submission, accepted=accepted, watch=watch, waits=waits)
-    spec = _spec(call, out)
-    return run_attached(spec, submission, accepted=accepted, watch=watch, waits=waits)
+    place = call.cluster or _spec(call, out)
+    return run_job(place, submission, accepted=accepted, watch=watch, waits=waits)
 
 
 def _attend(
@@ -328,18 +326,15 @@ def attend(call: JobCall, out: Path, stream: TextIO) -> tuple[JobEnded, dict[str
 
 
 def _detach(call: JobCall, out: Path) -> None:
-    from flinknet.runtime.cluster.client import submit_detached, submit_joined
+    from flinknet.runtime.cluster.client import submit_job
 
     submission = _submission(call, out, is_attached=False)
-    if call.cluster is not None:
-        accepted = submit_joined(call.cluster, submission)
+    job = submit_job(call.cluster or _spec(call, out), submission)
+    if job.job_manager is not None:
+        where = f"is running; JobManager pid {job.job_manager.pid}"
+    elif call.cluster is not None:
         where = f"has joined the cluster of {call.cluster.cluster_dir}"
-        click.echo(f"job {accepted.job_id} ({accepted.name}) {where}")
-    else:
-        job = submit_detached(_spec(call, out), submission)
-        click.echo(
-            f"job {job.job_id} ({job.name}) is running; JobManager pid {job.job_manager.pid}"
-        )
+    click.echo(f"job {job.job_id} ({job.name}) {where}")
     click.echo(f"directory: {out}")
     click.echo(f"look at it: flinknet job status {quote(str(out))}")
     click.echo(f"end it:     flinknet job cancel {quote(str(out))}")

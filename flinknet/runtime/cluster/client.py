@@ -59,30 +59,24 @@ class JobClient:
     """A connection to a JobManager.
 
     Args:
-        job_id: id of the job to query; empty: the job that this connection submits.
-        log: path of the JobManager's log, for error messages.
+        contact: its job is the one to query; without one: the job that this connection submits.
+        process: its JobManager, if this process has started it.
+
+    Raises: TransportError if it cannot be reached.
     """
 
-    def __init__(
-        self,
-        host: str,
-        port: int,
-        token: str,
-        pid: int,
-        *,
-        job_id: str = "",
-        log: str = "jobmanager.log",
-    ) -> None:
+    def __init__(self, contact: Contact, process: subprocess.Popen[bytes] | None = None) -> None:
         import socket
 
-        self.pid = pid
-        self._job_id = job_id
-        self._log = log
-        self._name = f"the JobManager at {host}:{port} (pid {pid})"
+        self.pid = contact.pid
+        self.process = process
+        self._job_id = contact.job_id
+        self._log = contact.log
+        self._name = f"the JobManager at {contact.host}:{contact.port} (pid {contact.pid})"
         self._loop = EventLoop(may_spin=False)
-        self._connection = ControlConnection(token, role="client")
+        self._connection = ControlConnection(contact.token, role="client")
         try:
-            sock = socket.create_connection((host, port), timeout=5)
+            sock = socket.create_connection((contact.host, contact.port), timeout=5)
         except OSError as error:
             self._loop.close()
             raise self._lost(f"cannot be reached ({error.strerror or error})") from error
@@ -210,95 +204,91 @@ class JobClient:
         )
 
 
-def client_of(contact: Contact) -> JobClient:
-    """Connect to a running job. Raises: TransportError."""
-    return JobClient(
-        contact.host,
-        contact.port,
-        contact.token,
-        contact.pid,
-        job_id=contact.job_id,
-        log=contact.log,
-    )
+@contextmanager
+def _cluster(place: JobManagerSpec | Contact, *, is_kept: bool) -> Iterator[JobClient]:
+    """A client of a running cluster, or of one that is started. At the end, everything left of a
+    started one is killed, with the process group of its TaskManagers, unless it is to be kept and
+    no error occurred. Raises: TransportError.
+    """
+    if isinstance(place, Contact):
+        with terminations_unwind(), JobClient(replace(place, job_id="")) as client:
+            yield client
+        return
+    run_dir = Path(place.run_dir)
+    with terminations_unwind():
+        process = start_child(JOB_MANAGER, place, run_dir, "jobmanager", has_answer=True)
+        try:
+            port = _port_of(process)
+            contact = Contact(loopback(), port, process.pid, place.token, "", "")
+            with JobClient(contact, process) as client:
+                yield client
+        except BaseException:
+            is_kept = False
+            raise
+        finally:
+            if not is_kept:
+                try:
+                    _end(process)
+                finally:
+                    _clean_up(run_dir)
 
 
-def client_of_cluster(contact: Contact) -> JobClient:
-    """Connect to the cluster of such a job, to submit another one. Raises: TransportError."""
-    return client_of(replace(contact, job_id=""))
-
-
-def run_attached(
-    spec: JobManagerSpec,
+def run_job(
+    place: JobManagerSpec | Contact,
     submission: messages.SubmitJob,
     *,
     accepted: Accepted,
     watch: Watch,
     waits: Callable[[str], None],
 ) -> messages.JobEnded:
-    """Submit a job to a cluster of its own, and wait for its end.
+    """Submit a job to a cluster of its own, or to a running one, and wait for its end.
 
     If this process receives a request to end, it ends the job; if it is killed, the JobManager
-    notices. A Ctrl-C cancels the job, and a second one ends functions that do not return; its end
-    is returned as after any other end.
+    notices. A Ctrl-C cancels the job. A second one ends functions that do not return, of a job with
+    a cluster of its own, and leaves any other job; a cancelled job's end is returned as after any
+    other end.
 
     Args:
         waits: called once if a cancelled job does not end soon, with what it waits for.
 
     Raises: TransportError if it could not start; RunFailedError if its JobManager has died;
-        KeyboardInterrupt (of a third Ctrl-C) and SystemExit when every process has ended.
+        KeyboardInterrupt (of a further Ctrl-C) and SystemExit when every process has ended.
     """
-    with (
-        terminations_unwind(),
-        _job_manager(spec, is_kept=False) as (process, port),
-        JobClient(loopback(), port, spec.token, process.pid) as client,
-    ):
+    with _cluster(place, is_kept=False) as client:
         client.send(submission)
-        return _follow_to_end(client, accepted, watch, waits, is_own=True)
-
-
-def run_joined(
-    contact: Contact,
-    submission: messages.SubmitJob,
-    *,
-    accepted: Accepted,
-    watch: Watch,
-    waits: Callable[[str], None],
-) -> messages.JobEnded:
-    """Submit a job to a running cluster, and wait for its end: as `run_attached`, but the cluster
-    stays up, and a second Ctrl-C only leaves the job. Raises: as `run_attached`.
-    """
-    with terminations_unwind(), client_of_cluster(contact) as client:
-        client.send(submission)
-        return _follow_to_end(client, accepted, watch, waits, is_own=False)
+        try:
+            return _follow(client, accepted, watch)
+        except TransportError as error:
+            raise RunFailedError(str(error)) from error
+        except KeyboardInterrupt:
+            ended = client.cancel(waits, is_own=isinstance(place, JobManagerSpec))
+            return replace(ended, exit_code=EXIT_INTERRUPTED)
 
 
 @dataclass(frozen=True, slots=True)
 class DetachedJob:
-    """A job that runs without its client, with the process of its JobManager."""
+    """A job that runs without its client, with the process of the JobManager that was started for
+    it, if one was.
+    """
 
     job_id: str
     name: str
-    job_manager: subprocess.Popen[bytes]
+    job_manager: subprocess.Popen[bytes] | None
 
 
-def submit_detached(spec: JobManagerSpec, submission: messages.SubmitJob) -> DetachedJob:
-    """Submit a job to a cluster of its own, and return once it is accepted.
+def submit_job(place: JobManagerSpec | Contact, submission: messages.SubmitJob) -> DetachedJob:
+    """Submit a job to a cluster of its own, or to a running one; return once it is accepted.
 
     Raises: TransportError; JobRefusedError if the job was not accepted.
     """
-    with (
-        terminations_unwind(),
-        _job_manager(spec, is_kept=True) as (process, port),
-        JobClient(loopback(), port, spec.token, process.pid) as client,
-    ):
-        taken = _detach(client, submission)
-        return DetachedJob(taken.job_id, taken.name, process)
-
-
-def submit_joined(contact: Contact, submission: messages.SubmitJob) -> messages.JobAccepted:
-    """Submit a job to a running cluster, and return. Raises: as `submit_detached`."""
-    with terminations_unwind(), client_of_cluster(contact) as client:
-        return _detach(client, submission)
+    with _cluster(place, is_kept=True) as client:
+        client.send(submission)
+        message = client.receive(until_ns=monotonic_ns() + round(START_WAIT_S * 1e9))
+        if isinstance(message, messages.JobAccepted):
+            return DetachedJob(message.job_id, message.name, client.process)
+        if isinstance(message, messages.JobEnded):
+            raise JobRefusedError(message)
+        raise TransportError(f"the JobManager (pid {client.pid}) does not take the job")
 
 
 def start_session(spec: JobManagerSpec) -> tuple[ClusterStatus, subprocess.Popen[bytes]]:
@@ -308,17 +298,14 @@ def start_session(spec: JobManagerSpec) -> tuple[ClusterStatus, subprocess.Popen
 
     Raises: TransportError if a TaskManager does not register.
     """
-    with (
-        terminations_unwind(),
-        _job_manager(spec, is_kept=True) as (process, port),
-        JobClient(loopback(), port, spec.token, process.pid) as client,
-    ):
+    with _cluster(spec, is_kept=True) as client:
         until_ns = monotonic_ns() + round(START_WAIT_S * 1e9)
         while True:
             status = client.cluster()
             states = {each.state for each in status.task_managers}
             if states == {"registered"}:
-                return status, process
+                assert client.process is not None
+                return status, client.process
             lost = [each for each in status.task_managers if each.state == "lost"]
             if lost or monotonic_ns() > until_ns:
                 name = f"tm-{lost[0].index}.log" if lost else "jobmanager.log"
@@ -334,34 +321,6 @@ class JobRefusedError(RunFailedError):
     def __init__(self, ended: messages.JobEnded) -> None:
         super().__init__(ended.reason)
         self.exit_code = ended.exit_code
-
-
-def _follow_to_end(
-    client: JobClient,
-    accepted: Accepted,
-    watch: Watch,
-    waits: Callable[[str], None],
-    *,
-    is_own: bool,
-) -> messages.JobEnded:
-    """Wait for the end of a submitted job; a Ctrl-C cancels it."""
-    try:
-        return _follow(client, accepted, watch)
-    except TransportError as error:
-        raise RunFailedError(str(error)) from error
-    except KeyboardInterrupt:
-        return replace(client.cancel(waits, is_own=is_own), exit_code=EXIT_INTERRUPTED)
-
-
-def _detach(client: JobClient, submission: messages.SubmitJob) -> messages.JobAccepted:
-    """Submit a job, and wait until it is accepted."""
-    client.send(submission)
-    message = client.receive(until_ns=monotonic_ns() + round(START_WAIT_S * 1e9))
-    if isinstance(message, messages.JobAccepted):
-        return message
-    if isinstance(message, messages.JobEnded):
-        raise JobRefusedError(message)
-    raise TransportError(f"the JobManager (pid {client.pid}) does not take the job")
 
 
 def new_token() -> str:
@@ -382,28 +341,6 @@ def _follow(client: JobClient, accepted: Accepted, watch: Watch) -> messages.Job
             accepted(message)
         elif isinstance(message, JobStatus):
             watch(message)
-
-
-@contextmanager
-def _job_manager(
-    spec: JobManagerSpec, *, is_kept: bool
-) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """A JobManager and its control port. At the end, everything left of it is killed, with the
-    process group of its TaskManagers, unless it is to be kept and no error occurred.
-    """
-    run_dir = Path(spec.run_dir)
-    process = start_child(JOB_MANAGER, spec, run_dir, "jobmanager", has_answer=True)
-    try:
-        yield process, _port_of(process)
-    except BaseException:
-        is_kept = False
-        raise
-    finally:
-        if not is_kept:
-            try:
-                _end(process)
-            finally:
-                _clean_up(run_dir)
 
 
 def _clean_up(run_dir: Path) -> None:

@@ -17,10 +17,8 @@ from flinknet.runtime.clock import monotonic_ns
 from flinknet.runtime.cluster.client import (
     DetachedJob,
     JobClient,
-    client_of,
     new_token,
-    submit_detached,
-    submit_joined,
+    submit_job,
 )
 from flinknet.runtime.cluster.cluster_process import JobManagerSpec
 from flinknet.runtime.cluster.control_messages import JobEnded, SubmitJob
@@ -48,7 +46,7 @@ class LiveJob:
         assert contact is not None
         self.contact = contact
         self.job_manager = psutil.Process(job.job_manager.pid)
-        self.client: JobClient = client_of(contact)
+        self.client: JobClient = JobClient(contact)
         try:
             self.client.status()  # says hello: the JobManager closes connections that stay silent
         except BaseException:
@@ -124,7 +122,7 @@ def start_job(
         *(str(path), program, tuple(map(str, arguments)), known, False, duration_ns, 0, 1),
         *(str(run_dir), records_trace),
     )
-    return LiveJob(submit_detached(spec, submission), run_dir)
+    return LiveJob(submit_job(spec, submission), run_dir)
 
 
 def join_job(
@@ -137,7 +135,7 @@ def join_job(
         *(str(job.run_dir.parent / "joined.py"), program, tuple(map(str, arguments))),
         *(dict(settings or {}), False, None, 0, 1, str(run_dir), True),
     )
-    accepted = submit_joined(job.contact, submission)
+    accepted = submit_job(job.contact, submission)
     return LiveJob(DetachedJob(accepted.job_id, accepted.name, job.job.job_manager), run_dir)
 
 

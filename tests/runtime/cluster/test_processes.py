@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -22,7 +23,7 @@ from flinknet.cli.job import RUNS
 from flinknet.errors import TransportError
 from flinknet.graph.job_config import START_CONDITION
 from flinknet.results import STRANGERS
-from flinknet.runtime.cluster.client import JobClient, client_of
+from flinknet.runtime.cluster.client import JobClient
 from flinknet.runtime.cluster.control_connection import UNKNOWN_MAX
 from flinknet.runtime.cluster.job_files import Contact
 from flinknet.trace import open_run
@@ -72,7 +73,7 @@ def test_a_detached_job_goes_on_without_its_client(tmp_path: Path) -> None:
         for process in (job_manager, *task_managers):
             assert contact.token not in " ".join(process.cmdline())
         assert (run_dir / "jobmanager.json").stat().st_mode & 0o077 == 0
-        with client_of(contact) as client:
+        with JobClient(contact) as client:
             before = 0
             for _ in range(2):
                 while (read := _records(client)) <= before:
@@ -368,7 +369,7 @@ def test_strangers_on_the_control_port_do_not_disturb_a_job(start: Start) -> Non
     address = (job.contact.host, job.contact.port)
     silent = [socket.create_connection(address) for _ in range(2 * UNKNOWN_MAX)]
     text = b'{"message":"Hello","body":{"version":1,"role":"client","token":"\\ud800"}}'
-    with socket.create_connection(address) as hostile, client_of(job.contact) as owner:
+    with socket.create_connection(address) as hostile, JobClient(job.contact) as owner:
         hostile.sendall(len(text).to_bytes(4, "big") + text)
         name = "{}:{}".format(*hostile.getsockname())
         while hostile.recv(1000):
@@ -442,7 +443,7 @@ def test_a_function_that_does_not_return_does_not_keep_an_attached_job(
 def test_who_has_not_the_secret_is_sent_away(start: Start) -> None:
     job = start(PIPELINE)
     with (
-        JobClient(job.contact.host, job.contact.port, "guess", job.contact.pid) as client,
+        JobClient(replace(job.contact, token="guess")) as client,
         pytest.raises(TransportError, match="secret"),
     ):
         client.cancel()

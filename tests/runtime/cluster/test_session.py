@@ -14,11 +14,11 @@ import pytest
 
 from flinknet.results import ConnectionStatus
 from flinknet.runtime.cluster.client import (
-    client_of,
+    JobClient,
     new_token,
-    run_joined,
+    run_job,
     start_session,
-    submit_joined,
+    submit_job,
 )
 from flinknet.runtime.cluster.cluster_process import JobManagerSpec
 from flinknet.runtime.cluster.control_messages import SubmitJob
@@ -96,11 +96,11 @@ def test_a_later_job_of_a_session_has_a_connection_of_its_own_without_reuse(
     processes = [psutil.Process(each) for each in pids]
     try:
         follow = {"accepted": print, "watch": print, "waits": print}
-        run_joined(contact, submission(tmp_path, "one", "max", "1000"), **follow)
-        submit_joined(contact, submission(tmp_path, "two", "1k/s"))
+        run_job(contact, submission(tmp_path, "one", "max", "1000"), **follow)
+        submit_job(contact, submission(tmp_path, "two", "1k/s"))
         two = Contact.load(tmp_path / "two")
         assert two is not None
-        with client_of(two) as client:
+        with JobClient(two) as client:
             while not (status := client.status()).connections:
                 assert status.state in ("CREATED", "RUNNING")
             (connection,) = status.connections
@@ -112,7 +112,7 @@ def test_a_later_job_of_a_session_has_a_connection_of_its_own_without_reuse(
             assert connection == expected
             processes_of = {each.index: psutil.Process(each.pid) for each in status.task_managers}
             assert len(data_connections(processes_of)) == 1
-        with client_of(contact) as client:
+        with JobClient(contact) as client:
             assert [each.run_dir for each in client.cluster().jobs] == [str(tmp_path / "two")]
             assert client.stop_cluster().canceled == ("Across",)
         assert gone(processes)
