@@ -14,9 +14,8 @@
     job_config                  settings of a job from Flink's keys
     operator_chain              the operators of a task
     execution_graph             the parallel form: subtasks, partitions, attempts and their states;
-                                failover: what restarts together, and splits of sources; wiring:
-                                which subpartition each consumer reads, and channels between
-                                TaskManagers
+                                failover: what restarts together, and splits of sources;
+                                wiring: which subpartition each consumer reads
     physical_plan               slots, local and remote channels, TCP connections, buffers;
                                 planning builds it, for a job of a real Flink (running_job), too,
                                 with slots and network_memory; placements: buffers over all

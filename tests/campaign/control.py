@@ -19,7 +19,7 @@ from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.runtime.cluster import control_messages as say
 from flinknet.runtime.cluster.job_master import JobMaster
 from flinknet.runtime.cluster.job_state import Failure, JobState
-from flinknet.runtime.cluster.placement import ClusterNumbers, ClusterSlots, SharedCluster
+from flinknet.runtime.cluster.placement import SharedCluster
 from tests.graph.programs import environment, same
 
 from .draw import Draw
@@ -101,7 +101,7 @@ class ControlRun:
         self._slots = draw.between("slots", 1, 2)
         self._task_managers: dict[int, _TaskManager] = {}
         self._jobs = [self._draw_job(number) for number in range(draw.one_of("jobs", (1, 1, 2)))]
-        self._shared = SharedCluster(ClusterSlots(self._slots), ClusterNumbers())
+        self._shared = SharedCluster(self._slots)
         self._masters: list[JobMaster] = []
         self._attempts_of: dict[tuple[int, str], int] = {}
         self._count = draw.between("TaskManagers", 1, 3)
@@ -125,7 +125,7 @@ class ControlRun:
         self._come_to_the_end()
 
     def _start_masters(self) -> None:
-        self._shared = SharedCluster(ClusterSlots(self._slots), ClusterNumbers())
+        self._shared = SharedCluster(self._slots)
         self._attempts_of.clear()
         self._masters = [
             JobMaster(

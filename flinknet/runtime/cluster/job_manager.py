@@ -34,7 +34,7 @@ from .control_connection import ControlConnection, ControlServer
 from .control_messages import ExpectReaders
 from .job_master import JobMaster
 from .job_state import Failure
-from .placement import ClusterNumbers, ClusterSlots, Deployment, SharedCluster
+from .placement import Deployment, SharedCluster
 from .resource_manager import ClusterSpec, ResourceManager
 
 
@@ -166,7 +166,7 @@ class JobManager:
         self.port = self._server.port
         self.task_managers = ResourceManager(spec)
         self.jobs: dict[ExecutionGraphID, JobLead] = {}
-        self.shared = SharedCluster(ClusterSlots(spec.slots), ClusterNumbers())
+        self.shared = SharedCluster(spec.slots)
         self.clients: list[ControlConnection] = []
         self.dumps: list[TaskManagerDump] = []
         self.lost: list[tuple[TaskManagerProcess, str]] = []

@@ -27,7 +27,7 @@ from flinknet.units import format_duration_ns
 
 from . import control_messages as messages
 from .job_state import Failure, InputDependencies, JobState, RestartStrategy
-from .placement import ClusterNumbers, ClusterSlots, Deployment, FixedPlan, Placement, SharedCluster
+from .placement import Deployment, FixedPlan, Placement, SharedCluster
 
 _S = ExecutionState
 
@@ -73,7 +73,7 @@ class JobMaster:
     ) -> None:
         config = graph.job.config
         if cluster is None:
-            cluster = SharedCluster(ClusterSlots(slots_each), ClusterNumbers())
+            cluster = SharedCluster(slots_each)
         self.graph = graph
         self.state = JobState.CREATED
         self.reason = ""

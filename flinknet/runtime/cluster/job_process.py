@@ -279,7 +279,7 @@ class JobManagerProcess:
         self._give_up(messages.JobEnded("FAILED", f"{reason}; see {log_name}", 1))
 
     def _known(self, now_ns: int) -> tuple[TaskManagerStatus, ...]:
-        return self._task_managers.status(self._manager.shared.slots.in_use, now_ns=now_ns)
+        return self._task_managers.status(self._manager.shared.slots_in_use, now_ns=now_ns)
 
     def _summaries(self) -> tuple[ClusterJob, ...]:
         return tuple(each.summary() for each in self._jobs.values())

@@ -24,13 +24,22 @@ from flinknet.graph.slots import (
 from flinknet.job import TaskDeploymentDescriptor, descriptors_of
 from flinknet.units import counted
 
+Slot = tuple[int, int]
+"""Index of the TaskManager, and number of the slot on it."""
 
-class ClusterNumbers:
-    """Numbers shared by the jobs of a cluster: no two channels have the same, and data sets of all
-    jobs take turns on the connections.
+
+class SharedCluster:
+    """State shared by the jobs of a cluster: the slots of its TaskManagers with the pools that own
+    them (Flink: SlotManager), and numbers. No two channels have the same number, and data sets of
+    all jobs take turns on the connections.
+
+    Args:
+        slots_each: slots of every TaskManager.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, slots_each: int) -> None:
+        self.slots_each = slots_each
+        self._owner_of: dict[Slot, SlotPool] = {}
         self._channels = 0
         self._data_sets = 0
 
@@ -44,6 +53,26 @@ class ClusterNumbers:
         first, self._data_sets = self._data_sets, self._data_sets + count
         return first
 
+    def slots_in_use(self, task_manager: int) -> int:
+        """Number of slots of a TaskManager that belong to a job."""
+        return sum(at == task_manager for at, _ in self._owner_of)
+
+    def free_for(self, pool: SlotPool, task_manager: int) -> list[int]:
+        """The slots of a TaskManager that are free or belong to this pool."""
+        owner_of = self._owner_of
+        return [
+            slot
+            for slot in range(self.slots_each)
+            if owner_of.get((task_manager, slot), pool) is pool
+        ]
+
+    def assign(self, pool: SlotPool, slots: set[Slot]) -> None:
+        """Set the slots that a pool owns."""
+        self._owner_of = {
+            slot: owner for slot, owner in self._owner_of.items() if owner is not pool
+        }
+        self._owner_of.update(dict.fromkeys(slots, pool))
+
 
 class ChannelNumbers:
     """Numbers of the channels of a job: those of its plan, offset by the numbers in use on the
@@ -55,7 +84,7 @@ class ChannelNumbers:
     """
 
     def __init__(
-        self, cluster: ClusterNumbers, channels: int, data_sets: int, max_connections: int
+        self, cluster: SharedCluster, channels: int, data_sets: int, max_connections: int
     ) -> None:
         self._cluster = cluster
         self._first = cluster.take_channels(channels)
@@ -101,42 +130,6 @@ class ChannelNumbers:
         )
 
 
-Slot = tuple[int, int]
-"""Index of the TaskManager, and number of the slot on it."""
-
-
-class ClusterSlots:
-    """The slots of a cluster's TaskManagers, and the pools that own them (Flink: SlotManager).
-
-    Args:
-        slots_each: slots of every TaskManager.
-    """
-
-    def __init__(self, slots_each: int) -> None:
-        self.slots_each = slots_each
-        self._owner_of: dict[Slot, SlotPool] = {}
-
-    def in_use(self, task_manager: int) -> int:
-        """Number of slots of a TaskManager that belong to a job."""
-        return sum(at == task_manager for at, _ in self._owner_of)
-
-    def free_for(self, pool: SlotPool, task_manager: int) -> list[int]:
-        """The slots of a TaskManager that are free or belong to this pool."""
-        owner_of = self._owner_of
-        return [
-            slot
-            for slot in range(self.slots_each)
-            if owner_of.get((task_manager, slot), pool) is pool
-        ]
-
-    def assign(self, pool: SlotPool, slots: set[Slot]) -> None:
-        """Set the slots that a pool owns."""
-        self._owner_of = {
-            slot: owner for slot, owner in self._owner_of.items() if owner is not pool
-        }
-        self._owner_of.update(dict.fromkeys(slots, pool))
-
-
 class SlotPool:
     """The slots of a job on the TaskManagers that are ready for it (Flink: DeclarativeSlotPool).
 
@@ -153,7 +146,7 @@ class SlotPool:
     def __init__(
         self,
         shared: Sequence[SharedSlot],
-        cluster: ClusterSlots,
+        cluster: SharedCluster,
         mode: str,
         placed: Sequence[PlacedSlot] | None = None,
     ) -> None:
@@ -263,14 +256,6 @@ class FixedPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class SharedCluster:
-    """State shared by the jobs of a cluster: slots, and the numbers of channels."""
-
-    slots: ClusterSlots
-    numbers: ClusterNumbers
-
-
-@dataclass(frozen=True, slots=True)
 class Deployment:
     """Tasks that are deployed together."""
 
@@ -311,12 +296,12 @@ class Placement:
             self.stage_of, self.depth_of = stages_of(graph.job), depths_of(graph.job)
             shared = share_slots(graph, self.stage_of)
             check_resources(shared, config, slots_each)
-            self.pool = SlotPool(shared, cluster.slots, config.load_balance_mode)
+            self.pool = SlotPool(shared, cluster, config.load_balance_mode)
         else:
             self.stage_of = self.depth_of = fixed.stage_of
-            self.pool = SlotPool((), cluster.slots, config.load_balance_mode, fixed.plan.slots)
+            self.pool = SlotPool((), cluster, config.load_balance_mode, fixed.plan.slots)
         self._numbers = ChannelNumbers(
-            cluster.numbers, graph.channels, len(graph.results), config.network.max_tcp_connections
+            cluster, graph.channels, len(graph.results), config.network.max_tcp_connections
         )
 
     def plan(self, task_managers: int) -> PhysicalPlan:

@@ -21,7 +21,7 @@ from flinknet.runtime.cluster.job_files import CONTACT_NAME, Contact, joined_set
 from flinknet.runtime.cluster.job_master import JobMaster
 from flinknet.runtime.cluster.job_process import JobManagerProcess
 from flinknet.runtime.cluster.job_state import JobState
-from flinknet.runtime.cluster.placement import ClusterNumbers, ClusterSlots, SharedCluster, SlotPool
+from flinknet.runtime.cluster.placement import SharedCluster, SlotPool
 from flinknet.runtime.cluster.reports import UsedConnection
 from flinknet.runtime.cluster.submitted_job import ConnectionUses, SubmittedJob
 from tests.graph.programs import environment
@@ -43,7 +43,7 @@ class Session:
     """Two TaskManagers of so many slots, and the masters of jobs on them."""
 
     def __init__(self, slots: int = 2) -> None:
-        self.shared = SharedCluster(ClusterSlots(slots), ClusterNumbers())
+        self.shared = SharedCluster(slots)
         self.slots = slots
 
     def submit(
@@ -62,7 +62,7 @@ class Session:
 
     @property
     def in_use(self) -> list[int]:
-        return [self.shared.slots.in_use(index) for index in range(2)]
+        return [self.shared.slots_in_use(index) for index in range(2)]
 
 
 def places(master: JobMaster) -> set[tuple[int, int]]:
@@ -127,7 +127,7 @@ def test_a_job_that_has_ended_takes_no_slots_when_a_task_manager_is_lost() -> No
     two = session.submit(2, "two")
     assert places(two) == {(0, 0), (0, 1)}
     one.lose(1, "tm-1 is gone", now_ns=S)
-    assert session.shared.slots.free_for(two._pool, 0) == [0, 1]
+    assert session.shared.free_for(two._pool, 0) == [0, 1]
     two.lose(1, "tm-1 is gone", now_ns=S)
     two.release_slots()
     assert session.in_use == [0, 0]
@@ -212,7 +212,7 @@ def test_data_sets_of_several_jobs_take_turns_on_connections() -> None:
 def test_slots_of_others_count_for_the_load_of_a_task_manager(
     mode: str, expected: list[tuple[int, int]]
 ) -> None:
-    cluster = ClusterSlots(3)
+    cluster = SharedCluster(3)
     pools = [SlotPool([SharedSlot("default", 0)] * count, cluster, mode) for count in (1, 2)]
     for pool in pools:
         for task_manager in range(2):
