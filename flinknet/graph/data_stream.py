@@ -209,10 +209,7 @@ class DataStream(FlinkApi):
         output_type: Any,
         key_selector: KeySelector | None = None,
     ) -> SingleOutputStreamOperator:
-        """Add an operator of any kind.
-
-        Raises: ConfigError if the type of this stream is unknown.
-        """
+        """Add an operator. Raises: ConfigError if the type of this stream is unknown."""
         self._need_type()
         made = OneInputTransformation(
             name, operator_factory, output_type, [self.transformation], key_selector
@@ -220,9 +217,7 @@ class DataStream(FlinkApi):
         return self._added(made)
 
     def union(self, *others: DataStream) -> DataStream:
-        """Merge this stream and others of the same type, in no particular order. Raises:
-        ConfigError.
-        """
+        """Merge this stream and others of its type, in any order. Raises: ConfigError."""
         programs = {id(each._operators) for each in (self, *others)}
         if not others or len(programs) > 1:
             raise ConfigError("union: give one or more other streams of the same environment")
