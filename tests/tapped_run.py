@@ -10,16 +10,23 @@ import numpy as np
 
 from flinknet.config import NetworkConfig
 from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.core.wire.record_times import NO_TIME, SAMPLES
 from flinknet.options import effective_flink_keys
 from flinknet.predict.ramps import Ramps
 from flinknet.predict.recorded import RecordedChannel, RecordedExchange, recorded_load
 from flinknet.predict.what_if import plans_of
 from flinknet.simulator.cluster import TYPICAL_COSTS, Cluster
 from flinknet.trace import ChannelInfo, ClockInfo, ProcessInfo, RunManifest, TraceWriter
+from flinknet.trace.blocks import NO_TIMES
+from flinknet.trace.blocks import Rows as TimesOfRows
+from flinknet.trace.schema import ROW_DTYPE, TIMES_DTYPE
 from tests.recorded_run import RECORD_BYTES, START_NS, rows_of
 from tests.simulation import Row, Rows
 
 CHANNELS = 2
+EPOCH_NS = -1_000_000_000_000_000
+"""Instant of the trace at which the wall clock was 0."""
+
 _FROM_CONSUMERS = (MessageKind.PARTITION_REQUEST, MessageKind.ADD_CREDIT)
 
 
@@ -30,19 +37,23 @@ def save_tapped(
     to_ns: int,
     keys: Mapping[str, str],
     channels: int = CHANNELS,
+    times: TimesOfRows = NO_TIMES,
 ) -> Path:
-    """A run directory of a tap with these rows, measured from START_NS on."""
+    """A run directory of a tap with these rows, measured from START_NS on. Its wall clock is
+    EPOCH_NS behind.
+    """
     directory.mkdir()
     process = ProcessInfo("tap", "tap-0001.fnt", 1)
     with TraceWriter(directory / process.file, process) as writer:
-        writer.write_events(rows_of(events))
+        for _ in writer.events_in_steps(rows_of(events), times):
+            pass
     RunManifest(
         scenario={},
         flink_keys=dict(keys),
         host={},
         versions={},
         seed=0,
-        clock=ClockInfo(),
+        clock=ClockInfo(epoch_ns=EPOCH_NS),
         started_at="2024-01-01T00:00:00+00:00",
         measured_from_ns=START_NS,
         measured_to_ns=to_ns,
@@ -83,8 +94,14 @@ def exchange_of(
     )
 
 
-def write_tapped_exchange(directory: Path, exchange: RecordedExchange) -> Path:
-    """What a tap at the producer records of a simulated exchange."""
+def write_tapped_exchange(
+    directory: Path, exchange: RecordedExchange, *, has_timestamps: bool = False
+) -> Path:
+    """What a tap at the producer records of a simulated exchange.
+
+    Args:
+        has_timestamps: records carry the instants at which they came.
+    """
     rows = Rows()
     load = recorded_load(exchange, exchange.network)
     cluster = Cluster.of_load(
@@ -105,7 +122,23 @@ def write_tapped_exchange(directory: Path, exchange: RecordedExchange) -> Path:
         to_ns=exchange.measured_to_ns,
         keys=keys,
         channels=len(exchange.channels),
+        times=_times_of(passed, exchange) if has_timestamps else NO_TIMES,
     )
+
+
+def _times_of(events: list[tuple[int, ...]], exchange: RecordedExchange) -> TimesOfRows:
+    """The timestamps of the records of each buffer, in ms; the first ones if there are many."""
+    came_ns = {each.channel: each.arrivals_ns.tolist() for each in exchange.channels}
+    place = {name: number for number, (name, _) in enumerate(ROW_DTYPE)}
+    rows = []
+    for number, event in enumerate(events):
+        if (count := event[place["records"]]) > 0:
+            own = came_ns[event[place["channel"]]]
+            stamps = [(each - EPOCH_NS) // 1_000_000 for each in own[:count]][:SAMPLES]
+            del own[:count]
+            absent = [NO_TIME] * (SAMPLES - len(stamps))
+            rows.append((number, NO_TIME, NO_TIME, *stamps, *absent))
+    return np.array(rows, TIMES_DTYPE)
 
 
 def in_passing(row: Row) -> list[tuple[int, ...]]:

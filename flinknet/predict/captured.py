@@ -36,11 +36,18 @@ from .captured_rows import (
 )
 from .exchange import recorded_channels, recorded_network, recorded_partitioner
 from .fit.arrivals import find_bursts, fit_pattern
-from .fit.flusher import OWN_SHARE, SOONER_MAX, fit_late_beats, flush_overhead_ns, sooner_share
+from .fit.flusher import (
+    OWN_SHARE,
+    SOONER_MAX,
+    fit_late_beats,
+    fit_pauses,
+    flush_overhead_ns,
+    sooner_share,
+)
 from .fit.flusher import beat_ns as beat_of
-from .fit.pauses import fit_pauses
 from .fit.queued import are_idle, busy_ns_per_record, queued
 from .fit.round_trips import fit_captured, with_busy_tasks
+from .fit.stamps import BY_TIMESTAMPS, stamped, stamps_in
 from .fit.unseen import Unseen
 from .fit.window_rows import ExchangeRows, read_tap
 from .local_channels import (
@@ -114,7 +121,7 @@ def load_captured(
     rows_to_ns = to_ns + 2 * max(network.buffer_timeout_ns, 0)
     if manifest.scenario.get(IS_PART):
         rows_to_ns = to_ns
-    passed = read_tap(run.files, from_ns, rows_to_ns)
+    passed = read_tap(run.files, from_ns, rows_to_ns, columns=stamps_in(run.files))
     rows, passed = (
         passed.of([each.index for each in manifest.channels]),
         passed.within(from_ns, to_ns),
@@ -168,10 +175,14 @@ def load_captured(
     seen = seen_between(rows, from_ns, wait_max_ns, producer_of, pauses, is_later=is_later)
     bursts = find_bursts(seen, {each.index: each.producer for each in manifest.channels}, beat_ns)
     pattern = fit_pattern(seen, beat_ns, is_on_off=bursts is not None)
-    if bursts is not None:
+    by_stamps = stamped(seen, rows.sent, whole.clock.epoch_ns)
+    if by_stamps is not None:
+        seen = by_stamps
+    elif bursts is not None:
         seen = bursts.within(seen)
     unseen = Unseen(seen, pattern, from_ns, to_ns, found.round_trip)
-    notes = [f"{since}; they came {pattern.in_words}", *assumed, found.note]
+    came = f"{since}; they came {pattern.in_words}" if by_stamps is None else BY_TIMESTAMPS
+    notes = [came, *assumed, found.note]
     if found.wakeups is not None:
         notes.append(found.wakeups.in_words)
     if share >= STARVED_WORTH_NOTING:

@@ -17,8 +17,7 @@ from flinknet.trace.recordings import RunPlace, open_recordings
 
 from .captured import FILLED_IN, METRICS_AROUND_NS, load_captured
 from .exchange import BEHIND_WORTH_NOTING_NS, QUEUES_START_EMPTY, load_exchange
-from .fit.flusher import together
-from .fit.pauses import pauses_in_words
+from .fit.flusher import pauses_in_words, together
 from .fit.window_rows import read_arrivals
 from .job import JobEdge, RecordedJob
 from .job_run import JobRun

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from flinknet.arrays import IntArray
-from flinknet.predict.fit.pauses import fit_pauses, pauses_in_words
+from flinknet.predict.fit.flusher import fit_pauses, pauses_in_words
 from flinknet.trace.event_block import EventColumns
 
 MS = 1_000_000

@@ -5,11 +5,19 @@ The flusher's thread sleeps anew after each flush, so a delay makes that beat lo
 that follow. Mostly it wakes some tens of µs late; now and then something else has the core for a
 millisecond or more. At a timeout of 100 ms this is nothing. At 5 ms such a beat is half as long
 again, and more records wait in long beats than in short ones.
+
+If a whole TaskManager stands still, for its host has no core to give, for a full garbage collection
+or a stopped process, nobody flushes, and all records that come meanwhile leave when it ends. So a
+pause is a gap between the buffers of all producers of a process, with far more records behind it
+than a beat usually has. A gap in the load has none, a task that is slow holds up its own buffers
+only, and where a channel had used up its credit, or was blocked by a barrier, that is the reason.
+Pauses that are shorter than GAP_BEATS do not show: they count as the lateness of a beat, or as a
+delay of the messages that met them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,11 +26,12 @@ import numpy as np
 from flinknet.arrays import IntArray
 from flinknet.core.probe import FlushReason
 from flinknet.trace.event_block import EventColumns
+from flinknet.units import human_duration
 
-from ..intervals import NOTHING, Intervals
+from ..intervals import NOTHING, Intervals, from_switches, merged
 from . import SAMPLES_MIN
 from .delays import QUANTILES
-from .window_rows import places_by_channel
+from .window_rows import of_channels, places_by_channel
 
 ASSUMED_FLUSH_OVERHEAD_NS = 100_000
 """Time by which a period exceeds the timeout where it cannot be measured, in ns; Flink's value."""
@@ -60,6 +69,25 @@ LATE_SHARE_MAX = 0.5
 OWN_SHARE = 0.5
 """Share of the measured lateness that is assumed to exist without a tap. The tap runs on the cores
 of the flusher whose buffers it has just passed on; messages do not show how much it causes."""
+
+GAP_BEATS = 1.5
+"""Shortest pause, in beats of the flusher."""
+
+USUAL_BEAT = 0.95
+"""Quantile of the records of a beat above which a beat is full."""
+
+TIMES_USUAL = 3.0
+"""Least records of the beat after a pause, as a multiple of those of a full beat."""
+
+PAUSED = (
+    "TaskManagers stood still {} times, for {} at most: the ranges reach from none of these pauses"
+    " to all of them, predictions have half"
+)
+SHORT_PAUSES = "pauses of TaskManagers that are shorter than {} do not show in the recording"
+PAUSES_UNKNOWN = (
+    "whether TaskManagers stood still at times does not show in the recording, as its buffers have"
+    " no beat"
+)
 
 
 def flush_overhead_ns(sent: EventColumns, buffer_timeout_ns: int) -> int:
@@ -256,3 +284,71 @@ def _beyond_ns(
         own_ns = np.diff(at_ns) - timeout_ns
         found.append(own_ns[(np.abs(own_ns) <= most_ns) & ~disturbed.hold(at_ns[1:])])
     return np.concatenate(found)
+
+
+def fit_pauses(
+    sent: EventColumns,
+    resumed: EventColumns,
+    process_of: Mapping[int, str],
+    beat_ns: int | None,
+) -> dict[str, Intervals]:
+    """The pauses of each process that had any.
+
+    Args:
+        sent: data buffers of all edges.
+        resumed: ResumeConsumptions of all edges.
+        process_of: channel to the process of its producer; other channels do not count.
+        beat_ns: period of the flusher; None if unknown.
+    """
+    if not beat_ns:
+        return {}
+    channels: dict[str, list[int]] = {}
+    for channel, name in process_of.items():
+        channels.setdefault(name, []).append(channel)
+    found = {}
+    for name, own in channels.items():
+        pauses = _pauses(of_channels(sent, own), of_channels(resumed, own), beat_ns)
+        if len(pauses.starts_ns):
+            found[name] = pauses
+    return found
+
+
+def _pauses(sent: EventColumns, resumed: EventColumns, beat_ns: int) -> Intervals:
+    at_ns = sent["at_ns"].astype(np.int64)
+    if len(at_ns) < SAMPLES_MIN:
+        return NOTHING
+    reached = np.r_[0, np.cumsum(np.maximum(sent["records"], 0))]
+    beats_ns = np.arange(at_ns[0], at_ns[-1], beat_ns)
+    in_beats = np.diff(reached[np.searchsorted(at_ns, beats_ns)])
+    if not len(in_beats):
+        return NOTHING
+    begun_ns, ended_ns = at_ns[:-1], at_ns[1:]
+    behind = reached[np.searchsorted(at_ns, ended_ns + beat_ns)] - reached[1:-1]
+    is_pause = ended_ns - begun_ns > GAP_BEATS * beat_ns
+    is_pause &= behind > TIMES_USUAL * max(float(np.quantile(in_beats, USUAL_BEAT)), 1.0)
+    is_pause &= ~_starved(sent, int(at_ns[-1])).hold(begun_ns)
+    resumed_ns = np.sort(resumed["at_ns"])
+    is_pause &= np.searchsorted(resumed_ns, begun_ns) == np.searchsorted(
+        resumed_ns, ended_ns, side="right"
+    )
+    return Intervals(begun_ns[is_pause], ended_ns[is_pause])
+
+
+def _starved(sent: EventColumns, end_ns: int) -> Intervals:
+    """When data waited for credit on a channel, until its next buffer left."""
+    parts = []
+    for own in places_by_channel(sent).values():
+        waits = (sent["credit_after"][own] == 0) & (sent["backlog_buffers"][own] > 0)
+        parts.append(from_switches(sent["at_ns"][own].astype(np.int64), waits, end_ns))
+    return merged(parts)
+
+
+def pauses_in_words(pauses: Iterable[Intervals], buffer_timeout_ns: int) -> str:
+    """A sentence on the pauses that were found, or on why there may be others."""
+    if buffer_timeout_ns <= 0:
+        return PAUSES_UNKNOWN
+    found = merged(pauses)
+    if not len(found.starts_ns):
+        return SHORT_PAUSES.format(human_duration(GAP_BEATS * buffer_timeout_ns))
+    longest_ns = int((found.ends_ns - found.starts_ns).max())
+    return PAUSED.format(len(found.starts_ns), human_duration(longest_ns))

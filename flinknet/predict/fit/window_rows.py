@@ -172,16 +172,19 @@ def read_tap(
     *,
     channels: Sequence[int] | None = None,
     rows_max: int | None = None,
+    columns: Sequence[str] = (),
 ) -> ExchangeRows:
     """Read the rows that a tap or a capture has of some channels; None for all.
 
     Args:
         rows_max: rows of the trace to read at most.
+        columns: further columns of the rows.
     """
-    parts, count = _Parts(_TAP_COLUMNS), 0
+    columns = (*_TAP_COLUMNS, *columns)
+    parts, count = _Parts(columns), 0
     for file in files:
         with TraceReader(file) as reader:
-            for block in reader.events(_TAP_COLUMNS, channels, from_ns, to_ns):
+            for block in reader.events(columns, channels, from_ns, to_ns):
                 parts.add(block)
                 count += len(block["at_ns"])
                 if rows_max is not None and count >= rows_max:
