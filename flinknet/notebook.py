@@ -48,7 +48,7 @@ from flinknet.replay.spark.installed import check_data_source
 from flinknet.replay.spark.session import spark_errors, spark_session
 from flinknet.replay.spark.units import read_indexes
 from flinknet.report.charts import OverTime, TimeSeries
-from flinknet.report.csv_rows import replay_rows
+from flinknet.report.export import replay_rows
 from flinknet.report.model_error import model_error_text
 from flinknet.report.notebook_view import Frame, Picture, answers_html, html_table
 from flinknet.report.page import page_of

@@ -12,7 +12,7 @@ from .json_files import STDOUT, json_option, put_json, target_of
 from .options import collect, load_options
 
 if TYPE_CHECKING:
-    from flinknet.report.channels_console import PlacedChannels
+    from flinknet.report.bench_modes import PlacedChannels
 
     from .sweep import Plan
 
@@ -28,7 +28,7 @@ def channels(**values: Any) -> None:
 
     Nothing runs. The options are those of `bench run`.
     """
-    from flinknet.report.channels_console import channels_document, placed_parts
+    from flinknet.report.bench_modes import channels_document, placed_parts
     from flinknet.report.console import console_for, print_parts
 
     from . import sweep
@@ -45,7 +45,7 @@ def channels(**values: Any) -> None:
 
 def _placed(plan: Plan) -> PlacedChannels:
     from flinknet.job.load.plan import load_plan_of, task_name
-    from flinknet.report.channels_console import ChannelPlace, PlacedChannels
+    from flinknet.report.bench_modes import ChannelPlace, PlacedChannels
     from flinknet.results import Wiring
 
     load = load_plan_of(plan.scenario)

@@ -34,7 +34,7 @@ def config(**values: Any) -> None:
     Nothing runs. The options are those of `bench run`.
     """
     from flinknet.job.load.plan import load_plan_of
-    from flinknet.report.config_console import EffectiveConfig, config_document, print_configs
+    from flinknet.report.bench_modes import EffectiveConfig, config_document, print_configs
     from flinknet.report.console import console_for
 
     from . import sweep

@@ -101,8 +101,8 @@ def address_of(text: str, source: str) -> tuple[str, int]:
 
 
 def _print_result(result: PeerResult, json_target: AnyPath | str | None) -> None:
+    from flinknet.report.bench_modes import peer_parts
     from flinknet.report.console import console_for, print_parts
-    from flinknet.report.peer_console import peer_parts
 
     if json_target is not None:
         put_json(json_target, result.to_dict())

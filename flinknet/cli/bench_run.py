@@ -83,9 +83,9 @@ def run(executor: Executor | None, /, **values: Any) -> None:
     latency counts from the instant at which its producer wrote it.
     """
     from flinknet.report.bench import bench_page, bench_view
+    from flinknet.report.bench_modes import reference_part
     from flinknet.report.console import console_for, print_view
     from flinknet.report.export import write_json
-    from flinknet.report.reference_table import reference_part
 
     from . import sweep
 
@@ -163,8 +163,8 @@ def _document(
     *,
     has_references: bool,
 ) -> dict[str, Any]:
+    from flinknet.report.bench_modes import references_of
     from flinknet.report.export import bench_document
-    from flinknet.report.reference_table import references_of
 
     from .sweep import by_plan
 

@@ -124,7 +124,7 @@ class CaptureOptions:
 
     def showing(self, view: TapView) -> tuple[Callable[[dict[str, Any]], None], Any]:
         """Functions that show figures in a view and to Prometheus, and that answer Prometheus."""
-        from flinknet.report.prometheus import tap_metrics
+        from flinknet.report.live import tap_metrics
 
         if self.metrics_port is None:
             return view.update, lambda: None

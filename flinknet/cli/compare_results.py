@@ -37,7 +37,7 @@ from .report_options import ReportFiles
 from .sweep import by_plan
 
 if TYPE_CHECKING:
-    from flinknet.report.csv_rows import CsvRun
+    from flinknet.report.export import CsvRun
 
 _FORMATS = ("json", "markdown", "junit", "csv")
 
@@ -98,10 +98,8 @@ class Outputs:
         stderr, and does not change the verdict.
         """
         from flinknet.report.comparison import comparison_page
-        from flinknet.report.comparison_junit import comparison_junit
-        from flinknet.report.comparison_markdown import comparison_markdown
-        from flinknet.report.csv_rows import runs_csv
-        from flinknet.report.export import comparison_document, dump
+        from flinknet.report.comparison_files import comparison_junit, comparison_markdown
+        from flinknet.report.export import comparison_document, dump, runs_csv
 
         document = dump(
             comparison_document(comparison, measurement.results, measurement.discarded, trends)
@@ -134,8 +132,7 @@ class Outputs:
         """Report a candidate that cannot start, on stderr, in Markdown and in JUnit XML. The other
         formats are for measurements, and there are none.
         """
-        from flinknet.report.comparison_junit import not_started_junit
-        from flinknet.report.comparison_markdown import not_started_markdown
+        from flinknet.report.comparison_files import not_started_junit, not_started_markdown
         from flinknet.report.comparison_texts import not_started_line
 
         texts = {"markdown": not_started_markdown, "junit": not_started_junit}
@@ -288,7 +285,7 @@ def _new_file(directory: AnyPath, comparison: Comparison) -> AnyPath:
 
 
 def _csv_runs(measurement: Measurement) -> list[CsvRun]:
-    from flinknet.report.csv_rows import CsvRun
+    from flinknet.report.export import CsvRun
 
     return [
         CsvRun(plan.name, each.round_index + 1, result, result is each.result)

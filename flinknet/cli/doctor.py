@@ -31,7 +31,7 @@ def doctor(json: str | None, start_spark: bool) -> None:
 
     Exits with 1 if anything that any command needs is missing.
     """
-    from flinknet.report.doctor_console import print_checks
+    from flinknet.report.console import print_checks
     from flinknet.runtime.host import MISSING, check_machine
 
     target = target_of(json)

@@ -272,8 +272,7 @@ def _attend(
 ) -> int:
     """Run a job, print its result and wait for its end. Returns: the exit code."""
     from flinknet.report.console import console_for, print_view
-    from flinknet.report.job_console import job_view
-    from flinknet.report.job_page import job_page
+    from flinknet.report.job_console import job_page, job_view
 
     ended, result = attend(call, out, sys.stderr if json_target == STDOUT else sys.stdout)
     is_traced = call.records_trace and result["vertices"]
@@ -303,7 +302,7 @@ def attend(call: JobCall, out: Path, stream: TextIO) -> tuple[JobEnded, dict[str
     Raises: ConfigError if the cluster refuses it, RunFailedError if it has no result.
     """
     from flinknet.report.console import console_for
-    from flinknet.report.job_console import JobView
+    from flinknet.report.job_status import JobView
     from flinknet.runtime.cluster.job_files import PrintedLines
 
     printed = PrintedLines(out, call.task_managers)

@@ -101,7 +101,7 @@ class ResultFiles:
 
     def write(self, settings: Sequence[Setting], started_at: str | None) -> None:
         """Write CSV and histogram of the runs so far; the first started at `started_at` (ISO)."""
-        from flinknet.report.csv_rows import CsvRun, csv_text, histogram_rows, runs_csv
+        from flinknet.report.export import CsvRun, csv_text, histogram_rows, runs_csv
 
         runs = [(each.name, each.results) for each in settings]
         if self.csv is not None:
@@ -122,8 +122,7 @@ class ResultFiles:
 @contextmanager
 def watching(talk: Console, files: ResultFiles, metrics_port: str | None) -> Iterator[LineView]:
     """A view of runs that also writes and serves live values where the options ask for it."""
-    from flinknet.report.live import LiveJson, view
-    from flinknet.report.prometheus import MetricsView
+    from flinknet.report.live import LiveJson, MetricsView, view
 
     with ExitStack() as stack:
         watcher = view(talk)

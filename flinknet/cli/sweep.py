@@ -18,7 +18,7 @@ from flinknet.config import Scenario
 from flinknet.report.bench_words import Setting
 from flinknet.report.export import write_json
 from flinknet.report.live import LineView, run_title
-from flinknet.report.warnings import with_doubts
+from flinknet.report.warning_lines import with_doubts
 from flinknet.results import RunResult, RunWarning, Validity, is_disturbed
 from flinknet.results.comparison import interleaved_orders
 from flinknet.trace.manifest import RESULT_NAME

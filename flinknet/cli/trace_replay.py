@@ -280,8 +280,7 @@ def replay(
             read_indexes,
             reporting_progress,
         )
-        from flinknet.report.csv_rows import csv_text, replay_rows
-        from flinknet.report.export import replay_document
+        from flinknet.report.export import csv_text, replay_document, replay_rows
         from flinknet.report.page import write_page
         from flinknet.report.replay_console import print_replays
         from flinknet.report.replay_page import replay_page

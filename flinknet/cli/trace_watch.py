@@ -23,7 +23,7 @@ from .spark_options import spark_options
 
 if TYPE_CHECKING:
     from flinknet.replay.spark.settings import SessionOptions
-    from flinknet.report.watch_console import WatchView
+    from flinknet.report.trace_console import WatchView
     from flinknet.results import WatchLook
 
 LONGEST_WINDOW_NS = 3600 * NS_PER_S
@@ -102,7 +102,7 @@ def watch(
     from flinknet.replay.spark.session import spark_errors, spark_session
     from flinknet.replay.watch import Watch, add_to_table
     from flinknet.report.console import console_for
-    from flinknet.report.watch_console import WatchView
+    from flinknet.report.trace_console import WatchView
 
     span_ns = _positive(window, "--window")
     if span_ns > LONGEST_WINDOW_NS:

@@ -1,37 +1,36 @@
 """Output for users: terminal tables, plots and live views, the HTML page, files of results.
 
-A *_console prints the findings of one command:
+A view is described once, and drawn on a terminal, on a page, in Markdown:
 
-    bench                   a bench, with bench_words, checkpoint_table, warnings and their
-                            warning_lines, and reference_table: published numbers next to it;
-                            console: draws all of them, from the
-                            parts of page_parts
-    live                    runs while they go on, for programs, too; prometheus: for that
-    channels_console, config_console, demo_console, doctor_console    the other modes of bench, and
-                            doctor; demos: the outcome of each
-    comparison              configurations compared, with comparison_texts, and for
-                            other programs comparison_markdown, comparison_junit
-    from_trace              a bench of a recorded run; peer_console: one end of which is Flink's
-    replay_console          a replay: replay_headline, the answer in the six lines of headline;
-                            model_error (how far it can be trusted), observed_tables and
-                            small_plots (what was observed), settings_in_words, advice_lines and
-                            trade_words (what was predicted; gain and price of a setting, also for a
-                            bench); recording_lines: what the
-                            runs were put together from, and what was lost
-    job_console             a job, and its latency markers; job_answer_console: a job in a replay
-    trace_console, tap_console, import_console    a trace, and how it came to be; watch_console:
-                            while it does
+    page_parts              the vocabulary: sentences, texts, tables, sections, views
+    charts                  charts, and parts with sliders
+    console                 draws a view on a terminal: headline, then tables
+    page                    draws it in one HTML file, with the scripts of the folder page
+    plot                    draws its main chart as a picture, small_plots in characters
+    plain_text              text that a terminal can take
+
+The views of the commands:
+
+    bench                   a bench, with bench_words: its sentences; places: the six places of data
+    bench_modes             configuration, channels, peers and published numbers
+    from_trace              a bench of a recorded run
+    live                    runs while they go on, for programs (Prometheus), too
+    demo_console            a demo; demos: their outcomes
+    comparison              configurations compared, with comparison_texts; comparison_files: for
+                            other programs
+    replay_console, replay_page    a replay: replay_headline, the answer in six lines;
+                            observed_tables, observed_page: observed figures; predicted_table,
+                            advice_lines and trade_words: predicted ones; model_error: how far to
+                            trust them, and recordings
+    job_console             a job, and its latency markers; job_status: while it runs
+    trace_console, tap_console, import_console    a trace, and how it came to be
 
 and with these, any of them is written:
 
-    page                    one HTML page, described by page_parts and charts;
-                            job_page: a job; places: the six places of data, under a slider
-    replay_page             a replay in such parts; observed_page: its observed figures
-    plot                    the main chart of a page, or of a replay, as a picture
-    notebook_view           what a cell of a notebook shows
-    export                  results as JSON; csv_rows: runs, replays and latencies as CSV
-    plain_text              text that a terminal can take
+    warning_lines           reasons to doubt a result
+    notebook_view           views for cells of a notebook
+    export                  results as JSON and CSV
 
 A figure that no result has yet is computed where the result is made (`replay`, `runtime.cluster`)
-and gets a field in `results`; here it only gets its column.
+and gets a field in `results`, and a line in `results.figures`; here it only gets its column.
 """

@@ -19,7 +19,7 @@ from flinknet.results import (
 )
 from flinknet.units import NS_PER_MS, format_duration_ns, human_duration
 
-from .settings_in_words import label_of, situation_label, situation_of, timeout_ns_of, what_varies
+from .trade_words import label_of, situation_label, situation_of, timeout_ns_of, what_varies
 
 FRONTIER = "no other setting is as good in all of p99, throughput, buffers/s and memory"
 KNEE = (

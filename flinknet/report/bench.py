@@ -28,6 +28,7 @@ from flinknet.results.figures import (
 )
 from flinknet.units import MISSING
 
+from .bench_modes import reference_part
 from .bench_words import (
     BUFFERS,
     MARKS,
@@ -65,9 +66,8 @@ from .charts import (
     Series,
     TimeSeries,
 )
-from .checkpoint_table import checkpoint_table
 from .live import channel_name
-from .observed_tables import buffer_facts
+from .observed_tables import buffer_facts, checkpoint_table
 from .page_parts import (
     UNNAMED_SETTING,
     Fact,
@@ -84,7 +84,6 @@ from .page_parts import (
     figure_table,
 )
 from .places import places_section
-from .reference_table import reference_part
 from .warning_lines import warning_lines
 
 CHANNELS_SHOWN = 16

@@ -32,7 +32,7 @@ from flinknet.units import (
     run_numbers,
 )
 
-from .headline import clauses_of
+from .console import clauses_of
 from .small_plots import sparkline
 from .trade_words import length_words, load_line, load_words, trade_sentence
 from .warning_lines import doubts_of_runs, merged_text, same_but_for_numbers

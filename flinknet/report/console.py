@@ -1,15 +1,17 @@
-"""Terminals, and how views are drawn on them: the answer first, then its tables.
+"""Terminals, and how views are drawn on them: the answer first, in at most six lines, then tables.
 
-A table whose columns have no room continues below, with its names again; numbers are never cut.
-"""
+A table whose columns have no room continues below, with its names again; numbers are never cut. Of
+an answer, clauses that do not fit are left out from the end: they stand in the tables of --details,
+on the page and in the JSON."""
 
 from __future__ import annotations
 
 import errno
 import io
 import os
+import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, Self
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -24,8 +26,8 @@ from flinknet.results.figures import SHOWN
 from flinknet.units import human_duration
 
 from .charts import Bars, OverTime
-from .headline import NAME_WIDTH, WIDTH, headline
 from .page_parts import (
+    STOPS,
     Code,
     Fact,
     Facts,
@@ -41,6 +43,50 @@ from .page_parts import (
 )
 from .plain_text import printable
 from .small_plots import MARKS, sparkline
+
+LINES_MAX, WIDTH = 6, 100
+"""Lines, and columns of each, at most."""
+NAME_WIDTH = 11
+"""Columns for the name of a sentence, such as "verdict"."""
+
+
+def headline(sentences: Iterable[Sentence], width: int = WIDTH) -> list[str]:
+    """The lines of an answer; sentences without clauses are left out. On a terminal narrower than
+    WIDTH each sentence takes as many lines as it needs."""
+    known = [each for each in sentences if each.clauses]
+    spare = LINES_MAX - len(known)
+    lines_of: dict[str, list[str]] = {}
+    for each in sorted(known, key=lambda sentence: not sentence.takes_rest):
+        lines_of[each.name] = _fitted(each, width, 1 + spare)
+        spare -= min(len(lines_of[each.name]) - 1, spare)
+    return [line for each in known for line in lines_of[each.name]]
+
+
+def last_part(path: str) -> str:
+    """The name of a run directory without the directories above it."""
+    return path.rstrip("/").rsplit("/", 1)[-1]
+
+
+def clauses_of(text: str) -> list[str]:
+    """Sentences split where their clauses end, to be joined with spaces."""
+    return re.split(r"(?<=;) |(?<=\.) (?=[A-Z0-9])", text)
+
+
+def _fitted(sentence: Sentence, width: int, most: int) -> list[str]:
+    """The lines of a sentence, `most` of them at WIDTH columns."""
+    room, clauses, separator = width - NAME_WIDTH, list(sentence.clauses), sentence.separator
+    most = most if width >= WIDTH else room * len(clauses)
+    while len(lines := textwrap.wrap(separator.join(clauses).rstrip(STOPS), room)) > most:
+        if len(clauses) == 1 and separator != ", ":  # a long clause ends at a comma
+            clauses, separator = re.split(r", (?![^(]*\))", clauses[0]), ", "
+        if len(clauses) == 1:
+            cut = textwrap.shorten(" ".join(lines[most - 1 :]), room, placeholder=" …")
+            lines = [*lines[: most - 1], cut]
+            break
+        clauses.pop()
+    indents = [sentence.name.ljust(NAME_WIDTH), *[" " * NAME_WIDTH] * (len(lines) - 1)]
+    return [indent + line for indent, line in zip(indents, lines, strict=True)]
+
 
 WIDTH_OFF_TERMINAL = 140
 
@@ -362,3 +408,19 @@ def _print_over_time(console: Console, chart: OverTime) -> None:
         rows.append(Row([each.name, sparkline(values, marks, top or 1), largest]))
     heads = [Head(""), Head("", is_text=True), Head("largest")]
     _print_table(console, Table(heads, rows, title))
+
+
+_CHECKS = {
+    "ok": "[green]✓[/green]",
+    "warning": "[yellow]![/yellow]",
+    "missing": "[red]✗[/red]",
+}
+
+
+def print_checks(checks: Iterable[Mapping[str, str]], console: Console | None = None) -> None:
+    """Print one row for each check: mark, name, finding, remedy."""
+    table = RichTable(box=None, show_header=False, pad_edge=False)
+    for check in checks:
+        text = check["found"] + (f"\n→ {check['advice']}" if check["advice"] else "")
+        table.add_row(_CHECKS[check["status"]], check["name"], Text(text))
+    (console or TerminalConsole()).print(table)

@@ -1,39 +1,52 @@
-"""A job on a terminal: its result with what limited it, and its state while it runs."""
+"""The result of a job on a terminal and as a page: what limited it, its vertices and edges, and its
+latency markers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
-from rich.console import Console
-
+from flinknet.plain_values import to_plain
 from flinknet.results import (
-    ClusterStatus,
-    GateDump,
-    JobDump,
-    JobStatus,
-    PartitionDump,
     PriorAttempt,
-    TaskManagerStatus,
 )
-from flinknet.units import NS_PER_MS, counted, human_bytes, human_count, human_duration
+from flinknet.results.figures import FIGURES, Figure
+from flinknet.units import NS_PER_MS, counted, human_count, human_duration
 
-from .console import LivePanel, print_line
-from .headline import clauses_of
-from .page_parts import Lines, Part, Row, Sentence, Table, View, heads
+from .bench import TASK_PARTS
+from .charts import Bar, Bars
+from .console import clauses_of
+from .page_parts import (
+    Fact,
+    Facts,
+    Head,
+    Lines,
+    Page,
+    Pairs,
+    Part,
+    Row,
+    Section,
+    Sentence,
+    Table,
+    View,
+    heads,
+    heads_of,
+)
 
 AGREES_WITHIN = 0.1
+
+
 AGREES_WITHIN_MS = 2.0
 """Two roundings to whole ms."""
+
 
 WHY = (
     "A marker is stamped in whole ms when its source gets to send it, and passes functions and"
     " delays by; a record counts from when it was due until its operator is done with it."
 )
 
-LINE_EVERY_NS = 5_000_000_000
-DUMPED_CHANNELS_MAX = 16
-"""Channels of a gate that are listed."""
 
 FAILED_LINES_MAX = 16
 """Failed attempts that are listed."""
@@ -72,7 +85,7 @@ def _job_details(result: Mapping[str, Any]) -> list[Part]:
     tasks = [task for vertex in result["vertices"] for task in vertex["tasks"]]
     prior = [PriorAttempt(**each) for task in tasks for each in task.get("prior_attempts", ())]
     lines = [
-        *_failed_lines([each for each in prior if each.failure]),
+        *failed_lines([each for each in prior if each.failure]),
         *(
             f"  {name}: {counted(channels, 'channel')} on one connection"
             for name, channels in result["connections"].items()
@@ -100,138 +113,85 @@ def heading_of(result: Mapping[str, Any]) -> str:
     return heading
 
 
+def some(name: str) -> Callable[[Mapping[str, Any]], float | None]:
+    """Reads a field; 0 is as good as unknown."""
+    return lambda row: row[name] or None
+
+
+_WAITED = "Share of the time in which they waited for a free output buffer."
+
+
+SHARES: Sequence[Figure[Any]] = (
+    Figure("", "busy", itemgetter("busy"), "share", "busy",
+           "Share of the time in which the tasks worked on records."),
+    Figure("", "idle", itemgetter("idle"), "share", "idle",
+           "Share of the time in which they waited for input."),
+    Figure("", "pressed", itemgetter("back_pressured"), "share", "back_pressured", _WAITED),
+)  # fmt: skip
+
+
+RECORDS_IN: Figure[Any] = Figure("", "records in", some("records_in"))
+
+
+RECORDS_OUT: Figure[Any] = Figure("", "records out", some("records_out"))
+
+
+_VERTEX = (
+    *(RECORDS_IN, RECORDS_OUT, *SHARES),
+    Figure("", "p50", lambda row: (row["latency_ns"] or {}).get("p50"), "ns"),
+    Figure("", "p99", lambda row: (row["latency_ns"] or {}).get("p99"), "ns"),
+)
+
+
+_EDGE: Sequence[Figure[Any]] = (
+    Figure("", "channels", itemgetter("channels")),
+    Figure("", "local", itemgetter("local_channels"), "count", "",
+           "Channels between tasks of one TaskManager: no socket and no credit."),
+    Figure("", "records", itemgetter("records")),
+    Figure("", "records/s", itemgetter("throughput_records_per_s")),
+    Figure("", "bytes/s", itemgetter("throughput_bytes_per_s"), "bytes"),
+    Figure("", "buffers", some("buffers")),
+    replace(FIGURES["backlog_mean_buffers"], name="backlog", group="",
+            read=lambda row: row["backlog_buffers"]["mean"]),
+    replace(FIGURES["backlog_max_buffers"], group="",
+            read=lambda row: row["backlog_buffers"]["max"]),
+    Figure("", "no credit", itemgetter("starved_ns"), "ns", "",
+           "Time with a backlog and without credit, of all channels together."),
+)  # fmt: skip
+
+
+def cells_of(row: Any, figures: Sequence[Figure[Any]]) -> list[str]:
+    """Figures of a row; blank where nothing is known."""
+    return ["" if each.read(row) is None else each.text(row) for each in figures]
+
+
 def vertex_table(vertices: Sequence[Mapping[str, Any]]) -> Table:
     """Records, times and latency of each vertex."""
     deployed_ns = [(each.get("times") or {}).get("deployed_ns") for each in vertices]
     is_staged = len({at_ns for at_ns in deployed_ns if at_ns is not None}) > 1
     rows = []
     for each, at_ns in zip(vertices, deployed_ns, strict=True):
-        latency = each["latency_ns"]
-        cells = [
-            each["name"],
-            str(each["parallelism"]),
-            _count(each["records_in"]),
-            _count(each["records_out"]),
-            *(_share(each[name]) for name in ("busy", "idle", "back_pressured")),
-            *(human_duration(latency[name]) if latency else "" for name in ("p50", "p99")),
-            *([_after(at_ns)] if is_staged else []),
-        ]
-        rows.append(Row(cells))
-    names = ("tasks", "records in", "records out", "busy", "idle", "pressed", "p50", "p99")
-    return Table(heads("vertex", *names, *(["deployed"] if is_staged else [])), rows)
+        cells = [each["name"], str(each["parallelism"]), *cells_of(each, _VERTEX)]
+        rows.append(Row([*cells, *([after_text(at_ns)] if is_staged else [])]))
+    staged = heads("deployed") if is_staged else []
+    return Table([*heads("vertex", "tasks"), *heads_of(_VERTEX), *staged], rows)
 
 
-def _after(at_ns: int | None) -> str:
+def after_text(at_ns: int | None) -> str:
     """How long after the first deployment."""
     return "" if at_ns is None else f"+{human_duration(at_ns)}" if at_ns else "at once"
 
 
 def edge_table(edges: Sequence[Mapping[str, Any]]) -> Table:
     """Records and buffers of each edge."""
-    columns = {
-        "edge": [
-            f"{each['edge_number']} {each['source']} -{each['partitioner']}-> {each['target']}"
-            for each in edges
-        ],
-        "channels": [str(each["channels"]) for each in edges],
-        "local": [str(each["local_channels"]) for each in edges],
-        "records": [human_count(each["records"]) for each in edges],
-        "records/s": [human_count(each["throughput_records_per_s"]) for each in edges],
-        "bytes/s": [human_bytes(each["throughput_bytes_per_s"]) for each in edges],
-        "buffers": [_count(each["buffers"]) for each in edges],
-        "backlog": [_mean(each["backlog_buffers"]["mean"]) for each in edges],
-        "max": [_known(each["backlog_buffers"]["max"]) for each in edges],
-        "no credit": [
-            "" if each["starved_ns"] is None else human_duration(each["starved_ns"])
-            for each in edges
-        ],
-    }
-    return Table(heads(*columns), [Row(cells) for cells in zip(*columns.values(), strict=True)])
+    rows = []
+    for each in edges:
+        name = f"{each['edge_number']} {each['source']} -{each['partitioner']}-> {each['target']}"
+        rows.append(Row([name, *cells_of(each, _EDGE)]))
+    return Table([Head("edge"), *heads_of(_EDGE)], rows)
 
 
-class JobView(LivePanel):
-    """Follows a job: in place on a terminal, else a line every few seconds if it has changed."""
-
-    def __init__(self, console: Console) -> None:
-        super().__init__(console)
-        self._next_line_ns = 0
-        self._printed_state = ""
-        self._line = ""
-
-    def update(self, status: JobStatus) -> None:
-        """Show where the job stands; changes of its state are printed at once."""
-        if self.is_live:
-            self.draw(status_view(status))
-            return
-        state = f"{status.state} {status.restarts} {status.reason}"
-        if state != self._printed_state or status.elapsed_ns >= self._next_line_ns:
-            self._printed_state = state
-            self._next_line_ns = status.elapsed_ns + LINE_EVERY_NS
-            if (line := status_line(status)) != self._line:
-                self._line = line
-                print_line(self.console, line)
-
-
-def status_line(status: JobStatus) -> str:
-    """State of a job, in one line."""
-    parts = [f"{status.name or 'job'}: {status.state.lower()}"]
-    if status.restarts:
-        parts.append(counted(status.restarts, "restart"))
-    rate = max((each.records_in_per_s for each in status.vertices), default=0.0)
-    if rate:
-        parts.append(f"{human_count(rate)} records/s")
-    if status.latency_ns_p99 is not None:
-        parts.append(f"p99 {human_duration(status.latency_ns_p99)}")
-    if status.checkpoints:
-        parts.append(counted(status.checkpoints, "checkpoint"))
-    if status.reason:
-        parts.append(status.reason)
-    return ", ".join(parts)
-
-
-def status_view(status: JobStatus) -> View:
-    """State of a job, in full."""
-    lines = [*_failed_lines(status.failed_attempts), *_sharing_lines(status)]
-    return View(
-        [Sentence("job", [status_line(status)], takes_rest=True)],
-        [*_status_tables(status), Lines(lines)],
-    )
-
-
-def cluster_view(status: ClusterStatus) -> View:
-    """A cluster, its jobs, and its TaskManagers, once."""
-    alive = [each for each in status.task_managers if each.state in ("registered", "ready")]
-    free = sum(each.slots - each.slots_in_use for each in alive)
-    heading = (
-        f"{counted(len(alive), 'TaskManager')}, {counted(len(status.jobs), 'job')},"
-        f" {free} of {counted(sum(each.slots for each in alive), 'slot')} free"
-    )
-    rows = [
-        Row([each.name, each.job_id, each.state.lower(), str(each.slots), each.run_dir])
-        for each in status.jobs
-    ]
-    names = ("id", "state", "slots", "directory")
-    jobs = [Table(heads("job", *names, texts=["directory"]), rows)] if rows else []
-    return View([Sentence("cluster", [heading])], [*jobs, _manager_table(status.task_managers)])
-
-
-def _sharing_lines(status: JobStatus) -> Iterator[str]:
-    """The connections that a job uses, and whom it shares them and its TaskManagers with."""
-    for each in status.connections:
-        line = f"  {each.name}: {counted(each.channels, 'channel')} on one connection"
-        if each.shared_with:
-            line += f", shared with {' and '.join(each.shared_with)}"
-        elif status.other_jobs:
-            line += " of its own"
-        if each.jobs_before:
-            line += f"; {counted(each.jobs_before, 'job')} that ended had it before"
-        yield line
-    for other in status.other_jobs:
-        slots = counted(other.slots, "slot")
-        yield f"  shares with: {other.name}, {other.state.lower()}, {slots}, {other.run_dir}"
-
-
-def _failed_lines(attempts: Sequence[PriorAttempt]) -> Iterator[str]:
+def failed_lines(attempts: Sequence[PriorAttempt]) -> Iterator[str]:
     """The attempts that failed before the current ones; of many only the last."""
     hidden = len(attempts) - FAILED_LINES_MAX
     if hidden > 0:
@@ -239,104 +199,6 @@ def _failed_lines(attempts: Sequence[PriorAttempt]) -> Iterator[str]:
     for each in attempts[-FAILED_LINES_MAX:]:
         where = f" on {each.task_manager}" if each.task_manager else ""
         yield f"  {each.task} attempt {each.attempt} failed{where}: {each.failure}"
-
-
-def dump_lines(job: JobDump) -> list[str]:
-    """Tasks of a running job by TaskManager and slot, with their records written and read."""
-    tasks = [task for each in job.task_managers for task in each.tasks]
-    channels = [channel for task in tasks for gate in task.gates for channel in gate.channels]
-    local = sum(is_local for _, _, is_local in channels)
-    lines = [
-        f'"{job.name}" as it runs: {counted(len(tasks), "task")},'
-        f" {counted(len(channels), 'channel')}"
-        f" ({local} local, {len(channels) - local} remote)"
-    ]
-    for manager in job.task_managers:
-        for task in sorted(manager.tasks, key=lambda each: each.slot):
-            lines.append(f"  tm-{manager.index} slot {task.slot}: {task.name}")
-            lines += [f"    writes {_partition_line(each)}" for each in task.partitions]
-            lines += [
-                f"    reads edge {gate.edge}: {_channels_line(gate)}"
-                f"; {counted(gate.exclusive_buffers, 'exclusive buffer')}"
-                for gate in task.gates
-            ]
-        lines += [
-            f"  tm-{manager.index} keeps {_partition_line(each)}"
-            for each in manager.kept_partitions
-        ]
-    return lines
-
-
-def _partition_line(partition: PartitionDump) -> str:
-    count = counted(partition.subpartitions, "subpartition")
-    return f"{partition.id.partition('@')[0]}: {partition.type}, {count}"
-
-
-def _channels_line(gate: GateDump) -> str:
-    shown = [
-        f"p{partition}/{subpartition}{' local' if is_local else ''}"
-        for partition, subpartition, is_local in gate.channels[:DUMPED_CHANNELS_MAX]
-    ]
-    hidden = len(gate.channels) - len(shown)
-    return ", ".join(shown) + (f" … and {hidden} more" if hidden else "")
-
-
-def _status_tables(status: JobStatus) -> list[Table]:
-    """One of the vertices, if they are known, and one of the TaskManagers."""
-    instants = [None if each.times is None else each.times.deployed_ns for each in status.vertices]
-    is_staged = len(set(instants)) > 1
-    rows = [
-        Row(
-            [
-                each.name,
-                str(each.parallelism),
-                each.state,
-                str(each.attempt),
-                _count(each.records_in),
-                _count(each.records_in_per_s),
-                _count(each.records_out),
-                _share(each.busy),
-                _share(each.back_pressured),
-                *([_after(at_ns)] if is_staged else []),
-            ]
-        )
-        for each, at_ns in zip(status.vertices, instants, strict=True)
-    ]
-    names = ("tasks", "state", "attempt", "records in", "/s", "records out", "busy", "pressed")
-    vertices = Table(heads("vertex", *names, *(["deployed"] if is_staged else [])), rows)
-    return ([vertices] if rows else []) + [_manager_table(status.task_managers)]
-
-
-def _manager_table(task_managers: Sequence[TaskManagerStatus]) -> Table:
-    rows = [
-        Row(
-            [
-                f"tm-{each.index}",
-                str(each.pid),
-                each.state,
-                f"{each.slots_in_use} of {each.slots}",
-                str(each.heartbeats),
-            ]
-        )
-        for each in task_managers
-    ]
-    return Table(heads("TaskManager", "pid", "state", "slots in use", "heartbeats"), rows)
-
-
-def _count(value: float | None) -> str:
-    return human_count(value) if value else ""
-
-
-def _mean(buffers: float | None) -> str:
-    return "" if buffers is None else f"{buffers:.1f}"
-
-
-def _known(count: int | None) -> str:
-    return "" if count is None else str(count)
-
-
-def _share(share: float | None) -> str:
-    return "" if share is None else f"{share:.0%}"
 
 
 def checkpoints_line(summary: Mapping[str, Any]) -> str:
@@ -405,3 +267,48 @@ def _table_of_markers(measured: Mapping[str, Any], title: str) -> Table:
     records_too = ["records p50", "records p99"] if has_records else []
     columns = heads("operator", *sources, *numbers, *records_too, texts=["markers from"])
     return Table(columns, rows, title)
+
+
+def job_page(result: Mapping[str, Any]) -> Page:
+    """The page of a result as `result.json` has it."""
+    return Page("job run", [View(name="job", title=heading_of(result), parts=list(_parts(result)))])
+
+
+def _parts(result: Mapping[str, Any]) -> Iterator[Lines | Facts | Section]:
+    if result["limited_by"]:
+        yield Lines([f"Bottleneck: {result['limited_by']}"], is_headed=True)
+    if result["reason"] and result["reason"] != f"it was {result['state']}":
+        yield Lines([result["reason"]], is_doubt=True)
+    if warnings := [each["text"] for each in result["warnings"]]:
+        yield Lines(warnings, is_doubt=True)
+    vertices, edges = result["vertices"], result["edges"]
+    yield Facts(list(_facts(result)))
+    if vertices:
+        shares = [
+            Bar(each["name"], {part.key: each[part.key] for part in TASK_PARTS})
+            for each in vertices
+            if all(each[part.key] is not None for part in TASK_PARTS)
+        ]
+        charts = [Bars("Share of the time", TASK_PARTS, shares)] if shares else []
+        lead = "Latency counts from the instant at which a record was due."
+        yield Section("vertices", "Vertices", lead, [*charts, vertex_table(vertices)])
+    if edges:
+        shared = [
+            f"{name}: {counted(channels, 'channel')} on one connection"
+            for name, channels in result["connections"].items()
+        ]
+        yield Section("edges", "Edges", "", [replace(edge_table(edges), notes=shared)])
+    keys = {key: str(to_plain(value)) for key, value in result["config"].items()}
+    if keys:
+        yield Section("environment", "Environment", "", [Pairs("Flink's keys", keys)])
+
+
+def _facts(result: Mapping[str, Any]) -> Iterator[Fact]:
+    yield Fact("state", result["state"])
+    yield Fact("duration", human_duration(result["duration_ns"]))
+    yield Fact("restarts", str(result["restarts"]))
+    known = [each["records_in"] for each in result["vertices"] if each["records_in"]]
+    if known:
+        yield Fact("records", human_count(max(known)), "That the busiest vertex has read.")
+    if result["checkpoints"] is not None:
+        yield Fact("checkpoints", checkpoints_line(result["checkpoints"]))

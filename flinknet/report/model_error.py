@@ -1,14 +1,30 @@
-"""How far a replay can be trusted, in words: how far the model is off on the recorded setting,
-which part of the trace that is of, and what to doubt. The terminal and the page show the same
-sentences.
-"""
+"""How far a replay can be trusted, in words: the model's error on the recorded setting, its scope,
+and doubts; recordings that make up a run, and data they are known to lack."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from shlex import quote
 
-from flinknet.results import ERROR_TO_BET_ON, ReplayAnswer
-from flinknet.units import human_change, human_count, human_duration
+from rich.console import Console
+from rich.markup import escape
+
+from flinknet.results import (
+    ERROR_TO_BET_ON,
+    ClockRelation,
+    RecordingSet,
+    ReplayAnswer,
+    ReplayedRecording,
+    TraceDescription,
+    TraceLoss,
+)
+from flinknet.results.recordings import ASSUMED, MESSAGES, SAME_CLOCK, WALL_CLOCKS
+from flinknet.units import counted, human_change, human_count, human_duration
+
+from .console import console_for, print_part
+from .page_parts import Head, Row, Table
 
 FITTED = "fitted to the recorded one"
 """Instead of the error of a throughput that the model was fitted to."""
@@ -134,3 +150,148 @@ def _span(from_ns: int, to_ns: int) -> str:
 def _is_ordinary(answer: ReplayAnswer) -> bool:
     """Whether the whole measured part of a run counts."""
     return answer.trace.is_of_run and answer.trace.part.is_whole
+
+
+LOSSES_SHOWN = 8
+NAMES_SHOWN = 5
+RECORDINGS_SHOWN = 40
+
+SHORTER_FROM = 0.05
+"""Share of the run that a recording lacks at an end, from which on that is stated."""
+
+_BASES = {
+    MESSAGES: "by messages that both recorded",
+    WALL_CLOCKS: "by the hosts' wall clocks",
+    ASSUMED: "assumed: as if their data had begun at the same time",
+}
+
+
+def recording_lines(trace: TraceDescription) -> list[str]:
+    """Losses, and the recordings where they are several."""
+    labels = {each.path: each.label for each in trace.recordings}
+    lines = [loss_line(each, labels.get(each.path)) for each in trace.losses[:LOSSES_SHOWN]]
+    if len(trace.losses) > LOSSES_SHOWN:
+        lines.append(f"and {len(trace.losses) - LOSSES_SHOWN:,} more losses (--json has all)")
+    if not trace.recordings:
+        return lines
+    lines += [set_line(trace.recordings), *_unused_line(trace), *_short_lines(trace)]
+    return [*lines, *clock_lines(trace.recordings)]
+
+
+def loss_line(loss: TraceLoss, label: str | None = None) -> str:
+    """One loss, and where."""
+    where = label or loss.path
+    return f"{where}{f'/{loss.file}' if loss.file else ''}: {loss.text}"
+
+
+def set_line(recordings: Sequence[ReplayedRecording], of_what: str = "") -> str:
+    """Sentence on the recordings of a run, and the channels that count.
+
+    Args:
+        of_what: what the channels belong to, as words to put behind them.
+    """
+    names = named([each.label for each in recordings])
+    channels = sum(each.channels_counted for each in recordings)
+    twice = sum(each.channels - each.channels_counted for each in recordings)
+    line = f"one run of {len(recordings):,} recordings ({names}): {counted(channels, 'channel')}"
+    line += of_what
+    if not twice:
+        return line
+    left_out = [
+        f"{each.channels - each.channels_counted:,} of {each.label}"
+        for each in recordings
+        if each.channels > each.channels_counted
+    ]
+    return f"{line}, {twice:,} recorded twice and counted once (left out: {named(left_out)})"
+
+
+def _unused_line(trace: TraceDescription) -> list[str]:
+    unused = [each.label for each in trace.recordings if not each.channels_counted]
+    return [f"not used, other recordings have all of its channels: {named(unused)}"] * bool(unused)
+
+
+def _short_lines(trace: TraceDescription) -> list[str]:
+    """Recordings that begin later or end earlier than the run."""
+    whole_ns = trace.part.whole_ns
+    least_ns = SHORTER_FROM * whole_ns
+    short = []
+    for each in trace.recordings:
+        if each.from_ns is None or each.to_ns is None:
+            short.append(f"{each.label} has no data")
+        elif each.from_ns > least_ns or each.to_ns < whole_ns - least_ns:
+            first, last = (
+                human_duration(min(max(at_ns, 0), whole_ns)) for at_ns in (each.from_ns, each.to_ns)
+            )
+            short.append(f"{each.label} has data from {first} to {last}")
+    if not short:
+        return []
+    return [f"not all recordings cover the {human_duration(whole_ns)} of the run: {named(short)}"]
+
+
+def clock_lines(recordings: Sequence[ReplayedRecording]) -> list[str]:
+    """How their clocks are related; nothing where they have one."""
+    others = [each for each in recordings if each.clock.basis != SAME_CLOCK]
+    if not others:
+        return []
+    related = named([f"{each.label} {clock_text(each.clock)}" for each in others], separator="; ")
+    return [
+        f"clocks of other hosts than {recordings[0].label}'s: {related}. Figures of a channel need"
+        " one clock only; sums over time and the part of the run that is used need all"
+    ]
+
+
+def clock_text(clock: ClockRelation) -> str:
+    """The offset of a clock and its error."""
+    if clock.basis == SAME_CLOCK:
+        return "same clock"
+    error = "error unknown"
+    if clock.error_ns is not None:
+        error = f"error at most {human_duration(clock.error_ns)}"
+    sign = "-" if clock.offset_ns < 0 else "+"
+    return f"{sign}{human_duration(abs(clock.offset_ns))}, {error} ({_BASES[clock.basis]})"
+
+
+def named(names: Sequence[str], separator: str = ", ") -> str:
+    """The first of some names, and how many more there are."""
+    more = len(names) - NAMES_SHOWN
+    shown = separator.join(names[:NAMES_SHOWN])
+    return f"{shown} and {more:,} more" if more > 0 else shown
+
+
+def print_recording_set(found: RecordingSet, console: Console | None = None) -> None:
+    """Print the recordings, the part of each that counts, the relation of their clocks, and
+    losses."""
+    console = console or console_for(sys.stdout)
+    console.print(f"[bold]{escape(found.path)}[/bold]", soft_wrap=True)
+    exchanges = "1 exchange" if found.edges == 1 else f"{found.edges:,} exchanges"
+    console.print(escape(set_line(found.recordings, f" of {exchanges}")), soft_wrap=True)
+    labels = {each.path: each.label for each in found.recordings}
+    lost = [loss_line(each, labels.get(each.path)) for each in found.losses]
+    for line in [*lost, *clock_lines(found.recordings)]:
+        console.print(f"[yellow]![/yellow] {escape(line)}", soft_wrap=True)
+    print_part(console, _table(found))
+    hidden = len(found.recordings) - RECORDINGS_SHOWN
+    if hidden > 0:
+        console.print(f"… and {hidden:,} more recordings (--json shows all)")
+    one = found.recordings[0].path
+    console.print(f"flinknet trace info {escape(quote(one))} shows one of them", soft_wrap=True)
+
+
+def _table(found: RecordingSet) -> Table:
+    names = ("channels", "counted", "data from", "to")
+    texts = [Head(name, is_text=True) for name in ("clock", "started at")]
+    rows = [
+        Row([each.label, *_cells(each), each.started_at])
+        for each in found.recordings[:RECORDINGS_SHOWN]
+    ]
+    return Table([Head("recording"), *map(Head, names), *texts], rows)
+
+
+def _cells(recording: ReplayedRecording) -> list[str]:
+    ends = recording.from_ns, recording.to_ns
+    return [
+        f"{recording.channels:,}",
+        f"{recording.channels_counted:,}",
+        *map(human_duration, ends),
+        clock_text(recording.clock),
+    ]

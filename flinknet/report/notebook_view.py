@@ -13,7 +13,7 @@ from flinknet.results.figures import named
 from .charts import Chart
 from .model_error import model_error_text
 from .plot import draw, write_chart
-from .settings_in_words import settings_of, what_varies
+from .trade_words import settings_of, what_varies
 
 if TYPE_CHECKING:
     from flinknet.storage import AnyPath

@@ -1,16 +1,18 @@
-"""Observed figures as parts of a view: totals, time, messages, channels, edges, runs, and metrics
-of Flink itself."""
+"""Observed figures as parts of a view: totals, time, messages, channels, edges, runs, checkpoints,
+and metrics of Flink itself."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
 from flinknet.results import (
+    CheckpointSummary,
     FlinkMetrics,
     LatencyDistribution,
+    LatencySummary,
     Measured,
     MessageCount,
     ReplayAnswer,
@@ -32,9 +34,20 @@ from flinknet.units import (
 
 from .charts import Bar, BarPart, Bars, OverTime, TimeSeries
 from .model_error import observed_part
-from .page_parts import Fact, Facts, Lines, Part, Row, Table, figure_table, heads, heads_of
-from .settings_in_words import timeout_text
+from .page_parts import (
+    UNNAMED_SETTING,
+    Fact,
+    Facts,
+    Lines,
+    Part,
+    Row,
+    Table,
+    figure_table,
+    heads,
+    heads_of,
+)
 from .small_plots import DISTRIBUTION_MARKS, distribution_line
+from .trade_words import settings_of, timeout_text, what_varies
 
 CHANNELS_SHOWN = 16
 """Channels in the table by channel: those with the highest p99 if there are more."""
@@ -321,3 +334,63 @@ def _share_cell(vertex: VertexMetrics, name: str) -> str:
 
 def _highest(tasks: Iterable[TaskMetrics], name: str) -> float | None:
     return max((each for task in tasks if (each := getattr(task, name)) is not None), default=None)
+
+
+SETTINGS_SHOWN = 20
+"""Settings whose predicted checkpoints are shown."""
+
+
+def checkpoint_table(settings: Iterable[tuple[str, Sequence[CheckpointSummary]]]) -> Table:
+    """One row for each setting that had checkpoints; several runs show as their median. Columns of
+    figures that none of them has are left out.
+    """
+    rows = [(setting or UNNAMED_SETTING, runs) for setting, runs in settings if runs]
+    shown = [
+        column
+        for column in _COLUMNS
+        if column.group not in _OFTEN_UNKNOWN
+        or any(column.read(each) is not None for _, runs in rows for each in runs)
+    ]
+    return figure_table("checkpoints", shown, rows)
+
+
+def replayed_checkpoints(answer: ReplayAnswer) -> list[Table]:
+    """The table of a replay: checkpoints as recorded, and as predicted for each setting that was
+    simulated with them; nothing without any."""
+    recorded = answer.observed.checkpoints
+    if recorded is None:
+        return []
+    varied = what_varies(answer.trade_offs)
+    rows = [("recorded", [recorded])]
+    for point in answer.trade_offs:
+        settings = settings_of(point)
+        if point.checkpoints is not None and len(rows) <= SETTINGS_SHOWN:
+            name = ", ".join(settings[each] for each in varied)
+            rows.append((f"predicted, {name}", [point.checkpoints]))
+    return [checkpoint_table(rows)]
+
+
+def _durations(
+    group: str, read: Callable[[CheckpointSummary], LatencySummary]
+) -> list[Figure[CheckpointSummary]]:
+    return [
+        Figure(group, "p50", lambda each: read(each).p50, "ns"),
+        Figure(group, "p99", lambda each: read(each).p99, "ns"),
+        Figure(group, "max", lambda each: read(each).max, "ns"),
+    ]
+
+
+_OFTEN_UNKNOWN = ("barrier travel", "start delay", "overtaken")
+"""Groups of figures that a trace does not always have."""
+
+_COLUMNS: Sequence[Figure[CheckpointSummary]] = (
+    Figure("", "triggered", lambda each: each.triggered),
+    Figure("", "completed", lambda each: each.completed),
+    Figure("", "aborted", lambda each: each.aborted),
+    Figure("", "unaligned", lambda each: each.unaligned),
+    *_durations("alignment", lambda each: each.alignment_ns),
+    *_durations("barrier travel", lambda each: each.travel_ns),
+    *_durations("start delay", lambda each: each.start_delay_ns),
+    Figure("overtaken", "mean", lambda each: each.overtaken_bytes_mean, "bytes"),
+    Figure("overtaken", "max", lambda each: each.overtaken_bytes_max, "bytes"),
+)

@@ -16,13 +16,10 @@ from flinknet.results import (
     TradeOffPoint,
 )
 from flinknet.results.trades import advised_points
-from flinknet.units import human_bytes, human_count, human_duration, human_number
 
-from .advice_lines import KNEE_MARK, advice_lines, is_on_frontier, is_worth_it, marks_of
-from .checkpoint_table import replayed_checkpoints
+from .advice_lines import advice_lines, is_worth_it
 from .console import console_for, print_part, print_view
-from .job_answer_console import job_marks, job_notes, job_parts, setting_of
-from .model_error import doubts_of, is_off, model_error_lines
+from .model_error import doubts_of, model_error_lines, recording_lines
 from .observed_tables import (
     channel_parts,
     diagnosis_table,
@@ -32,23 +29,27 @@ from .observed_tables import (
     messages_table,
     observed_parts,
     over_time,
+    replayed_checkpoints,
     runs_table,
 )
-from .page_parts import Code, Lines, Part, Row, Section, Table, View, heads
-from .recording_lines import recording_lines
-from .replay_headline import advised_for, replay_sentences, why_not_printed
-from .settings_in_words import BUFFER_TIMEOUT, notes_of, settings_of, what_varies
-from .trade_words import PRICE_NOTE, PRICES, price_cells, trades, with_ends
+from .page_parts import Code, Lines, Part, Section, Table, View
+from .predicted_table import (
+    DECISIVE,
+    MEMORY,
+    hidden_columns,
+    job_notes,
+    job_parts,
+    predicted_of,
+    settings_table,
+)
+from .replay_headline import advised_for, points_of, replay_sentences, why_not_printed
+from .trade_words import BUFFER_TIMEOUT, PRICE_NOTE, notes_of, trades, what_varies
 
 SETTINGS_SHOWN = 40
 """Rows of the table with all figures."""
 
 CHOICES_SHOWN = 12
 """Rows of the table with the figures that decide."""
-
-_DECISIVE = ("records/s", "p50", "p99", "buffers/s", "CPU change")
-
-MEMORY = "memory: the most that all buffer pools of producers and consumers can take"
 
 _NOTHING = "not predicted"
 
@@ -192,47 +193,29 @@ def _prediction_parts(answer: ReplayAnswer) -> list[Part]:
         reason = notes[0].removeprefix(_NOTHING) if notes else ""
         return [Lines([f"nothing is predicted{reason}"])]
     lines = [*advice_lines(answer), *(each.text for each in trades(answer))]
-    lines += [f"  {note}" for note in (MEMORY, *notes_of(points))]
+    memory = f"memory: {MEMORY[0].lower()}{MEMORY[1:-1]}"
+    lines += [f"  {note}" for note in (memory, *notes_of(points))]
     return [_settings_table(answer), Lines(lines)]
 
 
 def _decisive_table(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> Table:
     """The settings with the figures that decide; with a limit the choice, its neighbours, and the
     recorded setting."""
-    points = own[0].trade_offs if job is None else tuple(each.total for each in job.points)
-    varied = what_varies(points)
-    if job is None:
-        labels = [_label(each, varied) for each in points]
-        marks = [marks_of(own[0], index) for index in range(len(points))]
-        choice = own[0].advice.choice
-    else:
-        labels = [setting_of(job, each) for each in job.points]
-        marks = [job_marks(job, index) for index in range(len(points))]
-        choice = job.choice
+    whole, points = job or own[0], points_of(job or own[0])
+    predicted = predicted_of(whole)
+    choice = own[0].advice.choice if job is None else job.choice
     shown = list(range(len(points)))
     if choice is not None:
         shown = _around([choice.point, choice.nearest], points)
         if job is not None and job.by_task is not None:
             shown = _by_task_first(job.by_task, shown)
     elif len(points) > CHOICES_SHOWN:
-        shown = _spread(len(points), {n for n, of in enumerate(marks) if of}, CHOICES_SHOWN)
+        marked = {place for place, each in enumerate(predicted) if each.marks}
+        shown = _spread(len(points), marked, CHOICES_SHOWN)
     left_out = len(points) - len(shown)
-    hidden = set(() if any(each.price for each in points) else PRICES)
-    if is_off((job or own[0]).model_error.buffers_per_s):
-        hidden |= {"buffers/s", *PRICES}
-    names = [each for each in _DECISIVE if each not in hidden]
-    rows = []
-    for index in shown:
-        cells = _cells(points[index])
-        arrows = " ".join(_arrows([each for each in marks[index] if each != KNEE_MARK]))
-        rows.append(
-            Row(
-                [labels[index], arrows, *(cells[name] for name in names)],
-                is_strong=points[index].is_recorded,
-            )
-        )
     notes = [f"{left_out:,} more settings with --details"] if left_out else []
-    return Table(heads(_heading(varied), "", *names), rows, notes=notes, keys=2)
+    hidden = hidden_columns(whole.model_error)
+    return settings_table(predicted, shown, names=DECISIVE, hidden=hidden, notes=notes)
 
 
 def _around(places: Sequence[int | None], points: Sequence[TradeOffPoint]) -> list[int]:
@@ -253,70 +236,19 @@ def _by_task_first(found: TaskTimeouts, others: Sequence[int]) -> list[int]:
 
 def _settings_table(answer: ReplayAnswer) -> Table:
     """All figures of the settings."""
-    points, varied = answer.trade_offs, what_varies(answer.trade_offs)
+    predicted = predicted_of(answer)
     shown = _nearest(answer, SETTINGS_SHOWN)
-    left_out = len(points) - len(shown)
+    left_out = len(predicted) - len(shown)
     more = f" ({left_out} more in the JSON)" if left_out else ""
-    what = BUFFER_TIMEOUT if list(varied) == [BUFFER_TIMEOUT] else "setting"
-    is_priced = any(each.price for each in points)
-    names = [name for name in _cells(points[0]) if is_priced or name not in PRICES]
-    rows = []
-    for index in shown:
-        cells = _cells(points[index])
-        marks = ["◆"] * is_on_frontier(answer, index) + _arrows(marks_of(answer, index))
-        rows.append(
-            Row(
-                [_label(points[index], varied), " ".join(marks), *(cells[name] for name in names)],
-                is_strong=points[index].is_recorded,
-            )
-        )
-    title, notes = f"predicted for each {what}{more}", [PRICE_NOTE] if is_priced else []
-    return Table(heads(_heading(varied), "", *names), rows, title, notes, keys=2)
-
-
-def _heading(varied: Sequence[str]) -> str:
-    return ", ".join("timeout" if each == BUFFER_TIMEOUT else each for each in varied)
-
-
-def _label(point: TradeOffPoint, varied: Sequence[str]) -> str:
-    settings = settings_of(point)
-    return ", ".join(settings[name] for name in varied)
-
-
-def _arrows(marks: Sequence[str]) -> list[str]:
-    return [f"← {mark}" for mark in marks]
-
-
-def _cells(point: TradeOffPoint) -> dict[str, str]:
-    """Figures of a setting as text, by the heading."""
-    return {
-        "records/s": human_count(point.throughput_records_per_s),
-        "p50": _latency_cell(point, "p50"),
-        "p99": _latency_cell(point, "p99"),
-        "buffers/s": _buffers_cell(point),
-        **dict(zip(PRICES, price_cells(point), strict=True)),
-        "backlog": human_number(point.backlog_buffers.mean),
-        "max": human_number(point.backlog_buffers.max),
-        "memory": human_bytes(point.memory_bytes),
-    }
-
-
-def _latency_cell(point: TradeOffPoint, name: str) -> str:
-    """A predicted latency; with its 90% interval, where the records' instants are assumed."""
-    value = human_duration(getattr(point.latency_ns, name))
-    low, high = point.latency_low_ns, point.latency_high_ns
-    if low is None or high is None:
-        return value
-    return with_ends(value, (getattr(low, name), getattr(high, name)), human_duration)
-
-
-def _buffers_cell(point: TradeOffPoint) -> str:
-    """Predicted buffers per second; the same."""
-    low, high = point.buffers_low_per_s, point.buffers_high_per_s
-    shown = human_count(point.buffers_per_s)
-    if low is None or high is None:
-        return shown
-    return with_ends(shown, (low, high), human_count)
+    what = BUFFER_TIMEOUT if list(predicted[0].setting) == [BUFFER_TIMEOUT] else "setting"
+    is_priced = any(each.point.price for each in predicted)
+    return settings_table(
+        predicted,
+        shown,
+        hidden=hidden_columns(answer.model_error),
+        title=f"predicted for each {what}{more}",
+        notes=[PRICE_NOTE] if is_priced else [],
+    )
 
 
 def _nearest(answer: ReplayAnswer, limit: int) -> list[int]:

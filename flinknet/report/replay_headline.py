@@ -23,13 +23,21 @@ from .advice_lines import (
     job_recommendation,
     recommendations,
 )
-from .headline import clauses_of
-from .job_answer_console import job_trades
-from .model_error import OFF_TOO_FAR, UNPREDICTED, doubts_of, is_off
+from .console import clauses_of
+from .model_error import OFF_TOO_FAR, UNPREDICTED, doubts_of, is_off, recording_lines
 from .page_parts import Sentence
-from .recording_lines import recording_lines
-from .settings_in_words import BUFFER_TIMEOUT, label_of, timeout_text, what_varies
-from .trade_words import NamedTrade, cost_parts, from_to, rate_parts, trades
+from .predicted_table import job_trades
+from .trade_words import (
+    BUFFER_TIMEOUT,
+    NamedTrade,
+    cost_parts,
+    from_to,
+    label_of,
+    rate_parts,
+    timeout_text,
+    trades,
+    what_varies,
+)
 
 PART_USED = "part used"
 """Beginning of the remark on the part of a trace that counts, which the first line states."""

@@ -5,8 +5,8 @@ of a job first the whole, then its edges in the direction of flow.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 from flinknet.results import (
     JobAnswer,
@@ -15,64 +15,49 @@ from flinknet.results import (
     TaskMetrics,
     TradeOffPoint,
 )
-from flinknet.results.figures import FIGURES, named
-from flinknet.units import MISSING, human_bytes
+from flinknet.results.figures import FIGURES
 
 from .advice_lines import (
     FRONTIER,
     Recommendation,
-    is_on_frontier,
     job_recommendation,
-    marks_of,
     recommendations,
 )
 from .bench import TASK_PARTS
 from .charts import Bar, BarPart, Bars, Curves, Grid, GridFigure, GridPoint, Slider
-from .job_answer_console import (
-    EDGES,
-    PHASES,
-    job_lines,
-    job_marks,
-    job_trades,
-    setting_of,
-    settings_of_job,
-)
-from .model_error import doubts_of, is_off, model_error_text
+from .model_error import doubts_of, is_off, model_error_text, recording_lines
 from .observed_page import BARS_SHOWN, ROWS_OPEN, observed_sections
 from .observed_tables import edges_table, facts, runs_table
 from .page_parts import (
     Code,
     Folded,
-    Head,
     Lines,
     Page,
     Part,
-    Row,
     Section,
-    Table,
     Text,
     View,
-    heads_of,
 )
 from .plot import curves_of
-from .recording_lines import recording_lines
-from .replay_headline import replay_sentences, why_not_printed
-from .settings_in_words import BUFFER_TIMEOUT, notes_of, settings_of, timeout_ns_of, what_varies
-from .trade_words import PRICES, price_cells, trades
+from .predicted_table import (
+    EDGES,
+    MEMORY,
+    PHASES,
+    Predicted,
+    ends_of,
+    hidden_columns,
+    job_lines,
+    job_trades,
+    predicted_of,
+    settings_table,
+)
+from .replay_headline import points_of, replay_sentences, why_not_printed
+from .trade_words import BUFFER_TIMEOUT, notes_of, timeout_ns_of, trades
 
 ERROR_SMALL = 0.1
 """Model error up to which its banner is green."""
 
 _MOVE = "Move a slider: figures and curves follow."
-
-_OF_EDGE = ("throughput_records_per_s", "latency_p50_ns", "latency_p99_ns")
-
-_MEMORY = "Largest size of all buffer pools of producers and consumers."
-_PRICE_MEANINGS = (
-    "Packets per second at most, if every message leaves alone; without acknowledgements.",
-    "Bytes per second on the network: payload, headers of messages and of packets.",
-    "CPU against the recorded setting, in percent of a core, on both sides together.",
-)
 
 _GRID_FIGURES = (
     ("latency_p50_ns", GridFigure("p50", "Latency", "ns", "blue", is_log=True)),
@@ -82,7 +67,7 @@ _GRID_FIGURES = (
         "buffers_per_s",
         GridFigure("buffers/s", "Buffers per second", "count", "purple", is_log=True),
     ),
-    ("", GridFigure("memory", "Memory", "bytes", "gold", _MEMORY)),
+    ("", GridFigure("memory", "Memory", "bytes", "gold", MEMORY)),
 )
 """Figures of a predicted setting, with their fields among FIGURES."""
 
@@ -94,15 +79,6 @@ _WORK_MEANING = (
     "Flink's busy time, in proportion to the predicted throughput: a record costs as much work as"
     " in the recording, divided by the speed of the consumer."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _Predicted:
-    """A predicted setting: its values by name, its figures, and words that mark it."""
-
-    setting: Mapping[str, str]
-    point: TradeOffPoint
-    marks: Sequence[str]
 
 
 def replay_page(answers: Sequence[ReplayAnswer], jobs: Sequence[JobAnswer] = ()) -> Page:
@@ -145,7 +121,7 @@ def _run_view(answer: ReplayAnswer, name: str, *, has_job: bool) -> View:
         *([Lines(list(map(_capital, doubts)), is_doubt=True, id="doubts")] if doubts else []),
         *_answer_section([each.text for each in trades(answer)], recommendations(answer)),
         facts(answer),
-        _predictions(answer),
+        _predictions(answer, [answer]),
         *observed_sections(answer),
     ]
     headline = [] if has_job else replay_sentences([answer], None)
@@ -162,7 +138,7 @@ def _job_view(job: JobAnswer, answers: Sequence[ReplayAnswer], jobs: int) -> Vie
     parts: list[Section | Part] = [
         *_answer_section([each.text for each in job_trades(job)], [advised] if advised else []),
         replace(_banner(lines, job.model_error, is_doubt=is_doubt), id="job-lines"),
-        *_job_predictions(job, own),
+        *([] if why_not_printed(job) else [_predictions(job, own)]),
         *_job_tasks(own),
     ]
     title = f"The job from end to end: {name}"
@@ -218,37 +194,35 @@ def replay_chart(answer: ReplayAnswer) -> Curves | None:
     prediction may be relied on."""
     if why_not_printed(answer) is not None:
         return None
-    grid = _grid(_predicted(answer), answer.model_error, ())
+    grid = _grid(predicted_of(answer), answer.model_error, ())
     return curves_of(grid)
 
 
-def _predicted(answer: ReplayAnswer) -> list[_Predicted]:
-    varied = what_varies(answer.trade_offs)
-    return [
-        _Predicted({name: settings_of(x)[name] for name in varied}, x, marks_of(answer, index))
-        for index, x in enumerate(answer.trade_offs)
-    ]
-
-
-def _predictions(answer: ReplayAnswer) -> Section:
-    title, points = "What other settings would do", answer.trade_offs
-    why = why_not_printed(answer)
+def _predictions(whole: ReplayAnswer | JobAnswer, own: Sequence[ReplayAnswer]) -> Section:
+    """Sliders over the predicted settings of a run or a job, and a table of them."""
+    title, points = "What other settings would do", points_of(whole)
+    why = why_not_printed(whole)
     if why is not None:
         return Section("trade-offs", title, f"Not predicted: {why}.")
-    predicted = _predicted(answer)
-    grid = _grid(predicted, answer.model_error, _tasks([answer]))
-    frontier = {index for index in range(len(points)) if is_on_frontier(answer, index)}
-    notes = [f"◆ on the frontier: {FRONTIER}."] if frontier else []
-    table = _settings_table(predicted, answer.model_error, frontier)
-    table = replace(table, notes=[*notes, *notes_of(points)])
-    title_of_table = f"All {len(points)} settings"
-    folded = Folded(title_of_table, table, is_open=len(points) <= ROWS_OPEN)
-    lead = "Predicted from the recorded arrivals and service times. " + _MOVE
-    return Section("trade-offs", title, lead, [grid, folded])
+    predicted = predicted_of(whole)
+    if isinstance(whole, JobAnswer):
+        lead = "The job as a whole, from end to end."
+        notes = [f"{_capital(x)}." for x in (PHASES.removeprefix("in brackets: "), EDGES)]
+        notes += [f"{_capital(each)}." for each in whole.notes]
+    else:
+        lead = "Predicted from the recorded arrivals and service times."
+        has_frontier = any(each.is_on_frontier for each in predicted)
+        notes = [f"◆ on the frontier: {FRONTIER}."] if has_frontier else []
+        notes += notes_of(points)
+    hidden = hidden_columns(whole.model_error)
+    table = settings_table(predicted, hidden=hidden, is_joined=False, notes=notes)
+    folded = Folded(f"All {len(points)} settings", table, is_open=len(points) <= ROWS_OPEN)
+    grid = _grid(predicted, whole.model_error, _tasks(own))
+    return Section("trade-offs", title, f"{lead} {_MOVE}", [grid, folded])
 
 
 def _grid(
-    predicted: Sequence[_Predicted], error: ModelError, tasks: Sequence[tuple[TaskMetrics, bool]]
+    predicted: Sequence[Predicted], error: ModelError, tasks: Sequence[tuple[TaskMetrics, bool]]
 ) -> Grid:
     """The predictions that may be relied on, with a slider for each setting that varies."""
     names = list(predicted[0].setting)
@@ -272,8 +246,8 @@ def _grid(
                 [values[name].index(each.setting[name]) for name in names],
                 found,
                 [
-                    _range_of(point, figure.name, value, error)
-                    for (_, figure), value in zip(shown, found, strict=True)
+                    ends_of(point, field) or _as_wide_as_error(field, value, error)
+                    for (field, _), value in zip(shown, found, strict=True)
                 ],
                 ", ".join(each.marks),
                 _work(tasks, point, base.point),
@@ -306,7 +280,7 @@ def _tasks(own: Sequence[ReplayAnswer]) -> list[tuple[TaskMetrics, bool]]:
     return list(found.values())[:BARS_SHOWN]
 
 
-def _values_of(name: str, predicted: Sequence[_Predicted]) -> list[str]:
+def _values_of(name: str, predicted: Sequence[Predicted]) -> list[str]:
     """Values of a setting; timeouts from the shortest on, however they were asked for."""
     found = {each.setting[name]: timeout_ns_of(each.point) for each in predicted}
     if name != BUFFER_TIMEOUT:
@@ -314,22 +288,16 @@ def _values_of(name: str, predicted: Sequence[_Predicted]) -> list[str]:
     return sorted(found, key=lambda each: found[each] if found[each] >= 0 else float("inf"))
 
 
-def _range_of(
-    point: TradeOffPoint, name: str, value: float | None, error: ModelError
+def _as_wide_as_error(
+    field: str, value: float | None, error: ModelError
 ) -> tuple[float, float] | None:
-    """The 90% interval of a figure, or as much as the model errs on the recorded setting."""
-    low, high = point.latency_low_ns, point.latency_high_ns
-    if name == "buffers/s":
-        ends = (point.buffers_low_per_s, point.buffers_high_per_s)
-    elif name in ("p50", "p99") and low is not None and high is not None:
-        ends = (getattr(low, name), getattr(high, name))
-    else:
-        errors = {"p50": error.p50, "p99": error.p99, "records/s": error.throughput}
-        own = errors.get(name)
-        if not value or own is None:
-            return None
-        return value / (1 + abs(own)), value * (1 + abs(own))
-    return None if ends[0] is None or ends[1] is None else (ends[0], ends[1])
+    """An interval as wide as the model errs on the recorded setting; None where that is unknown."""
+    own = {
+        "latency_p50_ns": error.p50,
+        "latency_p99_ns": error.p99,
+        "throughput_records_per_s": error.throughput,
+    }.get(field)
+    return None if not value or own is None else (value / (1 + abs(own)), value * (1 + abs(own)))
 
 
 def _work(
@@ -352,37 +320,6 @@ def _work(
     return bars
 
 
-def _settings_table(
-    predicted: Sequence[_Predicted], error: ModelError, frontier: set[int]
-) -> Table:
-    figures = named([*_OF_EDGE, "backlog_mean_buffers", "backlog_max_buffers", "buffers_per_s"])
-    has_prices = not is_off(error.buffers_per_s)
-    figures = figures if has_prices else figures[:-1]
-    prices = [*map(Head, PRICES, _PRICE_MEANINGS)] if has_prices else []
-    heads = [
-        *map(Head, predicted[0].setting),
-        Head("", f"{_capital(FRONTIER)}."),
-        *heads_of(figures),
-        *prices,
-        *(Head("memory", _MEMORY), Head("")),
-    ]
-    rows = [
-        Row(
-            [
-                *each.setting.values(),
-                "◆" if index in frontier else "",
-                *(figure.text(each.point) for figure in figures),
-                *(price_cells(each.point) if has_prices else ()),
-                human_bytes(each.point.memory_bytes),
-                " ".join(f"← {mark}" for mark in each.marks),
-            ],
-            each.point.is_recorded,
-        )
-        for index, each in enumerate(predicted)
-    ]
-    return Table(heads, rows)
-
-
 def _job_tasks(own: Sequence[ReplayAnswer]) -> list[Section]:
     """Flink's metrics of all tasks in the recording."""
     bars = [
@@ -395,57 +332,3 @@ def _job_tasks(own: Sequence[ReplayAnswer]) -> list[Section]:
     title = "Where the time of the tasks went"
     lead = "By Flink's own metrics, in the part of the recording that was used."
     return [Section("tasks", title, lead, [Bars("Tasks", TASK_PARTS, bars)])] if bars else []
-
-
-def _job_predictions(job: JobAnswer, own: Sequence[ReplayAnswer]) -> list[Section]:
-    title = "What other settings would do"
-    if why_not_printed(job) is not None:
-        return []  # the headline has the reason
-    predicted = [
-        _Predicted(settings_of_job(job, x), x.total, job_marks(job, place))
-        for place, x in enumerate(job.points)
-    ]
-    grid = _grid(predicted, job.model_error, _tasks(own))
-    table = _settings_table(predicted, job.model_error, set())
-    has_no_buffers = is_off(job.model_error.buffers_per_s)
-    figures = named([*_OF_EDGE, *([] if has_no_buffers else ["buffers_per_s"])])
-    edges = [
-        Row(
-            [
-                "" if place else setting_of(job, each),
-                f"{edge.number} {edge.edge}",
-                *(figure.text(edge) for figure in figures),
-            ],
-            each.total.is_recorded,
-        )
-        for each in job.points
-        for place, edge in enumerate(each.edges)
-    ]
-    heads = [Head("timeout"), Head("edge"), *heads_of(figures)]
-    notes = [f"{_capital(each)}." for each in (PHASES.removeprefix("in brackets: "), *job.notes)]
-    section = Section(
-        "trade-offs",
-        title,
-        f"The job as a whole, from end to end. {_MOVE}",
-        [
-            grid,
-            Folded(
-                f"All {len(predicted)} settings",
-                replace(_without_unknown(table), notes=notes),
-                is_open=True,
-            ),
-            Folded("Each edge", Table(heads, edges, notes=[_capital(f"{EDGES}.")])),
-        ],
-    )
-    return [section]
-
-
-def _without_unknown(table: Table) -> Table:
-    """The table without the columns in which nothing is known."""
-    kept = [
-        place
-        for place in range(len(table.heads))
-        if any(row.cells[place] not in ("", MISSING) for row in table.rows)
-    ]
-    rows = [replace(row, cells=[row.cells[place] for place in kept]) for row in table.rows]
-    return replace(table, heads=[table.heads[place] for place in kept], rows=rows)

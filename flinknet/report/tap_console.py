@@ -20,8 +20,7 @@ from flinknet.units import (
     human_share,
 )
 
-from .console import LivePanel
-from .headline import last_part
+from .console import LivePanel, last_part
 from .page_parts import Lines, Part, Row, Sentence, Table, View, heads
 
 Plain = Mapping[str, Any]

@@ -19,8 +19,7 @@ from flinknet.replay.pipeline import Replay, replay_runs
 from flinknet.replay.read import open_runs
 from flinknet.replay.spark.frames import write_tables
 from flinknet.report.charts import Grid as PageGrid
-from flinknet.report.csv_rows import csv_text, replay_rows
-from flinknet.report.export import replay_document
+from flinknet.report.export import csv_text, replay_document, replay_rows
 from flinknet.report.page_parts import Page, Section
 from flinknet.report.replay_console import print_replays
 from flinknet.report.replay_page import replay_page

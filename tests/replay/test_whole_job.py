@@ -21,8 +21,8 @@ from flinknet.replay.plans import EdgeTimeouts, check_edge_timeouts
 from flinknet.replay.read import open_runs
 from flinknet.report.console import print_parts
 from flinknet.report.export import replay_document
-from flinknet.report.job_answer_console import job_parts
 from flinknet.report.page import page_of
+from flinknet.report.predicted_table import job_parts
 from flinknet.report.replay_console import print_replays
 from flinknet.report.replay_page import replay_page
 from flinknet.trace.job_names import NOT_SHOWN, edges_in_flow

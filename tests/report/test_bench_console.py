@@ -20,8 +20,7 @@ from flinknet.report.comparison_texts import change_cells, changes_table
 from flinknet.report.console import console_for, print_part, print_view
 from flinknet.report.export import write_json
 from flinknet.report.page_parts import figure_table
-from flinknet.report.warning_lines import merged_text, print_setting_notes
-from flinknet.report.warnings import doubts
+from flinknet.report.warning_lines import doubts, merged_text, print_setting_notes
 from flinknet.results import (
     BacklogSummary,
     BlockingExchange,

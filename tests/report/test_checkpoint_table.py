@@ -6,8 +6,8 @@ import io
 
 from rich.console import Console
 
-from flinknet.report.checkpoint_table import checkpoint_table
 from flinknet.report.console import print_part
+from flinknet.report.observed_tables import checkpoint_table
 from flinknet.results import CheckpointSummary, LatencySummary
 from flinknet.units import MISSING
 

@@ -8,14 +8,8 @@ from dataclasses import replace
 from rich.console import Console
 
 from flinknet.report.console import print_view
-from flinknet.report.job_console import (
-    JobView,
-    cluster_view,
-    job_view,
-    status_line,
-    status_view,
-)
-from flinknet.report.job_page import job_page
+from flinknet.report.job_console import job_page, job_view
+from flinknet.report.job_status import JobView, cluster_view, status_line, status_view
 from flinknet.report.page import page_of
 from flinknet.report.page_parts import Section, Table
 from flinknet.results import (
@@ -109,7 +103,7 @@ A: in       1                   5.00 k   25%   25%      50%
 B           2      4.00 k               100%    0%       0%  5.00 ms  9.00 ms
 
 edge               channels  local  records  records/s   bytes/s  buffers  backlog  max  no credit
-1 A: in -hash-> B         2      1   4.00 k     2.00 k  2.00 KiB        9      1.5    3     1.00 s
+1 A: in -hash-> B         2      1   4.00 k     2.00 k  2.00 KiB        9     1.50    3     1.00 s
   tm-0->tm-1: 1 channel on one connection
 ! of the result."""
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from flinknet.report.prometheus import bench_metrics, metric, tap_metrics
+from flinknet.report.live import bench_metrics, metric, tap_metrics
 from flinknet.results import ChannelProgress, Progress, TaskProgress
 
 LINE = re.compile(r'[a-z_]+(\{[a-z_]+="[^"]*"(,[a-z_]+="[^"]*")*\})? [-+0-9.e]+')

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from flinknet.report.console import WIDTH_OFF_TERMINAL, console_for
-from flinknet.report.headline import LINES_MAX, WIDTH, headline
+from flinknet.report.console import LINES_MAX, WIDTH, WIDTH_OFF_TERMINAL, console_for, headline
 from flinknet.report.page_parts import Sentence
 from flinknet.report.replay_console import print_replays
 from flinknet.results.bottleneck import Bottleneck, Cause
@@ -245,7 +244,7 @@ def test_observed_numbers_stand_with_their_units() -> None:
 def test_the_trade_off_marks_what_was_recorded_and_leaves_gaps_where_nothing_is_known() -> None:
     lines = printed(answer())
     start = lines.index("predicted for each buffer timeout")
-    assert [re.split("  +", line.strip()) for line in lines[start + 2 : start + 5]] == [
+    assert [re.split("  +", line.strip()) for line in lines[start + 3 : start + 6]] == [
         ["0", "1.00 k", "5.00 ms", "9.90 ms", "100", "0.50", "3", "1.00 MiB"],
         ["10ms", "← recorded", "1.00 k", "5.00 ms", "9.90 ms", "100", "0.50", "3", "1.00 MiB"],
         ["100ms", "–", "–", "–", "100", "0.50", "3", "1.00 MiB"],
@@ -362,7 +361,7 @@ def test_what_the_advice_speaks_of_is_among_the_rows_that_are_shown() -> None:
     advice = {"frontier": [93], "withheld": None, "situations": [situation]}
     lines = printed(answer(trade_offs=points, advice=advice))
     start = lines.index("predicted for each buffer timeout (160 more in the JSON)")
-    rows = {line.split()[0]: line for line in lines[start + 2 : start + 42]}
+    rows = {line.split()[0]: line for line in lines[start + 3 : start + 43]}
     assert "← recorded" in rows["7ms"]
     assert "← knee" in rows["93ms"]
     assert "← choice" in rows["111ms"]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from itertools import product
 from typing import Any
 
-from flinknet.report.settings_in_words import notes_of
+from flinknet.report.trade_words import notes_of
 from tests.page_answer import typed
 
 FLOATING = "taskmanager.network.memory.floating-buffers-per-gate"

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from flinknet.report.console import print_view
 from flinknet.report.export import watch_document
-from flinknet.report.watch_console import EDGES_SHOWN, WatchView, watch_view
+from flinknet.report.trace_console import EDGES_SHOWN, WatchView, watch_view
 from flinknet.results import BacklogSummary, LatencyBounds, WatchedEdge, WatchLook
 
 MS = 1_000_000

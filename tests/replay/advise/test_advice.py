@@ -23,7 +23,7 @@ from flinknet.replay.advise.advice import (
 )
 from flinknet.replay.advise.targets import Target
 from flinknet.report.advice_lines import job_recommendation
-from flinknet.report.csv_rows import replay_rows
+from flinknet.report.export import replay_rows
 from flinknet.results import (
     Advice,
     BacklogSummary,

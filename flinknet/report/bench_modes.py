@@ -1,0 +1,346 @@
+"""Other modes of bench on a terminal: its effective configuration, the channels of a deployment
+before anything runs, an exchange with a TaskManager of Flink, and published numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from flinknet.options import BUFFER_TIMEOUT, EffectiveKey
+from flinknet.results import PeerChannel, PeerResult, RunResult, RunWarning, Wiring
+from flinknet.results.references import REFERENCES, Reference
+from flinknet.units import (
+    MISSING,
+    counted,
+    format_duration_ns,
+    format_size_bytes,
+    human_bytes,
+    human_count,
+    human_duration,
+    human_number,
+    human_rate,
+    parse_duration_ns,
+)
+
+from .bench_words import wiring_line
+from .console import print_line, print_part
+from .page_parts import Head, Lines, Part, Row, Table, heads
+from .warning_lines import doubts_of_runs, print_setting_notes
+
+SCHEMA_VERSION = 1
+"""Version of the document; history: 1, the first."""
+
+
+WIDTH_FOR_WHOLE_KEYS = 120
+"""Width of a terminal on which a key fits in one line with everything about it."""
+
+_COLUMNS = ("value", "origin", "type")
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveConfig:
+    """Effective configuration of one setting of a sweep.
+
+    Attributes:
+        name: of the setting; empty for a single one.
+        memory: a line for each TaskManager: its network memory, and the need of its tasks.
+    """
+
+    name: str
+    keys: Sequence[EffectiveKey]
+    memory: Sequence[Mapping[str, int]]
+    warnings: Sequence[RunWarning]
+
+
+def print_configs(console: Console, configs: Sequence[EffectiveConfig]) -> None:
+    """Print a table for each setting, by groups, with set and derived keys emphasised; above them,
+    the keys that are ignored."""
+    print_setting_notes(console, [(each.name, each.warnings) for each in configs])
+    for config in configs:
+        if config.name:
+            console.print(Text(config.name, style="bold"))
+        if console.width >= WIDTH_FOR_WHOLE_KEYS:
+            console.print(_key_table(config.keys))
+        else:
+            for line in _key_lines(config.keys):
+                console.print(line, soft_wrap=True)  # a key is copied whole
+        derived = [each for each in config.keys if each.how]
+        for number, each in enumerate(derived, start=1):
+            print_line(console, f"[{number}] {each.key}: {each.how}")
+        console.print(
+            Text("acts: whether flinknet acts on the key; the others are Flink's alone.\n")
+        )
+        print_part(console, _memory_table(config.memory))
+
+
+def config_document(configs: Sequence[EffectiveConfig]) -> dict[str, Any]:
+    """The document that `flinknet bench config --json` writes."""
+    return {"schema_version": SCHEMA_VERSION, "configs": [asdict(each) for each in configs]}
+
+
+def _key_table(keys: Sequence[EffectiveKey]) -> RichTable:
+    table = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("key", no_wrap=True)
+    for column in _COLUMNS:
+        table.add_column(column, overflow="fold")
+    table.add_column("acts", no_wrap=True)
+    for group, rows in _groups_of(keys):
+        table.add_row("")
+        table.add_row(Text(group, style="bold"))
+        for row in rows:
+            acts = "yes" if row.acts else MISSING
+            table.add_row(Text(row.key), *map(Text, row.cells), acts, style=row.style)
+    table.add_row("")
+    return table
+
+
+def _key_lines(keys: Sequence[EffectiveKey]) -> Iterator[Text]:
+    """Print the settings for a narrow terminal: each key whole, on a line that can be copied, and
+    the rest below it."""
+    widths = (16, 16)
+    head = [f"{name:<{width}}" for name, width in zip(_COLUMNS, widths, strict=False)]
+    yield Text("key")
+    yield Text("  " + "  ".join([*head, f"{_COLUMNS[-1]}, acts"]))
+    for group, rows in _groups_of(keys):
+        yield Text(f"\n{group}", style="bold")
+        for row in rows:
+            yield Text(row.key, style=row.style or "")
+            first = [f"{cell:<{width}}" for cell, width in zip(row.cells, widths, strict=False)]
+            rest = row.cells[-1] + (", acts" if row.acts else "")
+            yield Text("  " + "  ".join([*first, rest]), style=row.style or "")
+    yield Text("")
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A key with its cells under `_COLUMNS`."""
+
+    key: str
+    cells: tuple[str, str, str]
+    acts: bool
+    style: str | None
+
+
+def _groups_of(keys: Sequence[EffectiveKey]) -> Iterator[tuple[str, list[_Row]]]:
+    """Rows of each group; set and derived keys have a style."""
+    derived = 0
+    for group, members in groupby(keys, key=lambda each: each.group):
+        rows = []
+        for each in members:
+            derived += bool(each.how)
+            limits = () if each.type == "choice" else each.limits
+            is_given = not each.origin.startswith(("default", "fixed"))
+            origin = f"{each.origin} [{derived}]" if each.how else each.origin
+            cells = (each.value, origin, " ".join((each.type, *limits)))
+            rows.append(_Row(each.key, cells, each.is_acted_on, "cyan" if is_given else None))
+        yield group, rows
+
+
+def _memory_table(memory: Sequence[Mapping[str, int]]) -> Table:
+    columns = ("TaskManager", "buffers", "exclusive", "required by pools", "spare")
+    return Table(heads(*columns), [Row([str(value) for value in each.values()]) for each in memory])
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelPlace:
+    """One channel: the tasks at its ends with their TaskManagers, and the TCP connection it shares
+    (None: it is local).
+    """
+
+    channel: int
+    edge: int
+    producer: str
+    producer_task_manager: int
+    consumer: str
+    consumer_task_manager: int
+    subpartition: int
+    connection: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedChannels:
+    """All channels of one configuration."""
+
+    name: str
+    channels: Sequence[ChannelPlace]
+    wiring: Wiring
+
+
+def channels_document(placed: Sequence[PlacedChannels]) -> dict[str, Any]:
+    """The channels as JSON-ready plain data."""
+    return {
+        "deployments": [
+            {
+                "setting": each.name,
+                "local_channels": each.wiring.local_channels,
+                "remote_channels": each.wiring.remote_channels,
+                "connections": each.wiring.connections,
+                "channels": [asdict(channel) for channel in each.channels],
+            }
+            for each in placed
+        ]
+    }
+
+
+def placed_parts(placed: Sequence[PlacedChannels]) -> list[Part]:
+    """A table for each configuration: one row a channel."""
+    names = ("channel", "edge", "producer", "on", "consumer", "on", "subpartition", "over")
+    columns = heads(*names, texts=names)
+    found: list[Part] = []
+    for each in placed:
+        rows = [
+            Row(
+                [
+                    str(channel.channel),
+                    str(channel.edge + 1),
+                    channel.producer,
+                    f"tm-{channel.producer_task_manager}",
+                    channel.consumer,
+                    f"tm-{channel.consumer_task_manager}",
+                    str(channel.subpartition),
+                    channel.connection or "local",
+                ]
+            )
+            for channel in each.channels
+        ]
+        lines = [wiring_line(each.wiring)]
+        for connection, count in each.wiring.connections.items():
+            lines.append(f"  {connection}: {counted(count, 'channel')}")
+        found += [Table(columns, rows, each.name), Lines(lines)]
+    return found
+
+
+def peer_parts(result: PeerResult) -> list[Part]:
+    """One line on the whole, a row for each channel, and faults in their records."""
+    doubts = doubts_of_runs([("", result.warnings)], is_explained=True)
+    return [Lines([_headline(result)]), _channel_table(result), Lines([*_lines(result), *doubts])]
+
+
+def _headline(result: PeerResult) -> str:
+    peer = f"{'producer' if result.role == 'consumer' else 'consumers'} at {result.peer}"
+    if result.role == "producer":
+        peer = f"listening on {result.peer}"
+    layout = f", layout {result.layout}" if result.layout is not None else ""
+    seconds = result.elapsed_ns / 1e9
+    rate = f" ({human_count(result.records / seconds)}/s)" if seconds > 0 else ""
+    return (
+        f"{result.role}, {peer}: {counted(result.records, 'record')}, {result.end}{layout},"
+        f" {human_duration(result.elapsed_ns)}{rate}"
+    )
+
+
+def _channel_table(result: PeerResult) -> Table:
+    rows = [
+        Row(
+            [
+                str(channel.index),
+                f"{channel.partition[:8]}…#{_number(channel)} [{channel.subpartition}]",
+                str(channel.records),
+                human_bytes(channel.value_bytes),
+                str(channel.buffers),
+                human_bytes(channel.buffer_bytes),
+                str(channel.credit),
+                str(channel.credit_messages),
+                human_number(channel.backlog_max),
+            ]
+        )
+        for channel in result.channels
+    ]
+    names = ("records", "value bytes", "buffers", "bytes", "credit", "AddCredits", "backlog max")
+    return Table(heads("channel", "partition", *names), rows, keys=2)
+
+
+def _lines(result: PeerResult) -> Iterator[str]:
+    for channel in result.channels:
+        events = ", ".join(f"{name} {count}" for name, count in channel.events.items())
+        yield f"channel {channel.index}: {events or 'no events'}"
+        if channel.other_elements:
+            yield f"channel {channel.index}: {channel.other_elements} elements that are not records"
+        wrong = {
+            "lost": channel.lost,
+            "repeated": channel.repeated,
+            "out of order": channel.reordered,
+        }
+        faults = ", ".join(f"{count} {name}" for name, count in wrong.items() if count)
+        if faults:
+            yield f"channel {channel.index}: {faults}"
+    is_checked = any(channel.lost is not None for channel in result.channels)
+    if is_checked and not any(map(_is_wrong, result.channels)):
+        yield "every record that came did so once and in order"
+
+
+def _is_wrong(channel: PeerChannel) -> bool:
+    return bool(channel.lost or channel.repeated or channel.reordered)
+
+
+def _number(channel: PeerChannel) -> str:
+    return channel.partition.partition("#")[2].partition("@")[0]
+
+
+TITLE = "for comparison: published measurements"
+
+NOTE = (
+    "Other machines, versions and numbers of channels: compare orders of magnitude, and the"
+    " direction in which a setting changes them."
+)
+
+_AT_MOST = "max"
+"""The rate of a load that goes as fast as it can, in results."""
+
+_HEADS = ("system", "rate", "timeout", "channels", "record", "records/s", "p50", "p99")
+
+
+def references_of(results: Iterable[RunResult]) -> list[Reference]:
+    """References with the load (at the highest rate or not) and the buffer timeout of some run;
+    with that load and any timeout, if none has both."""
+    runs = {
+        (
+            result.workload["rate_per_s"] == _AT_MOST,
+            parse_duration_ns(result.config[BUFFER_TIMEOUT], BUFFER_TIMEOUT, allow_never=True),
+        )
+        for result in results
+    }
+    alike = [each for each in REFERENCES if (each.is_max_rate, each.buffer_timeout_ns) in runs]
+    kinds = {is_max_rate for is_max_rate, _ in runs}
+    return alike or [each for each in REFERENCES if each.is_max_rate in kinds]
+
+
+def reference_part(results: Iterable[RunResult]) -> Table:
+    """The references as a table."""
+    found = references_of(results)
+    rows = [Row(cells) for cells in _rows(found)]
+    return Table(
+        [Head(each) for each in _HEADS], rows, TITLE, notes=[*_sources(found).values(), NOTE]
+    )
+
+
+def _rows(references: Sequence[Reference]) -> list[list[str]]:
+    numbers = {source: number for number, source in enumerate(_sources(references), 1)}
+    return [
+        [
+            f"{each.system} ({numbers[each.source, each.benchmark]})",
+            "max" if each.rate_per_s is None else human_rate(each.rate_per_s),
+            format_duration_ns(each.buffer_timeout_ns),
+            f"{each.channels} TLS" if each.is_tls else str(each.channels),
+            format_size_bytes(each.record_bytes),
+            human_count(each.throughput_records_per_s),
+            human_duration(each.latency_ns_p50),
+            human_duration(each.latency_ns_p99),
+        ]
+        for each in references
+    ]
+
+
+def _sources(references: Sequence[Reference]) -> dict[tuple[str, str], str]:
+    """A numbered line for each source."""
+    places = dict.fromkeys((each.source, each.benchmark, each.machine) for each in references)
+    return {
+        (source, benchmark): f"({number}) {benchmark}, on {machine}: {source}"
+        for number, (source, benchmark, machine) in enumerate(places, 1)
+    }
