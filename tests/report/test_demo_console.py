@@ -164,7 +164,7 @@ def test_rates_and_p99_stand_side_by_side() -> None:
         next(line for line in out.splitlines() if line.lstrip().startswith(name))
         for name in ("TCP only (", "credit-based (")
     )
-    assert tcp.split()[-6:] == ["4.00", "ms", "100/s", "2.90", "s", "1%"]
+    assert tcp.split()[-6:] == ["4.00", "ms", "100", "2.90", "s", "1%"]
     assert credit.split()[-1] == "99%"
 
 

@@ -208,8 +208,7 @@ def test_debloating_compares_what_is_in_flight() -> None:
 
 def test_a_target_that_debloating_misses_is_explained() -> None:
     shown = debloated(MS // 2, (4096, 8192))
-    (why,) = (each for each in shown.lesson if "misses" in each)
-    assert "stayed the same in the second half" in why
+    assert "a new size is announced only if it differs by 25% or more" in shown.lesson[-1]
     assert shown.lesson[0].endswith("the target of 500 us is missed (1.02 ms).")
     (headline, *_) = shown.page.views[0].parts
     assert isinstance(headline, Lines)
@@ -237,25 +236,10 @@ def test_timeout_says_what_the_shortest_costs() -> None:
     shown = timeout([timed("0", 1, 1000), timed("5ms", 3, 200), timed("100ms", 50, 10)], LOAD)
     assert "p50 falls from 50.0 ms to 1.00 ms" in shown.lesson[0]
     assert "100 times as many buffers" in shown.lesson[0]
-    assert "5ms gives a p50 of 3.00 ms" in shown.lesson[1]
+    assert len(shown.lesson) == 1
     assert "100" in printed(shown)
-    busy = timeout([timed("0", 1, 1000), timed("5ms", 30, 200), timed("100ms", 50, 10)], LOAD)
-    assert len(busy.lesson) == 1  # what the machine did to it is not half the timeout
     alike = timeout([timed("0", 9, 10), timed("5ms", 3, 200), timed("100ms", 5, 10)], LOAD)
     assert alike.lesson[0].startswith("Unexpected")
-
-
-def test_neighbours_that_differ_by_less_than_the_records_of_a_run_are_named() -> None:
-    runs = [timed("0", 3, 1000), timed("1ms", 3.4, 500), timed("100ms", 50, 10)]
-    for index, p75 in ((0, 6 * MS), (1, 9 * MS)):
-        measured = runs[index].result.measured
-        spread = replace(measured, latency_ns=replace(measured.latency_ns, p75=p75))
-        runs[index] = replace(runs[index], result=replace(runs[index].result, measured=spread))
-    (_, close) = timeout(runs, LOAD).lesson
-    assert close == (
-        "0 and 1ms cannot be distinguished here: p50 is 3.00 ms and 3.40 ms, and at 0 a quarter of"
-        " the records took 6.00 ms or more. Try a quiet machine or a lower --rate."
-    )
 
 
 def test_a_doubtful_timeout_is_named_and_no_rule_drawn_from_it() -> None:

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from flinknet.config import WorkloadConfig
 from flinknet.results import DISTURBED, DISTURBED_BY_STRANGERS, TaskProgress
-from flinknet.units import human_count, human_duration, human_share, without_zeros
+from flinknet.units import human_count, human_duration, human_share
 
 from ..bench import task_bars
 from ..charts import Color, OverTime, Places, PlacesRun, PlacesStep, Span, TimeSeries
@@ -21,9 +21,6 @@ OFTEN = 0.3
 
 SLOWER = 4
 """Time of the sink for a record, as a multiple of the source's."""
-
-TAKEN_MIN = 0.95
-"""Least share of the records allowed by its delay that the sink takes on a quiet machine."""
 
 BUSY, WAITING = 0.8, 0.2
 """Least shares of time (the sink busy, the source waiting) at which the effect has been shown."""
@@ -140,17 +137,6 @@ def _filled(run: DemoRun, pools: Sequence[TimeSeries], waiting: OverTime) -> lis
     return [Places(names, [""] * len(pools), shown, waiting, ends=("source", "sink"), unit="share")]
 
 
-def _short_of(taken_per_s: float | None, rate_per_s: float) -> str:
-    """A clause about a sink that takes clearly less than its delay allows; empty otherwise."""
-    allowed = rate_per_s / SLOWER
-    if taken_per_s is None or taken_per_s >= TAKEN_MIN * allowed:
-        return ""
-    return (
-        f"; its delay alone allows {without_zeros(human_count(allowed))}: the machine was slow, and"
-        " the shares of the time are those of a slower sink"
-    )
-
-
 def _shares(run: DemoRun, name: str) -> tuple[float, float, float]:
     """Shares of the measured part in which a task was busy, back-pressured and idle."""
     assert run.result.metrics is not None
@@ -242,8 +228,7 @@ def _lesson(
     return [
         f"{last_relay} was back-pressured {human_duration(first_ns)} after the sink slowed down,"
         f" {source} after {human_duration(last_ns)}: {end}.",
-        f"The sink consumes {human_count(taken_per_s)} of {asked_rate(rate_per_s)}"
-        f"{_short_of(taken_per_s, rate_per_s)}.",
+        f"The sink consumes {human_count(taken_per_s)} of {asked_rate(rate_per_s)}.",
         f"{source} was back-pressured {human_share(shares[source][1])} of the time, and {sink} busy"
         f" {human_share(shares[sink][0])}: the bottleneck is the busy task directly"
         " downstream of the back-pressured ones.",

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from flinknet.config import CREDIT, TCP, WorkloadConfig
 from flinknet.options import SEGMENT_SIZE
 from flinknet.results import ChannelLevels, FillSample, Progress, RunResult
+from flinknet.results.figures import Figure
 from flinknet.units import (
     counted,
     format_duration_ns,
@@ -22,7 +23,7 @@ from flinknet.units import (
 )
 
 from ..charts import OverTime, Places, PlacesChannel, PlacesRun, PlacesStep, Span, TimeSeries
-from ..page_parts import Head, Row, Table
+from ..page_parts import figure_table
 from ..places import PLACES, levels_of
 from .shown import UNEXPECTED, DemoRun, DemoShown, doubts_of, measured_document
 
@@ -33,13 +34,6 @@ STARVED_RATIO, UNHARMED_RATIO = 0.1, 0.9
 """Share of its rate that the neighbour keeps: at most without credit, at least with it."""
 
 TITLES = {TCP: "TCP only (Flink < 1.5)", CREDIT: "credit-based (since 1.5)"}
-COMPARED = (
-    *(("B.3 alone", "rate"), ("B.3 alone", "p99")),
-    *(("B.4 paused", "B.3 rate"), ("B.4 paused", "B.3 p99")),
-    ("", "rate kept"),
-)
-"""Columns of the comparison; alone is a run of A.1 → B.3 without any A.2 and B.4."""
-
 EXPLAINED = (
     "This is head-of-line blocking: on one TCP connection, data that its consumer does not accept"
     " holds up everything behind it, whoever that is for. Credit is the number of buffers that a"
@@ -58,6 +52,12 @@ PLACES_NOTES = (
 )
 UNAFFECTED = (
     " This makes p99 values too high; the rates that are kept show the effect all the same."
+)
+_BLOCKED = (
+    "the receiver does not read the socket, so B.3's data in it waits with B.4's",
+    "the sender's socket is full",
+    "a producer waits for a buffer: a channel may use max-buffers-per-channel of them, also those"
+    " that are not full, even if the pool has more",
 )
 QUOTA = "taskmanager.network.memory.max-buffers-per-channel"
 AXIS_HEADROOM = 1.5
@@ -138,7 +138,12 @@ def head_of_line(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown
         "head-of-line",
         "Why there is credit",
         setup,
-        _table(modes),
+        figure_table(
+            "flow control",
+            _COLUMNS,
+            [(TITLES[each.flow_control], [each]) for each in modes],
+            notes=TABLE_NOTES,
+        ),
         [_places(modes, pause)],
         [taught, *_fullest(modes)],
         doubts,
@@ -171,17 +176,11 @@ def _rates(samples: Sequence[Progress]) -> list[RateSample]:
     """The rates of a run without its end, where the last ones stand without being measured."""
     found = []
     for each in samples:
-        neighbour, paused = each.channels[NEIGHBOUR], each.channels[PAUSED]
+        one, two = each.channels[NEIGHBOUR], each.channels[PAUSED]
+        rates = (one.throughput_records_per_s, two.throughput_records_per_s)
+        credit = (one.credits_available, one.backlog_buffers)
         found.append(
-            RateSample(
-                each.elapsed_ns,
-                neighbour.throughput_records_per_s,
-                paused.throughput_records_per_s,
-                neighbour.credits_available,
-                neighbour.backlog_buffers,
-                paused.credits_available,
-                paused.backlog_buffers,
-            )
+            RateSample(each.elapsed_ns, *rates, *credit, two.credits_available, two.backlog_buffers)
         )
     pairs = [(each.neighbour_per_s, each.paused_per_s) for each in found]
     end = len(pairs)
@@ -228,35 +227,36 @@ def _fullest(modes: Sequence[_Mode]) -> list[str]:
     return lines
 
 
-def _table(modes: Sequence[_Mode]) -> Table:
-    rows = [
-        (TITLES[x.flow_control], human_rate(_rate(x.solo)), human_duration(_p99_ns(x.solo)),
-         human_rate(_rate(x.shared)), human_duration(_p99_ns(x.shared)), human_share(x.kept))
-        for x in modes
-    ]  # fmt: skip
-    heads = [Head("flow control"), *(Head(name, group=group) for group, name in COMPARED)]
-    return Table(heads, list(map(Row, rows)), notes=TABLE_NOTES)
+_COLUMNS: Sequence[Figure[_Mode]] = (
+    Figure("B.3 alone", "records/s", lambda mode: _rate(mode.solo)),
+    Figure("B.3 alone", "p99", lambda mode: _p99_ns(mode.solo), "ns"),
+    Figure("B.4 paused", "B.3 records/s", lambda mode: _rate(mode.shared)),
+    Figure("B.4 paused", "B.3 p99", lambda mode: _p99_ns(mode.shared), "ns"),
+    Figure("", "rate kept", lambda mode: mode.kept, "share"),
+)
+"""Columns of the comparison; alone is a run of A.1 → B.3 without any A.2 and B.4."""
+
+
+def _top(modes: Sequence[_Mode]) -> float | None:
+    """The end of the axis of rates."""
+    return AXIS_HEADROOM * max((_rate(each.solo) or 0.0 for each in modes), default=0.0) or None
 
 
 def _plots(modes: Sequence[_Mode], pause: Span) -> list[list[OverTime]]:
     """Rates and places of both modes, for the terminal."""
     rates, levels = [], []
-    top = AXIS_HEADROOM * max((_rate(each.solo) or 0.0 for each in modes), default=0.0)
     for mode in modes:
         at_ns = [each.at_ns for each in mode.rates]
         ends_ns = [each.at_ns for each in mode.samples[-1:] if each.at_ns > max(at_ns, default=0)]
-        neighbour = [each.neighbour_per_s for each in mode.rates]
-        paused = [each.paused_per_s for each in mode.rates]
+        series = []
+        for name, field in (("B.3", "neighbour_per_s"), ("B.4", "paused_per_s")):
+            values = [*(getattr(each, field) for each in mode.rates), *(0.0 for _ in ends_ns)]
+            series.append(TimeSeries(f"{name} records/s", [*at_ns, *ends_ns], values))
+        rates.append(OverTime(mode.flow_control, series, spans=[pause], top=_top(modes)))
+        instants = [each.at_ns for each in mode.samples]
+        held = zip(*(levels_of(each.levels) for each in mode.samples), strict=True)
         series = [
-            TimeSeries(name, [*at_ns, *ends_ns], [*values, *([0.0] * len(ends_ns))])
-            for name, values in (("B.3 records/s", neighbour), ("B.4 records/s", paused))
-        ]
-        rates.append(OverTime(mode.flow_control, series, spans=[pause], top=top or None))
-        at_ns = [each.at_ns for each in mode.samples]
-        held = [levels_of(each.levels) for each in mode.samples]
-        series = [
-            TimeSeries(name, at_ns, [each[place] for each in held])
-            for place, (name, _) in enumerate(PLACES)
+            TimeSeries(name, instants, own) for (name, _), own in zip(PLACES, held, strict=False)
         ]
         levels.append(OverTime(mode.flow_control, series, "bytes"))
     return [rates, levels]
@@ -278,21 +278,15 @@ def _places(modes: Sequence[_Mode], pause: Span) -> Places:
         meaning="Records per second. Click to go to an instant. While it catches up after the"
         " pause, B.3 may go beyond the axis. The curve ends with the last record; records are due"
         f" until {pause.to_ns / 1e9:.2f} s.",
-        top=AXIS_HEADROOM * max((_rate(mode.solo) or 0.0 for mode in modes), default=0.0) or None,
+        top=_top(modes),
         spans=[pause],
     )
     (first, of_first), *between, (last, of_last) = PLACES
-    names = [
-        f"{first}, A.1",
-        f"{first}, A.2",
-        *(x for x, _ in between),
-        f"{last}, B.3",
-        f"{last}, B.4",
-    ]
-    meanings = [of_first, of_first, *(x for _, x in between), of_last, of_last]
+    ends = [(f"{first}, {each}", of_first) for each in ("A.1", "A.2")]
+    names = [*ends, *between, *((f"{last}, {each}", of_last) for each in ("B.3", "B.4"))]
     return Places(
-        names,
-        meanings,
+        [name for name, _ in names],
+        [meaning for _, meaning in names],
         [_places_run(mode, pause) for mode in modes if mode.samples],
         curve,
         notes=PLACES_NOTES,
@@ -348,18 +342,13 @@ def _state_at(mode: _Mode, sample: FillSample, pause: Span) -> list[str]:
                 f" {human_number(rates.neighbour_credit)}, with"
                 f" {counted(rates.neighbour_backlog or 0, 'buffer')} queued."
             )
-    blocked = []
-    if not sample.is_reading:
-        blocked.append(
-            "the receiver does not read the socket, so B.3's data in it waits with B.4's"
+    blocked = [
+        text
+        for is_free, text in zip(
+            (sample.is_reading, sample.is_writable, sample.is_writing), _BLOCKED, strict=True
         )
-    if not sample.is_writable:
-        blocked.append("the sender's socket is full")
-    if not sample.is_writing:
-        blocked.append(
-            "a producer waits for a buffer: a channel may use max-buffers-per-channel of them, also"
-            " those that are not full, even if the pool has more"
-        )
+        if not is_free
+    ]
     if blocked:
         text = "; ".join(blocked)
         lines.append(f"{text[0].upper()}{text[1:]}.")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import combinations, pairwise
+from itertools import combinations
 from typing import Any
 
 from flinknet.config import WorkloadConfig
 from flinknet.results import LatencySummary, Validity, validity_by, without_consequences
 from flinknet.results.figures import FIGURES, Figure, Unit
-from flinknet.units import counted, human_count, human_duration, parse_duration_ns
+from flinknet.units import counted, human_duration
 
 from ..bench_words import MARKS
 from ..charts import Color, Grid, GridFigure, GridPoint, Slider
@@ -33,9 +33,6 @@ COLUMNS: Sequence[Figure[Any]] = (
 
 HIGHER = 1.25
 """Factor by which a p50 must exceed that of a longer timeout to be blamed on the machine."""
-
-FAR = 2.0
-"""Largest factor between a p50 and half the timeout at which the timeout explains the p50."""
 
 
 def timeout(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
@@ -86,31 +83,25 @@ def doubtful(runs: Sequence[DemoRun]) -> list[str]:
 
 
 def _doubts(runs: Sequence[DemoRun]) -> list[str]:
+    """The doubtful runs, and the gravest reason of each; reasons that differ only in numbers are
+    merged."""
     names = doubtful(runs)
     if not names:
         return []
+    found: dict[str, list[tuple[str, str]]] = {}
+    for each in runs:
+        known = without_consequences(each.result.warnings)
+        reasons = [x.line for x in known if validity_by(x) is not Validity.VALID]
+        for reason in reasons[:1]:
+            found.setdefault(same_but_for_numbers(reason), []).append((each.name, reason))
     verb = "is" if len(names) == 1 else "are"
     return [
         f"{len(names)} of {len(runs)} runs {verb} doubtful, at {', '.join(names)} (marked !): do"
         " not rely on their values.",
-        *_reasons(runs),
-    ]
-
-
-def _reasons(runs: Sequence[DemoRun]) -> list[str]:
-    """The gravest reason of each doubtful run; reasons that differ only in numbers are merged."""
-    found: dict[str, list[tuple[str, str]]] = {}
-    for each in runs:
-        reasons = [
-            warning.line
-            for warning in without_consequences(each.result.warnings)
-            if validity_by(warning) is not Validity.VALID
-        ]
-        for reason in reasons[:1]:
-            found.setdefault(same_but_for_numbers(reason), []).append((each.name, reason))
-    return [
-        f"at {', '.join(name for name, _ in same)}: {merged_text([text for _, text in same])}"
-        for same in found.values()
+        *(
+            f"at {', '.join(name for name, _ in same)}: {merged_text([text for _, text in same])}"
+            for same in found.values()
+        ),
     ]
 
 
@@ -135,44 +126,18 @@ def _lesson(
     unsure: Sequence[str],
 ) -> list[str]:
     p50 = [each.p50 for each in latencies]
-    short, long, between = p50[0], p50[-1], p50[-2]
+    short, long = p50[0], p50[-1]
     if short is None or long is None or short >= long or buffers[0] <= buffers[-1]:
         return [
             f"{UNEXPECTED}: a shorter timeout should give a lower latency and more buffers. Try a"
             " quiet machine or a lower --rate."
         ]
     end = f" {DOUBTFUL}" if names[0] in unsure or names[-1] in unsure else ""
-    lesson = [
+    return [
         f"A buffer timeout of {names[0]} instead of {names[-1]}: p50 falls from"
         f" {human_duration(long)} to {human_duration(short)}, and the network carries"
         f" {buffers[0] / buffers[-1]:.0f} times as many buffers.{end}",
-        *(_reversals(names, p50) or _too_close(names, latencies)),
-    ]
-    half_ns = parse_duration_ns(names[-2], "a timeout") / 2
-    if (
-        between is not None
-        and half_ns / FAR <= between <= half_ns * FAR
-        and (names[-2] not in unsure)
-    ):
-        lesson.append(
-            f"Where the timeout is well above the p50 at {names[0]}, a record waits for about half"
-            f" of it: {names[-2]} gives a p50 of"
-            f" {human_duration(between)} with {human_count(buffers[-2])} buffers/s."
-        )
-    return lesson
-
-
-def _too_close(names: Sequence[str], latencies: Sequence[LatencySummary]) -> list[str]:
-    """Sentences about neighbouring timeouts that cannot be distinguished, because the p50 of the
-    longer one is at most the p75 of the shorter one.
-    """
-    return [
-        f"{name} and {longer} cannot be distinguished here: p50 is {human_duration(own.p50)} and"
-        f" {human_duration(other.p50)}, and at {name} a quarter of the records took"
-        f" {human_duration(own.p75)} or more. Try a quiet machine or a"
-        " lower --rate."
-        for (name, own), (longer, other) in pairwise(zip(names, latencies, strict=True))
-        if own.p75 is not None and other.p50 is not None and other.p50 <= own.p75
+        *_reversals(names, p50),
     ]
 
 
