@@ -21,7 +21,13 @@ from flinknet.core.wire.ids import (
 )
 from flinknet.graph.job_graph import StreamConfig
 from flinknet.graph.network_memory import TaskBuffers, task_buffers
-from flinknet.graph.physical_plan import PhysicalPlan, PlannedEdge, PlannedTask, PlannedVertex
+from flinknet.graph.physical_plan import (
+    Connection,
+    PhysicalPlan,
+    PlannedEdge,
+    PlannedTask,
+    PlannedVertex,
+)
 
 SubtaskKey = tuple[int, int]
 """Index of a vertex in the plan, and of a subtask in the vertex."""
@@ -207,6 +213,54 @@ class TaskDeploymentDescriptor:
     @property
     def config(self) -> StreamConfig:
         return StreamConfig.from_json(self.information.stream_config)
+
+
+@dataclass(frozen=True, slots=True)
+class DeployedChannel:
+    """One channel with the subtasks at its ends; `index` counts over all edges, as in traces."""
+
+    index: int
+    edge: int
+    producer: int
+    consumer: int
+    subpartition: int
+    producer_task_manager: int
+    consumer_task_manager: int
+    receiver_id: InputChannelID
+    partition_id: ResultPartitionID
+    connection_index: int
+
+    @property
+    def is_local(self) -> bool:
+        return self.producer_task_manager == self.consumer_task_manager
+
+    @property
+    def connection(self) -> str:
+        """Name of its TCP connection; see Connection."""
+        ends = self.producer_task_manager, self.consumer_task_manager
+        return str(Connection(*ends, self.connection_index))
+
+
+def deployed_channels(tasks: Iterable[TaskDeploymentDescriptor]) -> list[DeployedChannel]:
+    """The channels that tasks read, by index."""
+    channels = [
+        DeployedChannel(
+            each.index,
+            gate.edge,
+            each.producer,
+            task.subtask,
+            each.subpartition,
+            each.task_manager,
+            task.task_manager,
+            each.receiver_id,
+            each.partition_id,
+            each.connection_index,
+        )
+        for task in tasks
+        for gate in task.inputs
+        for each in gate.channels
+    ]
+    return sorted(channels, key=lambda each: each.index)
 
 
 def descriptors_of(

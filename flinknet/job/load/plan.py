@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from flinknet.config import PARTITIONERS, TCP, Scenario, check_keys, is_partitioner
 from flinknet.core.producer import partition_type_of
-from flinknet.core.wire.ids import InputChannelID, ResultPartitionID
+from flinknet.core.wire.ids import ResultPartitionID
 from flinknet.errors import ConfigError
 from flinknet.graph.execution_graph import execution_graph_of
 from flinknet.graph.job_config import JobConfig
@@ -35,8 +35,10 @@ from flinknet.graph.transformations import (
 from flinknet.units import counted
 
 from ..descriptor import (
+    DeployedChannel,
     InputChannelDescriptor,
     TaskDeploymentDescriptor,
+    deployed_channels,
     descriptors_of,
     receiver_id_of,
 )
@@ -59,37 +61,6 @@ _PARTITIONERS = {
 
 
 @dataclass(frozen=True, slots=True)
-class LoadChannel:
-    """One channel of a load, from subtask `producer` to subtask `consumer` of an edge. `index`
-    counts over all edges.
-    """
-
-    index: int
-    edge: int
-    producer: int
-    consumer: int
-    subpartition: int
-    producer_task_manager: int
-    consumer_task_manager: int
-    receiver_id: InputChannelID
-    partition_id: ResultPartitionID
-    connection_index: int = 0
-
-    @property
-    def is_local(self) -> bool:
-        """Whether both ends are on one TaskManager, so that no connection is needed."""
-        return self.producer_task_manager == self.consumer_task_manager
-
-    @property
-    def connection(self) -> str:
-        """Name of its TCP connection, such as "tm-0->tm-1": from the producers' TaskManager to the
-        consumers', whose client opens it.
-        """
-        number = f"#{self.connection_index}" if self.connection_index else ""
-        return f"tm-{self.producer_task_manager}->tm-{self.consumer_task_manager}{number}"
-
-
-@dataclass(frozen=True, slots=True)
 class LoadPlan:
     """A scenario and the descriptors of its tasks.
 
@@ -102,7 +73,7 @@ class LoadPlan:
     scenario: Scenario
     plan: PhysicalPlan
     tasks: tuple[TaskDeploymentDescriptor, ...]
-    channels: tuple[LoadChannel, ...]
+    channels: tuple[DeployedChannel, ...]
 
     @property
     def sources(self) -> list[TaskDeploymentDescriptor]:
@@ -126,17 +97,13 @@ class LoadPlan:
         """The tasks of a TaskManager, upstream first."""
         return [each for each in self.tasks if each.task_manager == task_manager]
 
-    def is_last(self, channel: LoadChannel) -> bool:
+    def is_last(self, channel: DeployedChannel) -> bool:
         """Whether records leave the job here: latency ends here, and records count once."""
         return channel.edge == self.last_vertex - 1
 
     def connections(self) -> dict[str, int]:
         """Number of channels of each TCP connection, by its name."""
-        counts: dict[str, int] = {}
-        for each in self.channels:
-            if not each.is_local:
-                counts[each.connection] = counts.get(each.connection, 0) + 1
-        return counts
+        return dict(Counter(each.connection for each in self.channels if not each.is_local))
 
     def buffers(self) -> list[TaskManagerBuffers]:
         """Network memory demand of each TaskManager."""
@@ -192,7 +159,7 @@ def placed_load_plan(
     """
     plan = _physical_plan(scenario, partitioners, places)
     tasks = [_with_partitioners(each, partitioners) for each in _tasks_of(plan)]
-    return LoadPlan(scenario, plan, tuple(tasks), _channels_of(tasks))
+    return LoadPlan(scenario, plan, tuple(tasks), tuple(deployed_channels(tasks)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,28 +229,7 @@ def listed_load_plan(
             )
             task = replace(task, inputs=(gate,))
         found.append(_with_partitioners(task, (scenario.workload.partitioner,)))
-    return LoadPlan(scenario, plan, tuple(found), _channels_of(found))
-
-
-def _channels_of(tasks: Sequence[TaskDeploymentDescriptor]) -> tuple[LoadChannel, ...]:
-    channels = [
-        LoadChannel(
-            each.index,
-            gate.edge,
-            each.producer,
-            task.subtask,
-            each.subpartition,
-            each.task_manager,
-            task.task_manager,
-            each.receiver_id,
-            each.partition_id,
-            each.connection_index,
-        )
-        for task in tasks
-        for gate in task.inputs
-        for each in gate.channels
-    ]
-    return tuple(sorted(channels, key=lambda each: each.index))
+    return LoadPlan(scenario, plan, tuple(found), tuple(deployed_channels(found)))
 
 
 def _tasks_of(plan: PhysicalPlan) -> list[TaskDeploymentDescriptor]:

@@ -4,7 +4,7 @@ bench and a job need; the progress of a bench, and the manifest of a run.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,7 +13,8 @@ from flinknet.config import NetworkConfig
 from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.histogram import LogLinearHistogram
 from flinknet.job import TaskDeploymentDescriptor
-from flinknet.job.load.plan import LoadChannel, LoadPlan, task_name
+from flinknet.job.descriptor import DeployedChannel, deployed_channels
+from flinknet.job.load.plan import LoadPlan, task_name
 from flinknet.options import effective_flink_keys
 from flinknet.results import (
     BacklogSummary,
@@ -71,25 +72,21 @@ def manifest_of(
 
 
 def channel_infos(tasks: Iterable[TaskDeploymentDescriptor]) -> Iterator[ChannelInfo]:
-    """The channels that tasks read."""
-    for task in tasks:
-        for gate in task.inputs:
-            for channel in gate.channels:
-                producer, consumer = f"tm-{channel.task_manager}", f"tm-{task.task_manager}"
-                number = f"#{channel.connection_index}" if channel.connection_index else ""
-                yield ChannelInfo(
-                    index=channel.index,
-                    receiver_id=channel.receiver_id.hex(),
-                    producer=channel.producer,
-                    consumer=task.subtask,
-                    producer_process=producer,
-                    consumer_process=consumer,
-                    connection=f"{producer}->{consumer}{number}",
-                    subpartition=channel.subpartition,
-                    partition=channel.partition_id.encode().hex(),
-                    is_local=channel.is_local,
-                    edge=gate.edge,
-                )
+    """The channels that tasks read, by index."""
+    for each in deployed_channels(tasks):
+        yield ChannelInfo(
+            index=each.index,
+            receiver_id=each.receiver_id.hex(),
+            producer=each.producer,
+            consumer=each.consumer,
+            producer_process=f"tm-{each.producer_task_manager}",
+            consumer_process=f"tm-{each.consumer_task_manager}",
+            connection=each.connection,
+            subpartition=each.subpartition,
+            partition=each.partition_id.encode().hex(),
+            is_local=each.is_local,
+            edge=each.edge,
+        )
 
 
 @dataclass(slots=True)
@@ -156,10 +153,7 @@ class Collected:
 
     def connections(self) -> dict[str, int]:
         """Number of channels that each TCP connection carried, over all attempts."""
-        counts: dict[str, int] = {}
-        for channel in self.channels:
-            if not channel.is_local:
-                counts[channel.connection] = counts.get(channel.connection, 0) + 1
+        counts = Counter(each.connection for each in self.channels if not each.is_local)
         return dict(sorted(counts.items()))
 
     def warnings(self) -> list[RunWarning]:
@@ -305,7 +299,7 @@ class ProgressMeter:
             ),
         )
 
-    def _channel(self, deployed: LoadChannel, channel: _Channel) -> ChannelProgress:
+    def _channel(self, deployed: DeployedChannel, channel: _Channel) -> ChannelProgress:
         written = self._collected.written.get(deployed.index)
         credits = -1 if written is None else written.credits_available
         return ChannelProgress(

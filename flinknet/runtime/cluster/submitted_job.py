@@ -16,6 +16,7 @@ from typing import Any
 from flinknet.errors import FlinknetError
 from flinknet.graph import execution_graph_of, job_graph_of, load_program
 from flinknet.graph.execution_graph import ExecutionGraph, initialize_on_master
+from flinknet.graph.physical_plan import Connection
 from flinknet.job.checkpoint_coordinator import CheckpointCoordinator
 from flinknet.results import ClusterJob, ConnectionStatus, JobStatus, RunWarning, TaskManagerStatus
 from flinknet.trace.run_directory import seal_run
@@ -86,7 +87,7 @@ class ConnectionUses:
         """The connections that a job uses now."""
         return tuple(
             ConnectionStatus(
-                f"tm-{key[0]}->tm-{key[1]}" + (f"#{key[2]}" if key[2] else ""),
+                str(Connection(*key)),
                 channels,
                 tuple(
                     name
