@@ -19,7 +19,7 @@ import numpy as np
 from flinknet.arrays import FloatArray, IntArray
 from flinknet.histogram import BUCKETS, LogLinearHistogram, bucket_bounds_ns, bucket_index
 
-from .kernel import DONE, ROOM_MISSING, WRITER_WAITS
+from .kernel import DONE, ROOM_MISSING
 from .kernel.memory import Barrier, Channel, Exchange, Histogram, Job, Link, Ramp
 from .kernel.views import KernelMemory
 from .kernel_edge import KernelEdge, hold_each_other_up
@@ -133,16 +133,14 @@ def run_fast(edge: KernelEdge, *, may_wait: bool = True) -> FastOutcome | None:
     Args:
         may_wait: whether writers may wait for buffers, and connections without credit.
 
-    Returns: None where the kernel does not know it, if one would have to wait that may not, and
+    Returns: None where the kernel does not know it, if one waited that may not, and
         where a checkpoint takes too long.
     """
-    is_max_rate = edge.exchange.is_max_rate
-    if not edge.is_covered or (is_max_rate and not may_wait):
+    if not edge.is_covered:
         return None
-    ended, found = _run([edge], may_wait=is_max_rate)
-    if may_wait and ended == WRITER_WAITS:  # takes a fifth more
-        ended, found = _run([edge], may_wait=True)
-    return found[0] if ended == DONE else None
+    ended, (found,) = _run([edge])
+    has_waited = edge.exchange.is_max_rate or found.resumed_ns > 0 or found.stops > 0
+    return found if ended == DONE and (may_wait or not has_waited) else None
 
 
 def run_joined(edges: Sequence[KernelEdge]) -> list[FastOutcome] | None:
@@ -152,7 +150,7 @@ def run_joined(edges: Sequence[KernelEdge]) -> list[FastOutcome] | None:
     """
     if hold_each_other_up(each.exchange for each in edges) or not all(map(_may_be_joined, edges)):
         return None
-    ended, found = _run(edges, may_wait=True)
+    ended, found = _run(edges)
     pairs = zip(edges, found, strict=True)
     if ended != DONE or any(own.records != each.exchange.records for each, own in pairs):
         return None
@@ -169,7 +167,7 @@ def _may_be_joined(edge: KernelEdge) -> bool:
     return edge.is_covered and not edge.exchange.is_max_rate
 
 
-def _run(edges: Sequence[KernelEdge], *, may_wait: bool) -> tuple[int, list[FastOutcome]]:
+def _run(edges: Sequence[KernelEdge]) -> tuple[int, list[FastOutcome]]:
     """One run; where there is too little room for messages on their way, another with more.
 
     Returns: its end, and the exchanges then."""
@@ -181,7 +179,6 @@ def _run(edges: Sequence[KernelEdge], *, may_wait: bool) -> tuple[int, list[Fast
         words = layouts[0].memory.to_array()
         found = [FastOutcome(each, words) for each in layouts]
         for m in found:
-            m.may_wait = int(may_wait)
             m.turns_max *= TURNS_FACTOR if len(edges) > 1 else 1
         ended = run(words)
         if ended != ROOM_MISSING or not any(each.may_have_more_room for each in layouts):

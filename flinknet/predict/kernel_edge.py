@@ -4,8 +4,7 @@ Covered are records that come at a rate, also where that is assumed, or as fast 
 any number of channels, local or over connections with exclusive buffers, with credit or without,
 whose sockets may fill; writers that wait for buffers, in an exchange that is computed whole;
 checkpoints; buffers that are debloated; network memory for all pools. The kernel notices by itself
-if a checkpoint takes longer than it may, or if a writer or a connection without credit has to wait
-that may not. All other exchanges are simulated with the real core.
+if a checkpoint takes longer than it may. All other exchanges are simulated with the real core.
 """
 
 from __future__ import annotations

@@ -39,13 +39,13 @@ from flinknet.trace.metrics import number_of
 from flinknet.trace.recordings import checkpoints_within
 from flinknet.units import NS_PER_MS
 
-from .advise.caveats import BARRIERS
 from .edges import EdgeOrder, Pairs, pair_keys, produced_edge
-from .observe.checkpoints import COMPLETED, FAILED, BarrierRow
+from .observe.checkpoints import BARRIER_TYPES, COMPLETED, FAILED, BarrierRow
 from .observe.flink_metrics import records_in, series_of, task_shares, vertex_metrics
 from .observe.measured import ObservedRun
 from .observe.regimes import LATE_TRANSITS, REGIMES, TRANSITS, WAITS, WORKING
 from .read import RecordedRun, result_of
+from .spark.frames import values_at
 
 CHECKPOINTS_MIN = 3
 BLOCKED_NS_MIN = 10_000_000_000
@@ -145,7 +145,7 @@ def _own_edge(observed: ObservedRun) -> EdgeTime:
     records = pairs.summed(rows.consumed.of(pairs.channel, "count"))
     return replace(
         pairs.edge(records, shares, mean=REGIMES),
-        has_barriers=any(row.data_type in BARRIERS for row in rows.messages),
+        has_barriers=any(row.data_type in BARRIER_TYPES for row in rows.messages),
         written=_written(observed),
     )
 
@@ -185,13 +185,7 @@ class _Amounts:
     def of_pairs(self, what: str, pairs: Pairs) -> IntArray:
         """Numbers of pairs; 0 where there is none."""
         own = self._rows.where("what", what)
-        own_keys, keys = pair_keys(own["producer"], own["consumer"]), pairs.keys
-        if not len(own_keys):
-            return np.zeros(len(keys), np.int64)
-        order = np.argsort(own_keys, kind="stable")
-        place = order[np.minimum(np.searchsorted(own_keys, keys, sorter=order), len(own_keys) - 1)]
-        found: IntArray = np.where(own_keys[place] == keys, own["amount"][place], 0)
-        return found
+        return values_at(pairs.keys, pair_keys(own["producer"], own["consumer"]), own["amount"])
 
 
 def _hosts(observed: ObservedRun) -> dict[str, HostTime]:
@@ -282,7 +276,7 @@ def _captured_edge(observed: ObservedRun) -> EdgeTime:
     if recorded_network(run.manifest).exclusive_buffers:
         without_ns = pairs.summed(rows.without_credit.of(pairs.channel, "ns"))
         shares[WITHOUT_CREDIT] = np.minimum(without_ns / whole_ns, 1.0)
-    checkpoints = {each.value for each in rows.milestones if each.data_type in BARRIERS}
+    checkpoints = {each.value for each in rows.milestones if each.data_type in BARRIER_TYPES}
     records = pairs.summed(rows.throughput_by_channel.of(pairs.channel, "records"))
     return replace(
         pairs.edge(records, shares, mean=()),

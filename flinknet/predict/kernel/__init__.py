@@ -23,7 +23,7 @@ exchange. Times are ns. Records come as ramps: a number of them, evenly spaced b
   after the other; imported only when needed, since loading the compiler takes half a second.
 """
 
-DONE, WRITER_WAITS, TOO_LONG, CHECKPOINT_EXPIRES, ANSWER_MISSING, ROOM_MISSING = range(6)
+DONE, TOO_LONG, CHECKPOINT_EXPIRES, ANSWER_MISSING, ROOM_MISSING = range(5)
 """Ends of a run; all but DONE are for another run, or for the simulator, to answer."""
 
 NEVER = 2**62

@@ -226,7 +226,7 @@ def note(m: Exchange, channel: Channel) -> None:
     source.all_segments += segments - channel.segments
     source.all_elements += elements - channel.elements
     source.available += is_available - channel.is_available
-    if m.may_wait and segments != channel.segments:
+    if segments != channel.segments:
         charge(m, channel, segments - channel.segments)
     channel.segments, channel.elements = segments, elements
     channel.is_available = is_available

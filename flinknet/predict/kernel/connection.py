@@ -19,7 +19,6 @@ from . import (
     PRIORITY_BARRIER,
     RESUME,
     ROOM_MISSING,
-    WRITER_WAITS,
 )
 from .channel import (
     append_reader,
@@ -332,8 +331,6 @@ def receive_down(m: Exchange, connection: Connection, now: int) -> int:
             connection.undelivered += 1
         else:
             m.stops += 1
-            if not m.may_wait:
-                m.ended = WRITER_WAITS
     if not _is_stopped(connection):
         connection.down_begin = connection.down_end = connection.undelivered = 0
     return NEVER

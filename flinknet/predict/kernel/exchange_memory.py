@@ -46,7 +46,6 @@ class Numbers(View):
     is_max_rate: int = word("whether sources write as fast as they can")
     is_disturbed: int = word("whether the machine keeps TaskManagers from their work")
     without_credit: int = word("whether flow control is that of Flink before 1.5")
-    may_wait: int = word("whether writers may wait for buffers; else the run ends")
     counted_from_ns: int = word("begin of the time that counts")
     counted_to_ns: int = word("end of the time that counts")
     turns_max: int = word("turns after which the run ends")

@@ -79,7 +79,7 @@ def _turn(m: Exchange, task_manager: TaskManager, now: int) -> None:
         next_ns = min(next_ns, again_ns)
     if task_manager.has_local_channels and may_any_go_on(task_manager):
         next_ns = now  # a local consumer has let it
-    waiting = m.may_wait and is_any_blocked(task_manager)
+    waiting = is_any_blocked(task_manager)
     m.has_sent = m.has_delivered = 0
     now = _pump_all(m, task_manager, now)
     if m.has_delivered:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import NEVER, WRITER_WAITS
+from . import NEVER
 from .channel import close_buffer, emit, flush, is_pool_available, note_written
 from .compiling import compile_all
 from .memory import Channel, Exchange, Ramp, Source
@@ -186,27 +186,6 @@ def _take(m: Exchange, source: Source, until_ns: int) -> int:
     return records
 
 
-def _emit_at_once(m: Exchange, source: Source, until_ns: int) -> int:
-    """Write all records that came up to an instant, where none may wait: the run ends if one would
-    have to. Returns: their number."""
-    outputs, due = source.outputs, source.records_due
-    emitted = 0
-    place = next_due(due, 0, until_ns)
-    while place >= 0:
-        channel = outputs[place]
-        records = records_until(channel, until_ns, NEVER)
-        emitted += records
-        emit(m, channel, records)
-        _flush_or_follow(m, source, channel)
-        if channel.segments + channel.lent_buffers >= m.quota_buffers:
-            m.ended = WRITER_WAITS
-        set_due(due, place, next_record_ns(channel))
-        place = next_due(due, place + 1, until_ns)
-    if source.all_segments + source.lent >= source.pool_buffers:
-        m.ended = WRITER_WAITS
-    return emitted
-
-
 def _flush_or_follow(m: Exchange, source: Source, channel: Channel) -> None:
     """After records were written: with timeout 0 they leave; else the next segment is followed."""
     if m.timeout_ns == 0:
@@ -250,8 +229,6 @@ def skip_segments(m: Exchange, source: Source, now: int) -> None:
 
 def emit_until(m: Exchange, source: Source, until_ns: int) -> int:
     """Write records that came up to an instant, if there are buffers. Returns: their number."""
-    if not m.may_wait:
-        return _emit_at_once(m, source, until_ns)
     emitted = 0
     if source.has_waited:  # TaskOutputs.resume
         if source.waits_at:

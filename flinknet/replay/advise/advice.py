@@ -342,7 +342,8 @@ def frontier_of(points: Sequence[TradeOffPoint]) -> list[int]:
         best.sort(key=lambda each: (not points[each[1]].is_recorded, sum(each[0]), each[1]))
         stays: list[tuple[Costs, int]] = []
         for own, index in best:
-            if not any(_is_as_good(other, own) for other, _ in stays):
+            worse = ([a - b for a, b in zip(other, own, strict=True)] for other, _ in stays)
+            if not any(max(each) <= EQUAL for each in worse):
                 stays.append((own, index))
         kept += [index for _, index in stays]
     return sorted(kept)
@@ -377,7 +378,8 @@ def are_alike(points: Sequence[TradeOffPoint], error: ModelError) -> bool:
     """Whether at least two settings are known, and none differs from another by more than the
     model was off by."""
     costs = [own for point in points if (own := costs_of(point)) is not None]
-    return len(costs) > 1 and not _differ(costs, _tolerances(error))
+    columns = zip(zip(*costs, strict=True), _tolerances(error), strict=False)
+    return len(costs) > 1 and all(max(each) - min(each) <= most for each, most in columns)
 
 
 def costs_of(point: TradeOffPoint) -> Costs | None:
@@ -396,18 +398,6 @@ def _tolerances(error: ModelError) -> Costs:
     latency = max(abs(error.p99 or 0.0), abs(error.p50 or 0.0))
     records = max(math.log1p(abs(error.throughput or 0.0)), EQUAL)
     return max(math.log1p(latency), EQUAL), records, records, EQUAL
-
-
-def _differ(costs: Sequence[Costs], tolerances: Costs) -> bool:
-    columns = zip(*costs, strict=True)
-    return any(
-        max(column) - min(column) > tolerance
-        for column, tolerance in zip(columns, tolerances, strict=True)
-    )
-
-
-def _is_as_good(other: Costs, own: Costs) -> bool:
-    return all(theirs - ours <= EQUAL for theirs, ours in zip(other, own, strict=True))
 
 
 def _dominates(other: Costs, own: Costs) -> bool:

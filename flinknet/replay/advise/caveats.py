@@ -5,24 +5,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import TracePoint
 from flinknet.predict.exchange import has_own_timeout, recorded_network
 from flinknet.results import EdgeShare, Measured
 from flinknet.units import human_count, human_duration
 
 from ..edges import channel_ends
+from ..observe.checkpoints import BARRIER_TYPES
 from ..observe.measured import ObservedRows, ObservedRun
 from ..read import RecordedRun, result_of
-
-BARRIERS = frozenset(
-    {
-        DataType.PRIORITIZED_EVENT_BUFFER,
-        DataType.ALIGNED_CHECKPOINT_BARRIER,
-        DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER,
-    }
-)
-"""Events that end a buffer for a checkpoint."""
 
 COUNTS_DIFFER_FROM = 0.005
 """Relative difference between the records counted by a run and by its trace that is stated."""
@@ -150,7 +141,7 @@ def _of_barriers(run: RecordedRun, rows: ObservedRows) -> str | None:
     barriers = sum(
         row.messages
         for row in rows.messages
-        if row.point == TracePoint.SENT and row.data_type in BARRIERS
+        if row.point == TracePoint.SENT and row.data_type in BARRIER_TYPES
     )
     if not barriers:
         return None

@@ -56,12 +56,12 @@ _NOT_IN_A_TRACE = (
     *("overtaken_bytes_mean", "overtaken_bytes_max", "processed_bytes_mean"),
 )
 
-_TYPES = (
+BARRIER_TYPES = (
     DataType.PRIORITIZED_EVENT_BUFFER,
     DataType.ALIGNED_CHECKPOINT_BARRIER,
     DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER,
 )
-_IS_BARRIER_BY_TYPE = np.isin(np.arange(1 << 8), _TYPES)
+_IS_BARRIER_BY_TYPE = np.isin(np.arange(1 << 8), BARRIER_TYPES)
 _ENDS = (DataType.END_OF_DATA, DataType.END_OF_PARTITION)
 _KEYS = ("run", "channel", "sequence_number")
 _UNKNOWN = -1
@@ -235,7 +235,7 @@ def _alignments(
 def _barriers(unit: Unit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
     is_between = unit.counted_at == TracePoint.SENT
     for block in blocks:
-        if not is_between and block["data_type"].max(initial=0) < min(_TYPES):
+        if not is_between and block["data_type"].max(initial=0) < min(BARRIER_TYPES):
             continue  # nearly all blocks: only data
         is_known = block["channel"] >= 0
         is_barrier = _IS_BARRIER_BY_TYPE[block["data_type"]] & is_known
@@ -249,7 +249,7 @@ def _barriers(unit: Unit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
         if not len(rows):
             continue
         at_ns, sent, barrier = block["at_ns"][rows], is_sent[rows], is_barrier[rows]
-        overtakes = barrier & (block["data_type"][rows] == _TYPES[0])
+        overtakes = barrier & (block["data_type"][rows] == BARRIER_TYPES[0])
         # Between processes a barrier that overtakes data blocks nobody.
         has_read = ~sent | overtakes if is_between else ~sent
         yield {
@@ -275,12 +275,12 @@ def _milestones(unit: Unit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
         is_event = is_at(block, MessageKind.BUFFER_RESPONSE, TracePoint.SENT) & (
             block["channel"] >= 0
         )
-        is_barrier = is_event & np.isin(block["data_type"], _TYPES) & (block["value"] >= 0)
+        is_barrier = is_event & np.isin(block["data_type"], BARRIER_TYPES) & (block["value"] >= 0)
         checkpoints = np.unique(block["value"][is_barrier])[:CHECKPOINTS_PER_BLOCK]
         is_barrier &= np.isin(block["value"], checkpoints)
         rows = np.flatnonzero(is_barrier | (is_event & np.isin(block["data_type"], _ENDS)))
         # A barrier is one milestone, although its type may change on its way.
-        data_type = np.where(is_barrier[rows], _TYPES[1], block["data_type"][rows])
+        data_type = np.where(is_barrier[rows], BARRIER_TYPES[1], block["data_type"][rows])
         yield {
             "run": np.full(len(rows), unit.run),
             "channel": block["channel"][rows].astype(np.int64),

@@ -162,12 +162,7 @@ class Rows(Generic[Row]):
 
     def of(self, channels: IntArray, name: str) -> npt.NDArray[Any]:
         """Values of a column for some channels; 0 for channels without a row."""
-        own, values = self["channel"], self[name]
-        if not len(own):
-            return np.zeros(len(channels), values.dtype)
-        order = np.argsort(own, kind="stable")
-        place = order[np.minimum(np.searchsorted(own, channels, sorter=order), len(own) - 1)]
-        return np.where(own[place] == channels, values[place], 0)
+        return values_at(channels, self["channel"], self[name])
 
     def where(self, name: str, value: Any) -> Rows[Row]:
         """Rows with a value in a column."""
@@ -176,6 +171,19 @@ class Rows(Generic[Row]):
     def among(self, channels: IntArray) -> Rows[Row]:
         """Rows of some channels."""
         return Rows(self.kind, self.table.filter(pa.array(np.isin(self["channel"], channels))))
+
+
+def values_at(keys: IntArray, own: IntArray, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Values of some keys; 0 for keys without one.
+
+    Args:
+        own: the key of each value.
+    """
+    if not len(own):
+        return np.zeros(len(keys), values.dtype)
+    order = np.argsort(own, kind="stable")
+    place = order[np.minimum(np.searchsorted(own, keys, sorter=order), len(own) - 1)]
+    return np.where(own[place] == keys, values[place], 0)
 
 
 def table_of(kind: type[Row], rows: Iterable[Row]) -> pa.Table:
