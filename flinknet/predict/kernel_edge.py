@@ -287,21 +287,20 @@ def batches_of(exchange: RecordedExchange, record_bytes: int) -> list[IntArray]:
     found = []
     for producer in range(exchange.producers):
         own = [channel for channel in exchange.channels if channel.producer == producer]
-        found.append(np.diff(_records_before(own, batch_records), axis=0, prepend=0))
+        found.append(_batches(own, batch_records))
     return found
 
 
-def _records_before(channels: Sequence[RecordedChannel], batch_records: int) -> IntArray:
-    """Records for each channel that were emitted up to the end of each batch: a row for each."""
-    total = sum(channel.records for channel in channels)
-    if len(channels) == 1:
-        return np.append(np.arange(batch_records, total, batch_records), total)[:, np.newaxis]
+def _batches(channels: Sequence[RecordedChannel], batch_records: int) -> IntArray:
     from .kernel.times import count_batches
 
+    total = sum(channel.records for channel in channels)
+    batches = -(-total // batch_records)
+    if len(channels) == 1:
+        return np.diff(np.minimum(np.arange(batches + 1) * batch_records, total))[:, np.newaxis]
     memory = KernelMemory()
     head = memory.take(Batches.width())
     places = memory.take(Arrivals.width() * len(channels))
-    first_ns, last_ns = [], []
     for number, channel in enumerate(channels):
         each = channel.arrivals
         if (each.first_ns[1:] < each.ends_ns[:-1]).any():  # hardly ever
@@ -309,13 +308,13 @@ def _records_before(channels: Sequence[RecordedChannel], batch_records: int) -> 
         first = memory.table_of((each.records, each.first_ns, each.ends_ns))
         end = first + len(each) * Ramp.width()
         memory.put(Arrivals, places + number * Arrivals.width(), ramp=first, end=end)
-        first_ns.append(int(each.first_ns[0]))
-        last_ns.append(int(each.ends_ns[-1]))
-    batches = -(-total // batch_records)
+    starts_ns = [int(channel.arrivals.first_ns.min()) for channel in channels]
+    due = memory.timetable(len(channels), starts_ns)
     counts = memory.take(batches * len(channels))
-    memory.put(Batches, head, channels_count=len(channels), channels=places, counts=counts)
+    ends = {"channels_count": len(channels), "channels": places}
+    memory.put(Batches, head, due=due, counts=counts, **ends)
     words = memory.to_array()
-    count_batches(words, batch_records, min(first_ns), max(last_ns))
+    count_batches(words, batch_records)
     return words[counts:].reshape(batches, len(channels))
 
 

@@ -56,17 +56,6 @@ class Ramps:
         length_ns = (self.last_ns - self.first_ns)[ramp]
         return ramp, self.first_ns[ramp] + length_ns * position // steps
 
-    def until(self, at_ns: IntArray) -> IntArray:
-        """How many records came up to each of some instants, where no stretch begins before the one
-        before it has ended."""
-        records, first_ns, last_ns = self.records, self.first_ns, self.ends_ns
-        place = np.searchsorted(first_ns, at_ns, "right") - 1
-        before = (np.cumsum(records) - records)[place]
-        steps, length_ns = records[place] - 1, np.maximum((last_ns - first_ns)[place], 1)
-        begun = ((at_ns - first_ns[place] + 1) * steps - 1) // length_ns + 1
-        begun = np.where(at_ns >= last_ns[place], records[place], begun)
-        return np.where(place < 0, 0, before + begun)
-
     def within(self, from_ns: int, to_ns: int) -> Ramps:
         """Records that came in [from_ns, to_ns); a stretch at the edge is cut."""
         return self.cut(from_ns, to_ns)[0]

@@ -361,15 +361,16 @@ class Batches(View):
 
     channels_count: int = word("number of channels")
     channels: Rows[Arrivals] = word("their arrivals")
+    due: Timetable = word("next record of each channel")
     counts: List[int] = word("for each batch the records of each channel")
 
 
 class Arrivals(View):
-    """The arrivals of a channel, as far as they have not been looked at."""
+    """The arrivals of a channel, as far as they have not been counted."""
 
-    ramp: Ramp = word("next ramp")
+    ramp: Ramp = word("ramp of the next record")
+    position: int = word("place of this record in it")
     end: Ramp = word("end of the ramps")
-    before: int = word("records before the next ramp")
 
 
 class Job(View):

@@ -8,8 +8,9 @@ power of two; the nodes stand behind it, the root as 1, those below node n as 2n
 
 from __future__ import annotations
 
+from . import NEVER
 from .compiling import Ints, bits, compile_all, kept_on_disk, moved_list, pointer
-from .memory import FIRST, Arrivals, Batches, Channel, Exchange, Histogram, Ramp
+from .memory import FIRST, Batches, Channel, Exchange, Histogram, Ramp
 from .views import List
 
 
@@ -147,13 +148,7 @@ def _count(m: Exchange, first_ns: int, last_ns: int, records: int) -> None:
     m.densities[high_bucket] -= density
 
 
-def take_records(
-    m: Exchange,
-    channel: Channel,
-    records: int,
-    begin_ns: int,
-    delay_ns: int,
-) -> None:
+def take_records(m: Exchange, channel: Channel, records: int, begin_ns: int, delay_ns: int) -> None:
     """Count the latencies of the next records of a channel, ramp by ramp, and note when each is
     done with where that is wanted."""
     departure = channel.departures
@@ -198,65 +193,27 @@ def longest_wait_ns(m: Exchange, channel: Channel, records: int, backlog: int, n
     return wait_ns
 
 
-def _until(channel: Arrivals, at_ns: int) -> int:
-    """Ramps.until, from the stretch on that was last looked at."""
-    ramp, count = channel.ramp, channel.before
-    while ramp < channel.end and ramp.first_ns <= at_ns:
-        records, first_ns, last_ns = ramp.records, ramp.first_ns, ramp.last_ns
-        if at_ns < last_ns:
-            return count + ((at_ns - first_ns + 1) * (records - 1) - 1) // (last_ns - first_ns) + 1
-        count += records
-        ramp = ramp.next
-    return count
-
-
-def _all_until(batches: Batches, at_ns: int) -> int:
-    """How many records of all channels came up to an instant."""
-    count = 0
-    for number in range(batches.channels_count):
-        count += _until(batches.channels[number], at_ns)
-    return count
-
-
 @kept_on_disk
-def count_batches(memory: Ints, batch_records: int, first_ns: int, last_ns: int) -> None:
-    """Find the batches of a source.
+def count_batches(memory: Ints, batch_records: int) -> None:
+    """Find the batches of a source: records in the order in which they come.
 
     Args:
         memory: Batches, with room for the counts of all channels for each batch.
-        first_ns, last_ns: of all records.
     """
     batches = Batches(pointer(memory), FIRST)
-    counts, low_ns = batches.counts, first_ns - 1
-    step_ns = max((last_ns - first_ns) // 2, 1)
-    total, wanted = _all_until(batches, last_ns), 0
-    while wanted < total:
-        wanted = min(wanted + batch_records, total)
-        high_ns = min(low_ns + step_ns, last_ns)
-        while _all_until(batches, high_ns) < wanted:
-            low_ns = high_ns
-            high_ns = min(high_ns + step_ns, last_ns)
-            step_ns *= 2
-        began_ns = low_ns
-        while high_ns - low_ns > 1:  # too few have come at low_ns, enough at high_ns
-            middle_ns = (low_ns + high_ns) >> 1
-            if _all_until(batches, middle_ns) < wanted:
-                low_ns = middle_ns
-            else:
-                high_ns = middle_ns
-        step_ns = max(high_ns - began_ns, 1) * 2
-        left = wanted - _all_until(batches, high_ns - 1)
-        for number in range(batches.channels_count):
-            channel = batches.channels[number]
-            before = _until(channel, high_ns - 1)
-            more = min(_until(channel, high_ns) - before, left)
-            left -= more
-            counts[number] = before + more
-            while channel.ramp.next <= channel.end and channel.ramp.last_ns < high_ns:
-                channel.before += channel.ramp.records
-                channel.ramp = channel.ramp.next
-        counts = moved_list(counts, batches.channels_count)
-        low_ns = high_ns - 1
+    due, counts, left = batches.due, batches.counts, batch_records
+    while earliest_ns(due) != NEVER:
+        place = next_due(due, 0, earliest_ns(due))
+        channel = batches.channels[place]
+        counts[place] += 1
+        channel.position += 1
+        if channel.position == channel.ramp.records:
+            channel.ramp, channel.position = channel.ramp.next, 0
+        is_over = channel.ramp >= channel.end
+        set_due(due, place, NEVER if is_over else instant(channel.ramp, channel.position))
+        left -= 1
+        if left == 0:
+            counts, left = moved_list(counts, batches.channels_count), batch_records
 
 
 compile_all(globals(), set_due, next_due, longest_wait_ns, instant, records_until)
