@@ -84,8 +84,8 @@ LEAVES_OF = {
 """Folder -> leaves that its modules may import."""
 
 BUDGETS = {
-    "replay": (14_882, 49),
-    "predict": (13_079, 47),
+    "replay": (14_829, 49),
+    "predict": (12_988, 47),
     "core": (14_330, 83),
     "runtime": (12_692, 47),
     "report": (10_964, 41),

@@ -154,7 +154,12 @@ def load_exchange(
     remote = [each.index for each in manifest.channels if not each.is_local]
     if remote:  # what stays within a process shows neither sending nor the way
         window = replace(window, rows=window.rows.sent_over(remote))
-    costs, notes = fit_costs(window.rows, manifest, _busy_ns(window, manifest, from_ns, to_ns))
+    busy_ns, records = None, sum(each.total_records for each in window.arrivals.values())
+    if is_max_rate(manifest) and records:  # of producers, less what they waited for buffers
+        producers = _count(each.producer for each in manifest.channels)
+        waited_ns = window.rows.waited_ns(from_ns, to_ns)
+        busy_ns = max((to_ns - from_ns) * producers - waited_ns, 0) / records
+    costs, notes = fit_costs(window.rows, manifest, busy_ns)
     exchange = RecordedExchange(
         producers=_count(each.producer for each in manifest.channels),
         consumers=_count(each.consumer for each in manifest.channels),
@@ -311,17 +316,6 @@ def _saturated(
         exchange, lambda each: simulate(each, each.network).throughput_records_per_s
     )
     return exchange if scaled is None else replace(scaled, notes=(*scaled.notes, RATE_IS_FITTED))
-
-
-def _busy_ns(window: Window, manifest: RunManifest, from_ns: int, to_ns: int) -> float | None:
-    """Time of producers for a record at the highest rate, less that in which they waited for
-    buffers; None for a run with a rate."""
-    records = sum(each.total_records for each in window.arrivals.values())
-    if not is_max_rate(manifest) or not records:
-        return None
-    producers = _count(each.producer for each in manifest.channels)
-    waited_ns = window.rows.waited_ns(from_ns, to_ns)
-    return max((to_ns - from_ns) * producers - waited_ns, 0) / records
 
 
 def _count(indices: Iterable[int]) -> int:

@@ -275,12 +275,10 @@ class EdgeOrder:
         if one.vertex in self._ancestors.get(other.vertex, ()):
             return False
         if known is not None:
-            return True if self._outputs_of(other.vertex) == 1 else None
+            outputs = sum(each.vertex == other.vertex for each in self._edges)
+            return True if outputs == 1 else None
         is_reversed = any(
             one.passed_ns[milestone] < other.passed_ns[milestone]
             for milestone in one.passed_ns.keys() & other.passed_ns.keys()
         )
         return False if is_reversed else None
-
-    def _outputs_of(self, vertex: bytes) -> int:
-        return sum(each.vertex == vertex for each in self._edges)

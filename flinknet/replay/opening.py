@@ -121,7 +121,11 @@ def open_parts(
     for part in opened:
         found_in = ((file.name, list(damaged[file.path])) for file in part.run.files)
         own = [DamagedFile(name, blocks) for name, blocks in found_in if blocks]
-        losses += [_unusable(part, each) for each in part.recording.damaged]
+        for each in part.recording.damaged:
+            is_result = each.name == RESULT_NAME
+            what = "its warnings and losses are unknown" if is_result else "all of it"
+            text = f"missing or damaged, left out: {what}"
+            losses.append(TraceLoss(str(part.run.path), each.name, "damaged_file", None, text))
         losses += [_skipped(part, each) for each in own]
         recording = replace(part.recording, damaged=[*part.recording.damaged, *own])
         parts.append(opened_part(recording) if own else part)
@@ -267,12 +271,6 @@ def _usable(path: AnyPath) -> Recording:
     if (path / RESULT_NAME).exists() and fault_of_file(path, manifest, RESULT_NAME) is not None:
         damaged.add(RESULT_NAME)
     return Recording(str(path), damaged=[DamagedFile(name, []) for name in sorted(damaged)])
-
-
-def _unusable(part: Part, file: DamagedFile) -> TraceLoss:
-    what = "its warnings and losses are unknown" if file.name == RESULT_NAME else "all of it"
-    text = f"missing or damaged, left out: {what}"
-    return TraceLoss(str(part.run.path), file.name, "damaged_file", None, text)
 
 
 def _skipped(part: Part, file: DamagedFile) -> TraceLoss:

@@ -98,19 +98,9 @@ class SliceUnit:
         return cls(replace(unit, part=part), window, SliceLoad(first.run, first.slice, *lists))
 
     @property
-    def place(self) -> tuple[Recording, ...]:
-        """Paths of the recordings."""
-        return tuple(self.whole.place)
-
-    @property
     def from_ns(self) -> int:
         """Start of the first slice."""
         return self.whole.part.from_ns
-
-    @property
-    def to_ns(self) -> int:
-        """End of the last slice."""
-        return self.whole.part.to_ns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +193,7 @@ def simulate_slice(unit: SliceUnit) -> list[SlicePart]:
     rest_ns = max(_rest_ns(frame, unit, network) for network in networks)
     rest_ns = min(rest_ns, max(length_ns, WARM_UP_NS))
     load_from_ns = max(window.from_ns - edge_ns - _period_ns(frame, networks), unit.from_ns)
-    load_to_ns = min(window.to_ns + rest_ns, unit.to_ns)
+    load_to_ns = min(window.to_ns + rest_ns, unit.whole.part.to_ns)
     pieces = _pieces(unit, load_from_ns, load_to_ns)
     parts = []
     for candidate, setting in zip(whole.candidates, whole.settings, strict=True):
@@ -253,7 +243,7 @@ class _Pieces:
 
 def _pieces(unit: SliceUnit, load_from_ns: int, load_to_ns: int) -> _Pieces:
     latest_ns = unit.whole.part.latest_ns or 0
-    files, sent_before_ns = open_recordings(unit.place).files, load_to_ns + latest_ns + 1
+    files, sent_before_ns = open_recordings(unit.whole.place).files, load_to_ns + latest_ns + 1
     arrivals = read_arrivals(files, load_from_ns, load_to_ns, sent_before_ns)
     known = arrivals.only(np.intersect1d(unit.load.channels, arrivals.channels))
     edges = (load_from_ns, unit.window.from_ns, unit.window.to_ns, load_to_ns)
@@ -283,7 +273,7 @@ def _part(
     whole = ChannelRamps.joined((warm, *pieces.own, pieces.behind)).by_channel()
     counted = np.sum([each.counts for each in pieces.own], axis=0)
     counts = zip(*(each.tolist() for each in (warm.records, warm.counts, counted)), strict=True)
-    manifest = open_recordings(unit.place).manifest
+    manifest = open_recordings(unit.whole.place).manifest
     assert manifest is not None
     channels = [
         replace(
@@ -300,10 +290,10 @@ def _part(
         measured_from_ns=start_ns,
         measured_to_ns=scaled(load_to_ns),
         checkpoints_from_ns=run_from_ns,
-        ends_its_data=frame.ends_its_data and load_to_ns == unit.to_ns,
+        ends_its_data=frame.ends_its_data and load_to_ns == unit.whole.part.to_ns,
         counted_ns=(
             scaled(unit.window.from_ns) if unit.window.from_ns > unit.from_ns else 0,
-            _NEVER_NS if unit.window.to_ns >= unit.to_ns else scaled(unit.window.to_ns),
+            _NEVER_NS if unit.window.to_ns >= unit.whole.part.to_ns else scaled(unit.window.to_ns),
         ),
     )
 

@@ -228,9 +228,12 @@ def observe_slice(unit: Unit, group: Group, events: ChannelEvents) -> Iterator[t
         TaskTimeRow(unit.run, EVERY, consumer, WORKING, merged(parts).total_ns)
         for consumer, parts in in_queue.items()
     ]
+    places_of: dict[int, list[int]] = {}
+    for place, producer in enumerate(group.producers.tolist()):
+        places_of.setdefault(producer, []).append(place)
     rows += [
-        TaskTimeRow(unit.run, producer, EVERY, WAITS, _waits(unit, events, places).total_ns)
-        for producer, places in _places_of(group.producers).items()
+        TaskTimeRow(unit.run, producer, EVERY, WAITS, _waits(unit, events, own).total_ns)
+        for producer, own in places_of.items()
     ]
     yield TASK_TIMES.name, columns_of(TaskTimeRow, rows)
 
@@ -276,13 +279,6 @@ def _regime_rows(
         "width_ns": np.tile(widths_ns, times),
         **{name: each.ravel() for name, each in spent.items()},
     }
-
-
-def _places_of(tasks: IntArray) -> dict[int, list[int]]:
-    places: dict[int, list[int]] = {}
-    for place, task in enumerate(tasks.tolist()):
-        places.setdefault(task, []).append(place)
-    return places
 
 
 def _waits(unit: Unit, events: ChannelEvents, places: Sequence[int]) -> Intervals:

@@ -188,9 +188,11 @@ def _stretches(
         is_on: whether each row of the block switches it on.
         least_ns: shortest stretch within the block that counts.
     """
-    rows = _by_instant(block, kept)
+    keys = (block[name].take(kept) for name in ("order", "at_ns", "channel"))
+    rows = kept.take(np.lexsort(tuple(keys)))
     if least_ns:
-        rows = _switching(block, rows, is_on)
+        channel, on = block["channel"].take(rows), is_on.take(rows)
+        rows = rows[np.r_[True, (channel[1:] != channel[:-1]) | (on[1:] != on[:-1])]]
     begun_ns = block["at_ns"].take(rows)
     at_ns = np.clip(begun_ns, unit.from_ns, unit.to_ns)
     events = {
@@ -204,18 +206,6 @@ def _stretches(
         "ends_on": is_on.take(rows),
     }
     return _joined([events], least_ns)
-
-
-def _switching(block: EventBlock, rows: IntArray, is_on: npt.NDArray[np.bool_]) -> IntArray:
-    """The rows, of rows by channel and instant, that change the state of the row before."""
-    channel, is_on = block["channel"].take(rows), is_on.take(rows)
-    return rows[np.r_[True, (channel[1:] != channel[:-1]) | (is_on[1:] != is_on[:-1])]]
-
-
-def _by_instant(block: EventBlock, rows: IntArray) -> IntArray:
-    """Sort rows by channel, instant and order of recording."""
-    keys = (block[name].take(rows) for name in ("order", "at_ns", "channel"))
-    return rows.take(np.lexsort(tuple(keys)))
 
 
 def _blocked(unit: Unit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:

@@ -298,28 +298,25 @@ def _rows_of_blocks(
                 aside = SetAside(np.array(wanted[number]), _EVER_NS, -_EVER_NS)
                 aside.take(lazy_block(reader, place, list(wanted[number])), _EVER_NS, -_EVER_NS - 1)
                 held = aside.events()
-                read[number] = {channel: _copied(held[channel]) for channel in wanted[number]}
+                read[number] = {
+                    channel: SortedEvents(  # copied, so that their block can be freed
+                        {
+                            key: {name: values.copy() for name, values in rows.items()}
+                            for key, rows in held[channel].items()
+                        }
+                    )
+                    for channel in wanted[number]
+                }
         counted.add(reader.counted)
     for number in numbers:
         rows = read.get(number)
         if rows is None:
             rows = {channel: own for channel, own in kept[number].items() if own is not None}
         else:
-            _keep({(file, stamp, number, channel): own for channel, own in rows.items()})
+            while len(_kept_rows) + len(rows) > ROWS_KEPT and _kept_rows:
+                del _kept_rows[next(iter(_kept_rows))]
+            _kept_rows.update({(file, stamp, number, each): own for each, own in rows.items()})
         yield number, rows
-
-
-def _copied(events: SortedEvents) -> SortedEvents:
-    """Copy events, so that their block can be freed."""
-    return SortedEvents(
-        {key: {name: rows[name].copy() for name in rows} for key, rows in events.items()}
-    )
-
-
-def _keep(rows: Mapping[_RowsKey, SortedEvents]) -> None:
-    while len(_kept_rows) + len(rows) > ROWS_KEPT and _kept_rows:
-        del _kept_rows[next(iter(_kept_rows))]
-    _kept_rows.update(rows)
 
 
 def _within(events: SortedEvents, span_ns: tuple[int, int], first_place: int) -> SortedEvents:

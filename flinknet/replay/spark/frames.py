@@ -279,14 +279,9 @@ def map_partitions(
         freeze_what_is_loaded()
         return_free_memory()
 
-    return mapped(_table_of_units(spark, units), answer, row)
-
-
-def _table_of_units(spark: SparkSession, units: Sequence[DataclassInstance]) -> DataFrame:
-    """Convert units to a table with about as many partitions as rows. A larger table would have one
-    partition (spark.sql.execution.arrow.localRelationThreshold), so it is made of several."""
-    frames = [frame_of(spark, table) for table in _tables_of(units)]
-    return reduce(lambda left, right: left.union(right), frames)
+    # A larger table has one partition (spark.sql.execution.arrow.localRelationThreshold).
+    tables = (frame_of(spark, table) for table in _tables_of(units))
+    return mapped(reduce(lambda left, right: left.union(right), tables), answer, row)
 
 
 def _tables_of(units: Sequence[Unit]) -> Iterator[pa.Table]:
