@@ -29,7 +29,7 @@ def channels_of(
             channel = table.add(bytes(16), ends)
             assert channel is not None
             channel.subpartitions = subpartition, subpartition
-            channel.next_sequence_number = sent
+            channel.next_sequence_number = channel.records = sent
     return table
 
 

@@ -125,7 +125,7 @@ class Places:
 
         Args:
             received: buffers that each subtask has received from other TaskManagers.
-            sent: buffers that each subtask has sent.
+            sent: records that each subtask has sent.
         """
         slots: dict[tuple[str, str], list[_Slot]] = {}
         remote: Counter[Subtask] = Counter()
@@ -216,7 +216,7 @@ class Places:
 
 def _order(channels: Iterable[ObservedChannel], sent: Mapping[Subtask, float]) -> None:
     """Exchange the producers of an edge so that those that have sent most have the channels with
-    most buffers."""
+    most records."""
     own: dict[bytes, dict[ResultPartitionID, list[ObservedChannel]]] = {}
     for each in channels:
         if (found := each.partition_id) is not None:
@@ -230,7 +230,7 @@ def _order(channels: Iterable[ObservedChannel], sent: Mapping[Subtask, float]) -
         return sent.get(key, 0.0)
 
     for of_producer in own.values():
-        groups = sorted(of_producer.values(), key=lambda group: sum(map(_sent, group)))
+        groups = sorted(of_producer.values(), key=lambda group: sum(each.records for each in group))
         for partition, group in zip(sorted(of_producer, key=sent_by), groups, strict=True):
             for each in group:
                 each.partition_id = partition

@@ -32,7 +32,8 @@ class RestWatch:
 
     Attributes:
         jobs: known jobs, with the places of their subtasks, and the cluster's `task_managers`.
-        received, sent: buffers that each subtask has received from other TaskManagers, and sent.
+        received, sent: buffers that each subtask has received from other TaskManagers, and the
+            records that it has sent.
         settings: settings that the cluster and the jobs report.
         error: why there is no current answer; None while the JobManager answers.
         has_answered: the JobManager has answered at least once.

@@ -39,7 +39,7 @@ them by then."""
 
 TIMEOUT_S = 5.0
 
-_COUNTED = ("job", "vertex", "subtask", "numBuffersInRemote", "numBuffersOut")
+_COUNTED = ("job", "vertex", "subtask", "numBuffersInRemote", "numRecordsOut")
 _COUNTS = set(_COUNTED)
 
 
