@@ -35,7 +35,7 @@ CLOCK = ("accumulateBusyTimeMs", "accumulateIdleTimeMs", "accumulateBackPressure
 """Add up to the age of a task of a real Flink."""
 
 _INSTANT = '{"at_ns": '
-_INSTANT_DIGITS_MAX = 18
+_INSTANT_NS_MAX = 1 << 62  # the year 2116, by the wall clock of a capture
 
 _TEXTS = ("task_manager", "task", "job", "vertex")
 _INDEXES = ("subtask", "attempt")
@@ -155,7 +155,9 @@ def is_within(line: str, from_ns: int | None, to_ns: int | None) -> bool:
 def instant_of(line: str) -> int | None:
     """The instant of a line, without parsing the rest; None for an invalid line."""
     digits = line.removeprefix(_INSTANT).partition(",")[0]
-    return int(digits) if digits.isdecimal() and len(digits) <= _INSTANT_DIGITS_MAX else None
+    if not digits.isdecimal() or len(digits) > len(str(_INSTANT_NS_MAX)):
+        return None
+    return at_ns if (at_ns := int(digits)) <= _INSTANT_NS_MAX else None
 
 
 def number_of(value: Any) -> float | None:
@@ -173,7 +175,7 @@ def _entry(line: str) -> dict[str, Any] | None:
     if not isinstance(entry, dict) or type(entry.get("at_ns")) is not int:
         return None
     is_line = (
-        abs(entry["at_ns"]) < 10**_INSTANT_DIGITS_MAX
+        abs(entry["at_ns"]) <= _INSTANT_NS_MAX
         and all(isinstance(entry.get(name), str | None) for name in _TEXTS)
         and all(_is_index(entry.get(name)) for name in _INDEXES)
     )

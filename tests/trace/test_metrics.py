@@ -55,6 +55,13 @@ def test_what_is_no_line_is_passed_over(tmp_path: Path, strange: object) -> None
     assert series.at_ns.tolist() == [5]
 
 
+def test_instants_may_count_from_1970(tmp_path: Path) -> None:
+    (series,) = read_series(
+        write(tmp_path, LINE | {"at_ns": 1_800_000_000 * 10**9}), 10**18, 1 << 62
+    )
+    assert series.at_ns.tolist() == [1_800_000_000 * 10**9]
+
+
 def test_a_value_that_is_no_number_is_unknown(tmp_path: Path) -> None:
     values = ["much", None, [1], 10**400]
     write(tmp_path, *(LINE | {"at_ns": at, "inPoolUsage": each} for at, each in enumerate(values)))
