@@ -109,8 +109,7 @@ SLACK_LINES = 100
 """A room that is smaller than its budget by more has its budget lowered."""
 
 CORE_SHARED = {
-    *("core.probe", "core.connection", "core.channel_types", "core.control_messages"),
-    "core.water_marks",
+    *("core.probe", "core.connection", "core.channel_types"),
 }
 """What both ends of a channel have in common, so that neither imports the other."""
 
@@ -248,7 +247,7 @@ ONLY_IN = {
             "core.wire.record_search",
             "core.consumer.record_reader",
         ),
-        *("core.producer.serialized_records", "core.producer.channel_selector"),
+        *("core.producer.data_buffer", "core.producer.channel_selector"),
         *("core.producer.key_groups", "graph.operators"),
         *(
             "arrays",
@@ -369,7 +368,7 @@ PROTOCOLS = {
     "core.connection.ScatteringConnection": "drivers may save a copy with some connections",
     "core.channel_types.ResultSubpartitionView": "consumers read what producers make",
     "core.buffers.local_buffer_pool.BufferListener": "channels of both kinds wait for a pool",
-    "core.producer.bounded_data.BoundedData": "core knows no files",
+    "core.producer.stored_buffer.BoundedData": "core knows no files",
     "core.consumer.record_reader.SpillFile": "core knows no files",
     "core.consumer.input_channel.PartitionRequestClient": "a channel imports no connection",
     "core.consumer.checkpoint_barriers.CheckpointableTask": "its barriers are decided in core",

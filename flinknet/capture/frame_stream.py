@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from flinknet.core.wire.frames import MAGIC_OFFSET, is_usual, peek_frame, peek_sizes
 from flinknet.core.wire.header import (
     BUFFER_RESPONSE_ID,
     FRAME_HEADER_BYTES,
@@ -19,7 +20,6 @@ from flinknet.core.wire.header import (
     Header,
 )
 from flinknet.core.wire.layout import LAYOUTS, PLAUSIBLE_BYTES_MAX, Direction, Layout, detect_layout
-from flinknet.core.wire.peek import MAGIC_OFFSET, is_usual, peek_frame, peek_sizes
 
 MESSAGE_BYTES_MAX: Final = 1 << 20
 """Size of the largest message that is read whole (an exception with its stack trace); larger ones

@@ -88,10 +88,9 @@ def with_exchange(
         )
     if settings.get(BATCH_SHUFFLE_COMPRESSION, "true").lower() == "false":
         network = replace(network, compression_codec="NONE")
-    if network.compression_codec == "LZO":
-        raise ConfigError(
-            f"{COMPRESSION_CODEC}: flinknet reads LZO but does not write it; use LZ4, ZSTD or NONE"
-        )
+    from flinknet.core.wire.compression import CompressionCodec, check_codec
+
+    check_codec(CompressionCodec(network.compression_codec))
     network = replace(network, buffer_timeout_ns=BUFFER_TIMEOUT_NEVER_NS)
     if "warmup" not in given:
         workload = replace(workload, warmup_ns=0)

@@ -10,11 +10,11 @@ from dataclasses import replace
 
 from flinknet.config import NetworkConfig
 from flinknet.core.consumer import InputChannel
-from flinknet.core.consumer.barrier_tracker import CheckpointBarrierTracker
 from flinknet.core.consumer.checkpoint_barriers import (
     AbortReason,
     Alignment,
     CheckpointableTask,
+    CheckpointBarrierTracker,
     SingleCheckpointBarrierHandler,
 )
 from flinknet.core.consumer.checkpointed_input import (

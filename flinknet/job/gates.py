@@ -10,8 +10,9 @@ from functools import partial
 
 from flinknet.config import FLOW_CONTROLS, TCP, NetworkConfig
 from flinknet.core.buffers import ExclusiveReservation, LocalBufferPool, NetworkBufferPool
+from flinknet.core.buffers.network_buffer_pool import BatchShuffleReadBufferPool
 from flinknet.core.buffers.pool_sizes import SortShuffle
-from flinknet.core.buffers.read_buffer_pool import BatchShuffleReadBufferPool
+from flinknet.core.connection import WriteWaterMarks
 from flinknet.core.consumer import (
     ConsumerConnection,
     InputChannel,
@@ -20,8 +21,8 @@ from flinknet.core.consumer import (
     SingleInputGate,
     UnionInputGate,
 )
-from flinknet.core.consumer.decompression import DecompressingInputGate
-from flinknet.core.consumer.request_backoff import RequestBackoffPolicy
+from flinknet.core.consumer.input_gate import DecompressingInputGate
+from flinknet.core.consumer.partition_requests import RequestBackoffPolicy
 from flinknet.core.probe import NullProbe, Probe
 from flinknet.core.producer import (
     BlockingStorage,
@@ -33,8 +34,7 @@ from flinknet.core.producer import (
 )
 from flinknet.core.producer.result_partition_factory import in_memory
 from flinknet.core.producer.subpartition import UNLIMITED_BYTES
-from flinknet.core.water_marks import WriteWaterMarks
-from flinknet.core.wire.compression import CompressionCodec
+from flinknet.core.wire.compression import CompressionCodec, check_codec
 from flinknet.core.wire.ids import ResultPartitionID
 from flinknet.errors import ConfigError, ExclusiveBuffersTimeoutError, InsufficientBuffersError
 from flinknet.units import NS_PER_MS
@@ -254,6 +254,7 @@ class GateSetup:
         # only complete partitions may be compressed
         is_blocking = described.partition_type.is_blocking_or_blocking_persistent
         if is_blocking and codec is not CompressionCodec.NONE:
+            check_codec(codec)
             gate = DecompressingInputGate(
                 index,
                 codec=codec,

@@ -17,8 +17,7 @@ import numpy as np
 from flinknet.arrays import IntArray
 from flinknet.config import TCP, NetworkConfig
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM
-from flinknet.core.connection import RECEIVE_BYTES, SEND_BATCH_BYTES
-from flinknet.core.water_marks import WriteWaterMarks
+from flinknet.core.connection import RECEIVE_BYTES, SEND_BATCH_BYTES, WriteWaterMarks
 from flinknet.core.wire.events import (
     EndOfData,
     EndOfOutputChannelStateEvent,

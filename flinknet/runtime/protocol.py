@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from flinknet.core.connection import Connection
 from flinknet.core.consumer import ConsumerConnection
-from flinknet.core.consumer.request_backoff import RequestBackoffPolicy
+from flinknet.core.consumer.partition_requests import RequestBackoffPolicy
 from flinknet.core.probe import Probe
 from flinknet.core.producer import ProducerConnection, ResultPartitionManager
 from flinknet.job.gates import create_consumer_connection, create_producer_connection
@@ -28,8 +28,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from flinknet.config import NetworkConfig
+from flinknet.core.wire.frames import LayoutDetectingDecoder
 from flinknet.core.wire.ids import ResultPartitionID
-from flinknet.core.wire.layout_detection import LayoutDetectingDecoder
 from flinknet.core.wire.response_decoder import ResponseSink
 from flinknet.errors import RemoteTransportError, TransportError
 from flinknet.job.load.plan import LoadPlan

@@ -104,7 +104,7 @@ def test_what_a_streaming_exchange_ignores_has_no_price(flinknet: Flinknet, run:
     ("arguments", "words"),
     [
         ("--partition-type hybrid", "not one of pipelined, pipelined-bounded"),
-        (f"--partition-type blocking -D {CODEC}=LZO", "does not write it; use LZ4, ZSTD or NONE"),
+        (f"--partition-type blocking -D {CODEC}=LZO", "flinknet has no LZO; use LZ4, ZSTD or NONE"),
         ("--partition-type blocking --buffer-timeout 5ms", "has no buffer timeout"),
         ("--partition-type blocking --slow-consumer 0:pause --duration 1s", "--slow-consumer"),
         ("--partition-type blocking --scheduling first-output", "they have complete-output"),

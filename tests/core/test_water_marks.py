@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flinknet.core.connection import WriteWaterMarks
 from flinknet.core.probe import NullProbe
 from flinknet.core.producer import (
     PipelinedResultPartition,
     ProducerConnection,
     ResultPartitionManager,
 )
-from flinknet.core.water_marks import WriteWaterMarks
 from flinknet.core.wire.frames import FrameDecoder
 from flinknet.core.wire.header import BUFFER_RESPONSE_HEADER_BYTES
 from flinknet.core.wire.ids import ResultSubpartitionIndexSet

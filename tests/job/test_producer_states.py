@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from flinknet.core.consumer.request_backoff import RequestBackoffPolicy
+from flinknet.core.consumer.partition_requests import RequestBackoffPolicy
 from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.core.wire.java_errors import PARTITION_NOT_FOUND_EXCEPTION, JavaThrowable
 from flinknet.core.wire.messages import ErrorResponse, PartitionRequest

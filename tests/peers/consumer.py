@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flinknet.core.consumer.request_backoff import RequestBackoffPolicy
+from flinknet.core.consumer.partition_requests import RequestBackoffPolicy
 from flinknet.core.wire.messages import CancelPartitionRequest
 from flinknet.errors import RemoteProtocolError
 from tests.pair import Consumer

@@ -9,7 +9,7 @@ import pytest
 
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import MessageKind, TracePoint
-from flinknet.core.producer.request_queue import PartitionRequestQueue
+from flinknet.core.producer.view_reader import PartitionRequestQueue
 from flinknet.errors import InvariantViolatedError
 from flinknet.job.checkpoint_coordinator import CheckpointCoordinator
 from flinknet.simulator.cluster import START_NS, Cluster

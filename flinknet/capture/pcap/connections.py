@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from flinknet.core.wire.frames import MAGIC_OFFSET, is_usual, peek_frame
 from flinknet.core.wire.header import FRAME_HEADER_BYTES, MAGIC
 from flinknet.core.wire.layout import Direction
-from flinknet.core.wire.peek import MAGIC_OFFSET, is_usual, peek_frame
 
 from ..observer import ConnectionObserver
 from .segments import Endpoint, TcpSegment

@@ -2,10 +2,9 @@
 
     buffer                  a segment with a reference count and a recycler
     builder                 writes a segment while a consumer reads it
-    network_buffer_pool     the memory of a TaskManager
+    network_buffer_pool     the memory of a TaskManager, and that for reading blocking partitions
     local_buffer_pool       the share of a partition or gate
     pool_sizes              sizes of local pools
-    read_buffer_pool        memory that blocking partitions are read into
     data_type               the content of a buffer
 
 Independent of the wire format, of channels and of time. Buffers are passed on by passing a

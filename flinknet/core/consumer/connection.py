@@ -10,11 +10,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from flinknet.core.connection import SEND_BATCH_BYTES, ConsumerSnapshot
-from flinknet.core.control_messages import ControlMessages
-from flinknet.core.probe import MessageKind, Probe, TracePoint, note
+from flinknet.core.probe import ControlMessages, MessageKind, Probe, TracePoint, note
 from flinknet.core.wire.events import OtherEvent
+from flinknet.core.wire.frames import LayoutDetectingDecoder
 from flinknet.core.wire.ids import ResultSubpartitionIndexSet
-from flinknet.core.wire.layout_detection import LayoutDetectingDecoder
 from flinknet.core.wire.messages import (
     AckAllUserRecordsProcessed,
     CancelPartitionRequest,

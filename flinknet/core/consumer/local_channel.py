@@ -25,7 +25,7 @@ from flinknet.errors import (
     ProducerFailedError,
 )
 
-from .request_backoff import RequestBackoff, RequestBackoffPolicy
+from .partition_requests import RequestBackoff, RequestBackoffPolicy
 
 
 class LocalInputChannel:

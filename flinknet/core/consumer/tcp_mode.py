@@ -14,8 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from flinknet.core.buffers import MemorySegment, NetworkBuffer, free_memory
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.connection import ConsumerSnapshot
-from flinknet.core.control_messages import ControlMessages
-from flinknet.core.probe import TracePoint, note_received
+from flinknet.core.probe import ControlMessages, TracePoint, note_received
 from flinknet.core.wire.header import DATA_TYPE, IS_COMPRESSED, RECEIVER, SIZE, Header
 from flinknet.core.wire.messages import (
     BacklogAnnouncement,

@@ -12,11 +12,11 @@ from flinknet.core.probe import FlushReason
 from flinknet.core.wire.compression import CompressionCodec
 from flinknet.core.wire.ids import ResultPartitionID
 
-from .bounded_data import BoundedData
 from .bounded_subpartition import BoundedBlockingSubpartition
 from .buffer_writing_partition import BufferWritingResultPartition
 from .key_groups import DEFAULT_MAX_PARALLELISM
 from .partition_type import ResultPartitionType
+from .stored_buffer import BoundedData
 
 _FULL = int(FlushReason.FULL)
 

@@ -26,10 +26,10 @@ from flinknet.core.wire.ids import ResultPartitionID
 
 from .approximate_subpartition import PipelinedApproximateSubpartition
 from .bounded_subpartition import BoundedBlockingSubpartition
+from .data_buffer import SerializedRecords
 from .key_groups import DEFAULT_MAX_PARALLELISM
 from .partition_type import ResultPartitionType
 from .result_partition import BROADCAST, ResultPartition
-from .serialized_records import SerializedRecords
 from .subpartition import PipelinedSubpartition
 
 _FULL = int(FlushReason.FULL)

@@ -2,7 +2,7 @@
 """ProducerConnection: the producer's end of one TCP connection.
 
 Flink: the writing part of PartitionRequestQueue. `server_handler` handles the messages;
-`request_queue` chooses which reader sends next.
+`view_reader` chooses which reader sends next.
 """
 
 from __future__ import annotations
@@ -12,10 +12,8 @@ from collections.abc import Mapping, Sequence
 
 from flinknet.core.buffers import BufferSlice, LocalBufferPool
 from flinknet.core.buffers.data_type import IS_BUFFER
-from flinknet.core.connection import SEND_BATCH_BYTES, ProducerChannelSnapshot
-from flinknet.core.control_messages import ControlMessages
-from flinknet.core.probe import Probe, note_sent
-from flinknet.core.water_marks import WriteWaterMarks
+from flinknet.core.connection import SEND_BATCH_BYTES, ProducerChannelSnapshot, WriteWaterMarks
+from flinknet.core.probe import ControlMessages, Probe, note_sent
 from flinknet.core.wire.frames import FrameDecoder
 from flinknet.core.wire.header import BUFFER_RESPONSE_HEADER_BYTES
 from flinknet.core.wire.java_errors import ILLEGAL_STATE_EXCEPTION, IO_EXCEPTION
@@ -30,12 +28,11 @@ from flinknet.errors import (
 )
 
 from .approximate_subpartition import PipelinedApproximateSubpartitionView
-from .peer_trust import FIRST_FRAME_BYTES_MAX, PeerTrust
-from .request_queue import PartitionRequestQueue
 from .result_partition import ResultPartitionManager
 from .server_handler import ChannelAdopter, PartitionRequestServerHandler
 from .subpartition import PipelinedSubpartition
-from .view_reader import CreditBasedSequenceNumberingViewReader
+from .view_reader import CreditBasedSequenceNumberingViewReader, PartitionRequestQueue
+from .view_requests import FIRST_FRAME_BYTES_MAX, PeerTrust
 
 _BLOCKED_BY_BARRIERS = (PipelinedSubpartition, PipelinedApproximateSubpartitionView)
 

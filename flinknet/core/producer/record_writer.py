@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections import deque
 
 from .channel_selector import ChannelSelector
+from .data_buffer import SerializedRecords
 from .result_partition import BROADCAST, ResultPartition
-from .serialized_records import SerializedRecords
 
 
 class RecordWriter:
@@ -97,3 +97,44 @@ class RecordWriter:
             else:
                 partition.flush(channel)
         return reached
+
+
+FLUSH_OVERHEAD_NS = 100_000
+"""Time of a round of Flink's flusher on an idle machine, from the end of its sleep to the start of
+the next."""
+
+
+class OutputFlusher:
+    """Computes when the next flush is due; the owner flushes. Timeouts of 0 and -1 have no timer.
+
+    Args:
+        start_ns: when the first sleep begins.
+        overhead_ns: shortest time of a round. The owner may be later than that, but not earlier:
+            otherwise an idle event loop would flush more often than a thread.
+    """
+
+    __slots__ = ("_next_ns", "_overhead_ns", "timeout_ns")
+
+    def __init__(
+        self, timeout_ns: int, *, start_ns: int, overhead_ns: int = FLUSH_OVERHEAD_NS
+    ) -> None:
+        self.timeout_ns = timeout_ns
+        self._overhead_ns = overhead_ns
+        self._next_ns = start_ns + timeout_ns if timeout_ns > 0 else None
+
+    def next_deadline_ns(self) -> int | None:
+        """Instant of the next flush; None if there is none."""
+        return self._next_ns
+
+    def is_due(self, *, now_ns: int) -> bool:
+        """Whether a flush is due now; if so, the next one is due a timeout after the end of this
+        round.
+        """
+        if self._next_ns is None or now_ns < self._next_ns:
+            return False
+        self._next_ns = max(now_ns, self._next_ns + self._overhead_ns) + self.timeout_ns
+        return True
+
+    def stop(self) -> None:
+        """Stop the timer."""
+        self._next_ns = None

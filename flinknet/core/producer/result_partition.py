@@ -18,9 +18,9 @@ from flinknet.core.channel_types import (
 from flinknet.core.wire.events import EndOfPartitionEvent, Event, OtherEvent
 from flinknet.core.wire.ids import ResultPartitionID
 
-from .blocking_subpartition import BlockingSubpartition
+from .bounded_subpartition import BlockingSubpartition
+from .data_buffer import SerializedRecords
 from .partition_type import ResultPartitionType
-from .serialized_records import SerializedRecords
 from .subpartition import PipelinedSubpartition
 
 BROADCAST = -1

@@ -6,19 +6,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from flinknet.core.buffers import LocalBufferPool, NetworkBufferPool
+from flinknet.core.buffers.network_buffer_pool import BatchShuffleReadBufferPool
 from flinknet.core.buffers.pool_sizes import SortShuffle, partition_pool_size
-from flinknet.core.buffers.read_buffer_pool import BatchShuffleReadBufferPool
 from flinknet.core.wire.compression import CompressionCodec
 from flinknet.core.wire.ids import ResultPartitionID
 
 from .bounded_blocking import BoundedBlockingResultPartition
-from .bounded_data import BoundedData, MemoryBoundedData
 from .buffer_writing_partition import PipelinedResultPartition
 from .key_groups import DEFAULT_MAX_PARALLELISM
 from .partition_type import MADE, ResultPartitionType, refusal_of
-from .partitioned_file import PartitionedFile
+from .read_scheduler import PartitionedFile
 from .result_partition import ResultPartition, ResultPartitionManager
 from .sort_merge import SortMergeResultPartition
+from .stored_buffer import BoundedData, MemoryBoundedData
 from .subpartition import UNLIMITED_BYTES
 
 

@@ -8,21 +8,23 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from flinknet.core.buffers import LocalBufferPool, NetworkBuffer
-from flinknet.core.buffers.read_buffer_pool import BatchShuffleReadBufferPool
+from flinknet.core.buffers.network_buffer_pool import BatchShuffleReadBufferPool
 from flinknet.core.channel_types import BufferAvailabilityListener
 from flinknet.core.probe import FlushReason
 from flinknet.core.wire.compression import CompressionCodec
 from flinknet.core.wire.events import Event, encode_pipelined
 from flinknet.core.wire.ids import ResultPartitionID
 
-from .blocking_subpartition import BlockingSubpartition
-from .data_buffer import HashBasedDataBuffer, Piece, SortBasedDataBuffer
+from .bounded_subpartition import BlockingSubpartition
+from .data_buffer import HashBasedDataBuffer, Piece, SerializedRecords, SortBasedDataBuffer
 from .key_groups import DEFAULT_MAX_PARALLELISM
 from .partition_type import ResultPartitionType
-from .partitioned_file import PartitionedFile
-from .read_scheduler import SortMergeResultPartitionReadScheduler, SortMergeSubpartitionReader
+from .read_scheduler import (
+    PartitionedFile,
+    SortMergeResultPartitionReadScheduler,
+    SortMergeSubpartitionReader,
+)
 from .result_partition import BROADCAST, ResultPartition
-from .serialized_records import SerializedRecords
 from .stored_buffer import StoredBuffer, stored
 
 WRITE_BYTES = 8 * 1024 * 1024

@@ -1,11 +1,13 @@
 # mypyc
-"""CreditBasedSequenceNumberingViewReader: the producer's end of one channel, with its credit.
+"""CreditBasedSequenceNumberingViewReader: the producer's end of one channel, with its credit;
+PartitionRequestQueue: the readers that have data and credit take turns.
 
 Invariant: credits_available >= 0; every polled data buffer takes one, events take none.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -167,3 +169,59 @@ class CreditBasedSequenceNumberingViewReader:
         if self.subpartition is not None:
             self.subpartition.release()
             self.subpartition = self.partition = None
+
+
+class PartitionRequestQueue:
+    """Round robin by buffer over the available readers (Flink: PartitionRequestQueue).
+
+    Attributes:
+        readers: all open readers, by receiver id.
+        available: the FIFO.
+    """
+
+    def __init__(self) -> None:
+        self.readers: dict[bytes, CreditBasedSequenceNumberingViewReader] = {}
+        self.available: deque[CreditBasedSequenceNumberingViewReader] = deque()
+
+    def add(self, reader: CreditBasedSequenceNumberingViewReader) -> None:
+        """Add a reader."""
+        self.readers[reader.receiver_id] = reader
+
+    def enqueue(self, reader: CreditBasedSequenceNumberingViewReader) -> bool:
+        """Enqueue a reader if it can send. Returns: whether it is in the FIFO now."""
+        if reader.is_enqueued:
+            return True
+        if not reader.is_available:
+            return False
+        reader.is_enqueued = True
+        self.available.append(reader)
+        return True
+
+    def poll(
+        self, bytes_max: int = 1
+    ) -> tuple[CreditBasedSequenceNumberingViewReader, list[BufferSlice]] | None:
+        """The next buffer of the first reader, which goes to the tail if it has more. A reader that
+        is alone takes several turns at once, up to `bytes_max`.
+        """
+        available = self.available
+        while available:
+            reader = available.popleft()
+            reader.is_enqueued = False
+            run = reader.poll(1 if available else bytes_max)
+            if not run:
+                reader.empty_turns += 1
+                continue
+            following = run[-1].next_data_type
+            if following and (reader.credits_available or following not in IS_BUFFER):
+                reader.is_enqueued = True
+                available.append(reader)
+            return reader, run
+        return None
+
+    def remove(self, receiver_id: bytes) -> CreditBasedSequenceNumberingViewReader | None:
+        """Remove a reader. Returns: the reader; None if the id is unknown."""
+        reader = self.readers.pop(receiver_id, None)
+        if reader is not None and reader.is_enqueued:
+            self.available.remove(reader)
+            reader.is_enqueued = False
+        return reader

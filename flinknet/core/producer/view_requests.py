@@ -1,30 +1,124 @@
 # mypyc
 """ViewRequests: the PartitionRequests of one connection, until each has a reader.
 
-A request for an unregistered partition waits for it, up to a timeout.
+A request for an unregistered partition waits for it, up to a timeout. What a peer may do depends on
+its requests so far (PeerTrust).
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
-from flinknet.core.control_messages import ControlMessages
-from flinknet.core.probe import MessageKind, TracePoint
-from flinknet.core.wire.ids import ResultPartitionID, ResultSubpartitionIndexSet
+from flinknet.core.probe import ControlMessages, MessageKind, TracePoint
+from flinknet.core.wire.frames import FRAME_BYTES_MAX, FrameDecoder
+from flinknet.core.wire.ids import InputChannelID, ResultPartitionID, ResultSubpartitionIndexSet
 from flinknet.core.wire.java_errors import (
     ILLEGAL_ARGUMENT_EXCEPTION,
     ILLEGAL_STATE_EXCEPTION,
     PARTITION_NOT_FOUND_EXCEPTION,
+    JavaThrowable,
 )
-from flinknet.core.wire.messages import PartitionRequest
-from flinknet.errors import FlinknetError
+from flinknet.core.wire.messages import ErrorResponse, PartitionRequest
+from flinknet.errors import FlinknetError, RemoteProtocolError
 
-from .peer_trust import PeerTrust
-from .request_queue import PartitionRequestQueue
 from .result_partition import PartitionRequestListener, ResultPartition, ResultPartitionManager
-from .view_reader import CreditBasedSequenceNumberingViewReader
+from .view_reader import CreditBasedSequenceNumberingViewReader, PartitionRequestQueue
+
+FIRST_FRAME_BYTES_MAX = 4096
+"""Longest frame before a connection has requested something of the run; a PartitionRequest has 97
+bytes."""
+
+STRANGE_REQUESTS_MAX = 128
+"""Most requests for unknown receivers; a connection that makes more is closed."""
+
+UNSENT_ERRORS_BYTES_MAX = 64 * 1024
+"""A peer that leaves more unread is not read any further (Netty's high water mark)."""
+
+_ERROR_RESPONSE = int(MessageKind.ERROR_RESPONSE)
+
+
+class PeerTrust:
+    """Counts a peer's requests outside the run, and answers with errors.
+
+    Args:
+        decoder: of the peer's messages.
+        control: takes the errors.
+        channel_of: index of each channel in the run, by receiver id.
+
+    Attributes:
+        is_of_run: whether it has requested something of the run.
+        strange_requests: number of messages for unknown receivers.
+        is_read: False while too many errors are waiting to be sent.
+    """
+
+    __slots__ = (
+        "_channel_of",
+        "_control",
+        "_decoder",
+        "_unsent_errors_bytes",
+        "is_of_run",
+        "is_read",
+        "strange_requests",
+    )
+
+    def __init__(
+        self, decoder: FrameDecoder, control: ControlMessages, channel_of: Mapping[bytes, int]
+    ) -> None:
+        self._decoder = decoder
+        self._control = control
+        self._channel_of = channel_of
+        self._unsent_errors_bytes = 0
+        self.is_of_run = False
+        self.is_read = True
+        self.strange_requests = 0
+
+    def channel_of(self, receiver_id: bytes | None) -> int:
+        """Index of a channel in the run; -1 if it is unknown."""
+        return -1 if receiver_id is None else self._channel_of.get(receiver_id, -1)
+
+    def admit(self) -> None:
+        """Trust the peer: it has requested something of the run."""
+        self.is_of_run = True
+        self._decoder.frame_bytes_max = FRAME_BYTES_MAX
+
+    def count_request(self, receiver_id: bytes) -> None:
+        """Count a message if its receiver is unknown.
+
+        Raises: RemoteProtocolError if there were too many.
+        """
+        if receiver_id in self._channel_of:
+            return
+        self.strange_requests += 1
+        if self.strange_requests > STRANGE_REQUESTS_MAX:
+            raise RemoteProtocolError(
+                f"more than {STRANGE_REQUESTS_MAX} requests for receivers that are not of this run"
+            )
+
+    def send_error(self, class_name: str, text: str, receiver_id: bytes | None) -> None:
+        """Answer with an ErrorResponse, for one receiver or (None) fatal for the connection."""
+        receiver = InputChannelID(receiver_id) if receiver_id is not None else None
+        answer = ErrorResponse(JavaThrowable(class_name, text), receiver).encode()
+        self._control.send(answer, _ERROR_RESPONSE, self.channel_of(receiver_id))
+        self._unsent_errors_bytes += len(answer)
+        if self._unsent_errors_bytes > UNSENT_ERRORS_BYTES_MAX:
+            self.is_read = False
+
+    def handle_answers_sent(self) -> None:
+        """Note that the driver has sent all waiting answers."""
+        self._unsent_errors_bytes = 0
+
+    @property
+    def may_resume_reading(self) -> bool:
+        """Whether it was not read, but has since read its answers."""
+        return not self.is_read and not self._unsent_errors_bytes
+
+    def resume_reading(self) -> None:
+        """Read the peer again, if it has read its answers."""
+        if not self._unsent_errors_bytes:
+            self.is_read = True
+
 
 _RECEIVED = int(TracePoint.RECEIVED)
 _PARTITION_REQUEST = int(MessageKind.PARTITION_REQUEST)

@@ -4,14 +4,12 @@
 releases. `header`: the fields of a BufferResponse by name.
 - `messages` (with `buffer_response`, `java_errors`): messages of a connection; `plain_frames`
 encodes the frequent ones without objects.
-- `frames`: decodes a stream of bytes, split anywhere, into messages; `response_decoder` does so on
-the consumer's hot path, `layout_detection` for a producer of unknown release. `peek`: inspects
-frames as a third party.
+- `frames`: decodes a stream of bytes, split anywhere, into messages, of a known or unknown release;
+`response_decoder` does so on the consumer's hot path.
 - `events` (with `checkpoint_barrier`), `records`: contents of payloads. `record_counter`: the
 number of records that end in a payload; `record_times`: the times they carry; behind a gap
 `record_search` finds where one begins.
-- `stored_buffers`: buffers in a file. `modified_utf8`: Java's string encoding.
-- `compression` (with `lzo`): compressed payloads.
+- `compression`: compressed payloads.
 
 Only these modules have offsets, formats and magic numbers. They have no connection state (credits,
 sequence numbers: see `core.producer` and `core.consumer`), sockets, clocks or threads. Values are

@@ -21,10 +21,9 @@ from typing import Final
 import lz4.block
 import zstandard
 
-from flinknet.errors import FrameCorruptedError, LocalProtocolError
+from flinknet.errors import ConfigError, FrameCorruptedError
 
 from .ids import Bytes
-from .lzo import decompress_lzo1x
 
 _HEADER = struct.Struct("<ii")
 COMPRESSION_HEADER_BYTES: Final = _HEADER.size
@@ -41,18 +40,26 @@ class CompressionCodec(Enum):
     """The values of `taskmanager.network.compression.codec`."""
 
     LZ4 = "LZ4"  # one raw block
-    LZO = "LZO"  # one raw LZO1X block
+    LZO = "LZO"  # refused: no library of Python's reads Flink's raw blocks
     ZSTD = "ZSTD"  # one frame with content size and checksum
     NONE = "NONE"
+
+
+def check_codec(codec: CompressionCodec) -> None:
+    """Raises: ConfigError for LZO."""
+    if codec is CompressionCodec.LZO:
+        raise ConfigError(
+            "taskmanager.network.compression.codec: flinknet has no LZO; use LZ4, ZSTD or NONE, in"
+            " Flink, too"
+        )
 
 
 def compress(codec: CompressionCodec, data: Bytes) -> bytes | None:
     """Compress a payload, to be sent with is_compressed set; None if it does not get smaller.
 
-    Raises: LocalProtocolError for LZO, which flinknet can only read.
+    Raises: ConfigError for LZO.
     """
-    if codec is CompressionCodec.LZO:
-        raise LocalProtocolError("flinknet reads LZO but does not write it; use LZ4 or ZSTD")
+    check_codec(codec)
     if codec is CompressionCodec.NONE or not len(data):
         return None
     if codec is CompressionCodec.LZ4:
@@ -80,8 +87,10 @@ def decompress(codec: CompressionCodec, payload: Bytes, max_bytes: int) -> bytes
     Args:
         max_bytes: largest original length to accept; in a Flink job, the buffer size.
 
-    Raises: FrameCorruptedError if lengths and bytes are inconsistent, or invalid for this codec.
+    Raises: FrameCorruptedError if lengths and bytes are inconsistent, or invalid for this codec;
+        ConfigError for LZO.
     """
+    check_codec(codec)
     if len(payload) < COMPRESSION_HEADER_BYTES:
         raise FrameCorruptedError(f"a compressed payload of {len(payload)} bytes")
     compressed_bytes, original_bytes = _HEADER.unpack_from(payload)
@@ -107,8 +116,6 @@ def _decompress_block(codec: CompressionCodec, block: bytes, original_bytes: int
         return _decompress_lz4(block, original_bytes)
     if codec is CompressionCodec.ZSTD:
         return _decompress_zstd(block, original_bytes)
-    if codec is CompressionCodec.LZO:
-        return decompress_lzo1x(block, original_bytes)
     raise FrameCorruptedError("a compressed buffer in an exchange without compression")
 
 

@@ -33,7 +33,7 @@ from flinknet.errors import FrameCorruptedError, LocalProtocolError
 
 from .checkpoint_barrier import AlignmentType, CheckpointBarrier
 from .ids import Bytes
-from .modified_utf8 import decode_modified_utf8, encode_modified_utf8
+from .java_errors import decode_modified_utf8, encode_modified_utf8
 
 SERIALIZER_INITIAL_BYTES: Final = 128
 """Initial array size of a DataOutputSerializer: the least that is sent for tags 3 and 11."""

@@ -10,15 +10,24 @@ Differs from Flink in that frames are bounded. Flink accepts any length up to 2 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import struct
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from flinknet.errors import FrameCorruptedError, LocalProtocolError, UnknownMessageError
 
 from .buffer_response import BufferResponse, body_bytes
-from .header import BUFFER_RESPONSE_ID, FRAME_HEADER, FRAME_HEADER_BYTES, MAGIC
-from .layout import LAYOUTS, Direction
+from .header import (
+    BUFFER_RESPONSE_ID,
+    BUFFER_RESPONSE_START,
+    FRAME_HEADER,
+    FRAME_HEADER_BYTES,
+    MAGIC,
+)
+from .ids import Bytes
+from .layout import LAYOUT_2_X, LAYOUTS, PLAUSIBLE_BYTES_MAX, Direction, detect_layout
 from .messages import MESSAGE_CLASSES, Message
+from .response_decoder import LARGEST_FRAME_BYTES, ResponseDecoder, ResponseSink
 
 FRAME_BYTES_MAX: Final = 64 << 20
 """Far above any segment size in use; events and exceptions are smaller."""
@@ -109,3 +118,150 @@ class FrameDecoder:
         if message_class is BufferResponse:
             return BufferResponse.decode(body, self.layout.name)
         return message_class.decode(body)
+
+
+class LayoutDetectingDecoder:
+    """Decodes like ResponseDecoder, once it has detected the layout.
+
+    Attributes:
+        layout: name of the layout; None until the first BufferResponse.
+    """
+
+    __slots__ = ("_frames", "_hot", "_rest", "_sink", "layout")
+
+    def __init__(self, sink: ResponseSink) -> None:
+        self._sink = sink
+        self._rest = bytearray()
+        self._frames = _frame_decoder(LAYOUT_2_X.name)
+        self._hot: ResponseDecoder | None = None
+        self.layout: str | None = None
+
+    def memory_to_fill(self) -> Sequence[memoryview]:
+        """See ResponseDecoder; empty unless the layout is known to be "2.x"."""
+        return self._hot.memory_to_fill() if self._hot is not None else ()
+
+    def memory_filled(self, count: int) -> None:
+        """See ResponseDecoder."""
+        assert self._hot is not None
+        self._hot.memory_filled(count)
+
+    def receive(self, data: memoryview) -> None:
+        """Decode all that `data` completes.
+
+        Raises: FrameCorruptedError, UnknownMessageError; the stream is unusable then.
+        """
+        if self.layout is not None:
+            self._decode(data)
+            return
+        self._rest += data
+        while self.layout is None and (frame := self._take_frame()) is not None:
+            if frame[FRAME_HEADER_BYTES - 1] == BUFFER_RESPONSE_ID:
+                self._choose(frame)
+            self._decode(memoryview(frame))
+        if self.layout is not None and self._rest:
+            rest, self._rest = self._rest, bytearray()
+            self._decode(memoryview(rest))
+
+    def _take_frame(self) -> bytearray | None:
+        """The next complete frame; None if it is incomplete."""
+        rest = self._rest
+        if len(rest) < FRAME_HEADER_BYTES:
+            return None
+        frame_bytes, magic, _ = FRAME_HEADER.unpack_from(rest)
+        if magic != MAGIC:
+            raise FrameCorruptedError(f"magic number {magic.hex()}: stream corrupted")
+        if not FRAME_HEADER_BYTES <= frame_bytes <= LARGEST_FRAME_BYTES:
+            raise FrameCorruptedError(f"a frame of {frame_bytes} bytes")
+        if len(rest) < frame_bytes:
+            return None
+        frame, self._rest = rest[:frame_bytes], rest[frame_bytes:]
+        return frame
+
+    def _choose(self, frame: bytearray) -> None:
+        layout = detect_layout(frame)
+        if layout is None:
+            known, header = ", ".join(LAYOUTS), frame[: LAYOUT_2_X.header_bytes].hex()
+            raise FrameCorruptedError(
+                f"a BufferResponse of no layout that flinknet knows ({known}): {header}"
+            )
+        self.layout = layout.name
+        if layout is LAYOUT_2_X:
+            self._hot = ResponseDecoder(self._sink)
+        else:
+            self._frames = _frame_decoder(layout.name)
+
+    def _decode(self, data: memoryview) -> None:
+        if self._hot is not None:
+            self._hot.receive(data)
+            return
+        for message in self._frames.messages(data):
+            if isinstance(message, BufferResponse) and not message.partial_buffer_sizes:
+                self._hand_on(message)
+            else:
+                self._sink.receive_message(message)
+
+    def _hand_on(self, message: BufferResponse) -> None:
+        size = message.buffer_size
+        header = (
+            self._frames.layout.header_bytes + size,
+            BUFFER_RESPONSE_START,
+            message.receiver_id,
+            message.subpartition_id,
+            0,
+            message.sequence_number,
+            message.backlog,
+            int(message.data_type),
+            int(message.is_compressed),
+            size,
+        )
+        target = self._sink.take_buffer(header)
+        if target is not None:
+            if len(target) < size:
+                raise FrameCorruptedError(
+                    f"a payload of {size} bytes does not fit a buffer of {len(target)} bytes"
+                )
+            target[:size] = message.buffer
+        self._sink.receive_payload(header)
+
+
+def _frame_decoder(layout: str) -> FrameDecoder:
+    return FrameDecoder(Direction.PRODUCER_TO_CONSUMER, layout, frame_bytes_max=LARGEST_FRAME_BYTES)
+
+
+MAGIC_OFFSET: Final = 4
+"""Bytes of a frame before the magic number."""
+
+
+_USUAL_BYTES: Final = {2: 97, 4: 25, 5: 9, 6: 29, 7: 25, 8: 25, 9: 29, 10: 29, 11: 33}
+"""Frame lengths of the messages of constant size, by message id."""
+
+_LEAST_BYTES: Final = {1: 16, 3: 93}
+"""Smallest frame lengths of the other messages."""
+
+_IDS_OF = {
+    direction: frozenset(
+        each for each, cls in MESSAGE_CLASSES.items() if cls.DIRECTION is direction
+    )
+    for direction in Direction
+}
+
+
+def peek_frame(view: Bytes, offset: int, direction: Direction) -> tuple[int, int, bool] | None:
+    """Length, message id and whether the id belongs to this direction; None if the 9 bytes at
+    `offset` are not a frame header.
+    """
+    length, magic, message_id = FRAME_HEADER.unpack_from(view, offset)
+    if magic != MAGIC or not FRAME_HEADER_BYTES <= length <= PLAUSIBLE_BYTES_MAX:
+        return None
+    return length, message_id, message_id in _IDS_OF[direction]
+
+
+def is_usual(length: int, message_id: int) -> bool:
+    """Whether a frame other than a BufferResponse has the length that Flink gives it."""
+    usual_bytes = _USUAL_BYTES.get(message_id)
+    return length == usual_bytes if usual_bytes else length >= _LEAST_BYTES.get(message_id, 9)
+
+
+def peek_sizes(view: Bytes, offset: int, count: int) -> tuple[int, ...]:
+    """The sizes of partial buffers."""
+    return struct.unpack_from(f">{count}i", view, offset)

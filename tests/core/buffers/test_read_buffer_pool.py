@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flinknet.core.buffers.read_buffer_pool import BatchShuffleReadBufferPool
+from flinknet.core.buffers.network_buffer_pool import BatchShuffleReadBufferPool
 
 MIB = 1024 * 1024
 

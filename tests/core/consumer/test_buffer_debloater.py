@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flinknet.core.consumer.buffer_debloater import (
+from flinknet.job.debloating import (
     BufferDebloater,
     DebloatingConfig,
     ThroughputCalculator,

@@ -10,13 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flinknet.core.consumer.barrier_tracker import (
-    CHECKPOINTS_TRACKED_MAX,
-    CheckpointBarrierTracker,
-)
 from flinknet.core.consumer.checkpoint_barriers import (
+    CHECKPOINTS_TRACKED_MAX,
     AbortReason,
     Alignment,
+    CheckpointBarrierTracker,
     SingleCheckpointBarrierHandler,
 )
 from flinknet.core.wire.checkpoint_barrier import (

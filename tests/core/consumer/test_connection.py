@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flinknet.core.buffers import DataType
-from flinknet.core.consumer.request_backoff import RequestBackoffPolicy
+from flinknet.core.consumer.partition_requests import RequestBackoffPolicy
 from flinknet.core.wire.ids import InputChannelID
 from flinknet.core.wire.java_errors import (
     PARTITION_NOT_FOUND_EXCEPTION,

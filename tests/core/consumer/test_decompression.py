@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flinknet.core.buffers import DataType
-from flinknet.core.consumer.decompression import DecompressingInputGate
+from flinknet.core.consumer.input_gate import DecompressingInputGate
 from flinknet.core.wire.compression import CompressionCodec, compress
 from flinknet.core.wire.messages import BufferResponse
 from flinknet.errors import FrameCorruptedError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flinknet.core.consumer import RemoteInputChannel
-from flinknet.core.consumer.request_backoff import RequestBackoff, RequestBackoffPolicy
+from flinknet.core.consumer.partition_requests import RequestBackoff, RequestBackoffPolicy
 from flinknet.core.wire.messages import PartitionRequest
 from flinknet.errors import PartitionNotFoundError
 from tests.pair import (

@@ -16,6 +16,7 @@ from flinknet.core.producer import (
     MemoryBoundedData,
     ProducerConnection,
 )
+from flinknet.core.wire.buffer_response import decode_stored_header, encode_stored_header
 from flinknet.core.wire.compression import CompressionCodec, decompress
 from flinknet.core.wire.events import EndOfData, EndOfPartitionEvent, encode_pipelined
 from flinknet.core.wire.frames import FrameDecoder
@@ -28,7 +29,6 @@ from flinknet.core.wire.messages import (
     ErrorResponse,
     PartitionRequest,
 )
-from flinknet.core.wire.stored_buffers import decode_stored_header, encode_stored_header
 from flinknet.errors import FrameCorruptedError, LocalTransportError
 from tests.pair import (
     OTHER_RECEIVER,

@@ -16,14 +16,16 @@ from flinknet.core.producer import (
     ProducerConnection,
     ResultPartitionManager,
 )
-from flinknet.core.producer.peer_trust import (
+from flinknet.core.producer.view_reader import (
+    CreditBasedSequenceNumberingViewReader,
+    PartitionRequestQueue,
+)
+from flinknet.core.producer.view_requests import (
+    ENDED_READERS_KEPT,
     FIRST_FRAME_BYTES_MAX,
     STRANGE_REQUESTS_MAX,
     UNSENT_ERRORS_BYTES_MAX,
 )
-from flinknet.core.producer.request_queue import PartitionRequestQueue
-from flinknet.core.producer.view_reader import CreditBasedSequenceNumberingViewReader
-from flinknet.core.producer.view_requests import ENDED_READERS_KEPT
 from flinknet.core.wire.checkpoint_barrier import AlignmentType, CheckpointBarrier
 from flinknet.core.wire.events import (
     CancelCheckpointMarker,

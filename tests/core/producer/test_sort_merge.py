@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flinknet.core.buffers import NetworkBufferPool
+from flinknet.core.buffers.network_buffer_pool import BatchShuffleReadBufferPool
 from flinknet.core.buffers.pool_sizes import SortShuffle
-from flinknet.core.buffers.read_buffer_pool import BatchShuffleReadBufferPool
 from flinknet.core.producer import (
     BROADCAST,
     BlockingStorage,
@@ -24,6 +24,11 @@ from flinknet.core.producer import (
     SortMergeResultPartition,
 )
 from flinknet.core.producer.channel_selector import GlobalSelector
+from flinknet.core.wire.buffer_response import (
+    STORED_HEADER_BYTES,
+    decode_index_entry,
+    decode_stored_header,
+)
 from flinknet.core.wire.compression import CompressionCodec, decompress
 from flinknet.core.wire.events import EndOfData, EndOfPartitionEvent, encode_pipelined
 from flinknet.core.wire.frames import FrameDecoder
@@ -35,11 +40,6 @@ from flinknet.core.wire.messages import (
     CancelPartitionRequest,
     ErrorResponse,
     PartitionRequest,
-)
-from flinknet.core.wire.stored_buffers import (
-    STORED_HEADER_BYTES,
-    decode_index_entry,
-    decode_stored_header,
 )
 from flinknet.errors import LocalTransportError
 from tests.pair import (

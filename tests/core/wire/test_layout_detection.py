@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.wire.buffer_response import BufferResponse
-from flinknet.core.wire.frames import FrameDecoder
+from flinknet.core.wire.frames import FrameDecoder, LayoutDetectingDecoder
 from flinknet.core.wire.ids import InputChannelID
 from flinknet.core.wire.layout import Direction
-from flinknet.core.wire.layout_detection import LayoutDetectingDecoder
 from flinknet.core.wire.messages import BacklogAnnouncement, Message
 from flinknet.errors import FrameCorruptedError
 from tests.core.wire.test_response_decoder import ListSink

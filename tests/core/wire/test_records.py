@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flinknet.core.wire.modified_utf8 import decode_modified_utf8, encode_modified_utf8
+from flinknet.core.wire.java_errors import decode_modified_utf8, encode_modified_utf8
 from flinknet.core.wire.records import (
     Record,
     StreamElement,
