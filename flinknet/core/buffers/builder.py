@@ -258,7 +258,6 @@ class BufferSlice:
 
     @property
     def is_buffer(self) -> bool:
-        """Whether it is data."""
         return self.data_type in IS_BUFFER
 
     def build(self) -> BufferSlice:

@@ -85,7 +85,6 @@ class NetworkBufferPool(SegmentSource):
         return pool
 
     def destroy_buffer_pool(self, pool: LocalBufferPool) -> None:
-        """Remove a pool; its outstanding segments return as they are recycled."""
         if pool in self._pools:
             self._pools.remove(pool)
             self._required_buffers -= pool.required_buffers
@@ -128,7 +127,6 @@ class NetworkBufferPool(SegmentSource):
         self._redistribute()
 
     def try_request_segment(self) -> MemorySegment | None:
-        """A segment for a local pool; None if there is none."""
         index, size_bytes = self._requested_buffers, self.segment_size_bytes
         if index < self.total_buffers:
             self._requested_buffers = index + 1
@@ -136,13 +134,11 @@ class NetworkBufferPool(SegmentSource):
         return self._free.popleft() if self._free else None
 
     def recycle_segment(self, segment: MemorySegment) -> None:
-        """Return a segment from a local pool."""
         self._free.append(segment)
         if self._waiting_pools:
             self._serve_waiting_pools()
 
     def wait_for_segment(self, pool: LocalBufferPool) -> None:
-        """Notify a pool when there is a segment; each pool waits at most once."""
         if pool not in self._waiting_pools:
             self._waiting_pools.append(pool)
 

@@ -344,7 +344,6 @@ class CheckpointBarrierTracker:
 
     @property
     def is_pending(self) -> bool:
-        """Whether some, but not all, barriers of a checkpoint have arrived."""
         return any(not count.is_aborted for count in self._pending)
 
     def receive_barrier(self, barrier: CheckpointBarrier, channel: int, *, now_ns: int) -> None:

@@ -257,7 +257,6 @@ class CheckpointedInput:
             handler.receive_cancellation(event.checkpoint_id, place, now_ns=now_ns)
 
     def next_deadline_ns(self) -> int | None:
-        """When to call `handle_deadline`, None for never."""
         return self._handler.next_deadline_ns()
 
     def handle_deadline(self, *, now_ns: int) -> None:
@@ -267,19 +266,15 @@ class CheckpointedInput:
     # CheckpointableTask: called by the barrier handler
 
     def trigger_checkpoint(self, barrier: CheckpointBarrier, *, now_ns: int) -> None:
-        """Take the checkpoint now, and forward this barrier downstream."""
         raise NotImplementedError
 
     def abort_checkpoint(self, checkpoint_id: int, reason: AbortReason, *, now_ns: int) -> None:
-        """Abort the checkpoint, and notify downstream."""
         raise NotImplementedError
 
     def complete_alignment(self, alignment: Alignment) -> None:
-        """Complete a triggered checkpoint: all barriers have arrived."""
         raise NotImplementedError
 
     def resume_consumption(self, channel: int) -> None:
-        """Let the channel's producer continue after its barrier."""
         self._gate.channels[channel].resume_consumption()
 
     def convert_to_priority_event(self, channel: int, sequence_number: int) -> None:

@@ -224,7 +224,6 @@ class ConsumerConnection:
         self._handler.handle_deadline()
 
     def snapshot(self, *, now_ns: int) -> ConsumerSnapshot:
-        """Figures of the connection, for the driver."""
         return self._handler.snapshot(now_ns=now_ns)
 
     def check_invariants(self) -> None:

@@ -61,7 +61,6 @@ class PartitionRequestClientHandler(CreditBasedPartitionRequestClientHandler):
         self._unread_since_ns = 0
 
     def snapshot(self, *, now_ns: int) -> ConsumerSnapshot:
-        """Figures of the connection, for the driver."""
         unread_ns = 0 if self.wants_data else now_ns - self._unread_since_ns
         staged_bytes = sum(
             each.buffer.size_bytes for each in self._staged if isinstance(each, StagedBuffer)

@@ -112,7 +112,6 @@ class PipelinedApproximateSubpartitionView:
 
     @property
     def index(self) -> int:
-        """Number of the subpartition."""
         return self._subpartition.index
 
     @property
@@ -142,27 +141,22 @@ class PipelinedApproximateSubpartitionView:
 
     @property
     def queued_elements(self) -> int:
-        """Number of queued buffers and events."""
         return self._subpartition.queued_elements
 
     @property
     def queued_bytes(self) -> int:
-        """Bytes of the data queued in memory."""
         return self._subpartition.queued_bytes
 
     @property
     def buffers_in_backlog(self) -> int:
-        """Number of queued data buffers."""
         return self._subpartition.buffers_in_backlog
 
     @property
     def is_data_available(self) -> bool:
-        """Whether a reader with credit may poll."""
         return not self.is_released and self._subpartition.is_data_available
 
     @property
     def is_event_available(self) -> bool:
-        """Whether the next element is an event, which needs no credit."""
         return not self.is_released and self._subpartition.is_event_available
 
     def poll(self) -> BufferSlice | None:
@@ -174,7 +168,6 @@ class PipelinedApproximateSubpartitionView:
         return [] if self.is_released else self._subpartition.poll_run(buffers_max, bytes_max)
 
     def backlog(self) -> int:
-        """Data buffers that could be sent now."""
         return 0 if self.is_released else self._subpartition.backlog()
 
     def resume_consumption(self) -> None:

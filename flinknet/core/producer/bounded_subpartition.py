@@ -154,7 +154,6 @@ class BoundedBlockingSubpartition(BlockingSubpartition):
 
     @property
     def buffers_in_backlog(self) -> int:
-        """Number of data buffers, including the open one."""
         return self.data_buffers + (self._current is not None and self._current.is_buffer)
 
     @property
@@ -225,7 +224,6 @@ class BoundedBlockingSubpartition(BlockingSubpartition):
         return found.slice_of(segment, free_memory), end
 
     def release_reader(self, reader: BlockingSubpartitionReader, *, is_at_end: bool) -> None:
-        """Remove a released reader."""
         super().release_reader(reader, is_at_end=is_at_end)
         self._forget_unread()
 
@@ -275,7 +273,6 @@ class BoundedBlockingSubpartitionReader(BlockingSubpartitionReader):
 
     @property
     def is_data_available(self) -> bool:
-        """Whether a reader with credit may poll."""
         return self._next is not None
 
     @property

@@ -66,10 +66,6 @@ class BufferWritingResultPartition(ResultPartition):
         self._segment_bytes = 0  # until `setup`
 
     def setup(self) -> None:
-        """Create the pool, and register at the manager if there is one.
-
-        Raises: InsufficientBuffersError; RuntimeError if it is set up or registered already.
-        """
         super().setup()
         self._segment_bytes = self.pool.segment_size_bytes
 
@@ -237,16 +233,11 @@ class BufferWritingResultPartition(ResultPartition):
         return overtaken_bytes
 
     def holds_barrier(self, checkpoint_id: int) -> bool:
-        """Whether the checkpoint's barrier is still queued anywhere and may time out."""
         return any(
             each.find_timeoutable_barrier(checkpoint_id) is not None for each in self._pipelined
         )
 
     def alignment_timeout(self, checkpoint_id: int) -> int:
-        """Make the checkpoint's barrier unaligned wherever it is still queued.
-
-        Returns: bytes of data that it has overtaken.
-        """
         return sum(each.alignment_timeout(checkpoint_id) for each in self._pipelined)
 
     def flush(self, channel: int) -> None:

@@ -58,7 +58,6 @@ class GlobalSelector(ChannelSelector):
     """Sends all records to the first channel (Flink: GlobalPartitioner)."""
 
     def split(self, records: int, keys: NDArray[np.int64] | None) -> Split:
-        """All records to channel 0."""
         return [(0, slice(0, records))]
 
 

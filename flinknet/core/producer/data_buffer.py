@@ -244,10 +244,6 @@ class SortBasedDataBuffer:
         ]
 
     def append(self, subpartition: int, batch: SerializedRecords, position: int) -> int:
-        """Add records from `position` on, where one begins.
-
-        Returns: the position reached; before the end of the batch if the next record does not fit.
-        """
         data, entries = batch.data, self._entries[subpartition]
         total = len(data)
         while position < total:
@@ -270,12 +266,10 @@ class SortBasedDataBuffer:
         return position
 
     def append_event(self, subpartition: int, event: bytes) -> None:
-        """Add an event, in its own memory."""
         self._entries[subpartition].append(event)
         self.is_empty = False
 
     def pieces(self, order: Sequence[int]) -> Iterator[tuple[int, Piece]]:
-        """All pieces, subpartition by subpartition in this order."""
         segments, write_segments, size = self._segments, self._write_segments, self._segment_bytes
         count = 0
         for subpartition in order:

@@ -175,12 +175,10 @@ class SortMergeSubpartitionReader(BlockingSubpartitionReader):
 
     @property
     def is_data_available(self) -> bool:
-        """Whether a reader with credit may poll."""
         return bool(self._queue)
 
     @property
     def is_event_available(self) -> bool:
-        """Whether an event is next."""
         return bool(self._queue) and self._queue[0].data_type != _DATA
 
     def poll(self) -> BufferSlice | None:
@@ -214,7 +212,6 @@ class SortMergeSubpartitionReader(BlockingSubpartitionReader):
         return run
 
     def release(self) -> None:
-        """Release the reader: it is done or has given up."""
         if self.is_released:
             return
         self.is_released = True

@@ -51,10 +51,6 @@ class SortMergeSubpartition(BlockingSubpartition):
         return self.data_buffers + self._partition.holds_data
 
     def create_read_view(self, listener: BufferAvailabilityListener) -> SortMergeSubpartitionReader:
-        """Create a reader that starts at the beginning.
-
-        Raises: RuntimeError before the end, and after the release.
-        """
         self.check_readable()
         reader = self._partition.scheduler.create_reader(self, listener)
         if not reader.is_released:

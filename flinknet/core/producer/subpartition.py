@@ -131,7 +131,6 @@ class PipelinedSubpartition:
 
     @property
     def has_priority_events(self) -> bool:
-        """Whether the next element is a priority event."""
         return self._priority_elements > 0
 
     @property
@@ -269,7 +268,6 @@ class PipelinedSubpartition:
         return overtaken_bytes
 
     def poll(self) -> BufferSlice | None:
-        """The next buffer, slice of an open buffer, or event; None if nothing can leave now."""
         queue = self._queue
         if self.is_blocked and not self._priority_elements:
             return None
@@ -383,7 +381,6 @@ class PipelinedSubpartition:
 
     @property
     def is_event_available(self) -> bool:
-        """Whether the next element is an event, which needs no credit."""
         if self.is_blocked:
             return self._priority_elements > 0
         return bool(self._queue) and not self._queue[0].is_buffer

@@ -60,7 +60,6 @@ class UnionResultSubpartitionView:
 
     @property
     def is_data_available(self) -> bool:
-        """Whether a reader with credit may poll."""
         return self._next(has_credit=True) is not None
 
     @property
@@ -83,22 +82,18 @@ class UnionResultSubpartitionView:
 
     @property
     def has_priority_events(self) -> bool:
-        """Whether the next element is a priority event."""
         return self._views[0].has_priority_events
 
     @property
     def queued_bytes(self) -> int:
-        """Bytes of the data queued in memory."""
         return sum(view.queued_bytes for view in self._views)
 
     @property
     def queued_elements(self) -> int:
-        """Number of queued buffers and events."""
         return sum([view.queued_elements for view in self._views])
 
     @property
     def buffers_in_backlog(self) -> int:
-        """Number of queued data buffers."""
         return sum([view.buffers_in_backlog for view in self._views])
 
     def poll(self) -> BufferSlice | None:
@@ -136,7 +131,6 @@ class UnionResultSubpartitionView:
         return run
 
     def backlog(self) -> int:
-        """Data buffers that could be sent now."""
         return sum([view.backlog() for view in self._views])
 
     def resume_consumption(self) -> None:

@@ -92,7 +92,6 @@ class CreditBasedSequenceNumberingViewReader:
 
     @property
     def failure_cause(self) -> str | None:
-        """Why the producer or the reading failed; None if neither did."""
         if self.partition is None or self.subpartition is None:
             return None
         return self.partition.failure_cause or self.subpartition.failure_cause

@@ -146,10 +146,6 @@ class LayoutDetectingDecoder:
         self._hot.memory_filled(count)
 
     def receive(self, data: memoryview) -> None:
-        """Decode all that `data` completes.
-
-        Raises: FrameCorruptedError, UnknownMessageError; the stream is unusable then.
-        """
         if self.layout is not None:
             self._decode(data)
             return
