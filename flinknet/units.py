@@ -186,6 +186,11 @@ def human_number(value: float | None) -> str:
     return str(value) if isinstance(value, int) else f"{value:.2f}"
 
 
+def human_level(count: int | float | None) -> str:
+    """A number with a bar of that length, 12 marks at most."""
+    return MISSING if count is None else f"{'▮' * min(int(count), 12)} {int(count):>3}"
+
+
 def human_share(share: float | None) -> str:
     """A share in percent: "93%"."""
     return MISSING if share is None else f"{share:.0%}"

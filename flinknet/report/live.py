@@ -6,12 +6,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from operator import attrgetter
 from typing import IO, Any
 
-from rich.console import Console, Group, RenderableType
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
+from rich.console import Console
 from rich.text import Text
 
 from flinknet.results import (
@@ -25,8 +23,11 @@ from flinknet.results import (
     validity_by,
     without_consequences,
 )
-from flinknet.results.figures import named
-from flinknet.units import MISSING, human_bytes, human_count, human_duration
+from flinknet.results.figures import Figure, named
+from flinknet.units import human_bytes, human_count, human_duration
+
+from .console import LivePanel
+from .page_parts import Sentence, View, figure_table
 
 LINE_EVERY_NS = 5_000_000_000
 CHANNELS_SHOWN = 12
@@ -82,14 +83,14 @@ class LiveView(LineView):
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)
-        self._live = Live(console=console, transient=True, refresh_per_second=8)
+        self._panel = LivePanel(console)
 
     def __enter__(self) -> LiveView:
-        self._live.start()
+        self._panel.__enter__()
         return self
 
     def __exit__(self, *raised: Any) -> None:
-        self._live.stop()
+        self._panel.__exit__(*raised)
 
     def start_run(self, number: int, total: int, name: str) -> None:
         """Begin a run."""
@@ -97,7 +98,7 @@ class LiveView(LineView):
 
     def update(self, progress: Progress) -> None:
         """Show where the run stands."""
-        self._live.update(panel(self._title, progress))
+        self._panel.draw(panel(self._title, progress))
 
 
 class ForwardingView(LineView):
@@ -167,38 +168,38 @@ def result_line(result: RunResult) -> str:
     )
 
 
-def panel(title: str, progress: Progress) -> RenderableType:
+def panel(title: str, progress: Progress) -> View:
     """Progress, rates, latency, the backlog and credit of each channel, the times of each task."""
-    heading = Text.assemble((title, "bold"), f"  {progress.phase}")
-    rates = Text("  " + _rates(progress))
-    bar = ProgressBar(total=1.0, completed=progress.fraction or 0.0, width=20)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 2))
-    for name in ("channel", "records/s", "backlog", "credit"):
-        table.add_column(name, justify="right", style="dim" if name == "channel" else "")
-    # The channels with most backlog first: there the pressure is.
+    # The channels with most backlog: there the pressure is.
     busiest = sorted(progress.channels, key=lambda each: -(each.backlog_buffers or 0))
-    for channel in sorted(busiest[:CHANNELS_SHOWN], key=lambda each: each.channel):
-        table.add_row(
-            channel_name(channel, has_edges=any(each.edge for each in progress.channels)),
-            human_count(channel.throughput_records_per_s),
-            _level(channel.backlog_buffers),
-            _level(channel.credits_available),
-        )
+    shown = sorted(busiest[:CHANNELS_SHOWN], key=lambda each: each.channel)
+    has_edges = any(each.edge for each in progress.channels)
+    channels = [(channel_name(each, has_edges=has_edges), [each]) for each in shown]
     hidden = len(progress.channels) - CHANNELS_SHOWN
-    more = Text(f"  and {hidden} more channels" if hidden > 0 else "", style="dim")
-    return Group(heading, bar, rates, table, more, _task_table(progress.tasks))
+    notes = [f"and {hidden} more channels"] if hidden > 0 else []
+    pressed = sorted(progress.tasks, key=lambda each: -each.back_pressured)[:TASKS_SHOWN]
+    tasks = [(each.name, [each]) for each in progress.tasks if each in pressed]
+    return View(
+        [Sentence("run", [f"{title.removeprefix('run ')}: {progress_line(progress)}"])],
+        [
+            figure_table("channel", _CHANNEL, channels, notes=notes),
+            *([figure_table("task", _TASK, tasks)] if tasks else []),
+        ],
+    )
 
 
-def _task_table(tasks: Sequence[TaskProgress]) -> Table:
-    """Time of each task by activity, and how full its pools are; the most pressed first."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 2))
-    for name in ("task", "busy", "idle", "back-pressured", "in pool", "out pool"):
-        table.add_column(name, justify="right", style="dim" if name == "task" else "")
-    pressed = sorted(tasks, key=lambda each: -each.back_pressured)[:TASKS_SHOWN]
-    for task in (each for each in tasks if each in pressed):
-        shares = (task.busy, task.idle, task.back_pressured, task.in_pool_usage)
-        table.add_row(task.name, *(_share(each) for each in (*shares, task.out_pool_usage)))
-    return table
+_CHANNEL: Sequence[Figure[ChannelProgress]] = (
+    Figure("", "records/s", attrgetter("throughput_records_per_s")),
+    Figure("", "backlog", attrgetter("backlog_buffers"), "level"),
+    Figure("", "credit", attrgetter("credits_available"), "level"),
+)
+_TASK: Sequence[Figure[TaskProgress]] = (
+    Figure("", "busy", attrgetter("busy"), "share"),
+    Figure("", "idle", attrgetter("idle"), "share"),
+    Figure("", "back-pressured", attrgetter("back_pressured"), "share"),
+    Figure("", "in pool", attrgetter("in_pool_usage"), "share"),
+    Figure("", "out pool", attrgetter("out_pool_usage"), "share"),
+)
 
 
 def channel_name(channel: ChannelMeasured | ChannelProgress, *, has_edges: bool) -> str:
@@ -206,10 +207,6 @@ def channel_name(channel: ChannelMeasured | ChannelProgress, *, has_edges: bool)
     edge = f"edge {channel.edge + 1}: " if has_edges else ""
     local = " local" if channel.is_local else ""
     return f"{edge}{channel.producer} → {channel.consumer}{local}"
-
-
-def _share(share: float | None) -> str:
-    return "" if share is None else f"{share:.0%}"
 
 
 def _rates(progress: Progress) -> str:
@@ -220,11 +217,6 @@ def _rates(progress: Progress) -> str:
         f" p50 {human_duration(progress.latency_ns_p50)},"
         f" p99 {human_duration(progress.latency_ns_p99)}{scope}"
     )
-
-
-def _level(buffers: int | None) -> str:
-    """A number of buffers with a bar of that length."""
-    return MISSING if buffers is None else f"{'▮' * min(buffers, 12)} {buffers:>3}"
 
 
 class LiveJson(ForwardingView):

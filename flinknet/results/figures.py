@@ -21,8 +21,8 @@ from .run import RunResult
 
 _T = TypeVar("_T")
 
-Unit = Literal["ns", "bytes", "count", "share", "cores", "change"]
-"""How numbers are written: as durations, sizes, counts, shares, cores or changes in percent."""
+Unit = Literal["ns", "bytes", "count", "share", "cores", "change", "level"]
+"""How numbers are written: as durations, sizes, counts, in percent, or as a bar of that length."""
 
 
 def share_of_core(cores: float | None) -> str:
@@ -39,6 +39,7 @@ SHOWN: Mapping[str, Callable[[float | None], str]] = {
     "share": units.human_share,
     "cores": share_of_core,
     "change": units.human_change,
+    "level": units.human_level,
 }
 """Text of a number, by its unit."""
 

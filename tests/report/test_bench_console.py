@@ -448,9 +448,9 @@ def test_on_a_terminal_a_panel_shows_channels_with_backlog_and_credit() -> None:
         view.update(progress(1))
         view.finish_run(result())
     out, plain = console()
-    out.print(live.panel("run 1/1", progress(1)))
+    print_view(out, live.panel("run 1/1", progress(1)))
     shown = lines(plain)
-    assert shown[0] == "run 1/1  measuring"
+    assert shown[0].startswith("run        1/1: measuring 25%, 2.00 k records/s")
     assert "1 → 2 1.50 k ▮▮▮▮ 4 0" in [" ".join(line.split()) for line in shown]
     assert "run 1/1: 2.00 k records/s" in stream.getvalue()
 
@@ -461,7 +461,7 @@ def test_a_panel_names_the_edges_of_channels() -> None:
         ChannelProgress(1, 0, 0, 1.0, 1, 1, edge=1),
     )
     out, plain = console()
-    out.print(live.panel("run", replace(progress(1), channels=channels)))
+    print_view(out, live.panel("run", replace(progress(1), channels=channels)))
     names = [line.partition("  ")[0] for line in lines(plain) if "→" in line]
     assert names == ["edge 1: 0 → 0 local", "edge 2: 0 → 0"]
 
@@ -469,7 +469,7 @@ def test_a_panel_names_the_edges_of_channels() -> None:
 def test_a_panel_of_many_channels_keeps_those_under_pressure() -> None:
     channels = tuple(ChannelProgress(i, 0, i, 1.0, 9 if i == 39 else 0, 0) for i in range(40))
     out, stream = console()
-    out.print(live.panel("run", replace(progress(1), channels=channels)))
+    print_view(out, live.panel("run", replace(progress(1), channels=channels)))
     assert "0 → 39" in stream.getvalue()
     assert "and 28 more channels" in stream.getvalue()
 
@@ -480,17 +480,17 @@ def test_a_panel_shows_what_each_task_does_with_its_time() -> None:
         TaskProgress("sink 0", 0.995, 0.005, 0.0, 0.5, None),
     )
     out, stream = console()
-    out.print(live.panel("run", replace(progress(1), tasks=tasks)))
+    print_view(out, live.panel("run", replace(progress(1), tasks=tasks)))
     shown = [" ".join(line.split()) for line in lines(stream)]
     assert "task busy idle back-pressured in pool out pool" in shown
-    assert "source 0 10% 0% 90% 125%" in shown
-    assert "sink 0 100% 0% 0% 50%" in shown
+    assert "source 0 10% 0% 90% – 125%" in shown
+    assert "sink 0 100% 0% 0% 50% –" in shown
 
 
 def test_a_panel_of_many_tasks_keeps_the_most_pressed_in_their_order() -> None:
     tasks = tuple(TaskProgress(f"source {i}", 0, 0, i / 40, None, 1) for i in range(40))
     out, stream = console()
-    out.print(live.panel("run", replace(progress(1), tasks=tasks)))
+    print_view(out, live.panel("run", replace(progress(1), tasks=tasks)))
     shown = [line.split()[1] for line in lines(stream) if line.startswith("source")]
     assert shown == [str(number) for number in range(32, 40)]
 

@@ -4,7 +4,7 @@ buffers shrink until consuming the data in flight takes the target time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from operator import attrgetter
 from statistics import median
@@ -49,10 +49,12 @@ SLOWER = 2
 """Time of the consumer for a record, as a multiple of the producer's."""
 
 TARGET = "taskmanager.network.memory.buffer-debloat.target"
+THRESHOLD = "taskmanager.network.memory.buffer-debloat.threshold-percentages"
 THRESHOLD_PERCENT = 25
 
 
 _CHECKPOINTS: Sequence[Figure[CheckpointSummary]] = (
+    Figure("", "started", attrgetter("triggered")),
     Figure("", "completed", attrgetter("completed")),
     Figure("", "duration", attrgetter("duration_ns.mean"), "ns"),
     Figure("", "barrier travel", attrgetter("travel_ns.mean"), "ns"),
@@ -204,7 +206,7 @@ def debloating(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
         f" consume the data in flight within {_exact(target_ns)}.",
         figure_table("debloating", _COLUMNS, [(OFF, [off]), (ON, [on])]),
         [*six_places(runs, spans, charts[0]), *charts[1:]],
-        _lesson_of_sizes(off, on, target_ns),
+        _lesson_of_sizes(off, on, target_ns, runs[1].result.config),
         doubts,
         runs,
         {"runs": {OFF: asdict(off), ON: asdict(on)}, "over_time": over_time_document(charts)},
@@ -259,7 +261,9 @@ def _exact(target_ns: int | None) -> str:
     return MISSING if target_ns is None else format_duration_ns(target_ns, separator=" ")
 
 
-def _lesson_of_sizes(off: _Figures, on: _Figures, target_ns: int | None) -> list[str]:
+def _lesson_of_sizes(
+    off: _Figures, on: _Figures, target_ns: int | None, config: Mapping[str, str]
+) -> list[str]:
     before, after = off.in_flight_bytes, on.in_flight_bytes
     if target_ns and off.in_flight_ns and target_ns > LESS * off.in_flight_ns:
         return [
@@ -288,8 +292,8 @@ def _lesson_of_sizes(off: _Figures, on: _Figures, target_ns: int | None) -> list
     ]
     if _is_missed(on, target_ns):
         lines.append(
-            f"The gate expected {human_duration(on.expected_ns)}: it counts its queue and the"
-            " announced backlog at its rate while it has data, and a new size is announced only if"
-            f" it differs by {THRESHOLD_PERCENT}% or more."
+            "The gate's estimate counts its queue and the announced backlog, not what lies in"
+            " sockets or is written meanwhile, and a new size is announced only if it differs by"
+            f" {config.get(THRESHOLD, THRESHOLD_PERCENT)}% or more."
         )
     return lines
