@@ -191,7 +191,7 @@ def limit_clauses(settings: Sequence[Setting]) -> list[str]:
     split = [(each.name, clauses_of(each.results[-1].limited_by)) for each in settings]
     longest = max(len(clauses) for _, clauses in split)
     clauses = [
-        (name, own[place].rstrip(";."))
+        (name, own[place].rstrip(";." if place == len(own) - 1 else ";"))
         for place in range(longest)
         for name, own in split
         if place < len(own)
@@ -200,7 +200,8 @@ def limit_clauses(settings: Sequence[Setting]) -> list[str]:
     for same in _alike(clauses):
         names = ", ".join(name for name, _ in same)
         where = f" ({names})" if len(same) < len(settings) else ""
-        found.append(f"{merged_text([text for _, text in same])}{where};")
+        text = merged_text([text for _, text in same])
+        found.append(f"{text.rstrip('.')}{where}{'.' if text.endswith('.') else ';'}")
     return found
 
 
