@@ -52,6 +52,12 @@ def test_late_beats_show_though_buffers_pass_late(jitter_ns: IntArray) -> None:
     assert np.quantile(found.beyond_ns, 0.95) == pytest.approx(3 * MS, rel=0.1)
 
 
+def test_beats_count_that_are_late_by_up_to_half_a_timeout() -> None:
+    found = fitted(some_late(0.1, 35_100 * US), some_jitter())
+    assert found.mean_ns(TIMEOUT_NS) == pytest.approx(3_500 * US, rel=0.1)
+    assert fitted(some_late(0.1, 60_000 * US), some_jitter()).mean_ns(TIMEOUT_NS) == 0
+
+
 def test_buffers_that_pass_late_alone_are_no_late_beats() -> None:
     assert fitted(np.full(BEATS, 100 * US), some_jitter()).mean_ns(TIMEOUT_NS) == 0
 

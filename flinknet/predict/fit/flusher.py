@@ -60,11 +60,9 @@ LATE_FROM, LATE_UP_TO = 1.1, 3.0
 BEATS_MIN = 50
 """Fewest beats from which their lateness is measured."""
 
-LATE_MAX_NS = 20_000_000
-"""Largest lateness of a beat, in ns; a longer gap holds several beats or the flush of a barrier."""
-
 LATE_SHARE_MAX = 0.5
-"""Largest lateness of a beat, as a share of the timeout."""
+"""Largest lateness of a beat, as a share of the timeout; a longer gap is a pause, or holds several
+beats."""
 
 OWN_SHARE = 0.5
 """Share of the measured lateness that is assumed to exist without a tap. The tap runs on the cores
@@ -276,7 +274,7 @@ def fit_late_beats(
 def _beyond_ns(
     sent: EventColumns, producer_of: Mapping[int, int], timeout_ns: int, disturbed: Intervals
 ) -> IntArray:
-    most_ns = min(round(LATE_SHARE_MAX * timeout_ns), LATE_MAX_NS)
+    most_ns = round(LATE_SHARE_MAX * timeout_ns)
     found = [np.zeros(0, np.int64)]
     for own in _flushes_by_producer(sent, producer_of):
         at_ns = sent["at_ns"][own].astype(np.int64)
