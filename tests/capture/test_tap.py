@@ -28,7 +28,7 @@ from flinknet.capture.tap.redirected import (
     plain,
 )
 from flinknet.capture.tap.relay import CHUNK_BYTES, Relay
-from flinknet.certificates.generate import AUTHORITY_PEM, NODE_PEM, generate
+from flinknet.certificates.stores import AUTHORITY_PEM, NODE_PEM, generate
 from flinknet.core.wire.messages import AddCredit
 from flinknet.errors import ConfigError, LocalTransportError
 from flinknet.runtime.clock import monotonic_ns

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flinknet.certificates.generate import generate, settings_for
-from flinknet.certificates.stores import read_key_store, read_trust_store
+from flinknet.certificates.stores import generate, read_key_store, read_trust_store, settings_for
 from flinknet.errors import ConfigError
 from flinknet.options import network_config, read_flink_conf
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from flinknet.certificates.generate import settings_for
+from flinknet.certificates.stores import settings_for
 from flinknet.cli import main
 from flinknet.cli.certificates import certificates
 from flinknet.config import HIDDEN

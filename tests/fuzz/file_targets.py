@@ -29,7 +29,7 @@ from flinknet.capture.pcap import importing
 from flinknet.capture.rest.jobs import read_jobs, read_settings, read_task_managers
 from flinknet.capture.rest.names import named
 from flinknet.capture.rest.sampler import Sampler
-from flinknet.certificates.generate import (
+from flinknet.certificates.stores import (
     AUTHORITY_PEM,
     NODE_PEM,
     NODE_STORE,

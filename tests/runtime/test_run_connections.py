@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from flinknet.certificates.generate import generate, settings_for
+from flinknet.certificates.stores import generate, settings_for
 from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
 from flinknet.errors import ConfigError, PartitionConnectionError, RunFailedError
 from flinknet.options import network_config

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from flinknet.capture.rest.answers import HttpAnswers, SavedAnswers, answers_at
 from flinknet.capture.rest.http_client import NotUpYetError, RestClient, RestPlace, base_url
-from flinknet.certificates.generate import AUTHORITY_PEM, NODE_PEM, generate
+from flinknet.certificates.stores import AUTHORITY_PEM, NODE_PEM, generate
 from flinknet.errors import ConfigError, RemoteTransportError
 
 Serve = Callable[..., str]
