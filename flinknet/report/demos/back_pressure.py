@@ -4,15 +4,15 @@ after another, until the source waits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from flinknet.config import WorkloadConfig
-from flinknet.results import DISTURBED, DISTURBED_BY_STRANGERS, TaskProgress
+from flinknet.results import DISTURBED, DISTURBED_BY_STRANGERS
 from flinknet.units import human_count, human_duration, human_share
 
 from ..bench import task_bars
-from ..charts import Color, OverTime, Places, PlacesRun, PlacesStep, Span, TimeSeries
+from ..charts import Color, OverTime, Places, PlacesRun, PlacesStep, TimeSeries
 from ..page_parts import Head, Row, Table
 from .shown import UNEXPECTED, DemoRun, DemoShown, asked_rate, doubts_of, over_time_document
 
@@ -57,7 +57,7 @@ def back_pressure(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShow
             " neither busy nor back-pressured is idle, also between two buffers.",
         ],
     )
-    spans = [Span("sink slowed down", run.measured_from_ns, run.measured_to_ns)]
+    spans = [run.measured_span("sink slowed down")]
     charts = [
         OverTime(
             "Back-pressured",
@@ -177,22 +177,21 @@ def _waits_after_ns(waiting: TimeSeries, from_ns: int) -> int | None:
 
 def _pools(run: DemoRun, tasks: Sequence[str]) -> list[TimeSeries]:
     """Usage of each pool over time, from the source to the sink."""
-    read: dict[str, Callable[[TaskProgress], float | None]] = {
-        "input": lambda task: task.in_pool_usage,
-        "output": lambda task: task.out_pool_usage,
-    }
+    ends: Sequence[tuple[str, str, Color]] = (
+        ("input", "in_pool_usage", "blue"),
+        ("output", "out_pool_usage", "orange"),
+    )
     found: list[TimeSeries] = []
     for name in tasks:
-        for end, usage in read.items():
+        for end, field, color in ends:
             known = [
                 (sample.elapsed_ns, value)
                 for sample in run.samples
                 for task in sample.tasks
-                if task.name == name and (value := usage(task)) is not None
+                if task.name == name and (value := getattr(task, field)) is not None
             ]
             if known:
                 at_ns, values = zip(*known, strict=True)
-                color: Color = "orange" if end == "output" else "blue"
                 found.append(TimeSeries(f"{name}, {end}", at_ns, values, color))
     return found
 

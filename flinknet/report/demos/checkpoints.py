@@ -19,9 +19,10 @@ from flinknet.units import (
     human_duration,
 )
 
-from ..charts import Curves, Limit, OverTime, Series, Span, TimeSeries
+from ..charts import Curves, Limit, OverTime, Series, TimeSeries
 from ..page_parts import figure_table
 from .shown import (
+    COLORS,
     UNEXPECTED,
     DemoRun,
     DemoShown,
@@ -85,7 +86,7 @@ def unaligned(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
         unit="ns",
         is_bars=True,
     )
-    spans = [Span("slow consumer", runs[0].measured_from_ns, runs[0].measured_to_ns)]
+    spans = [runs[0].measured_span("slow consumer")]
     return DemoShown(
         "unaligned",
         "A barrier overtakes",
@@ -170,7 +171,7 @@ def debloating(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
     gates = [gate for gate in runs[1].result.debloating if gate.samples]
     target_ns = gates[0].target_ns if gates else None
     doubts = doubts_of([(each.name, each.result) for each in runs])
-    spans = [Span("slow consumer", runs[0].measured_from_ns, runs[0].measured_to_ns)]
+    spans = [runs[0].measured_span("slow consumer")]
     limits = []
     if target_ns and on.in_flight_bytes and on.in_flight_ns:
         allowed = on.in_flight_bytes / on.in_flight_ns * target_ns
@@ -178,7 +179,10 @@ def debloating(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
     charts = [
         OverTime(
             "In flight",
-            [_in_flight(runs[0], "off"), _in_flight(runs[1], "on")],
+            [
+                run.between(color, run.measured_to_ns)
+                for run, color in zip(runs, COLORS, strict=False)
+            ],
             unit="bytes",
             meaning="Bytes in the six places between producer and consumer.",
             spans=spans,
@@ -247,14 +251,6 @@ def _figures_of(run: DemoRun, workload: WorkloadConfig) -> _Figures:
         median(each.throughput_bytes_per_s for each in settled) if settled else None,
         _duration_ns(result.measured.checkpoints),
     )
-
-
-def _in_flight(run: DemoRun, name: str) -> TimeSeries:
-    found = run.result.buffering.samples if run.result.buffering is not None else ()
-    samples = [each for each in found if each.at_ns < run.measured_to_ns]
-    values = [each.levels.total_bytes for each in samples]
-    color = "orange" if name == OFF else "blue"
-    return TimeSeries(name, [each.at_ns for each in samples], values, color)  # type: ignore[arg-type]
 
 
 def _exact(target_ns: int | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -25,7 +26,7 @@ UNEXPECTED = "Unexpected"
 DOUBTFUL = "(doubtful)"
 """End of a sentence that is based on a doubtful run."""
 
-_COLORS: Sequence[Color] = ("orange", "blue", "green", "purple", "gold")
+COLORS: Sequence[Color] = ("orange", "blue", "green", "purple", "gold")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,17 @@ class DemoRun:
     measured_to_ns: int
     segment_size_bytes: int
     messages: tuple[MessageStep, ...] = ()
+
+    def measured_span(self, name: str) -> Span:
+        """The measured part, with a name."""
+        return Span(name, self.measured_from_ns, self.measured_to_ns)
+
+    def between(self, color: Color, to_ns: float = math.inf) -> TimeSeries:
+        """Bytes in all six places over time."""
+        buffering = self.result.buffering
+        samples = [x for x in (buffering.samples if buffering else ()) if x.at_ns < to_ns]
+        values = [each.levels.total_bytes for each in samples]
+        return TimeSeries(self.name, [each.at_ns for each in samples], values, color)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,27 +188,17 @@ def six_places(
 ) -> list[Part]:
     """The six places of each run under one slider, above a curve, which is else that of the bytes
     in them; none if no samples were taken."""
-    known = [(each, each.result.buffering) for each in runs]
-    series = [
-        TimeSeries(
-            run.name,
-            [each.at_ns for each in buffering.samples],
-            [each.levels.total_bytes for each in buffering.samples],
-            color,
-        )
-        for (run, buffering), color in zip(known, _COLORS, strict=False)
-        if buffering is not None
+    shown = [
+        places_run(run.name, run.result.buffering, state_lines(run.result.buffering))
+        for run in runs
+        if run.result.buffering is not None
     ]
-    if not series:
+    if not shown:
         return []
+    series = [run.between(color) for run, color in zip(runs, COLORS, strict=False)]
     meaning = "Bytes in all six places. Click to go to an instant."
     curve = curve or OverTime("Between the tasks", series, "bytes", meaning, spans)
     names, meanings = zip(*PLACES, strict=True)
-    shown = [
-        places_run(run.name, buffering, state_lines(buffering))
-        for run, buffering in known
-        if buffering is not None
-    ]
     return [Places(names, meanings, shown, curve)]
 
 
