@@ -95,7 +95,7 @@ BUDGETS = {
     "capture": (8_118, 43),
     "trace": (5_936, 30),
     "simulator": (2_357, 15),
-    "results": (4_741, 20),
+    "results": (4_739, 20),
     "(leaves)": (2_405, 14),
     "options": (2_465, 9),
     "export": (891, 8),

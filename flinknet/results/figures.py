@@ -1,6 +1,4 @@
-"""Every figure of a run or a channel, once: name in files, heading, meaning, unit, how it is shown,
-and whether more of it is better. Terminal, page, CSV files, comparison and notebook take it from
-here.
+"""Every figure of a run or a channel, once, for tables, CSV files, comparison and notebook.
 
 A figure reads from whatever has the fields: a measurement (`Measured`), a predicted setting
 (`TradeOffPoint`), a channel (`ChannelMeasured`).
