@@ -15,6 +15,7 @@ from flinknet.results import (
     Measured,
     RunResult,
     Validity,
+    state_of,
     without_consequences,
 )
 from flinknet.results.figures import (
@@ -125,7 +126,11 @@ def bench_view(
     doubts = doubt_lines(settings, is_explained=is_explained)
     invalid = [each for each in doubts if each.startswith("Invalid")]
     wrong = [f"{lowered(each)};" for each in invalid]
-    begin = [f"{figures_of(settings[0])};"] if len(settings) == 1 else []
+    begin = []
+    if len(settings) == 1:
+        found = settings[0].results[-1].verdict
+        state = [f"{state_of(found.cause)}:"] if found is not None else []
+        begin = [*state, f"{figures_of(settings[0])};"]
     limits = limit_clauses(settings)
     compared = trade_lines(settings, is_short=True)
     traded = first_trade(settings)

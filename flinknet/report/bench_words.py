@@ -135,7 +135,10 @@ def trust_words(
     runs = max(len(each.results) for each in settings)
     if len(settings) > 1 and runs == 1:
         found.append("one run of each setting does not show how far runs differ (--runs 5)")
-    return found or ["no doubts: the schedule was kept, and no other process disturbed the runs"]
+    if not found and not invalid:
+        return ["good: the schedule was kept, and no other process disturbed the runs"]
+    first, *more = found or ["the runs are invalid"]
+    return [f"{'poor' if invalid else 'fair'}: {first}", *more]
 
 
 def next_words(settings: Sequence[Setting], step: str, *, has_warnings: bool) -> list[str]:

@@ -313,7 +313,8 @@ def _trust(comparison: Comparison, doubts: Sequence[str]) -> list[str]:
     known = [each[:1].lower() + each[1:] for each in (*briefs, *kinds)]
     if not comparison.decisions and not comparison.invalid and not comparison.disturbed:
         known.append("each metric has its own interval: 1 in 20 differs by chance")
-    return [MEASURED_STACK, *known]
+    grade = "poor" if comparison.invalid else "fair" if comparison.disturbed or doubts else "good"
+    return [f"{grade}: {MEASURED_STACK}", *known]
 
 
 def _next(

@@ -11,6 +11,7 @@ from typing import Any
 from flinknet.plain_values import to_plain
 from flinknet.results import (
     PriorAttempt,
+    state_of,
 )
 from flinknet.results.figures import FIGURES, Figure
 from flinknet.units import NS_PER_MS, counted, human_count, human_duration
@@ -59,7 +60,8 @@ def job_view(result: Mapping[str, Any], next_step: str = "") -> View:
         next_step: a command that goes on from here.
     """
     reason, vertices = result["reason"], result["vertices"]
-    doubts = [each["text"] for each in result["warnings"]]
+    doubts = [each["text"].rstrip(".") for each in result["warnings"]]
+    doubts[:1] = [f"fair: {each}" for each in doubts[:1]]
     ran = [heading_of(result)]
     if vertices:
         rate = max((each["throughput_records_per_s"] or 0 for each in result["edges"]), default=0)
@@ -67,13 +69,16 @@ def job_view(result: Mapping[str, Any], next_step: str = "") -> View:
     if result["checkpoints"] is not None:
         ran.append(checkpoints_line(result["checkpoints"]))
     verdict = [f"{reason};"] if reason and reason != f"it was {result['state']}" else []
-    verdict += clauses_of(result["limited_by"]) if result["limited_by"] else []
+    if result["limited_by"]:
+        found = result.get("verdict")
+        verdict += [f"{state_of(found['cause'])}:"] if found else []
+        verdict += clauses_of(result["limited_by"])
     following = [*([next_step] if next_step else []), "--details shows edges and attempts"]
     return View(
         [
             Sentence("ran", ran, "; "),
             Sentence("verdict", verdict, takes_rest=True),
-            Sentence("trust", [each.rstrip(".") for each in doubts], "; "),
+            Sentence("trust", doubts, "; "),
             Sentence("next", following if vertices else [], "; "),
         ],
         [*([vertex_table(vertices)] if vertices else []), *_marker_parts(result)],

@@ -13,9 +13,10 @@ from flinknet.results import (
     ModelError,
     ReplayAnswer,
     TradeOffPoint,
+    state_of,
 )
 from flinknet.results.trades import SAME_LATENCY
-from flinknet.units import counted, human_change, human_count, human_duration
+from flinknet.units import NS_PER_MS, counted, human_change, human_count, human_duration
 
 from .advice_lines import (
     Recommendation,
@@ -128,8 +129,9 @@ def _chain(edges: Sequence[str]) -> str:
 def _verdict(own: Sequence[ReplayAnswer]) -> list[str]:
     bottleneck = next((each.bottleneck for each in own if each.bottleneck is not None), None)
     if bottleneck is not None:
-        return bottleneck.clauses
-    return [text for each in own for found in each.diagnosis for text in found.clauses]
+        return [f"{state_of(bottleneck.cause)}:", *bottleneck.clauses]
+    said = [text for each in own for found in each.diagnosis for text in found.clauses]
+    return [f"{state_of(None)}:", *said] if said else []
 
 
 def _trade_off(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> Sentence:
@@ -234,7 +236,8 @@ def _trust(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> list[str]:
         found.insert(0, f"only {counted(round(timeouts), 'buffer timeout')} long")
     if any(each.latency_low_ns for each in points_of(job or own[0])):
         found.append("host delays come on top")
-    return found
+    grade = "poor" if timeouts < TIMEOUTS_MIN else error.grade
+    return [f"{grade}: {found[0]}", *found[1:]]
 
 
 def _timeouts(answer: ReplayAnswer) -> float:
@@ -269,4 +272,11 @@ def _next(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> list[str]:
         return [f"record {human_duration(TIMEOUTS_MIN * timeout_ns)} or more: this is too short"]
     if choice is not None:
         return ["another limit, or other settings: --buffer-timeout, --floating-buffers"]
-    return ["give a limit, as in --target 'p99<=20ms', for the keys to set"]
+    return [f"give a limit, as in --target 'p99<={_half_of_p99(whole)}', for the keys to set"]
+
+
+def _half_of_p99(whole: ReplayAnswer | JobAnswer) -> str:
+    """Some half of the p99 under the recorded setting, to two digits, as an example of a limit."""
+    recorded = next(each for each in points_of(whole) if each.is_recorded)
+    half_ms = (recorded.latency_ns.p99 or recorded.latency_ns.p50 or 40 * NS_PER_MS) / NS_PER_MS / 2
+    return f"{float(f'{half_ms:.2g}'):g}ms"

@@ -57,6 +57,10 @@ NAMES_MAX = 4
 """Names that are listed before the rest are counted."""
 
 NO_NETWORK = "network settings do not help"
+BUFFER_KEYS = (
+    "keys up to Flink 1.20: taskmanager.network.memory.floating-buffers-per-gate and"
+    " .buffers-per-channel; 2.x has a larger taskmanager.memory.segment-size only"
+)
 CHECK_HOST = "check its CPU, its garbage collection and what runs next to it"
 NOTHING = "nothing holds the job up"
 
@@ -84,6 +88,21 @@ class Cause(StrEnum):
     """Records wait for nothing but the flusher."""
     NONE = "none"
     """Nothing waits."""
+
+
+_SLOW = {
+    *(Cause.SLOW_TASKS, Cause.SLOW_SUBTASK, Cause.SLOW_HOST, Cause.SKEW, Cause.NETWORK),
+}
+
+
+def state_of(cause: str | None) -> str:
+    """The verdict in a word: slow tasks, hosts or networks; records that are held although all
+    have time left; healthy; or unknown."""
+    if cause is None:
+        return "unknown"
+    if cause in _SLOW:
+        return "slow"
+    return "held" if cause in (Cause.ALIGNMENT, Cause.FEW_BUFFERS) else "healthy"
 
 
 class Remedy(StrEnum):

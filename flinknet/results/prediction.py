@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -12,6 +13,10 @@ ERROR_TO_BET_ON = 0.5
 
 MACHINE_DELAYED = "the machine delayed"
 """Begins the note of a prediction about how late a recorded machine was."""
+
+
+GOOD_ERROR, FAIR_ERROR = 0.1, 0.25
+"""Errors of the model on the recorded setting up to which predictions are good, and fair."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,15 @@ class ModelError:
         if self.p50 is None and self.p99 is None:
             errors.append(self.buffers_per_s)
         return [each for each in errors if each is not None]
+
+    @property
+    def grade(self) -> str:
+        """How far predictions can be relied on, in a word: by the largest of the errors that count,
+        and at most fair where latency was not recorded."""
+        largest = max(map(abs, self.counting), default=math.inf)
+        if largest <= GOOD_ERROR and self.p50 is not None:
+            return "good"
+        return "fair" if largest <= FAIR_ERROR else "poor"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from math import ceil
 from flinknet.units import human_duration
 
 from .bottleneck import (
+    BUFFER_KEYS,
     CHECK_HOST,
     HELD_FROM,
     IDLE_BELOW,
@@ -250,7 +251,7 @@ def starved(ledger: Ledger) -> Bottleneck | None:
             tasks=tuple(each.name for each in tasks),
             share=share,
             evidence=(text,),
-            remedy=(f"{more} to {targets} or a shorter round trip help",),
+            remedy=(f"{more} to {targets} or a shorter round trip help", BUFFER_KEYS),
             symptoms=symptoms(ledger, vertex),
             edge=edges[0].name,
             helps=(Remedy.BUFFERS, Remedy.NETWORK),

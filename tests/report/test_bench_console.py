@@ -97,7 +97,7 @@ def test_a_bench_answers_in_six_lines_and_one_table() -> None:
     verdict, trust, following, header, row = shown([tables.Setting("", [result()])])[1:]
     figures = "2.00 k records/s, p50 5.00 ms, p99 9.50 ms"
     assert verdict == f"verdict    {figures}; the requested rate"
-    assert trust.startswith("trust      no doubts: the schedule was kept")
+    assert trust.startswith("trust      good: the schedule was kept")
     assert following == "next       --details shows all figures"
     assert header.split() == ["setting", "records/s", "p50", "p99", "buffers/s", "CPU"]
     assert row.split()[2:] == [*("2.00", "k", "5.00", "ms", "9.50", "ms", "100"), "–"]

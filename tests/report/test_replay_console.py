@@ -126,7 +126,7 @@ def test_the_answer_stands_in_six_lines_and_one_table() -> None:
     lines = [line.rstrip() for line in stream.getvalue().splitlines()]
     names = [line.split()[0] for line in lines[: lines.index("")]]
     assert names == ["recorded", "verdict", "trade-off", "trust", "next"]
-    assert lines[1] == "verdict    sink is busy; add one"
+    assert lines[1] == "verdict    slow: sink is busy; add one"
     assert "p50 −5.2%" in lines[3]
     head, *rows = lines[lines.index("") + 1 :]
     assert head.split() == ["timeout", "records/s", "p50", "p99", "buffers/s"]
