@@ -166,7 +166,7 @@ def priced_job(job: JobAnswer, answers: Sequence[tuple[ReplayAnswer, float] | No
         for each in answers
     ]
     prices = [_price(each.edges, carried, each.total.flow_control) for each in job.points]
-    totals = _with_changes([each.total for each in job.points], prices, cpu_cost)
+    totals = _with_changes(job.trade_offs, prices, cpu_cost)
     points = (replace(point, total=total) for point, total in zip(job.points, totals, strict=True))
     return replace(job, points=tuple(points), cpu_cost=cpu_cost)
 

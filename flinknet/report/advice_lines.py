@@ -84,7 +84,7 @@ def job_recommendation(answer: JobAnswer) -> Recommendation | None:
     """The setting of a job as a whole that meets the targets; None without targets."""
     if answer.choice is None:
         return None
-    points = [each.total for each in answer.points]
+    points = answer.trade_offs
     varied, whole = what_varies(points), " by the job as a whole"
     if answer.choice.point is None:
         whole = " for the job as a whole"

@@ -162,14 +162,14 @@ def settings_of_job(answer: JobAnswer, point: JobPoint) -> dict[str, str]:
     name."""
     words, timeouts = settings_of(point.total), list(map(_timeout, point.timeouts_ns))
     found = {BUFFER_TIMEOUT: timeouts[0] if len(set(timeouts)) == 1 else " / ".join(timeouts)}
-    varied = what_varies([each.total for each in answer.points])
+    varied = what_varies(answer.trade_offs)
     return found | {name: words[name] for name in varied if name != BUFFER_TIMEOUT}
 
 
 def job_marks(answer: JobAnswer, place: int) -> list[str]:
     """Words next to a setting of a job: recorded, choice, nearest."""
     choice, by_task = answer.choice, answer.by_task
-    marks = ["recorded"] if answer.points[place].total.is_recorded else []
+    marks = ["recorded"] if answer.trade_offs[place].is_recorded else []
     if by_task is not None and is_worth_it(by_task):
         marks += ["choice"] if by_task.choice.point == place else []
         marks += ["one for all"] if choice is not None and choice.point == place else []
@@ -256,7 +256,7 @@ def job_parts(answer: JobAnswer) -> list[Part]:
         predicted_of(answer),
         hidden=hidden_columns(answer.model_error),
         title="predicted for each buffer timeout",
-        notes=[PRICE_NOTE] if any(point.total.price for point in answer.points) else [],
+        notes=[PRICE_NOTE] if any(each.price for each in answer.trade_offs) else [],
     )
     return [lines, table, Lines(texts)]
 
@@ -300,7 +300,7 @@ def job_lines(answer: JobAnswer) -> list[str]:
 
 def job_trades(answer: JobAnswer) -> list[NamedTrade]:
     """Trade-offs between settings of a job, see `trades_of_job`."""
-    settings = compared_settings([each.total for each in answer.points])
+    settings = compared_settings(answer.trade_offs)
     return [
         trade_of(
             f"buffer timeout {setting_of(answer, answer.points[one])}",

@@ -42,7 +42,7 @@ from .predicted_table import (
     predicted_of,
     settings_table,
 )
-from .replay_headline import advised_for, points_of, replay_sentences, why_not_printed
+from .replay_headline import advised_for, replay_sentences, why_not_printed
 from .trade_words import BUFFER_TIMEOUT, PRICE_NOTE, notes_of, trades, what_varies
 
 SETTINGS_SHOWN = 40
@@ -201,9 +201,9 @@ def _prediction_parts(answer: ReplayAnswer) -> list[Part]:
 def _decisive_table(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> Table:
     """The settings with the figures that decide; with a limit the choice, its neighbours, and the
     recorded setting."""
-    whole, points = job or own[0], points_of(job or own[0])
+    whole, points = job or own[0], (job or own[0]).trade_offs
     predicted = predicted_of(whole)
-    choice = own[0].advice.choice if job is None else job.choice
+    choice = whole.choice
     shown = list(range(len(points)))
     if choice is not None:
         shown = _around([choice.point, choice.nearest], points)

@@ -85,7 +85,7 @@ def is_reliable(error: ModelError) -> bool:
 
 def why_not_printed(whole: ReplayAnswer | JobAnswer) -> str | None:
     """Why no prediction is printed; None if some are."""
-    points = points_of(whole)
+    points = whole.trade_offs
     whys = [each.why_unknown for each in whole.points] if isinstance(whole, JobAnswer) else []
     if all(each.latency_ns.p50 is None for each in points):
         notes = [note for each in points for note in each.notes if note.startswith(_NOTHING)]
@@ -145,7 +145,7 @@ def _trade_off(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> Sentence:
         return Sentence("trade-off", [advised.head + advised.text, *remarks], "; ")
     found = job_trades(job) if job is not None else trades(own[0])
     if not found:
-        return Sentence("trade-off", [_range_of(points_of(job or own[0]))])
+        return Sentence("trade-off", [_range_of((job or own[0]).trade_offs)])
     chosen = _usual(found)
     if is_off((job or own[0]).model_error.buffers_per_s):
         unpriced = replace(chosen.trade, buffers_ratio=None, messages_per_s=None, cpu_cores=None)
@@ -171,13 +171,6 @@ def _latencies(chosen: NamedTrade) -> list[str]:
         for name, before, after, ends in known
     ]
     return [f"latency {found[0]}", *found[1:]] if found else ["latency unknown"]
-
-
-def points_of(whole: ReplayAnswer | JobAnswer) -> Sequence[TradeOffPoint]:
-    """The settings that were predicted, with the figures of the whole."""
-    if isinstance(whole, JobAnswer):
-        return [each.total for each in whole.points]
-    return whole.trade_offs
 
 
 def _range_of(points: Sequence[TradeOffPoint]) -> str:
@@ -234,7 +227,7 @@ def _trust(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> list[str]:
     timeouts = _timeouts(own[0])
     if timeouts < TIMEOUTS_MIN:
         found.insert(0, f"only {counted(round(timeouts), 'buffer timeout')} long")
-    if any(each.latency_low_ns for each in points_of(job or own[0])):
+    if any(each.latency_low_ns for each in (job or own[0]).trade_offs):
         found.append("host delays come on top")
     grade = "poor" if timeouts < TIMEOUTS_MIN else error.grade
     return [f"{grade}: {found[0]}", *found[1:]]
@@ -248,7 +241,7 @@ def _timeouts(answer: ReplayAnswer) -> float:
 
 def _next(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> list[str]:
     whole, first = job or own[0], own[0]
-    choice = job.choice if job is not None else first.advice.choice
+    choice = whole.choice
     if job is not None and is_worth_it(job.by_task):
         return ["set the timeouts below in the job's code", "then measure it"]
     if choice is not None and choice.point is not None:

@@ -51,7 +51,7 @@ from .predicted_table import (
     predicted_of,
     settings_table,
 )
-from .replay_headline import points_of, replay_sentences, why_not_printed
+from .replay_headline import replay_sentences, why_not_printed
 from .trade_words import BUFFER_TIMEOUT, notes_of, timeout_ns_of, trades
 
 ERROR_SMALL = 0.1
@@ -200,7 +200,7 @@ def replay_chart(answer: ReplayAnswer) -> Curves | None:
 
 def _predictions(whole: ReplayAnswer | JobAnswer, own: Sequence[ReplayAnswer]) -> Section:
     """Sliders over the predicted settings of a run or a job, and a table of them."""
-    title, points = "What other settings would do", points_of(whole)
+    title, points = "What other settings would do", whole.trade_offs
     why = why_not_printed(whole)
     if why is not None:
         return Section("trade-offs", title, f"Not predicted: {why}.")

@@ -9,8 +9,9 @@ JSON.
     bottleneck  the verdict on a job, and the thresholds of its rules
     ledger      where the time of a job's tasks and channels went; `verdict` and `slow_tasks` have
                 the rules over it
-    recordings  recordings that make up a run, known losses, Flink's own metrics
-    replay      the answers of a replay about a run and a whole job, and of `trace watch`
+    recordings  recordings that make up a run, known losses, Flink's own metrics, and the answer of
+                `trace watch`
+    replay      the answers of a replay about a run and a whole job
     trades      gain and price of one predicted setting against another
     references  published measurements with which a bench may be compared
     comparison  which of several configurations is better: a package of its own, which no other file

@@ -64,7 +64,6 @@ class Figure(Generic[_T]):
 
     @property
     def title(self) -> str:
-        """The heading with its group."""
         return f"{self.group} {self.name}".strip()
 
     def show(self, value: float | None) -> str:
@@ -72,7 +71,6 @@ class Figure(Generic[_T]):
         return SHOWN[self.unit](value)
 
     def text(self, row: _T) -> str:
-        """The value of a row with its unit."""
         return self.show(self.read(row))
 
 

@@ -320,7 +320,6 @@ class JobResult:
     verdict: Bottleneck | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The job as JSON-ready plain data."""
         return {"kind": "job", **asdict(self)}
 
 

@@ -1,8 +1,13 @@
-"""Recordings that make up a run, known losses, and Flink's own metrics while they were recorded."""
+"""Recordings that make up a run, known losses, Flink's own metrics while they were recorded, and
+the answer of `trace watch` about the newest part of those that are being written.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+from .measures import BacklogSummary
 
 SAME_CLOCK, MESSAGES, WALL_CLOCKS, ASSUMED = "same clock", "messages", "wall clocks", "assumed"
 BASES = (SAME_CLOCK, MESSAGES, WALL_CLOCKS, ASSUMED)
@@ -143,3 +148,73 @@ class FlinkMetrics:
     vertices: tuple[VertexMetrics, ...]
     task_managers: tuple[TaskManagerMetrics, ...]
     share: EdgeShare
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyBounds:
+    """Bounds of two percentiles of the latency, in ns, and the number of records behind them; None
+    where no bound is known.
+
+    For a run that recorded itself both bounds are the latency until a record was consumed. Between
+    processes there is an upper one for the time until it passed the tap: a record came after the
+    buffer before it had left, and within the buffer timeout where that is known. `until` is
+    consumed or recorded.
+    """
+
+    until: str
+    records: int
+    p50_min_ns: float | None
+    p50_max_ns: float | None
+    p99_min_ns: float | None
+    p99_max_ns: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedEdge:
+    """An edge in the newest part of a run.
+
+    Attributes:
+        run: name of the run directory.
+        edge_number, edge, regimes, is_bottleneck: those of TraceDescription and ReplayAnswer.
+        from_ns, to_ns: ends of the part, by the clock of the trace.
+        starved, blocked: shares of the time of the channel that waited most for credit, and behind
+            a barrier; None without a channel.
+        verdict, why: limit of the edge, in a word and in a sentence.
+    """
+
+    run: str
+    edge_number: int
+    edge: str | None
+    from_ns: int
+    to_ns: int
+    channels: int
+    records: int
+    records_per_s: float
+    bytes_per_s: float
+    latency: LatencyBounds
+    backlog_buffers: BacklogSummary
+    regimes: Mapping[str, float] | None
+    starved: float | None
+    blocked: float | None
+    verdict: str
+    share: float
+    why: str
+    is_bottleneck: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class WatchLook:
+    """All runs at one moment.
+
+    Attributes:
+        batch: number of the micro-batch that brought the newest events; None before the first.
+        events: number of events of all micro-batches.
+        bottlenecks: limit of each job, in words, by run.
+        waiting: runs without a result yet, with the reason.
+    """
+
+    batch: int | None
+    events: int
+    edges: tuple[WatchedEdge, ...]
+    bottlenecks: Mapping[str, str]
+    waiting: Mapping[str, str]

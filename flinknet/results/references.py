@@ -48,7 +48,6 @@ class Reference:
         return self.rate_per_s is None
 
     def to_dict(self) -> dict[str, Any]:
-        """The reference as JSON-ready plain data."""
         return asdict(self)
 
 

@@ -1,5 +1,5 @@
-"""The answers of a replay, in the order of their JSON: about a recorded run, about a job of several
-exchanges, and of `trace watch` about the newest part of traces that are being written.
+"""The answers of a replay, in the order of their JSON: about a recorded run, and about a job of
+several exchanges.
 """
 
 from __future__ import annotations
@@ -61,7 +61,6 @@ class TraceDescription:
 
     @property
     def is_of_run(self) -> bool:
-        """Whether the run recorded itself."""
         return self.origin == "run"
 
 
@@ -294,6 +293,11 @@ class ReplayAnswer:
     cpu_cost: CpuCost | None = None
     channels_left_out: int = 0
 
+    @property
+    def choice(self) -> Choice | None:
+        """The setting that meets the targets, as of a job."""
+        return self.advice.choice
+
 
 TAKEN_ALONE = (
     "predictions for this edge alone take its records to come as recorded under any setting; the"
@@ -381,72 +385,7 @@ class JobAnswer:
     choice: Choice | None = None
     by_task: TaskTimeouts | None = None
 
-
-@dataclass(frozen=True, slots=True)
-class LatencyBounds:
-    """Bounds of two percentiles of the latency, in ns, and the number of records behind them; None
-    where no bound is known.
-
-    For a run that recorded itself both bounds are the latency until a record was consumed. Between
-    processes there is an upper one for the time until it passed the tap: a record came after the
-    buffer before it had left, and within the buffer timeout where that is known. `until` is
-    consumed or recorded.
-    """
-
-    until: str
-    records: int
-    p50_min_ns: float | None
-    p50_max_ns: float | None
-    p99_min_ns: float | None
-    p99_max_ns: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class WatchedEdge:
-    """An edge in the newest part of a run.
-
-    Attributes:
-        run: name of the run directory.
-        edge_number, edge, regimes, is_bottleneck: those of TraceDescription and ReplayAnswer.
-        from_ns, to_ns: ends of the part, by the clock of the trace.
-        starved, blocked: shares of the time of the channel that waited most for credit, and behind
-            a barrier; None without a channel.
-        verdict, why: limit of the edge, in a word and in a sentence.
-    """
-
-    run: str
-    edge_number: int
-    edge: str | None
-    from_ns: int
-    to_ns: int
-    channels: int
-    records: int
-    records_per_s: float
-    bytes_per_s: float
-    latency: LatencyBounds
-    backlog_buffers: BacklogSummary
-    regimes: Mapping[str, float] | None
-    starved: float | None
-    blocked: float | None
-    verdict: str
-    share: float
-    why: str
-    is_bottleneck: bool | None
-
-
-@dataclass(frozen=True, slots=True)
-class WatchLook:
-    """All runs at one moment.
-
-    Attributes:
-        batch: number of the micro-batch that brought the newest events; None before the first.
-        events: number of events of all micro-batches.
-        bottlenecks: limit of each job, in words, by run.
-        waiting: runs without a result yet, with the reason.
-    """
-
-    batch: int | None
-    events: int
-    edges: tuple[WatchedEdge, ...]
-    bottlenecks: Mapping[str, str]
-    waiting: Mapping[str, str]
+    @property
+    def trade_offs(self) -> tuple[TradeOffPoint, ...]:
+        """The predictions for the job as a whole, as of a run."""
+        return tuple(each.total for each in self.points)

@@ -86,7 +86,6 @@ class FillLevels:
 
     @property
     def total_bytes(self) -> int:
-        """Bytes in all six places."""
         return sum(astuple(self))
 
     def __add__(self, other: FillLevels) -> FillLevels:
@@ -202,11 +201,9 @@ class PeerResult:
 
     @property
     def records(self) -> int:
-        """Records of all channels."""
         return sum(channel.records for channel in self.channels)
 
     def to_dict(self) -> dict[str, Any]:
-        """The result as JSON-ready plain data."""
         return {"schema_version": 1, "records": self.records, **asdict(self)}
 
 
@@ -285,7 +282,6 @@ class Measured:
 
     @property
     def buffers_per_s(self) -> float:
-        """Data buffers sent per second."""
         return self.buffers / self.duration_ns * 1e9
 
 
@@ -399,5 +395,4 @@ class RunResult:
         return validity_of(self.warnings)
 
     def to_dict(self) -> dict[str, Any]:
-        """The run as JSON-ready plain data."""
         return {"validity": self.validity.name.lower(), **asdict(self)}

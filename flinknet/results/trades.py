@@ -225,7 +225,7 @@ def trades_of_job(answer: JobAnswer, settings: Sequence[PointSetting]) -> list[t
     """Pairs of settings to compare, see `compared_timeouts`. Without a target and the default
     timeout: the setting with the least latency instead of the recorded one, and instead of the one
     with the most. Empty where latencies are unknown."""
-    points = [each.total for each in answer.points]
+    points = answer.trade_offs
     recorded = _recorded(points)
     known = [place for place, each in enumerate(points) if each.latency_ns.p50 is not None]
     if recorded not in known or recorded is None:

@@ -79,12 +79,10 @@ class Configuration:
 
     @property
     def disturbed(self) -> list[ComparedRun]:
-        """The disturbed ones of the runs that count."""
         return [each for each in self.runs if each.is_disturbed]
 
     @property
     def invalid(self) -> list[ComparedRun]:
-        """The invalid ones of the runs that count."""
         return [each for each in self.runs if each.is_invalid]
 
     @property
@@ -164,7 +162,6 @@ class Comparison:
 
     @property
     def configurations(self) -> tuple[Configuration, ...]:
-        """The base and the candidates."""
         return (self.base, *(each.configuration for each in self.candidates))
 
     @property
@@ -185,12 +182,10 @@ class Comparison:
 
     @property
     def decisions(self) -> list[tuple[Candidate, LimitDecision]]:
-        """Every limit of every candidate."""
         return [(each, decision) for each in self.candidates for decision in each.decisions]
 
     @property
     def disturbed(self) -> int:
-        """How many runs that count are disturbed."""
         return sum(len(each.disturbed) for each in self.configurations)
 
     @property
@@ -200,7 +195,6 @@ class Comparison:
 
     @property
     def invalid(self) -> int:
-        """How many runs that count are invalid."""
         return sum(len(each.invalid) for each in self.configurations)
 
     @property

@@ -56,11 +56,9 @@ class EarlierResult:
 
     @property
     def candidates(self) -> list[Configuration]:
-        """All but the base."""
         return [each for each in self.configurations if each.name != self.base]
 
     def find(self, name: str) -> Configuration | None:
-        """The candidate of that name."""
         return next((each for each in self.candidates if each.name == name), None)
 
 

@@ -21,7 +21,6 @@ class Outcome(StrEnum):
 
     @property
     def word(self) -> str:
-        """The word for a reader."""
         return _WORDS[self]
 
 
