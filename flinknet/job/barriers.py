@@ -232,7 +232,6 @@ class InputCheckpoints(CheckpointedInput):
         *,
         now_ns: int,
     ) -> None:
-        """Handle an event read from a channel."""
         if isinstance(event, CheckpointBarrier):
             if event.checkpoint_id > self._begun_id:
                 self._begun_id = event.checkpoint_id
@@ -383,7 +382,6 @@ class BranchingCheckpoints(InputCheckpoints):
             output.write(outgoing, now_ns=now_ns)
 
     def abort_checkpoint(self, checkpoint_id: int, reason: AbortReason, *, now_ns: int) -> None:
-        """Decline the checkpoint and cancel it downstream."""
         super().abort_checkpoint(checkpoint_id, reason, now_ns=now_ns)
         for output, _ in self._outputs:
             output.write(CancelCheckpointMarker(checkpoint_id), now_ns=now_ns)

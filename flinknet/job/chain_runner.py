@@ -121,7 +121,6 @@ class ChainRunner(TaskChain):
             self._guarded(self._chain.close)
 
     def add_generated(self, operator_id: str, values: Any, instants: Any) -> None:
-        """Queue records that a source of the chain has generated."""
         self.batches.append(RecordBatch(operator_id, GENERATED, values, instants))
 
     def process_portion(self, began_ns: int) -> None:

@@ -78,7 +78,6 @@ class RecordLatency(LatencyMeter):
         self._kept_max = 0
 
     def settle(self) -> None:
-        """Add the buffered latencies to the histogram."""
         self._kept_max = KEPT_LATENCIES
         if self._kept:
             instants, done = np.array(self._kept, np.int64).T

@@ -107,7 +107,6 @@ class RecordOutput(TaskOutput):
 
     @property
     def sent_records(self) -> dict[int, int]:
-        """Records written so far, by index of the channel in the job."""
         return dict(zip(self.channels, self._sent, strict=True))
 
     def __call__(self, value: Any) -> None:
@@ -172,7 +171,6 @@ class RecordOutput(TaskOutput):
             self._emit(*share)
 
     def discard(self) -> None:
-        """Drop everything collected."""
         self._ready.clear()
         self._batches.clear()
         self._values.clear()

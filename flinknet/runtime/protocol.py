@@ -114,7 +114,6 @@ class PeerProtocol(DataProtocol):
             self.tls = create_tls(load.scenario.network)
 
     def server_connection(self) -> ProducerConnection:
-        """Create the producer's end of an accepted connection."""
         return ProducerConnection(
             self._partitions,
             self._probe,
@@ -124,7 +123,6 @@ class PeerProtocol(DataProtocol):
         )
 
     def client_connection(self, peer: str) -> ConsumerConnection:
-        """Create the consumer's end of a connection to another implementation."""
         address = peer.rpartition(" at ")[2]
         connection = ConsumerConnection(address, self._probe, self._create_decoder)
         connection.requests.policy = self._request_backoff

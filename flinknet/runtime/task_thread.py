@@ -54,7 +54,6 @@ class TaskThread:
         threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def begin(self, work: Callable[[], None]) -> bool:
-        """See TaskWorker."""
         self._is_over = self._wakes_loop = False
         self._work.put(work)
         if self._impatience:
@@ -74,7 +73,6 @@ class TaskThread:
         return self._is_over
 
     def end(self) -> None:
-        """See TaskWorker."""
         if self._wakes_loop:
             self._wakes_loop = False
             self._loop.working_threads -= 1

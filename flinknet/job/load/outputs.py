@@ -44,7 +44,6 @@ class GeneratedOutput(TaskOutput):
 
     @property
     def sent_records(self) -> dict[int, int]:
-        """Records written so far, by index of the channel in the job."""
         return _sent(self._batcher.numbers, self.channels)
 
     def collect(self, count: int, instants: Instants) -> None:
@@ -53,7 +52,6 @@ class GeneratedOutput(TaskOutput):
         self._context.pending_records = count
 
     def write(self) -> None:
-        """Pass everything collected to the writer, which queues what finds no buffer."""
         count, self._count = self._count, 0
         if not count:
             return
@@ -100,7 +98,6 @@ class ForwardedOutput(TaskOutput):
 
     @property
     def sent_records(self) -> dict[int, int]:
-        """Records written so far, by index of the channel in the job."""
         return _sent(self._forwarder.numbers, self.channels)
 
     def collect(self, run: RecordRun) -> None:
@@ -109,7 +106,6 @@ class ForwardedOutput(TaskOutput):
         self._context.pending_records += run[2]
 
     def write(self) -> None:
-        """Pass everything collected to the writer, which queues what finds no buffer."""
         if not self._runs:
             return
         runs, self._runs = self._runs, []

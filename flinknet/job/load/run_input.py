@@ -78,7 +78,6 @@ class RunInput(NetworkInput[LatencySink]):
         self.is_paused = False
 
     def poll(self, now_ns: int) -> Polled | None:
-        """The next buffer or event; None if there is none, or the input is paused."""
         if self.is_paused and not self._is_recovering:
             return None
         return self.gate.poll(now_ns)
@@ -101,7 +100,6 @@ class RunInput(NetworkInput[LatencySink]):
     def take_event(
         self, channel: InputChannel, buffer: InputBuffer, sequence_number: int, now_ns: int
     ) -> Event:
-        """Decode an event and handle it."""
         event = super().take_event(channel, buffer, sequence_number, now_ns)
         if self._is_recovering and self.checkpoints.is_recovered:
             self._is_recovering = False
@@ -132,7 +130,6 @@ class RunInput(NetworkInput[LatencySink]):
             sequence_number += 1
 
     def cancel(self) -> None:
-        """Release the held buffer and unfinished records."""
         if self._unnoted is not None:
             self.note_taken(self._unnoted[0])
         super().cancel()

@@ -386,7 +386,6 @@ class CountingSink(ForeignSink):
         return now_ns + self._delay_ns * records
 
     def set_delay(self, delay_ns_per_record: int) -> None:
-        """Set how long the task takes per record, from the next one on."""
         self._delay_ns = delay_ns_per_record
 
     def settle(self) -> None:

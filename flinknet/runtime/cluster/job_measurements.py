@@ -106,7 +106,6 @@ class Measurements(Collected):
         self._edge_of.update((each.index, each.edge) for each in self.note_channels(tasks))
 
     def add(self, task_manager: int, statistics: Statistics) -> None:
-        """Add the statistics of a TaskManager."""
         Collected.add(self, task_manager, statistics)
         if statistics.at_ns <= self.start_ns:
             # text and collections do not wait for the start of generated records

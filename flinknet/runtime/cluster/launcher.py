@@ -267,7 +267,6 @@ class _Bench(JobLead):
             self._manager.advance(self, now_ns)
 
     def receive(self, task_manager: TaskManagerProcess, message: Any, now_ns: int) -> None:
-        """Handle statistics, open channels, or the final report of a TaskManager."""
         index, start = task_manager.index, self._meter.start
         if isinstance(message, messages.ChannelsOpen):
             self._open.add(index)

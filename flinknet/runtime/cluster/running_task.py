@@ -99,7 +99,6 @@ class RunningTask:
 
     @property
     def is_ready(self) -> bool:
-        """Whether a step would make progress, as another task of this turn made possible."""
         return self.error is None and self.task.is_ready
 
     @property
@@ -115,7 +114,6 @@ class RunningTask:
         return False
 
     def rest(self, *, now_ns: int) -> None:
-        """Account for idle time: no step is needed now."""
         if self.error is None:
             self.task.rest(now_ns=now_ns)
 

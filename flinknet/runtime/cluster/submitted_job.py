@@ -282,7 +282,6 @@ class SubmittedJob(JobLead):
             (self.run_dir / CONTACT_NAME).unlink(missing_ok=True)
 
     def receive(self, task_manager: TaskManagerProcess, message: Any, now_ns: int) -> None:
-        """Handle statistics, or the final report of a TaskManager."""
         if isinstance(message, messages.JobClosed):
             self._measurements.close(task_manager.index, message.report)
         elif isinstance(message, Statistics):
