@@ -8,33 +8,25 @@ with its traceback), 130 ended by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP, 141 by 
 normally ends by such a signal, and exits with 0.
 
     bench               with a module for each mode: bench_run (sweep: several runs), bench_again,
-                        bench_demo (demos: scenarios), bench_channels, bench_config; bench_consume
-                        and bench_produce (bench_peer: their common part)
-    compare_configs     with configs: the CONFIG arguments; compare_runs: plans and the comparison;
-                        compare_notes: notes on settings that differ; compare_results: output files
-                        and earlier results
+                        bench_demo, bench_config (bench channels, too), bench_peer (bench consume
+                        and bench produce)
+    compare_configs     with configs: the CONFIG arguments and settings of recorded runs;
+                        compare_runs: plans and the comparison; compare_results: output files and
+                        earlier results
     plan                with plan_running: a job on a real cluster
     job                 with job_run, job_cluster and job_again: a recorded job that runs again;
                         job.py has the other commands
-    trace               with trace_replay (replay_values: values of its options), trace_tap,
-                        trace_import (and sniff), trace_export, trace_convert, trace_watch,
-                        trace_synth;
-                        capture_options: options of tap, sniff and import; trace.py has the others
+    trace               with trace_replay, trace_tap, trace_import, trace_export (trace convert,
+                        too), trace_watch, trace_synth; capture_options: options of tap and import;
+                        trace.py has the other commands
     certificates, doctor
 
-    commands            kinds of commands, with help in sections
-    options             options that commands share; option_tables: their tables; rest_options:
-                        Flink's REST API; spark_options: Spark; report_options: pages and pictures;
-                        value_parsers: parsers of values
-    completion          completion of options in a shell
-    wrong_calls         one line about a call that click rejects
-    missing_packages    packages that the light form lacks, and how to add them
-    exchange            effects of the exchange's type on other settings
-    paths               checks of existing and new paths
-    json_files          --json and its file
+    commands            kinds of commands, with help in sections; completion in a shell; one line
+                        about a rejected call or a missing package
+    options             options that commands share; option_tables: their tables; value_parsers:
+                        parsers of values; replay_options: options of commands that read recordings
+    files               checks of paths, --json, --report and --plot, a progress line that counts
     result_files        results for other programs: CSV, histogram, live values
-    run_settings        settings of a recorded run, in words
-    counting_line       a progress line that counts
 """
 
 from __future__ import annotations
@@ -55,9 +47,7 @@ from flinknet.report.plain_text import asks_for_ascii, fall_back_to_plain_text, 
 from flinknet.runtime.signals import terminations_unwind
 from flinknet.starting import EXIT_INTERRUPTED, raise_at_interrupt
 
-from .commands import CommandGroup
-from .missing_packages import advice_for
-from .wrong_calls import PROGRAM, line_of
+from .commands import PROGRAM, CommandGroup, advice_for, line_of
 
 _COMMANDS = {
     "bench": ("bench", "Measure an exchange between tasks over real sockets."),

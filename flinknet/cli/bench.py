@@ -18,11 +18,9 @@ from flinknet.errors import ConfigError
 
 from . import job_run
 from .bench_again import again
-from .bench_channels import channels
-from .bench_config import config
-from .bench_consume import consume
+from .bench_config import channels, config
 from .bench_demo import demo
-from .bench_produce import produce
+from .bench_peer import consume, produce
 from .bench_run import run
 from .commands import CommandGroup, write_sections
 

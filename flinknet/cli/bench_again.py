@@ -22,15 +22,21 @@ from flinknet.units import human_duration
 from flinknet.whole_files import work_directory
 
 from . import value_parsers
-from .commands import SectionedCommand
+from .commands import SectionedCommand, WholeNumber
+from .files import (
+    STDOUT,
+    ReportFiles,
+    existing_path,
+    json_option,
+    one_run,
+    put_json,
+    report_options,
+    target_of,
+)
 from .job_again import call_again, is_job, measured_of, name_of, predicted_again, run_again
-from .json_files import STDOUT, json_option, put_json, target_of
 from .option_tables import NETWORK_OPTIONS
 from .options import collect, load_options, out_option, trace_option
-from .paths import existing_path, one_run
-from .replay_values import edge_timeout_option
-from .report_options import ReportFiles, report_options
-from .wrong_calls import WholeNumber
+from .replay_options import edge_timeout_option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

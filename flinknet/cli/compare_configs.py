@@ -10,10 +10,9 @@ import click
 from flinknet.errors import FlinknetError, RunFailedError
 from flinknet.results.comparison import Outcome
 
-from .commands import SectionedCommand
+from .commands import SectionedCommand, WholeNumber
+from .files import report_options
 from .options import details_option, explain_option, load_options, output_options
-from .report_options import report_options
-from .wrong_calls import WholeNumber
 
 if TYPE_CHECKING:
     from .sweep import Executor

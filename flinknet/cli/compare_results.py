@@ -31,9 +31,7 @@ from flinknet.storage import AnyPath, path_of
 
 from .compare_runs import Measurement, read_earlier
 from .configs import setting_changes, unlike_options
-from .json_files import STDOUT, put_text, target_of
-from .paths import check_writable_file
-from .report_options import ReportFiles
+from .files import STDOUT, ReportFiles, check_writable_file, put_text, target_of
 from .sweep import by_plan
 
 if TYPE_CHECKING:

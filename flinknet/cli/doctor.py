@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .json_files import STDOUT, json_option, put_json, target_of
-from .missing_packages import install_line, is_light
+from .commands import install_line, is_light
+from .files import STDOUT, json_option, put_json, target_of
 
 if TYPE_CHECKING:
     from flinknet.errors import FlinknetError

@@ -15,7 +15,7 @@ from flinknet.options.what_if import TIMEOUT
 from flinknet.units import format_duration_ns
 
 from .job_run import attend, call_of
-from .replay_values import edge_timeouts_of
+from .replay_options import edge_timeouts_of
 
 if TYPE_CHECKING:
     from flinknet.replay.read import RecordedRun

@@ -12,10 +12,9 @@ from flinknet import options as flink
 from flinknet.errors import ConfigError
 from flinknet.units import counted
 
-from .commands import CommandGroup, SectionedCommand
+from .commands import CommandGroup, SectionedCommand, WholeNumber
 from .option_tables import WORKLOAD_OPTIONS
 from .options import collect, load_options, out_option
-from .wrong_calls import WholeNumber
 
 DEFAULT_TASK_MANAGERS = 2
 

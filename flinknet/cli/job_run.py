@@ -18,13 +18,11 @@ from flinknet.errors import ConfigError, RunFailedError
 from flinknet.starting import EXIT_INTERRUPTED
 from flinknet.storage import AnyPath
 
-from .commands import SectionedCommand
-from .json_files import STDOUT, put_json, target_of
+from .commands import SectionedCommand, WholeNumber
+from .files import STDOUT, ReportFiles, put_json, report_option, target_of
 from .option_tables import DEFAULT_DURATION_NS, WORKLOAD_OPTIONS
 from .options import collect, details_option, load_options, output_options, trace_option
 from .plan import warn_of_idle_parallelism
-from .report_options import ReportFiles, report_option
-from .wrong_calls import WholeNumber
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,11 +21,10 @@ from flinknet.errors import ConfigError
 from flinknet.results import RunWarning
 from flinknet.units import counted
 
-from . import completion
-from .exchange import with_exchange
-from .json_files import json_option
-from .option_tables import DEFAULT_DURATION_NS, NETWORK_OPTIONS, WORKLOAD_OPTIONS
-from .wrong_calls import WholeNumber
+from .commands import WholeNumber, flink_keys
+from .commands import words as completer_of
+from .files import json_option
+from .option_tables import DEFAULT_DURATION_NS, NETWORK_OPTIONS, WORKLOAD_OPTIONS, with_exchange
 
 _DURATION_OPTIONS = frozenset(("buffer-timeout", "checkpoint-interval"))
 _DEFAULT = " [default: "
@@ -260,7 +259,7 @@ def named_options(
                 metavar=metavar,
                 multiple=name == "slow-consumer",
                 help=text,
-                shell_complete=completion.words(words),
+                shell_complete=completer_of(words),
             )
         )
     return _together(decorators)
@@ -284,7 +283,7 @@ def load_options(
                 "define",
                 metavar="KEY=VALUE",
                 multiple=True,
-                shell_complete=completion.flink_keys,
+                shell_complete=flink_keys,
                 help="Any of Flink's network keys; overrides --flink-conf. May be repeated.",
             ),
             click.option(

@@ -14,11 +14,10 @@ import click
 from flinknet import options as flink
 from flinknet.errors import ConfigError
 
-from .commands import SectionedCommand
+from .commands import SectionedCommand, WholeNumber
 from .options import details_option
 from .plan_running import show_running_plan
-from .rest_options import REST_FILES, RestFiles, rest_files_options
-from .wrong_calls import WholeNumber
+from .replay_options import REST_FILES, RestFiles, rest_files_options
 
 if TYPE_CHECKING:
     from flinknet.graph import ExecutionGraph, JobGraph, PhysicalPlan, Program, StreamGraph

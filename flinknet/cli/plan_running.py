@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from flinknet.graph.job_config import JobConfig
     from flinknet.graph.running_job import RunningJob, RunningTaskManager, RunningVertex
 
-    from .rest_options import RestFiles
+    from .replay_options import RestFiles
 
 SCHEMA_VERSION = 1
 
@@ -51,7 +51,7 @@ def show_running_plan(
     from flinknet.capture.rest.plans import PLAN
     from flinknet.graph.planning import other_plan, running_plan
 
-    from .rest_options import answers_of
+    from .replay_options import answers_of
 
     parallelisms = _wanted(parallelism)
     answers: RestAnswers

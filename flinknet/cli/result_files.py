@@ -16,8 +16,7 @@ from flinknet.loopback import loopback
 from flinknet.storage import AnyPath, path_of
 from flinknet.units import format_address
 
-from .json_files import STDOUT, growing_file, put_text, target_of
-from .paths import check_writable_file
+from .files import STDOUT, check_writable_file, growing_file, put_text, target_of
 
 if TYPE_CHECKING:
     from rich.console import Console

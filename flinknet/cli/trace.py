@@ -15,13 +15,11 @@ from flinknet.report.plain_text import printable
 from flinknet.storage import AnyPath
 
 from .commands import CommandGroup
-from .json_files import STDOUT, json_option, put_json, target_of
-from .paths import path_of_runs
-from .run_settings import settings_to_show
+from .files import STDOUT, json_option, path_of_runs, put_json, target_of
 
 _LAZY_COMMANDS = {
     "convert": (
-        "trace_convert",
+        "trace_export",
         "Write recorded runs as a Parquet or Delta table for SQL, with Spark.",
     ),
     "export": (
@@ -106,6 +104,8 @@ def info(paths: tuple[AnyPath, ...], json: str | None, is_all: bool) -> None:
     from flinknet.report.trace_console import print_description
     from flinknet.trace.describe import describe_run
     from flinknet.trace.run import open_run
+
+    from .configs import settings_to_show
 
     def described(path: AnyPath) -> dict[str, Any]:
         opened = open_run(path)

@@ -16,11 +16,17 @@ from flinknet.units import parse_size_bytes
 
 from .capture_options import CAPTURE_SECTIONS, CaptureOptions, capture_options
 from .commands import SectionedCommand
-from .counting_line import CountingLine
-from .json_files import STDOUT, json_option, put_json, target_of
+from .files import (
+    STDOUT,
+    CountingLine,
+    check_new_directory,
+    existing_path,
+    json_option,
+    put_json,
+    target_of,
+)
 from .options import details_option
-from .paths import check_new_directory, existing_path
-from .rest_options import answers_of
+from .replay_options import answers_of
 from .trace_tap import free_directory
 
 if TYPE_CHECKING:

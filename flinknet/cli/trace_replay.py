@@ -16,22 +16,33 @@ from flinknet.errors import ConfigError
 from flinknet.options.what_if import SETTINGS, WORDS
 from flinknet.storage import AnyPath, path_of
 
-from .commands import SPARK_SECTION, SectionedCommand
-from .completion import words
-from .json_files import STDOUT, json_option, put_text, target_of
-from .paths import path_of_runs
-from .replay_values import (
+from .commands import SPARK_SECTION, SectionedCommand, words
+from .files import (
+    STDOUT,
+    ReportFiles,
+    json_option,
+    path_of_runs,
+    plot_option,
+    put_text,
+    say_nothing_to_draw,
+    target_of,
+)
+from .replay_options import (
+    REST_FILES,
+    RestFiles,
     edge_timeout_option,
     edge_timeouts_of,
     grid_of,
+    loading_spark,
+    naming,
     number_or,
     offset,
+    prepare_faster_starts,
+    rest_files_options,
     setting_warnings,
+    spark_options,
 )
-from .report_options import ReportFiles, plot_option, say_nothing_to_draw
-from .rest_options import REST_FILES, RestFiles, naming, rest_files_options
 from .result_files import csv_option
-from .spark_options import loading_spark, prepare_faster_starts, spark_options
 
 if TYPE_CHECKING:
     from flinknet.replay.read import RecordedRun

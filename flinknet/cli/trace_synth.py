@@ -12,12 +12,9 @@ from flinknet import options as flink
 from flinknet.errors import ConfigError
 from flinknet.units import human_bytes, human_duration
 
-from .commands import SectionedCommand
-from .counting_line import CountingLine
-from .json_files import STDOUT, json_option, put_json, target_of
+from .commands import SectionedCommand, WholeNumber
+from .files import STDOUT, CountingLine, check_new_directory, json_option, put_json, target_of
 from .options import Settings, named_options, network_options, scenario_of
-from .paths import check_new_directory
-from .wrong_calls import WholeNumber
 
 _WORKLOAD = ("rate", "record-size", "producers", "consumers", "task-managers", "duration", "warmup")
 _NETWORK = ("buffer-timeout", "exclusive-buffers", "segment-size")

@@ -15,9 +15,8 @@ from flinknet.units import format_address
 
 from .capture_options import CAPTURE_SECTIONS, CaptureOptions, capture_options
 from .commands import SectionedCommand
-from .json_files import STDOUT, json_option, put_json, target_of
+from .files import STDOUT, check_new_directory, json_option, put_json, target_of
 from .options import details_option
-from .paths import check_new_directory
 
 if TYPE_CHECKING:
     from flinknet.capture.tap import TlsContexts

@@ -16,10 +16,9 @@ from flinknet.units import NS_PER_S, parse_duration_ns
 from flinknet.whole_files import work_directory
 
 from .commands import SPARK_SECTION, SectionedCommand
-from .json_files import STDOUT, add_line, growing_file
+from .files import STDOUT, add_line, directory_here, growing_file
 from .options import details_option
-from .paths import directory_here
-from .spark_options import spark_options
+from .replay_options import spark_options
 
 if TYPE_CHECKING:
     from flinknet.replay.spark.settings import SessionOptions

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from flinknet.cli.missing_packages import EXTRA_BY_PACKAGE, advice_for
+from flinknet.cli.commands import EXTRA_BY_PACKAGE, advice_for
 
 ROOT = Path(__file__).parents[2]
 RUN = str(ROOT / "traces/v2/two-channels")

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from flinknet.cli import main
-from flinknet.cli.replay_values import setting_warnings
+from flinknet.cli.replay_options import setting_warnings
 from flinknet.options.what_if import FACTOR_MAX, FACTOR_MIN, SETTINGS
 from flinknet.replay.plans import (
     CORE_RECORDS_MAX,

@@ -28,7 +28,7 @@ WRONG = {
     "helpme": "No such command 'helpme' (see flinknet --help)",
     "--versoin": "No such option '--versoin'. Did you mean '--version'?",
     "bench 5ms": "No such command '5ms' (see flinknet bench --help)",
-    "bench --bufer-timeout 5ms": "Did you mean '--buffer-timeout'?",
+    "bench --bufer-timeout 5ms": "Did you mean '--buffer-timeout'",
     "bench --rate fast": "'fast' is not a rate; write 20000/s, 20k/s, 30/min or max",
     "bench --rate -5": "'-5' is not a rate",
     "bench --rate 0": "'0' would never send anything",

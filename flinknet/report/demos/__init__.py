@@ -4,5 +4,5 @@
     head_of_line, back_pressure, checkpoints, timeout    the demos; checkpoints has two: unaligned
                     and debloating
 
-The command sets up the runs (`cli/demos.py`).
+The command sets up the runs (`cli/bench_demo.py`).
 """

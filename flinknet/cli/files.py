@@ -1,0 +1,267 @@
+"""Files of a call: checks of paths, `--json`, `--report` and `--plot` with what they write, and a
+progress line that counts."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from flinknet.errors import ConfigError
+from flinknet.storage import AnyPath, StoragePath, matching, path_of
+
+from .commands import install_line
+
+if TYPE_CHECKING:
+    from flinknet.report.page_parts import Page
+    from flinknet.storage import AnyPath
+
+_RUNS_NAMED = 6
+"""Most runs named in an error about several runs."""
+
+
+def any_path(text: str) -> AnyPath:
+    """A local path or one in an object store; a click type. Raises: ConfigError."""
+    return path_of(text)
+
+
+def existing_path(text: str | AnyPath) -> AnyPath:
+    """An existing file or directory; a click type.
+
+    Raises: ConfigError, StorageError.
+    """
+    path = path_of(text)
+    if not path.exists():
+        raise ConfigError(f"{path}: there is no such file or directory")
+    return path
+
+
+def path_of_runs(text: str | AnyPath) -> AnyPath:
+    """An existing file or directory, or a pattern that matches some; a click type.
+
+    Raises: ConfigError, StorageError.
+    """
+    path = path_of(text)
+    if not matching(path):
+        raise ConfigError(f"{path}: there is no such file or directory")
+    return path
+
+
+def one_run(path: AnyPath) -> AnyPath:
+    """The run at a path, or the only run directly below it.
+
+    Raises: ConfigError for several runs, TraceFormatError for none.
+    """
+    from flinknet.trace import find_runs
+
+    runs = find_runs(path)
+    if len(runs) > 1:
+        more = ", …" if len(runs) > _RUNS_NAMED else ""
+        names = ", ".join(map(str, runs[:_RUNS_NAMED]))
+        raise ConfigError(f"{path}: there are {len(runs)} runs below it; give one: {names}{more}")
+    return runs[0]
+
+
+def directory_here(text: str | Path) -> Path:
+    """An existing local path, whose files can be followed while they grow; a click type."""
+    path = existing_path(text)
+    if not isinstance(path, Path):
+        raise ConfigError(f"{path}: only files of a file system can be followed")
+    return path
+
+
+def check_writable_file(path: AnyPath, option: str) -> None:
+    """Check that a file can be written. Raises: ConfigError if it cannot, or if stdout seems to be
+    meant; StorageError if the store cannot be reached.
+    """
+    if isinstance(path, StoragePath):
+        if not path.key or path.is_dir() or not path.bucket.exists():
+            raise ConfigError(f"{option}: {path} is not the name of a file in an existing bucket")
+        path.check_writable()
+        return
+    if str(path) == "-":
+        raise ConfigError(f"{option}: - does not mean stdout here; give the name of a file")
+    if path.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK):
+        raise ConfigError(
+            f"{option}: {path} cannot be written; give a file in a directory that can be written to"
+        )
+
+
+def check_new_directory(path: AnyPath) -> None:
+    """Check that a path is free or an empty directory. Raises: ConfigError."""
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise ConfigError(f"--out: {path} is not empty; traces are never overwritten")
+
+
+class CountingLine:
+    """A progress line on stderr that overwrites itself; shown only on a terminal."""
+
+    def __init__(self, noun: str) -> None:
+        self._noun = noun
+        self._is_shown = sys.stderr.isatty()
+
+    def __enter__(self) -> CountingLine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_shown:
+            click.echo("\r\x1b[K", nl=False, err=True)
+
+    def show(self, count: int) -> None:
+        if self._is_shown:
+            click.echo(f"\r\x1b[Kflinknet: {count:,} {self._noun} …", nl=False, err=True)
+
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+plot_option = click.option(
+    "--plot", metavar="FILE", help="Draw the main chart: FILE.svg or FILE.png."
+)
+
+
+report_option = click.option(
+    "--report", metavar="FILE", help="Write an HTML page that works without a network."
+)
+
+
+def report_options(command: _Command) -> _Command:
+    """Add the two options to a command."""
+    return report_option(plot_option(command))
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFiles:
+    """Files for the page and the picture of a result; None if not wanted."""
+
+    page: AnyPath | None
+    plot: AnyPath | None
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> ReportFiles:
+        """Read the options and check them.
+
+        Raises: ConfigError if a file cannot be written, or its format is unknown.
+        """
+        page, plot = (
+            path_of(values[name]) if values.get(name) is not None else None
+            for name in ("report", "plot")
+        )
+        for path, option in ((page, "--report"), (plot, "--plot")):
+            if path is not None:
+                check_writable_file(path, option)
+        if page is not None and not str(page).lower().endswith((".html", ".htm")):
+            raise ConfigError(f"--report: {page} must end in .html; --plot draws .svg and .png")
+        if plot is not None:
+            _check_plot(plot)
+        return cls(page, plot)
+
+    def write(self, make: Callable[[], Page]) -> None:
+        """Write the wanted files; `make` is called only if there are any."""
+        if self.page is None and self.plot is None:
+            return
+        page = make()
+        if self.page is not None:
+            from flinknet.report.page import write_page
+
+            write_page(self.page, page)
+        if self.plot is not None:
+            from flinknet.report.plot import write_plot
+
+            if not write_plot(self.plot, page):
+                say_nothing_to_draw(self.plot)
+
+
+def say_nothing_to_draw(plot: AnyPath) -> None:
+    """Print on stderr that there is no chart."""
+    click.echo(f"--plot: nothing to draw, {plot} is not written", err=True)
+
+
+def _check_plot(path: AnyPath) -> None:
+    from flinknet.report.plot import FORMATS, format_of
+
+    if format_of(path) is None:
+        endings = " or ".join(f".{each}" for each in FORMATS)
+        raise ConfigError(f"--plot: {path} must end in {endings}")
+    if find_spec("matplotlib") is None:
+        raise ConfigError(f"--plot: needs matplotlib; {install_line('plot')}")
+
+
+STDOUT = "-"
+
+json_option = click.option(
+    "--json",
+    metavar="[FILE]",
+    is_flag=False,
+    flag_value=STDOUT,
+    help="Write the result as JSON to FILE; without FILE, print it and nothing else.",
+)
+
+
+def target_of(text: str | None, option: str = "--json") -> AnyPath | str | None:
+    """The file to write, STDOUT, or None for None.
+
+    Raises: ConfigError for a file that cannot be written; and for an existing file that is not
+        JSON, since `--json RUN` may mean `--json` and an argument.
+    """
+    if text is None or text == STDOUT:
+        return text
+    path = path_of(text)
+    if option == "--json":
+        if path.is_dir():
+            raise ConfigError(
+                f"--json: {path} is a directory; write the name of a file, or --json - {path}"
+            )
+        if path.is_file() and not _may_be_json(path):
+            raise ConfigError(
+                f"--json: {path} is there and is not JSON; choose another name, or write"
+                f" --json - {path}"
+            )
+    check_writable_file(path, option)
+    return path
+
+
+def growing_file(text: str | None, option: str = "--json") -> Path | str | None:
+    """A local file that can grow by lines, STDOUT, or None for None. Raises: ConfigError."""
+    if text is not None and text != STDOUT and not isinstance(path_of(text), Path):
+        raise ConfigError(f"{option}: {text} cannot grow line by line; name a file of this machine")
+    target = target_of(text, option)
+    assert target is None or isinstance(target, (str, Path))
+    return target
+
+
+def put_text(target: AnyPath | str, text: str) -> None:
+    """Write a whole text to a file or to stdout."""
+    from flinknet.report.export import write_text
+
+    if isinstance(target, str):
+        click.echo(text, nl=False)
+    else:
+        write_text(target, text)
+
+
+def add_line(target: Path | str, line: str) -> None:
+    """Add a line to a file or to stdout."""
+    if isinstance(target, str):
+        click.echo(line)
+        return
+    with target.open("a", encoding="utf-8") as file:
+        file.write(line + "\n")
+
+
+def put_json(target: AnyPath | str, document: Any) -> None:
+    from flinknet.report.export import dump
+
+    put_text(target, dump(document))
+
+
+def _may_be_json(path: AnyPath) -> bool:
+    with path.open("rb") as file:
+        first: bytes = file.read(1)
+    return first in (b"{", b"[", b"")
