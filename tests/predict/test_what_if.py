@@ -9,6 +9,7 @@ import pytest
 
 from flinknet.config import NetworkConfig
 from flinknet.histogram import bucket_index
+from flinknet.predict.kernel_edge import KernelEdge
 from flinknet.predict.ramps import Ramps
 from flinknet.predict.recorded import RecordedChannel, RecordedExchange, recorded_load
 from flinknet.predict.what_if import simulate, simulate_in_full
@@ -246,6 +247,18 @@ def test_debloating_goes_on_from_the_size_that_was_announced() -> None:
     assert on.messages < anew.messages
     ignored = simulate(replace(exchange, buffer_size_bytes=16 * 1024), with_timeout(100 * MS))
     assert ignored.messages == simulate(exchange, with_timeout(100 * MS)).messages
+
+
+@pytest.mark.parametrize(
+    ("announced_bytes", "starting_bytes"),
+    [(None, 1024), (16_384, 16_384), (1, 256), (1 << 20, 32_768)],
+)
+def test_an_edge_of_a_job_goes_on_from_the_size_that_was_announced_too(
+    announced_bytes: int | None, starting_bytes: int
+) -> None:
+    exchange = replace(exchange_of({(0, 0): 10}), buffer_size_bytes=announced_bytes)
+    network = KernelEdge.of(exchange, debloated(100 * MS)).network
+    assert network.starting_segment_size_bytes == starting_bytes
 
 
 def test_buffers_leave_when_full_also_where_barriers_have_ended_one_early() -> None:
