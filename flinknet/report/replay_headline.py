@@ -270,6 +270,6 @@ def _next(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> list[str]:
 
 def _half_of_p99(whole: ReplayAnswer | JobAnswer) -> str:
     """Some half of the p99 under the recorded setting, to two digits, as an example of a limit."""
-    recorded = next(each for each in points_of(whole) if each.is_recorded)
+    recorded = next(each for each in whole.trade_offs if each.is_recorded)
     half_ms = (recorded.latency_ns.p99 or recorded.latency_ns.p50 or 40 * NS_PER_MS) / NS_PER_MS / 2
     return f"{float(f'{half_ms:.2g}'):g}ms"
