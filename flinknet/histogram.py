@@ -12,6 +12,7 @@ which is 0.4%. Count, sum, minimum and maximum are exact.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -78,6 +79,40 @@ def encoded(buckets: IntArray, counts: IntArray, total: int, low: int, high: int
             counts.astype("<i8").tobytes(),
         ]
     )
+
+
+def encoded_by_group(
+    group: IntArray, values_ns: IntArray, weights: IntArray, groups: int
+) -> list[bytes]:
+    """The encoded histogram of the values of each group, without one in memory.
+
+    Args:
+        group, values_ns, weights: of each value; groups count from 0, and weights are above 0.
+    """
+    keys = group * BUCKETS + bucket_index(values_ns)
+    order = np.argsort(keys, kind="stable")
+    keys, values_ns, weights = keys[order], values_ns[order], weights[order]
+    found, first = np.unique(keys, return_index=True)
+    counts = np.add.reduceat(weights, first) if len(first) else weights
+    place, bucket = np.divmod(found, BUCKETS)
+    edges = np.arange(groups + 1)
+    bounds = pairwise(np.searchsorted(place, edges).tolist())
+    starts = np.searchsorted(keys, edges * BUCKETS)
+    has_any = np.flatnonzero(np.diff(starts))
+    totals = []
+    for each, of in (
+        (np.add, values_ns * weights),
+        (np.minimum, values_ns),
+        (np.maximum, values_ns),
+    ):
+        values = np.zeros(groups, np.int64)
+        if len(has_any):
+            values[has_any] = each.reduceat(of, starts[has_any])
+        totals.append(values.tolist())
+    return [
+        encoded(bucket[start:end], counts[start:end], *of_all)
+        for (start, end), of_all in zip(bounds, zip(*totals, strict=True), strict=True)
+    ]
 
 
 class LogLinearHistogram:

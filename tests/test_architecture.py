@@ -84,18 +84,18 @@ LEAVES_OF = {
 """Folder -> leaves that its modules may import."""
 
 BUDGETS = {
-    "replay": (14_829, 49),
+    "replay": (15_095, 50),
     "predict": (12_985, 47),
     "core": (13_793, 62),
     "runtime": (12_680, 47),
-    "report": (10_975, 41),
+    "report": (11_070, 41),
     "job": (9_430, 38),
     "cli": (8_925, 35),
     "graph": (7_802, 28),
     "capture": (8_118, 43),
-    "trace": (5_936, 30),
+    "trace": (5_960, 30),
     "simulator": (2_357, 15),
-    "results": (4_770, 20),
+    "results": (4_839, 20),
     "(leaves)": (2_405, 14),
     "options": (2_465, 9),
     "export": (891, 8),
@@ -183,6 +183,7 @@ MAY_IMPORT = {
     "replay.observe": {
         *("trace", "predict", "job.load.payload", "core.probe", "core.buffers.data_type"),
         *("predict.kernel", "replay.read", "replay.spark"),
+        "core.wire.record_times",  # what stands for no time
     },
     "replay.advise": {
         *("trace", "predict", "core.probe", "core.buffers.data_type"),

@@ -57,6 +57,7 @@ from .observe.measured import (
     taken_per_s,
     uncounted_loss,
 )
+from .observe.record_times import record_times
 from .observe.units import work_units
 from .plans import ALONE, Plan
 from .predictions import UNKNOWN_LATENCY, WHOLE_JOB, Prediction, Predictions
@@ -318,6 +319,9 @@ def _answer(
         flink=flink,
         cpu_cost=cpu_cost,
         channels_left_out=observed.rows.channels_omitted,
+        record_times=record_times(
+            observed.run, observed.rows.record_times, observed.rows.watermarks
+        ),
     )
 
 

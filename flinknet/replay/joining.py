@@ -388,7 +388,7 @@ def by_messages(one: Run, other: Run, channels: Sequence[SameChannel]) -> ClockR
 def by_wall_clocks(first: RunManifest, other: RunManifest) -> ClockRelation:
     """Relate two clocks by the wall clocks of both hosts, if both recordings state them; else by
     the assumption that their data began at the same time."""
-    ours, theirs = epoch_ns(first.clock), epoch_ns(other.clock)
+    ours, theirs = first.clock.wall_epoch_ns, other.clock.wall_epoch_ns
     if ours is not None and theirs is not None:
         return ClockRelation(WALL_CLOCKS, ours - theirs, None)
     starts = first.measured_from_ns, other.measured_from_ns
@@ -399,11 +399,6 @@ def by_wall_clocks(first: RunManifest, other: RunManifest) -> ClockRelation:
 def is_same_clock(one: ClockInfo, other: ClockInfo) -> bool:
     """Whether two recordings are known to have one clock: that of a boot of one host."""
     return bool(one.host_id) and (one.name, one.host_id) == (other.name, other.host_id)
-
-
-def epoch_ns(clock: ClockInfo) -> int | None:
-    """The instant of a clock at which the wall clock showed 0; None if unknown."""
-    return 0 if clock.name == "CLOCK_REALTIME" else clock.epoch_ns
 
 
 def _passed(run: Run, channel: int) -> _Passed:

@@ -25,12 +25,14 @@ from .charts import Bar, Bars, Histogram, Panel, Percentiles, PercentileSeries, 
 from .observed_tables import (
     LATENCY_UNKNOWN,
     REGIMES,
+    TIMES_TITLE,
     channel_name,
     channel_table,
     flink_lines,
     flink_table,
     messages_table,
     slowest,
+    times_parts,
 )
 from .page_parts import (
     Folded,
@@ -66,6 +68,8 @@ def observed_sections(answer: ReplayAnswer) -> Iterator[Section]:
     lead = _left_out(CHANNELS_SHOWN, left).strip()
     tables = [channel_table(shown), messages_table(answer.messages)]
     yield Section("channels", "Channels and messages", lead, tables)
+    if answer.record_times is not None:
+        yield Section("times", TIMES_TITLE, "", times_parts([answer]))
     if answer.flink is not None:
         table = replace(
             flink_table(answer.flink.vertices, has_tasks=True),

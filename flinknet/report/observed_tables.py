@@ -15,6 +15,7 @@ from flinknet.results import (
     LatencySummary,
     Measured,
     MessageCount,
+    RecordTimes,
     ReplayAnswer,
     ReplayedChannel,
     TaskMetrics,
@@ -66,6 +67,8 @@ _CHANNEL: Sequence[Figure[ReplayedChannel]] = [
     Figure("", "credit", lambda each: each.messages.get("ADD_CREDIT", 0), "count", "",
            "Messages that announced credit."),
 ]  # fmt: skip
+
+TIMES_TITLE = "Times that records carry"
 
 LATENCY_UNKNOWN = (
     "Latency is not observed: messages between processes do not show when records came. Predictions"
@@ -201,6 +204,79 @@ def over_time(windows: Sequence[WindowMeasured]) -> OverTime:
         TimeSeries("mean backlog", at_ns, means, "orange"),
     ]
     return OverTime("over time", series)
+
+
+def held_back(answers: Sequence[ReplayAnswer]) -> list[str]:
+    """The channel that holds a watermark back most, in a sentence; empty without one."""
+    found = [each.record_times.held_back for each in answers if each.record_times is not None]
+    worst = max(
+        (each for each in found if each is not None), key=lambda each: each.behind_ns, default=None
+    )
+    if worst is None:
+        return []
+    who, behind = worst.name or f"channel {worst.channel}", human_duration(worst.behind_ns)
+    share = f", {human_share(worst.held_share)} of the time" if worst.held_share < 1 else ""
+    return [f"held back by {who}: {behind} behind its siblings{share}"]
+
+
+def times_parts(answers: Sequence[ReplayAnswer], feeding: Sequence[int | None] = ()) -> list[Part]:
+    """What the times that records carry show: a row for each exchange, and of one their age over
+    time.
+
+    Args:
+        feeding: for each exchange of a job the place of the one before it.
+    """
+    own = {n: of for n, each in enumerate(answers) if (of := each.record_times) is not None}
+    if not own:
+        return []
+    rows, lines = [], [f"watermark {each}" for each in held_back(answers)]
+    for number, times in own.items():
+        name = answers[number].trace.edge or ""
+        if times.records and not times.follows_clock:
+            lines.append(f"timestamps{' of ' * bool(name)}{name} are not near the clock: no ages")
+        before = feeding[number] if number < len(feeding) else None
+        if before in own and own[before].follows_clock and times.follows_clock:
+            lines.append(_between(answers[before].trace.edge, own[before], name, times))
+        lags_ns = [each.lag_ns for each in times.watermarks if each.lag_ns is not None]
+        idle = sum(each.idle_share > 0 for each in times.watermarks)
+        figures_ns = [
+            *(times.age_ns.p50, times.age_ns.p99, times.travel_ns.p50, times.travel_ns.p99),
+            max(lags_ns, default=None),
+        ]
+        cells = [
+            name,
+            *map(human_duration, figures_ns),
+            f"{idle:,}" if times.watermarks else MISSING,
+        ]
+        rows.append(Row(cells))
+    names = ("age p50", "p99", "markers p50", "p99", "watermark lag", "idle channels")
+    parts: list[Part] = [Table(heads("edge", *names), rows, TIMES_TITLE.lower(), lines)]
+    for times in own.values():
+        if len(answers) == 1 and times.over_time:
+            at_ns = [each.from_ns for each in times.over_time]
+            series = [
+                TimeSeries("age p50", at_ns, [each.p50 for each in times.over_time]),
+                TimeSeries("age p99", at_ns, [each.p99 for each in times.over_time], "orange"),
+            ]
+            parts.append(OverTime("age of records over time", series, "ns"))
+    return parts
+
+
+def _between(first: str | None, before: RecordTimes, name: str, times: RecordTimes) -> str:
+    """How long records were between two exchanges. The mean is exact: it is that of each record,
+    where the task between keeps timestamps."""
+    took_ns, typical_ns = (
+        None if start is None or end is None else end - start
+        for start, end in (
+            (before.age_ns.mean, times.age_ns.mean),
+            (before.age_ns.p50, times.age_ns.p50),
+        )
+    )
+    return (
+        f"from {first} to {name}: {human_duration(took_ns)} on average,"
+        f" {human_duration(typical_ns)} at p50, by one clock; records whose task gives them new"
+        " timestamps do not show it"
+    )
 
 
 def messages_table(messages: Sequence[MessageCount]) -> Table:

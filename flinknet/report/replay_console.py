@@ -31,6 +31,7 @@ from .observed_tables import (
     over_time,
     replayed_checkpoints,
     runs_table,
+    times_parts,
 )
 from .page_parts import Code, Lines, Part, Section, Table, View
 from .predicted_table import (
@@ -118,6 +119,7 @@ def _details(
             Lines([*about, *common], is_doubt=True),
             *job_parts(job),
             *_recorded_parts(own),
+            *times_parts(own, job.feeding),
             Lines(of_edges, is_doubt=True),
             Lines([f"  {each}" for each in job_notes(job)]),
         ]
@@ -173,6 +175,7 @@ def _answer_parts(
         *observed_parts(answer),
         *replayed_checkpoints(answer),
         over_time(answer.over_time),
+        *times_parts([answer]),
         messages_table(answer.messages),
         *channel_parts(answer, channels),
         *_flink_parts(answer),

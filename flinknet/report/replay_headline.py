@@ -26,6 +26,7 @@ from .advice_lines import (
 )
 from .console import clauses_of
 from .model_error import OFF_TOO_FAR, UNPREDICTED, doubts_of, is_off, recording_lines
+from .observed_tables import held_back
 from .page_parts import Sentence
 from .predicted_table import job_trades
 from .trade_words import (
@@ -66,6 +67,7 @@ def replay_sentences(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> list
     return [
         Sentence("recorded", _recorded(own, job), "; "),
         Sentence("verdict", _verdict(own), takes_rest=not is_healthy),
+        *(Sentence("watermark", [each]) for each in held_back(own)),
         replace(_trade_off(own, job), takes_rest=is_healthy),
         Sentence("trust", _trust(own, job), "; "),
         Sentence("next", _next(own, job), "; "),

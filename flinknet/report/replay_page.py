@@ -27,7 +27,7 @@ from .bench import TASK_PARTS
 from .charts import Bar, BarPart, Bars, Curves, Grid, GridFigure, GridPoint, Slider
 from .model_error import doubts_of, is_off, model_error_text, recording_lines
 from .observed_page import BARS_SHOWN, ROWS_OPEN, observed_sections
-from .observed_tables import edges_table, facts, runs_table
+from .observed_tables import TIMES_TITLE, edges_table, facts, runs_table, times_parts
 from .page_parts import (
     Code,
     Folded,
@@ -141,6 +141,8 @@ def _job_view(job: JobAnswer, answers: Sequence[ReplayAnswer], jobs: int) -> Vie
         *([] if why_not_printed(job) else [_predictions(job, own)]),
         *_job_tasks(own),
     ]
+    if times := times_parts(own, job.feeding):
+        parts.append(Section("times", TIMES_TITLE, "", times))
     title = f"The job from end to end: {name}"
     tab = f"job {name}" if jobs > 1 else "the job"
     return View(replay_sentences(own, job), parts, name=tab, title=title, meaning=job.path)

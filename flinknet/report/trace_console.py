@@ -30,6 +30,12 @@ _ORIGINS = {
     "capture": "made of a packet capture: each message once, as it passed",
 }
 
+_TIMES = {
+    "timestamp_1_ms": "timestamps",
+    "watermark_ms": "watermarks",
+    "marker_ms": "latency markers",
+}
+
 NOT_SEALED = "not sealed: changes of manifest.json, or files of another run, are not detected"
 
 Plain = Mapping[str, Any]
@@ -61,6 +67,8 @@ def print_description(description: Plain, console: Console | None = None) -> Non
     if hidden > 0:
         console.print(f"… and {hidden:,} more channels (--json shows all)")
     print_part(console, _kinds_table(description["events_by_kind"]))
+    if times := [_TIMES[each] for each in description["record_times"]]:
+        print_line(console, f"records carry times: {', '.join(times)}")
     if description.get("metrics") is not None:
         print_line(console, _metrics_text(description["metrics"]))
     if manifest is not None:

@@ -62,6 +62,73 @@ class FlushCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class WindowAge:
+    """Age of the records that passed in a window; `from_ns` counts from the start of the measured
+    part."""
+
+    from_ns: int
+    width_ns: int
+    p50: float | None
+    p99: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelWatermark:
+    """The watermarks of one channel of an exchange.
+
+    Attributes:
+        name: such as `Enrich (3/8) → Sink (1/4)`; None where its tasks have no names.
+        lag_ns: the clock minus the watermark when it passed, the median; None where it is not near
+            the clock.
+        behind_ns: how far it was behind the median of the other channels of its task's input, where
+            it was the last of them.
+        held_share: share of the time in which it was the last by a second or more.
+        idle_share: share of the time in which it was idle.
+    """
+
+    channel: int
+    name: str | None
+    lag_ns: float | None
+    behind_ns: float
+    held_share: float
+    idle_share: float
+
+
+@dataclass(frozen=True, slots=True)
+class RecordTimes:
+    """What the times of stream elements on an exchange show, recorded between processes.
+
+    Attributes:
+        records: records with a timestamp.
+        follows_clock: almost all timestamps are near the clock; else no age is derived.
+        age_ns: clock minus timestamp when a record passed. The difference between two exchanges is
+            the time between them, by one clock.
+        travel_ns: age of latency markers.
+        over_time: by window, those without such records left out.
+        watermarks: of the channels that have any.
+    """
+
+    records: int
+    follows_clock: bool
+    age_ns: LatencySummary
+    travel_ns: LatencySummary
+    over_time: tuple[WindowAge, ...]
+    watermarks: tuple[ChannelWatermark, ...]
+
+    @property
+    def held_back(self) -> ChannelWatermark | None:
+        """The channel that holds a watermark back most of the time; None without one."""
+        found = max(
+            self.watermarks, key=lambda each: each.held_share * each.behind_ns, default=None
+        )
+        return found if found is not None and found.held_share >= HELD_SHARE_MIN else None
+
+
+HELD_SHARE_MIN = 0.5
+"""Share of the time in which a channel must be the last one to hold a watermark back."""
+
+
+@dataclass(frozen=True, slots=True)
 class CheckpointSummary:
     """The checkpoints that began in the measured part; `unaligned` of the completed ones did not
     wait for all barriers.

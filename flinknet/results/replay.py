@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .bottleneck import Bottleneck
-from .measures import BacklogSummary, LatencyDistribution, LatencySummary
+from .measures import BacklogSummary, LatencyDistribution, LatencySummary, RecordTimes
 from .prediction import CpuCost, ModelError, TradeOffPoint
 from .recordings import FlinkMetrics, ReplayedRecording, TraceLoss
 from .run import ChannelMeasured, Measured
@@ -270,6 +270,7 @@ class ReplayAnswer:
         bottleneck: the verdict on the whole run, equal for all of its edges; None where unknown.
         flink: Flink's own metrics; None where the job is not known.
         cpu_cost: cost of a message behind the prices of settings.
+        record_times: None where no element carried a time, or the run recorded itself.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -292,6 +293,7 @@ class ReplayAnswer:
     flink: FlinkMetrics | None = None
     cpu_cost: CpuCost | None = None
     channels_left_out: int = 0
+    record_times: RecordTimes | None = None
 
     @property
     def choice(self) -> Choice | None:

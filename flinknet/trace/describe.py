@@ -17,8 +17,10 @@ from .manifest import RunManifest
 from .metrics import METRICS_NAME, MetricsDescription, describe_metrics
 from .reader import TraceReader, Truncation
 from .run import Run, check_file
+from .schema import TIMESTAMPS
 
 _POINTS = {each.value: each.name for each in TracePoint}
+_TIMES = (TIMESTAMPS[0], "watermark_ms", "marker_ms")
 _KINDS = {each.value: each.name for each in MessageKind}
 
 
@@ -89,6 +91,7 @@ class RunDescription:
     bytes_per_event: float | None
     compression_ratio: float | None  # bytes as recorded / bytes in the files
     metrics: MetricsDescription | None = None  # None: without a metrics file
+    record_times: tuple[str, ...] = ()  # which times of stream elements are in the files
 
     def to_dict(self) -> dict[str, Any]:
         """The description as JSON-ready plain data."""
@@ -111,6 +114,7 @@ def describe_run(run: Run) -> RunDescription:
         metrics = describe_metrics(run.path)
     files = []
     counts: Counter[int] = Counter()  # of trace point << 8 | message kind
+    times: set[str] = set()
     spans: dict[int, tuple[int, int, int]] = {}  # channel -> events, first, last
     for file in run.files:
         with TraceReader(file) as reader:
@@ -120,7 +124,8 @@ def describe_run(run: Run) -> RunDescription:
                 found = np.bincount(pairs)
                 for pair in np.flatnonzero(found).tolist():
                     counts[pair] += int(found[pair])
-            for entry in reader.blocks():
+            for index, entry in enumerate(reader.blocks()):
+                times.update(set(_TIMES).intersection(reader.stored_columns(index)))
                 for channel, count, first_ns, last_ns in entry.channels.tolist():
                     events, low, high = spans.get(channel, (0, first_ns, last_ns))
                     spans[channel] = events + count, min(low, first_ns), max(high, last_ns)
@@ -141,6 +146,7 @@ def describe_run(run: Run) -> RunDescription:
         bytes_per_event=size_bytes / events if events else None,
         compression_ratio=events * ROW_BYTES / size_bytes if events else None,
         metrics=metrics,
+        record_times=tuple(each for each in _TIMES if each in times),
     )
 
 

@@ -4,7 +4,7 @@ their rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,6 +17,7 @@ from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.probe import MessageKind
 
 from .reader import TraceReader
+from .schema import TIME_NAMES
 
 EventColumns = dict[str, npt.NDArray[Any]]
 
@@ -33,10 +34,11 @@ def lazy_block(reader: TraceReader, index: int, channels: Sequence[int] = ()) ->
     """
     held = reader.blocks()[index].channels
     is_own = np.isin(held["channel"], channels) if channels else np.ones(len(held), bool)
+    stored = partial(reader.stored_columns, index)
     if is_own.all():
-        return EventBlock({}, partial(reader.read_column, index))
+        return EventBlock({}, partial(reader.read_column, index), stored)
     rows = np.flatnonzero(np.repeat(is_own, held["count"]))
-    return EventBlock({}, lambda name: reader.read_column(index, name).take(rows))
+    return EventBlock({}, lambda name: reader.read_column(index, name).take(rows), stored)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,13 +74,18 @@ class EventBlock(dict[str, npt.NDArray[Any]]):
     """Columns of a block by name. Frequent selections are computed once."""
 
     def __init__(
-        self, columns: EventColumns, read: Callable[[str], npt.NDArray[Any]] | None = None
+        self,
+        columns: EventColumns,
+        read: Callable[[str], npt.NDArray[Any]] | None = None,
+        stored: Callable[[], Collection[str]] = tuple,
     ) -> None:
         """Create a block with some of its columns.
 
         Args:
             read: returns a missing column.
+            stored: returns the names of the columns in the file.
         """
+        self._stored = stored
         super().__init__(columns)
         self._read = read
         self._data: dict[int, EventColumns] = {}
@@ -89,6 +96,11 @@ class EventBlock(dict[str, npt.NDArray[Any]]):
             raise KeyError(name)
         values = self[name] = self._read(name)
         return values
+
+    @property
+    def has_times(self) -> bool:
+        """Whether the elements of some buffer carried times."""
+        return not set(TIME_NAMES).isdisjoint(self._stored())
 
     @property
     def spans(self) -> Spans:

@@ -116,6 +116,12 @@ class ClockInfo:
     error_ns: int = 0
     epoch_ns: int | None = None
 
+    @property
+    def wall_epoch_ns(self) -> int | None:
+        """The instant of this clock at which a wall clock showed 0, if it is none itself; None if
+        unknown."""
+        return 0 if self.name == "CLOCK_REALTIME" else self.epoch_ns
+
 
 @dataclass(frozen=True, slots=True)
 class RunManifest:

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from flinknet.arrays import IntArray
 from flinknet.core.probe import TracePoint
-from flinknet.histogram import BUCKETS, LogLinearHistogram, bucket_index, encoded
+from flinknet.histogram import LogLinearHistogram, encoded_by_group
 from flinknet.predict.ramps import Ramps
 from flinknet.results import LatencySummary
 from flinknet.trace.event_block import EventBlock, EventColumns
@@ -150,25 +150,8 @@ class _FewLatencies:
         """The encoded histogram of each channel."""
         records = zip(*self._records, strict=True) if self._records else (_NONE, _NONE)
         channel, latency_ns = (np.concatenate([_NONE, *each]) for each in records)
-        keys = np.searchsorted(channels, channel) * BUCKETS + bucket_index(latency_ns)
-        order = np.argsort(keys, kind="stable")
-        keys, latency_ns = keys[order], latency_ns[order]
-        found, counts = np.unique(keys, return_counts=True)
-        place, bucket = np.divmod(found, BUCKETS)
-        edges = np.arange(len(channels) + 1)
-        bounds = pairwise(np.searchsorted(place, edges).tolist())
-        starts = np.searchsorted(keys, edges * BUCKETS)
-        has_any = np.flatnonzero(np.diff(starts))
-        totals = []
-        for each in (np.add, np.minimum, np.maximum):
-            values = np.zeros(len(channels), np.int64)
-            if len(has_any):
-                values[has_any] = each.reduceat(latency_ns, starts[has_any])
-            totals.append(values.tolist())
-        return [
-            encoded(bucket[start:end], counts[start:end], *of_all)
-            for (start, end), of_all in zip(bounds, zip(*totals, strict=True), strict=True)
-        ]
+        place = np.searchsorted(channels, channel)
+        return encoded_by_group(place, latency_ns, np.ones(len(place), np.int64), len(channels))
 
 
 class _Latencies(Tally):

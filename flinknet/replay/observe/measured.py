@@ -46,6 +46,7 @@ from ..spark.frames import Rows
 from .checkpoints import BarrierRow, MilestoneRow, checkpoints_in, known_barriers, thinned_barriers
 from .latency import LatencyRow
 from .question import Summary, sum_by_group
+from .record_times import TimesWindow
 from .regimes import REGIMES, RegimeRow, TaskTimeRow, known_task_times
 from .stretches import ChannelTime
 from .traffic import (
@@ -87,6 +88,14 @@ class ObservedRows:
         list[BarrierRow], Summary("barriers", keep=known_barriers, thin=thinned_barriers)
     ]
     work: Annotated[list[WorkRow], Summary("work")]
+    record_times: Annotated[list[TimesWindow], Summary("record_times", over=_CHANNEL)]
+    watermarks: Annotated[
+        Rows[TimesWindow],
+        Summary(
+            "record_times",
+            columns=("run", "channel", "from_ns", "watermark_ms", "watermark_ns", "idle_ns"),
+        ),
+    ]
     throughput_by_channel: Annotated[
         Rows[ThroughputWindow],
         Summary(

@@ -34,6 +34,7 @@ from .checkpoints import BARRIERS, MILESTONES
 from .latency import LATENCY, LatencyRow, total_of_channels
 from .measured import ObservedRows, ObservedRun, filled_channels, filled_windows, measured_of
 from .question import Summary
+from .record_times import record_times_in
 from .regimes import REGIME_TIMES, REGIMES, TASK_TIMES
 from .stretches import BLOCKED, STARVED, UNANSWERED, WITHOUT_CREDIT
 from .traffic import BACKLOG, MESSAGES, THROUGHPUT, arrivals_in, slice_edges
@@ -60,7 +61,7 @@ QUESTIONS = (
     *(MESSAGES, THROUGHPUT, BACKLOG, LATENCY, STARVED, BLOCKED, UNANSWERED, WITHOUT_CREDIT),
     *(MILESTONES, BARRIERS, REGIME_TIMES, TASK_TIMES, WORK),
 )
-"""All questions but that for arrivals, which depends on the slices of each run."""
+"""All questions but those that depend on the runs: for arrivals in slices, and for times."""
 
 TABLES = (
     *("messages", "throughput", "backlog", "latency", "credit_starved", "arrivals", "regimes"),
@@ -170,7 +171,8 @@ def tree_of(runs: Sequence[RecordedRun], split: int | None) -> Tree:
         split: see `observe`.
     """
     edges = {run.run: slice_edges(run, split) for run in runs}
-    questions = {each.name: each for each in (*QUESTIONS, arrivals_in(edges))}
+    own = arrivals_in(edges), record_times_in(runs)
+    questions = {each.name: each for each in (*QUESTIONS, *own)}
     summaries = {_PREFIX + name: each.summary for name, each in _SUMMARIES.items()}
     return Tree(questions, summaries, digest(edges))
 
