@@ -147,11 +147,7 @@ def _slices(info: ChannelInfo, buffers: ChannelBuffers, zero_ns: int) -> Iterato
         begun, sent, received, consumed = spans[index]
         thread = _thread(process, tracks[index] + 1)
         yield _slice(process, thread, f"buffer {number}", begun, consumed - begun) | {
-            "args": {
-                "bytes": size,
-                "records": records,
-                "left": FLUSH_REASONS.get(reason, "?"),
-            }
+            "args": {"bytes": size, "records": records, "left": FLUSH_REASONS.get(reason, "?")}
         }
         for name, low, high in zip(
             PHASES, (begun, sent, received), (sent, received, consumed), strict=True

@@ -75,10 +75,7 @@ class Cluster:
         self.faults = faults
         if hosts is None:
             hosts = SimulatedHosts(
-                job.segments(),
-                job.network,
-                start_ns=job.start_ns - job.opening_ns,
-                faults=faults,
+                job.segments(), job.network, start_ns=job.start_ns - job.opening_ns, faults=faults
             )
         self.hosts = hosts
         self.scheduler = hosts.scheduler
@@ -110,11 +107,7 @@ class Cluster:
         self.stages: Stages | None = None
         if job.scheduling is not None:
             self.stages = Stages(
-                job.subtasks,
-                self.task_managers,
-                self.partition_of,
-                self.gate_of,
-                job.scheduling,
+                job.subtasks, self.task_managers, self.partition_of, self.gate_of, job.scheduling
             )
         self.checkpoints: SimulatedCheckpoints | None = None
         if self.network.checkpoint_interval_ns is not None:
@@ -151,11 +144,7 @@ class Cluster:
     ) -> Cluster:
         """The cluster of a planned load (see SimulatedLoad)."""
         job = SimulatedLoad(
-            load,
-            plans,
-            costs,
-            start_ns=start_ns,
-            flush_overhead_ns=flush_overhead_ns,
+            load, plans, costs, start_ns=start_ns, flush_overhead_ns=flush_overhead_ns
         )
         cluster = Cluster(
             job, probes=probes, link=link, faults=faults, preemptions=preemptions, hosts=hosts

@@ -82,9 +82,7 @@ class DeployedTasks:
         self._stepped: list[SteppedTask] = []
 
     def start(
-        self,
-        subtasks: Sequence[TaskDeploymentDescriptor],
-        checkpoints: SimulatedCheckpoints | None,
+        self, subtasks: Sequence[TaskDeploymentDescriptor], checkpoints: SimulatedCheckpoints | None
     ) -> None:
         """Start the tasks of a stage in place of those of the stage before."""
         self._replace([(each.task_manager, self._create(each, checkpoints)) for each in subtasks])

@@ -8,12 +8,7 @@ from collections.abc import Mapping, Sequence
 from flinknet.core.consumer import SingleInputGate
 from flinknet.core.producer import ResultPartition
 from flinknet.job.descriptor import TaskDeploymentDescriptor
-from flinknet.job.scheduling import (
-    SchedulingType,
-    has_output,
-    is_consumable,
-    is_result_consumable,
-)
+from flinknet.job.scheduling import SchedulingType, has_output, is_consumable, is_result_consumable
 
 from .task_manager import SimulatedTaskManager
 

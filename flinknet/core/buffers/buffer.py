@@ -59,11 +59,7 @@ class NetworkBuffer:
     )
 
     def __init__(
-        self,
-        segment: MemorySegment,
-        recycler: Recycler,
-        data_type: int = 1,
-        size_bytes: int = 0,
+        self, segment: MemorySegment, recycler: Recycler, data_type: int = 1, size_bytes: int = 0
     ) -> None:
         self.segment = segment
         self.view = segment.view

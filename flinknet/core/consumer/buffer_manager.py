@@ -16,12 +16,7 @@ from bisect import bisect
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 
-from flinknet.core.buffers import (
-    LocalBufferPool,
-    MemorySegment,
-    NetworkBuffer,
-    NetworkBufferPool,
-)
+from flinknet.core.buffers import LocalBufferPool, MemorySegment, NetworkBuffer, NetworkBufferPool
 
 _INDEX = attrgetter("index")
 

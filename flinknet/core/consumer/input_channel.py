@@ -9,12 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Literal, Protocol
 
-from flinknet.core.buffers import (
-    LocalBufferPool,
-    MemorySegment,
-    NetworkBuffer,
-    NetworkBufferPool,
-)
+from flinknet.core.buffers import LocalBufferPool, MemorySegment, NetworkBuffer, NetworkBufferPool
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, IS_BUFFER
 from flinknet.core.wire.events import OtherEvent
 from flinknet.core.wire.ids import InputChannelID, ResultPartitionID

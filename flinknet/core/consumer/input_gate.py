@@ -60,11 +60,7 @@ class SingleInputGate:
     """
 
     def __init__(
-        self,
-        index: int = 0,
-        *,
-        channels: int | None = None,
-        pool: LocalBufferPool | None = None,
+        self, index: int = 0, *, channels: int | None = None, pool: LocalBufferPool | None = None
     ) -> None:
         self.index = index
         self.channels: Sequence[InputChannel] = ()

@@ -16,12 +16,7 @@ from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.connection import ConsumerSnapshot
 from flinknet.core.probe import ControlMessages, TracePoint, note_received
 from flinknet.core.wire.header import DATA_TYPE, IS_COMPRESSED, RECEIVER, SIZE, Header
-from flinknet.core.wire.messages import (
-    BacklogAnnouncement,
-    BufferResponse,
-    ErrorResponse,
-    Message,
-)
+from flinknet.core.wire.messages import BacklogAnnouncement, BufferResponse, ErrorResponse, Message
 from flinknet.errors import FrameCorruptedError, RemoteTransportError
 
 from .client_handler import CreditBasedPartitionRequestClientHandler

@@ -24,11 +24,7 @@ class RecordWriter:
     """
 
     def __init__(
-        self,
-        partition: ResultPartition,
-        selector: ChannelSelector,
-        *,
-        buffer_timeout_ns: int,
+        self, partition: ResultPartition, selector: ChannelSelector, *, buffer_timeout_ns: int
     ) -> None:
         self.partition = partition
         self.selector = selector

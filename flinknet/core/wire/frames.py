@@ -44,11 +44,7 @@ class FrameDecoder:
     """
 
     def __init__(
-        self,
-        direction: Direction,
-        layout: str = "2.x",
-        *,
-        frame_bytes_max: int = FRAME_BYTES_MAX,
+        self, direction: Direction, layout: str = "2.x", *, frame_bytes_max: int = FRAME_BYTES_MAX
     ) -> None:
         if layout not in LAYOUTS:
             raise LocalProtocolError(f"layout {layout!r} is not one of {', '.join(LAYOUTS)}")
