@@ -199,10 +199,7 @@ def load_captured(
         producers=producers,
         consumers=consumers,
         channels=recorded_channels(
-            manifest,
-            unseen.arrivals(manifest.seed),
-            wire_bytes(rows.sent),
-            run.manifest,
+            manifest, unseen.arrivals(manifest.seed), wire_bytes(rows.sent), run.manifest
         ),
         network=network,
         is_max_rate=False,

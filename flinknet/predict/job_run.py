@@ -293,10 +293,7 @@ class JobRun:
         return any(hold_each_other_up((own, other)) for other in exchanges)
 
     def _exchange(
-        self,
-        number: int,
-        departed: Mapping[int, Departures],
-        barriers: Mapping[int, IntArray],
+        self, number: int, departed: Mapping[int, Departures], barriers: Mapping[int, IntArray]
     ) -> tuple[RecordedExchange, dict[int, IntArray]]:
         """The exchange with the records that come to it, and their origins by channel.
 

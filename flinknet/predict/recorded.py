@@ -357,9 +357,7 @@ def flushes_per_s(exchange: RecordedExchange, setting: Setting) -> float:
     return found * setting.rate_factor * 1e9 / exchange.duration_ns
 
 
-def without_idle_tasks(
-    exchange: RecordedExchange,
-) -> tuple[RecordedExchange, list[int], list[int]]:
+def without_idle_tasks(exchange: RecordedExchange) -> tuple[RecordedExchange, list[int], list[int]]:
     """Drop the channels and tasks without records from an exchange. Returns: the exchange, and the
     producers and consumers that are left."""
     channels = [channel for channel in exchange.channels if channel.records]

@@ -291,10 +291,7 @@ def answers_of(
 
 
 def _answer(
-    observed: ObservedRun,
-    compared: ComparedRun,
-    advised: AdvisedRun,
-    details: RunDetails | None,
+    observed: ObservedRun, compared: ComparedRun, advised: AdvisedRun, details: RunDetails | None
 ) -> ReplayAnswer:
     flink = flink_metrics(observed.run, observed.measured)
     messages, cpu_cost = message_counts(observed), cpu_cost_of(observed)

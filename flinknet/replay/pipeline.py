@@ -21,14 +21,7 @@ from flinknet.results import JobAnswer, ReplayAnswer
 from flinknet.units import counted
 
 from .advise.targets import Target
-from .answers import (
-    AdvisedRun,
-    advise,
-    answers_of,
-    compared_runs,
-    job_answer,
-    search_further,
-)
+from .answers import AdvisedRun, advise, answers_of, compared_runs, job_answer, search_further
 from .observe.details import run_details
 from .observe.observed import collect, observe
 from .plans import (

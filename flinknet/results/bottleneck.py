@@ -90,9 +90,7 @@ class Cause(StrEnum):
     """Nothing waits."""
 
 
-_SLOW = {
-    *(Cause.SLOW_TASKS, Cause.SLOW_SUBTASK, Cause.SLOW_HOST, Cause.SKEW, Cause.NETWORK),
-}
+_SLOW = {*(Cause.SLOW_TASKS, Cause.SLOW_SUBTASK, Cause.SLOW_HOST, Cause.SKEW, Cause.NETWORK)}
 
 
 def state_of(cause: str | None) -> str:
