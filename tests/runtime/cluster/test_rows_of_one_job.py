@@ -19,7 +19,7 @@ from flinknet.trace.run import Run
 from flinknet.trace.verify import verify_run
 from tests.runtime.cluster.live_job import start_job
 
-pytestmark = pytest.mark.socket
+pytestmark = [pytest.mark.socket, pytest.mark.slow("real processes, for rules tested without")]
 
 RECORDS = 2000
 SIZE = 40 << 10
