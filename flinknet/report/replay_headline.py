@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from flinknet.options.what_if import network_of
 from flinknet.results import (
+    PAUSES_NOTED,
     TAKEN_ALONE,
     JobAnswer,
     ModelError,
@@ -230,7 +231,8 @@ def _trust(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> list[str]:
     if timeouts < TIMEOUTS_MIN:
         found.insert(0, f"only {counted(round(timeouts), 'buffer timeout')} long")
     if any(each.latency_low_ns for each in (job or own[0]).trade_offs):
-        found.append("host delays come on top")
+        is_paused = job is not None and any(n.startswith(PAUSES_NOTED) for n in job.notes)
+        found.append(f"{'other ' * is_paused}host delays come on top")
     grade = "poor" if timeouts < TIMEOUTS_MIN else error.grade
     return [f"{grade}: {found[0]}", *found[1:]]
 

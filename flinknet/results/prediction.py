@@ -11,6 +11,9 @@ from .measures import BacklogSummary, CheckpointSummary, LatencySummary
 ERROR_TO_BET_ON = 0.5
 """Relative error of the model beyond which its predictions are no more than a hint."""
 
+PAUSES_NOTED = "TaskManagers stood still"
+"""Beginning of the note on pauses that are in the intervals."""
+
 MACHINE_DELAYED = "the machine delayed"
 """Begins the note of a prediction about how late a recorded machine was."""
 

@@ -54,7 +54,7 @@ def test_a_process_whose_producers_all_send_late_what_came_meanwhile_had_stood_s
     assert found["tm-0"].starts_ns.tolist() == [1_000 * MS]
     assert found["tm-0"].ends_ns.tolist() == [1_410 * MS]
     assert pauses_in_words(found.values(), BEAT_NS).startswith(
-        "TaskManagers stood still 1 times, for 410 ms"
+        "TaskManagers stood still 1 time, for 410 ms"
     )
 
 

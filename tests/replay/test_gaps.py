@@ -17,6 +17,7 @@ from dpkt import pcap, tcp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flinknet.capture.live.session import SessionConfig
 from flinknet.capture.pcap.importing import import_capture
 from flinknet.core.probe import MessageKind
 from flinknet.core.wire.messages import AddCredit
@@ -133,7 +134,7 @@ def imported(packets: list[Packet], directory: Path) -> Path:
         writer = pcap.Writer(file, nano=True)
         for packet in packets:
             writer.writepkt_time(packet.frame, packet.at_ns / 1e9)
-    import_capture([directory / "some.pcap"], directory / "run", versions={})
+    import_capture([directory / "some.pcap"], SessionConfig(out=directory / "run"), versions={})
     return directory / "run"
 
 

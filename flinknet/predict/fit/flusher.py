@@ -25,8 +25,9 @@ import numpy as np
 
 from flinknet.arrays import IntArray
 from flinknet.core.probe import FlushReason
+from flinknet.results import PAUSES_NOTED
 from flinknet.trace.event_block import EventColumns
-from flinknet.units import human_duration
+from flinknet.units import counted, human_duration
 
 from ..intervals import NOTHING, Intervals, from_switches, merged
 from . import SAMPLES_MIN
@@ -78,8 +79,8 @@ TIMES_USUAL = 3.0
 """Least records of the beat after a pause, as a multiple of those of a full beat."""
 
 PAUSED = (
-    "TaskManagers stood still {} times, for {} at most: the ranges reach from none of these pauses"
-    " to all of them, predictions have half"
+    PAUSES_NOTED + " {}, for {} at most: the ranges reach from none of these pauses to all of"
+    " them, predictions have half"
 )
 SHORT_PAUSES = "pauses of TaskManagers that are shorter than {} do not show in the recording"
 PAUSES_UNKNOWN = (
@@ -349,4 +350,4 @@ def pauses_in_words(pauses: Iterable[Intervals], buffer_timeout_ns: int) -> str:
     if not len(found.starts_ns):
         return SHORT_PAUSES.format(human_duration(GAP_BEATS * buffer_timeout_ns))
     longest_ns = int((found.ends_ns - found.starts_ns).max())
-    return PAUSED.format(len(found.starts_ns), human_duration(longest_ns))
+    return PAUSED.format(counted(len(found.starts_ns), "time"), human_duration(longest_ns))
