@@ -84,11 +84,11 @@ LEAVES_OF = {
 """Folder -> leaves that its modules may import."""
 
 BUDGETS = {
-    "replay": (15_085, 50),
+    "replay": (15_090, 50),
     "predict": (12_978, 47),
     "core": (13_762, 62),
     "runtime": (12_680, 47),
-    "report": (11_072, 41),
+    "report": (11_083, 41),
     "job": (9_430, 38),
     "cli": (8_925, 35),
     "graph": (7_802, 28),

@@ -248,7 +248,7 @@ class TaskSearch:
         best = best_of(self.tried)
         if best is None:
             return None
-        doubled = [_put(best, {n: 2 * each}) for n, each in enumerate(best)]
+        doubled = [_put(best, {n: _twice(each)}) for n, each in enumerate(best)]
         wanted = [self._settings(each) for each in (best, *doubled)]
         more = [each for each in wanted if each in self.plan.searched]
         plan = replace(self.plan, by_edge=(*self.plan.by_edge, *dict.fromkeys(more)))
@@ -282,6 +282,11 @@ class TaskSearch:
             is_ended=not self._left,
         )
         return plan, timeouts
+
+
+def _twice(timeout_ns: int) -> int:
+    """Twice a timeout in ns; a millisecond for 0."""
+    return 2 * timeout_ns or NS_PER_MS
 
 
 def _call(timeout_ns: int, *, is_flink: bool) -> str:

@@ -120,7 +120,7 @@ def _of_tasks(
         place, margin = longer
         reached = _reached(replace(choice, margin=margin), points[place])
         why = TOO_CLOSE if (margin or 0.0) >= 0 else ""
-        text = f"{task_timeout(task, 2 * timeout_ns)} instead{reached}"
+        text = f"{task_timeout(task, 2 * timeout_ns or NS_PER_MS)} instead{reached}"
         remarks.append(Remark(f"{text}: {why}" if why else text))
     if not found.is_ended:
         text = f"the search stopped after {found.settings} settings: longer ones may be possible"

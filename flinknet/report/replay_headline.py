@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from shlex import quote
 
 from flinknet.options.what_if import network_of
 from flinknet.results import (
@@ -247,7 +248,7 @@ def _next(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> list[str]:
     whole, first = job or own[0], own[0]
     choice = whole.choice
     if job is not None and is_worth_it(job.by_task):
-        return ["set the timeouts below in the job's code", "then measure it"]
+        return _next_by_task(job, is_own=first.trace.origin == "run")
     if choice is not None and choice.point is not None:
         keys = [each for each in choice.patch.splitlines() if each and not each.startswith("#")]
         if not keys:
@@ -270,6 +271,16 @@ def _next(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> list[str]:
     if choice is not None:
         return ["another limit, or other settings: --buffer-timeout, --floating-buffers"]
     return [f"give a limit, as in --target 'p99<={_half_of_p99(whole)}', for the keys to set"]
+
+
+def _next_by_task(job: JobAnswer, *, is_own: bool) -> list[str]:
+    assert job.by_task is not None
+    change = "set the timeouts below in the job's code"
+    if not is_own or (place := job.by_task.choice.point) is None:
+        return [change, "then measure it"]
+    timeouts = zip(job.points[place].edges, job.points[place].timeouts_ns, strict=True)
+    asked = ",".join(f"{edge.number}={timeout_ns // NS_PER_MS}ms" for edge, timeout_ns in timeouts)
+    return [f"flinknet bench again {quote(job.path)} --edge-timeout {asked}", change]
 
 
 def _half_of_p99(whole: ReplayAnswer | JobAnswer) -> str:
