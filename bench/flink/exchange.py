@@ -84,6 +84,7 @@ class Exchange:
         sizes: fixed, or exponential with `value_bytes` as their mean.
         slow_sink, hot_share: as a Stage has them, of the sinks.
         seed: of arrivals and sizes.
+        has_timestamps: records carry the instants at which they were due.
     """
 
     rate_per_s: float | None = None
@@ -106,6 +107,7 @@ class Exchange:
     slow_sink: int | None = None
     hot_share: float = 0.0
     seed: int = 1
+    has_timestamps: bool = False
 
     @property
     def stages(self) -> tuple[Stage, ...]:
@@ -152,6 +154,7 @@ class Exchange:
             "value-bytes": str(self.value_bytes),
             "sizes": self.sizes,
             "seed": str(self.seed),
+            "timestamps": str(self.has_timestamps).lower(),
             "buffer-timeout-ms": str(self.buffer_timeout_ms) if self.sets_timeout else "",
             "checkpoint-interval-ms": str(self.checkpoint_interval_ms),
             "warmup-ns": str(self.warmup_ns),

@@ -443,3 +443,28 @@ def test_of_a_run_a_part_is_one_of_its_measured_part() -> None:
     given["trace"]["part"] = {"from_ns": 0, "to_ns": 1_000_000_000, "whole_ns": 4_000_000_000}
     lines = printed(given)
     assert any("observed in the first 1.00 s of the measured part of" in line for line in lines)
+
+
+def test_the_channel_that_holds_a_watermark_back_stands_in_the_answer() -> None:
+    """The rest is in the details: ages, markers, lag; where timestamps are not near the clock, a
+    line instead."""
+    times = {
+        "records": 5000,
+        "follows_clock": True,
+        "age_ns": LATENCY | {"p50": 30e6, "p99": 250e6},
+        "travel_ns": LATENCY | {"p50": 44e6},
+        "over_time": [{"from_ns": 0, "width_ns": 10**8, "p50": 30e6, "p99": 250e6}],
+        "watermarks": [
+            {"channel": n, "name": f"src ({n + 1}/2) → map (1/2)", "lag_ns": lag, "behind_ns": lag,
+             "held_share": share, "idle_share": 0.0}
+            for n, lag, share in ((0, 2e8, 0.0), (1, 12e9, 0.75))
+        ],
+    }  # fmt: skip
+    held = "held back by src (2/2) → map (1/2): 12.0 s behind its siblings, 75% of the time"
+    text = "\n".join(printed_first(answer(record_times=times), details=True))
+    assert f"watermark  {held}" in text
+    assert re.search(r"30.0 ms +250 ms +44.0 ms", text)
+    away = times | {"follows_clock": False, "watermarks": []}
+    text = "\n".join(printed_first(answer(record_times=away), details=True))
+    assert "held back" not in text
+    assert "timestamps are not near the clock: no ages" in text

@@ -1,5 +1,6 @@
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Instant;
 import java.util.SplittableRandom;
 import java.util.concurrent.locks.LockSupport;
 import org.apache.flink.streaming.api.functions.source.legacy.RichParallelSourceFunction;
@@ -41,6 +42,8 @@ final class OpenLoopSource extends RichParallelSourceFunction<byte[]> {
         long measuredFromNs = epochNs + settings.warmupNs;
         long endNs = measuredFromNs + settings.durationNs;
         boolean isOpenLoop = settings.ratePerSecond > 0;
+        Instant wall = Instant.now();
+        long wallNs = wall.getEpochSecond() * 1_000_000_000 + wall.getNano() - System.nanoTime();
         long number = 0;
         long latestNs = 0;
         long nowNs = epochNs;
@@ -58,7 +61,11 @@ final class OpenLoopSource extends RichParallelSourceFunction<byte[]> {
                 for (int i = 0; i < BATCH_RECORDS && dueNs <= nowNs && dueNs < endNs; i++) {
                     byte[] record = settings.isExponential ? ofAnySize(sizes) : sameSize;
                     Stamps.write(record, dueNs, dueNs >= measuredFromNs, subtask, number, nowNs);
-                    context.collect(record);
+                    if (settings.hasTimestamps) {
+                        context.collectWithTimestamp(record, (wallNs + dueNs) / 1_000_000);
+                    } else {
+                        context.collect(record);
+                    }
                     latestNs = Math.max(latestNs, nowNs - dueNs);
                     number++;
                     arrivals.next();

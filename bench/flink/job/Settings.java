@@ -28,6 +28,9 @@ final class Settings implements Serializable {
     /** Whether the lengths are distributed exponentially. */
     final boolean isExponential;
 
+    /** Whether records carry the instants at which they were due, in ms of the wall clock. */
+    final boolean hasTimestamps;
+
     final long seed;
 
     /** Null: as the cluster is configured. */
@@ -60,6 +63,7 @@ final class Settings implements Serializable {
         offNs = Long.parseLong(given.get("off-ns"));
         valueBytes = Integer.parseInt(given.get("value-bytes"));
         isExponential = given.get("sizes").equals("exponential");
+        hasTimestamps = Boolean.parseBoolean(given.getOrDefault("timestamps", "false"));
         seed = Long.parseLong(given.get("seed"));
         String timeout = given.get("buffer-timeout-ms");
         bufferTimeoutMs = timeout.isEmpty() ? null : Long.valueOf(timeout);
