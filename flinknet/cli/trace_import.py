@@ -187,7 +187,7 @@ def sniff(
         until Ctrl-C, with the names of tasks, settings and Flink's metrics
     flinknet trace sniff --port 6121-6128 --duration 1min --out sniffed
         these data ports
-    flinknet trace sniff --rest … --ring 60s --trigger 'no_credit>50%' --out sniffed
+    flinknet trace sniff --rest … --ring 60s --trigger 'no_credit>50%' --out ring
         run for days, keep only the time around a trigger
 
     It starts the capture program of this host (dumpcap, tcpdump or tshark) and imports what it

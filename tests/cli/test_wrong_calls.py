@@ -84,7 +84,7 @@ WRONG = {
     "bench consume host": "a consumer needs --partition",
     "bench consume host:99 --partition x": "'x' is not a result partition; write it as",
     "bench produce --listen nowhere": "'nowhere' is not HOST:PORT; write 127.0.0.1:6121",
-    "trace": "flinknet trace: give a command: replay, info, verify, export, tap",
+    "trace": "flinknet trace: give a command: replay, info, verify, export, sniff",
     "trace nothing": "No such command 'nothing' (see flinknet trace --help)",
     "trace info": "Missing argument 'RUN...'",
     "trace info empty": NO_RUN,
