@@ -4,14 +4,18 @@ regimes, fill ratios, messages, and Flink's own metrics.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 from flinknet.results import (
+    FlinkMetrics,
     ReplayAnswer,
-)  # fmt: skip
-from flinknet.results.figures import FIGURES, Figure
+    TaskMetrics,
+    VertexMetrics,
+)
+from flinknet.results.figures import FIGURES, Figure, Unit
 from flinknet.units import (
     counted,
     human_bytes,
@@ -21,26 +25,36 @@ from flinknet.units import (
 )  # fmt: skip
 
 from .bench import CHANNELS_SHOWN, latency_points, pair_text
-from .charts import Bar, Bars, Histogram, Panel, Percentiles, PercentileSeries, Series, Timeline
+from .charts import (
+    Bar,
+    Bars,
+    Histogram,
+    Panel,
+    Percentiles,
+    PercentileSeries,
+    Series,
+    Timeline,
+)
 from .observed_tables import (
     LATENCY_UNKNOWN,
     REGIMES,
     TIMES_TITLE,
     channel_name,
     channel_table,
-    flink_lines,
-    flink_table,
     messages_table,
     slowest,
     times_parts,
 )
 from .page_parts import (
     Folded,
-    Head,
     Pairs,
     Part,
+    Row,
     Section,
+    Table,
     Text,
+    heads,
+    heads_of,
 )
 from .replay_headline import why_not_printed
 
@@ -80,11 +94,6 @@ def observed_sections(answer: ReplayAnswer) -> Iterator[Section]:
         folded = Folded("Vertices and their tasks", table, is_open=is_open)
         yield Section("flink", "Flink's own metrics", "", [folded])
     yield _environment(answer)
-
-
-def heads_of(figures: Sequence[Figure[Any]]) -> list[Head]:
-    """Headings with their meanings."""
-    return [Head(each.title, each.meaning) for each in figures]
 
 
 def _latency(answer: ReplayAnswer) -> Section:
@@ -226,3 +235,61 @@ def _environment(answer: ReplayAnswer) -> Section:
         if values
     ]
     return Section("environment", "Environment", lead, parts)
+
+
+def flink_table(vertices: Iterable[VertexMetrics], *, has_tasks: bool = False) -> Table:
+    """A row for each vertex: means over its tasks, and the worst of them where they differ.
+
+    Args:
+        has_tasks: a row for each of its tasks, too.
+    """
+    rows = []
+    for vertex in vertices:
+        shares = [_share_cell(vertex, each.field) for each in _FLINK[:3]]
+        rates = [each.text(vertex) for each in _FLINK[3:5]]
+        usages = [human_share(_highest(vertex.tasks, each.field)) for each in _FLINK[5:]]
+        cells = [vertex.name, str(vertex.parallelism), *shares, *rates, *usages]
+        rows.append(Row(cells, is_strong=has_tasks))
+        for task in vertex.tasks if has_tasks else ():
+            rows.append(Row([task.name, "", *(each.text(task) for each in _FLINK)]))
+    title = "Flink's own metrics: mean over tasks (highest task)"
+    return Table([*heads("vertex", "tasks"), *heads_of(_FLINK)], rows, title)
+
+
+def _flink_figure(name: str, field: str, unit: Unit, meaning: str = "") -> Figure[Any]:
+    return Figure("", name, attrgetter(field), unit, field, meaning)
+
+
+_FLINK = (
+    _flink_figure("busy", "busy", "share", "Share of the time, by Flink's accumulateBusyTimeMs."),
+    _flink_figure("idle", "idle", "share"),
+    _flink_figure("back-pressured", "back_pressured", "share",
+                  "Share of the time in which the task waited for its output."),
+    _flink_figure("in/s", "records_in_per_s", "count", "Records that it read per second."),
+    _flink_figure("out/s", "records_out_per_s", "count", "Records that it wrote per second."),
+    _flink_figure("in pool", "in_pool_usage", "share", "Mean usage of its input pools."),
+    _flink_figure("out pool", "out_pool_usage", "share", "Mean usage of its output pools."),
+)  # fmt: skip
+
+
+def flink_lines(flink: FlinkMetrics) -> list[str]:
+    """Local traffic, which no trace shows, and what TaskManagers used."""
+    lines = []
+    if flink.share.local_bytes_share is not None:
+        lines.append(f"local: {flink.share.local_bytes_share:.0%} of the bytes that consumers read")
+    known = [each for each in flink.task_managers if each.cpu_cores is not None]
+    if known:
+        cores = ", ".join(f"{each.name} {each.cpu_cores:.2f}" for each in known)
+        lines.append(f"CPU, in cores: {cores}")
+    return lines
+
+
+def _share_cell(vertex: VertexMetrics, name: str) -> str:
+    mean, highest = getattr(vertex, name), _highest(vertex.tasks, name)
+    if mean is None or highest is None or f"{mean:.0%}" == f"{highest:.0%}":
+        return human_share(mean)
+    return f"{mean:.0%} ({highest:.0%})"
+
+
+def _highest(tasks: Iterable[TaskMetrics], name: str) -> float | None:
+    return max((each for task in tasks if (each := getattr(task, name)) is not None), default=None)

@@ -5,12 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from operator import attrgetter
-from typing import Any
 
 from flinknet.results import (
     CheckpointSummary,
-    FlinkMetrics,
     LatencyDistribution,
     LatencySummary,
     Measured,
@@ -18,11 +15,9 @@ from flinknet.results import (
     RecordTimes,
     ReplayAnswer,
     ReplayedChannel,
-    TaskMetrics,
-    VertexMetrics,
     WindowMeasured,
 )
-from flinknet.results.figures import CHANNEL_FIGURES, FIGURES, Figure, Unit, named
+from flinknet.results.figures import CHANNEL_FIGURES, FIGURES, Figure, named
 from flinknet.units import (
     MISSING,
     human_bytes,
@@ -346,70 +341,6 @@ def _verdict(answer: ReplayAnswer) -> str:
 
 def _part_of(part: float | None, whole: float) -> str:
     return f"{part / whole:.0%}" if whole and part is not None else MISSING
-
-
-def flink_table(vertices: Iterable[VertexMetrics], *, has_tasks: bool = False) -> Table:
-    """A row for each vertex: means over its tasks, and the worst of them where they differ.
-
-    Args:
-        has_tasks: a row for each of its tasks, too.
-    """
-    rows = []
-    for vertex in vertices:
-        shares = [_share_cell(vertex, each.field) for each in _FLINK_SHARES]
-        usages = [human_share(_highest(vertex.tasks, each.field)) for each in _FLINK_USAGES]
-        rates = [each.text(vertex) for each in _FLINK_RATES]
-        cells = [vertex.name, str(vertex.parallelism), *shares, *rates, *usages]
-        rows.append(Row(cells, is_strong=has_tasks))
-        for task in vertex.tasks if has_tasks else ():
-            figures = (*_FLINK_SHARES, *_FLINK_RATES, *_FLINK_USAGES)
-            rows.append(Row([task.name, "", *(each.text(task) for each in figures)]))
-    columns = heads_of((*_FLINK_SHARES, *_FLINK_RATES, *_FLINK_USAGES))
-    title = "Flink's own metrics: mean over tasks (highest task)"
-    return Table([*heads("vertex", "tasks"), *columns], rows, title)
-
-
-def _flink_figure(name: str, field: str, unit: Unit, meaning: str = "") -> Figure[Any]:
-    return Figure("", name, attrgetter(field), unit, field, meaning)
-
-
-_FLINK_SHARES = (
-    _flink_figure("busy", "busy", "share", "Share of the time, by Flink's accumulateBusyTimeMs."),
-    _flink_figure("idle", "idle", "share"),
-    _flink_figure("back-pressured", "back_pressured", "share",
-                  "Share of the time in which the task waited for its output."),
-)  # fmt: skip
-_FLINK_RATES = (
-    _flink_figure("in/s", "records_in_per_s", "count", "Records that it read per second."),
-    _flink_figure("out/s", "records_out_per_s", "count", "Records that it wrote per second."),
-)
-_FLINK_USAGES = (
-    _flink_figure("in pool", "in_pool_usage", "share", "Mean usage of its input pools."),
-    _flink_figure("out pool", "out_pool_usage", "share", "Mean usage of its output pools."),
-)
-
-
-def flink_lines(flink: FlinkMetrics) -> list[str]:
-    """Local traffic, which no trace shows, and what TaskManagers used."""
-    lines = []
-    if flink.share.local_bytes_share is not None:
-        lines.append(f"local: {flink.share.local_bytes_share:.0%} of the bytes that consumers read")
-    known = [each for each in flink.task_managers if each.cpu_cores is not None]
-    if known:
-        cores = ", ".join(f"{each.name} {each.cpu_cores:.2f}" for each in known)
-        lines.append(f"CPU, in cores: {cores}")
-    return lines
-
-
-def _share_cell(vertex: VertexMetrics, name: str) -> str:
-    mean, highest = getattr(vertex, name), _highest(vertex.tasks, name)
-    if mean is None or highest is None or f"{mean:.0%}" == f"{highest:.0%}":
-        return human_share(mean)
-    return f"{mean:.0%} ({highest:.0%})"
-
-
-def _highest(tasks: Iterable[TaskMetrics], name: str) -> float | None:
-    return max((each for task in tasks if (each := getattr(task, name)) is not None), default=None)
 
 
 SETTINGS_SHOWN = 20

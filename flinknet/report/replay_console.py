@@ -20,12 +20,11 @@ from flinknet.results.trades import advised_points
 from .advice_lines import advice_lines, is_worth_it
 from .console import console_for, print_part, print_view
 from .model_error import doubts_of, model_error_lines, recording_lines
+from .observed_page import flink_lines, flink_table
 from .observed_tables import (
     channel_parts,
     diagnosis_table,
     edges_table,
-    flink_lines,
-    flink_table,
     messages_table,
     observed_parts,
     over_time,
