@@ -94,7 +94,11 @@ def test_commands_of_the_readme_are_found() -> None:
 def test_every_option_in_the_text_is_there(page: Path) -> None:
     files = [*(ROOT / "bench").rglob("*.py"), *(ROOT / "tests").rglob("__main__.py")]
     scripts = " ".join(each.read_text(encoding="utf-8") for each in files)
-    text = re.sub(r"(?m)^\$ (?:iptables|OTLP_ENDPOINT).*$", "", page.read_text(encoding="utf-8"))
+    text = re.sub(
+        r"(?m)^(?:\$ (?:iptables|OTLP_ENDPOINT)|kubectl debug).*$",
+        "",
+        page.read_text(encoding="utf-8"),
+    )
     options = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)) - all_options(main) - {"--help"}
     assert not {each for each in options if f'"{each}"' not in scripts}
 

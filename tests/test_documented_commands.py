@@ -42,7 +42,7 @@ TIMEOUT_S = 600
 STAND_INS = {
     r"^flinknet-runs/session$": "session",
     r"^(\S*(first-run|demo-run|flinknet-runs|runs)/\S*|RUN|run|big|small)$": "recorded",
-    r"^(tapped\S*|recordings/)$": "taken",
+    r"^(tapped\S*|sniffed|recordings/)$": "taken",
     r"^s3://bucket/runs$": "recorded",
     r"^s3://bucket/": "",
     r"^/traces/\S+$": "new-trace",
