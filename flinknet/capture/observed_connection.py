@@ -54,7 +54,7 @@ _CLEAR_END = int(DataType.DATA_BUFFER_WITH_CLEAR_END)
 
 SAMPLED_PER_S: Final = 1_000
 """Most data buffers per second, of all channels of a connection, whose timestamps are read, at
-some 5 µs for each: a tap at its highest rate loses less than 1%."""
+some 5 µs for each."""
 
 _PERIOD_NS = 100_000_000
 
