@@ -80,7 +80,10 @@ STARTS_NOTHING = (
 )
 """Commands that run in every test run; the first ones with the executor that stands in."""
 
-NEEDS = ("trace replay", "certificates", "job cancel", "job status", "bench again", "trace watch")
+NEEDS = (
+    *("trace replay", "trace tap", "trace watch", "certificates", "bench again"),
+    *("job cancel", "job status"),
+)
 """Commands that a text may name without what they need."""
 
 NEEDS_A_TAP = "--table"

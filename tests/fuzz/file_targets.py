@@ -224,6 +224,9 @@ _IN_ONE_LINE = SimpleNamespace(dumps=lambda document, indent: json.dumps(documen
 class _NoRecorder(NullProbe):
     dropped_events = 0
 
+    def note_times(self, *_: object) -> None:
+        """Nothing is kept."""
+
 
 class _Unwritten:
     """A recording of which nothing is kept but what the import itself says."""
