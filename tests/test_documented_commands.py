@@ -81,7 +81,7 @@ STARTS_NOTHING = (
 """Commands that run in every test run; the first ones with the executor that stands in."""
 
 NEEDS = (
-    *("trace replay", "trace tap", "trace watch", "certificates", "bench again"),
+    *("trace replay", "trace tap", "trace watch", "trace info", "certificates", "bench again"),
     *("job cancel", "job status"),
 )
 """Commands that a text may name without what they need."""
