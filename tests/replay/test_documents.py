@@ -16,7 +16,7 @@ def test_fields_that_do_not_apply_are_left_out() -> None:
     assert not {"is_bottleneck", "details"} & of_run.keys()
     assert list(of_run["model_error"]) == ["throughput", "p50", "p99", "buffers_per_s"]
     edge = replay_document([typed(plain | {"trace": {"edge": "a → b", "origin": "tap"}})])
-    assert list(edge)[-4:] == ["is_bottleneck", "bottleneck", "details", "trades"]
+    assert {"is_bottleneck", "bottleneck", "details"} <= edge.keys()
     assert edge["model_error"]["buffers_per_s"] is None
 
 

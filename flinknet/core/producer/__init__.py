@@ -48,7 +48,7 @@ from .data_buffer import SerializedElement, SerializedRecords
 from .partition_type import ResultPartitionType, partition_type_of
 from .record_writer import OutputFlusher, RecordWriter
 from .result_partition import BROADCAST, ResultPartition, ResultPartitionManager
-from .result_partition_factory import BlockingStorage, ResultPartitionFactory
+from .result_partition_factory import BlockingStorage, MemoryBoundedData, ResultPartitionFactory
 from .sort_merge import SortMergeResultPartition
-from .stored_buffer import BoundedData, MemoryBoundedData
+from .stored_buffer import BoundedData
 from .subpartition import PipelinedSubpartition

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from flinknet.core.buffers import LocalBufferPool, NetworkBufferPool
@@ -18,8 +18,38 @@ from .partition_type import MADE, ResultPartitionType, refusal_of
 from .read_scheduler import PartitionedFile
 from .result_partition import ResultPartition, ResultPartitionManager
 from .sort_merge import SortMergeResultPartition
-from .stored_buffer import BoundedData, MemoryBoundedData
+from .stored_buffer import BoundedData
 from .subpartition import UNLIMITED_BYTES
+
+
+class MemoryBoundedData:
+    """Bytes in memory, for the simulator and tests."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+        self.is_released = False
+
+    def write(self, pieces: Sequence[bytes | memoryview]) -> None:
+        """Append bytes."""
+        for piece in pieces:
+            self._bytes += piece
+
+    def finish(self) -> None:
+        """End writing."""
+
+    def read(self, offset: int, into: Sequence[memoryview]) -> int:
+        """Fill the memory pieces in order."""
+        start = offset
+        for piece in into:
+            found = self._bytes[offset : offset + len(piece)]
+            piece[: len(found)] = found
+            offset += len(found)
+        return offset - start
+
+    def release(self) -> None:
+        """Remove the bytes."""
+        self.is_released = True
+        self._bytes = bytearray()
 
 
 def in_memory(_partition_id: ResultPartitionID, _name: str) -> BoundedData:

@@ -44,36 +44,6 @@ class BoundedData(Protocol):
         """Remove the bytes. Idempotent."""
 
 
-class MemoryBoundedData:
-    """Bytes in memory."""
-
-    def __init__(self) -> None:
-        self._bytes = bytearray()
-        self.is_released = False
-
-    def write(self, pieces: Sequence[bytes | memoryview]) -> None:
-        """Append bytes."""
-        for piece in pieces:
-            self._bytes += piece
-
-    def finish(self) -> None:
-        """End writing."""
-
-    def read(self, offset: int, into: Sequence[memoryview]) -> int:
-        """Fill the memory pieces in order."""
-        start = offset
-        for piece in into:
-            found = self._bytes[offset : offset + len(piece)]
-            piece[: len(found)] = found
-            offset += len(found)
-        return offset - start
-
-    def release(self) -> None:
-        """Remove the bytes."""
-        self.is_released = True
-        self._bytes = bytearray()
-
-
 _DATA, _EVENT = int(DataType.DATA_BUFFER), int(DataType.EVENT_BUFFER)
 _FULL, _OF_EVENT = int(FlushReason.FULL), int(FlushReason.EVENT)
 

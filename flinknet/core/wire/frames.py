@@ -144,13 +144,23 @@ class LayoutDetectingDecoder:
     def receive(self, data: memoryview) -> None:
         if self.layout is not None:
             self._decode(data)
-            return
-        self._rest += data
-        while self.layout is None and (frame := self._take_frame()) is not None:
+        else:
+            self._rest += data
+            self._detect()
+
+    def _detect(self) -> None:
+        """Decode frame by frame until the layout is known, then what is left.
+
+        A method of its own: where mypy knows that the layout is None, mypyc reads nothing else.
+        """
+        while self.layout is None:
+            frame = self._take_frame()
+            if frame is None:
+                return
             if frame[FRAME_HEADER_BYTES - 1] == BUFFER_RESPONSE_ID:
                 self._choose(frame)
             self._decode(memoryview(frame))
-        if self.layout is not None and self._rest:
+        if self._rest:
             rest, self._rest = self._rest, bytearray()
             self._decode(memoryview(rest))
 
