@@ -161,6 +161,7 @@ def place(
     for name, target in {
         "bench": ROOT / "bench",
         "deploy": ROOT / "deploy",
+        "traces": ROOT / "traces",
         "recorded": recorded,
         "taken": taken,
     }.items():
