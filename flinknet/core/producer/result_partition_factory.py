@@ -30,15 +30,12 @@ class MemoryBoundedData:
         self.is_released = False
 
     def write(self, pieces: Sequence[bytes | memoryview]) -> None:
-        """Append bytes."""
         for piece in pieces:
             self._bytes += piece
 
-    def finish(self) -> None:
-        """End writing."""
+    def finish(self) -> None: ...
 
     def read(self, offset: int, into: Sequence[memoryview]) -> int:
-        """Fill the memory pieces in order."""
         start = offset
         for piece in into:
             found = self._bytes[offset : offset + len(piece)]
@@ -47,7 +44,6 @@ class MemoryBoundedData:
         return offset - start
 
     def release(self) -> None:
-        """Remove the bytes."""
         self.is_released = True
         self._bytes = bytearray()
 

@@ -123,7 +123,7 @@ class LayoutDetectingDecoder:
         layout: name of the layout; None until the first BufferResponse.
     """
 
-    __slots__ = ("_frames", "_hot", "_rest", "_sink", "layout")
+    __slots__ = ("_frames", "_has_layout", "_hot", "_rest", "_sink", "layout")
 
     def __init__(self, sink: ResponseSink) -> None:
         self._sink = sink
@@ -131,6 +131,7 @@ class LayoutDetectingDecoder:
         self._frames = _frame_decoder(LAYOUT_2_X.name)
         self._hot: ResponseDecoder | None = None
         self.layout: str | None = None
+        self._has_layout = False
 
     def memory_to_fill(self) -> Sequence[memoryview]:
         """See ResponseDecoder; empty unless the layout is known to be "2.x"."""
@@ -142,25 +143,15 @@ class LayoutDetectingDecoder:
         self._hot.memory_filled(count)
 
     def receive(self, data: memoryview) -> None:
-        if self.layout is not None:
+        if self._has_layout:  # where mypy knows that `layout` is None, mypyc reads nothing else
             self._decode(data)
-        else:
-            self._rest += data
-            self._detect()
-
-    def _detect(self) -> None:
-        """Decode frame by frame until the layout is known, then what is left.
-
-        A method of its own: where mypy knows that the layout is None, mypyc reads nothing else.
-        """
-        while self.layout is None:
-            frame = self._take_frame()
-            if frame is None:
-                return
+            return
+        self._rest += data
+        while not self._has_layout and (frame := self._take_frame()) is not None:
             if frame[FRAME_HEADER_BYTES - 1] == BUFFER_RESPONSE_ID:
                 self._choose(frame)
             self._decode(memoryview(frame))
-        if self._rest:
+        if self._has_layout and self._rest:
             rest, self._rest = self._rest, bytearray()
             self._decode(memoryview(rest))
 
@@ -186,7 +177,7 @@ class LayoutDetectingDecoder:
             raise FrameCorruptedError(
                 f"a BufferResponse of no layout that flinknet knows ({known}): {header}"
             )
-        self.layout = layout.name
+        self.layout, self._has_layout = layout.name, True
         if layout is LAYOUT_2_X:
             self._hot = ResponseDecoder(self._sink)
         else:
