@@ -46,7 +46,7 @@ from ..spark.frames import Rows
 from .checkpoints import BarrierRow, MilestoneRow, checkpoints_in, known_barriers, thinned_barriers
 from .latency import LatencyRow
 from .question import Summary, sum_by_group
-from .record_times import TimesWindow
+from .record_times import WATERMARKS, TimesWindow
 from .regimes import REGIMES, RegimeRow, TaskTimeRow, known_task_times
 from .stretches import ChannelTime
 from .traffic import (
@@ -93,7 +93,7 @@ class ObservedRows:
         Rows[TimesWindow],
         Summary(
             "record_times",
-            columns=("run", "channel", "from_ns", "watermark_ms", "watermark_ns", "idle_ns"),
+            columns=("run", "channel", "from_ns", *WATERMARKS),
         ),
     ]
     throughput_by_channel: Annotated[

@@ -30,9 +30,9 @@ from .question import Question, group_rows, is_measured, sum_by_group
 from .traffic import window_width_ns
 from .units import Unit
 
-NEAR_NS: Final = (-1_000_000_000, 600_000_000_000)
-"""Ages in ns of records whose timestamps are near the clock: clocks of hosts differ, and a backlog
-may be minutes long."""
+NEAR_NS: Final = (-2_000_000, 600_000_000_000)
+"""Ages in ns of records whose timestamps are near the clock: they are whole milliseconds, and a
+backlog may be minutes long. A host whose clock is further ahead gives no ages."""
 
 NEAR_SHARE: Final = 0.95
 """Share of the timestamps near the clock from which on ages are derived."""
@@ -41,9 +41,14 @@ BEHIND_MIN_NS: Final = 1_000_000_000
 """Shortest distance behind its siblings, in ns, at which a channel holds a watermark back: sources
 emit every 200 ms by default, and a buffer waits for its flush."""
 
+BEHIND_OF_NS: Final = 400_000_000
+"""How long ago, in ns, its siblings passed the watermark of a channel that holds them back: where
+old data is read quicker than the clock runs, seconds lie between two watermarks."""
+
 _MS = 1_000_000
 _LAST_WATERMARK = (1 << 63) - 1
 _FARTHEST_MS = 4_000_000_000_000
+WATERMARKS = ("watermark_ms", "watermark_ns", "idle_ns", "ended_ns")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +60,8 @@ class TimesWindow:
         records: records in buffers with timestamps.
         far: those of them whose timestamp is not near the clock.
         watermark_ms: the last watermark; NO_TIME without one.
-        watermark_ns, idle_ns: instants of the last watermark and of the last idle status; -1
+        watermark_ns, idle_ns, ended_ns: instants of the last watermark, of the last idle status
+            and of the watermark at the end of the input (Flink: Watermark.MAX_WATERMARK); -1
             without one.
         age: encoded LogLinearHistogram of ages in ns, where the wall clock is known.
         travel: the same of the latency markers.
@@ -70,6 +76,7 @@ class TimesWindow:
     watermark_ms: int
     watermark_ns: int
     idle_ns: int
+    ended_ns: int
     age: bytes
     travel: bytes
 
@@ -82,7 +89,7 @@ def record_times_in(runs: Sequence[RecordedRun]) -> Question:
         TimesWindow,
         keys=("run", "channel", "from_ns", "width_ns"),
         sums=("records", "far"),
-        maxima=("watermark_ms", "watermark_ns", "idle_ns"),
+        maxima=WATERMARKS,
         histograms=("age", "travel"),
         ask=partial(_times, epochs=epochs),
     )
@@ -136,10 +143,17 @@ def _times(
             "watermark_ms": _highest(
                 *_only(group, watermark_ms, _is_watermark(watermark_ms)), groups
             ),
-            "watermark_ns": _highest(
-                *_only(group, at_ns, (watermark_ms > WATERMARK_IDLE)), groups, -1
-            ),
-            "idle_ns": _highest(*_only(group, at_ns, watermark_ms == WATERMARK_IDLE), groups, -1),
+            **{
+                name: _highest(*_only(group, at_ns, is_one), groups, -1)
+                for name, is_one in (
+                    (
+                        "watermark_ns",
+                        (watermark_ms > WATERMARK_IDLE) & (watermark_ms < _LAST_WATERMARK),
+                    ),
+                    ("idle_ns", watermark_ms == WATERMARK_IDLE),
+                    ("ended_ns", watermark_ms == _LAST_WATERMARK),
+                )
+            },
             "age": encoded_by_group(
                 own[is_near], np.maximum(ages[is_near], 0), weights[is_near], groups
             ),
@@ -175,7 +189,7 @@ def record_times(
         windows: over all channels.
         rows: watermarks by channel.
     """
-    watermarks = _watermarks(run, rows)
+    watermarks = _watermarks(run, windows, rows)
     records, far = sum(each.records for each in windows), sum(each.far for each in windows)
     travel = _merged(each.travel for each in windows)
     if not records and not travel.count and not watermarks:
@@ -207,24 +221,31 @@ def _merged(encoded: Iterator[bytes] | Sequence[bytes]) -> LogLinearHistogram:
     return found
 
 
-def _watermarks(run: RecordedRun, rows: Rows[TimesWindow]) -> tuple[ChannelWatermark, ...]:
+def _watermarks(
+    run: RecordedRun, windows: Sequence[TimesWindow], rows: Rows[TimesWindow]
+) -> tuple[ChannelWatermark, ...]:
     """The watermarks of each channel that has any, and how far behind its siblings it was."""
-    has_any = (rows["watermark_ms"] != NO_TIME) | (rows["idle_ns"] >= 0)
-    own = {name: rows[name][has_any] for name in ("channel", "from_ns", *_WATERMARKS)}
+    is_any = (rows["watermark_ms"] != NO_TIME) | (rows["idle_ns"] >= 0)
+    is_any |= (rows["ended_ns"] >= 0) & np.isin(rows["channel"], rows["channel"][is_any])
+    own = {name: rows[name][is_any] for name in ("channel", "from_ns", *WATERMARKS)}
     if not len(own["channel"]):
         return ()
     channels, place = np.unique(own["channel"], return_inverse=True)
-    starts, window = np.unique(own["from_ns"], return_inverse=True)
+    width_ns, first_ns = windows[0].width_ns, int(own["from_ns"].min())
+    # windows in which no channel sent any, too: an idle channel sends none
+    count = (max(each.from_ns for each in windows) - first_ns) // width_ns + 1
+    window = (own["from_ns"] - first_ns) // width_ns
     columns = {}
-    for name in _WATERMARKS:  # a channel keeps what it had in the window before
+    for name in WATERMARKS:  # a channel keeps what it had in the window before
         none = NO_TIME if name == "watermark_ms" else -1
-        whole = np.full((len(starts), len(channels)), none, np.int64)
+        whole = np.full((count, len(channels)), none, np.int64)
         whole[window, place] = own[name]
         columns[name] = np.maximum.accumulate(whole, axis=0)
     watermark_ms = columns["watermark_ms"]
     is_idle = columns["idle_ns"] > columns["watermark_ns"]
-    is_known = (watermark_ms != NO_TIME) & ~is_idle
-    behind_ms, is_last = _behind(run, channels, watermark_ms, is_known)
+    is_known = (watermark_ms != NO_TIME) & ~is_idle & (columns["ended_ns"] < 0)
+    back = max(1, -(-BEHIND_OF_NS // width_ns))
+    behind_ms, is_last = _behind(run, channels, watermark_ms, is_known, back)
     epoch, names = run.manifest.clock.wall_epoch_ns, channel_names(run.manifest)
     found = []
     for number, channel in enumerate(channels.tolist()):
@@ -248,10 +269,11 @@ def _watermarks(run: RecordedRun, rows: Rows[TimesWindow]) -> tuple[ChannelWater
 
 
 def _behind(
-    run: RecordedRun, channels: IntArray, watermark_ms: IntArray, is_known: np.ndarray
+    run: RecordedRun, channels: IntArray, watermark_ms: IntArray, is_known: np.ndarray, back: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """How far each channel is behind the median of its siblings, which lead to the same task, in
-    ms; and whether it is the last of them, by BEHIND_MIN_NS. By window and channel."""
+    ms; and whether it is the last of them, by BEHIND_MIN_NS, and behind where they were `back`
+    windows ago. By window and channel."""
     task_of = {each.index: (each.edge, each.consumer) for each in run.manifest.channels}
     tasks: dict[tuple[int, int], list[int]] = {}
     for number, channel in enumerate(channels.tolist()):
@@ -266,8 +288,9 @@ def _behind(
             others = np.delete(values[window], lowest)
             distance = float(np.nanmedian(others)) - values[window, lowest]
             behind[window, own[lowest]] = distance
-            is_last[window, own[lowest]] = distance * _MS >= BEHIND_MIN_NS
+            before = np.delete(values[max(window - back, 0)], lowest)
+            before = before[~np.isnan(before)]
+            is_last[window, own[lowest]] = distance * _MS >= BEHIND_MIN_NS and (
+                not len(before) or values[window, lowest] < np.median(before)
+            )
     return behind, is_last
-
-
-_WATERMARKS = ("watermark_ms", "watermark_ns", "idle_ns")

@@ -130,6 +130,52 @@ def test_watermarks_that_are_as_far_apart_as_their_emission_hold_nothing_back(
     ]
 
 
+def test_a_source_that_has_finished_holds_nothing_back(tmp_path: Path) -> None:
+    end = -EPOCH_NS // MS + 1_500
+
+    def elements(number: int, now: int) -> list[StreamElement]:
+        return [Watermark((1 << 63) - 1 if number == 0 and now >= end else now)]
+
+    found = times_of(tmp_path, elements, producers=2)
+    assert found is not None
+    assert found.held_back is None
+
+
+def test_channels_that_read_old_data_in_step_hold_nothing_back(tmp_path: Path) -> None:
+    """A thousand times as quick as the clock: between two watermarks lie 200 s, and so many between
+    the two channels."""
+
+    def elements(number: int, now: int) -> list[StreamElement]:
+        tick = (now // 100) % 2 == number
+        return [Watermark((now % 10_000_000) * 1000)] if tick else [Record(b"", 5)]
+
+    found = times_of(tmp_path, elements, producers=2)
+    assert found is not None
+    assert len(found.watermarks) == 2
+    assert found.held_back is None
+
+
+def test_records_from_a_clock_that_is_ahead_have_no_age(tmp_path: Path) -> None:
+    found = times_of(tmp_path, lambda _, now: [Record(b"", now + 40)])
+    assert found is not None
+    assert not found.follows_clock
+    assert found.age_ns.count == 0
+
+
+def test_idle_time_counts_while_no_channel_sends_a_watermark(tmp_path: Path) -> None:
+    idle_from = -EPOCH_NS // MS + 2_000
+
+    def elements(_: int, now: int) -> list[StreamElement]:
+        if now < idle_from:
+            return [Watermark(now)]
+        idle = WatermarkStatus(WatermarkStatus.IDLE)
+        return [idle if now < idle_from + 50 else Record(b"", now)]
+
+    found = times_of(tmp_path, elements)
+    assert found is not None
+    assert found.watermarks[0].idle_share == pytest.approx(0.8, abs=0.05)
+
+
 def test_latency_markers_have_a_travel_time(tmp_path: Path) -> None:
     found = times_of(tmp_path, lambda _, now: [LatencyMarker(now - 44, bytes(16), 0)])
     assert found is not None
