@@ -4,6 +4,7 @@ which TaskManagers listen.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
@@ -11,12 +12,14 @@ import select
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import termios
 from collections.abc import Collection
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 from typing import Final
 
 from flinknet.errors import ConfigError
@@ -25,6 +28,10 @@ STARTS_WITHIN_S: Final = 5.0
 """Time in which a program that may not capture has ended, in s."""
 
 ENDS_WITHIN_S: Final = 10.0
+"""Time in which a program ends, or is killed, in s."""
+
+_LOOK_S: Final = 0.05
+_ENDED_CLEANLY: Final = (0, -signal.SIGINT)
 
 _TASK_MANAGER: Final = re.compile(
     r"org\.apache\.flink\S*(?:TaskManagerRunner|TaskExecutorRunner)\b"
@@ -96,45 +103,58 @@ class Sniffer:
         found = {name: path for name in PROGRAMS if (path := shutil.which(name)) is not None}
         if not found:
             raise ConfigError(_INSTALL)
-        refusals = []
+        refusals: list[str] = []
         for name, path in found.items():
-            self._start(name, path, config)
-            if self._captures():
-                return
-            refusals.append(_advice(name, path, self._end_text()))
+            self._held = ExitStack()
+            self._was_asked = False
+            self._unread_bytes = 0
+            try:
+                self._start(name, path, config)
+                if self._captures():
+                    return
+                refusals.append(_advice(name, path, self._end_text()))
+            except OSError as error:
+                refusals.append(f"{name} cannot be started ({error.strerror or error})")
+                if error.errno == errno.EPERM:  # file capabilities beyond those of a container
+                    refusals[-1] += "; in a container, it needs NET_RAW and NET_ADMIN"
+            except BaseException:
+                self.close()
+                raise
             self.close()
-        raise ConfigError(refusals[0])
+        raise ConfigError("; ".join(refusals))
 
     def ask_to_end(self) -> None:
         """Let it write what it has, and end."""
+        self._was_asked |= self._process.poll() is None
         with suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGINT)
 
     def ended(self) -> tuple[int, list[str]]:
         """Wait for its end. Returns: the packets that it states as dropped, and warnings."""
-        has_ended = self._process.poll() is not None
-        self.ask_to_end()
         text = self._end_text()
         dropped = sum(int(count) for each in _DROPS for count in each.findall(text))
-        code = self._process.returncode
-        if has_ended and code:
+        code, warnings = self._process.returncode, list[str]()
+        unknown = "; what it dropped is unknown" if code == -signal.SIGKILL else ""
+        if self._was_asked and unknown:
+            warnings.append(f"{self.name} did not end and was killed{unknown}")
+        elif not self._was_asked and code not in _ENDED_CLEANLY:
             last = text.decode(errors="replace").strip().rpartition("\n")[2]
-            return dropped, [f"{self.name} ended by itself with {code}: {last}"]
-        return dropped, []
+            warnings.append(f"{self.name} ended by itself with {code}: {last}{unknown}")
+        if self._unread_bytes:
+            warnings.append(
+                f"the last {self._unread_bytes:,} bytes of {self.name} are not recorded"
+            )
+        return dropped, warnings
 
     def close(self) -> None:
-        """End it, whatever it does."""
-        if self._process.poll() is None:
-            self._process.kill()
-            self._process.wait()
-        os.close(self._out)
-        self._errors.close()
+        """End it and the processes that it has started, whatever they do; idempotent."""
+        self._held.close()
 
     def _start(self, name: str, path: str, config: SniffConfig) -> None:
         options, before_filter = PROGRAMS[name]
         snap_bytes = config.snap_bytes or 1 << 18
         self.name = f"{name} on {config.interface}"
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - until `close`
+        self._errors = self._held.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
         self._process = subprocess.Popen(
             [
                 path,
@@ -148,33 +168,47 @@ class Sniffer:
             bufsize=0,
             process_group=0,  # Ctrl-C reaches it when its turn has come
         )
+        self._held.callback(self._kill)
         assert self._process.stdout is not None
-        self._out = os.dup(self._process.stdout.fileno())
-        self._process.stdout.close()
+        self._out = self._held.enter_context(self._process.stdout).fileno()
         self.path = Path(f"/dev/fd/{self._out}")
 
     def _captures(self) -> bool:
         """Whether it writes packets, or at least their header."""
         if not select.select([self._out], [], [], STARTS_WITHIN_S)[0]:
             return True
-        waiting = fcntl.ioctl(self._out, termios.FIONREAD, bytes(4))
-        return any(waiting)
+        return self._waiting_bytes() > 0
+
+    def _waiting_bytes(self) -> int:
+        """Bytes in its pipe."""
+        return int.from_bytes(fcntl.ioctl(self._out, termios.FIONREAD, bytes(4)), sys.byteorder)
 
     def _end_text(self) -> bytes:
-        """What it wrote to standard error until its end."""
-        try:
-            self._process.wait(ENDS_WITHIN_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        """Wait for its end, and empty its pipe meanwhile, because a full one would hold it up.
+        Returns: its standard error."""
+        until_s = monotonic() + ENDS_WITHIN_S
+        is_open = True
+        while self._process.poll() is None and monotonic() < until_s:
+            if select.select([self._out] if is_open else [], [], [], _LOOK_S)[0]:
+                data = os.read(self._out, 1 << 16)
+                self._unread_bytes += len(data)
+                is_open = bool(data)
+        self._kill()
+        self._unread_bytes += self._waiting_bytes()
         self._errors.seek(0)
         return self._errors.read()
+
+    def _kill(self) -> None:
+        """Kill the processes of its group that are left: tshark has a dumpcap that captures."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
 
 
 def _advice(name: str, path: str, text: bytes) -> str:
     """Why a program does not capture, and what to do, in one line."""
     said = text.decode(errors="replace")
-    if not re.search(r"permi|not allowed|Operation not", said):
+    if not re.search(r"[Pp]ermi|not allowed", said):
         lines = [line for line in said.splitlines() if line.strip() and "Capturing on" not in line]
         return f"{name} does not capture: {lines[0] if lines else 'it ended at once'}"
     group = "" if name == "tcpdump" else "join its group (sudo usermod -aG wireshark $USER), or "

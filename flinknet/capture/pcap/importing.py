@@ -150,10 +150,9 @@ class _Import:
         self._connections.finish()
         session, file, sniffer = self._session, self._file, self._live.sniffer
         dropped, warnings = (0, list[str]()) if sniffer is None else sniffer.ended()
-        if session is None and warnings:
-            raise TraceFormatError(warnings[0])
         if session is None:
-            raise TraceFormatError(self._nothing_found(self._counts))
+            has_failed = bool(warnings) and self._stopped_by is None
+            raise TraceFormatError(warnings[0] if has_failed else self._nothing_found(self._counts))
         session.recording.within = self._clock.finish(self._channels.data_span())
         for each in self._connections.of_flink:
             if each.observer is not None:

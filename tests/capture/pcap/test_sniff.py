@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import select
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from flinknet.capture.sniff import ranges_of
+from flinknet.capture.sniff import SniffConfig, Sniffer, ranges_of
 from flinknet.cli import main
 from tests.capture.pcap.test_importing import rows_of, write_capture
 from tests.capture.pcap.test_importing import run as import_file
@@ -21,6 +23,10 @@ REPLAYS = """\
 import os, signal, sys
 
 def end(number, frame):
+    if {is_hasty!r}:
+        os.kill(os.getppid(), signal.SIGINT)
+        sys.stdout.buffer.write(bytes(1 << 22))
+        sys.stdout.flush()
     sys.stderr.write({last!r})
     sys.exit(0)
 
@@ -34,16 +40,36 @@ os.kill(os.getppid(), signal.SIGINT)
 while True:
     signal.pause()
 """
-"""A capture program whose user ends it when the recording of what it has written has begun."""
+"""A capture program whose user ends it when the recording of what it has written has begun; a hasty
+user repeats Ctrl-C while it has more to write than its pipe holds."""
 
 DIES = """\
-import sys
+import os, sys, time
 
 sys.stdout.buffer.write(open({capture!r}, "rb").read()[:-9])
 sys.stdout.flush()
 sys.stderr.write("something is wrong\\n")
-sys.exit(3)
+sys.stderr.flush()
+os.dup2(2, 1)
+time.sleep(0.2)
+os._exit(3)
 """
+"""A capture program that fails a little later than its pipe ends."""
+
+STARTS = """\
+import os, signal, sys
+
+alive = open({alive!r}, "wb", buffering=0)
+alive.write(b"1")
+if os.fork():
+    if {is_hasty!r}:
+        os.kill(os.getppid(), signal.SIGINT)
+    else:
+        os.write(1, b"header")
+while True:
+    signal.pause()
+"""
+"""A capture program that has another one capture, as tshark has; a hasty user does not wait."""
 
 REFUSES = """\
 import sys
@@ -61,10 +87,12 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     capture = write_capture(tmp_path / "flink.pcap")
 
-    def put(name: str, code: str, last: str = "") -> None:
-        paths = {"called": tmp_path / "called", "manifest": tmp_path / "out" / "manifest.json"}
+    def put(name: str, code: str, last: str = "", **more: object) -> None:
+        paths = {each: tmp_path / each for each in ("called", "alive")}
+        paths["manifest"] = tmp_path / "out" / "manifest.json"
         named = {each: str(path) for each, path in paths.items()}
-        text = code.format(capture=str(capture), last=last, **named)
+        more = {"is_hasty": False, "last": last, **more}
+        text = code.format(capture=str(capture), **named, **more)
         program = tmp_path / "bin" / name
         program.write_text(f"#!{sys.executable}\n{text}")
         program.chmod(0o755)
@@ -109,6 +137,51 @@ def test_a_program_that_may_not_capture_is_passed_over(tmp_path: Path, install: 
     assert result.exit_code == 0, result.output
     assert "tcpdump on eth0" in result.stderr
     assert "-i eth0 -s 128" in (tmp_path / "called").read_text()
+
+
+def test_programs_that_cannot_be_started_are_passed_over_and_all_refusals_are_named(
+    tmp_path: Path, install: Install
+) -> None:
+    (tmp_path / "bin" / "dumpcap").write_text("#!/no/such/interpreter\n")
+    (tmp_path / "bin" / "dumpcap").chmod(0o755)
+    install("tshark", "import sys; sys.exit('Permission denied')")
+    result = sniff("--out", tmp_path / "out")
+    assert result.exit_code == 2
+    assert "dumpcap cannot be started (No such file or directory); tshark may" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    install("tcpdump", REPLAYS)
+    result = sniff("--out", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+
+
+def test_a_second_ctrl_c_ends_it_soon_and_keeps_the_count_of_drops(
+    tmp_path: Path, install: Install
+) -> None:
+    install("tcpdump", REPLAYS, "12 packets dropped by kernel\n", is_hasty=True)
+    result = sniff("--out", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    imported = json.loads((tmp_path / "out" / "capture.json").read_text())
+    assert imported["packets"]["dropped_packets"] == 12
+    assert "bytes of tcpdump on any are not recorded" in " ".join(imported["warnings"])
+
+
+@pytest.mark.parametrize("is_hasty", [False, True])
+def test_no_process_of_a_capture_is_left_behind(
+    tmp_path: Path, install: Install, is_hasty: bool
+) -> None:
+    os.mkfifo(tmp_path / "alive")
+    install("tshark", STARTS, is_hasty=is_hasty)
+    alive = os.open(tmp_path / "alive", os.O_RDONLY | os.O_NONBLOCK)
+    config = SniffConfig(((6121, 6121),))
+    if is_hasty:
+        with pytest.raises(KeyboardInterrupt):
+            Sniffer(config)
+    else:
+        Sniffer(config).close()
+    assert os.read(alive, 9) == b"1"
+    assert select.select([alive], [], [], 10)[0]
+    assert os.read(alive, 9) == b""
+    os.close(alive)
 
 
 def test_a_program_that_ends_by_itself_is_named(tmp_path: Path, install: Install) -> None:
