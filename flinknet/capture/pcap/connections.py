@@ -21,8 +21,12 @@ UNDECIDED_BYTES_MAX: Final = 4 << 20
 """Bytes of a connection without a frame after which it is not Flink's. A capture that begins in the
 middle may have many packets before the first one with the beginning of a frame."""
 
+UNDECIDED_ITEMS_MAX: Final = 1 << 16
+"""Pieces and gaps of a connection without a frame after which it is not Flink's, as in a capture
+whose snap length leaves no payload."""
+
 OPEN_MAX: Final = 10_000
-"""Most connections of other protocols that are remembered at a time."""
+"""Most connections that are remembered at a time, of other protocols or ended."""
 
 STALLS_KEPT: Final = 10_000
 """Most zero windows of a connection that are listed; all count in the total time."""
@@ -56,9 +60,15 @@ class CapturedConnection:
         streams: the bytes that each end sent.
         observer: None unless the connection is known to be Flink's.
         is_foreign: enough was captured to rule Flink out.
+        is_ended: no end will send more than copies.
     """
 
-    def __init__(self, first: TcpSegment, create_observer: ObserverFactory) -> None:
+    def __init__(
+        self,
+        first: TcpSegment,
+        create_observer: ObserverFactory,
+        note_flink: Callable[[CapturedConnection], None],
+    ) -> None:
         self.ends = first.source, first.target
         self.streams = TcpStream(), TcpStream()
         self.observer: ConnectionObserver | None = None
@@ -68,12 +78,14 @@ class CapturedConnection:
         self.zero_window_ns = [0, 0]  # by the end whose kernel had no room
         self.last_ns = first.at_ns
         self._create_observer = create_observer
+        self._note_flink = note_flink
         self._undecided: list[tuple[Side, StreamData | StreamGap]] = []
         self._undecided_bytes = 0
         self._tail = [b"", b""]  # last bytes of each side while undecided
         self._server: Side = 0
         self._no_room_since: list[int | None] = [None, None]
         self._has_begun = [False, False]
+        self._has_fin = [False, False]
 
     @property
     def producer(self) -> Endpoint:
@@ -124,10 +136,12 @@ class CapturedConnection:
             self._note_window(side, segment)
         for item in self.streams[side].add(segment):
             self._pass_on(side, item)
+        self._has_fin[side] |= segment.is_fin
+        if segment.is_fin and self._has_fin == self._has_begun:
+            self._end()
 
     def finish(self) -> None:
-        """End the connection, at its own end or that of the capture."""
-        self.is_ended = True
+        """End the connection and its streams: nothing of it will be captured any more."""
         for side in (0, 1):
             for item in self.streams[side].finish():
                 self._pass_on(side, item)
@@ -135,6 +149,11 @@ class CapturedConnection:
             if since_ns is not None:
                 self._end_stall(side, since_ns, None)
         self._undecided.clear()
+        self._end()
+
+    def _end(self) -> None:
+        """End the channels. After a FIN of each captured end, copies of earlier data may come."""
+        self.is_ended = True
         if self.observer is not None:
             self.observer.close(self.last_ns)
 
@@ -143,8 +162,7 @@ class CapturedConnection:
             self._observe(side, item)
         elif not self.is_foreign:
             self._undecided.append((side, item))
-            if isinstance(item, StreamData):
-                self._decide(side, item.data)
+            self._decide(side, item.data if isinstance(item, StreamData) else b"")
 
     def _decide(self, side: Side, data: bytes) -> None:
         """Look for a frame; its kind shows which end is the consumer."""
@@ -158,7 +176,11 @@ class CapturedConnection:
             for its_side, item in self._undecided:
                 self._observe(its_side, item)
             self._undecided.clear()
-        elif self._undecided_bytes > UNDECIDED_BYTES_MAX:
+            self._note_flink(self)
+        elif (
+            self._undecided_bytes > UNDECIDED_BYTES_MAX
+            or len(self._undecided) > UNDECIDED_ITEMS_MAX
+        ):
             self.is_foreign = True
             self._undecided.clear()
 
@@ -215,35 +237,33 @@ class CapturedConnections:
         key = frozenset((segment.source, segment.target))
         connection = self._open.get(key)
         if connection is not None and connection.opens_another(segment):
-            self._finish(connection)
+            self._open.pop(key).finish()
             connection = None
         if connection is None:
             if not segment.data and not segment.cut_bytes and not segment.is_syn:
                 return  # the last segment of a connection that has ended
             if len(self._open) >= OPEN_MAX:
-                others = (each for each in self._open if self._open[each].observer is None)
-                self._open.pop(next(others, key), None)
-            connection = self._open[key] = CapturedConnection(segment, self._create_observer)
+                self._forget_one()
+            connection = self._open[key] = CapturedConnection(
+                segment, self._create_observer, self.of_flink.append
+            )
             self.count += 1
-        was_known = connection.observer is not None
         connection.add(segment)
-        if connection.observer is not None and not was_known:
-            self.of_flink.append(connection)
         if segment.is_reset:
-            self._finish(connection)
-            del self._open[key]
+            self._open.pop(key).finish()
 
     def finish(self) -> None:
         """End all connections."""
         for connection in self._open.values():
-            self._finish(connection)
+            connection.finish()
         self._open.clear()
 
-    def _finish(self, connection: CapturedConnection) -> None:
-        was_known = connection.observer is not None
-        connection.finish()
-        if connection.observer is not None and not was_known:
-            self.of_flink.append(connection)
+    def _forget_one(self) -> None:
+        for key, connection in self._open.items():
+            if connection.observer is None or connection.is_ended:
+                del self._open[key]
+                connection.finish()
+                return
 
 
 def _direction_of(data: bytes) -> Direction | None:

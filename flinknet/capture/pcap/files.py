@@ -92,7 +92,7 @@ class CaptureFile:
         self.path = path
         self._turn = turn
         self._follows = follows
-        self._dropped: dict[int, int] = {}  # by interface
+        self._dropped: dict[tuple[int, int], int] = {}  # by section and interface
         self.name = "standard input" if path == STANDARD_INPUT else str(path)
         self.packets = 0
         self.is_truncated = False
@@ -163,14 +163,14 @@ class CaptureFile:
             yield CapturedPacket(at_ns, link_type, frame, cut_bytes)
 
     def _pcapng(self, file: BinaryIO) -> Iterator[CapturedPacket]:
-        interfaces: list[_Interface] = []
+        section, interfaces = 0, list[_Interface]()
         order: _ByteOrder = "little"
         now_ns: int | None = None
         waiting: list[CapturedPacket] = []  # packets before the first one with an instant
         while head := file.read(12):
             if head.startswith(_SECTION_HEADER):
                 order = "little" if head[8:] == _LITTLE_ENDIAN else "big"
-                interfaces = []
+                section, interfaces = section + 1, []
             kind, length = int.from_bytes(head[:4], order), int.from_bytes(head[4:8], order)
             if len(head) == 12 and not 12 <= length <= LONGEST_BLOCK_BYTES:
                 raise self._damaged(f"is a block that claims {length} bytes")
@@ -195,7 +195,7 @@ class CaptureFile:
                     interfaces.append(_interface(block, order))
                 elif kind == _STATISTICS:
                     number, dropped = _statistics(block, order)
-                    self._dropped[number] = dropped
+                    self._dropped[section, number] = dropped
                 elif kind not in _WITHOUT_PACKETS and head[:4] != _SECTION_HEADER:
                     self.unread_blocks += 1
             except (UnpackError, IndexError, ValueError) as error:

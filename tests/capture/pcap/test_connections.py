@@ -9,8 +9,10 @@ import pytest
 
 from flinknet.capture.channels import ChannelTable
 from flinknet.capture.observer import ConnectionObserver, Ends
+from flinknet.capture.pcap import connections
 from flinknet.capture.pcap.connections import (
     UNDECIDED_BYTES_MAX,
+    CapturedConnection,
     CapturedConnections,
     ZeroWindow,
 )
@@ -155,6 +157,18 @@ def test_other_protocols_are_left_alone() -> None:
     assert capture.connections.of_flink == []
 
 
+def test_a_connection_without_any_captured_payload_is_soon_left_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connections, "UNDECIDED_ITEMS_MAX", 3)
+    capture = Capture()
+    connection = CapturedConnection(capture.segment(SERVER, syn=True), capture.create, print)
+    for _ in range(4):
+        assert not connection.is_foreign
+        connection.add(capture.segment(SERVER, bytes(9))._replace(data=b"", cut_bytes=9))
+    assert connection.is_foreign
+
+
 def test_bytes_that_look_like_the_magic_number_are_no_frame() -> None:
     capture = Capture()
     capture.open()
@@ -225,6 +239,30 @@ def test_ports_that_are_used_again_are_another_connection(is_reset: bool) -> Non
     capture.connections.finish()
     assert len(capture.begun) == 2
     assert capture.connections.count == 2
+
+
+@pytest.mark.parametrize("captured", [(SERVER, CLIENT), (CLIENT,)])
+def test_a_connection_has_ended_after_a_fin_of_each_captured_end(
+    captured: tuple[Endpoint, ...],
+) -> None:
+    capture = Capture()
+    (_, request) = first_conversation()[0]
+    ended = []
+    for segment in (
+        capture.segment(CLIENT, syn=True),
+        capture.segment(SERVER, syn=True),
+        request_segment := capture.segment(CLIENT, request),
+        capture.segment(CLIENT)._replace(is_fin=True),
+        capture.segment(SERVER)._replace(is_fin=True),
+        request_segment,
+    ):
+        if segment.source in captured:
+            capture.connections.add(segment)
+            of_flink = capture.connections.of_flink
+            ended.append([each.is_ended for each in of_flink] == [True])
+            assert not capture.table.channels or capture.table.are_open() != ended[-1]
+    assert ended == [False] * (len(ended) - 2) + [True] * 2
+    assert capture.connections.count == 1
 
 
 def test_a_repeated_syn_is_no_new_connection() -> None:
