@@ -160,7 +160,7 @@ def _promising(
     expected: dict[Timeouts, float] = {}
     for changes, spare, cost in free:
         for place, (step, lost, saved) in longer.items():
-            if place in changes:
+            if place in changes or spare < 0:
                 continue
             more = (step - best[place]) / NS_PER_MS
             more_ms = int(more * min(spare / -lost, 1 / EQUAL) + EQUAL) if lost < 0 else more

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from flinknet.arrays import IntArray
-from flinknet.predict.fit.flusher import fit_pauses, pauses_in_words
+from flinknet.core.probe import FlushReason
+from flinknet.predict.fit.flusher import fit_pauses, flusher_late_ns, pauses_in_words
 from flinknet.trace.event_block import EventColumns
 
 MS = 1_000_000
@@ -69,6 +70,18 @@ def test_load_that_goes_on_and_off_is_no_pause() -> None:
     assert not fit_pauses(beats(at_ns, np.full(150, 20)), resumed(), PROCESSES, BEAT_NS)
 
 
+def test_bursts_with_long_silence_between_them_are_no_pauses() -> None:
+    at_ns = np.arange(40) * 5_000 * MS
+    assert not fit_pauses(beats(at_ns, np.full(40, 100)), resumed(), PROCESSES, BEAT_NS)
+
+
+def test_flushes_that_are_nearly_whole_beats_apart_are_not_late() -> None:
+    jitter_ns = np.random.default_rng(7).integers(-50_000, 50_000, 400)
+    at_ns = np.arange(400) * 2 * BEAT_NS + jitter_ns
+    sent = beats(at_ns, np.full(400, 4)) | {"reason": np.full(1200, FlushReason.FLUSH)}
+    assert flusher_late_ns(sent, {0: 0, 1: 1, 2: 2}, BEAT_NS).max() < MS
+
+
 def test_waiting_for_credit_or_behind_a_barrier_is_no_pause(steady: EventColumns) -> None:
     sent = without(steady, [0, 1], 1_001 * MS, 1_410 * MS)
     is_last = (sent["channel"] == 0) & (sent["at_ns"] == 1_000 * MS)
@@ -84,6 +97,6 @@ def test_waiting_for_credit_or_behind_a_barrier_is_no_pause(steady: EventColumns
 
 def test_what_a_recording_without_a_pause_leaves_open_is_said() -> None:
     assert pauses_in_words([], BEAT_NS) == (
-        "pauses of TaskManagers that are shorter than 30.0 ms do not show in the recording"
+        "pauses of TaskManagers that are shorter than some 60.0 ms do not show in the recording"
     )
     assert "no beat" in pauses_in_words([], 0)

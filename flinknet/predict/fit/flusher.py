@@ -82,7 +82,7 @@ PAUSED = (
     PAUSES_NOTED + " {}, for {} at most: the ranges reach from none of these pauses to all of"
     " them, predictions have half"
 )
-SHORT_PAUSES = "pauses of TaskManagers that are shorter than {} do not show in the recording"
+SHORT_PAUSES = "pauses of TaskManagers that are shorter than some {} do not show in the recording"
 PAUSES_UNKNOWN = (
     "whether TaskManagers stood still at times does not show in the recording, as its buffers have"
     " no beat"
@@ -159,8 +159,10 @@ def flusher_late_ns(sent: EventColumns, producer_of: Mapping[int, int], beat_ns:
         is_new = np.r_[True, np.diff(at_ns) > beat_ns // 2]
         gaps_ns = np.diff(at_ns[is_new], prepend=at_ns[0] - beat_ns)
         beats = gaps_ns / beat_ns
+        past_ns = gaps_ns % beat_ns  # nearly a beat: a whole number of them, and not late
         is_late = (beats > LATE_FROM) & (beats < LATE_UP_TO)
-        late_ns[own] = np.where(is_late, gaps_ns % beat_ns, 0)[np.cumsum(is_new) - 1]
+        is_late &= past_ns < (1 - GAP_TOLERANCE) * beat_ns
+        late_ns[own] = np.where(is_late, past_ns, 0)[np.cumsum(is_new) - 1]
     return late_ns
 
 
@@ -319,12 +321,14 @@ def _pauses(sent: EventColumns, resumed: EventColumns, beat_ns: int) -> Interval
     reached = np.r_[0, np.cumsum(np.maximum(sent["records"], 0))]
     beats_ns = np.arange(at_ns[0], at_ns[-1], beat_ns)
     in_beats = np.diff(reached[np.searchsorted(at_ns, beats_ns)])
-    if not len(in_beats):
+    busy = in_beats[in_beats > 0]
+    if not len(busy):
         return NOTHING
+    usual = max(float(np.quantile(in_beats, USUAL_BEAT)), float(np.median(busy)))
     begun_ns, ended_ns = at_ns[:-1], at_ns[1:]
     behind = reached[np.searchsorted(at_ns, ended_ns + beat_ns)] - reached[1:-1]
     is_pause = ended_ns - begun_ns > GAP_BEATS * beat_ns
-    is_pause &= behind > TIMES_USUAL * max(float(np.quantile(in_beats, USUAL_BEAT)), 1.0)
+    is_pause &= behind > TIMES_USUAL * usual
     is_pause &= ~_starved(sent, int(at_ns[-1])).hold(begun_ns)
     resumed_ns = np.sort(resumed["at_ns"])
     is_pause &= np.searchsorted(resumed_ns, begun_ns) == np.searchsorted(
@@ -348,6 +352,6 @@ def pauses_in_words(pauses: Iterable[Intervals], buffer_timeout_ns: int) -> str:
         return PAUSES_UNKNOWN
     found = merged(pauses)
     if not len(found.starts_ns):
-        return SHORT_PAUSES.format(human_duration(GAP_BEATS * buffer_timeout_ns))
+        return SHORT_PAUSES.format(human_duration(TIMES_USUAL * buffer_timeout_ns))
     longest_ns = int((found.ends_ns - found.starts_ns).max())
     return PAUSED.format(counted(len(found.starts_ns), "time"), human_duration(longest_ns))
