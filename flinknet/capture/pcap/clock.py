@@ -38,6 +38,9 @@ COARSE_INSTANTS: Final = 100
 """Instants in whole milliseconds, without any other, after which the clock is assumed to count
 only milliseconds; then many packets may share an instant."""
 
+DIRECTIONS_MAX: Final = 20_000
+"""Most directions of connections that are remembered at a time; the oldest is forgotten first."""
+
 MS: Final = 1_000_000
 
 
@@ -105,6 +108,9 @@ class CaptureClock:
             self._before.append(at_ns)
             if segment.sent_ms is not None:
                 self._sent[segment.source, segment.target] = segment.sent_ms, at_ns
+        for known in (self._reached, self._sent):
+            if len(known) > DIRECTIONS_MAX:
+                del known[next(iter(known))]
         return segment if not self._offset_ns else segment._replace(at_ns=at_ns)
 
     def finish(self, measured: tuple[int, int] | None = None) -> tuple[int, int] | None:

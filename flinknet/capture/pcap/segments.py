@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from enum import Enum
 from functools import lru_cache
 from ipaddress import ip_address
 from typing import Any, Final, NamedTuple
@@ -69,6 +68,9 @@ _UNREADABLE = (UnpackError, IndexError, ValueError, RecursionError)
 
 _FIN, _SYN, _RST, _ACK = 0x01, 0x02, 0x04, 0x10
 
+_DUPLICATE, _FRAGMENT = "duplicate", "fragment"
+"""Reasons for skipping a packet of TCP."""
+
 
 class Endpoint(NamedTuple):
     """Address and port of one end of a TCP connection."""
@@ -125,13 +127,6 @@ class PacketCounts:
     kinds: Counter[str] = field(default_factory=Counter)
 
 
-class _Left(Enum):
-    """Why a packet gives no segment."""
-
-    DUPLICATE = 1
-    FRAGMENT = 2
-
-
 def tcp_segments(
     packets: Iterable[CapturedPacket], counts: PacketCounts | None = None
 ) -> Iterator[TcpSegment]:
@@ -151,12 +146,12 @@ def tcp_segments(
         try:
             segment = _segment(packet, copies)
         except AttributeError:  # dpkt expects no other header after that of a fragment
-            segment = _Left.FRAGMENT
+            segment = _FRAGMENT
         except _UNREADABLE:
             segment = "damaged"
-        if segment is _Left.DUPLICATE:
+        if segment == _DUPLICATE:
             counts.duplicates += 1
-        elif segment is _Left.FRAGMENT:
+        elif segment == _FRAGMENT:
             counts.fragments += 1
         elif isinstance(segment, str):
             counts.others += 1
@@ -199,7 +194,7 @@ def _inside_pktap(packet: CapturedPacket) -> CapturedPacket:
     return packet
 
 
-def _segment(packet: CapturedPacket, copies: _Copies) -> TcpSegment | _Left | str:
+def _segment(packet: CapturedPacket, copies: _Copies) -> TcpSegment | str:
     """The segment in a packet; otherwise the reason for skipping it, or its kind."""
     layer = _datagram(packet)
     what = f"EtherType 0x{packet.frame[12:14].hex()}" if isinstance(layer, bytes) else ""
@@ -217,10 +212,10 @@ def _segment(packet: CapturedPacket, copies: _Copies) -> TcpSegment | _Left | st
         else:
             return what or type(layer).__name__
         if is_fragment:
-            return _Left.FRAGMENT
+            return _FRAGMENT
         if isinstance(layer.data, TCP):
             if copies.has(packet.at_ns, layer, layer.data):
-                return _Left.DUPLICATE
+                return _DUPLICATE
             return _tcp_segment(packet, layer, total_bytes - headers_bytes if total_bytes else None)
         what, layer = _kind(layer), _carried(layer.data)
     return what

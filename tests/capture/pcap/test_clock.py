@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from flinknet.capture.pcap import clock as clock_module
 from flinknet.capture.pcap.clock import CaptureClock
 from flinknet.capture.pcap.segments import Endpoint, TcpSegment
 
@@ -55,6 +56,18 @@ def test_a_step_is_found_in_a_conversation_from_its_opening_on(is_timed: bool) -
     assert [each - found[0] for each in found] == [10 * each for each in range(9)]
     assert found[0] == (1010 if is_timed else 190)
     assert len(clock.steps) == 1
+
+
+def test_what_is_known_of_the_oldest_directions_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(clock_module, "DIRECTIONS_MAX", 3)
+    clock = CaptureClock()
+    for number in range(9):
+        target = Endpoint("10.0.0.2", 5000 + number)
+        clock.follow(segment(number, number * MS, number)._replace(target=target))
+    known = [each for each in vars(clock).values() if isinstance(each, dict)]
+    assert [len(each) for each in known] == [3, 3]
 
 
 def test_a_silence_before_or_after_what_is_measured_changes_no_rate() -> None:
