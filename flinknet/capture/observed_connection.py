@@ -23,11 +23,7 @@ from flinknet.core.wire.header import (
     SUBPARTITION,
     Header,
 )
-from flinknet.core.wire.messages import (
-    MESSAGE_CLASSES,
-    Message,
-    PartitionRequest,
-)
+from flinknet.core.wire.messages import MESSAGE_CLASSES, Message, PartitionRequest
 from flinknet.core.wire.plain_frames import next_sequence_number
 from flinknet.core.wire.record_counter import RecordCounter
 from flinknet.core.wire.record_times import RecordTimes

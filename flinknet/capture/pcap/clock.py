@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from flinknet.units import counted, human_duration
 
@@ -44,8 +43,7 @@ DIRECTIONS_MAX: Final = 20_000
 MS: Final = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class _Silence:
+class _Silence(NamedTuple):
     """Time between two packets, in instants of the capture."""
 
     from_ns: int

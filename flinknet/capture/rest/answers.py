@@ -63,9 +63,7 @@ class HttpAnswers:
         """
         body = self._client.get(path)
         value = _decoded(
-            body,
-            f"{self.name}{path}",
-            ": the answer is not JSON, so this is not Flink's REST API",
+            body, f"{self.name}{path}", ": the answer is not JSON, so this is not Flink's REST API"
         )
         if self._save_to is not None and "?" not in path:
             _save(self._save_to, path, body)

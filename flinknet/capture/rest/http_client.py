@@ -8,13 +8,7 @@ from base64 import b64encode
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from http.client import (
-    BadStatusLine,
-    HTTPConnection,
-    HTTPException,
-    HTTPResponse,
-    HTTPSConnection,
-)
+from http.client import BadStatusLine, HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from os import environ
 from pathlib import Path
 from typing import Any, Final

@@ -41,15 +41,7 @@ class Turn:
 class RelayDirection:
     """Forwards bytes from one end to the other."""
 
-    __slots__ = (
-        "bytes",
-        "held",
-        "held_since_ns",
-        "is_ended",
-        "observe",
-        "source",
-        "target",
-    )
+    __slots__ = ("bytes", "held", "held_since_ns", "is_ended", "observe", "source", "target")
 
     def __init__(
         self, source: End, target: End, observe: Callable[[memoryview, int], None]
