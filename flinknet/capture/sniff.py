@@ -19,16 +19,16 @@ from collections.abc import Collection
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic
 from typing import Final
 
 from flinknet.errors import ConfigError
+from flinknet.runtime.clock import monotonic_ns
 
 STARTS_WITHIN_S: Final = 5.0
 """Time in which a program that may not capture has ended, in s."""
 
-ENDS_WITHIN_S: Final = 10.0
-"""Time in which a program ends, or is killed, in s."""
+ENDS_WITHIN_NS: Final = 10_000_000_000
+"""Time in which a program ends, or is killed, in ns."""
 
 _LOOK_S: Final = 0.05
 _ENDED_CLEANLY: Final = (0, -signal.SIGINT)
@@ -186,9 +186,9 @@ class Sniffer:
     def _end_text(self) -> bytes:
         """Wait for its end, and empty its pipe meanwhile, because a full one would hold it up.
         Returns: its standard error."""
-        until_s = monotonic() + ENDS_WITHIN_S
+        until_ns = monotonic_ns() + ENDS_WITHIN_NS
         is_open = True
-        while self._process.poll() is None and monotonic() < until_s:
+        while self._process.poll() is None and monotonic_ns() < until_ns:
             if select.select([self._out] if is_open else [], [], [], _LOOK_S)[0]:
                 data = os.read(self._out, 1 << 16)
                 self._unread_bytes += len(data)

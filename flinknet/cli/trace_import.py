@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import platform
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 
 _STANDARD_INPUT = Path("-")
 _NAMELESS = ("-", "/dev/", "/proc/")
+_PORTS = re.compile(r"(\d+)(?:-(\d+))?", re.ASCII)
+_SNAP_BYTES_MIN = 128
 
 
 def _capture_path(text: str) -> AnyPath:
@@ -110,6 +114,8 @@ def import_(
     from flinknet.capture.pcap.sources import is_pipe
 
     paths = list(dict.fromkeys(captures))
+    if follow and not isinstance(paths[0], Path):
+        raise ConfigError("--follow: only for a file of this machine")
     target = target_of(json)
     is_live = len(paths) == 1 and (follow or is_pipe(paths[0]))
     if not is_live and (names := [*(["--follow"] if follow else []), *options.only_live]):
@@ -202,10 +208,16 @@ def sniff(
     target = target_of(json)
     directory = free_directory(Path(out))
     options.values(directory)  # refuses what is wrong before anything starts
+    _check_writable(directory)
+    snap_bytes = 0 if snap_length is None else parse_size_bytes(snap_length, "--snap-length")
+    if snap_length is not None and snap_bytes < _SNAP_BYTES_MIN:
+        raise ConfigError(
+            f"--snap-length: {snap_length} cuts off headers of Flink's messages; give 128b or more"
+        )
     config = SniffConfig(
         _ports(port, options),
         interface,
-        0 if snap_length is None else parse_size_bytes(snap_length, "--snap-length"),
+        snap_bytes,
         parse_size_bytes(capture_buffer, "--capture-buffer"),
     )
     sniffer = Sniffer(config)
@@ -223,14 +235,11 @@ def _ports(texts: Sequence[str], options: CaptureOptions) -> tuple[tuple[int, in
 
     found: set[int] = set()
     for text in texts:
-        first, _, last = text.partition("-")
-        if (
-            not first.isdecimal()
-            or not (last or first).isdecimal()
-            or not (0 < int(first) <= int(last or first) <= 65_535)
-        ):
+        parts = _PORTS.fullmatch(text)
+        first, last = (int(each) for each in (parts[1], parts[2] or parts[1])) if parts else (0, 0)
+        if not 0 < first <= last <= 65_535:
             raise ConfigError(f"--port: {text!r} is not a port; write 6121 or 6121-6128")
-        found.update(range(int(first), int(last or first) + 1))
+        found.update(range(first, last + 1))
     if not texts and options.rest is not None:
         from flinknet.capture.rest.jobs import read_task_managers
 
@@ -264,6 +273,7 @@ def imported_packets(
     from flinknet.report.console import console_for
     from flinknet.report.tap_console import TapView, recording_line
 
+    _check_writable(directory)
     config = SessionConfig(**options.values(directory))
     versions = {"flinknet": flinknet.__version__, "python": platform.python_version()}
     if not is_live:
@@ -295,6 +305,15 @@ def show_imported(
         put_json(target, imported)
     if target != STDOUT:
         print_view(console_for(sys.stdout), import_view(imported), has_details=has_details)
+
+
+def _check_writable(directory: Path) -> None:
+    """Check that a directory can be made and written to, as it is made only when a connection of
+    Flink is found. Raises: ConfigError."""
+    absolute = directory.absolute()
+    existing = next(each for each in (absolute, *absolute.parents) if each.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        raise ConfigError(f"--out: {existing} cannot be written to; give another directory")
 
 
 def _directory_for(captures: Sequence[AnyPath]) -> Path:

@@ -64,6 +64,7 @@ def events_of(run: Path) -> int:
         (("info", "s4://traces/run"), 2, "no such storage"),
         (("verify", "s3://no-such-bucket/run"), 2, "there is no such file"),
         (("replay", "gs:///run"), 2, "names no bucket"),
+        (("import", "{there}", "--follow"), 2, "--follow: only for a file of this machine"),
         (
             ("export", "{there}", "--format", "csv", "--out", "s3://no-such-bucket/a.csv"),
             2,

@@ -15,7 +15,7 @@ from dpkt import UnpackError, pcap, pcapng
 
 from flinknet.errors import ConfigError, TraceFormatError
 
-from .sources import STANDARD_INPUT, DecompressionError, Turn, open_capture
+from .sources import STANDARD_INPUT, DecompressionError, ReadingError, Turn, open_capture
 
 LONGEST_BLOCK_BYTES = 1 << 26
 """Longest block or packet, in bytes; a longer one counts as damage."""
@@ -114,12 +114,13 @@ class CaptureFile:
                     yield packet
         except EOFError:
             self.is_truncated = True
-        except IsADirectoryError:
-            raise ConfigError(f"{self.name}: is a directory; give a pcap or pcapng file") from None
         except DecompressionError as error:
             raise self._damaged(f"cannot be decompressed ({error})") from error
-        except OSError as error:
-            raise TraceFormatError(f"{self.name}: cannot read it ({error.strerror})") from error
+        except ReadingError as error:
+            if isinstance(error.__cause__, IsADirectoryError):
+                text = f"{self.name}: is a directory; give a pcap or pcapng file"
+                raise ConfigError(text) from None
+            raise TraceFormatError(f"{self.name}: cannot read it ({error})") from error
 
     def first_ns(self) -> int:
         """The instant of the first packet; 0 for a pipe, which can be read only once, or if empty.

@@ -142,8 +142,7 @@ class _Import:
             self._connections.add(segment)
             if number % PROGRESS_PACKETS == 0:
                 self._on_progress(self._file.packets)
-                if self._session is not None:
-                    self._session.recording.tick(self._now_ns)
+                self._record_until(self._now_ns)
 
     def finish(self) -> dict[str, Any]:
         """End the import after the last packet."""
@@ -160,6 +159,7 @@ class _Import:
         session.end_watch()
         result = session.result(self._now_ns)
         session.recording.tick(self._now_ns)
+        self._session = None  # to be closed once
         session.close(self._now_ns)
         counts = {name: getattr(self._counts, name) for name in self._counts.__slots__}
         counts["unknown_link_types"] = sorted(self._counts.unknown_link_types)
@@ -181,9 +181,22 @@ class _Import:
             "connections": [_describe(each) for each in self._connections.of_flink],
             **session.written(),
         }
-        text = json.dumps(imported, indent=1) + "\n"
-        (self._config.out / CAPTURE_NAME).write_text(text, encoding="utf-8")
+        path = self._config.out / CAPTURE_NAME
+        try:
+            path.write_text(json.dumps(imported, indent=1) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise TraceError(
+                f"{path} cannot be written ({error.strerror}); the trace next to it is complete"
+            ) from error
         return imported
+
+    def _record_until(self, now_ns: int) -> None:
+        """Keep the run directory up to date. Raises: TraceError as soon as events are lost."""
+        if self._session is not None:
+            recording = self._session.recording
+            recording.tick(now_ns)
+            if recording.recorder.error is not None:
+                raise recording.recorder.error
 
     def _turn(self, has_come: bool) -> float | None:
         """See `sources.Turn`."""
@@ -223,7 +236,7 @@ class _Import:
         session, at_ns = self._session, self._now_ns + now_ns - self._come_ns
         if session is not None:
             session.take_names()
-            session.recording.tick(at_ns)
+            self._record_until(at_ns)
         if now_ns >= self._next_look_ns:
             self._next_look_ns = now_ns + LOOK_NS
             known = self._connections.of_flink

@@ -10,9 +10,10 @@ import stat
 import sys
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from io import BufferedReader, RawIOBase
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import lz4.frame
 import zstandard
@@ -23,6 +24,10 @@ MEMORY_BYTES_MAX: Final = 1 << 28
 """Most memory of a decompressor, in bytes; `zstd --long=31` and the like need more."""
 
 _PIECE_BYTES: Final = 1 << 16
+
+
+class ReadingError(Exception):
+    """A source cannot be opened or read; the cause is the OSError."""
 
 
 class DecompressionError(Exception):
@@ -86,18 +91,39 @@ def open_capture(path: Path, turn: Turn | None = None, *, follows: bool = False)
     Args:
         path: a file or a pipe; STANDARD_INPUT for standard input.
         turn: called again and again while bytes are read or awaited; None: reads wait for bytes.
-        follows: at the end of the file, wait for more.
+        follows: at the end of a regular file, wait for more.
 
     Reading raises: EOFError after the last byte if compressed data ends early;
-        DecompressionError.
-    Raises: OSError.
+        DecompressionError; ReadingError; the errors of `turn`.
+    Raises: ReadingError.
     """
-    file: Any
-    if turn is not None:
-        file = _LiveFile(path, turn, follows)
-    else:
-        file = sys.stdin.buffer if path == STANDARD_INPUT else path.open("rb")
+    with _reading():
+        file = _File(path) if turn is None else _LiveFile(path, turn, follows)
     return BufferedReader(_Pieces(file), _PIECE_BYTES)
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ReadingError(error.strerror or str(error)) from error
+
+
+class _File:
+    """A file or a pipe whose `read` waits for bytes."""
+
+    def __init__(self, path: Path) -> None:
+        self._is_own = path != STANDARD_INPUT
+        self._file = path.open("rb") if self._is_own else sys.stdin.buffer
+
+    def read(self, size: int) -> bytes:
+        with _reading():
+            return self._file.read(size)
+
+    def close(self) -> None:
+        if self._is_own:
+            self._file.close()
 
 
 class _LiveFile:
@@ -109,7 +135,7 @@ class _LiveFile:
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
         self._descriptor = os.open(path, flags) if self._is_own else sys.stdin.fileno()
         self._turn = turn
-        self._follows = follows
+        self._follows = follows and stat.S_ISREG(os.fstat(self._descriptor).st_mode)
         self._has_come = False
 
     def read(self, size: int) -> bytes:
@@ -117,12 +143,13 @@ class _LiveFile:
         waited_for = [] if self._follows else [self._descriptor]
         while (timeout_s := self._turn(self._has_come)) is not None:
             self._has_come = False
-            if self._follows or select.select(waited_for, [], [], timeout_s)[0]:
-                data = os.read(self._descriptor, size)
-                self._has_come = bool(data)
-                if data or not self._follows:
-                    return data
-                select.select([], [], [], timeout_s)
+            with _reading():
+                if self._follows or select.select(waited_for, [], [], timeout_s)[0]:
+                    data = os.read(self._descriptor, size)
+                    self._has_come = bool(data)
+                    if data or not self._follows:
+                        return data
+                    select.select([], [], [], timeout_s)
         return b""
 
     def close(self) -> None:
@@ -133,7 +160,7 @@ class _LiveFile:
 class _Pieces(RawIOBase):
     """A file whose bytes come in pieces."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: _File | _LiveFile) -> None:
         self._file = file
         self._pieces = _pieces(file)
         self._left = memoryview(b"")
@@ -153,12 +180,12 @@ class _Pieces(RawIOBase):
         return len(taken)
 
     def close(self) -> None:
-        if not self.closed and self._file is not sys.stdin.buffer:
+        if not self.closed:
             self._file.close()
         super().close()
 
 
-def _pieces(file: BinaryIO) -> Iterator[bytes]:
+def _pieces(file: _File | _LiveFile) -> Iterator[bytes]:
     head = file.read(_MAGIC_BYTES)
     while len(head) < _MAGIC_BYTES and (more := file.read(_MAGIC_BYTES - len(head))):
         head += more
@@ -171,7 +198,9 @@ def _pieces(file: BinaryIO) -> Iterator[bytes]:
         head = file.read(_PIECE_BYTES)
 
 
-def _decompressed(file: BinaryIO, data: bytes, compression: _Compression) -> Iterator[bytes]:
+def _decompressed(
+    file: _File | _LiveFile, data: bytes, compression: _Compression
+) -> Iterator[bytes]:
     frame: Any = None
     while data := data or file.read(compression.step_bytes):
         if frame is None:  # zeros after a frame are padding of a tape or disk block

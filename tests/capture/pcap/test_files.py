@@ -274,6 +274,15 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         list(CaptureFile(tmp_path / "nowhere.pcap"))
 
 
+def test_a_file_is_read_without_a_standard_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    path = tmp_path / "a.pcap"
+    path.write_bytes(blocks_of([(1, bytes(60))], (6,)))
+    assert len(list(CaptureFile(path))) == 1
+
+
 def test_a_damaged_length_does_not_take_memory(tmp_path: Path) -> None:
     good = pcap([(0, b"frame")])
     bad = good + bytes(8) + (1 << 31).to_bytes(4, "little") * 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from flinknet.capture.pcap.series import CaptureFiles
 from flinknet.capture.recording import Rotation
 from flinknet.capture.rest.http_client import RestPlace
 from flinknet.capture.trigger import Trigger
-from flinknet.errors import TraceFormatError
+from flinknet.errors import TraceError, TraceFormatError
 from flinknet.trace import open_run
 from flinknet.trace.metrics import METRICS_NAME
 from flinknet.trace.verify import verify_run
@@ -74,12 +75,16 @@ def live(
     return import_capture([path], config, versions={}, live=Live(follows=follows, on_tick=on_tick))
 
 
-@pytest.mark.parametrize("size", [1, 7, 1000, 1 << 16])
-def test_a_stream_gives_the_rows_of_its_file_however_it_is_cut(tmp_path: Path, size: int) -> None:
+@pytest.mark.parametrize(
+    ("size", "follows"), [(1, False), (7, False), (1000, False), (1 << 16, True)]
+)
+def test_a_stream_gives_the_rows_of_its_file_however_it_is_cut(
+    tmp_path: Path, size: int, follows: bool
+) -> None:
     capture = write_capture(tmp_path / "flink.pcap")
     run(capture)
     with piped(capture.read_bytes(), size) as pipe:
-        imported = live(pipe, tmp_path / "out")
+        imported = live(pipe, tmp_path / "out", follows=follows)
     assert rows_of(tmp_path / "out") == rows_of(tmp_path / "flink") != []
     assert (imported["stopped_by"], imported["is_truncated"]) == (None, False)
     assert imported["buffers"] == sum(each["buffers"] for each in imported["channels"]) > 0
@@ -174,6 +179,50 @@ def test_jobs_and_metrics_come_from_flink_by_the_clock_of_the_capture(tmp_path: 
     assert [each["name"] for each in imported["rest"]["jobs"]] == ["exchange"]
     line = json.loads((tmp_path / "out" / METRICS_NAME).read_text().splitlines()[0])
     assert line["at_ns"] > 10**18  # since 1970
+
+
+def test_an_error_of_the_display_is_not_one_of_the_capture(tmp_path: Path) -> None:
+    def on_tick() -> None:
+        raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        live(write_capture(tmp_path / "flink.pcap"), tmp_path / "out", on_tick)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_result_that_cannot_be_written_leaves_the_trace_complete(tmp_path: Path) -> None:
+    def on_tick() -> None:
+        if (tmp_path / "out").exists():
+            (tmp_path / "out" / "capture.json").mkdir(exist_ok=True)
+
+    with pytest.raises(TraceError, match=r"capture.json cannot be written \(Is a directory\)"):
+        live(write_capture(tmp_path / "flink.pcap"), tmp_path / "out", on_tick)
+    assert verify_run(open_run(tmp_path / "out")).is_ok
+
+
+@pytest.fixture
+def file_size_limit() -> Iterator[Callable[[int], None]]:
+    """Sets a size beyond which no file may grow: refused by the system as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_recording_that_can_no_longer_be_written_ends(
+    tmp_path: Path, file_size_limit: Callable[[int], None]
+) -> None:
+    full: list[int] = []
+
+    def on_tick() -> None:
+        for trace in (tmp_path / "out").glob("*.fnt"):
+            if trace.stat().st_size > 1_200:
+                full.append(trace.stat().st_size)
+                file_size_limit(full[0] + 100)
+
+    with pytest.raises(TraceError, match="no space left"):
+        live(write_capture(tmp_path / "flink.pcap"), tmp_path / "out", on_tick)
+    assert len(full) == 1
 
 
 def test_nothing_within_the_duration_is_an_error(tmp_path: Path) -> None:

@@ -218,13 +218,30 @@ def test_without_a_program_one_line_says_what_to_install(tmp_path: Path, install
     assert len(result.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize("text", ["x", "0", "9-3", "1-70000", "-"])
+@pytest.mark.parametrize("text", ["x", "0", "9-3", "1-70000", "-", "6121-"])
 def test_ports_that_are_none_are_refused(tmp_path: Path, install: Install, text: str) -> None:
     result = CliRunner().invoke(
         main, ["trace", "sniff", "--port", text, "--out", str(tmp_path / "out")]
     )
     assert result.exit_code == 2
     assert "is not a port" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--snap-length", "96b", "--out", "{tmp}/out"), "--snap-length: 96b cuts off headers"),
+        (("--out", "{tmp}/flink.pcap/a/out"), "flink.pcap cannot be written to"),
+    ],
+)
+def test_what_would_fail_later_is_refused_before_anything_starts(
+    tmp_path: Path, install: Install, arguments: tuple[str, ...], says: str
+) -> None:
+    install("tcpdump", REPLAYS)
+    result = sniff(*(each.format(tmp=tmp_path) for each in arguments))
+    assert result.exit_code == 2
+    assert says in result.stderr
+    assert not (tmp_path / "called").exists()
 
 
 def test_ports_are_captured_as_ranges() -> None:
