@@ -157,7 +157,7 @@ _SNIFF_SECTIONS = {
 @click.option(
     "--snap-length",
     metavar="SIZE",
-    help="Most bytes of each packet, such as 128. Less is lost at high rates, but records are not"
+    help="Most bytes of each packet, 128 or more. Less is lost at high rates, but records are not"
     " counted. [default: whole packets]",
 )
 @click.option(

@@ -52,7 +52,7 @@ sys.stderr.write("something is wrong\\n")
 sys.stderr.flush()
 os.dup2(2, 1)
 time.sleep(0.2)
-os._exit(3)
+{end}
 """
 """A capture program that fails a little later than its pipe ends."""
 
@@ -184,12 +184,21 @@ def test_no_process_of_a_capture_is_left_behind(
     os.close(alive)
 
 
-def test_a_program_that_ends_by_itself_is_named(tmp_path: Path, install: Install) -> None:
-    install("tcpdump", DIES)
+@pytest.mark.parametrize(
+    ("end", "says"),
+    [
+        ("os._exit(3)", "with 3: something is wrong"),
+        ("os.kill(os.getpid(), 9)", "with -9: something is wrong; what it dropped is unknown"),
+    ],
+)
+def test_a_program_that_ends_by_itself_is_named(
+    tmp_path: Path, install: Install, end: str, says: str
+) -> None:
+    install("tcpdump", DIES, end=end)
     result = sniff("--out", tmp_path / "out")
     assert result.exit_code == 0, result.output
     output = " ".join(result.stdout.split())
-    assert "tcpdump on any ended by itself with 3: something is wrong" in output
+    assert f"tcpdump on any ended by itself {says}" in output
     assert "the file ends in the middle of a packet" in output
     assert rows_of(tmp_path / "out")
 
