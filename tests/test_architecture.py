@@ -84,8 +84,8 @@ LEAVES_OF = {
 """Folder -> leaves that its modules may import."""
 
 BUDGETS = {
-    "replay": (15_090, 50),
-    "predict": (12_978, 47),
+    "replay": (15_113, 50),
+    "predict": (12_982, 47),
     "core": (13_759, 62),
     "runtime": (12_680, 47),
     "report": (11_080, 41),
