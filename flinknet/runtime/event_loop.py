@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import selectors
 import socket
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Protocol
@@ -82,6 +83,7 @@ class EventLoop:
         self._calls: list[tuple[int, Callable[[], None]]] = []
         self.working_threads = 0
         self._wake_pipe: tuple[int, int] | None = None
+        self._waking = threading.Lock()  # so that the pipe is not closed under a thread that writes
 
     @property
     def transports(self) -> Sequence[TcpTransport]:
@@ -125,9 +127,10 @@ class EventLoop:
 
     def wake(self) -> None:
         """End the current wait, or the next one, at once; for other threads."""
-        if self._wake_pipe is not None:
-            with suppress(BlockingIOError):  # the pipe is full of wake-ups
-                os.write(self._wake_pipe[1], b"!")
+        with self._waking:
+            if self._wake_pipe is not None:
+                with suppress(BlockingIOError):  # the pipe is full of wake-ups
+                    os.write(self._wake_pipe[1], b"!")
 
     def _drain(self) -> None:
         assert self._wake_pipe is not None
@@ -226,8 +229,9 @@ class EventLoop:
         for transport in self._transports:
             transport.close()
         self._selector.close()
-        if self._wake_pipe is not None:
-            pipe, self._wake_pipe = self._wake_pipe, None
+        with self._waking:
+            pipe: tuple[int, ...] = self._wake_pipe or ()
+            self._wake_pipe = None
             for each in pipe:
                 os.close(each)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Iterator
 
@@ -115,3 +116,22 @@ def test_a_thread_ends_when_it_is_released_and_its_work_is_over(loop: EventLoop)
     found[0].join(60)
     assert not found[0].is_alive()
     thread.end()
+
+
+def test_a_loop_that_closes_waits_for_a_thread_that_wakes_it(
+    loop: EventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise it would write to a closed file, or to whatever has that number by then."""
+    loop.make_wakeable()
+    closes = threading.Thread(target=loop.close)
+
+    def write_while_it_closes(file: int, data: bytes) -> int:
+        closes.start()
+        closes.join(timeout=0.05)
+        return write(file, data)
+
+    write = os.write
+    monkeypatch.setattr(os, "write", write_while_it_closes)
+    loop.wake()
+    closes.join()
+    loop.wake()  # of a closed loop: nothing
