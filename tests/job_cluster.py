@@ -11,11 +11,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from flinknet.config import STEPS_PER_TURN
 from flinknet.core.consumer import SingleInputGate
 from flinknet.core.probe import Probe
 from flinknet.core.producer import ResultPartition
 from flinknet.graph.job_graph import JobGraph
-from flinknet.graph.network_memory import segments_of
 from flinknet.graph.physical_plan import PhysicalPlan
 from flinknet.graph.planning import depths_of
 from flinknet.job.barriers import CheckpointResponder
@@ -23,7 +23,7 @@ from flinknet.job.descriptor import SubtaskKey, TaskDeploymentDescriptor, descri
 from flinknet.job.hand_over import TaskWorker
 from flinknet.job.io import FileTextInput, MemoryIO, SocketTextInput, TextInput
 from flinknet.job.program_tasks import create_task, network_of
-from flinknet.job.stream_task import STEPS_PER_TURN, StreamTask
+from flinknet.job.stream_task import StreamTask
 from flinknet.simulator.cluster import Cluster
 from flinknet.simulator.cost_model import CostModel
 from flinknet.simulator.faults import NO_FAULTS, Faults
@@ -127,7 +127,7 @@ class SimulatedProgram(SimulatedJob):
             seed=seed,
             start_ns=START_NS,
             opening_ns=0,
-            segments=lambda: [segments_of(network)] * plan.task_managers,
+            segments=lambda: [network.segments] * plan.task_managers,
         )
         self.io = MemoryIO()
         self._job = job

@@ -12,9 +12,10 @@ from flinknet.config import NetworkConfig
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.core.wire.record_times import NO_TIME, SAMPLES
 from flinknet.options import effective_flink_keys
+from flinknet.predict.kernel_edge import KernelEdge
 from flinknet.predict.ramps import Ramps
-from flinknet.predict.recorded import RecordedChannel, RecordedExchange, recorded_load
-from flinknet.predict.what_if import plans_of
+from flinknet.predict.recorded import RecordedChannel, RecordedExchange, places_of
+from flinknet.predict.what_if import channels_of, plans_of
 from flinknet.simulator.cluster import TYPICAL_COSTS, Cluster
 from flinknet.trace import ChannelInfo, ClockInfo, ProcessInfo, RunManifest, TraceWriter
 from flinknet.trace.blocks import NO_TIMES
@@ -103,13 +104,16 @@ def write_tapped_exchange(
         has_timestamps: records carry the instants at which they came.
     """
     rows = Rows()
-    load = recorded_load(exchange, exchange.network)
-    cluster = Cluster.of_load(
-        load,
+    edge = KernelEdge.of(exchange, exchange.network)
+    exchange = edge.exchange
+    cluster = Cluster.of_exchange(
+        edge.scenario,
+        places_of(exchange),
+        channels_of(exchange),
         plans_of(exchange, exchange.network),
         exchange.costs,
         start_ns=START_NS,
-        probes=(rows,) * load.task_managers,
+        probes=(rows,) * edge.plan.task_managers,
         flush_overhead_ns=exchange.flush_overhead_ns,
     )
     cluster.run_until_idle()

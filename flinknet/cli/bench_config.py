@@ -17,7 +17,7 @@ from .files import STDOUT, json_option, put_json, target_of
 from .options import collect, load_options
 
 if TYPE_CHECKING:
-    from flinknet.graph.network_memory import TaskManagerBuffers
+    from flinknet.core.buffers.pool_sizes import TaskManagerBuffers
     from flinknet.report.bench_modes import PlacedChannels
 
     from .sweep import Plan

@@ -14,13 +14,11 @@
     job_config                  settings of a job from Flink's keys
     operator_chain              the operators of a task
     execution_graph             the parallel form: subtasks, partitions, attempts and their states;
-                                failover: what restarts together, and splits of sources;
-                                wiring: which subpartition each consumer reads
+                                failover: what restarts together, and splits of sources
     physical_plan               slots, local and remote channels, TCP connections, buffers;
                                 planning builds it, for a job of a real Flink (running_job), too,
-                                with slots and network_memory; placements: buffers over all
+                                with slots; placements: buffers over all
                                 placements that Flink may choose
-    lineage                     ids of operators, and inputs of vertices, from ids alone
     tree, documents             each layer as text, and as JSON; picture: as boxes and arrows, for
                                 Graphviz or as SVG
 

@@ -23,10 +23,10 @@ from flinknet.core.wire.ids import (
     JobVertexID,
     ResultPartitionID,
 )
+from flinknet.core.wiring import Wiring
 from flinknet.errors import ConfigError, LocalProtocolError
 
 from .job_graph import IntermediateDataSet, JobEdge, JobGraph, JobVertex
-from .wiring import Wiring
 
 
 class ExecutionState(Enum):

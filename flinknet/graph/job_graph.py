@@ -13,13 +13,13 @@ from typing import Any
 
 from flinknet.core.producer.partition_type import ResultPartitionType
 from flinknet.core.wire.ids import IntermediateDataSetID, JobVertexID
+from flinknet.core.wiring import DistributionPattern
 from flinknet.errors import ConfigError
 
 from .job_config import JobConfig
 from .operators import OperatorFactory
 from .stream_graph import StreamEdge
 from .transformations import UNKNOWN, ResourceSpec
-from .wiring import DistributionPattern
 
 STATE_BACKEND = "hashmap"
 """Flink's name of the backend of keyed state: a dict in the memory of the operator."""

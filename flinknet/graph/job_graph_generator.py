@@ -23,6 +23,7 @@ from functools import partial
 from flinknet.config import BUFFER_TIMEOUT_NEVER_NS
 from flinknet.core.producer.partition_type import ResultPartitionType
 from flinknet.core.wire.ids import IntermediateDataSetID, JobVertexID
+from flinknet.core.wiring import DistributionPattern
 from flinknet.errors import ConfigError
 
 from .job_graph import (
@@ -34,7 +35,6 @@ from .job_graph import (
     NonChainedOutput,
     StreamConfig,
 )
-from .lineage import node_hashes, user_hashes
 from .slots import managed_memory_fractions, set_slot_sharing
 from .stream_graph import (
     GlobalStreamExchangeMode,
@@ -43,10 +43,11 @@ from .stream_graph import (
     StreamNode,
     is_chainable,
     is_source_chainable,
+    node_hashes,
+    user_hashes,
 )
 from .transformations import UNKNOWN, ResourceSpec, StreamExchangeMode
 from .user_functions import function_name, known_results, type_name
-from .wiring import DistributionPattern
 
 _MASK = (1 << 64) - 1
 

@@ -15,17 +15,20 @@ from flinknet.core.buffers.pool_sizes import (
     GateBuffers,
     PoolSize,
     SortShuffle,
+    TaskManagerBuffers,
+    buffers_by_task_manager,
     creditless_gate_buffers,
     gate_buffers,
     partition_pool_size,
+    shortage,
+    task_buffers,
 )
 from flinknet.core.producer.partition_type import ResultPartitionType
 from flinknet.core.wire.ids import ExecutionAttemptID, IntermediateDataSetID, ResultPartitionID
+from flinknet.core.wiring import Traffic, Wiring, traffic_of
 
 from .execution_graph import ConnectedEdge, ExecutionGraph, ExecutionJobVertex
-from .network_memory import TaskManagerBuffers, buffers_by_task_manager, shortage, task_buffers
 from .slots import PlacedSlot
-from .wiring import Traffic, Wiring, traffic_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,12 +283,12 @@ class PhysicalPlan:
                 for task in self.tasks()
             ),
             self.task_managers,
-            self.network,
+            self.network.segments,
         )
 
     def shortage(self) -> str | None:
         """Why the job would not start with the given memory, and the remedy; None if it would."""
-        return shortage(self.buffers(), self.network)
+        return shortage(self.buffers(), self.network.segment_size_bytes)
 
     def partition_pool(self, kind: ResultPartitionType, subpartitions: int) -> PoolSize:
         """Pool size of a partition. Blocking partitions are sorted in memory, as in Flink, unless

@@ -11,16 +11,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, islice, permutations
 
-from flinknet.core.wire.ids import JobVertexID
-from flinknet.units import human_bytes
-
-from .network_memory import (
+from flinknet.core.buffers.pool_sizes import (
     TaskManagerBuffers,
     below_full_speed,
-    segments_of,
     shortage,
     task_buffers,
 )
+from flinknet.core.wire.ids import JobVertexID
+from flinknet.units import human_bytes
+
 from .physical_plan import PhysicalPlan, PlannedGate, PlannedTask
 from .slots import SharedSlot
 
@@ -72,7 +71,7 @@ def placement_bounds(plan: PhysicalPlan) -> PlacementBounds:
         for each in plan.slots:
             slots.setdefault(each.shared.stage, []).append(each.shared)
     stages = [_Stage(plan, tasks, slots, stage) for stage in sorted(slots)]
-    placed, total = plan.buffers(), segments_of(plan.network)
+    placed, total = plan.buffers(), plan.network.segments
 
     def most_of(buffers: Callable[[TaskManagerBuffers], int], numbers: int) -> TaskManagerBuffers:
         others = (TaskManagerBuffers(-1, each.stage, total, *each.most(numbers)) for each in stages)
@@ -103,7 +102,7 @@ def buffers_in_words(plan: PhysicalPlan, bounds: PlacementBounds) -> str:
 
 def shortage_in(plan: PhysicalPlan, bounds: PlacementBounds) -> str | None:
     """Why the job may not start with the given memory, and the remedy; None if it always would."""
-    return shortage([bounds.worst], plan.network)
+    return shortage([bounds.worst], plan.network.segment_size_bytes)
 
 
 def verdict(plan: PhysicalPlan, bounds: PlacementBounds) -> str:
@@ -112,7 +111,7 @@ def verdict(plan: PhysicalPlan, bounds: PlacementBounds) -> str:
         if bounds.best_buffers <= bounds.worst.total_buffers:
             return f"the job would start in some placements only: {why}"
         return f"the job would not start: {why}"
-    why = below_full_speed([bounds.fastest], plan.network)
+    why = below_full_speed([bounds.fastest], plan.network.segment_size_bytes)
     return f"the job would start, but below full speed: {why}" if why else "the job would start"
 
 

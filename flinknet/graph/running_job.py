@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from flinknet.core.wire.ids import JobVertexID
-
-from .wiring import DistributionPattern, Wiring
+from flinknet.core.wiring import DistributionPattern, Wiring
 
 _POINTWISE = ("FORWARD", "RESCALE")
 """Ship strategies that do not connect all producers with all consumers."""

@@ -20,12 +20,14 @@ Two operators share a task (Flink: StreamingJobGraphGenerator.isChainable) if
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
 from flinknet.core.producer.key_groups import java_string_hash
+from flinknet.core.wire.lineage import local_hash, mixed, murmur3_128
 from flinknet.errors import ConfigError
 
 from .job_config import JobConfig
@@ -361,3 +363,51 @@ def _is_behind_legacy_source(node: StreamNode, graph: StreamGraph) -> bool:
     while len(node.in_edges) == 1 and is_chainable(node.in_edges[0], graph):
         node = node.in_edges[0].source
     return node.operator_factory is not None and node.operator_factory.is_legacy_source
+
+
+def node_hashes(graph: StreamGraph, is_chainable: Callable[[StreamEdge], bool]) -> dict[int, bytes]:
+    """The hash of each node, breadth first from the sources (Flink: StreamGraphHasherV2).
+
+    A hash is the same in every submission of a program: it depends on the source's rank, on the
+    nodes hashed before it, on chaining and on its inputs; not on names or functions, and on
+    parallelism only where that changes chaining. It does depend on the order in which sources are
+    declared; setting a uid avoids that.
+
+    Raises: ConfigError if two nodes have the same uid.
+    """
+    hashes: dict[int, bytes] = {}
+    visited = set(graph.source_ids)
+    remaining = deque(sorted(graph.source_ids))
+    while remaining:
+        node = graph.nodes[remaining.popleft()]
+        if not all(edge.source_id in hashes for edge in node.in_edges):
+            visited.discard(node.id)  # again later, from another input
+            continue
+        hashes[node.id] = _hash_of(node, hashes, is_chainable)
+        for edge in node.out_edges:
+            if edge.target_id not in visited:
+                remaining.append(edge.target_id)
+                visited.add(edge.target_id)
+    return hashes
+
+
+def user_hashes(graph: StreamGraph) -> dict[int, bytes]:
+    """Hashes of older programs that the user set (Flink: StreamGraphUserHashHasher)."""
+    return {node.id: bytes.fromhex(node.uid_hash) for node in graph.nodes.values() if node.uid_hash}
+
+
+def _hash_of(
+    node: StreamNode, hashes: dict[int, bytes], is_chainable: Callable[[StreamEdge], bool]
+) -> bytes:
+    if node.uid is not None:
+        chosen = murmur3_128(node.uid.encode())
+        if chosen in hashes.values():
+            raise ConfigError(
+                f"uid {node.uid!r} of {node.operator_name} is that of another operator too; give"
+                " each one of its own"
+            )
+        return chosen
+    hashed = local_hash(len(hashes), sum(is_chainable(edge) for edge in node.out_edges))
+    for edge in node.in_edges:
+        hashed = mixed(hashed, hashes[edge.source_id])
+    return hashed

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from flinknet.config import NetworkConfig
+from flinknet.config import AT_LEAST_ONCE, NetworkConfig
 from flinknet.core.consumer import InputChannel
 from flinknet.core.consumer.checkpoint_barriers import (
     AbortReason,
@@ -33,13 +33,6 @@ from flinknet.units import NS_PER_MS
 
 from .checkpoint_coordinator import AcknowledgeCheckpoint, Answer, DeclineCheckpoint
 
-AT_LEAST_ONCE, EXACTLY_ONCE = "AT_LEAST_ONCE", "EXACTLY_ONCE"
-
-ALIGNED_ONLY = frozenset({"forward", "rescale", "broadcast"})
-"""Partitioners of edges whose data must not be overtaken (Flink: pointwise and broadcast edges). A
-custom partitioner is one too, unless execution.checkpointing.unaligned.forced is set."""
-
-
 CheckpointResponder = Callable[[Answer], None]
 """Sends a task's answers to the coordinator (Flink: CheckpointResponder)."""
 
@@ -51,30 +44,13 @@ def ignore(_answer: Answer) -> None:
 def barrier_of(
     network: NetworkConfig, partitioner: str, checkpoint_id: int, timestamp_ms: int
 ) -> CheckpointBarrier:
-    """The barrier that a source writes to an edge with this partitioner (Flink: CheckpointOptions,
-    forConfig and withUnalignedUnsupported).
-    """
-    timeout_ms = NO_ALIGNMENT_TIMEOUT_MS
-    if network.checkpoint_mode == AT_LEAST_ONCE:
-        alignment = AlignmentType.AT_LEAST_ONCE
-    elif not network.unaligned_checkpoints:
-        alignment = AlignmentType.ALIGNED
-    elif not _supports_unaligned(network, partitioner):
-        alignment = AlignmentType.FORCED_ALIGNED
-    elif network.aligned_checkpoint_timeout_ns == 0:
-        alignment = AlignmentType.UNALIGNED
-    else:
-        alignment = AlignmentType.ALIGNED
-        timeout_ms = max(1, network.aligned_checkpoint_timeout_ns // NS_PER_MS)
+    """The barrier that a source writes to an edge with this partitioner."""
+    name, timeout_ms = network.alignment(partitioner)
     return CheckpointBarrier(
-        checkpoint_id, timestamp_ms, alignment=alignment, aligned_timeout_ms=timeout_ms
-    )
-
-
-def _supports_unaligned(network: NetworkConfig, partitioner: str) -> bool:
-    is_users = ":" in partitioner
-    return partitioner not in ALIGNED_ONLY and (
-        not is_users or network.forced_unaligned_checkpoints
+        checkpoint_id,
+        timestamp_ms,
+        alignment=AlignmentType[name],
+        aligned_timeout_ms=timeout_ms or NO_ALIGNMENT_TIMEOUT_MS,
     )
 
 

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from flinknet.core.buffers.pool_sizes import GateBuffers, PoolSize
+from flinknet.core.buffers.pool_sizes import GateBuffers, PoolSize, TaskBuffers, task_buffers
 from flinknet.core.producer.partition_type import ResultPartitionType
 from flinknet.core.wire.ids import (
     ExecutionAttemptID,
@@ -20,7 +20,6 @@ from flinknet.core.wire.ids import (
     ResultPartitionID,
 )
 from flinknet.graph.job_graph import StreamConfig
-from flinknet.graph.network_memory import TaskBuffers, task_buffers
 from flinknet.graph.physical_plan import (
     Connection,
     PhysicalPlan,

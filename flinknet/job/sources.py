@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from flinknet.config import MAX_RATE_BATCH_BYTES
 from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.errors import ConfigError
 from flinknet.graph.endpoints import (
@@ -25,7 +26,7 @@ from flinknet.graph.endpoints import (
 from .elements import Instants, Values
 from .io import FileTextInput, SocketTextInput, TextInput
 from .load.arrivals import KeyDraws, ScheduledArrivals
-from .load.payload import BATCH_BYTES, MAX_RATE_BATCH_BYTES
+from .load.payload import BATCH_BYTES
 
 BATCH_RECORDS = 1024
 """Records taken at once if their size is unknown."""

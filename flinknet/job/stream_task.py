@@ -40,11 +40,6 @@ from .task_chain import NEVER_NS, PORTION_RECORDS, TaskChain
 from .task_ends import TaskInputs, TaskOutputs
 from .times import TaskTimes, sooner
 
-STEPS_PER_TURN = 3
-"""Steps of a task in one turn of its event loop. Few, so that credit and data leave while the other
-side still has work; more than one, so that an AddCredit covers more than one buffer. GB/s at
-100-byte records, with batches of 128 KiB: 0.9 with 1, 1.05 with 2, 1.2 with 3."""
-
 
 class TaskState(Enum):
     """Lifecycle of a task."""

@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from flinknet.arrays import IntArray
-from flinknet.config import BUFFER_TIMEOUT_NEVER_NS, NetworkConfig
+from flinknet.config import BUFFER_TIMEOUT_NEVER_NS, SMALLEST_VALUE_BYTES, NetworkConfig
 from flinknet.core.probe import FlushReason
-from flinknet.job.load.payload import OVERHEAD_BYTES, SMALLEST_VALUE_BYTES
+from flinknet.core.wire.records import OVERHEAD_BYTES
 from flinknet.trace.event_block import EventColumns
 from flinknet.trace.recordings import RunPlace, asked_within, open_recordings
 

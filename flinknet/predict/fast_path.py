@@ -120,7 +120,7 @@ class FastOutcome(Exchange):
     def taken_from(self) -> dict[int, IntArray]:
         """Channels of the records of each consumer that writes another exchange, in the order in
         which it took them."""
-        channels = np.array([each.index for each in self._edge.load.channels], np.int64)
+        channels = np.array([each.channel for each in self._edge.exchange.channels], np.int64)
         return {
             consumer: channels[(self.words[own] - self.channels.at) // Channel.width()]
             for consumer, own in self._layout.logs.items()

@@ -15,9 +15,30 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from flinknet.arrays import IntArray
-from flinknet.config import TCP, NetworkConfig
+from flinknet.config import (
+    MAX_RATE_BATCH_BYTES,
+    SMALLEST_VALUE_BYTES,
+    STEPS_PER_TURN,
+    TCP,
+    NetworkConfig,
+    RecordSize,
+    Scenario,
+    WorkloadConfig,
+)
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM
+from flinknet.core.buffers.pool_sizes import (
+    GateBuffers,
+    PoolSize,
+    TaskManagerBuffers,
+    buffers_by_task_manager,
+    creditless_gate_buffers,
+    gate_buffers,
+    output_pool_size,
+    shortage,
+    task_buffers,
+)
 from flinknet.core.connection import RECEIVE_BYTES, SEND_BATCH_BYTES, WriteWaterMarks
+from flinknet.core.wire.checkpoint_barrier import AlignmentType, CheckpointBarrier
 from flinknet.core.wire.events import (
     EndOfData,
     EndOfOutputChannelStateEvent,
@@ -26,11 +47,8 @@ from flinknet.core.wire.events import (
     encode_pipelined,
 )
 from flinknet.core.wire.header import BUFFER_RESPONSE_HEADER_BYTES
-from flinknet.job.barriers import barrier_of
-from flinknet.job.debloating import debloating_config
-from flinknet.job.load.payload import MAX_RATE_BATCH_BYTES, OVERHEAD_BYTES
-from flinknet.job.load.plan import LoadPlan
-from flinknet.job.stream_task import STEPS_PER_TURN
+from flinknet.core.wire.records import OVERHEAD_BYTES
+from flinknet.errors import ConfigError
 from flinknet.simulator.cluster import OPENING_NS
 from flinknet.simulator.cost_model import Preemptions
 from flinknet.simulator.source_plan import beat_phase_ns
@@ -42,10 +60,93 @@ from .kernel import NEVER
 from .kernel.memory import Arrivals, Batches, Ramp
 from .kernel.views import KernelMemory, float_bits
 from .ramps import Ramps
-from .recorded import RecordedChannel, RecordedExchange, recorded_load, without_idle_tasks
+from .recorded import RecordedChannel, RecordedExchange, places_of, without_idle_tasks
 
 _TURNS_PER_RECORD = 20
 """Most turns of all TaskManagers for each record and channel, far more than there can be."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExchangeTask:
+    """A task of an exchange.
+
+    Attributes:
+        channels: in the order of its subpartitions, or of its gate.
+        pool: size of the pool of its partition or gate.
+    """
+
+    task_manager: int
+    channels: tuple[RecordedChannel, ...]
+    pool: PoolSize
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExchangePlan:
+    """The tasks of an exchange in their places, with their memory.
+
+    Attributes:
+        record_bytes: length of each record in a buffer: the mean of the recorded ones, and no less
+            than the load generator's stamp needs.
+        buffers: network memory that each TaskManager needs.
+    """
+
+    record_bytes: int
+    sources: tuple[ExchangeTask, ...]
+    sinks: tuple[ExchangeTask, ...]
+    buffers: tuple[TaskManagerBuffers, ...]
+
+    @classmethod
+    def of(cls, exchange: RecordedExchange, network: NetworkConfig) -> ExchangePlan:
+        """The plan of an exchange under other settings.
+
+        Raises: ConfigError when the buffers do not fit into network memory.
+        """
+        upstream, downstream = places_of(exchange)
+        written: list[list[RecordedChannel]] = [[] for _ in upstream]
+        read: list[list[RecordedChannel]] = [[] for _ in downstream]
+        for each in exchange.channels:
+            written[each.producer].append(each)
+            read[each.consumer].append(each)
+        sizes = network.exclusive_buffers, network.floating_buffers
+        sources = [
+            ExchangeTask(place, tuple(own), output_pool_size(len(own), *sizes))
+            for place, own in zip(upstream, written, strict=True)
+        ]
+        sinks, needs = [], []
+        for source in sources:
+            partition = source.pool, network.max_overdraft_buffers
+            needs.append(task_buffers(source.task_manager, 0, (partition,), ()))
+        for place, own in zip(downstream, read, strict=True):
+            gate = _gate_buffers(exchange, network, len(own))
+            sinks.append(ExchangeTask(place, tuple(own), gate.pool))
+            remote = sum(upstream[each.producer] != place for each in own)
+            needs.append(task_buffers(place, 0, (), ((remote, gate),)))
+        count = 1 + max(*upstream, *downstream)
+        buffers = buffers_by_task_manager(needs, count, network.segments)
+        if (why := shortage(buffers, network.segment_size_bytes)) is not None:
+            raise ConfigError(why)
+        lengths = [each.record_wire_bytes for each in exchange.channels]
+        weights = [each.records for each in exchange.channels]
+        mean_bytes = round(float(np.average(lengths, weights=weights)))
+        record_bytes = max(mean_bytes, SMALLEST_VALUE_BYTES + OVERHEAD_BYTES)
+        return cls(record_bytes, tuple(sources), tuple(sinks), tuple(buffers))
+
+    @property
+    def task_managers(self) -> int:
+        """Number of TaskManagers, up to the last one used."""
+        return len(self.buffers)
+
+    def ends(self, channel: RecordedChannel) -> tuple[int, int]:
+        """TaskManagers of the producer and of the consumer of a channel; equal if it is local."""
+        source, sink = self.sources[channel.producer], self.sinks[channel.consumer]
+        return source.task_manager, sink.task_manager
+
+
+def _gate_buffers(exchange: RecordedExchange, network: NetworkConfig, channels: int) -> GateBuffers:
+    sizes = channels, network.exclusive_buffers, network.floating_buffers
+    if exchange.flow_control == TCP:
+        return creditless_gate_buffers(*sizes)
+    return gate_buffers(*sizes, required_max=network.required_buffers_per_gate_max)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +156,7 @@ class KernelEdge:
     Attributes:
         exchange: without idle tasks; of channels that a task of another exchange writes, only the
             number of records counts.
-        load: its tasks and channels under `network`.
+        plan: its tasks and channels under `network`.
         producers, consumers: recorded numbers of its tasks.
         before: place of the exchange that its producers read; None for sources.
         passages: what these do with their records, by recorded number.
@@ -63,7 +164,7 @@ class KernelEdge:
 
     exchange: RecordedExchange
     network: NetworkConfig
-    load: LoadPlan
+    plan: ExchangePlan
     producers: Sequence[int]
     consumers: Sequence[int]
     before: int | None = None
@@ -87,10 +188,9 @@ class KernelEdge:
             size_bytes = max(size_bytes, network.min_segment_size_bytes)
             size_bytes = min(size_bytes, network.segment_size_bytes)
             network = replace(network, starting_segment_size_bytes=size_bytes)
-        load = recorded_load(exchange, network)
-        load.check_memory()
+        plan = ExchangePlan.of(exchange, network)
         known = {each: passages[each] for each in producers if passages and each in passages}
-        return cls(exchange, network, load, producers, consumers, before, known)
+        return cls(exchange, network, plan, producers, consumers, before, known)
 
     @property
     def is_covered(self) -> bool:
@@ -105,7 +205,7 @@ class KernelEdge:
             and network.segment_size_bytes.bit_count() == 1
             and self.record_bytes <= network.segment_size_bytes
             and max(self.one_way_ns, self.back_ns) < OPENING_NS // 4
-            and all(each.most_buffers <= each.total_buffers for each in self.load.buffers())
+            and all(each.most_buffers <= each.total_buffers for each in self.plan.buffers)
         )
 
     @property
@@ -124,12 +224,30 @@ class KernelEdge:
     @property
     def record_bytes(self) -> int:
         """Length of a record in a buffer."""
-        return self.load.scenario.workload.record_size.low_bytes + OVERHEAD_BYTES
+        return self.plan.record_bytes
+
+    @property
+    def scenario(self) -> Scenario:
+        """The exchange as a run of the load generator."""
+        exchange, value_bytes = self.exchange, self.record_bytes - OVERHEAD_BYTES
+        workload = WorkloadConfig(
+            producers=exchange.producers,
+            consumers=exchange.consumers,
+            record_size=RecordSize(value_bytes, value_bytes),
+            partitioner=exchange.partitioner,
+        )
+        return Scenario(
+            network=self.network,
+            workload=workload,
+            task_managers=self.plan.task_managers,
+            seed=exchange.seed,
+            flow_control=exchange.flow_control,
+        )
 
     @property
     def memory_bytes(self) -> int:
         """Most that the pools of all TaskManagers can take."""
-        buffers = sum(each.most_buffers for each in self.load.buffers())
+        buffers = sum(each.most_buffers for each in self.plan.buffers)
         return buffers * self.network.segment_size_bytes
 
     @property
@@ -183,7 +301,7 @@ class KernelEdge:
 
     def _turns_max(self) -> int:
         """Most turns of all TaskManagers, roughly, and with much to spare."""
-        exchange, network, managers = self.exchange, self.network, self.load.task_managers
+        exchange, network, managers = self.exchange, self.network, self.plan.task_managers
         turns = 1_000_000 + _TURNS_PER_RECORD * exchange.records
         if network.checkpoint_interval_ns is not None:
             turns += 10 * (managers + 1) * (exchange.duration_ns // network.checkpoint_interval_ns)
@@ -202,7 +320,7 @@ class KernelEdge:
         marks = WriteWaterMarks.classic(segment_bytes) if self.is_tcp else WriteWaterMarks()
         ends_anywhere = interval_ns is not None or network.debloating_enabled
         numbers: dict[str, int] = {
-            "task_managers": self.load.task_managers,
+            "task_managers": self.plan.task_managers,
             "timeout_ns": network.buffer_timeout_ns,
             "period_ns": self.period_ns,
             "record_bytes": self.record_bytes,
@@ -240,8 +358,8 @@ class KernelEdge:
             "counted_to_ns": counted_to_ns,
         }
         if interval_ns is not None:
-            barrier = barrier_of(network, self.load.scenario.workload.partitioner, 1, 0)
-            timeout_ns = barrier.aligned_timeout_ms * NS_PER_MS if barrier.is_timeoutable else 0
+            alignment, timeout_ms = network.alignment(exchange.partitioner)
+            barrier = CheckpointBarrier(1, 0, alignment=AlignmentType[alignment])
             numbers |= {
                 "has_barriers": True,
                 "is_unaligned": barrier.is_unaligned,
@@ -249,16 +367,16 @@ class KernelEdge:
                 "interval_ns": interval_ns,
                 "expires_ns": network.checkpoint_timeout_ns,
                 "barrier_bytes": len(encode_pipelined(barrier)),
-                "aligned_timeout_ns": timeout_ns,
+                "aligned_timeout_ns": timeout_ms * NS_PER_MS,
                 "next_checkpoint_ns": self.first_checkpoint_ns,
             }
-        if (config := debloating_config(network)) is not None:
+        if network.debloating_enabled:
             numbers |= {
-                "debloat_ns": config.period_ns,
-                "target_ms": config.target_ns // NS_PER_MS,
-                "smallest_bytes": config.smallest_buffer_bytes,
-                "threshold_percent": config.threshold_percent,
-                "newest_share": float_bits(2 / (config.samples + 1)),
+                "debloat_ns": network.debloating_period_ns,
+                "target_ms": network.debloating_target_ns // NS_PER_MS,
+                "smallest_bytes": network.min_segment_size_bytes,
+                "threshold_percent": network.debloating_threshold_percent,
+                "newest_share": float_bits(2 / (network.debloating_samples + 1)),
             }
         return numbers
 
@@ -317,10 +435,10 @@ def _batches(channels: Sequence[RecordedChannel], batch_records: int) -> IntArra
     return words[counts:].reshape(batches, len(channels))
 
 
-def preemptions_of(exchange: RecordedExchange, load: LoadPlan) -> dict[int, Preemptions]:
+def preemptions_of(exchange: RecordedExchange, plan: ExchangePlan) -> dict[int, Preemptions]:
     """The preemptions of each TaskManager: those of the process of its first task."""
     found: dict[int, Preemptions] = {}
-    for of_tasks, tasks in zip(exchange.preemptions, (load.sources, load.sinks), strict=True):
+    for of_tasks, tasks in zip(exchange.preemptions, (plan.sources, plan.sinks), strict=True):
         for each, task in zip(of_tasks, tasks, strict=False):
             found.setdefault(task.task_manager, each)
     return found

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from flinknet.config import NetworkConfig
+from flinknet.config import MAX_RATE_BATCH_BYTES, NetworkConfig
 from flinknet.histogram import BUCKETS
-from flinknet.job.load.payload import MAX_RATE_BATCH_BYTES
 from flinknet.simulator.cluster import OPENING_NS
 
 from .kernel import NEVER
@@ -50,31 +49,32 @@ class Layout:
     """
 
     def __init__(self, edge: KernelEdge, memory: KernelMemory, attempts: int = 0) -> None:
-        exchange, network, load = edge.exchange, edge.network, edge.load
-        self.edge, self.exchange, self.network, self.load = edge, exchange, network, load
+        exchange, network, plan = edge.exchange, edge.network, edge.plan
+        self.edge, self.exchange, self.network, self.plan = edge, exchange, network, plan
         self.memory, self.head = memory, memory.take(k.Exchange.width())
         said = 4  # under way, next to buffers
         if network.debloating_enabled:
             said += edge.back_ns // network.debloating_period_ns + 1
         buffers = network.exclusive_buffers + network.floating_buffers
         if edge.is_tcp:  # a gate's are there for any of its channels
-            buffers = max(task.inputs[0].pool.max_buffers for task in load.sinks)
+            buffers = max(task.pool.max_buffers for task in plan.sinks)
         self._ring = power_of_two(buffers + said)
         self._least_slots = TCP_SLOTS << attempts * ROOM_BITS if edge.is_tcp else 0
         self._boundaries = _boundaries(network)
         self._batches = batches_of(exchange, edge.record_bytes) if exchange.is_max_rate else []
-        addresses = memory.rows(k.Channel, len(load.channels))
-        self.channel_at = dict(zip((each.index for each in load.channels), addresses, strict=True))
-        self.source_at = memory.rows(k.Source, len(load.sources))
-        self.sink_at = memory.rows(k.Sink, len(load.sinks))
-        self.manager_at = memory.rows(k.TaskManager, load.task_managers)
-        self._timers = load.task_managers if network.debloating_enabled else 0
+        addresses = memory.rows(k.Channel, len(exchange.channels))
+        indices = (each.channel for each in exchange.channels)
+        self.channel_at = dict(zip(indices, addresses, strict=True))
+        self.source_at = memory.rows(k.Source, len(plan.sources))
+        self.sink_at = memory.rows(k.Sink, len(plan.sinks))
+        self.manager_at = memory.rows(k.TaskManager, plan.task_managers)
+        self._timers = plan.task_managers if network.debloating_enabled else 0
         self._clocks = memory.rows(k.TaskManager, 1 + self._timers)  # right behind them
         self._channels_between = Counter(  # in the order in which connections are made
-            (each.task_manager, task.task_manager)
-            for task in load.sinks
-            for each in task.inputs[0].channels
-            if not each.is_local
+            ends
+            for task in plan.sinks
+            for ends in map(plan.ends, task.channels)
+            if ends[0] != ends[1]
         )
         addresses = memory.rows(k.Connection, len(self._channels_between))
         self._connection_at = dict(zip(self._channels_between, addresses, strict=True))
@@ -104,7 +104,7 @@ class Layout:
         arrivals are assumed, of checkpoints."""
         network, memory, start_ns = self.network, self.memory, self.exchange.measured_from_ns
         turns_ns = [start_ns] * len(self.manager_at) + [self.edge.first_checkpoint_ns]
-        has_gates = {task.task_manager for task in self.load.sinks}
+        has_gates = {task.task_manager for task in self.plan.sinks}
         for number in range(self._timers):
             looks_ns = start_ns + network.debloating_period_ns
             turns_ns.append(looks_ns if number in has_gates else NEVER)
@@ -138,27 +138,25 @@ class Layout:
     def _put_channels(self) -> None:
         """The channels, each with its arrivals and the bytes that left its subpartition before."""
         memory, network = self.memory, self.network
-        recorded = {channel.channel: channel for channel in self.exchange.channels}
-        outputs = (task.outputs[0].channels for task in self.load.sources)
-        places = {channel: at for output in outputs for at, channel in enumerate(output)}
-        for planned in self.load.channels:
-            channel, address = recorded[planned.index], self.channel_at[planned.index]
-            place = places[planned.index]
+        outputs = (task.channels for task in self.plan.sources)
+        places = {each.channel: at for output in outputs for at, each in enumerate(output)}
+        for channel in self.exchange.channels:
+            address, place = self.channel_at[channel.channel], places[channel.channel]
             first, ramps, counted = self._put_arrivals(channel, place)
             before_bytes = channel.records_before * self.edge.record_bytes
             departures = 0
             if self.exchange.keeps_departures:
                 departures = memory.take(channel.records)
                 self.departures[channel.channel] = slice(departures, departures + channel.records)
-            pair = (planned.producer_task_manager, planned.consumer_task_manager)
-            is_local = pair[0] == pair[1]
+            ends = self.plan.ends(channel)
+            is_local = ends[0] == ends[1]
             memory.put(
                 k.Channel,
                 address,
-                source=self.source_at[planned.producer],
+                source=self.source_at[channel.producer],
                 place=place,
-                connection=0 if is_local else self._connection_at[pair],
-                sink=self.sink_at[planned.consumer],
+                connection=0 if is_local else self._connection_at[ends],
+                sink=self.sink_at[channel.consumer],
                 ramp_end=first + ramps * k.Ramp.width(),
                 ramp=first,
                 opens_ramp=first,
@@ -244,18 +242,18 @@ class Layout:
         exchange, network, memory = self.exchange, self.network, self.memory
         end_ns = exchange.data_ends_ns(network)
         ends_ns = {each.channel: int(each.arrivals.ends_ns[-1]) for each in exchange.channels}
-        tasks = zip(self.load.sources, self.source_at, self.edge.producers, strict=True)
+        tasks = zip(self.plan.sources, self.source_at, self.edge.producers, strict=True)
         for source, (task, address, producer) in enumerate(tasks):
-            output, is_relayed = task.outputs[0], producer in self.edge.passages
-            channels = [self.channel_at[each] for each in output.channels]
-            last_ns = max(ends_ns[each] for each in output.channels)
+            is_relayed = producer in self.edge.passages
+            channels = [self.channel_at[each.channel] for each in task.channels]
+            last_ns = max(ends_ns[each.channel] for each in task.channels)
             words = exchange.barriers[source].ravel() if exchange.barriers else ()
             barriers = memory.list_of(words)
             batches = self._batches[source].ravel() if exchange.is_max_rate else ()
             first_batch = memory.list_of(batches)
             beat_ns = exchange.measured_from_ns - self.edge.phase_ns(source) + self.edge.period_ns
             most_bytes = max(
-                output.pool.max_buffers * network.segment_size_bytes, MAX_RATE_BATCH_BYTES
+                task.pool.max_buffers * network.segment_size_bytes, MAX_RATE_BATCH_BYTES
             )
             memory.put(
                 k.Source,
@@ -264,8 +262,8 @@ class Layout:
                 outputs_count=len(channels),
                 unacknowledged=len(channels),
                 end_ns=NEVER if is_relayed else max(end_ns, last_ns),
-                pool_buffers=output.pool.max_buffers,
-                overdraft_buffers=output.overdraft_buffers,
+                pool_buffers=task.pool.max_buffers,
+                overdraft_buffers=network.max_overdraft_buffers,
                 most_records=most_bytes // self.edge.record_bytes,
                 flush_ns=beat_ns if network.buffer_timeout_ns > 0 else NEVER,
                 records_due=memory.timetable(len(channels)),
@@ -283,9 +281,8 @@ class Layout:
         memory, start_ns = self.memory, self.exchange.measured_from_ns
         starting_bytes = self.network.starting_segment_size_bytes
         most = self.edge.alignments_max * k.Barrier.width()
-        for sink, (task, address) in enumerate(zip(self.load.sinks, self.sink_at, strict=True)):
-            gate = task.inputs[0]
-            inputs = gate.channels
+        for sink, (task, address) in enumerate(zip(self.plan.sinks, self.sink_at, strict=True)):
+            inputs = task.channels
             width = power_of_two(len(inputs) + 1)
             alignments = memory.take(most)
             if most:
@@ -293,7 +290,7 @@ class Layout:
             memory.put(
                 k.Sink,
                 address,
-                inputs=memory.list_of([self.channel_at[each.index] for each in inputs]),
+                inputs=memory.list_of([self.channel_at[each.channel] for each in inputs]),
                 inputs_count=len(inputs),
                 consume_ns=round(self.exchange.costs.consume_ns_per_record[sink]),
                 ready=memory.take(width),
@@ -302,7 +299,7 @@ class Layout:
                 announced=memory.take(len(inputs)),
                 idle_since_ns=-1,
                 marked_ns=start_ns,
-                pool_free=gate.pool.max_buffers,
+                pool_free=task.pool.max_buffers,
                 listeners=memory.take(width),
                 gate_mask=width - 1,
                 open_inputs=len(inputs),
@@ -319,13 +316,13 @@ class Layout:
         """The TaskManagers, each with its tasks and its ends of connections; the coordinator, and
         timers of debloating."""
         memory, start_ns = self.memory, self.exchange.measured_from_ns
-        inputs = ((task, each) for task in self.load.sinks for each in task.inputs[0].channels)
-        local = {task.task_manager for task, each in inputs if each.is_local}
+        ends_of = map(self.plan.ends, self.exchange.channels)
+        local = {downstream for upstream, downstream in ends_of if upstream == downstream}
         sources: list[list[int]] = [[] for _ in self.manager_at]
         sinks: list[list[int]] = [[] for _ in self.manager_at]
-        for task, address in zip(self.load.sources, self.source_at, strict=True):
+        for task, address in zip(self.plan.sources, self.source_at, strict=True):
             sources[task.task_manager].append(address)
-        for task, address in zip(self.load.sinks, self.sink_at, strict=True):
+        for task, address in zip(self.plan.sinks, self.sink_at, strict=True):
             sinks[task.task_manager].append(address)
         for number, address in enumerate(self.manager_at):
             ends = self._ends[number]
@@ -351,7 +348,7 @@ class Layout:
     def _put_disturbances(self) -> None:
         """When TaskManagers are kept from their work."""
         memory, start_ns = self.memory, self.exchange.measured_from_ns
-        for number, each in preemptions_of(self.exchange, self.load).items():
+        for number, each in preemptions_of(self.exchange, self.plan).items():
             columns = each.starts_ns + start_ns, each.lengths_ns
             first = memory.table_of(columns)
             memory.put(
@@ -369,7 +366,7 @@ def put_relays(layout: Layout, behind: Sequence[Layout]) -> None:
     if not behind:
         return
     edge, memory = layout.edge, layout.memory
-    all_taken, tasks = edge.taken, zip(layout.sink_at, layout.load.sinks, strict=True)
+    all_taken, tasks = edge.taken, zip(layout.sink_at, layout.plan.sinks, strict=True)
     for consumer, (sink, task) in zip(edge.consumers, tasks, strict=True):
         links = [each for each in behind if consumer in each.edge.passages]
         if not links:
@@ -398,7 +395,7 @@ def _put_link(layout: Layout, producer: int, relay: int, taken: int) -> int:
     edge, memory = layout.edge, layout.memory
     address, passage = memory.take(k.Link.width()), edge.passages[producer]
     place = edge.producers.index(producer)
-    source, task = layout.source_at[place], edge.load.sources[place]
+    source, task = layout.source_at[place], edge.plan.sources[place]
     inputs = passage.inputs(taken)
     channels, places = np.unique(passage.routes[: len(inputs)], return_inverse=True)
     routes = np.array([layout.channel_at[each] for each in channels.tolist()], np.int64)[places]
@@ -417,7 +414,7 @@ def _put_link(layout: Layout, producer: int, relay: int, taken: int) -> int:
         ends_from_ns=ends_ns,
         ends_after_ns=edge.exchange.data_ends_ns(edge.network) - ends_ns,
         waits_since_ns=NEVER,
-        withheld=memory.take(task.outputs[0].subpartitions),
+        withheld=memory.take(len(task.channels)),
         relay=relay,
     )
     return address

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from flinknet.arrays import IntArray
-from flinknet.graph.wiring import DistributionPattern, Wiring
+from flinknet.core.wiring import DistributionPattern, Wiring
 from flinknet.trace import ChannelInfo, Run, RunManifest
 from flinknet.trace.index import spans_of
 from flinknet.trace.job_names import Edge, named_edges

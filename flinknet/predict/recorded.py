@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import numpy as np
 
 from flinknet.arrays import IntArray
-from flinknet.config import CREDIT, NetworkConfig, RecordSize, Scenario, WorkloadConfig
-from flinknet.job.load.payload import OVERHEAD_BYTES, SMALLEST_VALUE_BYTES
-from flinknet.job.load.plan import ListedChannel, LoadPlan, listed_load_plan
+from flinknet.config import CREDIT, NetworkConfig
 from flinknet.options.what_if import Setting
 from flinknet.simulator.cost_model import CostModel, Preemptions
 from flinknet.simulator.link import LinkSettings
@@ -393,43 +392,17 @@ def without_idle_tasks(exchange: RecordedExchange) -> tuple[RecordedExchange, li
     return exchange, producers, consumers
 
 
-def recorded_load(exchange: RecordedExchange, network: NetworkConfig) -> LoadPlan:
-    """The recorded placement; if unknown, tasks that share a connection share TaskManagers."""
-    lengths = [channel.record_wire_bytes for channel in exchange.channels]
-    weights = [channel.records for channel in exchange.channels]
-    value_bytes = round(float(np.average(lengths, weights=weights))) - OVERHEAD_BYTES
-    value_bytes = max(value_bytes, SMALLEST_VALUE_BYTES)
-    subpartitions = [0] * exchange.producers
-    channels = []
-    for channel in exchange.channels:
-        producer = channel.producer
-        channels.append(
-            ListedChannel(channel.channel, producer, channel.consumer, subpartitions[producer])
+def places_of(exchange: RecordedExchange) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """TaskManagers of the producers and of the consumers; if unknown, tasks that share a connection
+    share TaskManagers, with producers and consumers apart."""
+    if exchange.task_managers[0]:
+        return exchange.task_managers
+    upstream, downstream = (
+        _groups(count, [(task(c), c.connection) for c in exchange.channels])
+        for count, task in (
+            (exchange.producers, attrgetter("producer")),
+            (exchange.consumers, attrgetter("consumer")),
         )
-        subpartitions[producer] += 1
-    upstream, downstream = exchange.task_managers
-    if not upstream:
-        upstream, downstream = _apart(exchange)
-    scenario = Scenario(
-        network=network,
-        workload=WorkloadConfig(
-            producers=exchange.producers,
-            consumers=exchange.consumers,
-            record_size=RecordSize(value_bytes, value_bytes),
-            partitioner=exchange.partitioner,
-        ),
-        task_managers=1 + max(*upstream, *downstream),
-        seed=exchange.seed,
-        flow_control=exchange.flow_control,
-    )
-    return listed_load_plan(scenario, (upstream, downstream), channels)
-
-
-def _apart(exchange: RecordedExchange) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Producers and consumers in TaskManagers of their own."""
-    upstream = _groups(exchange.producers, [(c.producer, c.connection) for c in exchange.channels])
-    downstream = _groups(
-        exchange.consumers, [(c.consumer, c.connection) for c in exchange.channels]
     )
     first = 1 + max(upstream)
     return tuple(upstream), tuple(first + each for each in downstream)

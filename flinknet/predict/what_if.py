@@ -11,6 +11,7 @@ so that records in half-filled buffers leave as they would have.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -18,10 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from flinknet.arrays import IntArray
-from flinknet.config import NetworkConfig
+from flinknet.config import MAX_RATE_BATCH_BYTES, NetworkConfig
 from flinknet.errors import InvariantViolatedError
 from flinknet.histogram import LogLinearHistogram
-from flinknet.job.load.payload import MAX_RATE_BATCH_BYTES
 from flinknet.options.what_if import Setting
 from flinknet.results import BacklogSummary
 from flinknet.simulator.cluster import Cluster
@@ -42,7 +42,7 @@ from .outcome import (
     likely_range,
 )
 from .ramps import Ramps
-from .recorded import RecordedChannel, RecordedExchange, awake_delays
+from .recorded import RecordedChannel, RecordedExchange, awake_delays, places_of
 
 FAST_FROM_MESSAGES = 5_000
 """Number of messages below which the simulator is done before the kernel is loaded."""
@@ -121,18 +121,20 @@ def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Outc
     if not exchange.records:
         return _nothing(exchange)
     edge = KernelEdge.of(exchange, network)
-    exchange, network, load = edge.exchange, edge.network, edge.load
+    exchange, network, plan = edge.exchange, edge.network, edge.plan
     start_ns = exchange.measured_from_ns
     probe = BacklogProbe()
     if not exchange.has_instants:
         probe = WaitBoundsProbe(start_ns, exchange.beat_ns(network))
-    cluster = Cluster.of_load(
-        load,
+    cluster = Cluster.of_exchange(
+        edge.scenario,
+        places_of(exchange),
+        channels_of(exchange),
         plans_of(exchange, network),
         exchange.costs,
         start_ns=start_ns,
-        probes=(probe,) * load.task_managers,
-        preemptions=preemptions_of(exchange, load),
+        probes=(probe,) * plan.task_managers,
+        preemptions=preemptions_of(exchange, plan),
         link=LinkSettings(capacity_bytes=exchange.socket_bytes),
         flush_overhead_ns=exchange.flush_overhead_ns,
     )
@@ -281,6 +283,16 @@ def emission_order(channels: Sequence[RecordedChannel]) -> tuple[IntArray, npt.N
     subpartitions = np.repeat(np.arange(len(channels), dtype=np.int32), counts)
     order = np.argsort(instants_ns, kind="stable")
     return instants_ns[order], subpartitions[order]
+
+
+def channels_of(exchange: RecordedExchange) -> dict[int, tuple[int, int, int]]:
+    """Producer, consumer and subpartition of each channel, by its index."""
+    subpartitions = Counter[int]()
+    found = {}
+    for each in exchange.channels:
+        found[each.channel] = each.producer, each.consumer, subpartitions[each.producer]
+        subpartitions[each.producer] += 1
+    return found
 
 
 def plans_of(exchange: RecordedExchange, network: NetworkConfig) -> list[SourcePlan]:

@@ -3,8 +3,8 @@ which is behind which.
 
 A partition names the vertex that produces it; nothing names the vertex that consumes it. Who feeds
 whom is known where Flink's REST API was asked; otherwise it follows from ids of vertices
-(`graph.lineage`), or is ruled out by checkpoints: a barrier, and the end of the data, goes on only
-when it has come in.
+(`core.wire.lineage`), or is ruled out by checkpoints: a barrier, and the end of the data, goes on
+only when it has come in.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from flinknet.arrays import FloatArray, IntArray
-from flinknet.graph.lineage import ancestors
+from flinknet.core.wire.lineage import ancestors
 from flinknet.predict.exchange import recorded_network
 from flinknet.predict.local_channels import counts_of, planned_edge
 from flinknet.results.ledger import BARRIER, LATE, UNANSWERED, EdgeTime, InputTime

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from flinknet.config import RecordSize, Scenario, SlowConsumer, WorkloadConfig
+from flinknet.arrays import RecordedLoad
+from flinknet.config import RECORDED, RecordSize, Scenario, SlowConsumer, WorkloadConfig
 from flinknet.errors import ConfigError
-from flinknet.job.load.arrivals import RECORDED, RecordedLoad
 from flinknet.predict.captured import load_captured
 from flinknet.predict.captured_rows import common_value_bytes, sent_bytes
 from flinknet.predict.exchange import is_blocking, is_max_rate, load_exchange, recorded_setting

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Protocol
 
+from flinknet.config import STEPS_PER_TURN
 from flinknet.core.connection import RECEIVE_BYTES, Connection
-from flinknet.job.stream_task import STEPS_PER_TURN
 from flinknet.job.times import TaskTimes
 
 from .clock import monotonic_ns

@@ -19,7 +19,6 @@ from flinknet.core.buffers import NetworkBufferPool
 from flinknet.core.producer import ResultPartitionManager
 from flinknet.core.wire.ids import ResultPartitionID
 from flinknet.errors import LocalProtocolError, LocalTransportError
-from flinknet.graph.network_memory import segments_of
 from flinknet.job.gates import request_backoff_of
 from flinknet.trace.job_traces import JobTrace, JobTraces
 from flinknet.trace.manifest import ProcessInfo
@@ -243,7 +242,7 @@ class ShuffleEnvironment:
     ) -> None:
         self.channel_of = channel_of
         self.loop = EventLoop(may_spin=may_spin, transport=network.transport)
-        self.pool = NetworkBufferPool(segments_of(network), network.segment_size_bytes)
+        self.pool = NetworkBufferPool(network.segments, network.segment_size_bytes)
         self.partitions = ResultPartitionManager()
         self.spills = RecordSpills().create
         self._name = name

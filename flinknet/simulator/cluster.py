@@ -14,7 +14,7 @@ from flinknet.core.producer.partition_type import ReleaseBy
 from flinknet.errors import FlinknetError, SimulationError, StalledError
 from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.load.load_tasks import run_input_of
-from flinknet.job.load.plan import LoadPlan, load_plan_of
+from flinknet.job.load.plan import LoadPlan, listed_load_plan, load_plan_of
 from flinknet.job.stream_task import StreamTask
 
 from .channels import Channels, Wiring
@@ -156,6 +156,32 @@ class Cluster:
                 at(start_ns, partial(set_delay, slow.delay_ns_per_record))
                 at(start_ns + slow.slow_ns, partial(set_delay, 0))
         return cluster
+
+    @staticmethod
+    def of_exchange(
+        scenario: Scenario,
+        places: tuple[Sequence[int], Sequence[int]],
+        channels: Mapping[int, tuple[int, int, int]],
+        plans: Sequence[SourcePlan],
+        costs: CostModel = TYPICAL_COSTS,
+        *,
+        start_ns: int = START_NS,
+        probes: Sequence[Probe] = (),
+        link: LinkSettings = LinkSettings(),  # noqa: B008 - frozen
+        flush_overhead_ns: int = 0,
+        preemptions: Mapping[int, Preemptions] = NO_PREEMPTIONS,
+    ) -> Cluster:
+        """The cluster of one exchange with given channels (see `listed_load_plan`)."""
+        return Cluster.of_load(
+            listed_load_plan(scenario, places, channels),
+            plans,
+            costs,
+            start_ns=start_ns,
+            probes=probes,
+            link=link,
+            flush_overhead_ns=flush_overhead_ns,
+            preemptions=preemptions,
+        )
 
     @staticmethod
     def of_scenario(

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from flinknet.arrays import IntArray
 from flinknet.config import RecordSize
 from flinknet.core.producer.key_groups import murmur_hash
+from flinknet.core.wire.records import OVERHEAD_BYTES
 from flinknet.errors import ConfigError
 from flinknet.job.load.arrivals import ScheduledArrivals
 from flinknet.job.load.load_tasks import key_draws
-from flinknet.job.load.payload import OVERHEAD_BYTES
 from flinknet.job.load.plan import LoadPlan
 from flinknet.job.selectors import create_selector
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from flinknet.config import STEPS_PER_TURN
 from flinknet.core.buffers import NetworkBufferPool
 from flinknet.core.producer import OutputFlusher, RecordWriter
 from flinknet.errors import FlinknetError, SimulationError
 from flinknet.job.load.arrivals import RecordedArrivals
 from flinknet.job.load.load_tasks import run_input_of
-from flinknet.job.stream_task import STEPS_PER_TURN, StreamTask, TaskState
+from flinknet.job.stream_task import StreamTask, TaskState
 
 from .cost_model import Preemptions
 from .faults import HostClock, LostWakeups

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from flinknet.core.wire.ids import ExecutionAttemptID, ResultPartitionID
+from flinknet.core.wire.lineage import ancestors
 from flinknet.errors import FrameCorruptedError
 
 from .manifest import ChannelInfo, RunManifest
@@ -194,8 +195,6 @@ def _of_vertices(vertices: Mapping[int, bytes | None], job: int) -> Iterator[Edg
     Args:
         vertices: the vertex that produces each edge, by index; None where that is unknown.
     """
-    from flinknet.graph.lineage import ancestors  # the graphs take 0.2 s to import
-
     known = [each for each in vertices.values() if each is not None]
     before = ancestors(known)
     numbers = {vertex: number for number, vertex in enumerate(dict.fromkeys(known))}

@@ -100,7 +100,7 @@ def test_spread_has_one_slot_on_each_for_a_source_and_a_sink() -> None:
 
 
 def test_a_record_takes_the_same_bytes_as_with_flinknet() -> None:
-    from flinknet.job.load.payload import OVERHEAD_BYTES
+    from flinknet.core.wire.records import OVERHEAD_BYTES
 
     assert Exchange(value_bytes=100).wire_bytes == 100 + OVERHEAD_BYTES
 

@@ -15,8 +15,10 @@ import numpy as np
 import pytest
 from click.testing import Result
 
+from flinknet.arrays import RecordedLoad
+from flinknet.config import RECORDED
 from flinknet.errors import RunFailedError
-from flinknet.job.load.arrivals import RECORDED, RecordedLoad
+from flinknet.job.load.arrivals import RecordedArrivals
 from flinknet.replay.read import open_recorded_run
 from flinknet.replay.rerun import save_records, scenario_of
 from flinknet.results import RunWarning
@@ -305,13 +307,13 @@ def test_arrivals_are_those_of_the_trace(recorded: Path, tmp_path: Path) -> None
     law = save_records(again, scenario, tmp_path / "arrivals")
     later_ns = 5_000_000 * MS
     load = RecordedLoad.load(law, 0, start_ns=later_ns, measured_from_ns=later_ns)
-    assert (load.take_sizes(), load.selector()) == (None, None)
-    arrivals = load.arrivals()
+    assert (load.value_bytes, load.subpartitions) == (None, None)
+    arrivals = RecordedArrivals(load.instants_ns)
     instants_ns = arrivals.take(2**62, 10_000)
     assert np.array_equal(instants_ns, later_ns + np.repeat(np.arange(1000), 2) * MS)
     assert arrivals.next_ns() is None
     late = RecordedLoad.load(law, 0, start_ns=later_ns + 500 * MS, measured_from_ns=later_ns)
-    assert late.arrivals().next_ns() == later_ns + 500 * MS
+    assert RecordedArrivals(late.instants_ns).next_ns() == later_ns + 500 * MS
 
 
 def test_at_the_highest_rate_records_come_as_they_can(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from flinknet.core.producer.partition_type import ResultPartitionType
 from flinknet.core.wire.ids import IntermediateDataSetID, JobVertexID
+from flinknet.core.wiring import DistributionPattern
 from flinknet.errors import ConfigError, LocalProtocolError
 from flinknet.graph import JobGraph, execution_graph_of, job_graph_of
 from flinknet.graph.execution_graph import (
@@ -27,7 +28,6 @@ from flinknet.graph.failover import (
 )
 from flinknet.graph.job_config import JobConfig
 from flinknet.graph.job_graph import JobVertex
-from flinknet.graph.wiring import DistributionPattern
 from tests.graph.programs import all_to_all, environment, execution_of, same, word_count
 
 S = ExecutionState

@@ -10,6 +10,7 @@ import pytest
 
 from flinknet.core.producer.partition_type import ResultPartitionType
 from flinknet.core.wire.ids import JobVertexID
+from flinknet.core.wiring import DistributionPattern
 from flinknet.errors import ConfigError
 from flinknet.graph import (
     OutputTag,
@@ -27,7 +28,6 @@ from flinknet.graph.slots import pipelined_regions
 from flinknet.graph.stream_graph import StreamGraph, is_chainable
 from flinknet.graph.transformations import REBALANCE, PartitionTransformation, StreamExchangeMode
 from flinknet.graph.tree import job_tree, physical_tree
-from flinknet.graph.wiring import DistributionPattern
 from tests.graph.programs import (
     environment,
     first,

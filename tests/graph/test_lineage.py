@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from flinknet.core.wire.lineage import ancestors
 from flinknet.graph import JobGraph, job_graph_of
-from flinknet.graph.lineage import ancestors
 from tests.graph.programs import environment, same, shuffle_example
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from flinknet.core.wire.lineage import murmur3_128
 from flinknet.errors import ConfigError
 from flinknet.graph import JobGraph, job_graph_of
-from flinknet.graph.lineage import murmur3_128
 from tests.graph.programs import (
     BC,
     environment,

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flinknet.core.wiring import Traffic
 from flinknet.graph import (
     ExecutionGraph,
     JobGraph,
@@ -39,7 +40,6 @@ from flinknet.graph.picture import (
     svg_of,
 )
 from flinknet.graph.tree import execution_tree, job_tree, physical_tree, stream_tree
-from flinknet.graph.wiring import Traffic
 from tests.graph.programs import (
     all_to_all,
     environment,
@@ -228,7 +228,7 @@ def test_a_million_channels_are_planned_without_making_them(
     def refuse(self: object) -> None:
         raise AssertionError("channels were made one by one")
 
-    monkeypatch.setattr("flinknet.graph.wiring.Wiring.__iter__", refuse)
+    monkeypatch.setattr("flinknet.core.wiring.Wiring.__iter__", refuse)
     plan = plan_of(all_to_all(1000), None, 100)
     assert (plan.task_managers, plan.channels_total) == (10, 1_000_000)
     assert plan.local_channels == 10 * 100 * 100

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flinknet.graph.wiring import DistributionPattern, Wiring
+from flinknet.core.wiring import DistributionPattern, Wiring
 
 POINTWISE, ALL_TO_ALL = DistributionPattern.POINTWISE, DistributionPattern.ALL_TO_ALL
 

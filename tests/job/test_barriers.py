@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flinknet.config import NetworkConfig
+from flinknet.config import AT_LEAST_ONCE, NetworkConfig
 from flinknet.core.buffers import DataType
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.producer import ForwardSelector, RecordWriter
@@ -28,7 +28,6 @@ from flinknet.core.wire.events import (
 )
 from flinknet.errors import FrameCorruptedError
 from flinknet.job.barriers import (
-    AT_LEAST_ONCE,
     BranchingCheckpoints,
     InputCheckpoints,
     OutputCheckpoints,

@@ -16,9 +16,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from flinknet.config import CREDIT, TCP, NetworkConfig
+from flinknet.config import AT_LEAST_ONCE, CREDIT, EXACTLY_ONCE, TCP, NetworkConfig
 from flinknet.histogram import LogLinearHistogram, bucket_index
-from flinknet.job.barriers import AT_LEAST_ONCE, EXACTLY_ONCE
 from flinknet.options.what_if import Setting
 from flinknet.predict.fast_path import FastOutcome, run_fast
 from flinknet.predict.kernel_edge import KernelEdge

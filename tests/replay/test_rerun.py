@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from flinknet.arrays import RecordedLoad
 from flinknet.config import NetworkConfig
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
 from flinknet.errors import ConfigError
-from flinknet.job.load.arrivals import RecordedLoad
 from flinknet.options import effective_flink_keys
 from flinknet.replay.rerun import notes_of, open_to_repeat, save_records, scenario_of
 from flinknet.trace import RunManifest

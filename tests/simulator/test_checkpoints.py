@@ -8,9 +8,8 @@ from functools import cache
 
 import pytest
 
-from flinknet.config import Scenario, SlowConsumer
+from flinknet.config import AT_LEAST_ONCE, Scenario, SlowConsumer
 from flinknet.core.probe import TracePoint
-from flinknet.job.barriers import AT_LEAST_ONCE
 from flinknet.job.checkpoint_coordinator import DeclineCheckpoint
 from flinknet.job.load.plan import load_plan_of, placed_load_plan
 from flinknet.results import CheckpointSummary

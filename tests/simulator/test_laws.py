@@ -8,7 +8,7 @@ import pytest
 
 from flinknet.config import NetworkConfig, SlowConsumer
 from flinknet.core.probe import FlushReason, TracePoint
-from flinknet.job.load.payload import OVERHEAD_BYTES
+from flinknet.core.wire.records import OVERHEAD_BYTES
 from flinknet.simulator.cluster import START_NS, TYPICAL_COSTS, Cluster
 from flinknet.simulator.faults import NO_FAULTS, Faults
 from flinknet.simulator.link import LinkSettings

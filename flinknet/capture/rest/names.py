@@ -17,8 +17,8 @@ from itertools import permutations
 from typing import Any
 
 from flinknet.core.wire.ids import ExecutionGraphID, JobVertexID
+from flinknet.core.wiring import traffic_of
 from flinknet.graph.running_job import RunningInput, RunningJob, RunningVertex, wiring_of
-from flinknet.graph.wiring import traffic_of
 from flinknet.trace import ChannelInfo, RunManifest
 from flinknet.trace.job_names import producer_of
 

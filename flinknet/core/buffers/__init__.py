@@ -4,7 +4,7 @@
     builder                 writes a segment while a consumer reads it
     network_buffer_pool     the memory of a TaskManager, and that for reading blocking partitions
     local_buffer_pool       the share of a partition or gate
-    pool_sizes              sizes of local pools
+    pool_sizes              sizes of local pools, and the network memory that tasks need
     data_type               the content of a buffer
 
 Independent of the wire format, of channels and of time. Buffers are passed on by passing a

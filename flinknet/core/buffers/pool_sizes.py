@@ -1,4 +1,5 @@
-"""Pool sizes of gates and partitions: Flink's formulas, as pure functions.
+"""Pool sizes of gates and partitions: Flink's formulas, as pure functions; and the network memory
+that the pools of tasks need on a TaskManager.
 
 For n channels with E exclusive and F floating buffers, a gate without a limit has E buffers per
 channel outside its pool and a pool of 1 to F; a bounded partition of s subpartitions has a pool of
@@ -7,9 +8,11 @@ s + 1 to s x E + F.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from flinknet.errors import ConfigError
+from flinknet.units import format_size_bytes
 
 from .local_buffer_pool import UNLIMITED_BUFFERS
 
@@ -137,4 +140,147 @@ def partition_pool_size(
         return sort_shuffle.pool_size(subpartitions)
     return output_pool_size(
         subpartitions, exclusive_buffers, floating_buffers, is_bounded=is_bounded
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TaskBuffers:
+    """Network buffers of one task, by kind as in TaskManagerBuffers."""
+
+    task_manager: int
+    stage: int
+    exclusive_buffers: int
+    required_buffers: int
+    optional_buffers: int
+    overdraft_buffers: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskManagerBuffers:
+    """Network buffers of a TaskManager while a stage runs.
+
+    Attributes:
+        task_manager: its number; -1 for any.
+        total_buffers: available buffers.
+        exclusive_buffers: reserved by remote channels at setup.
+        required_buffers: guaranteed to the pools of partitions and gates.
+        optional_buffers: used by these pools in addition, if available.
+        overdraft_buffers: borrowed by partitions beyond that, to complete a record.
+    """
+
+    task_manager: int
+    stage: int
+    total_buffers: int
+    exclusive_buffers: int
+    required_buffers: int
+    optional_buffers: int
+    overdraft_buffers: int
+
+    @property
+    def name(self) -> str:
+        return "a TaskManager" if self.task_manager < 0 else f"TaskManager {self.task_manager}"
+
+    @property
+    def needed_buffers(self) -> int:
+        """Buffers without which the tasks do not start."""
+        return self.exclusive_buffers + self.required_buffers
+
+    @property
+    def spare_buffers(self) -> int:
+        """Buffers left for pools to grow; negative if there are too few."""
+        return self.total_buffers - self.needed_buffers
+
+    @property
+    def wanted_buffers(self) -> int:
+        """Buffers with which no task ever waits for lack of them."""
+        return self.needed_buffers + self.optional_buffers
+
+    @property
+    def most_buffers(self) -> int:
+        return self.wanted_buffers + self.overdraft_buffers
+
+
+def task_buffers(
+    task_manager: int,
+    stage: int,
+    partitions: Iterable[tuple[PoolSize, int]],
+    gates: Iterable[tuple[int, GateBuffers]],
+) -> TaskBuffers:
+    """The demand of one task.
+
+    Args:
+        partitions: pool size and overdraft buffers of each.
+        gates: number of remote channels and buffers of each.
+    """
+    exclusive = required = optional = overdraft = 0
+    for pool, overdraft_buffers in partitions:
+        required += pool.required_buffers
+        optional += pool.max_buffers - pool.required_buffers
+        overdraft += overdraft_buffers
+    for remote_channels, buffers in gates:
+        exclusive += remote_channels * buffers.exclusive_per_channel
+        required += buffers.pool.required_buffers
+        optional += buffers.pool.max_buffers - buffers.pool.required_buffers
+    return TaskBuffers(task_manager, stage, exclusive, required, optional, overdraft)
+
+
+def buffers_by_task_manager(
+    tasks: Iterable[TaskBuffers], task_managers: int, total_buffers: int
+) -> list[TaskManagerBuffers]:
+    """The demand of each TaskManager, in its most demanding stage."""
+    sums: list[dict[int, list[int]]] = [{0: [0, 0, 0, 0]} for _ in range(task_managers)]
+    for each in tasks:
+        own = sums[each.task_manager].setdefault(each.stage, [0, 0, 0, 0])
+        own[0] += each.exclusive_buffers
+        own[1] += each.required_buffers
+        own[2] += each.optional_buffers
+        own[3] += each.overdraft_buffers
+    return [
+        max(
+            (
+                TaskManagerBuffers(task_manager, stage, total_buffers, *own)
+                for stage, own in sorted(stages.items())
+            ),
+            key=lambda each: each.needed_buffers,
+        )
+        for task_manager, stages in enumerate(sums)
+    ]
+
+
+def shortage(buffers: Sequence[TaskManagerBuffers], segment_size_bytes: int) -> str | None:
+    """Why tasks would not start with the given memory, and the remedy; None if they would."""
+    worst = min(buffers, key=lambda each: each.spare_buffers)
+    if worst.spare_buffers >= 0:
+        return None
+    return (
+        f"insufficient number of network buffers: {worst.name} requires"
+        f" {worst.needed_buffers} ({worst.exclusive_buffers} exclusive ones of channels and"
+        f" {worst.required_buffers} of pools), but has {worst.total_buffers} of"
+        f" {format_size_bytes(segment_size_bytes)};"
+        f" {_more_memory(worst.needed_buffers, segment_size_bytes)}, raise"
+        " taskmanager.memory.network.fraction of a given total, use more TaskManagers, or take a"
+        " smaller taskmanager.memory.segment-size"
+    )
+
+
+def below_full_speed(buffers: Sequence[TaskManagerBuffers], segment_size_bytes: int) -> str | None:
+    """Why tasks may wait for buffers with the given memory, and the remedy; None if they have all
+    that their pools would use.
+    """
+    worst = max(buffers, key=lambda each: each.wanted_buffers - each.total_buffers)
+    if worst.wanted_buffers <= worst.total_buffers:
+        return None
+    return (
+        f"{worst.name} has {worst.total_buffers} buffers of"
+        f" {format_size_bytes(segment_size_bytes)}, and its pools would use"
+        f" {worst.wanted_buffers} at full speed;"
+        f" {_more_memory(worst.wanted_buffers, segment_size_bytes)}"
+    )
+
+
+def _more_memory(buffers: int, segment_size_bytes: int) -> str:
+    size = format_size_bytes(buffers * segment_size_bytes)
+    return (
+        f"set taskmanager.memory.network.min to {size} or more (and"
+        " taskmanager.memory.network.max to no less)"
     )

@@ -1,6 +1,7 @@
 """All byte layouts of the network, and nothing else: encoding and decoding.
 
-- `ids`: ids of channels, partitions and attempts. `layout`: the frame, and what differs between
+- `ids`: ids of channels, partitions and attempts; `lineage`: inputs of vertices, from ids alone.
+`layout`: the frame, and what differs between
 releases. `header`: the fields of a BufferResponse by name.
 - `messages` (with `buffer_response`, `java_errors`): messages of a connection; `plain_frames`
 encodes the frequent ones without objects.

@@ -32,6 +32,9 @@ from flinknet.errors import FrameCorruptedError
 from .ids import Bytes
 
 LENGTH_PREFIX_BYTES: Final = 4
+TAG_BYTES: Final = 1
+OVERHEAD_BYTES: Final = LENGTH_PREFIX_BYTES + TAG_BYTES
+"""Bytes that the stream adds to each value without timestamp."""
 
 TAG_REC_WITH_TIMESTAMP: Final = 0
 TAG_REC_WITHOUT_TIMESTAMP: Final = 1

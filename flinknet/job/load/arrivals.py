@@ -10,9 +10,7 @@ from __future__ import annotations
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -226,68 +224,6 @@ class DrawnSizes(_Draws):
             above = self._random.exponential(self._size.mean_bytes - low + 0.5, count)
             return np.minimum(low + above, high).astype(np.int64)
         return self._random.integers(low, high, count, np.int64, endpoint=True)
-
-
-RECORDED = "recorded:"
-"""Prefix of arrivals that are read from files; a directory follows."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RecordedLoad:
-    """The records of one source, in order.
-
-    Attributes:
-        instants_ns: int64, arrivals in ns from the start of the measured part.
-        value_bytes: int64, sizes; None if the workload determines them.
-        subpartitions: int32, targets; None if the partitioner determines them.
-    """
-
-    instants_ns: IntArray
-    value_bytes: IntArray | None = None
-    subpartitions: NDArray[np.int32] | None = None
-
-    def arrivals(self) -> RecordedArrivals:
-        """Arrivals, from the first on."""
-        return RecordedArrivals(self.instants_ns)
-
-    def take_sizes(self) -> TakeSizes | None:
-        """The source of the recorded sizes, from the first on; None if there are none."""
-        return None if self.value_bytes is None else RecordedSizes(self.value_bytes).take
-
-    def selector(self) -> RecordedSelector | None:
-        """The selector of the recorded targets, from the first on; None if there are none."""
-        return None if self.subpartitions is None else RecordedSelector(self.subpartitions)
-
-    def save(self, directory: Path, producer: int) -> None:
-        """Write the records of a producer."""
-        for name, column in zip(_COLUMNS, self._columns(), strict=True):
-            if column is not None:
-                np.save(directory / f"{name}-{producer}.npy", column)
-
-    @classmethod
-    def load(cls, law: str, producer: int, *, start_ns: int, measured_from_ns: int) -> RecordedLoad:
-        """Load what `save` wrote, from `start_ns` on, with instants of this run's clock.
-
-        Args:
-            law: RECORDED with the directory.
-        """
-        directory = Path(law.removeprefix(RECORDED))
-        paths = [directory / f"{name}-{producer}.npy" for name in _COLUMNS]
-        instants_ns, *others = (np.load(path) if path.exists() else None for path in paths)
-        if instants_ns is None:
-            raise FileNotFoundError(paths[0])
-        instants_ns += measured_from_ns
-        first = int(np.searchsorted(instants_ns, start_ns))
-        return cls(
-            instants_ns[first:], *(None if each is None else each[first:] for each in others)
-        )
-
-    def _columns(self) -> tuple[NDArray[np.signedinteger] | None, ...]:
-        return self.instants_ns, self.value_bytes, self.subpartitions
-
-
-_COLUMNS = ("arrivals", "sizes", "subpartitions")
-"""File name of each column."""
 
 
 class RecordedSizes:

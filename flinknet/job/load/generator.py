@@ -7,18 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flinknet.arrays import IntArray
-from flinknet.config import WorkloadConfig
+from flinknet.config import MAX_RATE_BATCH_BYTES, WorkloadConfig
 from flinknet.core.producer import SerializedRecords
+from flinknet.core.wire.records import OVERHEAD_BYTES
 
 from ..io import TextInput
 from .arrivals import Arrivals, DrawnSizes, TakeSizes
-from .payload import (
-    BATCH_BYTES,
-    MAX_RATE_BATCH_BYTES,
-    OVERHEAD_BYTES,
-    RecordFactory,
-    serialize_mixed,
-)
+from .payload import BATCH_BYTES, RecordFactory, serialize_mixed
 
 Instants = NDArray[np.int64] | int
 """The intended instant of each record, or one for all, in ns."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flinknet.config import Scenario, SlowConsumer
+from flinknet.arrays import RecordedLoad
+from flinknet.config import RECORDED, Scenario, SlowConsumer
 from flinknet.core.consumer import SingleInputGate, SpillStore, UnionInputGate
 from flinknet.core.probe import Probe
 from flinknet.core.producer import (
@@ -21,7 +22,15 @@ from ..gates import input_of
 from ..selectors import create_selector
 from ..stream_task import StreamTask
 from ..task_frame import TaskFrame
-from .arrivals import RECORDED, Arrivals, KeyDraws, RecordedLoad, ScheduledArrivals, TakeSizes
+from .arrivals import (
+    Arrivals,
+    KeyDraws,
+    RecordedArrivals,
+    RecordedSelector,
+    RecordedSizes,
+    ScheduledArrivals,
+    TakeSizes,
+)
 from .generator import LoadGenerator, RecordBatcher
 from .outputs import Forward, ForwardedOutput, Generate, GeneratedOutput, Measure
 from .payload import RecordForwarder
@@ -253,8 +262,11 @@ def _create_source(
         recorded = RecordedLoad.load(
             workload.arrivals, producer, start_ns=start_ns, measured_from_ns=measured_from_ns
         )
-        arrivals, take_sizes = recorded.arrivals(), recorded.take_sizes()
-        selector = recorded.selector() or selector
+        arrivals = RecordedArrivals(recorded.instants_ns)
+        if recorded.value_bytes is not None:
+            take_sizes = RecordedSizes(recorded.value_bytes).take
+        if recorded.subpartitions is not None:
+            selector = RecordedSelector(recorded.subpartitions)
     elif not workload.is_max_rate:
         arrivals = ScheduledArrivals(
             workload.arrivals,

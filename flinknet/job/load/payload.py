@@ -26,15 +26,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flinknet.arrays import IntArray
-from flinknet.core.wire.records import LENGTH_PREFIX_BYTES
-
-TAG_BYTES = 1
-OVERHEAD_BYTES = LENGTH_PREFIX_BYTES + TAG_BYTES
-"""Bytes that the stream adds to each value."""
+from flinknet.config import SMALLEST_VALUE_BYTES
+from flinknet.core.wire.records import LENGTH_PREFIX_BYTES, OVERHEAD_BYTES, TAG_BYTES
 
 STAMP_OFFSET = OVERHEAD_BYTES
 LATENESS_OFFSET = STAMP_OFFSET + 8
-SMALLEST_VALUE_BYTES = 8
 SMALLEST_WITH_LATENESS_BYTES = 16
 
 INSTANT_BITS = 44
@@ -48,12 +44,6 @@ _TAG_RECORD_WITHOUT_TIMESTAMP = 1
 BATCH_BYTES = 128 * 1024
 """Most bytes serialised in one step at a given rate: a source that falls behind catches up in steps
 of four segments.
-"""
-
-MAX_RATE_BATCH_BYTES = 320 * 1024
-"""The same at the highest rate: the ten segments a channel may have. Whole segments are cheap,
-partial ones are not: the producer's side without sockets took 8.4 µs a segment at 100-byte
-records, against 10.7 with 128 KiB. More than the pool has would only wait.
 """
 
 

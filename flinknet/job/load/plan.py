@@ -6,18 +6,22 @@ Pure; ids follow from the seed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from flinknet.config import PARTITIONERS, TCP, Scenario, check_keys, is_partitioner
+from flinknet.core.buffers.pool_sizes import (
+    TaskManagerBuffers,
+    buffers_by_task_manager,
+    shortage,
+)
 from flinknet.core.producer import partition_type_of
 from flinknet.core.wire.ids import ResultPartitionID
 from flinknet.errors import ConfigError
 from flinknet.graph.execution_graph import execution_graph_of
 from flinknet.graph.job_config import JobConfig
 from flinknet.graph.job_graph_generator import job_graph_of
-from flinknet.graph.network_memory import TaskManagerBuffers, buffers_by_task_manager, shortage
 from flinknet.graph.operators import ChainingStrategy
 from flinknet.graph.physical_plan import PhysicalPlan
 from flinknet.graph.planning import placed_plan_of
@@ -109,14 +113,14 @@ class LoadPlan:
         """Network memory demand of each TaskManager."""
         count = max(self.scenario.task_managers, self.task_managers)
         needs = (each.buffers for each in self.tasks)
-        return buffers_by_task_manager(needs, count, self.scenario.network)
+        return buffers_by_task_manager(needs, count, self.scenario.network.segments)
 
     def check_memory(self) -> None:
         """Check that all buffers fit, before anything is started.
 
         Raises: ConfigError with the numbers and a remedy.
         """
-        why = shortage(self.buffers(), self.scenario.network)
+        why = shortage(self.buffers(), self.scenario.network.segment_size_bytes)
         if why is not None:
             raise ConfigError(why)
 
@@ -162,20 +166,10 @@ def placed_load_plan(
     return LoadPlan(scenario, plan, tuple(tasks), tuple(deployed_channels(tasks)))
 
 
-@dataclass(frozen=True, slots=True)
-class ListedChannel:
-    """A channel of an existing exchange, with its own `index`."""
-
-    index: int
-    producer: int
-    consumer: int
-    subpartition: int
-
-
 def listed_load_plan(
     scenario: Scenario,
     places: tuple[Sequence[int], Sequence[int]],
-    channels: Sequence[ListedChannel],
+    channels: Mapping[int, tuple[int, int, int]],
     partition_ids: Sequence[ResultPartitionID] = (),
 ) -> LoadPlan:
     """The plan of one exchange with given channels: those of a recorded run, or with one end that
@@ -183,48 +177,49 @@ def listed_load_plan(
 
     Args:
         places: TaskManager of each producer, and of each consumer.
-        channels: in the order of their gates.
+        channels: producer, consumer and subpartition of each by its index, in the order of their
+            gates.
         partition_ids: of each producer; if empty, our own ids.
     """
     plan = _physical_plan(scenario, ("rescale",), places)  # fewest channels to replace
     kind = plan.edges[0].partition_type
-    written: dict[int, list[ListedChannel]] = {}
-    read: dict[int, list[ListedChannel]] = {}
-    for each in channels:
-        written.setdefault(each.producer, []).append(each)
-        read.setdefault(each.consumer, []).append(each)
+    written: dict[int, list[tuple[int, int]]] = {}
+    read: dict[int, list[tuple[int, int, int]]] = {}
+    for index, (producer, consumer, subpartition) in channels.items():
+        written.setdefault(producer, []).append((subpartition, index))
+        read.setdefault(consumer, []).append((index, producer, subpartition))
     tasks = _tasks_of(plan)
     ids = partition_ids or [each.outputs[0].partition_id for each in tasks if each.outputs]
     found = []
     for task in tasks:
-        own = (written if task.outputs else read).get(task.subtask, [])
         if task.outputs:
-            own = sorted(own, key=lambda each: each.subpartition)
+            outputs = sorted(written.get(task.subtask, []))
             output = replace(
                 task.outputs[0],
                 partition_id=ids[task.subtask],
-                channels=tuple(each.index for each in own),
-                pool=plan.partition_pool(kind, len(own)),
+                channels=tuple(index for _, index in outputs),
+                pool=plan.partition_pool(kind, len(outputs)),
             )
             task = replace(task, outputs=(output,))
         else:
-            buffers = plan.gate_buffers(len(own), kind)
+            inputs = read.get(task.subtask, [])
+            buffers = plan.gate_buffers(len(inputs), kind)
             gate = replace(
                 task.inputs[0],
                 exclusive_buffers=buffers.exclusive_per_channel,
                 pool=buffers.pool,
                 channels=tuple(
                     InputChannelDescriptor(
-                        each.index,
-                        each.producer,
-                        ids[each.producer],
-                        each.subpartition,
-                        places[0][each.producer],
-                        receiver_id_of(each.index, task.attempt_id, ids[each.producer]),
-                        places[0][each.producer] == task.task_manager,
+                        index,
+                        producer,
+                        ids[producer],
+                        subpartition,
+                        places[0][producer],
+                        receiver_id_of(index, task.attempt_id, ids[producer]),
+                        places[0][producer] == task.task_manager,
                         0,
                     )
-                    for each in own
+                    for index, producer, subpartition in inputs
                 ),
             )
             task = replace(task, inputs=(gate,))

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flinknet.arrays import IntArray
-from flinknet.core.wire.records import LENGTH_PREFIX_BYTES
+from flinknet.config import SMALLEST_VALUE_BYTES
+from flinknet.core.wire.records import LENGTH_PREFIX_BYTES, OVERHEAD_BYTES
 from flinknet.errors import FrameCorruptedError
 from flinknet.histogram import LogLinearHistogram
 
@@ -26,8 +27,6 @@ from .payload import (
     INSTANT_BITS,
     INSTANT_MASK,
     LATENESS_OFFSET,
-    OVERHEAD_BYTES,
-    SMALLEST_VALUE_BYTES,
     SMALLEST_WITH_LATENESS_BYTES,
     STAMP_OFFSET,
     WORD_MASK,

@@ -19,8 +19,8 @@ import numpy.typing as npt
 from flinknet.arrays import IntArray
 from flinknet.config import CREDIT, Scenario
 from flinknet.core.probe import FlushReason
+from flinknet.core.wire.records import OVERHEAD_BYTES
 from flinknet.errors import ConfigError
-from flinknet.job.load.payload import OVERHEAD_BYTES
 from flinknet.job.load.plan import LoadPlan, load_plan_of
 
 LATE_NS, LATE_SPREAD_NS = 15_000, 30_000

@@ -22,8 +22,8 @@ import pyarrow as pa
 from flinknet.arrays import IntArray
 from flinknet.core.buffers.data_type import IS_BUFFER, DataType
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
+from flinknet.core.wire.records import OVERHEAD_BYTES
 from flinknet.histogram import LogLinearHistogram, bucket_bounds_ns
-from flinknet.job.load.payload import OVERHEAD_BYTES
 from flinknet.predict.exchange import is_max_rate
 from flinknet.results import (
     BacklogSummary,

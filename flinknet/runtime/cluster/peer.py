@@ -25,7 +25,7 @@ from flinknet.core.wire.ids import ExecutionAttemptID, ResultPartitionID
 from flinknet.errors import ConfigError, FlinknetError
 from flinknet.graph.execution_graph import ExecutionState
 from flinknet.job import TaskDeploymentDescriptor
-from flinknet.job.load.plan import ListedChannel, LoadPlan, listed_load_plan
+from flinknet.job.load.plan import LoadPlan, listed_load_plan
 from flinknet.job.load.sink import MEASURED, STAMPED
 from flinknet.job.scheduling import PartitionState, RequestPartitionState
 from flinknet.results import PeerChannel, PeerResult
@@ -60,8 +60,7 @@ def consumer_plan(
     """
     _check_distinct(partition_ids, subpartitions)
     pairs = [(p, subpartition) for p in range(len(partition_ids)) for subpartition in subpartitions]
-    channels = [ListedChannel(index, p, 0, each) for index, (p, each) in enumerate(pairs)]
-    return _plan(scenario, partition_ids, 1, channels)
+    return _plan(scenario, partition_ids, 1, [(p, 0, each) for p, each in pairs])
 
 
 def producers_plan(scenario: Scenario, partition_ids: Sequence[ResultPartitionID]) -> LoadPlan:
@@ -73,18 +72,17 @@ def producers_plan(scenario: Scenario, partition_ids: Sequence[ResultPartitionID
     _check_distinct(partition_ids, ())
     consumers = scenario.workload.consumers
     pairs = [(p, consumer) for p in range(len(partition_ids)) for consumer in range(consumers)]
-    channels = [ListedChannel(index, p, each, each) for index, (p, each) in enumerate(pairs)]
-    return _plan(scenario, partition_ids, consumers, channels)
+    return _plan(scenario, partition_ids, consumers, [(p, each, each) for p, each in pairs])
 
 
 def _plan(
     scenario: Scenario,
     partition_ids: Sequence[ResultPartitionID],
     consumers: int,
-    channels: Sequence[ListedChannel],
+    channels: Sequence[tuple[int, int, int]],
 ) -> LoadPlan:
     places = (PRODUCERS,) * len(partition_ids), (CONSUMERS,) * consumers
-    return listed_load_plan(scenario, places, channels, partition_ids)
+    return listed_load_plan(scenario, places, dict(enumerate(channels)), partition_ids)
 
 
 def _check_distinct(

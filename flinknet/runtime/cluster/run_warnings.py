@@ -12,10 +12,9 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from flinknet.config import ON_OFF, Scenario, on_off_ns
-from flinknet.job.load.arrivals import RECORDED
+from flinknet.config import ON_OFF, RECORDED, Scenario, on_off_ns
+from flinknet.core.wire.records import OVERHEAD_BYTES
 from flinknet.job.load.load_tasks import scheduled_records
-from flinknet.job.load.payload import OVERHEAD_BYTES
 from flinknet.job.load.plan import LoadPlan
 from flinknet.results import (
     CORES_SHARED,

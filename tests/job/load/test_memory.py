@@ -8,11 +8,10 @@ import pytest
 
 from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
 from flinknet.core.buffers import UNLIMITED_BUFFERS, LocalBufferPool, NetworkBufferPool
-from flinknet.core.buffers.pool_sizes import PoolSize
+from flinknet.core.buffers.pool_sizes import PoolSize, TaskManagerBuffers
 from flinknet.core.consumer import RemoteInputChannel, SingleInputGate
 from flinknet.core.producer import ResultPartitionManager
 from flinknet.errors import ConfigError, InsufficientBuffersError
-from flinknet.graph.network_memory import TaskManagerBuffers
 from flinknet.job.load.plan import LoadPlan, load_plan_of
 from flinknet.simulator.cluster import Cluster
 from tests.load_tasks import gates_of, partitions_of

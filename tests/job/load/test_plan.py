@@ -10,9 +10,7 @@ from flinknet.config import NetworkConfig, RecordSize, Scenario, SlowConsumer, W
 from flinknet.core.buffers import NetworkBufferPool
 from flinknet.core.producer import ResultPartitionManager
 from flinknet.errors import ConfigError
-from flinknet.graph.network_memory import segments_of
 from flinknet.job.load.plan import (
-    ListedChannel,
     LoadPlan,
     listed_load_plan,
     load_plan_of,
@@ -225,7 +223,7 @@ def test_everything_of_a_blocking_load_is_there_from_the_beginning() -> None:
 
 
 def test_channels_that_were_laid_elsewhere_keep_their_numbers_and_what_their_tasks_need() -> None:
-    listed = [ListedChannel(7, 0, 1, 0), ListedChannel(3, 1, 1, 0), ListedChannel(5, 1, 0, 1)]
+    listed = {7: (0, 1, 0), 3: (1, 1, 0), 5: (1, 0, 1)}
     load = listed_load_plan(scenario_of(), ((0, 0), (1, 0)), listed)
     assert [each.index for each in load.channels] == [3, 5, 7]
     assert [each.outputs[0].channels for each in load.sources] == [(7,), (3, 5)]
@@ -236,5 +234,5 @@ def test_channels_that_were_laid_elsewhere_keep_their_numbers_and_what_their_tas
 
 
 def test_memory_holds_whole_segments() -> None:
-    assert segments_of(NetworkConfig()) == 2048
-    assert segments_of(NetworkConfig(segment_size_bytes=4096, network_memory_bytes=10_000)) == 2
+    assert NetworkConfig().segments == 2048
+    assert NetworkConfig(segment_size_bytes=4096, network_memory_bytes=10_000).segments == 2

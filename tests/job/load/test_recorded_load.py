@@ -7,7 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flinknet.job.load.arrivals import RECORDED, RecordedLoad, RecordedSelector
+from flinknet.arrays import RecordedLoad
+from flinknet.config import RECORDED
+from flinknet.job.load.arrivals import RecordedArrivals, RecordedSelector, RecordedSizes
 
 
 def test_columns_come_back_from_the_start_of_the_run_on(tmp_path: Path) -> None:
@@ -15,11 +17,11 @@ def test_columns_come_back_from_the_start_of_the_run_on(tmp_path: Path) -> None:
     whole = RecordedLoad(instants, np.array([10, 11, 12, 13]), np.array([0, 1, 0, 2], np.int32))
     whole.save(tmp_path, 3)
     load = RecordedLoad.load(f"{RECORDED}{tmp_path}", 3, start_ns=990, measured_from_ns=1000)
-    assert load.arrivals().take(2000, 10).tolist() == [995, 1000, 1007]
-    take_sizes, selector = load.take_sizes(), load.selector()
-    assert take_sizes is not None
+    assert RecordedArrivals(load.instants_ns).take(2000, 10).tolist() == [995, 1000, 1007]
+    assert load.value_bytes is not None
+    take_sizes = RecordedSizes(load.value_bytes).take
+    selector = RecordedSelector(load.subpartitions)
     assert [take_sizes(2).tolist(), take_sizes(2).tolist()] == [[11, 12], [13]]
-    assert selector is not None
     split = [
         (channel, np.arange(3)[picked].tolist()) for channel, picked in selector.split(3, None)
     ]
@@ -29,7 +31,7 @@ def test_columns_come_back_from_the_start_of_the_run_on(tmp_path: Path) -> None:
 def test_only_the_instants_need_to_be_known(tmp_path: Path) -> None:
     RecordedLoad(np.array([1, 2])).save(tmp_path, 0)
     load = RecordedLoad.load(f"{RECORDED}{tmp_path}", 0, start_ns=0, measured_from_ns=0)
-    assert (load.take_sizes(), load.selector()) == (None, None)
+    assert (load.value_bytes, load.subpartitions) == (None, None)
     with pytest.raises(FileNotFoundError, match=r"arrivals-1\.npy"):
         RecordedLoad.load(f"{RECORDED}{tmp_path}", 1, start_ns=0, measured_from_ns=0)
 

@@ -1,26 +1,15 @@
-"""Hashes of nodes, which are the ids of operators and vertices, and the inputs of vertices derived
-from them.
-
-A hash is the same in every submission of a program: it depends on the source's rank, on the nodes
-hashed before it, on chaining and on its inputs; not on names or functions, and on parallelism only
-where that changes chaining. It does depend on the order in which sources are declared; setting a
-uid avoids that.
+"""Hashes that are the ids of operators and vertices, and the inputs of vertices derived from them.
 
 Without a uid, an id is computed from the rank of its operator, the number of operators chained to
-it, and the id of its input (`node_hashes`). 128 bits do not match by chance: an id computed from
-numbers alone is a source, and a vertex with one input follows the known vertex from which its id
-can be computed. An id without a match may be anywhere.
+it, and the id of its input (`graph.stream_graph.node_hashes`). 128 bits do not match by chance: an
+id computed from numbers alone is a source, and a vertex with one input follows the known vertex
+from which its id can be computed. An id without a match may be anywhere.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
-
-from flinknet.errors import ConfigError
-
-from .stream_graph import StreamEdge, StreamGraph, StreamNode
 
 _MASK = (1 << 64) - 1
 _C1, _C2 = 0x87C37B91114253D5, 0x4CF5AD432745937F
@@ -45,49 +34,6 @@ def murmur3_128(data: bytes) -> bytes:
     h1 = (h1 + h2) & _MASK
     h2 = (h2 + h1) & _MASK
     return h1.to_bytes(8, "little") + h2.to_bytes(8, "little")
-
-
-def node_hashes(graph: StreamGraph, is_chainable: Callable[[StreamEdge], bool]) -> dict[int, bytes]:
-    """The hash of each node, breadth first from the sources (Flink: StreamGraphHasherV2).
-
-    Raises: ConfigError if two nodes have the same uid.
-    """
-    hashes: dict[int, bytes] = {}
-    visited = set(graph.source_ids)
-    remaining = deque(sorted(graph.source_ids))
-    while remaining:
-        node = graph.nodes[remaining.popleft()]
-        if not all(edge.source_id in hashes for edge in node.in_edges):
-            visited.discard(node.id)  # again later, from another input
-            continue
-        hashes[node.id] = _hash_of(node, hashes, is_chainable)
-        for edge in node.out_edges:
-            if edge.target_id not in visited:
-                remaining.append(edge.target_id)
-                visited.add(edge.target_id)
-    return hashes
-
-
-def user_hashes(graph: StreamGraph) -> dict[int, bytes]:
-    """Hashes of older programs that the user set (Flink: StreamGraphUserHashHasher)."""
-    return {node.id: bytes.fromhex(node.uid_hash) for node in graph.nodes.values() if node.uid_hash}
-
-
-def _hash_of(
-    node: StreamNode, hashes: dict[int, bytes], is_chainable: Callable[[StreamEdge], bool]
-) -> bytes:
-    if node.uid is not None:
-        chosen = murmur3_128(node.uid.encode())
-        if chosen in hashes.values():
-            raise ConfigError(
-                f"uid {node.uid!r} of {node.operator_name} is that of another operator too; give"
-                " each one of its own"
-            )
-        return chosen
-    hashed = local_hash(len(hashes), sum(is_chainable(edge) for edge in node.out_edges))
-    for edge in node.in_edges:
-        hashed = mixed(hashed, hashes[edge.source_id])
-    return hashed
 
 
 @cache
