@@ -111,7 +111,7 @@ def _overloaded(scenario: Scenario, module: str) -> Scenario:
 
 def _without_and_with(option: str, names: tuple[str, str], scenario: Scenario) -> _Runs:
     """Two runs whose consumer cannot keep up, one without an option of the network."""
-    slow = _overloaded(scenario, "checkpoints")
+    slow = _overloaded(scenario, "settings")
     changed: list[dict[str, Any]] = [{option: False}, {option: True}]
     return [
         (name, replace(slow, network=replace(slow.network, **each)))
@@ -149,7 +149,7 @@ DEMOS: Mapping[str, Demo] = {
         "a checkpoint barrier waits behind full buffers, or overtakes them",
         {"rate": "10k/s", "record-size": "200b", "duration": "4s"},
         partial(_without_and_with, "unaligned_checkpoints", ("aligned", "unaligned")),
-        ("checkpoints", "unaligned"),
+        ("settings", "unaligned"),
         fixed={"producers": "2"},
         network={"execution.checkpointing.interval": "200ms"},
         sets=(UNALIGNED,),
@@ -159,7 +159,7 @@ DEMOS: Mapping[str, Demo] = {
         " time",
         {"rate": "10k/s", "record-size": "200b", "duration": "4s"},
         partial(_without_and_with, "debloating_enabled", ("off", "on")),
-        ("checkpoints", "debloating"),
+        ("settings", "debloating"),
         network={
             "execution.checkpointing.interval": "200ms",
             "taskmanager.network.memory.buffer-debloat.target": "100ms",
@@ -171,7 +171,7 @@ DEMOS: Mapping[str, Demo] = {
         "latency against messages: what a shorter buffer timeout costs",
         {"rate": "2k/s", "arrivals": "poisson", "duration": "1200ms", "warmup": "200ms"},
         _timeout_runs,
-        ("timeout", "timeout"),
+        ("settings", "timeout"),
         sets=(flink.BUFFER_TIMEOUT, flink.BUFFER_TIMEOUT_ENABLED),
         is_overloaded=False,
     ),
@@ -241,8 +241,7 @@ def demo(executor: Executor | None, /, **values: Any) -> None:
     with --out. A demo sets what it varies, and refuses options for that: head-of-line the credit
     model, unaligned and debloating the key of that name, timeout the buffer timeout.
     """
-    from flinknet.report.console import console_for
-    from flinknet.report.demo_console import print_demo
+    from flinknet.report.console import console_for, print_view
     from flinknet.report.live import view
 
     from . import sweep
@@ -274,9 +273,9 @@ def demo(executor: Executor | None, /, **values: Any) -> None:
     shown = chosen.show(finished, scenario.workload)
     reports.write(lambda: shown.page)
     if json_target is not None:
-        put_json(json_target, shown.document(finished))
+        put_json(json_target, shown.document())
     if json_target != STDOUT:
-        print_demo(console_for(sys.stdout), shown)
+        print_view(console_for(sys.stdout), shown.view)
 
 
 def _list_demos() -> None:

@@ -15,7 +15,7 @@ The views of the commands:
     bench_modes             configuration, channels, peers and published numbers
     from_trace              a bench of a recorded run
     live                    runs while they go on, for programs (Prometheus), too
-    demo_console            a demo; demos: their outcomes
+    demos                   the demos
     comparison              configurations compared, with comparison_texts; comparison_files: for
                             other programs
     replay_console, replay_page    a replay: replay_headline, the answer in six lines;

@@ -41,18 +41,17 @@ from .bench_words import (
     debloating_lines,
     deployment_line,
     doubt_lines,
+    few_runs,
     figures_of,
     first_trade,
     limit_clauses,
     limit_lines,
     load_of,
-    lowered,
     measured_words,
     next_words,
     numbers_of,
     shown_wiring,
     trade_lines,
-    trust_words,
     wiring_line,
 )
 from .charts import (
@@ -85,7 +84,7 @@ from .page_parts import (
     figure_table,
 )
 from .places import places_section
-from .warning_lines import warning_lines
+from .warning_lines import lowered, trust_words, warning_lines
 
 CHANNELS_SHOWN = 16
 """Channels in the details of a terminal, at most."""
@@ -139,7 +138,7 @@ def bench_view(
             Sentence("measured", measured_words(settings), "; "),
             Sentence("verdict", [*wrong, *begin, *limits], takes_rest=True),
             Sentence("trade-off", [traded] if traded else compared[:1], "; "),
-            Sentence("trust", trust_words(settings, doubts, invalid), "; "),
+            Sentence("trust", trust_words(doubts, *few_runs(settings)), "; "),
             Sentence("next", next_words(settings, next_step, has_warnings=bool(doubts)), "; "),
         ],
         [

@@ -120,25 +120,11 @@ def first_trade(settings: Sequence[Setting]) -> str:
     return _trade_line(usual[0], base, is_short=True)
 
 
-def lowered(line: str) -> str:
-    """A sentence as a clause."""
-    return (line[:1].lower() + line[1:]).rstrip(".")
-
-
-def trust_words(
-    settings: Sequence[Setting], doubts: Sequence[str], invalid: Sequence[str]
-) -> list[str]:
-    """How far to rely on the figures."""
-    found = [
-        lowered(each.removeprefix("Warning").lstrip(": ")) for each in doubts if each not in invalid
-    ]
-    runs = max(len(each.results) for each in settings)
-    if len(settings) > 1 and runs == 1:
-        found.append("one run of each setting does not show how far runs differ (--runs 5)")
-    if not found and not invalid:
-        return ["good: the schedule was kept, and no other process disturbed the runs"]
-    first, *more = found or ["the runs are invalid"]
-    return [f"{'poor' if invalid else 'fair'}: {first}", *more]
+def few_runs(settings: Sequence[Setting]) -> list[str]:
+    """The doubt about settings that ran once each."""
+    is_once = len(settings) > 1 and max(len(each.results) for each in settings) == 1
+    line = "one run of each setting does not show how far runs differ (--runs 5)"
+    return [line] if is_once else []
 
 
 def next_words(settings: Sequence[Setting], step: str, *, has_warnings: bool) -> list[str]:

@@ -25,12 +25,25 @@ from rich.text import Text
 from flinknet.results.figures import SHOWN
 from flinknet.units import human_duration
 
-from .charts import Bars, OverTime
+from .charts import (
+    Bars,
+    Curves,
+    Grid,
+    Histogram,
+    Intervals,
+    Messages,
+    OverTime,
+    Percentiles,
+    Places,
+    Timeline,
+    TimeSeries,
+)
 from .page_parts import (
     STOPS,
     Code,
     Fact,
     Facts,
+    Folded,
     Head,
     Lines,
     Pairs,
@@ -96,11 +109,13 @@ FOLDED_WIDTH = 22
 PLOT_MARKS = 80
 """Marks of a plot over time, at most."""
 
+_DRAWN_BY_PAGES = (Curves, Percentiles, Intervals, Histogram, Timeline, Grid, Messages, Folded)
+
 WIDTH_FOR_TWO = 80
 """Columns of a terminal on which facts stand in two columns."""
 
-_REST_OF_PLOT = 32
-"""Columns that the name and the largest value of a plot take."""
+_NAME_OF_PLOT, _REST_OF_PLOT = 20, 12
+"""Columns that the name of a plot takes at least, and its largest value."""
 
 _BAR_MARKS, _BAR_MARKS_MIN = 40, 10
 
@@ -219,17 +234,18 @@ def print_headline(console: Console, sentences: Iterable[Sentence]) -> None:
 
 def print_parts(console: Console, parts: Iterable[Part | Section]) -> None:
     """Print parts, with a blank line before each that is no line of text."""
-    for number, part in enumerate(parts):
+    for number, part in enumerate(x for x in parts if not isinstance(x, _DRAWN_BY_PAGES)):
         if number and not isinstance(part, Lines):
             console.print()
         print_part(console, part)
 
 
 def print_part(console: Console, part: Part | Section) -> None:
-    """Print one part of a view. Parts that only a page can draw are left out."""
+    """Print one part of a view."""
     match part:
         case Section():
-            console.rule(Text(part.title, style="bold"))
+            if part.title:
+                console.rule(Text(part.title, style="bold"))
             print_parts(console, part.parts)
         case Lines():
             for line in part.lines:
@@ -240,7 +256,9 @@ def print_part(console: Console, part: Part | Section) -> None:
         case Bars():
             _print_bars(console, part)
         case OverTime():
-            _print_over_time(console, part)
+            _print_over_time(console, [part])
+        case Places():
+            _print_places(console, part)
         case Facts():
             _print_facts(console, part.facts)
         case Pairs():
@@ -393,21 +411,72 @@ def _color(color: str) -> str:
     return _COLORS.get(color, color)
 
 
-def _print_over_time(console: Console, chart: OverTime) -> None:
-    """Print a line of marks for each curve, with its largest value."""
-    marks = max(1, min(PLOT_MARKS, console.width - _REST_OF_PLOT))
-    rows, title = [], chart.title
-    for each in chart.series:
-        if len(each.at_ns) > 1:
-            length = len(each.at_ns)
-            mark_ns = (each.at_ns[1] - each.at_ns[0]) * length / min(marks, length)
-            title = f"{chart.title}, a mark is {human_duration(mark_ns)}"
-        values = [value or 0.0 for value in each.values]
-        top = max(values, default=0.0)
-        largest = SHOWN[chart.unit](top if each.values else None)
-        rows.append(Row([each.name, sparkline(values, marks, top or 1), largest]))
-    heads = [Head(""), Head("", is_text=True), Head("largest")]
-    _print_table(console, Table(heads, rows, title))
+def _print_places(console: Console, places: Places) -> None:
+    """Print the curve, and what each place held over time, the runs side by side."""
+    charts = []
+    for run in places.runs:
+        at_ns = [each.at_ns for each in run.steps]
+        held = zip(*(each.levels for each in run.steps), strict=True)
+        series = [
+            TimeSeries(name, at_ns, own) for name, own in zip(places.names, held, strict=True)
+        ]
+        charts.append(OverTime(run.name, series, places.unit))
+    if places.curve is not None:
+        _print_over_time(console, [places.curve])
+        console.print()
+    _print_over_time(console, charts)
+
+
+def _print_over_time(console: Console, charts: Sequence[OverTime]) -> None:
+    """Print a line of marks for each curve, with its largest value. Charts side by side have the
+    same curves. Sizes and shares of one chart have one scale, other curves have their own."""
+    series = [each for chart in charts for each in chart.series if each.at_ns]
+    if not series:
+        return
+    names = max(_NAME_OF_PLOT, *(len(each.name) + 2 for each in series))
+    room = (console.width - names) // len(charts) - _REST_OF_PLOT
+    marks = max(1, min(PLOT_MARKS, room, max(len(each.at_ns) for each in series)))
+    end_ns = max(2 * each.at_ns[-1] - (*each.at_ns[-2:-1], 0)[0] for each in series) or 1
+    values = [[_spread(each, end_ns, marks) for each in chart.series] for chart in charts]
+    rows = []
+    for span in charts[0].spans:
+        instants = (end_ns * place // marks for place in range(marks))
+        line = "".join("━" if span.from_ns <= each < span.to_ns else " " for each in instants)
+        rows.append(Row([span.name, *(x for _ in charts for x in (line, ""))]))
+    has_one_scale = len(charts) == 1 and charts[0].unit in ("bytes", "share")
+    most = max(max(line) for own in values for line in own)
+    for place, each in enumerate(charts[0].series):
+        lines = [own[place] for own in values]
+        top = charts[0].top or (most if has_one_scale else max(map(max, lines)))
+        cells = [
+            cell
+            for chart, line in zip(charts, lines, strict=True)
+            for cell in (sparkline(line, marks, top), SHOWN[chart.unit](max(line)))
+        ]
+        rows.append(Row([each.name, *cells]))
+    mark = f"a mark is {human_duration(end_ns / marks)}"
+    is_one = len(charts) == 1
+    heads = [Head("" if is_one else mark)]
+    for chart in charts:
+        heads += [
+            Head("" if is_one else textwrap.fill(chart.title, marks), is_text=True),
+            Head("largest"),
+        ]
+    _print_table(console, Table(heads, rows, f"{charts[0].title}, {mark}" if is_one else ""))
+
+
+def _spread(series: TimeSeries, end_ns: int, marks: int) -> list[float]:
+    """A value for each mark of a line as long as the time: the largest there, or the one before."""
+    values = [0.0] * marks
+    place, known = -1, 0.0
+    for at_ns, value in zip(series.at_ns, series.values, strict=True):
+        here = min(marks - 1, at_ns * marks // end_ns)
+        values[place + 1 : here] = [known] * (here - place - 1)
+        known = value or 0.0
+        values[here] = max(known, values[here] if here == place else 0.0)
+        place = here
+    values[place + 1 :] = [known] * (marks - place - 1)
+    return values
 
 
 _CHECKS = {

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from importlib.resources import files
+from itertools import groupby
 from typing import Any, get_args
 
 from flinknet.plain_values import to_plain
 from flinknet.storage import AnyPath
 from flinknet.whole_files import whole_file
 
-from .page_parts import Page, Part, Section, Sentence, View
+from .charts import AnyChart
+from .page_parts import Lines, Page, Part, Section, Sentence, Table, View
 
 _SCRIPTS = (
     *("format", "dom", "axes", "charts", "lines", "timeline"),
@@ -55,7 +57,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, View):
         return {
             **{"name": value.name, "title": value.title},
-            "parts": [*_answer(value.headline), *map(_plain, (*value.parts, *value.details))],
+            "parts": [*_answer(value.headline), *map(_plain, _in_order(value))],
             **{"lead": value.lead, "meaning": value.meaning},
         }
     if is_dataclass(value):
@@ -69,6 +71,17 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): _plain(each) for key, each in value.items()}
     return [*map(_plain, value)] if isinstance(value, tuple | list) else to_plain(value)
+
+
+def _in_order(view: View) -> Iterator[Part | Section]:
+    """The parts of a view as a page shows them: tables and charts that follow each other share a
+    card."""
+    parts = [each for each in (*view.parts, *view.page, *view.details) if each != Lines()]
+    for is_in_card, own in groupby(parts, lambda each: isinstance(each, Table | AnyChart)):
+        if is_in_card:
+            yield Section(parts=[*own])  # type: ignore[list-item]
+        else:
+            yield from own
 
 
 def _answer(sentences: Sequence[Sentence]) -> list[dict[str, Any]]:

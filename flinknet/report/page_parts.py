@@ -49,12 +49,12 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Paragraphs that stand out, such as the verdict of a run, in green.
+    """Paragraphs. On a page they stand out: in green if they are headed.
 
     Attributes:
         is_doubt: the colour is that of a warning.
         is_headed: the first line is larger.
-        is_plain: there is no colour, for what is neither good nor a doubt.
+        is_plain: there is no colour, for a heading that is neither good nor a doubt.
         meaning: explanation of the first line.
     """
 
@@ -175,6 +175,7 @@ class View:
     Attributes:
         headline: the answer.
         parts: the table that decides, and what to copy.
+        page: parts that only a page draws, between the two others.
         details: everything else that is known; a terminal prints it with --details.
         name: on the button of the screen.
         title: heading of the screen, explained by `meaning`, with `lead` below it.
@@ -183,6 +184,7 @@ class View:
     headline: Sequence[Sentence] = ()
     parts: Sequence[Part | Section] = ()
     details: Sequence[Part | Section] = ()
+    page: Sequence[Part | Section] = ()
     name: str = ""
     title: str = ""
     lead: str = ""

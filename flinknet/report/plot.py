@@ -50,15 +50,15 @@ _NAMES_LENGTH_MAX = 40
 
 def main_chart(page: Page) -> Chart | None:
     """The first chart of the first view, which answers the question of the command."""
-    for section in page.views[0].parts:
-        if isinstance(section, Section):
-            for part in section.parts:
-                if isinstance(part, Curves | OverTime | Percentiles | Intervals):
-                    return part
-                if isinstance(part, Places) and part.curve is not None:
-                    return part.curve
-                if isinstance(part, Grid):
-                    return curves_of(part)
+    view = page.views[0]
+    for each in (*view.parts, *view.page, *view.details):
+        for part in each.parts if isinstance(each, Section) else [each]:
+            if isinstance(part, Chart):
+                return part
+            if isinstance(part, Places) and part.curve is not None:
+                return part.curve
+            if isinstance(part, Grid):
+                return curves_of(part)
     return None
 
 

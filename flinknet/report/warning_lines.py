@@ -213,6 +213,34 @@ def warning_lines(
     return lines
 
 
+def lowered(line: str) -> str:
+    """A sentence as a clause."""
+    return (line[:1].lower() + line[1:]).rstrip(".")
+
+
+def trust_words(
+    doubts: Sequence[str],
+    *more: str,
+    good: str = "the schedule was kept, and no other process disturbed the runs",
+) -> list[str]:
+    """How far to rely on the figures, as clauses that begin with a grade.
+
+    Args:
+        doubts: lines of `doubts_of_runs`.
+        more: further doubts, as clauses.
+        good: the clause where there is no doubt.
+    """
+    invalid = [each for each in doubts if each.startswith("Invalid")]
+    found = [
+        *(lowered(x.removeprefix("Warning").lstrip(": ")) for x in doubts if x not in invalid),
+        *more,
+    ]
+    if not found and not invalid:
+        return [f"good: {good}"]
+    first, *others = found or ["the runs are invalid"]
+    return [f"{'poor' if invalid else 'fair'}: {first}", *others]
+
+
 def other_process_lines(
     runs: Sequence[tuple[ProcessorUse | None, Sequence[RunWarning]]],
 ) -> list[Text]:

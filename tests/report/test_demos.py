@@ -9,14 +9,12 @@ import pytest
 from rich.console import Console
 
 from flinknet.config import RecordSize, WorkloadConfig
-from flinknet.report.charts import Grid, Places
-from flinknet.report.demo_console import print_demo
+from flinknet.report.charts import Grid, OverTime, Places
+from flinknet.report.console import print_view
 from flinknet.report.demos.back_pressure import back_pressure
-from flinknet.report.demos.checkpoints import debloating, unaligned
+from flinknet.report.demos.settings import debloating, timeout, unaligned
 from flinknet.report.demos.shown import DemoRun, DemoShown
-from flinknet.report.demos.timeout import timeout
 from flinknet.report.page import page_of
-from flinknet.report.page_parts import Lines
 from flinknet.results import (
     CheckpointSummary,
     DebloatedGate,
@@ -43,7 +41,7 @@ def demo_run(name: str, result: RunResult | None = None, *samples: Progress) -> 
 
 def printed(shown: DemoShown, width: int = 100) -> str:
     stream = io.StringIO()
-    print_demo(Console(file=stream, width=width, highlight=False), shown)
+    print_view(Console(file=stream, width=width, highlight=False), shown.view)
     return stream.getvalue()
 
 
@@ -87,9 +85,11 @@ def test_back_pressure_reports_when_each_task_began_to_wait() -> None:
     assert waits_after_ns == {"source 0": 400 * MS, "relay 1.0": 200 * MS}
     assert shown.lesson[0].startswith("relay 1.0 was back-pressured 200 ms after the sink slowed")
     assert "source 0 after 400 ms" in shown.lesson[0]
-    ((waiting,), (pools,)) = shown.plots
-    places = shown.charts[0]
+    (places,), pools = shown.charts, shown.pictures[0]
     assert isinstance(places, Places)
+    assert isinstance(pools, OverTime)
+    waiting = places.curve
+    assert waiting is not None
     assert places.names == [each.name for each in pools.series]
     assert places.runs[0].steps[-1].levels == [0.9, 0.5, 0.9, 0.5]
     assert places.runs[0].steps[-1].lines == [
@@ -101,7 +101,7 @@ def test_back_pressure_reports_when_each_task_began_to_wait() -> None:
     ]
     out = printed(shown)
     assert "60%" in out
-    assert "back-pressured over time" in out
+    assert "Back-pressured, a mark is " in out
     (drawn,) = [line for line in out.splitlines() if "relay 1.0 " in line and "█" in line][:1]
     assert drawn.index("█") > drawn.index("relay 1.0") + 15
 
@@ -193,8 +193,10 @@ def test_debloating_compares_what_is_in_flight() -> None:
     assert off["buffer_size_bytes"] == 32_768
     assert on["buffer_size_bytes"] == 4096
     assert on["in_flight_bytes"] == 1024
-    assert shown.lesson[0].startswith("Debloating: 1.00 KiB instead of ")
-    assert shown.lesson[0].endswith("in flight; the target of 5 ms is met (1.02 ms).")
+    assert shown.lesson[0] == (
+        "With debloating 1.00 KiB (1.02 ms of work) are in flight instead of 11.0 KiB (11.3 ms);"
+        " the target of 5 ms is met."
+    )
     assert "4.00 KiB at first and 4.00 KiB at the end" in shown.lesson[1]
     places = shown.charts[0]
     assert isinstance(places, Places)
@@ -202,17 +204,15 @@ def test_debloating_compares_what_is_in_flight() -> None:
     (limit,) = places.curve.limits
     assert limit.name == "target: 5 ms of work"
     assert limit.value == pytest.approx(5_000)  # bytes that are consumed within it
-    assert "needs 200 us for each" in shown.setup
-    assert "buffer size over time" in printed(shown)
+    assert "needs 200 us for each" in shown.setup[0]
+    assert "Buffer size" in printed(shown)
 
 
 def test_a_target_that_debloating_misses_is_explained() -> None:
     shown = debloated(MS // 2, (4096, 8192))
     assert "a new size is announced only if it differs by 25% or more" in shown.lesson[-1]
-    assert shown.lesson[0].endswith("the target of 500 us is missed (1.02 ms).")
-    (headline, *_) = shown.page.views[0].parts
-    assert isinstance(headline, Lines)
-    assert headline.is_plain  # not green
+    assert shown.lesson[0].endswith("the target of 500 us is missed.")
+    assert '"is_headed":true' not in page_of(shown.page)  # nothing is green
 
 
 def test_a_target_near_what_is_in_flight_anyway_leaves_nothing_to_shrink() -> None:
@@ -246,7 +246,7 @@ def test_a_doubtful_timeout_is_named_and_no_rule_drawn_from_it() -> None:
     runs = [timed("0", 1, 1000), timed("5ms", 3, 200), timed("100ms", 50, 10)]
     disturbed = replace(runs[1].result, warnings=(RunWarning("disturbed", "others took it"),))
     shown = timeout([runs[0], replace(runs[1], result=disturbed), runs[2]], LOAD)
-    assert "1 of 3 runs is doubtful, at 5ms" in shown.doubts[0]
+    assert shown.doubts == ["Warning in 1 of 3 runs (5ms): others took it"]
     assert len(shown.lesson) == 1
     assert not shown.lesson[0].endswith("(doubtful)")
     assert [row.cells[0] for row in shown.table.rows] == ["0", "! 5ms", "100ms"]
@@ -255,7 +255,7 @@ def test_a_doubtful_timeout_is_named_and_no_rule_drawn_from_it() -> None:
     assert [each.mark for each in grid.points] == ["", "!", ""]
 
 
-def test_a_headline_from_doubtful_runs_says_so_and_has_the_colour_of_a_warning() -> None:
+def test_a_verdict_from_doubtful_runs_says_so_and_its_trust_is_fair() -> None:
     runs = [timed("0", 1, 1000), timed("5ms", 3, 200), timed("100ms", 50, 10)]
     warned = [(RunWarning("disturbed", f"others took it {share}%"),) for share in (7, 9, 8)]
     shown = timeout(
@@ -266,10 +266,10 @@ def test_a_headline_from_doubtful_runs_says_so_and_has_the_colour_of_a_warning()
         LOAD,
     )
     assert shown.lesson[0].endswith("(doubtful)")
-    assert shown.doubts[1:] == ["at 0, 5ms, 100ms: others took it 7 … 9%"]
-    (headline, *_) = shown.page.views[0].parts
-    assert isinstance(headline, Lines)
-    assert headline.is_doubt
+    doubt = "in 3 of 3 runs (0, 5ms, 100ms): others took it 7 … 9%"
+    assert shown.doubts == [f"Warning {doubt}"]
+    trust = next(each for each in shown.view.headline if each.name == "trust")
+    assert trust.clauses[0] == f"fair: {doubt}"
 
 
 def test_a_timeout_that_is_slower_than_a_longer_one_is_unexpected() -> None:
@@ -290,5 +290,6 @@ def test_a_disturbed_machine_is_reported_in_the_terminal_and_on_the_page(width: 
     run = timed("0", 1, 1000)
     disturbed = replace(run.result, warnings=(RunWarning("disturbed", "others took it"),))
     shown = timeout([replace(run, result=disturbed), timed("5ms", 3, 9), timed("9ms", 5, 8)], LOAD)
-    assert "Warning: at 0: others took it" in printed(shown, width)
-    assert "Warning: at 0: others took it" in page_of(shown.page)
+    doubt = "Warning in 1 of 3 runs (0): others took it"
+    assert doubt in printed(shown, width)
+    assert doubt in page_of(shown.page)

@@ -33,8 +33,7 @@ from flinknet.report.charts import (
     TimeSeries,
 )
 from flinknet.report.demos.back_pressure import back_pressure
-from flinknet.report.demos.checkpoints import unaligned
-from flinknet.report.demos.timeout import timeout
+from flinknet.report.demos.settings import timeout, unaligned
 from flinknet.report.page import page_of
 from flinknet.report.page_parts import (
     Code,
@@ -180,13 +179,7 @@ def setting(name: str, p50: float) -> Setting:
 
 
 def places_in(page: Page) -> Places:
-    (places,) = [
-        part
-        for section in page.views[0].parts
-        if isinstance(section, Section)
-        for part in section.parts
-        if isinstance(part, Places)
-    ]
+    (places,) = [part for part in page.views[0].parts if isinstance(part, Places)]
     return places
 
 

@@ -1,8 +1,9 @@
-"""Output of `flinknet bench demo`: each demo makes a table, charts and a lesson from its runs.
+"""Views of `flinknet bench demo`: each demo makes a table, charts and sentences from its runs.
 
-    shown           types, and the page that all demos share; demo_console prints them
-    head_of_line, back_pressure, checkpoints, timeout    the demos; checkpoints has two: unaligned
-                    and debloating
+    shown           runs of a demo, and the view that all demos share
+    head_of_line    a paused consumer and its neighbour
+    back_pressure   a slow sink, and the chain before it
+    settings        timeout, unaligned and debloating: the same load under several settings
 
-The command sets up the runs (`cli/bench_demo.py`).
+The scenarios stand in the command (`cli/bench_demo.py`).
 """

@@ -4,8 +4,9 @@ and with it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from flinknet.config import CREDIT, TCP, WorkloadConfig
 from flinknet.options import SEGMENT_SIZE
@@ -25,10 +26,10 @@ from flinknet.units import (
 from ..charts import OverTime, Places, PlacesChannel, PlacesRun, PlacesStep, Span, TimeSeries
 from ..page_parts import figure_table
 from ..places import PLACES, levels_of
-from .shown import UNEXPECTED, DemoRun, DemoShown, doubts_of, measured_document
+from .shown import UNEXPECTED, DemoRun, DemoShown, doubts_of
 
 NEIGHBOUR, PAUSED = 0, 1
-"""Channels of the demo, and their consumers."""
+"""Channels of head-of-line, and their consumers."""
 
 STARVED_RATIO, UNHARMED_RATIO = 0.1, 0.9
 """Share of its rate that the neighbour keeps: at most without credit, at least with it."""
@@ -50,51 +51,30 @@ PLACES_NOTES = (
     " the two hosts are not read at the same instant: for a moment places 3, 4 and 6 may add up to"
     " more than the credit of both channels allows.",
 )
-UNAFFECTED = (
-    " This makes p99 values too high; the rates that are kept show the effect all the same."
-)
+UNAFFECTED = "the rates that are kept show the effect all the same"
 _BLOCKED = (
-    "the receiver does not read the socket, so B.3's data in it waits with B.4's",
-    "the sender's socket is full",
-    "a producer waits for a buffer: a channel may use max-buffers-per-channel of them, also those"
-    " that are not full, even if the pool has more",
+    "The receiver does not read the socket, so B.3's data in it waits with B.4's.",
+    "The sender's socket is full.",
+    "A producer waits for a buffer: a channel may use max-buffers-per-channel of them, also those"
+    " that are not full, even if the pool has more.",
 )
 QUOTA = "taskmanager.network.memory.max-buffers-per-channel"
 AXIS_HEADROOM = 1.5
 """Top of the axis of rates, as a multiple of the neighbour's rate alone."""
-
-TABLE_NOTES = (
-    "Alone: a run without A.2 and B.4. Latency counts from when a record was due. What is kept with"
-    " TCP only passed before the buffers were full.",
-)
 
 REPEATED_MIN = 3
 """Equal rates at the end of a run that show that it was no longer measured."""
 
 
 @dataclass(frozen=True, slots=True)
-class RateSample:
-    """Records per second of the two consumers, over the time before an instant of the run; credit
-    and backlog of their producers, None without credit."""
-
-    at_ns: int
-    neighbour_per_s: float
-    paused_per_s: float
-    neighbour_credit: int | None = None
-    neighbour_backlog: int | None = None
-    paused_credit: int | None = None
-    paused_backlog: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class _Mode:
     """One flow control: the neighbour alone, and with a consumer that pauses for the whole measured
-    part."""
+    part; rates, credit and backlog of both channels over time."""
 
     flow_control: str
     solo: RunResult
     shared: RunResult
-    rates: Sequence[RateSample]
+    rates: Sequence[Mapping[str, Any]]
 
     @property
     def kept(self) -> float | None:
@@ -107,6 +87,19 @@ class _Mode:
         """Levels of the six places."""
         return self.shared.buffering.samples if self.shared.buffering is not None else ()
 
+    def document(self) -> dict[str, object]:
+        """The figures as JSON-ready data."""
+        buffering = self.shared.buffering
+        return {
+            "neighbour_rate_ratio": self.kept,
+            "neighbour_p99_ns": _p99_ns(self.shared),
+            "neighbour_records_per_s": _rate(self.shared),
+            "solo_records_per_s": _rate(self.solo),
+            "solo_p99_ns": _p99_ns(self.solo),
+            "rates": self.rates,
+            "buffering": asdict(buffering) if buffering is not None else None,
+        }
+
 
 def _rate(run: RunResult) -> float | None:
     return run.channels[NEIGHBOUR].taken_records_per_s
@@ -116,81 +109,81 @@ def _p99_ns(run: RunResult) -> float | None:
     return run.channels[NEIGHBOUR].latency_ns.p99
 
 
+_MODES: Sequence[Figure[_Mode]] = (
+    Figure("B.3 alone", "records/s", lambda mode: _rate(mode.solo)),
+    Figure("B.3 alone", "p99", lambda mode: _p99_ns(mode.solo), "ns"),
+    Figure("B.4 paused", "B.3 records/s", lambda mode: _rate(mode.shared)),
+    Figure("B.4 paused", "B.3 p99", lambda mode: _p99_ns(mode.shared), "ns"),
+    Figure("", "rate kept", lambda mode: mode.kept, "share"),
+)
+_MODES_NOTE = (
+    "Alone: a run without A.2 and B.4. Latency counts from when a record was due. What is kept with"
+    " TCP only passed before the buffers were full."
+)
+
+
 def head_of_line(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
     """Make the output from two runs in each mode: the neighbour alone, and with a paused one."""
-    modes = [
-        _Mode(name, solo.result, shared.result, _rates(shared.samples))
-        for name, solo, shared in zip((TCP, CREDIT), runs[::2], runs[1::2], strict=True)
-    ]
+    named, modes = [], []
+    for name, solo, shared in zip((TCP, CREDIT), runs[::2], runs[1::2], strict=True):
+        modes.append(_Mode(name, solo.result, shared.result, _rates(shared.samples)))
+        named.append(replace(solo, name=f"{name}, alone", messages=()))
+        named.append(replace(shared, name=f"{name}, paused"))
     pause_ns = workload.duration_ns or 0
     pause = Span("B.4 is paused", workload.warmup_ns, workload.warmup_ns + pause_ns)
-    measured = {
-        f"{mode.flow_control}, {name}": run
-        for mode in modes
-        for name, run in (("alone", mode.solo), ("paused", mode.shared))
-    }
-    taught, doubts = lesson(modes), doubts_of(list(measured.items()))
-    setup = (
-        "Two producers, two consumers, one TCP connection: A.1 → B.3, the neighbour, and"
-        f" A.2 → B.4, which consumes nothing for {format_duration_ns(pause_ns, separator=' ')}."
-    )
     return DemoShown(
         "head-of-line",
         "Why there is credit",
-        setup,
+        [
+            "two producers and two consumers on one TCP connection, A.1 → B.3 (the neighbour) and"
+            f" A.2 → B.4, which consumes nothing for {format_duration_ns(pause_ns, separator=' ')}",
+            "without credit and with it",
+        ],
         figure_table(
             "flow control",
-            _COLUMNS,
+            _MODES,
             [(TITLES[each.flow_control], [each]) for each in modes],
-            notes=TABLE_NOTES,
+            notes=[_MODES_NOTE],
         ),
         [_places(modes, pause)],
-        [taught, *_fullest(modes)],
-        doubts,
-        runs[1::2],
-        {
-            "measured": measured_document(measured),
-            "modes": {mode.flow_control: _document(mode) for mode in modes},
-        },
-        _plots(modes, pause),
+        [_kept(modes), *_fullest(modes)],
+        doubts_of(named),
+        named,
+        {"modes": {mode.flow_control: mode.document() for mode in modes}},
         unaffected=UNAFFECTED,
         explained=EXPLAINED,
         channels=(("A.1", "B.3"), ("A.2", "B.4")),
     )
 
 
-def _document(mode: _Mode) -> dict[str, object]:
-    buffering = mode.shared.buffering
-    return {
-        "neighbour_rate_ratio": mode.kept,
-        "neighbour_p99_ns": _p99_ns(mode.shared),
-        "neighbour_records_per_s": _rate(mode.shared),
-        "solo_records_per_s": _rate(mode.solo),
-        "solo_p99_ns": _p99_ns(mode.solo),
-        "rates": [asdict(each) for each in mode.rates],
-        "buffering": asdict(buffering) if buffering is not None else None,
-    }
-
-
-def _rates(samples: Sequence[Progress]) -> list[RateSample]:
+def _rates(samples: Sequence[Progress]) -> list[dict[str, Any]]:
     """The rates of a run without its end, where the last ones stand without being measured."""
     found = []
     for each in samples:
-        one, two = each.channels[NEIGHBOUR], each.channels[PAUSED]
-        rates = (one.throughput_records_per_s, two.throughput_records_per_s)
-        credit = (one.credits_available, one.backlog_buffers)
+        both = list(zip(("neighbour", "paused"), each.channels, strict=False))
         found.append(
-            RateSample(each.elapsed_ns, *rates, *credit, two.credits_available, two.backlog_buffers)
+            {
+                "at_ns": each.elapsed_ns,
+                **{f"{name}_per_s": x.throughput_records_per_s for name, x in both},
+                **{
+                    f"{name}_{key}": value
+                    for name, x in both
+                    for key, value in (
+                        ("credit", x.credits_available),
+                        ("backlog", x.backlog_buffers),
+                    )
+                },
+            }
         )
-    pairs = [(each.neighbour_per_s, each.paused_per_s) for each in found]
+    pairs = [(each["neighbour_per_s"], each["paused_per_s"]) for each in found]
     end = len(pairs)
     while end > 1 and pairs[end - 1] == pairs[end - 2]:
         end -= 1
     return found[:end] if len(found) - end >= REPEATED_MIN else found
 
 
-def lesson(modes: Sequence[_Mode]) -> str:
-    """The result of the runs in one sentence; or that they did not show the effect."""
+def _kept(modes: Sequence[_Mode]) -> str:
+    """The result of the runs in a sentence; or that they did not show the effect."""
     tcp, credit = (each.kept for each in modes)
     shares = f"{human_share(tcp)} with TCP only and {human_share(credit)} with credit"
     if tcp is None or credit is None or tcp > STARVED_RATIO or credit < UNHARMED_RATIO:
@@ -227,50 +220,16 @@ def _fullest(modes: Sequence[_Mode]) -> list[str]:
     return lines
 
 
-_COLUMNS: Sequence[Figure[_Mode]] = (
-    Figure("B.3 alone", "records/s", lambda mode: _rate(mode.solo)),
-    Figure("B.3 alone", "p99", lambda mode: _p99_ns(mode.solo), "ns"),
-    Figure("B.4 paused", "B.3 records/s", lambda mode: _rate(mode.shared)),
-    Figure("B.4 paused", "B.3 p99", lambda mode: _p99_ns(mode.shared), "ns"),
-    Figure("", "rate kept", lambda mode: mode.kept, "share"),
-)
-"""Columns of the comparison; alone is a run of A.1 → B.3 without any A.2 and B.4."""
-
-
-def _top(modes: Sequence[_Mode]) -> float | None:
-    """The end of the axis of rates."""
-    return AXIS_HEADROOM * max((_rate(each.solo) or 0.0 for each in modes), default=0.0) or None
-
-
-def _plots(modes: Sequence[_Mode], pause: Span) -> list[list[OverTime]]:
-    """Rates and places of both modes, for the terminal."""
-    rates, levels = [], []
-    for mode in modes:
-        at_ns = [each.at_ns for each in mode.rates]
-        ends_ns = [each.at_ns for each in mode.samples[-1:] if each.at_ns > max(at_ns, default=0)]
-        series = []
-        for name, field in (("B.3", "neighbour_per_s"), ("B.4", "paused_per_s")):
-            values = [*(getattr(each, field) for each in mode.rates), *(0.0 for _ in ends_ns)]
-            series.append(TimeSeries(f"{name} records/s", [*at_ns, *ends_ns], values))
-        rates.append(OverTime(mode.flow_control, series, spans=[pause], top=_top(modes)))
-        instants = [each.at_ns for each in mode.samples]
-        held = zip(*(levels_of(each.levels) for each in mode.samples), strict=True)
-        series = [
-            TimeSeries(name, instants, own) for (name, _), own in zip(PLACES, held, strict=False)
-        ]
-        levels.append(OverTime(mode.flow_control, series, "bytes"))
-    return [rates, levels]
-
-
 def _places(modes: Sequence[_Mode], pause: Span) -> Places:
     """The places under one slider; the first and the last one apart for each consumer."""
+    alone = max((_rate(each.solo) or 0.0 for each in modes), default=0.0)
     curve = OverTime(
         "Throughput of the neighbour B.3",
         [
             TimeSeries(
-                f"{TITLES[mode.flow_control]}: records/s",
-                [each.at_ns for each in mode.rates],
-                [each.neighbour_per_s for each in mode.rates],
+                TITLES[mode.flow_control],
+                [each["at_ns"] for each in mode.rates],
+                [each["neighbour_per_s"] for each in mode.rates],
                 "orange" if mode.flow_control == TCP else "blue",
             )
             for mode in modes
@@ -278,12 +237,15 @@ def _places(modes: Sequence[_Mode], pause: Span) -> Places:
         meaning="Records per second. Click to go to an instant. While it catches up after the"
         " pause, B.3 may go beyond the axis. The curve ends with the last record; records are due"
         f" until {pause.to_ns / 1e9:.2f} s.",
-        top=_top(modes),
+        top=AXIS_HEADROOM * alone or None,
         spans=[pause],
     )
     (first, of_first), *between, (last, of_last) = PLACES
-    ends = [(f"{first}, {each}", of_first) for each in ("A.1", "A.2")]
-    names = [*ends, *between, *((f"{last}, {each}", of_last) for each in ("B.3", "B.4"))]
+    names = [
+        *((f"{first}, {each}", of_first) for each in ("A.1", "A.2")),
+        *between,
+        *((f"{last}, {each}", of_last) for each in ("B.3", "B.4")),
+    ]
     return Places(
         [name for name, _ in names],
         [meaning for _, meaning in names],
@@ -298,24 +260,25 @@ def _places(modes: Sequence[_Mode], pause: Span) -> Places:
 def _places_run(mode: _Mode, pause: Span) -> PlacesRun:
     """One mode; the bound of a channel in the first place is its quota, which is below the size of
     the pool."""
-    buffering = mode.shared.buffering
+    buffering, config = mode.shared.buffering, mode.shared.config
     assert buffering is not None
     steps = []
     for each in buffering.samples:
         by_number = {channel.channel: channel for channel in each.channels}
         own = [by_number.get(x, ChannelLevels(x)) for x in (NEIGHBOUR, PAUSED)]
-        written, queued = (
-            [x.subpartition_bytes for x in own],
-            [x.input_channel_bytes for x in own],
-        )
+        written = [x.subpartition_bytes for x in own]
+        queued = [x.input_channel_bytes for x in own]
         levels = [*written, *levels_of(each.levels)[1:-1], *queued]
         split = [[written[0], 0], [0, written[1]], [], [], [], [], [queued[0], 0], [0, queued[1]]]
         steps.append(PlacesStep(each.at_ns, levels, _state_at(mode, each, pause), split))
-    bounds = levels_of(buffering.bounds)
-    fullest = max((max(each.levels[:2]) for each in steps), default=0)
-    quota = max(_quota_bytes(mode.shared) or bounds[0], fullest)
-    ends = [min(quota, bounds[0] // 2)] * 2, [bounds[-1] // 2] * 2
-    return PlacesRun(TITLES[mode.flow_control], [*ends[0], *bounds[1:-1], *ends[1]], steps)
+    first, *between, last = levels_of(buffering.bounds)
+    quota = first
+    if QUOTA in config:
+        quota = int(config[QUOTA]) * parse_size_bytes(config[SEGMENT_SIZE], SEGMENT_SIZE)
+    fullest = max(max(each.levels[:2]) for each in steps)
+    own_room = min(max(quota, fullest), first // 2)
+    bounds = [own_room, own_room, *between, last // 2, last // 2]
+    return PlacesRun(TITLES[mode.flow_control], bounds, steps)
 
 
 def _state_at(mode: _Mode, sample: FillSample, pause: Span) -> list[str]:
@@ -326,37 +289,20 @@ def _state_at(mode: _Mode, sample: FillSample, pause: Span) -> list[str]:
         phase = f"B.4 has been paused for {human_duration(sample.at_ns - pause.from_ns)}."
     else:
         phase = f"B.4 consumes again; no record is due after {pause.to_ns / 1e9:.2f} s."
-    known = [each for each in mode.rates if each.at_ns <= sample.at_ns]
-    rates = known[-1] if known else None
     lines = [phase]
-    if rates is not None:
-        since_ns = known[-2].at_ns if len(known) > 1 else 0
+    known = [each for each in mode.rates if each["at_ns"] <= sample.at_ns]
+    if known:
+        now, since_ns = known[-1], known[-2]["at_ns"] if len(known) > 1 else 0
         lines[0] += (
-            f" Between {since_ns / 1e9:.2f} and {rates.at_ns / 1e9:.2f} s: B.3"
-            f" {human_rate(rates.neighbour_per_s)}, B.4 {human_rate(rates.paused_per_s)}."
+            f" Between {since_ns / 1e9:.2f} and {now['at_ns'] / 1e9:.2f} s: B.3"
+            f" {human_rate(now['neighbour_per_s'])}, B.4 {human_rate(now['paused_per_s'])}."
         )
-        if rates.paused_credit is not None:
+        if now["paused_credit"] is not None:
             lines.append(
-                f"Credit of A.2: {rates.paused_credit}, with"
-                f" {counted(rates.paused_backlog or 0, 'buffer')} queued; of A.1:"
-                f" {human_number(rates.neighbour_credit)}, with"
-                f" {counted(rates.neighbour_backlog or 0, 'buffer')} queued."
+                f"Credit of A.2: {now['paused_credit']}, with"
+                f" {counted(now['paused_backlog'] or 0, 'buffer')} queued; of A.1:"
+                f" {human_number(now['neighbour_credit'])}, with"
+                f" {counted(now['neighbour_backlog'] or 0, 'buffer')} queued."
             )
-    blocked = [
-        text
-        for is_free, text in zip(
-            (sample.is_reading, sample.is_writable, sample.is_writing), _BLOCKED, strict=True
-        )
-        if not is_free
-    ]
-    if blocked:
-        text = "; ".join(blocked)
-        lines.append(f"{text[0].upper()}{text[1:]}.")
-    return lines
-
-
-def _quota_bytes(run: RunResult) -> int:
-    """The quota of a channel, in bytes; 0 if unknown."""
-    if QUOTA not in run.config:
-        return 0
-    return int(run.config[QUOTA]) * parse_size_bytes(run.config[SEGMENT_SIZE], SEGMENT_SIZE)
+    free = (sample.is_reading, sample.is_writable, sample.is_writing)
+    return lines + [text for is_free, text in zip(free, _BLOCKED, strict=True) if not is_free]

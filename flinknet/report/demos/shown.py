@@ -1,19 +1,29 @@
-"""DemoShown: the output of a demo: a table, charts, and two or three sentences."""
+"""DemoShown: the view of a demo, and its JSON document."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from flinknet.results import CORES_SHARED, DISTURBED, DISTURBED_BY_STRANGERS, Progress, RunResult
+from flinknet.config import WorkloadConfig
+from flinknet.results import (
+    CORES_SHARED,
+    DISTURBED,
+    DISTURBED_BY_STRANGERS,
+    Progress,
+    RunResult,
+    Validity,
+    validity_by,
+)
 from flinknet.units import human_bytes, human_count, without_zeros
 
 from ..charts import Color, Messages, MessageStep, OverTime, Places, Span, TimeSeries
-from ..page_parts import Lines, Page, Part, Section, Table, View
+from ..console import clauses_of
+from ..page_parts import Lines, Page, Part, Section, Sentence, Table, View
 from ..places import PLACES, places_run, state_lines
-from ..warning_lines import merged_text, same_but_for_numbers
+from ..warning_lines import doubts_of_runs, trust_words
 
 OWN_STACK = (
     "Measured with flinknet's own network stack, which speaks Flink's protocol over real sockets"
@@ -23,10 +33,15 @@ OWN_STACK = (
 UNEXPECTED = "Unexpected"
 """First word of the lesson of a demo that did not show its effect."""
 
-DOUBTFUL = "(doubtful)"
-"""End of a sentence that is based on a doubtful run."""
-
 COLORS: Sequence[Color] = ("orange", "blue", "green", "purple", "gold")
+
+MESSAGES_LEAD = (
+    "The first messages of a channel, and the first ones of the measured part, as the producer's"
+    " TaskManager sends and receives them. A data buffer costs one credit and carries the backlog:"
+    " the buffers that wait behind it; an event costs none."
+)
+
+_LOAD_CODES = (DISTURBED, CORES_SHARED, DISTURBED_BY_STRANGERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,95 +80,81 @@ class DemoShown:
     """The output of a demo.
 
     Attributes:
-        setup: one or two sentences about the runs.
-        charts: charts of the page, the one with the slider first.
-        plots: charts of the terminal: those of a group stand next to each other.
-        lesson: sentences about the effect, with the measured numbers; the first is the headline.
-        figures: these numbers, as the JSON document has them.
-        is_missed: a goal of the demo was missed, though its effect was shown.
-        unaffected: a sentence about figures that the doubts leave unaffected, if the effect was
-            shown; empty for none.
-        explained: what a page says in addition to the setup.
+        setup: clauses about the runs.
+        lesson: sentences about the effect, with the measured numbers; the first is the verdict.
+        charts: for a terminal and a page, the one with the slider first.
+        pictures: charts for a page alone.
+        figures: the measured numbers, as the JSON document has them.
+        unaffected: the figures that doubts leave unaffected, if the effect was shown.
+        explained: an explanation below the title of a page.
         channels: names of producer and consumer of each channel whose messages are shown.
     """
 
     name: str
     title: str
-    setup: str
+    setup: Sequence[str]
     table: Table
     charts: Sequence[Part]
     lesson: Sequence[str]
     doubts: Sequence[str]
     runs: Sequence[DemoRun]
     figures: Mapping[str, Any] = field(default_factory=dict)
-    plots: Sequence[Sequence[OverTime]] = ()
-    is_missed: bool = False
+    pictures: Sequence[Part] = ()
     unaffected: str = ""
     explained: str = ""
     channels: Sequence[tuple[str, str]] = (("producer", "consumer"),)
 
     @property
-    def _has_failed(self) -> bool:
-        return any(each.startswith(UNEXPECTED) for each in self.lesson)
-
-    @property
-    def limited_doubts(self) -> list[str]:
-        """The doubts, each with the figures that it leaves unaffected."""
-        return [each if self._has_failed else each + self.unaffected for each in self.doubts]
+    def view(self) -> View:
+        """The verdict, the table, the charts, and what else was learnt."""
+        verdict, *more = self.lesson
+        doubts, trust = list(self.doubts), trust_words(self.doubts)
+        if verdict.startswith(UNEXPECTED):
+            trust = ["poor: the effect did not show", *(trust if doubts else [])]
+        elif self.unaffected:
+            doubts = [f"{each.rstrip('.')}; {self.unaffected}" for each in doubts]
+        page = f"flinknet bench demo {self.name} --report demo.html"
+        return View(
+            [
+                Sentence("ran", self.setup, "; "),
+                Sentence("verdict", clauses_of(verdict), takes_rest=True),
+                Sentence("trust", trust, "; "),
+                Sentence("next", [f"{page} shows it step by step"]),
+            ],
+            [self.table, *self.charts, Lines(more), Lines(doubts, is_doubt=True)],
+            page=[*self.pictures, *self._messages(), Section("about", "What ran", OWN_STACK)],
+            name=self.name,
+            title=self.title,
+            lead=self.explained,
+        )
 
     @property
     def page(self) -> Page:
-        """The page: the lesson, charts and table, and the messages. Doubts follow the lesson, or
-        the charts if they do not affect it."""
-        has_failed = self._has_failed
-        is_doubt = has_failed or any(each.endswith(DOUBTFUL) for each in self.lesson)
-        taught = Lines(self.lesson, is_doubt, is_headed=True, is_plain=self.is_missed)
-        warnings = [f"Warning: {each}" for each in self.limited_doubts]
-        doubtful = [Lines(warnings, is_doubt=True)] if warnings else []
-        effect = Section("demo", "What happens", "", [*self.charts, self.table])
-        about = Section("about", "What ran", OWN_STACK)
-        parts: list[Section | Lines] = [taught, *doubtful, effect]
-        if self.unaffected and not has_failed:
-            parts = [taught, effect, *doubtful]
-        lead = f"{self.setup} {self.explained}".strip()
-        shown = [*parts, *self._messages(), about]
-        view = View(name=self.name, title=self.title, parts=shown, lead=lead)
-        return Page(f"bench demo {self.name}", [view])
+        view = self.view
+        answer = [each for each in view.headline if each.name != "next"]  # it is this page
+        return Page(f"bench demo {self.name}", [replace(view, headline=answer)])
 
-    def document(self, runs: Sequence[DemoRun]) -> dict[str, Any]:
+    def document(self) -> dict[str, Any]:
         """The output as JSON-ready data."""
         return {
             "demo": self.name,
             "lesson": list(self.lesson),
             "warnings": list(self.doubts),
-            "measured": measured_document({each.name: each.result for each in runs}),
+            "measured": {
+                each.name: {
+                    "validity": each.result.validity.name.lower(),
+                    "warnings": [asdict(one) for one in each.result.warnings],
+                    "config": dict(each.result.config),
+                }
+                for each in self.runs
+            },
             **self.figures,
         }
 
     def _messages(self) -> list[Section]:
-        """The messages of each run; none if no trace was recorded."""
-        recorded = [each for each in self.runs if each.messages]
-        if not recorded:
-            return []
-        lead = (
-            "The first messages of a channel, and the first ones of the measured part, as the"
-            " producer's TaskManager sends and receives them. A data buffer costs one credit and"
-            " carries the backlog: the buffers that wait behind it; an event costs none."
-        )
-        steps = {each.name: each.messages for each in recorded}
-        return [Section("messages", "The messages", lead, [Messages(self.channels, steps)])]
-
-
-def measured_document(runs: Mapping[str, RunResult]) -> dict[str, Any]:
-    """The validity, the warnings and the configuration of each run, as JSON-ready data."""
-    return {
-        name: {
-            "validity": result.validity.name.lower(),
-            "warnings": [asdict(each) for each in result.warnings],
-            "config": dict(result.config),
-        }
-        for name, result in runs.items()
-    }
+        steps = {each.name: each.messages for each in self.runs if each.messages}
+        parts = [Messages(self.channels, steps)]
+        return [Section("messages", "The messages", MESSAGES_LEAD, parts)] if steps else []
 
 
 def over_time_document(charts: Sequence[Part]) -> dict[str, Any]:
@@ -178,9 +179,9 @@ def words_of(kind: str, data_type: str, number: int, size: int, backlog: int, va
     return f"{words} {sign}{value}" if value >= 0 else words
 
 
-def asked_rate(per_s: float) -> str:
+def asked_rate(workload: WorkloadConfig) -> str:
     """The requested rate as text: "10 k records/s"."""
-    return f"{without_zeros(human_count(per_s))} records/s"
+    return f"{without_zeros(human_count(workload.rate_per_s))} records/s"
 
 
 def six_places(
@@ -202,20 +203,23 @@ def six_places(
     return [Places(names, meanings, shown, curve)]
 
 
-def doubts_of(
-    runs: Sequence[tuple[str, RunResult]],
-    codes: Sequence[str] = (DISTURBED, CORES_SHARED, DISTURBED_BY_STRANGERS),
-) -> list[str]:
-    """The first warning that affects a comparison, with the names of the runs that have it. A late
-    source that is blocked is part of the demo and no warning.
+def doubts_of(runs: Sequence[DemoRun], codes: Sequence[str] | None = _LOAD_CODES) -> list[str]:
+    """Doubts about the runs.
+
+    Args:
+        codes: of the warnings that affect a comparison: a late source that is blocked is part of a
+            demo. None: all that make a run doubtful.
     """
-    found = [(name, each) for name, run in runs for each in run.warnings if each.code in codes]
-    if not found:
-        return []
-    code = found[0][1].code
-    same = {name: each.text for name, each in found if each.code == code}
-    kind = same_but_for_numbers(found[0][1].text)
-    alike = {name: text for name, text in same.items() if same_but_for_numbers(text) == kind}
-    names = ", ".join(f'"{name}"' for name in alike)
-    where = f"{'run' if len(alike) == 1 else 'runs'} {names}: " if len(alike) < len(runs) else ""
-    return [f"{where}{merged_text(list(alike.values()))}"]
+    return doubts_of_runs(
+        [
+            (
+                run.name,
+                [
+                    each
+                    for each in run.result.warnings
+                    if (each.code in codes if codes else validity_by(each) is not Validity.VALID)
+                ],
+            )
+            for run in runs
+        ]
+    )

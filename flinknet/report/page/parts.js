@@ -33,7 +33,7 @@ const overTimeChart = ({series, spans, unit, title, top, limits, in_rows: inRows
 const PARTS = {
   headline: ({sentences}) => h("section", {id: "headline", class: "headline"}, sentences.map(([name, text]) => h("p", {}, h("b", {}, name), text))),
   section: ({id, title, lead, parts}) => h("section", {id: id || null}, title ? h("h2", {}, title) : null, lead ? h("p", {class: "lead"}, lead) : null, inRows(parts)),
-  lines: ({lines, id, meaning, is_doubt: isDoubt, is_headed: isHeaded, is_plain: isPlain}) => h("div", {id: id || null, class: `banner${isDoubt ? " doubt" : isPlain ? " plain" : ""}`},
+  lines: ({lines, id, meaning, is_doubt: isDoubt, is_headed: isHeaded, is_plain: isPlain}) => h("div", {id: id || null, class: `banner${isDoubt ? " doubt" : isPlain || !isHeaded ? " plain" : ""}`},
     lines.map((line, index) => isHeaded && !index ? h("strong", {}, term(line, meaning)) : h("p", {class: "small"}, line))),
   text: ({name, text, meaning, is_doubt: isDoubt, notes}) => h("div", {class: "situation"}, h("p", {class: `verdict${isDoubt ? " doubt" : ""}`},
     name ? h("b", {}, term(name, meaning)) : null, text), notes.map((note) => h("p", {class: "note"}, note))),
