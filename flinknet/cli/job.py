@@ -88,8 +88,7 @@ def status(directory: Path, graph: str | None) -> None:
     """
     from flinknet.report.console import console_for, print_view
     from flinknet.report.export import dump
-    from flinknet.report.job_console import job_view
-    from flinknet.report.job_status import cluster_view, dump_lines, status_view
+    from flinknet.report.job import cluster_view, dump_lines, job_view, status_view
     from flinknet.runtime.cluster.client import JobClient
     from flinknet.runtime.cluster.job_files import Contact
     from flinknet.trace.manifest import MANIFEST_NAME, RESULT_NAME, RunManifest

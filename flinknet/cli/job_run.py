@@ -270,16 +270,18 @@ def _attend(
 ) -> int:
     """Run a job, print its result and wait for its end. Returns: the exit code."""
     from flinknet.report.console import console_for, print_view
-    from flinknet.report.job_console import job_page, job_view
+    from flinknet.report.job import job_view
+    from flinknet.report.page_parts import Page
 
     ended, result = attend(call, out, sys.stderr if json_target == STDOUT else sys.stdout)
     is_traced = call.records_trace and result["vertices"]
     replay = f"flinknet trace replay {quote(str(out))}" if is_traced else ""
+    view = job_view(result, replay)
     if json_target != STDOUT:
-        print_view(console_for(sys.stdout), job_view(result, replay), has_details=has_details)
+        print_view(console_for(sys.stdout), view, has_details=has_details)
     if json_target is not None:
         put_json(json_target, result)
-    reports.write(lambda: job_page(result))
+    reports.write(lambda: Page("job run", [view]))
     click.echo(f"results: {out}/result.json", err=True)
     if replay:
         click.echo(f"next: {replay}", err=True)
@@ -300,7 +302,7 @@ def attend(call: JobCall, out: Path, stream: TextIO) -> tuple[JobEnded, dict[str
     Raises: ConfigError if the cluster refuses it, RunFailedError if it has no result.
     """
     from flinknet.report.console import console_for
-    from flinknet.report.job_status import JobView
+    from flinknet.report.job import JobView
     from flinknet.runtime.cluster.job_files import PrintedLines
 
     printed = PrintedLines(out, call.task_managers)

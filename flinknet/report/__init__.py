@@ -22,7 +22,7 @@ The views of the commands:
                             observed_tables, observed_page: observed figures; predicted_table,
                             advice_lines and trade_words: predicted ones; model_error: how far to
                             trust them, and recordings
-    job_console             a job, and its latency markers; job_status: while it runs
+    job                     a job, its latency markers, and a cluster
     trace_console, tap_console, import_console    a trace, and how it came to be
 
 and with these, any of them is written:

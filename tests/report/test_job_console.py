@@ -8,10 +8,9 @@ from dataclasses import replace
 from rich.console import Console
 
 from flinknet.report.console import print_view
-from flinknet.report.job_console import job_page, job_view
-from flinknet.report.job_status import JobView, cluster_view, status_line, status_view
+from flinknet.report.job import JobView, cluster_view, job_view, status_line, status_view
 from flinknet.report.page import page_of
-from flinknet.report.page_parts import Section, Table
+from flinknet.report.page_parts import Page, Table
 from flinknet.results import (
     BacklogSummary,
     ClusterJob,
@@ -219,14 +218,10 @@ def test_off_a_terminal_changes_are_reported_at_once_and_the_rest_now_and_then()
 
 
 def test_a_page_of_a_job_has_the_tables_of_the_terminal() -> None:
-    page = job_page(RESULT.to_dict())
-    (view,) = page.views
+    view = job_view(RESULT.to_dict())
     assert view.title.startswith("Count: failed after 3")
-    tables = {part.id: part.parts[-1] for part in view.parts if isinstance(part, Section)}
-    vertices, edges = tables["vertices"], tables["edges"]
-    assert isinstance(vertices, Table)
-    assert isinstance(edges, Table)
+    vertices, edges, *_ = [x for x in (*view.parts, *view.details) if isinstance(x, Table)]
     assert [row.cells[0] for row in vertices.rows] == ["A: in", "B"]
     assert [head.name for head in edges.heads][:4] == ["edge", "channels", "local", "records"]
     assert edges.rows[0].cells[0] == "1 A: in -hash-> B"
-    assert "Count: failed" in page_of(page)
+    assert "Count: failed" in page_of(Page("job run", [view]))

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from flinknet.report.console import print_parts
-from flinknet.report.job_console import WHY, marker_parts, trust_of
+from flinknet.report.job import WHY, marker_parts, trust_of
 from flinknet.results import (
     LatencyMarkersMeasured,
     LatencySummary,

@@ -1,16 +1,23 @@
-"""The result of a job on a terminal and as a page: what limited it, its vertices and edges, and its
-latency markers."""
+"""Views of jobs: a result, with its latency markers; a job and a cluster while they run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from operator import itemgetter
 from typing import Any
 
+from rich.console import Console
+
 from flinknet.plain_values import to_plain
 from flinknet.results import (
+    ClusterStatus,
+    GateDump,
+    JobDump,
+    JobStatus,
+    PartitionDump,
     PriorAttempt,
+    TaskManagerStatus,
     state_of,
 )
 from flinknet.results.figures import FIGURES, Figure
@@ -18,13 +25,10 @@ from flinknet.units import NS_PER_MS, counted, human_count, human_duration
 
 from .bench import TASK_PARTS
 from .charts import Bar, Bars
-from .console import clauses_of
+from .console import LivePanel, clauses_of, print_line
 from .page_parts import (
-    Fact,
-    Facts,
     Head,
     Lines,
-    Page,
     Pairs,
     Part,
     Row,
@@ -35,33 +39,29 @@ from .page_parts import (
     heads,
     heads_of,
 )
+from .warning_lines import trust_words
 
 AGREES_WITHIN = 0.1
-
-
 AGREES_WITHIN_MS = 2.0
 """Two roundings to whole ms."""
-
 
 WHY = (
     "A marker is stamped in whole ms when its source gets to send it, and passes functions and"
     " delays by; a record counts from when it was due until its operator is done with it."
 )
 
-
 FAILED_LINES_MAX = 16
 """Failed attempts that are listed."""
 
 
 def job_view(result: Mapping[str, Any], next_step: str = "") -> View:
-    """What is printed of a result as `result.json` has it.
+    """The view of a result as `result.json` has it.
 
     Args:
         next_step: a command that goes on from here.
     """
     reason, vertices = result["reason"], result["vertices"]
-    doubts = [each["text"].rstrip(".") for each in result["warnings"]]
-    doubts[:1] = [f"fair: {each}" for each in doubts[:1]]
+    warnings = [each["text"] for each in result["warnings"]]
     ran = [heading_of(result)]
     if vertices:
         rate = max((each["throughput_records_per_s"] or 0 for each in result["edges"]), default=0)
@@ -74,38 +74,50 @@ def job_view(result: Mapping[str, Any], next_step: str = "") -> View:
         verdict += [f"{state_of(found['cause'])}:"] if found else []
         verdict += clauses_of(result["limited_by"])
     following = [*([next_step] if next_step else []), "--details shows edges and attempts"]
+    trust = trust_words([x.rstrip(".") for x in warnings], good="the run has no warning")
+    markers, shares = result["latency_markers"], _shares(vertices)
+    keys = {key: str(to_plain(value)) for key, value in result["config"].items()}
     return View(
         [
             Sentence("ran", ran, "; "),
             Sentence("verdict", verdict, takes_rest=True),
-            Sentence("trust", doubts, "; "),
+            Sentence("trust", trust if vertices else [], "; "),
             Sentence("next", following if vertices else [], "; "),
         ],
-        [*([vertex_table(vertices)] if vertices else []), *_marker_parts(result)],
-        _job_details(result),
+        [
+            *([vertex_table(vertices)] if vertices else []),
+            *(marker_parts(markers) if markers is not None else []),
+        ],
+        [*_job_details(result), Lines(warnings, is_doubt=True)],
+        [
+            *([Bars("Share of the time", TASK_PARTS, shares)] if shares else []),
+            Section("environment", "Environment", "", [Pairs("Flink's keys", keys)]),
+        ],
+        name="job",
+        title=heading_of(result),
+        lead="Latency counts from the instant at which a record was due.",
     )
 
 
-def _job_details(result: Mapping[str, Any]) -> list[Part]:
+def _shares(vertices: Sequence[Mapping[str, Any]]) -> list[Bar]:
+    return [
+        Bar(each["name"], {part.key: each[part.key] for part in TASK_PARTS})
+        for each in vertices
+        if all(each[part.key] is not None for part in TASK_PARTS)
+    ]
+
+
+def _job_details(result: Mapping[str, Any]) -> Iterator[Part]:
+    """Edges with their connections, failed attempts, and keys."""
     tasks = [task for vertex in result["vertices"] for task in vertex["tasks"]]
     prior = [PriorAttempt(**each) for task in tasks for each in task.get("prior_attempts", ())]
-    lines = [
-        *failed_lines([each for each in prior if each.failure]),
-        *(
-            f"  {name}: {counted(channels, 'channel')} on one connection"
+    if result["edges"]:
+        shared = [
+            f"{name}: {counted(channels, 'channel')} on one connection"
             for name, channels in result["connections"].items()
-        ),
-    ]
-    return [
-        *([edge_table(result["edges"])] if result["edges"] else []),
-        Lines(lines),
-        Lines([each["text"] for each in result["warnings"]], is_doubt=True),
-    ]
-
-
-def _marker_parts(result: Mapping[str, Any]) -> list[Part]:
-    markers = result["latency_markers"]
-    return marker_parts(markers) if markers is not None else []
+        ]
+        yield replace(edge_table(result["edges"]), notes=shared)
+    yield Lines(list(failed_lines([each for each in prior if each.failure])))
 
 
 def heading_of(result: Mapping[str, Any]) -> str:
@@ -125,7 +137,6 @@ def some(name: str) -> Callable[[Mapping[str, Any]], float | None]:
 
 _WAITED = "Share of the time in which they waited for a free output buffer."
 
-
 SHARES: Sequence[Figure[Any]] = (
     Figure("", "busy", itemgetter("busy"), "share", "busy",
            "Share of the time in which the tasks worked on records."),
@@ -134,19 +145,15 @@ SHARES: Sequence[Figure[Any]] = (
     Figure("", "pressed", itemgetter("back_pressured"), "share", "back_pressured", _WAITED),
 )  # fmt: skip
 
-
 RECORDS_IN: Figure[Any] = Figure("", "records in", some("records_in"))
 
-
 RECORDS_OUT: Figure[Any] = Figure("", "records out", some("records_out"))
-
 
 _VERTEX = (
     *(RECORDS_IN, RECORDS_OUT, *SHARES),
     Figure("", "p50", lambda row: (row["latency_ns"] or {}).get("p50"), "ns"),
     Figure("", "p99", lambda row: (row["latency_ns"] or {}).get("p99"), "ns"),
 )
-
 
 _EDGE: Sequence[Figure[Any]] = (
     Figure("", "channels", itemgetter("channels")),
@@ -274,46 +281,168 @@ def _table_of_markers(measured: Mapping[str, Any], title: str) -> Table:
     return Table(columns, rows, title)
 
 
-def job_page(result: Mapping[str, Any]) -> Page:
-    """The page of a result as `result.json` has it."""
-    return Page("job run", [View(name="job", title=heading_of(result), parts=list(_parts(result)))])
+LINE_EVERY_NS = 5_000_000_000
+
+DUMPED_CHANNELS_MAX = 16
+"""Channels of a gate that are listed."""
+
+_STATUS = (
+    RECORDS_IN,
+    Figure("", "/s", some("records_in_per_s")),
+    RECORDS_OUT,
+    SHARES[0],
+    SHARES[2],
+)
 
 
-def _parts(result: Mapping[str, Any]) -> Iterator[Lines | Facts | Section]:
-    if result["limited_by"]:
-        yield Lines([f"Bottleneck: {result['limited_by']}"], is_headed=True)
-    if result["reason"] and result["reason"] != f"it was {result['state']}":
-        yield Lines([result["reason"]], is_doubt=True)
-    if warnings := [each["text"] for each in result["warnings"]]:
-        yield Lines(warnings, is_doubt=True)
-    vertices, edges = result["vertices"], result["edges"]
-    yield Facts(list(_facts(result)))
-    if vertices:
-        shares = [
-            Bar(each["name"], {part.key: each[part.key] for part in TASK_PARTS})
-            for each in vertices
-            if all(each[part.key] is not None for part in TASK_PARTS)
+class JobView(LivePanel):
+    """Follows a job: in place on a terminal, else a line every few seconds if it has changed."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console)
+        self._next_line_ns = 0
+        self._printed_state = ""
+        self._line = ""
+
+    def update(self, status: JobStatus) -> None:
+        """Show where the job stands; changes of its state are printed at once."""
+        if self.is_live:
+            self.draw(status_view(status))
+            return
+        state = f"{status.state} {status.restarts} {status.reason}"
+        if state != self._printed_state or status.elapsed_ns >= self._next_line_ns:
+            self._printed_state = state
+            self._next_line_ns = status.elapsed_ns + LINE_EVERY_NS
+            if (line := status_line(status)) != self._line:
+                self._line = line
+                print_line(self.console, line)
+
+
+def status_line(status: JobStatus) -> str:
+    """State of a job, in one line."""
+    parts = [f"{status.name or 'job'}: {status.state.lower()}"]
+    if status.restarts:
+        parts.append(counted(status.restarts, "restart"))
+    rate = max((each.records_in_per_s for each in status.vertices), default=0.0)
+    if rate:
+        parts.append(f"{human_count(rate)} records/s")
+    if status.latency_ns_p99 is not None:
+        parts.append(f"p99 {human_duration(status.latency_ns_p99)}")
+    if status.checkpoints:
+        parts.append(counted(status.checkpoints, "checkpoint"))
+    if status.reason:
+        parts.append(status.reason)
+    return ", ".join(parts)
+
+
+def status_view(status: JobStatus) -> View:
+    """State of a job, in full."""
+    lines = [*failed_lines(status.failed_attempts), *_sharing_lines(status)]
+    return View(
+        [Sentence("job", [status_line(status)], takes_rest=True)],
+        [*_status_tables(status), Lines(lines)],
+    )
+
+
+def cluster_view(status: ClusterStatus) -> View:
+    """A cluster, its jobs, and its TaskManagers, once."""
+    alive = [each for each in status.task_managers if each.state in ("registered", "ready")]
+    free = sum(each.slots - each.slots_in_use for each in alive)
+    heading = (
+        f"{counted(len(alive), 'TaskManager')}, {counted(len(status.jobs), 'job')},"
+        f" {free} of {counted(sum(each.slots for each in alive), 'slot')} free"
+    )
+    rows = [
+        Row([each.name, each.job_id, each.state.lower(), str(each.slots), each.run_dir])
+        for each in status.jobs
+    ]
+    names = ("id", "state", "slots", "directory")
+    jobs = [Table(heads("job", *names, texts=["directory"]), rows)] if rows else []
+    return View([Sentence("cluster", [heading])], [*jobs, _manager_table(status.task_managers)])
+
+
+def _sharing_lines(status: JobStatus) -> Iterator[str]:
+    """The connections that a job uses, and whom it shares them and its TaskManagers with."""
+    for each in status.connections:
+        line = f"  {each.name}: {counted(each.channels, 'channel')} on one connection"
+        if each.shared_with:
+            line += f", shared with {' and '.join(each.shared_with)}"
+        elif status.other_jobs:
+            line += " of its own"
+        if each.jobs_before:
+            line += f"; {counted(each.jobs_before, 'job')} that ended had it before"
+        yield line
+    for other in status.other_jobs:
+        slots = counted(other.slots, "slot")
+        yield f"  shares with: {other.name}, {other.state.lower()}, {slots}, {other.run_dir}"
+
+
+def dump_lines(job: JobDump) -> list[str]:
+    """Tasks of a running job by TaskManager and slot, with their records written and read."""
+    tasks = [task for each in job.task_managers for task in each.tasks]
+    channels = [channel for task in tasks for gate in task.gates for channel in gate.channels]
+    local = sum(is_local for _, _, is_local in channels)
+    lines = [
+        f'"{job.name}" as it runs: {counted(len(tasks), "task")},'
+        f" {counted(len(channels), 'channel')}"
+        f" ({local} local, {len(channels) - local} remote)"
+    ]
+    for manager in job.task_managers:
+        for task in sorted(manager.tasks, key=lambda each: each.slot):
+            lines.append(f"  tm-{manager.index} slot {task.slot}: {task.name}")
+            lines += [f"    writes {_partition_line(each)}" for each in task.partitions]
+            lines += [
+                f"    reads edge {gate.edge}: {_channels_line(gate)}"
+                f"; {counted(gate.exclusive_buffers, 'exclusive buffer')}"
+                for gate in task.gates
+            ]
+        lines += [
+            f"  tm-{manager.index} keeps {_partition_line(each)}"
+            for each in manager.kept_partitions
         ]
-        charts = [Bars("Share of the time", TASK_PARTS, shares)] if shares else []
-        lead = "Latency counts from the instant at which a record was due."
-        yield Section("vertices", "Vertices", lead, [*charts, vertex_table(vertices)])
-    if edges:
-        shared = [
-            f"{name}: {counted(channels, 'channel')} on one connection"
-            for name, channels in result["connections"].items()
-        ]
-        yield Section("edges", "Edges", "", [replace(edge_table(edges), notes=shared)])
-    keys = {key: str(to_plain(value)) for key, value in result["config"].items()}
-    if keys:
-        yield Section("environment", "Environment", "", [Pairs("Flink's keys", keys)])
+    return lines
 
 
-def _facts(result: Mapping[str, Any]) -> Iterator[Fact]:
-    yield Fact("state", result["state"])
-    yield Fact("duration", human_duration(result["duration_ns"]))
-    yield Fact("restarts", str(result["restarts"]))
-    known = [each["records_in"] for each in result["vertices"] if each["records_in"]]
-    if known:
-        yield Fact("records", human_count(max(known)), "That the busiest vertex has read.")
-    if result["checkpoints"] is not None:
-        yield Fact("checkpoints", checkpoints_line(result["checkpoints"]))
+def _partition_line(partition: PartitionDump) -> str:
+    count = counted(partition.subpartitions, "subpartition")
+    return f"{partition.id.partition('@')[0]}: {partition.type}, {count}"
+
+
+def _channels_line(gate: GateDump) -> str:
+    shown = [
+        f"p{partition}/{subpartition}{' local' if is_local else ''}"
+        for partition, subpartition, is_local in gate.channels[:DUMPED_CHANNELS_MAX]
+    ]
+    hidden = len(gate.channels) - len(shown)
+    return ", ".join(shown) + (f" … and {hidden} more" if hidden else "")
+
+
+def _status_tables(status: JobStatus) -> list[Table]:
+    """One of the vertices, if they are known, and one of the TaskManagers."""
+    instants = [None if each.times is None else each.times.deployed_ns for each in status.vertices]
+    is_staged = len(set(instants)) > 1
+    rows = []
+    for each, at_ns in zip(status.vertices, instants, strict=True):
+        cells = [each.name, str(each.parallelism), each.state, str(each.attempt)]
+        cells += [*cells_of(asdict(each), _STATUS), *([after_text(at_ns)] if is_staged else [])]
+        rows.append(Row(cells))
+    staged = heads("deployed") if is_staged else []
+    names = heads("vertex", "tasks", "state", "attempt")
+    vertices = Table([*names, *heads_of(_STATUS), *staged], rows)
+    return ([vertices] if rows else []) + [_manager_table(status.task_managers)]
+
+
+def _manager_table(task_managers: Sequence[TaskManagerStatus]) -> Table:
+    rows = [
+        Row(
+            [
+                f"tm-{each.index}",
+                str(each.pid),
+                each.state,
+                f"{each.slots_in_use} of {each.slots}",
+                str(each.heartbeats),
+            ]
+        )
+        for each in task_managers
+    ]
+    return Table(heads("TaskManager", "pid", "state", "slots in use", "heartbeats"), rows)
