@@ -35,14 +35,13 @@ from .files import (
 )
 from .job_again import call_again, is_job, measured_of, name_of, predicted_again, run_again
 from .option_tables import NETWORK_OPTIONS
-from .options import collect, load_options, out_option, trace_option
+from .options import collect, details_option, load_options, out_option, trace_option
 from .replay_options import edge_timeout_option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from flinknet.replay.read import RecordedRun
-    from flinknet.report.page_parts import Page
     from flinknet.results import RunResult
 
     from .sweep import Executor
@@ -86,6 +85,7 @@ class _Attempt:
 @json_option
 @report_options
 @trace_option
+@details_option
 @click.pass_obj
 def again(executor: Executor | None, /, **values: Any) -> None:
     """Send the records of a recorded run again, under other settings.
@@ -111,11 +111,13 @@ def again(executor: Executor | None, /, **values: Any) -> None:
         save_records,
         scenario_of,
     )
+    from flinknet.report.bench import bench_page
     from flinknet.report.bench_words import Setting
     from flinknet.report.console import console_for
     from flinknet.report.export import write_json
-    from flinknet.report.from_trace import from_trace_page
+    from flinknet.report.from_trace import again_view
     from flinknet.report.live import view
+    from flinknet.report.page_parts import Page
 
     from . import sweep
 
@@ -156,7 +158,8 @@ def again(executor: Executor | None, /, **values: Any) -> None:
     }
 
     def page() -> Page:
-        return from_trace_page(document, settings, environment)
+        several = bench_page(settings, environment).views
+        return Page("bench again", [again_view(document), *several])
 
     try:
         with work_directory("arrivals") as temporary, view(talk) as watch:
@@ -190,12 +193,12 @@ def again(executor: Executor | None, /, **values: Any) -> None:
             with suppress(Exception):  # report the first failure
                 reports.write(page)
             try:
-                _print_result(document, out, as_json=json_target == STDOUT)
+                _print_result(document, out, values)
             except (Exception, SystemExit):  # rich exits at a closed pipe
                 _drop_stdout()
         raise
     reports.write(page)
-    _print_result(document, out, as_json=json_target == STDOUT)
+    _print_result(document, out, values)
 
 
 def _again_job(run: RecordedRun, values: Mapping[str, Any]) -> None:
@@ -234,19 +237,20 @@ def _again_job(run: RecordedRun, values: Mapping[str, Any]) -> None:
         write_json(out / "prediction.json", document)
     if json_target is not None and not isinstance(json_target, str):
         write_json(json_target, document)
-    _print_result(document, out, as_json=json_target == STDOUT)
+    _print_result(document, out, values)
 
 
-def _print_result(document: dict[str, Any], out: Path | None, *, as_json: bool) -> None:
+def _print_result(document: dict[str, Any], out: Path | None, values: Mapping[str, Any]) -> None:
     """Print the results on stdout and, even if that fails, their place on stderr."""
-    from flinknet.report.console import console_for, print_parts
-    from flinknet.report.from_trace import prediction_parts
+    from flinknet.report.console import console_for, print_view
+    from flinknet.report.from_trace import again_view
 
     try:
-        if as_json:
+        if values["json"] == STDOUT:
             put_json(STDOUT, document)
         else:
-            print_parts(console_for(sys.stdout), prediction_parts(document))
+            shown = again_view(document)
+            print_view(console_for(sys.stdout), shown, has_details=values["details"])
     finally:
         if out is not None:
             click.echo(

@@ -125,19 +125,18 @@ def run(executor: Executor | None, /, **values: Any) -> None:
             is_traced = out is not None and values["trace"]
             replay = f"flinknet trace replay {quote(str(out))}/run-0001*" if is_traced else ""
             results.write(settings, environment.get("started_at"))
-            reports.write(
-                lambda: bench_page(settings, environment, has_references=values["reference"])
+            runs = [each.result for each in finished]
+            shown = bench_view(
+                settings,
+                environment,
+                next_step=replay,
+                is_explained=values["explain"],
+                more=[reference_part(runs)] if values["reference"] else (),
             )
+            reports.write(lambda: bench_page(settings, environment, shown))
             if results.json == STDOUT:
                 put_json(STDOUT, document)
             if not results.takes_stdout:
-                runs = [each.result for each in finished]
-                shown = bench_view(
-                    settings,
-                    next_step=replay,
-                    is_explained=values["explain"],
-                    more=[reference_part(runs)] if values["reference"] else (),
-                )
                 print_view(console_for(sys.stdout), shown, has_details=values["details"])
             where = f"; results: {out}/bench.json" if out else ""
             talk.print(f"seed {values['seed']}{where}", style="dim", soft_wrap=True)

@@ -1,5 +1,5 @@
-"""A bench as views: the answer, the figures that decide, and all others. The terminal shows all
-settings together; the page, of a sweep, first compares them and then shows each on its own."""
+"""A bench as views: the answer, the figures that decide, and all others. A terminal shows all
+settings together; the page of a sweep then shows each on its own, too."""
 
 from __future__ import annotations
 
@@ -16,20 +16,16 @@ from flinknet.results import (
     RunResult,
     Validity,
     state_of,
-    without_consequences,
 )
 from flinknet.results.figures import (
     CHANNEL_FIGURES,
     CPU,
     RUN_FIGURES,
     Figure,
-    named,
-    of_run,
     typical,
 )
 from flinknet.units import MISSING
 
-from .bench_modes import reference_part
 from .bench_words import (
     BUFFERS,
     MARKS,
@@ -49,10 +45,8 @@ from .bench_words import (
     load_of,
     measured_words,
     next_words,
-    numbers_of,
     shown_wiring,
     trade_lines,
-    wiring_line,
 )
 from .charts import (
     Bar,
@@ -70,7 +64,6 @@ from .live import channel_name
 from .observed_tables import buffer_facts, checkpoint_table
 from .page_parts import (
     UNNAMED_SETTING,
-    Fact,
     Facts,
     Lines,
     Page,
@@ -84,12 +77,9 @@ from .page_parts import (
     figure_table,
 )
 from .places import places_section
-from .warning_lines import lowered, trust_words, warning_lines
+from .warning_lines import lowered, trust_words
 
-CHANNELS_SHOWN = 16
-"""Channels in the details of a terminal, at most."""
-
-CHANNELS_ON_PAGE = 64
+CHANNELS_SHOWN = 64
 
 _TONES: Mapping[Validity, Tone] = {Validity.INVALID: "bad", Validity.DOUBTFUL: "doubt"}
 
@@ -110,29 +100,41 @@ TASK_PARTS = (
 
 def bench_view(
     settings: Sequence[Setting],
+    environment: Mapping[str, Any] | None = None,
     *,
     next_step: str = "",
     is_explained: bool = False,
     more: Sequence[Part] = (),
 ) -> View:
-    """What a bench prints.
+    """The view of some settings, or of one.
 
     Args:
         next_step: a command that goes on from here.
         is_explained: print warnings in full.
         more: further parts that were asked for.
     """
-    doubts = doubt_lines(settings, is_explained=is_explained)
-    invalid = [each for each in doubts if each.startswith("Invalid")]
-    wrong = [f"{lowered(each)};" for each in invalid]
+    doubts = doubt_lines(settings)
+    explained = doubt_lines(settings, is_explained=True)
+    wrong = [f"{lowered(each)};" for each in doubts if each.startswith("Invalid")]
     begin = []
-    if len(settings) == 1:
-        found = settings[0].results[-1].verdict
-        state = [f"{state_of(found.cause)}:"] if found is not None else []
-        begin = [*state, f"{figures_of(settings[0])};"]
     limits = limit_clauses(settings)
     compared = trade_lines(settings, is_short=True)
     traded = first_trade(settings)
+    first, *others = settings
+    name = first.name or UNNAMED_SETTING
+    title = name if "=" in name else name[0].upper() + name[1:]
+    if others:
+        swept = _swept_name([each.name for each in settings])
+        name, title = "all settings", f"{len(settings)} settings of {swept}"
+        pictures: list[Part | Section] = [
+            Section("settings", "What each setting gives", "", _sweep_charts(settings))
+        ]
+    else:
+        found = first.results[-1].verdict
+        state = [f"{state_of(found.cause)}:"] if found is not None else []
+        begin = [*state, f"{figures_of(first)};"]
+        title += f", the last of {len(first.results)} runs" if len(first.results) > 1 else ""
+        pictures = _run_sections(first.results[-1])
     return View(
         [
             Sentence("measured", measured_words(settings), "; "),
@@ -144,10 +146,17 @@ def bench_view(
         [
             bench_table(settings, _DECISIVE),
             *_asked_parts(settings),
-            *([Lines(doubts)] if is_explained else []),
+            *([Lines(explained, is_doubt=True)] if is_explained else []),
             *more,
         ],
-        [*_details(settings), *([] if is_explained else [Lines(doubts)])],
+        [
+            *_details(settings),
+            *([] if is_explained else [Lines(explained, is_doubt=True)]),
+            *([] if others else _about(first.results[-1], environment or {})),
+        ],
+        pictures,
+        name=name,
+        title=title,
     )
 
 
@@ -169,10 +178,16 @@ def _asked_parts(settings: Sequence[Setting]) -> list[Part]:
 
 
 def _details(settings: Sequence[Setting]) -> list[Part]:
-    found: list[Part] = [bench_table(settings, RUN_FIGURES)]
+    """All figures and channels, load, limits and trade-offs."""
     last = settings[0].results[-1]
-    if not settings[0].name and 1 < len(last.channels) <= CHANNELS_SHOWN:
-        found.append(channel_table(last.channels))
+    found: list[Part] = [bench_table(settings, RUN_FIGURES)]
+    if len(settings) == 1:
+        found += [Facts(buffer_facts(last.measured))]
+        if len(last.channels) > 1:
+            hidden = len(last.channels) - CHANNELS_SHOWN
+            notes = [f"{hidden} more channels are not shown."] if hidden > 0 else []
+            table = channel_table(last.channels[:CHANNELS_SHOWN])
+            found.append(replace(table, notes=notes))
     wirings = (shown_wiring(result) for setting in settings for result in setting.results)
     deployed = (deployment_line(each.name, each.results[-1].deployments) for each in settings)
     lines = [load_of(settings), *dict.fromkeys(wirings), *limit_lines(settings), *deployed]
@@ -204,22 +219,16 @@ def channel_table(channels: Iterable[ChannelMeasured]) -> Table:
 
 
 def bench_page(
-    settings: Sequence[Setting],
-    environment: Mapping[str, Any],
-    *,
-    has_references: bool = False,
+    settings: Sequence[Setting], environment: Mapping[str, Any], whole: View | None = None
 ) -> Page:
-    """The page of a bench; of a sweep, its first view compares the settings. Published numbers
-    stand at the end of the first view.
+    """The page of a bench: all settings, and then each on its own.
+
+    Args:
+        whole: the view of all settings, if it is made already.
     """
-    views = [_setting_view(each, environment) for each in settings]
-    if len(settings) > 1:
-        views.insert(0, _sweep_view(settings))
-    if has_references:
-        table = reference_part(result for each in settings for result in each.results)
-        section = Section("references", "Published measurements", "For comparison.", [table])
-        views[0] = replace(views[0], parts=[*views[0].parts, section])
-    return Page("bench", views)
+    whole = whole or bench_view(settings, environment)
+    several = [bench_view([each], environment) for each in settings if len(settings) > 1]
+    return Page("bench", [whole, *several])
 
 
 def task_bars(title: str, metrics: Mapping[str, Mapping[str, float | str]]) -> Bars:
@@ -235,88 +244,30 @@ def task_bars(title: str, metrics: Mapping[str, Mapping[str, float | str]]) -> B
     return Bars(title, TASK_PARTS, bars, "By Flink's metrics, over the measured part.")
 
 
-def _sweep_view(settings: Sequence[Setting]) -> View:
+def _sweep_charts(settings: Sequence[Setting]) -> list[Part]:
     labels = labels_of([each.name for each in settings])
+    swept = _swept_name([each.name for each in settings])
 
     def series(figure: Figure[RunResult], color: Color = "blue") -> Series:
         values = [typical(map(figure.read, each.results)) for each in settings]
         return Series(figure.name, values, color, figure.meaning)
 
-    swept = _swept_name([each.name for each in settings])
-    charts = [
-        Curves(
-            f"Latency by {swept}",
-            labels,
-            [series(P50), series(P99, "orange")],
-            unit="ns",
-            is_log=True,
-        ),
+    latency = [series(P50), series(P99, "orange")]
+    return [
+        Curves(f"Latency by {swept}", labels, latency, unit="ns", is_log=True),
         Curves(f"Buffers per second by {swept}", labels, [series(BUFFERS, "purple")]),
         Curves(f"Throughput by {swept}", labels, [series(RECORDS, "green")]),
     ]
-    trades = trade_lines(settings)
-    is_doubtful = any(each.validity is not Validity.VALID for each in settings)
-    return View(
-        name="all settings",
-        title=f"{len(settings)} settings of {swept}",
-        lead=load_of(settings),
-        parts=[
-            *([Lines(trades, is_doubt=is_doubtful, is_headed=True)] if trades else []),
-            *_doubts(settings),
-            Section(
-                "settings",
-                "What each setting gives",
-                "",
-                [*charts, bench_table(settings)],
-            ),
-            Lines(limit_lines(settings)),
-        ],
-    )
 
 
-def _setting_view(setting: Setting, environment: Mapping[str, Any]) -> View:
-    """The last run of a setting."""
-    result = setting.results[-1]
-    parts: list[Section | Lines | Facts] = [
-        Lines([f"Bottleneck: {result.limited_by}"], is_headed=True),
-        *_doubts([setting]),
-        _facts(result),
+def _run_sections(result: RunResult) -> list[Part | Section]:
+    tasks = result.metrics.tasks if result.metrics is not None else {}
+    return [
         _latency_section(result.measured),
         *places_section(result),
-        *_task_section(result),
-        *_debloating_section(result),
-        _channels_section(result),
-        _about_section(result, environment),
+        *([task_bars("Share of the time", tasks)] if tasks else []),
+        *(debloating_section(gate.name, gate) for gate in result.debloating if gate.samples),
     ]
-    name = setting.name or UNNAMED_SETTING
-    runs = len(setting.results)
-    title = name if "=" in name else name[0].upper() + name[1:]
-    title += f", the last of {runs} runs" if runs > 1 else ""
-    return View(name=name, title=title, parts=parts, lead=load_of([setting]))
-
-
-def _doubts(settings: Sequence[Setting]) -> list[Lines]:
-    runs = [
-        (each.name, without_consequences(result.warnings))
-        for each in settings
-        for result in each.results
-    ]
-    known = warning_lines(runs, numbers=numbers_of(settings), is_explained=True)
-    lines = [line.plain for line in known]
-    return [Lines(lines, is_doubt=True)] if lines else []
-
-
-def _facts(result: RunResult) -> Facts:
-    measured = result.measured
-    shown = [
-        *(
-            Fact(each.title, each.text(result), each.meaning)
-            for each in (*map(of_run, named(["records"])), *RUN_FIGURES)
-            if each.group != "uncorrected"
-        ),
-        *buffer_facts(measured),
-    ]
-    return Facts(shown)
 
 
 def _latency_section(measured: Measured) -> Section:
@@ -364,17 +315,6 @@ def latency_points(latency: LatencySummary) -> list[tuple[float, float]]:
     return [(quantile, value) for quantile, value in known if value is not None]
 
 
-def _task_section(result: RunResult) -> list[Section]:
-    if result.metrics is None or not result.metrics.tasks:
-        return []
-    return [Section("tasks", "Tasks", "", [task_bars("Share of the time", result.metrics.tasks)])]
-
-
-def _debloating_section(result: RunResult) -> list[Section]:
-    gates = [gate for gate in result.debloating if gate.samples]
-    return [debloating_section(gate.name, gate) for gate in gates]
-
-
 def debloating_section(name: str, gate: DebloatedGate) -> Section:
     """Buffer debloating of a gate over time."""
     at_ns = [each.at_ns for each in gate.samples]
@@ -401,26 +341,18 @@ def debloating_section(name: str, gate: DebloatedGate) -> Section:
     return Section("", f"Buffer debloating: {name}", "", charts)
 
 
-def _channels_section(result: RunResult) -> Section:
-    hidden = len(result.channels) - CHANNELS_ON_PAGE
-    notes = [f"{hidden} more channels are not shown."] if hidden > 0 else []
-    if result.wiring is not None:
-        notes.append(wiring_line(result.wiring))
-    table = replace(channel_table(result.channels[:CHANNELS_ON_PAGE]), notes=notes)
-    return Section("channels", "Channels", "", [table])
-
-
-def _about_section(result: RunResult, environment: Mapping[str, Any]) -> Section:
-    parts = [
+def _about(result: RunResult, environment: Mapping[str, Any]) -> list[Part]:
+    """Keys, workload and host, to be folded away."""
+    known = (
+        ("Flink's keys", result.config),
+        ("Workload", result.workload),
+        ("Host and versions", environment),
+    )
+    return [
         Pairs(title, {name: pair_text(value) for name, value in values.items()})
-        for title, values in (
-            ("Flink's keys", result.config),
-            ("Workload", result.workload),
-            ("Host and versions", environment),
-        )
+        for title, values in known
         if values
     ]
-    return Section("environment", "Environment", "", parts)
 
 
 def pair_text(value: Any) -> str:

@@ -109,7 +109,9 @@ FOLDED_WIDTH = 22
 PLOT_MARKS = 80
 """Marks of a plot over time, at most."""
 
-_DRAWN_BY_PAGES = (Curves, Percentiles, Intervals, Histogram, Timeline, Grid, Messages, Folded)
+_DRAWN_BY_PAGES = (
+    *(Curves, Percentiles, Intervals, Histogram, Timeline, Grid, Messages, Folded, Pairs),
+)
 
 WIDTH_FOR_TWO = 80
 """Columns of a terminal on which facts stand in two columns."""
@@ -261,10 +263,6 @@ def print_part(console: Console, part: Part | Section) -> None:
             _print_places(console, part)
         case Facts():
             _print_facts(console, part.facts)
-        case Pairs():
-            rows = [Row(each) for each in part.pairs.items()]
-            heads = [Head("", is_text=True), Head("", is_text=True)]
-            _print_table(console, Table(heads, rows, part.title))
         case Code():
             print_line(console, f"  {part.title}:")
             for line in part.text.splitlines():

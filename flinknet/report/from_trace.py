@@ -1,5 +1,4 @@
-"""A recorded run sent again: predictions next to measurements, from the JSON-ready document. The
-terminal prints them; the page shows them before each run on its own."""
+"""The view of a recorded run that was sent again: predictions next to measurements."""
 
 from __future__ import annotations
 
@@ -10,17 +9,17 @@ from typing import Any
 from flinknet.results import ProcessorUse, RunWarning, Validity, validity_of
 from flinknet.results.figures import Figure, Unit
 from flinknet.results.trades import Trade, change_of, ratio_of
-from flinknet.units import human_change, parse_duration_ns, run_numbers
+from flinknet.units import counted, human_change, parse_duration_ns, run_numbers
 
-from .bench import bench_page, labels_of
-from .bench_words import Setting
+from .bench import labels_of
 from .charts import Curves, Series
-from .page_parts import Head, Lines, Page, Part, Row, Section, Table, View, heads_of
+from .console import last_part
+from .page_parts import Head, Lines, Row, Sentence, Table, View, heads_of
 from .trade_words import trade_text
-from .warning_lines import doubts_of_runs, warning_lines
+from .warning_lines import doubts_of_runs, lowered, trust_words
 
 OF_MACHINE = (
-    "! doubtful: this machine disturbed what was measured in these rows (see the warnings), and the"
+    "doubtful: this machine disturbed what was measured in these rows (see the warnings), and the"
     " differences are not the model's alone"
 )
 
@@ -32,8 +31,7 @@ MEANING = (
 SAME = {"throughput": 0.05, "p50": 0.1, "p99": 0.25}
 """Two runs of one setting on one machine can differ by as much."""
 
-WIDTH = 1000
-"""Columns of a line on the page, which breaks it where there is no room."""
+SIMILAR = "about as fast as"
 
 _TIMEOUT = "buffer-timeout="
 
@@ -63,44 +61,31 @@ _FIGURES = [
 ]
 
 
-def prediction_parts(document: Mapping[str, Any]) -> list[Part]:
-    """One row for each setting, then the notes of the predictions and doubts about the
-    measurements, for a terminal."""
-    rows = document["runs"]
-    lines = [MEANING]
-    if any(map(is_doubtful, rows)):
-        lines.append(OF_MACHINE)
-    lines += [f"! {each}" for each in _ended_early(document)]
-    lines += change_lines(document)
-    lines += [f"! {each}" for each in _of_recording(document)]
+def again_view(document: Mapping[str, Any]) -> View:
+    """The view of `bench again`, of a document as it stands in prediction.json."""
+    rows, recording = document["runs"], document["recording"]
+    changes, machine = change_lines(document), machine_lines(document)
+    doubts = doubts_of_runs(
+        [(row["name"], [RunWarning(**each) for each in row["warnings"]]) for row in rows],
+        [_processor_use(row["processors"]) for row in rows],
+        numbers=range(1, len(rows) + 1),
+    )
+    asked = document["settings_asked"]
+    is_short = not document["is_complete"]
+    early = [f"ended early: {len(rows)} of {asked} settings were measured"] if is_short else []
+    unlike = [lowered(each) for each in machine[:1] if SIMILAR not in each]
+    traded = [each.replace(":", f" {lowered(changes[0])}", 1) for each in changes[1:2]]
+    alike = lowered(machine[0]) if machine else "no other process disturbed the runs"
+    notes = [
+        *([OF_MACHINE] if any(map(is_doubtful, rows)) else []),
+        *(f"the recording: {each}" for each in (*recording["notes"], *recording["warnings"])),
+    ]
     of_note: dict[str, list[str]] = {}
     for row in rows:
         for note in row["notes"]:
             of_note.setdefault(note, []).append(row["name"])
     for note, settings in of_note.items():
-        where = f"{', '.join(settings)}: " if len(settings) < len(rows) else ""
-        lines.append(f"  {where}{note}")
-    uses = [_processor_use(row["processors"]) for row in rows]
-    lines += doubts_of_runs(_warned(rows), uses, numbers=range(1, len(rows) + 1))
-    return [Lines(machine_lines(document)), _table(rows), Lines(lines)]
-
-
-def from_trace_page(
-    document: Mapping[str, Any], settings: Sequence[Setting], environment: Mapping[str, Any]
-) -> Page:
-    """The page of `bench again`.
-
-    Args:
-        document: as it stands in prediction.json.
-        settings: the runs that were measured, one for each row of the document.
-    """
-    rows = document["runs"]
-    doubts = [*_ended_early(document), *_of_recording(document)]
-    if any(map(is_doubtful, rows)):
-        doubts.append(OF_MACHINE[2:])
-    doubts = [f"{each[0].upper()}{each[1:].rstrip('.')}." for each in doubts]
-    known = warning_lines(_warned(rows), WIDTH, numbers=range(1, len(rows) + 1))
-    doubts += [line.plain for line in known]
+        notes.append(f"{', '.join(settings)}: {note}" if len(settings) < len(rows) else note)
     drawn = _in_order(rows)
     labels = labels_of([row["name"] for row in drawn])
     charts = []
@@ -110,43 +95,44 @@ def from_trace_page(
             Series("predicted", [_value("predicted", name, row) for row in drawn], "orange"),
         ]
         charts.append(Curves(f"Latency {name}", labels, series, unit="ns", is_log=True))
-    machine, changes = machine_lines(document), change_lines(document)
-    is_unsure = any(map(is_doubtful, rows))
-    notes = dict.fromkeys(note for row in rows for note in row["notes"])
-    first = View(
+    return View(
+        [
+            Sentence("sent again", [last_part(document["trace"]), counted(asked, "setting")], "; "),
+            Sentence("verdict", _worst(rows), takes_rest=True),
+            Sentence("trade-off", traded),
+            Sentence("trust", trust_words(doubts, *early, *unlike, good=alike), "; "),
+            Sentence("next", ["--details shows changes, doubts and notes"]),
+        ],
+        [_table(rows)],
+        [
+            Lines([MEANING, *machine]),
+            Lines(changes),
+            Lines([*early, *doubts, *notes], is_doubt=True),
+        ],
+        charts,
         name="predicted and measured",
         title="Predicted from the trace, and measured over sockets",
         lead=f"The records of {document['trace']}, sent again.",
-        parts=[
-            *([Lines(machine, is_headed=True)] if machine else []),
-            *([Lines(changes, is_doubt=is_unsure, is_headed=True)] if changes else []),
-            *([Lines(doubts, is_doubt=True)] if doubts else []),
-            Section("settings", "Each setting", "", [*charts, _table(rows, list(notes))]),
-        ],
     )
-    return Page("bench again", [first, *bench_page(settings, environment).views])
 
 
-def _table(rows: Sequence[Mapping[str, Any]], notes: Sequence[str] = ()) -> Table:
+def _worst(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The largest error of the predictions of each figure."""
+    found = []
+    for key, name in {"throughput": "records/s", "p50": "p50", "p99": "p99"}.items():
+        errors = [row["error"][key] for row in rows if row["error"][key] is not None]
+        if errors:
+            found.append(f"{name} {human_change(max(errors, key=abs))}")
+    what = "predictions were off by at most" if len(rows) > 1 else "the prediction was off by"
+    return [f"{what} {', '.join(found)}"] if found else []
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
     found = [
         Row([f"{'! ' * is_doubtful(row)}{row['name']}", *(each.text(row) for each in _FIGURES)])
         for row in rows
     ]
-    return Table([Head("setting"), *heads_of(_FIGURES)], found, notes=notes)
-
-
-def _ended_early(document: Mapping[str, Any]) -> list[str]:
-    measured = f"{len(document['runs'])} of {document['settings_asked']}"
-    return [] if document["is_complete"] else [f"ended early: {measured} settings were measured"]
-
-
-def _of_recording(document: Mapping[str, Any]) -> list[str]:
-    recording = document["recording"]
-    return [f"the recording: {each}" for each in (*recording["notes"], *recording["warnings"])]
-
-
-def _warned(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[RunWarning]]]:
-    return [(row["name"], [RunWarning(**each) for each in row["warnings"]]) for row in rows]
+    return Table([Head("setting"), *heads_of(_FIGURES)], found)
 
 
 def _in_order(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
@@ -177,7 +163,7 @@ def machine_lines(document: Mapping[str, Any]) -> list[str]:
     limits = [SAME[name] for name in change]
     is_slower = any(x > limit for x, limit in zip(slower, limits, strict=True))
     is_faster = any(-x > limit for x, limit in zip(slower, limits, strict=True))
-    how = "about as fast as"
+    how = SIMILAR
     if is_slower or is_faster:
         how = "unlike" if is_slower and is_faster else "slower than" if is_slower else "faster than"
     of = " all of" if recording["is_longer"] else ""
@@ -224,9 +210,7 @@ def change_lines(document: Mapping[str, Any]) -> list[str]:
         end = f" (doubtful: {run_numbers(unsure)})" if unsure else ""
         name = row["name"]
         lines.append(f"{name}: measured {measured}{end}; predicted {predicted}")
-    if lines:
-        lines.insert(0, f"Instead of {base['name']}:")
-    return lines
+    return [f"Instead of {base['name']}:", *lines] if lines else []
 
 
 def _trade(row: Mapping[str, Any], base: Mapping[str, Any], kind: str) -> Trade:

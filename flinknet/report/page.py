@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from importlib.resources import files
 from itertools import groupby
 from typing import Any, get_args
@@ -19,7 +19,7 @@ from flinknet.storage import AnyPath
 from flinknet.whole_files import whole_file
 
 from .charts import AnyChart
-from .page_parts import Lines, Page, Part, Section, Sentence, Table, View
+from .page_parts import Lines, Page, Pairs, Part, Section, Sentence, Table, View
 
 _SCRIPTS = (
     *("format", "dom", "axes", "charts", "lines", "timeline"),
@@ -73,11 +73,18 @@ def _plain(value: Any) -> Any:
     return [*map(_plain, value)] if isinstance(value, tuple | list) else to_plain(value)
 
 
+_IN_CARDS = (Table, Pairs, *get_args(AnyChart))
+
+
 def _in_order(view: View) -> Iterator[Part | Section]:
     """The parts of a view as a page shows them: tables and charts that follow each other share a
     card."""
-    parts = [each for each in (*view.parts, *view.page, *view.details) if each != Lines()]
-    for is_in_card, own in groupby(parts, lambda each: isinstance(each, Table | AnyChart)):
+    parts = [
+        each
+        for each in (*view.parts, *view.page, *view.details)
+        if not isinstance(each, Lines) or each.lines
+    ]
+    for is_in_card, own in groupby(parts, lambda each: isinstance(each, _IN_CARDS)):
         if is_in_card:
             yield Section(parts=[*own])  # type: ignore[list-item]
         else:
@@ -85,8 +92,12 @@ def _in_order(view: View) -> Iterator[Part | Section]:
 
 
 def _answer(sentences: Sequence[Sentence]) -> list[dict[str, Any]]:
-    """The headline as a part; nothing without one."""
-    known = [(each.name, each.text) for each in sentences if each.clauses]
+    """The headline as a part, without what only a terminal can do; nothing without one."""
+    own = [
+        replace(each, clauses=[x for x in each.clauses if not x.startswith("--details")])
+        for each in sentences
+    ]
+    known = [(each.name, each.text) for each in own if each.clauses]
     return [{"kind": "headline", "sentences": known}] if known else []
 
 

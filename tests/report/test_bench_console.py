@@ -105,10 +105,8 @@ def test_a_bench_answers_in_six_lines_and_one_table() -> None:
 
 def test_details_show_all_figures_the_channels_and_the_limit() -> None:
     actual = shown([tables.Setting("", [result()])], has_details=True)[6:]
-    (groups, header, row), (channel_groups, channel_header, first, second, limit) = (
-        actual[:3],
-        actual[3:],
-    )
+    groups, header, row, sent, _, channel_groups, channel_header, first, second, limit = actual
+    assert sent.split()[:2] == ["buffers", "100"]
     assert groups.split() == ["latency", "uncorrected", "backlog"]
     assert header.split() == [
         *("setting", "records/s", "buffers/s", "CPU", "p50", "p99", "max", "p50", "p99"),

@@ -8,10 +8,10 @@ from typing import Any
 from rich.console import Console
 
 from flinknet.report.charts import Curves
-from flinknet.report.console import print_parts
-from flinknet.report.from_trace import OF_MACHINE, change_lines, from_trace_page, prediction_parts
+from flinknet.report.console import print_view
+from flinknet.report.from_trace import OF_MACHINE, again_view, change_lines
 from flinknet.report.page import page_of
-from flinknet.report.page_parts import Lines, Section
+from flinknet.report.page_parts import Lines, Page
 
 
 def document(*codes: str | None) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def document(*codes: str | None) -> dict[str, Any]:
 
 def printed(found: dict[str, Any]) -> str:
     console = Console(file=io.StringIO(), width=200)
-    print_parts(console, prediction_parts(found))
+    print_view(console, again_view(found), has_details=True)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -53,10 +53,19 @@ def test_a_row_that_the_machine_disturbed_is_marked() -> None:
     assert OF_MACHINE not in printed(document(None, None))
 
 
+def test_the_answer_has_the_worst_error_and_a_grade() -> None:
+    lines = printed(document(None, "disturbed")).splitlines()
+    assert lines[0] == "sent again a; 2 settings"
+    assert lines[1] == (
+        "verdict    predictions were off by at most records/s 0.0%, p50 −80.0%, p99 −10.0%"
+    )
+    assert lines[2].startswith("trust      fair: in run 2 of 2 (buffer-timeout=1ms): a source was")
+
+
 def test_the_page_marks_the_same_rows() -> None:
-    page = page_of(from_trace_page(document(None, "disturbed"), [], {}))
+    page = page_of(Page("bench again", [again_view(document(None, "disturbed"))]))
     assert "! buffer-timeout=1ms" in page
-    assert "Doubtful: this machine disturbed" in page
+    assert "doubtful: this machine disturbed" in page
 
 
 def test_timeouts_are_drawn_from_the_shortest_on_with_the_recorded_one_among_them() -> None:
@@ -66,18 +75,18 @@ def test_timeouts_are_drawn_from_the_shortest_on_with_the_recorded_one_among_the
         row |= {"name": name, "is_recorded": "recorded" in name}
         for kind in ("measured", "predicted"):
             row[kind] = row[kind] | {"buffers_per_s": 100.0}
-    first, *_ = from_trace_page(found, [], {}).views
-    changes, _, section = first.parts
+    view = again_view(found)
+    changes = view.details[1]
     assert isinstance(changes, Lines)
     assert changes.lines[0] == "Instead of buffer-timeout=5ms (as recorded):"
     assert " (doubtful: run 3); predicted p50 unchanged" in changes.lines[2]
-    assert isinstance(section, Section)
-    curve = section.parts[0]
+    curve = view.page[0]
     assert isinstance(curve, Curves)
     assert curve.labels == ["0", "5ms (as recorded)", "-1"]
     found["runs"][1]["name"] = "segment-size=4kb"
-    curve = from_trace_page(found, [], {}).views[0].parts[-1].parts[0]  # type: ignore[union-attr]
-    assert curve.labels[0] == "buffer-timeout=5ms (as recorded)"  # type: ignore[union-attr]
+    curve = again_view(found).page[0]
+    assert isinstance(curve, Curves)
+    assert curve.labels[0] == "buffer-timeout=5ms (as recorded)"
 
 
 def test_an_invalid_run_is_not_compared() -> None:
