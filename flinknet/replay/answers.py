@@ -319,6 +319,7 @@ def _answer(
         record_times=record_times(
             observed.run, observed.rows.record_times, observed.rows.watermarks
         ),
+        credit=observed.credit,
     )
 
 

@@ -147,6 +147,7 @@ def _own_edge(observed: ObservedRun) -> EdgeTime:
         pairs.edge(records, shares, mean=REGIMES),
         has_barriers=any(row.data_type in BARRIER_TYPES for row in rows.messages),
         written=_written(observed),
+        credit=observed.credit,
     )
 
 
@@ -283,6 +284,7 @@ def _captured_edge(observed: ObservedRun) -> EdgeTime:
         has_barriers=len(checkpoints) >= CHECKPOINTS_MIN
         or int(blocked_ns.max(initial=0)) >= BLOCKED_NS_MIN,
         is_credit_known=run.is_credit_known,
+        credit=observed.credit,
     )
 
 

@@ -41,12 +41,14 @@ from .observed_tables import (
     TIMES_TITLE,
     channel_name,
     channel_table,
+    credit_lines,
     messages_table,
     slowest,
     times_parts,
 )
 from .page_parts import (
     Folded,
+    Lines,
     Pairs,
     Part,
     Row,
@@ -80,8 +82,10 @@ def observed_sections(answer: ReplayAnswer) -> Iterator[Section]:
     shown = slowest(answer.channels, CHANNELS_SHOWN)
     left = len(answer.channels) - len(shown) + answer.channels_left_out
     lead = _left_out(CHANNELS_SHOWN, left).strip()
-    tables = [channel_table(shown), messages_table(answer.messages)]
-    yield Section("channels", "Channels and messages", lead, tables)
+    parts: list[Part] = [channel_table(shown), messages_table(answer.messages)]
+    if answer.credit:
+        parts.insert(0, Lines(credit_lines(answer), is_plain=True))
+    yield Section("channels", "Channels and messages", lead, parts)
     if answer.record_times is not None:
         yield Section("times", TIMES_TITLE, "", times_parts([answer]))
     if answer.flink is not None:

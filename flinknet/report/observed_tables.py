@@ -20,6 +20,7 @@ from flinknet.results import (
 from flinknet.results.figures import CHANNEL_FIGURES, FIGURES, Figure, named
 from flinknet.units import (
     MISSING,
+    counted,
     human_bytes,
     human_change,
     human_count,
@@ -127,6 +128,10 @@ def buffer_facts(measured: Measured) -> list[Fact]:
     ]
 
 
+CREDIT_PATHS_SHOWN = 8
+"""Most pairs of TaskManagers with a line on their credit."""
+
+
 def observed_parts(answer: ReplayAnswer) -> list[Part]:
     """Figures of an exchange for a terminal, and its time."""
     parts: list[Part] = [
@@ -139,7 +144,20 @@ def observed_parts(answer: ReplayAnswer) -> list[Part]:
         parts.append(Lines([f"latency: {_distribution_line(answer.latency_distribution)}"]))
     if answer.observed.flushes.full and answer.observed.flushes.timeout:
         parts.append(Lines([f"  {FULL}"]))
+    parts += [Lines(credit_lines(answer))] if answer.credit else []
     return [*parts, *regime_bars({"": answer.regimes}, "time")]
+
+
+def credit_lines(answer: ReplayAnswer) -> list[str]:
+    """A line for each pair of TaskManagers whose credit round trips were recorded, the ones where
+    data waits longest first; and one on the others where there are many."""
+    found = sorted(answer.credit, key=lambda each: (-each.waits, -each.bytes_per_s))
+    lines = [
+        "; ".join(part for part in (each.text, each.remedy) if part)
+        for each in found[:CREDIT_PATHS_SHOWN]
+    ]
+    left = len(found) - len(lines)
+    return [*lines, *([f"{counted(left, 'more pair')} in the JSON"] if left else [])]
 
 
 def _distribution_line(distribution: LatencyDistribution) -> str:

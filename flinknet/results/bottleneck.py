@@ -58,8 +58,9 @@ NAMES_MAX = 4
 
 NO_NETWORK = "network settings do not help"
 BUFFER_KEYS = (
-    "keys up to Flink 1.20: taskmanager.network.memory.floating-buffers-per-gate and"
-    " .buffers-per-channel; 2.x has a larger taskmanager.memory.segment-size only"
+    "keys up to Flink 1.20: taskmanager.network.memory.floating-buffers-per-gate,"
+    " .buffers-per-channel and, from 10 on, .max-buffers-per-channel; 2.x, where they are fixed,"
+    " has a larger taskmanager.memory.segment-size, a higher parallelism or fewer channels per gate"
 )
 CHECK_HOST = "check its CPU, its garbage collection and what runs next to it"
 NOTHING = "nothing holds the job up"

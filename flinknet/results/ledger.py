@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from .measures import CreditPath
+
 FLUSH, CREDIT, SOCKET = "waiting_for_flush", "waiting_for_credit", "in_socket"
 QUEUE, BARRIER, IDLE = "in_receiver_queue", "blocked_by_alignment", "idle"
 """Names of the places where the oldest record of a channel can be."""
@@ -111,6 +113,7 @@ class EdgeTime:
         has_barriers: enough checkpoints passed to judge how they align.
         written: of a blocking exchange, share of the time that had passed when the first buffer
             left; None for others.
+        credit: round trips of credit by pair of TaskManagers; empty where none was recorded.
     """
 
     source: int
@@ -125,6 +128,7 @@ class EdgeTime:
     has_barriers: bool = True
     is_credit_known: bool = True
     written: float | None = None
+    credit: Sequence[CreditPath] = ()
 
     def most(self, what: str) -> float:
         """Largest share of a channel; 0 where none shows it."""

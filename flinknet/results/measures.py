@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+from flinknet.units import counted, human_bytes, human_count, human_duration, without_zeros
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,3 +188,83 @@ class RunWarning:
     def line(self) -> str:
         """The subject of the warning, in less than a line."""
         return self.brief or self.text.partition("; ")[0]
+
+
+CREDIT_WAITS_FROM = 0.1
+"""Share of the time with buffers queued and no credit, from which credit is a limit."""
+
+CREDIT_USED_FROM = 0.75
+"""Share of the credits under way, on average, from which credit is a limit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreditPath:
+    """Credit between two TaskManagers, and the most that it lets pass.
+
+    Attributes:
+        round_trip_ns: typical time from a buffer leaving until its credit is back; recorded between
+            TaskManagers, from the place of the recording to the consumer and back.
+        reader_ns: mean part of it from the arrival of a buffer until its consumer was done; None
+            where that was not recorded.
+        credits: buffers that may be under way on all channels together.
+        waits: share of the time in which the sender had buffers queued and no credit, on the
+            channel with the largest.
+        most_bytes_per_s: throughput of full buffers if all credits were under way all the time.
+    """
+
+    sender: str
+    receiver: str
+    channels: int
+    round_trip_ns: float
+    reader_ns: float | None
+    credits: float
+    segment_size_bytes: int
+    bytes_per_s: float
+    buffers_per_s: float
+    waits: float
+    most_bytes_per_s: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        most = self.credits * self.segment_size_bytes * 1e9 / max(self.round_trip_ns, 1.0)
+        object.__setattr__(self, "most_bytes_per_s", most)
+
+    @property
+    def used(self) -> float:
+        """Share of the credits that are under way, on average."""
+        return min(self.buffers_per_s * self.round_trip_ns / 1e9 / max(self.credits, 1.0), 1.0)
+
+    @property
+    def is_limit(self) -> bool | None:
+        """Whether credit limits the throughput, and not a consumer that keeps the buffers; None
+        where the consumer was not recorded."""
+        if self.waits < CREDIT_WAITS_FROM and self.used < CREDIT_USED_FROM:
+            return False
+        return None if self.reader_ns is None else self.reader_ns <= self.round_trip_ns / 2
+
+    @property
+    def text(self) -> str:
+        """The round trip and what passes, in a line without a full stop."""
+        where = " (from the recording on)" if self.reader_ns is None else ""
+        text = (
+            f"{self.sender} → {self.receiver}: credit returns after"
+            f" {human_duration(self.round_trip_ns)}{where};"
+            f" {counted(round(self.credits), 'buffer')} of {self._segments(1)} carry at most"
+            f" {human_count(self.most_bytes_per_s)}B/s; {human_count(self.bytes_per_s)}B/s used"
+        )
+        if self.waits < CREDIT_WAITS_FROM:
+            return text
+        return f"{text}, with data and no credit for {self.waits:.0%} of the time"
+
+    @property
+    def remedy(self) -> str | None:
+        """A clause on what carries more, or why more buffers would not; None where unknown."""
+        if self.is_limit:
+            buffers = counted(2 * round(self.credits), "buffer")
+            return f"{buffers}, or segments of {self._segments(2)}, carry up to twice as much"
+        if self.is_limit is None or self.waits < CREDIT_WAITS_FROM:
+            return None
+        kept = human_duration(self.reader_ns)
+        return f"buffers stay with the consumer for {kept}, so more carry no more"
+
+    def _segments(self, factor: int) -> str:
+        return without_zeros(human_bytes(factor * self.segment_size_bytes))

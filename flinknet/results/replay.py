@@ -9,7 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from .bottleneck import Bottleneck
-from .measures import BacklogSummary, LatencyDistribution, LatencySummary, RecordTimes
+from .measures import (
+    BacklogSummary,
+    CreditPath,
+    LatencyDistribution,
+    LatencySummary,
+    RecordTimes,
+)
 from .prediction import CpuCost, ModelError, TradeOffPoint
 from .recordings import FlinkMetrics, ReplayedRecording, TraceLoss
 from .run import ChannelMeasured, Measured
@@ -271,6 +277,7 @@ class ReplayAnswer:
         flink: Flink's own metrics; None where the job is not known.
         cpu_cost: cost of a message behind the prices of settings.
         record_times: None where no element carried a time, or the run recorded itself.
+        credit: one for each pair of TaskManagers whose credit round trips were recorded.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -294,6 +301,7 @@ class ReplayAnswer:
     cpu_cost: CpuCost | None = None
     channels_left_out: int = 0
     record_times: RecordTimes | None = None
+    credit: tuple[CreditPath, ...] = ()
 
     @property
     def choice(self) -> Choice | None:

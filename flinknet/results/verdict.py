@@ -117,7 +117,7 @@ def on_the_way(ledger: Ledger) -> Bottleneck | None:
         cause=Cause.NETWORK,
         tasks=names,
         share=share,
-        evidence=(text,),
+        evidence=(text, *_credit([edge])),
         remedy=(f"check its {to_check}", "more buffers help against a long round trip"),
         edge=edge.name,
         place=slow.connection or slow.task_manager,
@@ -250,13 +250,20 @@ def starved(ledger: Ledger) -> Bottleneck | None:
             cause=Cause.FEW_BUFFERS,
             tasks=tuple(each.name for each in tasks),
             share=share,
-            evidence=(text,),
+            evidence=(text, *_credit(edges)),
             remedy=(f"{more} to {targets} or a shorter round trip help", BUFFER_KEYS),
             symptoms=symptoms(ledger, vertex),
             edge=edges[0].name,
             helps=(Remedy.BUFFERS, Remedy.NETWORK),
         )
     return None
+
+
+def _credit(edges: Sequence[EdgeTime]) -> tuple[str, ...]:
+    """The round trip of the credit that data waits for most, where credit is the limit."""
+    limits = [path for each in edges for path in each.credit if path.is_limit]
+    most = max(limits, key=lambda each: each.waits, default=None)
+    return () if most is None else (most.text,)
 
 
 def _more_buffers(edge: EdgeTime, share: float) -> str:

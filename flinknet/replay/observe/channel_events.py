@@ -282,14 +282,16 @@ _SET_ASIDE: Mapping[Key, tuple[str, ...]] = {
         *("at_ns", "data_type", "reason", "sequence_number", "payload_bytes", "records"),
         *("first_record_ns", "backlog_buffers", "credit_after"),
     ),
-    (MessageKind.BUFFER_RESPONSE, TracePoint.RECEIVED): ("at_ns", "data_type", "sequence_number"),
+    (MessageKind.BUFFER_RESPONSE, TracePoint.RECEIVED): (
+        *("at_ns", "data_type", "sequence_number", "credit_before"),
+    ),
     (MessageKind.BUFFER_RESPONSE, TracePoint.CONSUMED): ("at_ns", "data_type", "sequence_number"),
-    (MessageKind.ADD_CREDIT, TracePoint.RECEIVED): ("at_ns",),
+    (MessageKind.ADD_CREDIT, TracePoint.RECEIVED): ("at_ns", "credit_after"),
     (MessageKind.RESUME_CONSUMPTION, TracePoint.RECEIVED): ("at_ns",),
     (MessageKind.BUFFER_RESPONSE, TracePoint.WRITER_WAITS): ("at_ns",),
     (MessageKind.BUFFER_RESPONSE, TracePoint.WRITER_RESUMES): ("at_ns",),
 }
-"""Columns that regimes need, by kind and point."""
+"""Columns that regimes and round trips of credit need, by kind and point."""
 
 _PLACED = frozenset(_SET_ASIDE) - {
     (MessageKind.BUFFER_RESPONSE, TracePoint.RECEIVED),

@@ -27,6 +27,7 @@ from flinknet.histogram import LogLinearHistogram, bucket_bounds_ns
 from flinknet.predict.exchange import is_max_rate
 from flinknet.results import (
     BacklogSummary,
+    CreditPath,
     CreditSummary,
     FlushCounts,
     LatencyDistribution,
@@ -44,6 +45,7 @@ from flinknet.units import human_bytes, human_number
 from ..read import RecordedRun
 from ..spark.frames import Rows
 from .checkpoints import BarrierRow, MilestoneRow, checkpoints_in, known_barriers, thinned_barriers
+from .credit import CreditRow, credit_paths
 from .latency import LatencyRow
 from .question import Summary, sum_by_group
 from .record_times import WATERMARKS, TimesWindow
@@ -68,8 +70,8 @@ class ObservedRows:
     """Rows of all tables that the summary of a run needs.
 
     Lists have a row for each window or kind of message. Rows by channel are columns of all
-    channels; those of `latency`, `backlog_by_channel` and `messages_by_channel`, which describe
-    single channels, are limited to those that an answer shows.
+    channels; those of `latency`, `backlog_by_channel`, `messages_by_channel` and `credit_trips`,
+    which describe single channels, are limited to those that an answer shows.
 
     Attributes:
         totals: latency over all channels; empty without records.
@@ -101,7 +103,7 @@ class ObservedRows:
         Summary(
             "throughput",
             over=_WINDOW,
-            columns=("run", "channel", "records", "payload_bytes", "uncounted_bytes"),
+            columns=("run", "channel", "records", "buffers", "payload_bytes", "uncounted_bytes"),
         ),
     ]
     consumed: Annotated[
@@ -126,6 +128,7 @@ class ObservedRows:
         Rows[BacklogWindow], Summary("backlog", over=_WINDOW, is_detail=True)
     ]
     messages_by_channel: Annotated[Rows[MessagesRow], Summary("messages", is_detail=True)]
+    credit_trips: Annotated[Rows[CreditRow], Summary("credit_trips", is_detail=True)]
     channels_omitted: int = 0
 
     @property
@@ -141,6 +144,14 @@ class ObservedRun:
     run: RecordedRun
     measured: Measured
     rows: ObservedRows
+
+    @property
+    def credit(self) -> tuple[CreditPath, ...]:
+        """The credit of each pair of TaskManagers whose round trips were recorded."""
+        rows = self.rows
+        return credit_paths(
+            self.run, rows.credit_trips, rows.throughput_by_channel, rows.credit_starved
+        )
 
 
 UNCOUNTED = "uncounted_bytes"

@@ -31,6 +31,7 @@ from ..spark.frames import (
 )
 from ..spark.units import Checkpoint, digest, read_indexes
 from .checkpoints import BARRIERS, MILESTONES
+from .credit import CREDIT_TRIPS
 from .latency import LATENCY, LatencyRow, total_of_channels
 from .measured import ObservedRows, ObservedRun, filled_channels, filled_windows, measured_of
 from .question import Summary
@@ -59,7 +60,7 @@ DETAILED_CHANNELS_MAX = 20_000
 
 QUESTIONS = (
     *(MESSAGES, THROUGHPUT, BACKLOG, LATENCY, STARVED, BLOCKED, UNANSWERED, WITHOUT_CREDIT),
-    *(MILESTONES, BARRIERS, REGIME_TIMES, TASK_TIMES, WORK),
+    *(MILESTONES, BARRIERS, REGIME_TIMES, TASK_TIMES, CREDIT_TRIPS, WORK),
 )
 """All questions but those that depend on the runs: for arrivals in slices, and for times."""
 

@@ -32,6 +32,7 @@ from flinknet.trace.buffers import (
 
 from ..spark.frames import Columns, columns_of
 from .channel_events import ChannelEvents, Window
+from .credit import CREDIT_TRIPS, own_trips
 from .question import EVERY, Question
 from .traffic import window_width_ns
 from .units import Group, Unit
@@ -213,7 +214,8 @@ def known_task_times(rows: pa.Table) -> pa.Table:
 
 
 def observe_slice(unit: Unit, group: Group, events: ChannelEvents) -> Iterator[tuple[str, Columns]]:
-    """Columns of RegimeRow and of TaskTimeRow of a slice, each with the name of their table."""
+    """Columns of RegimeRow, TaskTimeRow and CreditRow of a slice, each with the name of their
+    table."""
     in_queue: dict[int, list[Intervals]] = {each: [] for each in group.consumers.tolist()}
     width_ns = _width_ns(unit, len(group.channels))
     for places, own, window in events.laid_out(unit.slice_from_ns, unit.slice_to_ns):
@@ -221,6 +223,7 @@ def observe_slice(unit: Unit, group: Group, events: ChannelEvents) -> Iterator[t
         channels, producers, consumers = (each[places] for each in group.ends)
         yield REGIME_TIMES.name, _regime_rows(unit, channels, regimes, window, width_ns)
         yield TASK_TIMES.name, _transits(unit, producers, consumers, own, window)
+        yield CREDIT_TRIPS.name, own_trips(unit, channels, own, window)
         queued = _by_channel(unit, regimes.in_receiver_queue, window)
         for consumer, found in zip(consumers.tolist(), queued, strict=True):
             in_queue[consumer].append(found)
