@@ -95,9 +95,12 @@ class Outputs:
         """Print the result and write all files. A file that cannot be written is reported on
         stderr, and does not change the verdict.
         """
-        from flinknet.report.comparison import comparison_page
+        from flinknet.report.bench_words import doubt_lines
+        from flinknet.report.comparison import comparison_view
         from flinknet.report.comparison_files import comparison_junit, comparison_markdown
+        from flinknet.report.console import console_for, print_view
         from flinknet.report.export import comparison_document, dump, runs_csv
+        from flinknet.report.page_parts import Page
 
         document = dump(
             comparison_document(comparison, measurement.results, measurement.discarded, trends)
@@ -108,14 +111,11 @@ class Outputs:
             "junit": lambda: comparison_junit(comparison),
             "csv": lambda: runs_csv(_csv_runs(measurement)),
         }
+        settings = by_plan(measurement.task.plans, measurement.finished)
+        doubts = doubt_lines(settings, is_explained=self.is_explained)
+        view = comparison_view(comparison, trends, doubts, is_explained=self.is_explained)
         if self.on_stdout is None:
-            _print(
-                measurement,
-                comparison,
-                trends,
-                is_explained=self.is_explained,
-                has_details=self.has_details,
-            )
+            print_view(console_for(sys.stdout), view, has_details=self.has_details)
         else:
             click.echo(texts[self.on_stdout](), nl=False)
         for name, path in self.files.items():
@@ -124,7 +124,7 @@ class Outputs:
             _try("--out", partial(put_text, out / "compare.json", document))
         if (history := self.history) is not None:
             _try("--history", lambda: put_text(_new_file(history, comparison), document))
-        _try("--report", lambda: self.reports.write(lambda: comparison_page(comparison, trends)))
+        _try("--report", lambda: self.reports.write(lambda: Page("compare-configs", [view])))
 
     def write_not_started(self, name: str, why: str) -> None:
         """Report a candidate that cannot start, on stderr, in Markdown and in JUnit XML. The other
@@ -291,22 +291,3 @@ def _csv_runs(measurement: Measurement) -> list[CsvRun]:
         for each in measurement.runs_of(index)
         for result in (*each.discarded, each.result)
     ]
-
-
-def _print(
-    measurement: Measurement,
-    comparison: Comparison,
-    trends: Sequence[Trend],
-    *,
-    is_explained: bool,
-    has_details: bool,
-) -> None:
-    """Print the answer and its tables on stdout."""
-    from flinknet.report.bench_words import doubt_lines
-    from flinknet.report.comparison import comparison_view
-    from flinknet.report.console import console_for, print_view
-
-    settings = by_plan(measurement.task.plans, measurement.finished)
-    doubts = doubt_lines(settings, is_explained=is_explained)
-    view = comparison_view(comparison, trends, doubts, is_explained=is_explained)
-    print_view(console_for(sys.stdout), view, has_details=has_details)

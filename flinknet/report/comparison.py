@@ -1,11 +1,9 @@
-"""A comparison as views: limits and effects first, then the metrics that decide. The terminal shows
-all candidates together, the page one on each screen."""
+"""The view of a comparison: limits and effects first, then the metrics that decide."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from flinknet.results import without_consequences
 from flinknet.results.comparison import (
     METRICS,
     Candidate,
@@ -23,7 +21,6 @@ from .charts import Color, Curves, Interval, Intervals, Series
 from .comparison_texts import (
     MEASURED_STACK,
     brief_change,
-    change_line,
     changes_table,
     decision_line,
     environment_of,
@@ -32,13 +29,11 @@ from .comparison_texts import (
     note_lines,
     outcome_line,
     settings_table,
-    table_notes,
     trend_lines,
     trend_tables,
 )
-from .page_parts import Lines, Page, Pairs, Part, Row, Section, Sentence, Table, View, heads
+from .page_parts import Lines, Pairs, Part, Section, Sentence, View
 from .trade_words import length_words, load_words
-from .warning_lines import warning_lines
 
 POINTS_MAX = 40
 """Dates on the axis of a curve over time, at most."""
@@ -62,7 +57,7 @@ def comparison_view(
     *,
     is_explained: bool = False,
 ) -> View:
-    """All candidates, for a terminal.
+    """The view of all candidates.
 
     Args:
         doubts: about the runs of this call.
@@ -71,8 +66,8 @@ def comparison_view(
     decisions = sorted(comparison.decisions, key=lambda x: _WORST_FIRST.index(x[1].outcome))
     decisive = {*_DECISIVE, *(decision.limit.metric for _, decision in decisions)}
     has_doubts = bool(doubts or comparison.invalid)
-    lines = trend_lines(trends)
-    candidates = comparison.candidates
+    lines, candidates = trend_lines(trends), comparison.candidates
+    base = comparison.base.name
     return View(
         [
             Sentence("compared", _compared(comparison), "; "),
@@ -83,128 +78,60 @@ def comparison_view(
         ],
         [
             *(settings_table(comparison, each) for each in candidates),
-            *(
-                changes_table(comparison, each, decisive, has_notes=False, is_narrow=True)
-                for each in candidates
-            ),
-            *([Lines(doubts)] if is_explained else []),
+            *(changes_table(comparison, each, decisive, has_notes=False) for each in candidates),
+            *([Lines(doubts, is_doubt=True)] if is_explained else []),
             *trend_tables(trends),
-            *([Lines(lines, is_doubt=_has_step(trends))] if lines else []),
+            Lines(lines, is_doubt=any(each.step for each in trends)),
         ],
         [
-            *(
-                part
-                for each in candidates
-                for part in (
-                    changes_table(comparison, each, has_notes=False, is_narrow=True),
-                    Lines(table_notes(comparison, each)),
-                )
-            ),
+            *(changes_table(comparison, each, has_notes=True) for each in candidates),
             Lines(
                 [
                     *comparison.invalid_lines(),
                     *comparison.sentences(),
                     load_line(comparison),
                     *note_lines(comparison),
-                    *([] if is_explained else doubts),
                     *(f"{x.outcome.word}: {decision_line(c, x)}" for c, x in comparison.decisions),
                     *filter(None, [outcome_line(comparison)]),
                 ]
             ),
+            *([] if is_explained else [Lines(doubts, is_doubt=True)]),
+            Pairs("Environment", environment_of(comparison)),
         ],
-    )
-
-
-def comparison_page(comparison: Comparison, trends: Sequence[Trend]) -> Page:
-    """The page, with a view for each candidate."""
-    views = [
-        _page_view(comparison, candidate, sentence, [x for x in trends if x.config == own])
-        for candidate, sentence in zip(comparison.candidates, comparison.sentences(), strict=True)
-        for own in [candidate.name]
-    ]
-    return Page("compare-configs", views)
-
-
-def _page_view(
-    comparison: Comparison, candidate: Candidate, sentence: str, trends: Sequence[Trend]
-) -> View:
-    invalid = comparison.invalid_lines()
-    verdict = [*invalid, *(line for line in (outcome_line(comparison), sentence) if line)]
-    is_unsure = bool(invalid) or comparison.is_mostly_disturbed
-    is_doubt = is_unsure or comparison.outcome is not Outcome.PASS
-    limits = [_limits_table(candidate)] if candidate.decisions else []
-    return View(
-        name=candidate.name,
-        title=f"{candidate.name} against {comparison.base.name}",
-        parts=[
-            Lines(verdict, is_headed=True, is_doubt=is_doubt),
-            Lines([load_line(comparison), *load_notes(comparison)], is_plain=True),
-            *_page_doubts(comparison, trends),
-            *([Section("limits", "Limits", "", limits)] if limits else []),
-            _changes(comparison, candidate),
-            Section("settings", "Settings", "", [settings_table(comparison, candidate)]),
-            _runs(comparison, candidate),
-            *([_history(trends)] if trends else []),
-            Section("about", "About", "", [Pairs("environment", environment_of(comparison))]),
-        ],
-    )
-
-
-def _has_step(trends: Iterable[Trend]) -> bool:
-    return any(trend.step for trend in trends)
-
-
-def _page_doubts(comparison: Comparison, trends: Sequence[Trend]) -> list[Lines]:
-    runs = [
-        (x.name, without_consequences(run.warnings))
-        for x in comparison.measured_here
-        for run in x.runs
-    ]
-    steps = trend_lines(trends) if _has_step(trends) else []
-    known = warning_lines(runs, numbers=comparison.numbers, is_explained=True)
-    lines = [*note_lines(comparison), *steps, *(line.plain for line in known)]
-    return [Lines(lines, is_doubt=True)] if lines else []
-
-
-def _limits_table(candidate: Candidate) -> Table:
-    rows = [
-        (limit.text, each.outcome.word, change_line(candidate, limit.metric), each.reason)
-        for each in candidate.decisions
-        for limit in [each.limit]
-    ]
-    names = ("fail if", "outcome", "measured", "why")[: 4 if any(row[3] for row in rows) else 3]
-    return Table(heads(*names), [Row(row[: len(names)]) for row in rows])
-
-
-def _changes(comparison: Comparison, candidate: Candidate) -> Section:
-    chart = Intervals(
-        "Changes",
         [
-            Interval(
-                label_of(metric),
-                each.change,
-                each.low,
-                each.high,
-                _COLORS.get(each.verdict, "grey"),
-                f"{each.verdict.value}. {METRICS[metric].figure.meaning}",
-                [x.limit.ratio for x in candidate.decisions if x.limit.metric == metric],
-            )
-            for metric, each in candidate.differences.items()
-            if each.is_ratio and each.change is not None
+            *(Section("", each.name, "", _pictures(comparison, each)) for each in candidates),
+            *([Section("history", "Results over time", "", _history(trends))] if trends else []),
         ],
-        f"Each with its {comparison.confidence * 100:g}% interval; green is better, orange is"
-        " worse.",
+        name="compared",
+        title=f"{' and '.join(each.name for each in candidates)} against {base}",
+        lead="\n".join(load_notes(comparison)),
     )
-    table = changes_table(comparison, candidate, has_notes=True)
-    return Section("changes", "What changed", "", [chart, table])
 
 
-def _runs(comparison: Comparison, candidate: Candidate) -> Section:
+def _pictures(comparison: Comparison, candidate: Candidate) -> list[Part]:
+    """Changes with their intervals, and the metrics of limits run by run."""
+    intervals = [
+        Interval(
+            label_of(metric),
+            each.change,
+            each.low,
+            each.high,
+            _COLORS.get(each.verdict, "grey"),
+            f"{each.verdict.value}. {METRICS[metric].figure.meaning}",
+            [x.limit.ratio for x in candidate.decisions if x.limit.metric == metric],
+        )
+        for metric, each in candidate.differences.items()
+        if each.is_ratio and each.change is not None
+    ]
+    meaning = (
+        f"Each with its {comparison.confidence * 100:g}% interval; green is better, orange is"
+        " worse."
+    )
+    charts: list[Part] = [Intervals("Changes", intervals, meaning)]
     limited = dict.fromkeys(each.limit.metric for each in candidate.decisions)
     both = (comparison.base, candidate.configuration)
     count = max(len(each.runs) for each in both)
     colors: tuple[Color, Color] = ("grey", "blue")
-    charts: list[Part] = []
     for metric in limited or _RUN_METRICS:
         series = []
         for each, color in zip(both, colors, strict=True):
@@ -212,11 +139,7 @@ def _runs(comparison: Comparison, candidate: Candidate) -> Section:
             series.append(Series(each.name, [*values, *[None] * (count - len(values))], color))
         labels = list(map(str, range(1, count + 1)))
         charts.append(_curves(metric, f"{label_of(metric)} of each run", labels, series))
-    if comparison.baseline is None:
-        lead = "The runs of a round are neighbours in time and have the same arrivals."
-    else:
-        lead = "The runs of the baseline are of another day."
-    return Section("runs", "Run by run", lead, charts)
+    return charts
 
 
 def _curves(
@@ -231,7 +154,7 @@ def _curves(
     return Curves(title, labels, series, unit, meaning=figure.meaning, marks=marks or {})
 
 
-def _history(trends: Sequence[Trend]) -> Section:
+def _history(trends: Sequence[Trend]) -> list[Part]:
     parts: list[Part] = []
     for trend in trends:
         points = trend.points[-POINTS_MAX:]
@@ -249,8 +172,7 @@ def _history(trends: Sequence[Trend]) -> Section:
             marks[since.index(trend.step.since)] = "step"
         title = f"{label_of(trend.metric)} over time"
         parts.append(_curves(trend.metric, title, dates, series, marks))
-    parts += trend_tables(trends)
-    return Section("history", "Results over time", "\n".join(trend_lines(trends)), parts)
+    return parts
 
 
 def _compared(comparison: Comparison) -> list[str]:

@@ -28,7 +28,6 @@ from .comparison_texts import (
     not_started_line,
     note_lines,
     outcome_line,
-    setting_lines,
     settings_table,
     trend_lines,
     trend_tables,
@@ -177,7 +176,7 @@ def comparison_junit(comparison: Comparison) -> str:
             load_line(comparison),
             *load_notes(comparison),
             *key_notes(comparison, candidate),
-            *setting_lines(comparison, candidate),
+            *_settings(settings_table(comparison, candidate)),
             *note_lines(comparison),
         ]
         ElementTree.SubElement(suite, "system-out").text = printable("\n".join(lines))
@@ -196,6 +195,13 @@ def not_started_junit(name: str, why: str) -> str:
     message = f"{not_started_line(name)} {why}"
     ElementTree.SubElement(case, "failure", message=printable(message))
     return _document(root)
+
+
+def _settings(differing: Table | Lines) -> list[str]:
+    if isinstance(differing, Lines):
+        return [*differing.lines]
+    rows = [f"  {name}  {base} → {own}" for name, base, own in (x.cells for x in differing.rows)]
+    return [f"{differing.title}:", *rows]
 
 
 def _document(root: ElementTree.Element) -> str:

@@ -61,19 +61,17 @@ def changes_table(
     metrics: Collection[str] = (),
     *,
     has_notes: bool,
-    is_narrow: bool = False,
 ) -> Table:
     """One row for each metric: the change with its interval, the verdict, and both means.
 
     Args:
         metrics: those to show; none: all.
-        is_narrow: intervals without percent signs.
     """
     base, interval = comparison.base.name, f"{comparison.confidence * 100:g}% interval"
     rows = []
     for metric, each in candidate.differences.items():
         if metric in metrics or not metrics:
-            change, ends = change_cells(each, metric, is_narrow=is_narrow)
+            change, ends = change_cells(each, metric)
             means = [amount(x, metric) for x in (each.base_mean, each.candidate_mean)]
             cells = [label_of(metric), change, ends, each.verdict.value, *means]
             rows.append(Row(cells, tone=_TONES.get(each.verdict, "")))
@@ -83,12 +81,17 @@ def changes_table(
     return Table(heads(*names, texts=["verdict"]), rows, title, notes)
 
 
-def change_cells(difference: Difference, metric: str, *, is_narrow: bool = False) -> list[str]:
-    """The change of a metric, and its interval."""
-    return [
-        _change(difference.change, difference, metric),
-        _interval(difference, metric, is_narrow=is_narrow),
-    ]
+def change_cells(difference: Difference, metric: str) -> list[str]:
+    """The change of a metric, and its interval without a percent sign."""
+    change, low, high = difference.change, difference.low, difference.high
+    shown = _change(change, difference, metric)
+    if low is None or high is None:
+        return [shown, MISSING]
+    if not difference.is_ratio:
+        return [shown, "…".join(_change(end, difference, metric) for end in (low, high))]
+    if (1 + high) > RATIO_MAX**2 * (1 + low):
+        return [shown, f">{RATIO_MAX}-fold"]
+    return [shown, "…".join(signed(end * 100, "{:.1f}".format) for end in (low, high))]
 
 
 def settings_table(comparison: Comparison, candidate: Candidate) -> Table | Lines:
@@ -146,19 +149,6 @@ def _why_buffers_left(configurations: Sequence[Configuration]) -> list[str]:
     return [f"Buffers were sent: {'; '.join(parts)}{end}."]
 
 
-def setting_lines(comparison: Comparison, candidate: Candidate) -> list[str]:
-    """Differences between the two configurations."""
-    base = comparison.base.name
-    if not candidate.changes:
-        return [_SAME.format(candidate.name, base)]
-    width = max(len(each.name) for each in candidate.changes)
-    lines = [
-        f"  {each.name:<{width}}  {each.base or 'not set'} → {each.candidate or 'not set'}"
-        for each in candidate.changes
-    ]
-    return [f"{candidate.name} differs from {base} in:", *lines]
-
-
 def decision_line(candidate: Candidate, decision: LimitDecision) -> str:
     """A limit and its measured value, without the outcome in front."""
     reason = f"; {decision.reason}" if decision.reason else ""
@@ -172,15 +162,14 @@ def change_line(candidate: Candidate, metric: str) -> str:
     if found.verdict is Verdict.UNKNOWN:
         return f"{label_of(metric)} was not measured"
     before, after = (amount(each, metric) for each in (found.base_mean, found.candidate_mean))
-    change, ends = change_cells(found, metric)
-    return f"{label_of(metric)} {before} → {after}, {change} ({ends})"
+    return f"{label_of(metric)} {before} → {after} {brief_change(found, metric)}"
 
 
-def brief_change(difference: Difference) -> str:
+def brief_change(difference: Difference, metric: str = "throughput") -> str:
     """A change with its interval: "(−7.8%, −35.6…+32.0%)"; empty where it was not measured."""
     if difference.change is None:
         return ""
-    change, ends = change_cells(difference, "throughput", is_narrow=True)
+    change, ends = change_cells(difference, metric)
     unit = "%" if difference.is_ratio and not ends.startswith(">") else ""
     return f"({change}, {ends}{unit})"
 
@@ -361,15 +350,3 @@ def _change(value: float | None, difference: Difference, metric: str) -> str:
         return human_change(value)
     size = amount(abs(value), metric)
     return signed(value, lambda _: size) if _SOME_DIGIT.search(size) else size
-
-
-def _interval(difference: Difference, metric: str, *, is_narrow: bool) -> str:
-    low, high = difference.low, difference.high
-    if low is None or high is None:
-        return MISSING
-    if difference.is_ratio and (1 + high) > RATIO_MAX**2 * (1 + low):
-        return f">{RATIO_MAX}-fold" if is_narrow else f"wider than {RATIO_MAX}-fold"
-    if is_narrow and difference.is_ratio:
-        return "…".join(signed(end * 100, "{:.1f}".format) for end in (low, high))
-    ends = [_change(end, difference, metric) for end in (low, high)]
-    return ("…" if is_narrow else " … ").join(ends)

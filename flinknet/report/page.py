@@ -94,7 +94,7 @@ def _in_order(view: View) -> Iterator[Part | Section]:
 def _answer(sentences: Sequence[Sentence]) -> list[dict[str, Any]]:
     """The headline as a part, without what only a terminal can do; nothing without one."""
     own = [
-        replace(each, clauses=[x for x in each.clauses if not x.startswith("--details")])
+        replace(each, clauses=[x for x in each.clauses if not x.startswith("--")])
         for each in sentences
     ]
     known = [(each.name, each.text) for each in own if each.clauses]

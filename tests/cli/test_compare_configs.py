@@ -45,7 +45,7 @@ def test_cpu_is_compared_where_it_is_known(flinknet: Flinknet, run: Any) -> None
     options = ("--runs", "2", "--baseline", "main.json", "--fail-if", "cpu>+10%")
     result = flinknet("compare-configs", "--details", "q:buffer-timeout=5ms", *options)
     assert result.exit_code == 1
-    assert "CPU cores 0.500 → 0.600, +20.0% (+20.0% … +20.0%)" in result.stdout
+    assert "CPU cores 0.500 → 0.600 (+20.0%, +20.0…+20.0%)" in result.stdout
     assert "CPU cores are those of flinknet's Python, with a fixed part" in result.stdout
 
 
