@@ -362,6 +362,24 @@ def _of_each(values: tuple[int, ...], count: int, default: int) -> list[int]:
 
 
 @dataclass(frozen=True, slots=True)
+class Link:
+    """An emulated wire between each two TaskManagers.
+
+    Attributes:
+        rtt_ns: round trip on top of that of the sockets, half of it in each direction.
+        bandwidth_bytes_per_s: of each direction, shared by all connections; 0 for no limit.
+        jitter_ns: most by which the delay of a direction differs from half the round trip.
+        queue_bytes: bytes of each direction that wait for a limited bandwidth before their sender
+            is held up.
+    """
+
+    rtt_ns: int = 0
+    bandwidth_bytes_per_s: float = 0.0
+    jitter_ns: int = 0
+    queue_bytes: int = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
 class Scenario:
     """Everything that determines one run, besides the machine."""
 
@@ -371,6 +389,7 @@ class Scenario:
     seed: int = 1
     flow_control: str = CREDIT
     placement: str = "split"  # split, spread
+    link: Link | None = None  # None: plain sockets
 
     def to_dict(self) -> dict[str, Any]:
         """The scenario as JSON-ready plain data; passwords are replaced by HIDDEN."""

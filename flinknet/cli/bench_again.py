@@ -8,14 +8,16 @@ import os
 import sys
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from flinknet import options as flink
-from flinknet.config import NetworkConfig, Scenario
+from flinknet.config import Link, NetworkConfig, Scenario
 from flinknet.errors import ConfigError
+from flinknet.options.link import link_of, parse_links, show_link
 from flinknet.results import Measured, RunWarning, TradeOffPoint
 from flinknet.storage import AnyPath
 from flinknet.units import human_duration
@@ -64,8 +66,8 @@ class _Attempt:
 @click.command(cls=SectionedCommand)
 @click.argument("run_dir", metavar="RUN", type=existing_path)
 @load_options(
-    ("duration", "flow-control"),
-    defaults=dict.fromkeys(("duration", "flow-control", *NETWORK_OPTIONS), "as recorded"),
+    ("duration", "flow-control", "link"),
+    defaults=dict.fromkeys(("duration", "flow-control", "link", *NETWORK_OPTIONS), "as recorded"),
     is_sweep=True,
 )
 @click.option(
@@ -123,6 +125,8 @@ def again(executor: Executor | None, /, **values: Any) -> None:
 
     run = open_to_repeat(one_run(values["run_dir"]), values["edge"])
     if is_job(run):
+        if values["link"]:
+            raise ConfigError("--link is for recorded exchanges; a job again has plain sockets")
         _again_job(run, values)
         return
     if values["edge_timeout"]:
@@ -275,14 +279,24 @@ def _attempts(recorded: Scenario, values: Mapping[str, Any]) -> list[_Attempt]:
     attempts = []
     flow_control = settings.workload.get("flow-control", recorded.flow_control)
     kept, known = flink.network_config(base)
-    for network in flink.expand(settings.network):
+    links: Sequence[Link | None] = (recorded.link,)
+    if "link" in settings.workload:
+        links = parse_links(settings.workload["link"])
+    for link, network in product(links, flink.expand(settings.network)):
         named = {key: network[key] for key in swept or network}
         changed, warnings = flink.network_config(flink.merge(base, network))
         warnings = (*settings.warnings, *warnings)
         scenario = replace(
-            recorded, network=_with_secrets(changed, recorded.network), flow_control=flow_control
+            recorded,
+            network=_with_secrets(changed, recorded.network),
+            flow_control=flow_control,
+            link=link,
         )
-        is_recorded = changed == kept and flow_control == recorded.flow_control
+        is_recorded = (changed, flow_control, link) == (
+            *(kept, recorded.flow_control, recorded.link),
+        )
+        if "link" in settings.workload:
+            named["link"] = show_link(link)
         if flow_control != recorded.flow_control:
             named["flow-control"] = flow_control
         name = _name(named, is_recorded=is_recorded)
@@ -291,6 +305,8 @@ def _attempts(recorded: Scenario, values: Mapping[str, Any]) -> list[_Attempt]:
     if has_control and not any(each.is_recorded for each in attempts):
         effective = flink.effective_flink_keys(recorded.network)
         recorded_values = {key: str(effective[key]) for key in swept or settings.network}
+        if "link" in settings.workload:
+            recorded_values["link"] = show_link(recorded.link)
         if flow_control != recorded.flow_control:
             recorded_values["flow-control"] = recorded.flow_control
         name = _name(recorded_values, is_recorded=True)
@@ -348,8 +364,19 @@ def _predictions(
     from flinknet.replay.simulations import predict_here
     from flinknet.runtime.host import differences_from
 
-    settings = [Setting(each.scenario.network, each.scenario.flow_control) for each in attempts]
-    predictions = [each.point for each in predict_here(run, settings, duration_ns)]
+    recorded_ns = _round_trip_ns(link_of(run.manifest.scenario.get("link")))
+    settings = [
+        Setting(
+            each.scenario.network,
+            each.scenario.flow_control,
+            round_trip_ns=_round_trip_ns(each.scenario.link) - recorded_ns,
+        )
+        for each in attempts
+    ]
+    predictions = [
+        replace(each.point, notes=(*_notes_on_link(attempt.scenario.link), *each.point.notes))
+        for attempt, each in zip(attempts, predict_here(run, settings, duration_ns), strict=True)
+    ]
     differences = differences_from(run.manifest.host, here)
     if run.manifest.is_synthetic:
         differences = ["made, not recorded"]
@@ -360,6 +387,17 @@ def _predictions(
         " predicted for there"
     )
     return [replace(each, notes=(note, *each.notes)) for each in predictions]
+
+
+def _notes_on_link(link: Link | None) -> list[str]:
+    """The properties of a link that the model lacks."""
+    if link is None or not (link.bandwidth_bytes_per_s or link.jitter_ns):
+        return []
+    return ["predicted with the round trip of the link alone, without its bandwidth and jitter"]
+
+
+def _round_trip_ns(link: Link | None) -> int:
+    return 0 if link is None else link.rtt_ns
 
 
 def _row_of(attempt: _Attempt, predicted: TradeOffPoint, result: RunResult) -> dict[str, Any]:

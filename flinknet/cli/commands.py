@@ -197,7 +197,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         *("relays", "relay-parallelism", "relay-delay"),
         *("placement", "task-managers", "slots", "cluster"),
     ),
-    "Exchange": ("flow-control", "partition-type", "scheduling"),
+    "Exchange": ("link", "flow-control", "partition-type", "scheduling"),
     "Peer": ("listen", "partition", "subpartition", "stamped"),
     "Network": (
         *("buffer-timeout", "exclusive-buffers", "floating-buffers", "segment-size"),

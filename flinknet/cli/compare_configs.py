@@ -69,7 +69,7 @@ better candidate could break (p99<+10%), or no candidate, is refused.
 
 _RARE = (
     *("confidence", "repeat-disturbed", "fail-on-disturbed", "arrivals", "records", "warmup"),
-    *("slow-consumer", "partitioner", "keys", "key-skew", "relays", "relay-parallelism"),
+    *("slow-consumer", "partitioner", "keys", "key-skew", "link", "relays", "relay-parallelism"),
     *("relay-delay", "placement", "task-managers", "flow-control", "partition-type", "scheduling"),
     *("exclusive-buffers", "floating-buffers", "checkpoint-interval", "seed", "out", "trace"),
     *("junit", "csv", "plot"),

@@ -12,6 +12,7 @@ from typing import Any
 from flinknet import options as flink
 from flinknet.config import EXPONENTIAL, NetworkConfig, Scenario, WorkloadConfig
 from flinknet.errors import ConfigError
+from flinknet.options.link import PARAMETERS
 from flinknet.results import RunWarning
 from flinknet.results.comparison import SettingChange
 from flinknet.units import format_duration_ns, format_size_bytes, human_bytes
@@ -286,8 +287,8 @@ def read_config(text: str) -> tuple[str, Settings]:
         raise ConfigError(
             f"{text}: no configuration; give base, key=value, name:key=value, a .toml or a .yaml"
         )
-    # A comma separates settings only if another key= follows.
-    parts = re.split(r",(?=[^,=]+=)", assignments)
+    # A comma separates settings only if another key= follows that is no parameter of a link.
+    parts = re.split(rf",(?=(?!(?:{'|'.join(PARAMETERS)})=)[^,=]+=)", assignments)
     pairs = dict(flink.parse_assignment(part) for part in parts)
     return name.strip(), settings_from(pairs, source=text)
 

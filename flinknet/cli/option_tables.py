@@ -28,6 +28,7 @@ from flinknet.options.keys import (
     COMPRESSION_CODEC,
     RUNTIME_MODE,
 )
+from flinknet.options.link import parse_link
 from flinknet.results import RunWarning
 from flinknet.units import format_duration_ns
 
@@ -230,6 +231,14 @@ WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
         " connection.",
         "credit",
         words=FLOW_CONTROLS,
+    ),
+    "link": WorkloadOption(
+        "link",
+        parse_link,
+        "LINK",
+        "Emulated wire between TaskManagers: some of"
+        " rtt=2ms,bandwidth=1gbit,jitter=0.2ms,queue=256kb. May be repeated.",
+        "none, plain sockets",
     ),
     "partitioner": WorkloadOption(
         "partitioner",

@@ -18,6 +18,7 @@ import click
 from flinknet import options as flink
 from flinknet.config import PARTITIONERS, Scenario, WorkloadConfig
 from flinknet.errors import ConfigError
+from flinknet.options.link import SEPARATOR
 from flinknet.results import RunWarning
 from flinknet.units import counted
 
@@ -93,7 +94,7 @@ def collect(values: Mapping[str, Any]) -> Settings:
     for option in WORKLOAD_OPTIONS:
         text = values.get(_parameter(option))
         if isinstance(text, tuple):
-            text = ",".join(text) or None
+            text = (SEPARATOR if option == "link" else ",").join(text) or None
         if text is not None:
             workload[option] = text
     flink.check_agreement(defined, options)
@@ -171,6 +172,9 @@ def scenario_of(settings: Settings, seed: int) -> tuple[Scenario, tuple[RunWarni
     placement = fields.pop("placement", Scenario().placement)
     stages = 2 + fields.get("relays", 0)
     task_managers = fields.pop("task-managers", stages if placement == "split" else 2)
+    link = fields.pop("link", None)
+    if link is not None and task_managers == 1:
+        raise ConfigError("--link: there is one TaskManager, so no channel crosses a link")
     flow_control = fields.pop("flow-control", None) or flink.flow_control_of(settings.network)
     names = {name: WORKLOAD_OPTIONS[name].field for name in fields}
     workload = WorkloadConfig(**{names[name]: value for name, value in fields.items()})
@@ -187,6 +191,7 @@ def scenario_of(settings: Settings, seed: int) -> tuple[Scenario, tuple[RunWarni
         seed=seed,
         flow_control=flow_control,
         placement=placement,
+        link=link,
     )
     load_plan_of(scenario).check_memory()
     return scenario, (*settings.warnings, *warnings, *doubts)
@@ -257,7 +262,7 @@ def named_options(
             click.option(
                 f"--{name}",
                 metavar=metavar,
-                multiple=name == "slow-consumer",
+                multiple=name in ("slow-consumer", "link"),
                 help=text,
                 shell_complete=completer_of(words),
             )

@@ -15,6 +15,7 @@ import click
 
 from flinknet import options as flink
 from flinknet.config import Scenario
+from flinknet.options.link import parse_links, show_link
 from flinknet.report.bench_words import Setting
 from flinknet.report.export import write_json
 from flinknet.report.live import LineView, run_title
@@ -73,15 +74,22 @@ def default_executor() -> Executor:
 
 
 def plan_sweep(settings: Settings, seed: int = 1) -> list[Plan]:
-    """Plans of all combinations of the comma lists in the settings. The seed does not change the
-    places of tasks and channels.
+    """Plans of all combinations of links and of the comma lists in the settings. The seed does
+    not change the places of tasks and channels.
     """
     swept = flink.swept_keys(settings.network)
+    links = parse_links(settings.workload["link"]) if "link" in settings.workload else ()
     plans = []
-    for network in flink.expand(settings.network):
-        name = " ".join(f"{short_name(key)}={network[key]}" for key in swept)
-        scenario, warnings = scenario_of(replace(settings, network=network), seed)
-        plans.append(Plan(name, scenario, warnings))
+    for link, network in itertools.product(links or (None,), flink.expand(settings.network)):
+        names = [f"{short_name(key)}={network[key]}" for key in swept]
+        workload = settings.workload
+        if links:
+            workload = {**workload, "link": show_link(link)}
+            names[:0] = [show_link(link, links)] if len(links) > 1 else []
+        scenario, warnings = scenario_of(
+            replace(settings, network=network, workload=workload), seed
+        )
+        plans.append(Plan(" ".join(names), scenario, warnings))
     return plans
 
 

@@ -17,6 +17,7 @@ with a warning; deprecated keys work, with a warning that names their replacemen
     layers     settings from several places, sweeps
     memory     network memory from total sizes, as a TaskManager derives it
     network    from settings to NetworkConfig and back; effective values of keys, and their origins
+    link       emulated links, and lists of them
     what_if    settings that a what-if can change, of which some are keys
 """
 

@@ -37,7 +37,8 @@ class Setting:
     of Flink changes.
 
     Attributes:
-        round_trip_ns: round trip between TaskManagers, on top of the recorded way.
+        round_trip_ns: round trip between TaskManagers, on top of that of the recording; negative
+            for less.
         consumer_speed: factor of the consumers' speed; 2 halves their time for each buffer.
         rate_factor: factor of the arrival rate; 2 brings the same records in half the time.
     """

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from flinknet.arrays import RecordedLoad
 from flinknet.config import RECORDED, RecordSize, Scenario, SlowConsumer, WorkloadConfig
 from flinknet.errors import ConfigError
+from flinknet.options.link import link_of
 from flinknet.predict.captured import load_captured
 from flinknet.predict.captured_rows import common_value_bytes, sent_bytes
 from flinknet.predict.exchange import is_blocking, is_max_rate, load_exchange, recorded_setting
@@ -103,6 +104,7 @@ def scenario_of(run: RecordedRun) -> Scenario:
         seed=manifest.seed,
         flow_control=setting.flow_control,
         placement=manifest.scenario.get("placement", Scenario().placement),
+        link=link_of(manifest.scenario.get("link")),
     )
 
 

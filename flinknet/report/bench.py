@@ -20,6 +20,7 @@ from flinknet.results import (
 from flinknet.results.figures import (
     CHANNEL_FIGURES,
     CPU,
+    LINK_LIMIT,
     RUN_FIGURES,
     Figure,
     typical,
@@ -205,6 +206,8 @@ def bench_table(
         (MARKS[setting.validity] + (setting.name or UNNAMED_SETTING), setting.results)
         for setting in settings
     ]
+    if any(each.results[-1].link_records_per_s is not None for each in settings):
+        figures = [figures[0], LINK_LIMIT, *figures[1:]]
     title = f"medians of {runs} runs" if runs > 1 else ""
     tones = [_TONES.get(setting.validity, "") for setting in settings]
     return figure_table("setting", figures, rows, title=title, tones=tones)

@@ -89,6 +89,7 @@ def measured_words(settings: Sequence[Setting]) -> list[str]:
         *([words] if words else []),
         f"{count}{counted(runs, 'run')}{each}" + (f" of {length}" if length else ""),
         *([] if count else _timeout_words(first)),
+        *([f"emulated link {link}"] if (link := common_link(settings)) else []),
     ]
 
 
@@ -159,7 +160,14 @@ def numbers_of(settings: Sequence[Setting]) -> list[int]:
 def load_of(settings: Sequence[Setting]) -> str:
     """The load that all settings were measured with."""
     runs = max(len(each.results) for each in settings)
-    return load_line(settings[0].results[0].workload, runs)
+    workload = {**settings[0].results[0].workload, "link": common_link(settings)}
+    return load_line(workload, runs)
+
+
+def common_link(settings: Sequence[Setting]) -> str | None:
+    """The emulated link of all settings; None if they differ in it, or have plain sockets."""
+    links = {each.results[0].workload.get("link") for each in settings}
+    return links.pop() if len(links) == 1 else None
 
 
 def limit_lines(settings: Sequence[Setting]) -> list[str]:

@@ -43,7 +43,7 @@ SCHEMA_VERSION = 1
 _RUN_FIELDS = (
     *("validity", "config", "workload", "measured", "warnings", "trace"),
     *("wiring", "buffering", "blocking", "debloating", "metrics", "processors"),
-    *("deployments", "verdict"),
+    *("deployments", "verdict", "link_records_per_s"),
 )
 
 

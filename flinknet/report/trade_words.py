@@ -306,7 +306,8 @@ def load_line(workload: Mapping[str, Any], runs: int, *, whose: str = "", by: st
     length = length_words(workload)
     if runs > 1:
         length = f"{runs} runs each" + (f" of {length}" if length else "")
-    parts = "; ".join(filter(None, (words, length)))
+    link = f"emulated link {workload['link']}" if workload.get("link") else ""
+    parts = "; ".join(filter(None, (words, length, link)))
     return f"Load{whose}: {parts}{by}."
 
 

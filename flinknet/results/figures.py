@@ -156,6 +156,13 @@ CPU: Figure[RunResult] = Figure(
 )  # fmt: skip
 
 
+LINK_LIMIT: Figure[RunResult] = Figure(
+    "", "link allows", lambda run: run.link_records_per_s, "count", "link_limit_records_per_s",
+    "Records per second that the emulated link allows: its bandwidth, or the buffers of credit"
+    " times their size over its round trip, if credit never waits for an announced backlog.",
+)  # fmt: skip
+
+
 def typical(values: Iterable[float | None]) -> float | None:
     """Median of the known values; None if there are none."""
     present = [value for value in values if value is not None]

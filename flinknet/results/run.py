@@ -388,6 +388,7 @@ class RunResult:
     deployments: dict[str, VertexTimes] = field(default_factory=dict)  # by name of the vertex
     latency_distribution: LatencyDistribution | None = None  # None: no record was measured
     verdict: Bottleneck | None = None  # `limited_by` is its text
+    link_records_per_s: float | None = None  # limit by the emulated link and the credit
 
     @property
     def validity(self) -> Validity:

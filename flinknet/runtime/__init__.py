@@ -17,6 +17,8 @@ with one event loop, and a thread for each task that calls functions of a progra
     host                    the machine and the Python of a run, and whether they are ready;
                             other_processes: the CPU use of others, and when this process was
                             stopped
+    link                    an emulated wire, without sockets; link_process: the process that
+                            forwards the data connections over it
     metrics_log             metrics in a file of the run directory, and for Prometheus
     signals                 signals during a run
 

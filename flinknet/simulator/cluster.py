@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from flinknet.config import Scenario
@@ -193,8 +194,16 @@ class Cluster:
         faults: Faults = NO_FAULTS,
         flush_overhead_ns: int = 0,
     ) -> Cluster:
-        """The cluster of a scenario. Raises: ConfigError if its number of records is unknown."""
-        load = load_plan_of(scenario)
+        """The cluster of a scenario, with the round trip and bandwidth of its emulated link.
+
+        Raises: ConfigError if its number of records is unknown.
+        """
+        load, emulated = load_plan_of(scenario), scenario.link
+        if emulated is not None:
+            link = replace(link, bandwidth_bytes_per_s=emulated.bandwidth_bytes_per_s)
+            back_ns = costs.transit_ns if costs.back_ns is None else costs.back_ns
+            way_ns = emulated.rtt_ns / 2
+            costs = replace(costs, transit_ns=costs.transit_ns + way_ns, back_ns=back_ns + way_ns)
         return Cluster.of_load(
             load,
             plan_sources(load, start_ns=START_NS),

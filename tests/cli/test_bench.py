@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from flinknet.config import CREDIT, EXPONENTIAL, TCP, RecordSize, SlowConsumer
+from flinknet.config import CREDIT, EXPONENTIAL, TCP, Link, RecordSize, SlowConsumer
 from flinknet.errors import LocalTransportError, RunFailedError, TraceError
 from flinknet.options.keys import CREDIT_MODEL
 from flinknet.trace.run_directory import RunDirectory
@@ -27,7 +27,7 @@ def test_every_option_reaches_the_scenario(flinknet: Flinknet, run: Any) -> None
         " --task-managers 4 --partitioner hash --arrivals poisson --buffer-timeout 5ms"
         " --exclusive-buffers 4 --floating-buffers 6 --segment-size 8kb --slow-consumer 1:5ms"
         " --slow-consumer 2:pause --duration 2s --warmup 1s --seed 9 --no-trace"
-        " -D taskmanager.data.port=50100"
+        " -D taskmanager.data.port=50100 --link rtt=2ms,jitter=0.2ms"
     )
     result = flinknet(*arguments.split())
     assert result.exit_code == 0, result.output
@@ -43,6 +43,7 @@ def test_every_option_reaches_the_scenario(flinknet: Flinknet, run: Any) -> None
     assert network.buffer_timeout_ns == 5_000_000
     assert (network.exclusive_buffers, network.floating_buffers) == (4, 6)
     assert (network.segment_size_bytes, network.data_port) == (8192, "50100")
+    assert scenario.link == Link(2_000_000, jitter_ns=200_000)
 
 
 def test_a_bench_takes_no_addresses_of_a_clusters_file(flinknet: Flinknet, run: Any) -> None:
@@ -99,6 +100,19 @@ def test_comma_lists_of_options_and_keys_make_a_sweep(flinknet: Flinknet, run: A
         (s.network.buffer_timeout_ns, s.network.segment_size_bytes) for s in run.scenarios
     ) == [(t, size) for t in (-1, 0, 5_000_000) for size in (4096, 32_768)]
     assert "buffer-timeout=5ms" in result.stdout
+
+
+def test_links_make_a_sweep_with_other_lists(flinknet: Flinknet, run: Any) -> None:
+    result = flinknet(
+        *("bench", "--no-trace", "--link", "none", "--link", "rtt=0,10ms,bandwidth=1gbit"),
+        *("--floating-buffers", "8,64"),
+    )
+    assert result.exit_code == 0, result.output
+    near, far = Link(0, 125_000_000), Link(10_000_000, 125_000_000)
+    assert [(s.link, s.network.floating_buffers) for s in run.scenarios] == [
+        (link, buffers) for link in (None, near, far) for buffers in (8, 64)
+    ]
+    assert "rtt=10ms floating-buffers=64" in result.stdout
 
 
 def test_named_options_and_definitions_win_over_the_file(
@@ -177,8 +191,7 @@ def test_the_json_holds_the_agreed_names_and_nothing_else(flinknet: Flinknet) ->
     assert list(one) == [
         *("validity", "config", "workload", "measured", "warnings", "trace"),
         *("wiring", "buffering", "blocking", "debloating", "metrics", "processors"),
-        "deployments",
-        "verdict",
+        *("deployments", "verdict", "link_records_per_s"),
     ]
     assert one["config"]["execution.buffer-timeout.interval"] == "100 ms"
     assert one["trace"] is None

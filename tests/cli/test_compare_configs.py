@@ -11,6 +11,7 @@ import pytest
 from click.testing import Result
 
 from flinknet.cli.configs import read_config
+from flinknet.config import Link
 
 Flinknet = Callable[..., Result]
 TIMEOUT = "execution.buffer-timeout.interval"
@@ -212,6 +213,16 @@ def test_a_configuration_stands_on_the_options_of_the_call(flinknet: Flinknet, r
     assert {s.network.segment_size_bytes for s in run.scenarios} == {8192}
 
 
+def test_a_link_is_a_setting_of_a_configuration(flinknet: Flinknet, run: Any) -> None:
+    far = "far:link=rtt=2ms,bandwidth=1gbit,buffer-timeout=5ms"
+    shown = flinknet("compare-configs", "link=rtt=1ms", far, "--runs", "2", "--details").output
+    assert {(s.link, s.network.buffer_timeout_ns) for s in run.scenarios} == {
+        (Link(1_000_000), 100_000_000),
+        (Link(2_000_000, 125_000_000), 5_000_000),
+    }
+    assert "--link" in shown
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
@@ -232,6 +243,7 @@ def test_a_configuration_stands_on_the_options_of_the_call(flinknet: Flinknet, r
         (["base", "producers=2", "--buffer-timeout", "1ms,2ms"], "has several values"),
         (["base", "producers=2", "--confidence", "100%"], "out of range"),
         (["base", "producers=2", "--runs", "1"], "--runs"),
+        (["base", "link=rtt=1ms,2ms"], "2 links; give one"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(

@@ -109,6 +109,22 @@ class LoadPlan:
         """Number of channels of each TCP connection, by its name."""
         return dict(Counter(each.connection for each in self.channels if not each.is_local))
 
+    def credit_buffers(self) -> int | None:
+        """Most buffers under way to the consumers of the stage that has fewest: a gate's exclusive
+        and floating ones, of which a channel gets no more than its producer may announce. None if
+        some channels are local.
+        """
+        network, gates = self.scenario.network, Counter[tuple[int, int]]()
+        for each in self.channels:
+            if each.is_local:
+                return None
+            gates[each.edge, each.consumer] += 1
+        of_edges = Counter[int]()
+        for (edge, _), channels in gates.items():
+            floating = min(network.floating_buffers, channels * network.max_buffers_per_channel)
+            of_edges[edge] += channels * network.exclusive_buffers + floating
+        return min(of_edges.values(), default=None)
+
     def buffers(self) -> list[TaskManagerBuffers]:
         """Network memory demand of each TaskManager."""
         count = max(self.scenario.task_managers, self.task_managers)

@@ -374,7 +374,8 @@ class JobManager:
             sources = {
                 channel.task_manager for gate in task.inputs for channel in gate.channels
             } - {task.task_manager}
-            addresses = {at: self.task_managers[at].address for at in sources}
+            reader = task.task_manager
+            addresses = {at: self.task_managers.address_of(at, reader) for at in sources}
             sent = messages.SubmitTask(job.without_known(task), addresses, job.start)
             self._outbox.send(task.task_manager, sent)
 

@@ -190,6 +190,8 @@ class _Bench(JobLead):
                     self._silence_max_ns,
                     None,
                     self._sample_interval_ns,
+                    self._scenario.link,
+                    self._scenario.seed,
                 )
             )
             stack.callback(self._manager.close)
@@ -290,6 +292,7 @@ class _Bench(JobLead):
     def _check_endings(self) -> None:
         """Raises: the error of the run if a TaskManager has ended or failed."""
         endings = self._endings()
+        self._manager.task_managers.check_link()
         if not endings:
             return
         known = {each.index: each for each in reversed(endings)}

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flinknet.config import NetworkConfig
+from flinknet.config import Link, NetworkConfig
 from flinknet.results import TaskManagerStatus
 
 from ..host import available_cores
+from ..link_process import LinkEmulator
 from ..signals import interrupts_held, raise_dropped_termination
 from . import control_messages as messages
 from .cluster_process import (
@@ -99,6 +100,7 @@ class ClusterSpec:
     Attributes:
         token: the secret of the cluster.
         log_dir: directory of the processes' logs; None: they inherit this process's output.
+        link: emulated link between each two TaskManagers; None: plain sockets.
     """
 
     token: str
@@ -110,6 +112,8 @@ class ClusterSpec:
     heartbeat_timeout_ns: int
     log_dir: Path | None
     sample_interval_ns: int = SAMPLE_INTERVAL_NS
+    link: Link | None = None
+    seed: int = 0
 
 
 class ResourceManager:
@@ -120,6 +124,7 @@ class ResourceManager:
         self._timeout_s = spec.heartbeat_timeout_ns / 1e9
         self._heartbeats = HeartbeatMonitor(spec.heartbeat_interval_ns, spec.heartbeat_timeout_ns)
         self._known: list[TaskManagerProcess] = []
+        self._emulator: LinkEmulator | None = None
 
     def __len__(self) -> int:
         return len(self._known)
@@ -133,6 +138,10 @@ class ResourceManager:
     def start(self, control_port: int) -> None:
         """Start all TaskManagers."""
         spec = self._spec
+        processes = spec.task_managers
+        if spec.link is not None and spec.task_managers > 1:
+            self._emulator = LinkEmulator(spec.link, spec.task_managers, spec.seed)
+            processes += 1
         for index in range(spec.task_managers):
             raise_dropped_termination()
             child = TaskManagerProcessSpec(
@@ -144,7 +153,7 @@ class ResourceManager:
                 spec.network,
                 spec.flow_control,
                 spec.heartbeat_timeout_ns,
-                available_cores() >= spec.task_managers,
+                available_cores() >= processes,
                 spec.sample_interval_ns,
                 tuple(sys.path),
             )
@@ -160,12 +169,28 @@ class ResourceManager:
             if each.index == message.index and each.process.pid == message.pid:
                 each.connection = connection
                 each.address = (message.data_host, message.data_port)
+                if self._emulator is not None:
+                    self._emulator.set_target(each.index, each.address)
                 each.state = TaskManagerState.REGISTERED
                 self._heartbeats.watch(each.index, now_ns=now_ns)
                 return each
         connection.send(messages.Refused("it is no TaskManager of this cluster"))
         connection.close()
         return None
+
+    def address_of(self, task_manager: int, connecting: int) -> tuple[str, int]:
+        """The address at which one TaskManager reaches the data port of another.
+
+        Raises: RunFailedError if there is an emulated link between them whose process has ended.
+        """
+        if self._emulator is None:
+            return self._known[task_manager].address
+        return self._emulator.address_of(task_manager, connecting)
+
+    def check_link(self) -> None:
+        """Raises: RunFailedError if the process of the emulated link has ended."""
+        if self._emulator is not None:
+            self._emulator.check()
 
     def failed(self, message: messages.TaskManagerFailed) -> TaskManagerProcess | None:
         """The TaskManager that reports its failure; None if it is unknown or no longer alive."""
@@ -235,6 +260,8 @@ class ResourceManager:
             if each.connection is None:  # the command did not reach it
                 each.kill()
             each.wait(EXIT_WAIT_S)
+        if self._emulator is not None:
+            self._emulator.close()
 
 
 def trace_name(index: int) -> str:

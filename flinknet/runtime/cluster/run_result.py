@@ -8,12 +8,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from flinknet.config import Scenario
+from flinknet.config import CREDIT, Scenario
 from flinknet.core.probe import FlushReason
+from flinknet.core.wire.records import OVERHEAD_BYTES
 from flinknet.errors import RunFailedError
 from flinknet.job.load.plan import LoadPlan
 from flinknet.job.task_metrics import back_pressure_level
 from flinknet.options import effective_flink_keys
+from flinknet.options.link import show_link
 from flinknet.results import (
     BlockingExchange,
     Buffering,
@@ -177,6 +179,7 @@ def assemble(
         processors=processors,
         latency_distribution=latency.distribution(),
         verdict=found,
+        link_records_per_s=_link_records_per_s(load, measured),
     )
 
 
@@ -230,8 +233,27 @@ def describe_workload(scenario: Scenario) -> dict[str, Any]:
     described["task_managers"] = scenario.task_managers
     described["placement"] = scenario.placement
     described["flow_control"] = scenario.flow_control
+    described["link"] = None if scenario.link is None else show_link(scenario.link)
     described["seed"] = scenario.seed
     return described
+
+
+def _link_records_per_s(load: LoadPlan, measured: Measured) -> float | None:
+    """Most records per second that the emulated link allows: the credit of a round trip, or the
+    bandwidth between all TaskManagers; None without a limit."""
+    scenario = load.scenario
+    link, buffers = scenario.link, load.credit_buffers()
+    if link is None or not measured.records or scenario.flow_control != CREDIT:
+        return None
+    bounds = []
+    if link.rtt_ns and buffers is not None:
+        bounds.append(buffers * scenario.network.segment_size_bytes / link.rtt_ns * 1e9)
+    if link.bandwidth_bytes_per_s:
+        pairs = {(x.producer_task_manager, x.consumer_task_manager) for x in load.channels}
+        bounds.append(link.bandwidth_bytes_per_s * len(pairs))
+    if not bounds:
+        return None
+    return min(bounds) / (measured.bytes / measured.records + OVERHEAD_BYTES)
 
 
 def _channel(
