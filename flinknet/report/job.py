@@ -390,7 +390,7 @@ def dump_lines(job: JobDump) -> list[str]:
             lines.append(f"  tm-{manager.index} slot {task.slot}: {task.name}")
             lines += [f"    writes {_partition_line(each)}" for each in task.partitions]
             lines += [
-                f"    reads edge {gate.edge}: {_channels_line(gate)}"
+                f"    reads edge {gate.edge_number}: {_channels_line(gate)}"
                 f"; {counted(gate.exclusive_buffers, 'exclusive buffer')}"
                 for gate in task.gates
             ]

@@ -334,10 +334,11 @@ class PartitionDump:
 
 @dataclass(frozen=True, slots=True)
 class GateDump:
-    """An InputGate: its edge, the exclusive buffers of all its remote channels, and partition,
-    subpartition and whether it is local, of each InputChannel."""
+    """An InputGate: the number of its edge in the job, from 1 in the direction of flow; exclusive
+    buffers of all its remote channels; and partition, subpartition and whether it is local, of each
+    InputChannel."""
 
-    edge: int
+    edge_number: int
     data_set: str
     exclusive_buffers: int
     channels: tuple[tuple[int, int, bool], ...]

@@ -40,7 +40,7 @@ def _task(running: RunningTask) -> TaskDump:
         tuple(_partition(each) for each in running.partitions),
         tuple(
             GateDump(
-                described.edge,
+                described.edge + 1,
                 str(gate.channels[0].partition_id.partition_id.intermediate_data_set_id),
                 sum(each.initial_credit for each in gate.remote_channels),
                 tuple(

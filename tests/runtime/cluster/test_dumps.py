@@ -46,7 +46,7 @@ def planned(plan: PhysicalPlan) -> dict[str, object]:
     for task in plan.tasks():
         gates = [
             (
-                gate.edge,
+                gate.edge + 1,
                 str(gate.data_set_id),
                 gate.remote_channels * gate.buffers.exclusive_per_channel,
                 [
@@ -73,7 +73,7 @@ def running(dump: JobDump) -> dict[str, object]:
             task.attempt_id,
             [(each.id, each.type, each.subpartitions) for each in task.partitions],
             [
-                (gate.edge, gate.data_set, gate.exclusive_buffers, list(gate.channels))
+                (gate.edge_number, gate.data_set, gate.exclusive_buffers, list(gate.channels))
                 for gate in task.gates
             ],
         )
@@ -109,7 +109,7 @@ def test_the_command_shows_the_tasks_of_a_running_job(start: Start) -> None:
     call += ["job", "status", str(job.run_dir), "--graph"]
     tree = subprocess.run([*call, "tree"], capture_output=True, text=True, check=True).stdout
     assert tree.splitlines()[0] == '"Pipeline" as it runs: 4 tasks, 4 channels (2 local, 2 remote)'
-    assert "    reads edge 0: p0/1, p1/1 local; 2 exclusive buffers" in tree
+    assert "    reads edge 1: p0/1, p1/1 local; 2 exclusive buffers" in tree
     document = subprocess.run([*call, "json"], capture_output=True, text=True, check=True).stdout
     (_, second) = json.loads(document)["task_managers"]
     assert sorted(len(each["gates"]) for each in second["tasks"]) == [0, 1]
