@@ -27,10 +27,12 @@ from bench.measure import print_table
 from flinknet.config import NetworkConfig
 from flinknet.options.what_if import Setting
 from flinknet.predict.captured import load_captured
-from flinknet.predict.fit.delays import NO_DELAYS
-from flinknet.predict.outcome import Figures
+from flinknet.predict.job import JobEdge, RecordedJob
+from flinknet.predict.job_run import simulate_job
+from flinknet.predict.outcome import Figures, Outcome
 from flinknet.predict.recorded import RecordedExchange
-from flinknet.predict.what_if import figures_of, likely_around, simulate_quickly
+from flinknet.predict.what_if import simulate_quickly
+from flinknet.trace.job_names import ONLY_EDGE, Edge
 from tests.tapped_run import exchange_of, write_tapped_exchange
 
 MS, S = 1_000_000, 1_000_000_000
@@ -73,16 +75,17 @@ def cells_of(seed: int, number: int, recorded_ms: int) -> list[dict[str, Any]]:
         path = write_tapped_exchange(Path(directory) / "run", true)
         found = load_captured(path, true.measured_from_ns, true.measured_to_ns)
     assert found.unseen is not None
+    job = RecordedJob([JobEdge(Edge(1, 0, 0, 1, *ONLY_EDGE), found)])
     pattern = found.unseen.pattern
     cells = []
     for timeout_ms in PREDICTED_MS:
         setting = Setting(replace(true.network, buffer_timeout_ns=timeout_ms * MS))
-        truth = figures_of(simulate_quickly(true, setting.network), NO_DELAYS)
-        predicted = simulate_quickly(found.under(setting), setting.network)
-        likely = likely_around(predicted, found, setting)
+        truth = figures_of(simulate_quickly(true, setting.network))
+        (predicted,) = simulate_job(job, [setting]).edges
+        likely = predicted.likely
         for name, of in FIGURES.items():
-            value = of(figures_of(predicted, found.delays))
-            ends = [of(each) for each in (likely.low, likely.high)]
+            value = of(figures_of(predicted))
+            ends = [of(each) for each in (likely.low, likely.high)] if likely else [None, None]
             if value is None or not of(truth):
                 continue
             cells.append(
@@ -100,6 +103,11 @@ def cells_of(seed: int, number: int, recorded_ms: int) -> list[dict[str, Any]]:
                 }
             )
     return cells
+
+
+def figures_of(outcome: Outcome) -> Figures:
+    """Latency and buffers per second."""
+    return Figures(outcome.latency.summary(), outcome.buffers_per_s)
 
 
 def random_exchange(random: np.random.Generator, timeout_ns: int) -> tuple[str, RecordedExchange]:

@@ -101,7 +101,7 @@ _EXCLUSIVE_KEY = "taskmanager.network.memory.buffers-per-channel"
 def load_captured(
     place: RunPlace, from_ns: int, to_ns: int, *, edge: int | None = None, is_filled: bool = False
 ) -> RecordedExchange:
-    """An exchange from messages captured between processes; see `exchange.load_exchange`.
+    """An exchange from messages captured between processes; see `exchange.load_timed`.
 
     Args:
         is_filled: with the channels within TaskManagers, as far as Flink's plan and counters tell;

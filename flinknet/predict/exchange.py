@@ -110,7 +110,7 @@ def is_max_rate(manifest: RunManifest) -> bool:
     return bool(manifest.scenario.get("workload", {}).get("rate_per_s") == RATE_MAX)
 
 
-def load_exchange(
+def load_timed(
     place: RunPlace,
     from_ns: int,
     to_ns: int,

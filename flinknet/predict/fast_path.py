@@ -42,7 +42,7 @@ class FastOutcome(Exchange):
 
     def __init__(self, layout: Layout, words: IntArray) -> None:
         super().__init__(words, layout.head)
-        self._layout, self._edge = layout, layout.edge
+        self._layout, self.edge = layout, layout.edge
 
     @property
     def records(self) -> int:
@@ -52,7 +52,7 @@ class FastOutcome(Exchange):
     @property
     def memory_bytes(self) -> int:
         """Most that all pools can take."""
-        return self._edge.memory_bytes
+        return self.edge.memory_bytes
 
     @property
     def waited_ns(self) -> int:
@@ -86,7 +86,7 @@ class FastOutcome(Exchange):
     @property
     def checkpoints(self) -> CheckpointTimes | None:
         """Checkpoints that a coordinator began; None if there is none."""
-        if not self.has_barriers or self._edge.exchange.barriers is not None:
+        if not self.has_barriers or self.edge.exchange.barriers is not None:
             return None
         times = self.checkpoint_times, self.start_delays, self.alignments, self.travels
         return CheckpointTimes(
@@ -112,7 +112,7 @@ class FastOutcome(Exchange):
                 -1, Barrier.width()
             )
             for sink, (consumer, first) in enumerate(
-                zip(self._edge.consumers, self._layout.alignments, strict=False)
+                zip(self.edge.consumers, self._layout.alignments, strict=False)
             )
         }
 
@@ -120,7 +120,7 @@ class FastOutcome(Exchange):
     def taken_from(self) -> dict[int, IntArray]:
         """Channels of the records of each consumer that writes another exchange, in the order in
         which it took them."""
-        channels = np.array([each.channel for each in self._edge.exchange.channels], np.int64)
+        channels = np.array([each.channel for each in self.edge.exchange.channels], np.int64)
         return {
             consumer: channels[(self.words[own] - self.channels.at) // Channel.width()]
             for consumer, own in self._layout.logs.items()

@@ -29,6 +29,7 @@ from flinknet.arrays import IntArray
 from flinknet.config import NetworkConfig
 from flinknet.histogram import LogLinearHistogram
 from flinknet.options.what_if import Setting
+from flinknet.results import BacklogSummary
 
 from .fast_path import FastOutcome, run_joined
 from .job import (
@@ -43,7 +44,7 @@ from .job import (
     in_order,
     passed_on,
 )
-from .kernel_edge import KernelEdge, hold_each_other_up, knows_checkpoints
+from .kernel_edge import KernelEdge, hold_each_other_up
 from .outcome import (
     BEHIND_UNKNOWN,
     FALLS_BEHIND,
@@ -60,19 +61,20 @@ from .outcome import (
 )
 from .ramps import Ramps
 from .recorded import RecordedChannel, RecordedExchange, flushes_factor
-from .what_if import duration_ns, simulate_part, simulate_quickly
+from .what_if import (
+    duration_ns,
+    outcome_of,
+    simulate,
+    simulate_compiled,
+    simulate_part,
+    simulate_quickly,
+    with_delays,
+    without_barriers,
+)
 
 STARTS_WITHIN_NS = 20_000_000
 """Tasks of a stage are deployed together: so far apart were the flushers of most of them in warm
 TaskManagers of Flink. Beats of a longer timeout then lie close to each other throughout a run."""
-
-BEATS_PER_BARRIER = 10
-"""Beats of the flusher between two checkpoints from which on barriers hardly change when buffers
-leave."""
-
-BARRIERS_LEFT_OUT = (
-    "assumed for the job as a whole: no checkpoints, whose barriers end buffers and overtake data"
-)
 
 THREADS_WOKEN = 2
 """Threads woken on the way of a buffer between TaskManagers: of the network and of the task. Within
@@ -82,42 +84,30 @@ SATURATED_RECORDS = 50_000
 """Records of the part of an exchange that shows how many of them it can take."""
 
 
-def simulate_job(
-    job: RecordedJob, settings: Sequence[Setting], *, phases: int | None = None
-) -> Outcome:
-    """The outcome of a job under other settings.
+def simulate_job(job: RecordedJob, settings: Sequence[Setting], *, in_full: bool = True) -> Outcome:
+    """The outcome of a job under other settings: in PHASES phases where something is unknown.
 
     Args:
         settings: setting of each edge.
-        phases: number of computations; None for PHASES, once where nothing beats.
+        in_full: whether an edge that is alone is simulated with the real core where the kernel does
+            not know it; without that it is unknown (NO_MODEL).
 
     Raises: ConfigError when the buffers of an edge do not fit into network memory.
     """
-    if phases is None:
-        phases = PHASES if any(each.network.buffer_timeout_ns > 0 for each in settings) else 1
-    runs = [JobRun(job, settings, phase).outcome for phase in range(phases)]
+    has_beats = any(each.network.buffer_timeout_ns > 0 for each in settings)
+    is_open = has_beats and len(job.edges) > 1  # how far apart flushers beat
+    is_open |= any(each.exchange.unseen is not None for each in job.edges)
+    runs = []
+    for phase in range(PHASES if is_open else 1):
+        runs.append(JobRun(job, settings, phase, in_full=in_full).outcome)
+        if NO_MODEL in (each.why_unknown for each in runs[0].edges):
+            break
     found = joined(runs)
     edges = tuple(
         replace(each, phases=tuple(run.edges[n] for run in runs))
         for n, each in enumerate(found.edges)
     )
     return replace(found, edges=edges, phases=tuple(runs))
-
-
-def leaves_barriers_out(setting: Setting) -> bool:
-    """Whether a job is computed without the barriers of checkpoints: if the kernel does not know
-    them, and they are rare in comparison with beats."""
-    network = setting.network
-    timeout_ns, interval_ns = network.buffer_timeout_ns, network.checkpoint_interval_ns
-    if interval_ns is None or knows_checkpoints(network):
-        return False
-    return 0 <= timeout_ns * BEATS_PER_BARRIER <= interval_ns
-
-
-def _without_barriers(setting: Setting) -> Setting:
-    if not leaves_barriers_out(setting):
-        return setting
-    return replace(setting, network=replace(setting.network, checkpoint_interval_ns=None))
 
 
 class JobRun:
@@ -130,10 +120,13 @@ class JobRun:
         joined: outcomes of edges that were computed together, by edge.
     """
 
-    def __init__(self, job: RecordedJob, settings: Sequence[Setting], phase: int) -> None:
-        self._job, self._phase = job, phase
+    def __init__(
+        self, job: RecordedJob, settings: Sequence[Setting], phase: int, *, in_full: bool = True
+    ) -> None:
+        self._job, self._phase, self._in_full = job, phase, in_full
+        self._is_alone = len(job.edges) == 1
         self._paused_share = ((phase + 0.5) / PHASES + 0.5) % 1.0  # in the mean over phases half
-        self._settings = [_without_barriers(each) for each in settings]
+        self._settings = [each if self._is_alone else without_barriers(each) for each in settings]
         exchanges = [each.exchange for each in job.edges]
         self._flushes_factor = flushes_factor(exchanges, self._settings)
         self.joined: dict[int, FastOutcome] = {}
@@ -166,6 +159,9 @@ class JobRun:
 
     def _pass(self, number: int) -> bool:
         """Compute an edge. Returns: False if edges before it have been computed anew with it."""
+        recorded = self._job.edges[number].exchange
+        if self._is_alone and (recorded.has_instants or not recorded.records):
+            return self._count()
         before = self._job.feeding[number]
         why = self._job.whys_unknown[number]
         if why is None and before is not None and self.hops[before].why_unknown is not None:
@@ -176,6 +172,8 @@ class JobRun:
             barriers = {} if before is None else self._barriers[before]
             exchange, origins = self._exchange(number, departed, barriers)
             fast = self._computed(number, exchange)
+            if fast is None and self._is_alone:
+                return self._count()
             if fast is None and self._join(number):
                 return False
             channels = exchange.channels if before is not None else None
@@ -197,6 +195,23 @@ class JobRun:
             self.hops.append(Outcome(why_unknown=why))
             self._departed.append({})
             self._barriers.append({})
+        return True
+
+    def _count(self) -> bool:
+        """Compute the only edge of a job, whose latencies alone are counted: when its records leave
+        it concerns no other edge. Its writers may wait. Returns: True, see `_pass`."""
+        exchange, (setting,) = self._job.edges[0].exchange, self._settings
+        exchange = exchange.drawn(self._phase) if self._phase else exchange
+        in_full = simulate if exchange.unseen is None else simulate_quickly
+        how = in_full if self._in_full else simulate_compiled
+        found = how(exchange.under(setting), setting.network)
+        self.arrived.append(None)
+        if found is None:
+            found = Outcome(why_unknown=NO_MODEL)
+        else:
+            found = with_delays(found, exchange, setting)
+        self.hops.append(found)
+        self.latency = found.latency
         return True
 
     def _computed(self, number: int, exchange: RecordedExchange) -> FastOutcome | None:
@@ -350,7 +365,8 @@ class JobRun:
             delays = flushed.unseen.delays(delays, flushed.seed, self._phase)
             flushed = flushed.with_late_beats(self._phase)
         share = edge.exchange.waking_share(setting)
-        spread_ns = delays.awake(share, self._flushes_factor).spread_ns
+        delays = delays.awake(share, self._flushes_factor)
+        spread_ns = delays.spread_ns
         waits_ns = flushed.late_waits_ns(setting)
         latency, since_source = LogLinearHistogram(), LogLinearHistogram()
         by_consumer: dict[int, dict[int, Departures]] = {}
@@ -376,18 +392,19 @@ class JobRun:
             {key: in_order(own, taken.get(key)) for key, own in by_consumer.items()}
         )
         self._barriers.append(dict(fast.barriers))
-        messages = fast.messages
+        found, bounds = outcome_of(fast), fast.latency_bounds
         if not edge.exchange.has_instants:  # between TaskManagers, as in the recording
-            messages -= fast.local_messages
+            messages = fast.messages - fast.local_messages
+            mean = fast.backlog_total / messages if messages else None
+            backlog = BacklogSummary(mean, fast.backlog_max)
+            found = replace(found, messages=messages, backlog_buffers=backlog)
         self.hops.append(
-            Outcome(
-                latency,
-                fast.records,
-                messages,
-                self._duration_ns(number, exchange, fast),
-                memory_bytes=fast.memory_bytes,
-                method="kernel",
+            replace(
+                found,
+                latency=latency,
                 since_source=since_source,
+                duration_ns=self._duration_ns(number, exchange, fast),
+                latency_bounds=bounds and (delays.added(bounds[0]), delays.added(bounds[1])),
             )
         )
         if number in self._job.ends:

@@ -11,12 +11,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from flinknet.trace.job_names import Edge, edges_in_flow
+from flinknet.trace.job_names import ONLY_EDGE, Edge, edges_in_flow
 from flinknet.trace.manifest import RunManifest
 from flinknet.trace.recordings import RunPlace, open_recordings
 
 from .captured import FILLED_IN, METRICS_AROUND_NS, load_captured
-from .exchange import BEHIND_WORTH_NOTING_NS, QUEUES_START_EMPTY, load_exchange
+from .exchange import BEHIND_WORTH_NOTING_NS, QUEUES_START_EMPTY, load_timed
 from .fit.flusher import pauses_in_words, together
 from .fit.window_rows import read_arrivals
 from .job import JobEdge, RecordedJob
@@ -76,18 +76,40 @@ _TASKS_SATURATED = (
 )
 
 
-def load_edge(
-    place: RunPlace, from_ns: int, to_ns: int, edge: int | None = None
+def load_exchange(
+    place: RunPlace, from_ns: int, to_ns: int, *, edge: int | None = None
 ) -> RecordedExchange:
-    """One exchange in a part of a recording, as far as it was recorded; see `load_exchange`."""
-    manifest = open_recordings(place).manifest
-    if manifest is not None and manifest.is_from_between:
-        return load_captured(place, from_ns, to_ns, edge=edge)
+    """One exchange in a part of a recording, as far as it was recorded. Runs in an executor.
+
+    Args:
+        edge: of a recording with several exchanges, which one.
+    """
+    load = load_captured if _manifest_of(place).is_from_between else load_timed
+    return load(place, from_ns, to_ns, edge=edge)
+
+
+def load_alone(place: RunPlace, from_ns: int, to_ns: int, edge: int | None = None) -> RecordedJob:
+    """A job of one exchange in a part of a recording; arguments as of `load_exchange`. Queues of a
+    timed one are as full as they were when the part began."""
+    manifest = _manifest_of(place)
+    known = edges_in_flow(manifest)
+    own = next((each for each in known if edge in (None, each.index)), Edge(1, 0, 0, 1, *ONLY_EDGE))
     exchange = load_exchange(place, from_ns, to_ns, edge=edge)
-    is_behind = exchange.delays.queued_at_start_ns > BEHIND_WORTH_NOTING_NS
-    if edge is None and (QUEUES_START_EMPTY in exchange.notes or is_behind):
-        exchange = _with_lead_in(exchange, place)
-    return exchange
+    notes = exchange.notes
+    if manifest.is_from_between:
+        timeout_ns = exchange.network.buffer_timeout_ns
+        notes = (*notes, pauses_in_words(exchange.pauses.values(), timeout_ns))
+    elif edge is None:
+        is_behind = exchange.delays.queued_at_start_ns > BEHIND_WORTH_NOTING_NS
+        if QUEUES_START_EMPTY in notes or is_behind:
+            exchange = _with_lead_in(exchange, place)
+    return RecordedJob([JobEdge(own, replace(exchange, notes=notes))], manifest.origin, notes)
+
+
+def _manifest_of(place: RunPlace) -> RunManifest:
+    manifest = open_recordings(place).manifest
+    assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
+    return manifest
 
 
 def _with_lead_in(exchange: RecordedExchange, place: RunPlace) -> RecordedExchange:
@@ -113,8 +135,7 @@ def load_job(place: RunPlace, from_ns: int, to_ns: int, indexes: Sequence[int]) 
     Args:
         indexes: manifest keys of its edges, in the direction of flow.
     """
-    manifest = open_recordings(place).manifest
-    assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
+    manifest = _manifest_of(place)
     known = {each.index: each for each in edges_in_flow(manifest)}
     edges = [known[each] for each in indexes]
     load = _load_captured if manifest.is_from_between else _load_own
@@ -137,7 +158,7 @@ def _load_own(
 ) -> RecordedJob:
     """The job of a run that recorded itself."""
     targets = {each.target for each in edges}
-    found = [load_exchange(place, from_ns, to_ns, edge=each.index) for each in edges]
+    found = [load_timed(place, from_ns, to_ns, edge=each.index) for each in edges]
     job_edges = [
         JobEdge(
             edge,

@@ -20,6 +20,11 @@ T_OF_DRAWS = 2.01
 """Factor of the 90% prediction interval: standard deviations of DRAWS values that hold the next one
 in nine cases of ten (Student's t with 7 degrees of freedom, times sqrt(1 + 1/8))."""
 
+RANGES_OF_PHASES = (
+    "ranges: 90% intervals over the phases of flushers, and where the trace does not show when"
+    " records came, over draws of that"
+)
+
 MODEL_SHARE = 0.1
 """Share that the model is off by where nothing is left open, chosen so that about nine of ten
 intervals hold for jobs on a real Flink (`bench/flink/jobs.py`); for taps of flinknet's own runs
@@ -30,7 +35,7 @@ MODEL_NS = 50_000
 about as much."""
 
 PHASES = DRAWS
-"""Number of times that a job is computed, each with other phases of its flushers."""
+"""Number of times that a job is computed of which something is unknown."""
 
 BEHIND_UNKNOWN = "what comes to it is unknown, because the edge before it is unknown"
 SEVERAL_INPUTS = "its task has {} inputs, and which of them its records follow is unknown"
@@ -81,23 +86,10 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class LikelyRange:
-    """Ends of the 90% interval of each figure; None where a figure is unknown.
-
-    Attributes:
-        seed: seed of the draws.
-    """
+    """Ends of the 90% interval of each figure; None where a figure is unknown."""
 
     low: Figures
     high: Figures
-    seed: int = 0
-
-    @property
-    def in_words(self) -> str:
-        """Words for the origin of the interval."""
-        return (
-            f"ranges: 90% intervals from {DRAWS} draws (seed {self.seed}) of when records came and"
-            " how long messages were on their way"
-        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,7 +135,8 @@ class Outcome:
 
     Attributes:
         latency: from the intended instant of a record, or when it came to the edge or the job,
-            until it was consumed; at the highest rate from when it was emitted.
+            until it was consumed; at the highest rate from when it was emitted. Predictions of
+            jobs include the delays of the machine, simulations of exchanges do not.
         since_source: from when a record came to the job until it was consumed; of an edge in a job.
         records: records that reached their consumer.
         messages: data buffers sent, of taps those between TaskManagers; None if unknown.
@@ -185,10 +178,9 @@ class Outcome:
         """The 90% interval over the phases; None without them, and where figures are unknown."""
         if len(self.phases) < PHASES or self.why_unknown is not None:
             return None
-        figures, *drawn = (
-            Figures(each.latency.summary(), each.buffers_per_s) for each in (self, *self.phases)
+        return likely_range(
+            *(Figures(each.latency.summary(), each.buffers_per_s) for each in (self, *self.phases))
         )
-        return likely_range(figures, figures, drawn)
 
     @property
     def throughput_records_per_s(self) -> float | None:
@@ -289,43 +281,32 @@ def merged(latencies: Sequence[LogLinearHistogram]) -> LogLinearHistogram:
     return latency
 
 
-def likely_range(predicted: Figures, drawn_for: Figures, drawn: Sequence[Figures]) -> LikelyRange:
+def likely_range(predicted: Figures, *drawn: Figures) -> LikelyRange:
     """The interval around a prediction.
 
     Args:
-        drawn_for: prediction for the part of the run that was drawn.
-        drawn: figures of the draws.
+        drawn: figures of the phases, or draws.
     """
     low: dict[str, float | None] = {}
     high: dict[str, float | None] = {}
     for name in _LATENCIES:
-        value, base, *others = (
-            getattr(each.latency_ns, name) for each in (predicted, drawn_for, *drawn)
-        )
-        below, above = _range(value, base, others)
+        value, *others = (getattr(each.latency_ns, name) for each in (predicted, *drawn))
+        below, above = _range(value, others)
         low[name] = None if below is None else max(below - MODEL_NS, 0.0)
         high[name] = None if above is None else above + MODEL_NS
-    buffers = _range(
-        predicted.buffers_per_s, drawn_for.buffers_per_s, [each.buffers_per_s for each in drawn]
-    )
+    buffers = _range(predicted.buffers_per_s, [each.buffers_per_s for each in drawn])
     known: Any = predicted.latency_ns
     return LikelyRange(
         Figures(replace(known, **low), buffers[0]), Figures(replace(known, **high), buffers[1])
     )
 
 
-def _range(
-    value: float | None, base: float | None, drawn: Sequence[float | None]
-) -> tuple[float | None, float | None]:
-    """The ends for one figure, as shares of the prediction; figures vary by factors.
-
-    Args:
-        base: prediction for the part of the run that was drawn.
-    """
+def _range(value: float | None, drawn: Sequence[float | None]) -> tuple[float | None, float | None]:
+    """The ends for one figure, as shares of the prediction; figures vary by factors."""
     values = [each for each in drawn if each is not None and each > 0]
-    if value is None or not base or len(values) < len(drawn):
+    if not value or len(values) < len(drawn):
         return value, value
-    logs = np.log(np.array(values) / base)
+    logs = np.log(np.array(values) / value)
     reach = np.hypot(T_OF_DRAWS * logs.std(ddof=1), np.log1p(MODEL_SHARE))
     low, high = logs.mean() - reach, logs.mean() + reach
     return value * float(np.exp(min(low, 0.0))), value * float(np.exp(max(high, 0.0)))

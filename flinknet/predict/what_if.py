@@ -30,31 +30,21 @@ from flinknet.simulator.source_plan import SourcePlan
 from flinknet.units import NS_PER_S
 
 from .fast_path import FastOutcome, run_fast
-from .fit.delays import Delays
-from .kernel_edge import KernelEdge, preemptions_of
-from .outcome import (
-    DRAWS,
-    BacklogProbe,
-    Figures,
-    LikelyRange,
-    Outcome,
-    WaitBoundsProbe,
-    likely_range,
-)
+from .kernel_edge import KernelEdge, knows_checkpoints, preemptions_of
+from .outcome import BacklogProbe, Outcome, WaitBoundsProbe
 from .ramps import Ramps
 from .recorded import RecordedChannel, RecordedExchange, awake_delays, places_of
 
 FAST_FROM_MESSAGES = 5_000
 """Number of messages below which the simulator is done before the kernel is loaded."""
 
-MESSAGES_PER_DRAW = 40_000
-"""Messages, roughly, of the part of an exchange that is simulated for each sample."""
+BEATS_PER_BARRIER = 10
+"""Beats of the flusher between two checkpoints from which on barriers hardly change when buffers
+leave."""
 
-MESSAGES_PER_DRAW_IN_FULL = 2_000
-"""Messages of such a part where the core itself is simulated."""
-
-BEATS_MIN = 20
-"""Fewest beats of the buffer timeout in such a part."""
+BARRIERS_LEFT_OUT = (
+    "assumed for the job as a whole: no checkpoints, whose barriers end buffers and overtake data"
+)
 
 MESSAGES_PER_STEP = 0.25
 """Cost of a step of a source in the simulator, in messages."""
@@ -93,7 +83,7 @@ def simulate_compiled(exchange: RecordedExchange, network: NetworkConfig) -> Out
     if exchange.is_max_rate and edge.is_covered:
         edge = replace(edge, exchange=_with_full_queues(edge))
     fast = run_fast(edge)
-    return None if fast is None else _outcome_of(fast, edge)
+    return None if fast is None else outcome_of(fast)
 
 
 def simulate_part(exchange: RecordedExchange, network: NetworkConfig) -> FastOutcome | None:
@@ -230,8 +220,9 @@ def counted_ns(length_ns: int, window_ns: int, beat_ns: int) -> int:
     return max(length_ns - beat_ns, window_ns)
 
 
-def _outcome_of(fast: FastOutcome, edge: KernelEdge) -> Outcome:
-    exchange, records = edge.exchange, edge.exchange.records
+def outcome_of(fast: FastOutcome) -> Outcome:
+    """The outcome of an exchange that the kernel ran."""
+    edge, exchange, records = fast.edge, fast.edge.exchange, fast.edge.exchange.records
     if fast.records != records and not any(each.counted for each in exchange.channels):
         raise InvariantViolatedError(f"{fast.records} records arrived of {records}", exchange.seed)
     share = fast.records / records  # the others have filled queues
@@ -311,34 +302,29 @@ def plans_of(exchange: RecordedExchange, network: NetworkConfig) -> list[SourceP
     return plans
 
 
-def figures_of(outcome: Outcome, delays: Delays) -> Figures:
-    """The figures of a simulation with the delays of the machine."""
-    return Figures(delays.over(outcome.latency), outcome.buffers_per_s)
+def leaves_barriers_out(setting: Setting) -> bool:
+    """Whether a job is computed without the barriers of checkpoints: if the kernel does not know
+    them, and they are rare in comparison with beats."""
+    network = setting.network
+    timeout_ns, interval_ns = network.buffer_timeout_ns, network.checkpoint_interval_ns
+    if interval_ns is None or knows_checkpoints(network):
+        return False
+    return 0 <= timeout_ns * BEATS_PER_BARRIER <= interval_ns
 
 
-def likely_around(outcome: Outcome, exchange: RecordedExchange, setting: Setting) -> LikelyRange:
-    """The 90% interval around the outcome of simulations.
+def without_barriers(setting: Setting) -> Setting:
+    """The setting without checkpoints, if they are left out of a job that is computed."""
+    if not leaves_barriers_out(setting):
+        return setting
+    return replace(setting, network=replace(setting.network, checkpoint_interval_ns=None))
 
-    Args:
-        outcome: of the windows that were simulated.
-        exchange: one of these windows; a part from its start is drawn if it is long.
-    """
-    messages = MESSAGES_PER_DRAW if outcome.method == "kernel" else MESSAGES_PER_DRAW_IN_FULL
-    part_ns = outcome.duration_ns * messages // max(outcome.messages or 0, 1)
-    part_ns = max(part_ns, BEATS_MIN * max(setting.network.buffer_timeout_ns, 0))
-    part, unseen = exchange.up_to(exchange.measured_from_ns + part_ns), exchange.unseen
-    assert unseen is not None
-    delays = awake_delays(exchange, setting)
 
-    def figures(drawn: RecordedExchange, own_delays: Delays) -> Figures:
-        simulated = simulate_quickly(drawn.under(setting), setting.network)
-        return figures_of(simulated, own_delays.and_waits(drawn.late_waits_ns(setting)))
-
-    drawn_for = figures(part, delays)
-    drawn = [
-        figures(part.drawn(number), unseen.delays(delays, exchange.seed, number))
-        for number in range(1, DRAWS + 1)
-    ]
-    with_waits = delays.and_waits(exchange.late_waits_ns(setting))
-    found = likely_range(figures_of(outcome, with_waits), drawn_for, drawn)
-    return replace(found, seed=exchange.seed)
+def with_delays(outcome: Outcome, exchange: RecordedExchange, setting: Setting) -> Outcome:
+    """The outcome of a simulation with the delays of the machine that was recorded."""
+    delays = awake_delays(exchange, setting).and_waits(exchange.late_waits_ns(setting))
+    bounds = outcome.latency_bounds
+    return replace(
+        outcome,
+        latency=delays.added(outcome.latency),
+        latency_bounds=bounds and (delays.added(bounds[0]), delays.added(bounds[1])),
+    )

@@ -116,10 +116,7 @@ def _simulated_part(observed: ObservedRun, measured: Measured, row: Prediction) 
     """How much of a run was simulated; if that failed, how much was compared."""
     window_ns = row.window_to_ns - observed.run.from_ns
     if row.simulated_ns is not None:
-        records = row.records or 0
-        if row.job != ALONE:  # whose records are of all phases
-            records = round(measured.records * row.simulated_ns / window_ns)
-        return SimulatedPart(records, row.simulated_ns, False, row.windows)
+        return SimulatedPart(row.records or 0, row.simulated_ns, False, row.windows)
     return SimulatedPart(measured.records, window_ns, row.window_to_ns == observed.run.to_ns)
 
 

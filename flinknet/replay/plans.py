@@ -14,8 +14,9 @@ import numpy as np
 
 from flinknet.errors import ConfigError
 from flinknet.options.what_if import Setting, ascending
-from flinknet.predict.exchange import is_blocking, is_max_rate, recorded_setting
+from flinknet.predict.exchange import is_max_rate, recorded_setting
 from flinknet.predict.grid import Grid
+from flinknet.predict.outcome import PHASES
 from flinknet.results import Choice, Measured
 from flinknet.storage import AnyPath
 from flinknet.trace.job_names import Edge
@@ -47,8 +48,8 @@ CORE_RECORDS_MAX = 500_000
 """Most records of a run that the real core simulates, where the compiled model does not cover the
 exchange: with timeout 0 each may be a message of its own, and one costs 50 µs."""
 
-CORE_RECORDS_MAX_CAPTURED = 150_000
-"""Limit for the real core for taps and captures, where arrival times are unknown."""
+CORE_RECORDS_MAX_CAPTURED = 20_000
+"""Limit for the real core for taps and captures, which are simulated in several phases."""
 
 CORE_RECORDS_MAX_AT_MAX_RATE = 6_000_000
 """Limit for the real core at the highest rate, where buffers are full at any timeout."""
@@ -145,22 +146,22 @@ def part_of_exchange(
     run, measured = observed.run, observed.measured
     core_to_ns = _end_of(run, measured.records, _core_records(measured, run))
     core_to_ns = min(run.to_ns, max(core_to_ns, run.from_ns + _least_ns(settings)))
-    is_compiled = not is_max_rate(run.manifest) and not is_blocking(run.manifest)
-    to_ns, share = run.to_ns if is_compiled else core_to_ns, 1.0
+    is_spread = not is_max_rate(run.manifest)  # else its start is as good as any other part
+    to_ns, share = run.to_ns if is_spread else core_to_ns, 1.0
     if max_records is not None:
         to_ns = _end_of(run, measured.records, max_records)
-    elif is_compiled:
+    elif is_spread:
         share = _share_in_seconds(run, measured, settings)
     is_asked = run.is_asked_part or (max_records is not None and to_ns < run.to_ns)
     windows: tuple[Window, ...] = (Window(run.from_ns, to_ns),)
     latest_ns, why = None, BEATS_ARE_LEAST
     edges = slice_edges(run, split)
     is_cut = len(edges) > 2 and (split or to_ns > core_to_ns)
-    if is_compiled and is_cut and observed.rows.arrivals:
+    if is_spread and is_cut and observed.rows.arrivals:
         latest_ns, why = max(row.latest_ns for row in observed.rows.arrivals), SLICE_IS_LEAST
         slices = [each for each in slices_between(edges) if each.from_ns < to_ns]
         windows = spread_slices(slices, share)
-    elif is_compiled and max_records is None:
+    elif is_spread and max_records is None:
         share = min(share, BUFFERS_AT_ONCE / max(measured.buffers, 1))
         windows = spread_windows(run, share, settings)
     core_ns = min(core_to_ns, windows[-1].to_ns) - run.from_ns
@@ -233,7 +234,8 @@ def _end_of(run: RecordedRun, records: int, max_records: int) -> int:
 def _share_in_seconds(run: RecordedRun, measured: Measured, settings: Sequence[Setting]) -> float:
     """Share of a run that the compiled model simulates under all settings in good time."""
     messages = sum(_messages_of(run, measured, each) for each in settings)
-    return min(1.0, MESSAGES_MAX / max(messages, 1))
+    phases = PHASES if run.manifest.is_from_between else 1
+    return min(1.0, MESSAGES_MAX / max(messages * phases, 1))
 
 
 def _messages_of(run: RecordedRun, measured: Measured, setting: Setting) -> int:

@@ -46,11 +46,6 @@ SHORTER = (
 
 NOT_WHOLE_MS = "not advised: Flink's buffer timeout is in whole milliseconds"
 
-RANGES_OF_PHASES = (
-    "ranges: 90% intervals over the phases of flushers, and where the trace does not show when"
-    " records came, over draws of that"
-)
-
 SLOW = "it is simulated message by message"
 
 WHOLE_JOB = -1
@@ -97,7 +92,7 @@ class Prediction:
         setting: of the exchange; for a job, of its first edge.
         point: the predicted figures.
         since_source_ns: latency from when a record came to the job; of edges of jobs alone.
-        records: simulated ones, over all windows and phases.
+        records: simulated ones, over all windows.
         duration_ns: length of time that the figures count over.
         window_to_ns: end of the part that the prediction stands for.
         windows: spread over this part; 1: the part was simulated whole.

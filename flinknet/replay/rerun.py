@@ -18,10 +18,10 @@ from flinknet.arrays import RecordedLoad
 from flinknet.config import RECORDED, RecordSize, Scenario, SlowConsumer, WorkloadConfig
 from flinknet.errors import ConfigError
 from flinknet.options.link import link_of
-from flinknet.predict.captured import load_captured
 from flinknet.predict.captured_rows import common_value_bytes, sent_bytes
-from flinknet.predict.exchange import is_blocking, is_max_rate, load_exchange, recorded_setting
+from flinknet.predict.exchange import is_blocking, is_max_rate, recorded_setting
 from flinknet.predict.grid import Grid
+from flinknet.predict.loading import load_exchange
 from flinknet.predict.recorded import RecordedExchange
 from flinknet.results import TradeOffPoint
 from flinknet.storage import AnyPath
@@ -154,7 +154,7 @@ def measured_then(run: RecordedRun) -> dict[str, Any] | None:
 
 
 def _captured_scenario(run: RecordedRun) -> Scenario:
-    exchange = load_captured(run.place, run.from_ns, run.to_ns, edge=run.edge)
+    exchange = load_exchange(run.place, run.from_ns, run.to_ns, edge=run.edge)
     if not exchange.records:
         raise ConfigError(f"{run.path}: no record was counted in it, so none can be sent again")
     setting = recorded_setting(run.manifest)
@@ -235,10 +235,8 @@ def save_records(run: RecordedRun, scenario: Scenario, directory: Path) -> str:
     from_ns = run.from_ns - scenario.workload.warmup_ns
     is_captured = run.manifest.is_from_between
     first_edge = 0 if len({each.edge for each in run.manifest.channels}) > 1 else None
-    if is_captured:
-        exchange = load_captured(run.place, from_ns, run.to_ns, edge=run.edge)
-    else:
-        exchange = load_exchange(run.place, from_ns, run.to_ns, edge=first_edge)
+    edge = run.edge if is_captured else first_edge
+    exchange = load_exchange(run.place, from_ns, run.to_ns, edge=edge)
     if not exchange.records:
         raise ConfigError(f"{run.path}: the trace holds no record instants to replay")
     sizes = {}

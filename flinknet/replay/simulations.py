@@ -1,10 +1,10 @@
 """Predictions of a unit, computed in an executor: by the compiled model where it covers a window,
-else message by message on the real core, and then of the first part only. A job of several
-exchanges is simulated by `predict.job_run`, which has the compiled model alone."""
+else message by message on the real core, and then of the first part only. Jobs of several edges
+have the compiled model alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache
 from typing import Any
@@ -16,24 +16,23 @@ from flinknet.options.what_if import Setting, columns_of
 from flinknet.predict.exchange import BLOCKING_IS_NO_MODEL, is_blocking, is_max_rate
 from flinknet.predict.fit.queued import contradiction
 from flinknet.predict.job import RecordedJob
-from flinknet.predict.job_run import BARRIERS_LEFT_OUT, leaves_barriers_out, simulate_job
-from flinknet.predict.loading import load_edge, load_job
-from flinknet.predict.outcome import LikelyRange, Outcome, joined
-from flinknet.predict.recorded import RecordedExchange, awake_delays
-from flinknet.results import TradeOffPoint
+from flinknet.predict.job_run import simulate_job
+from flinknet.predict.loading import load_alone, load_job
+from flinknet.predict.outcome import NO_MODEL, RANGES_OF_PHASES, Outcome, joined
+from flinknet.predict.recorded import RecordedExchange
+from flinknet.predict.what_if import BARRIERS_LEFT_OUT, leaves_barriers_out
 from flinknet.trace.index import Stamp, stamps_of
 from flinknet.trace.recordings import Recording, open_recordings
 from flinknet.units import NS_PER_MS, human_bytes, human_duration
 
 from .edges import NOT_FROM_SOURCES, is_from_sources
-from .plans import ALONE, Window, first_of, plan_of
+from .plans import ALONE, Part, Window, first_of, plan_of
 from .predictions import (
     GROWS,
     NO_CHECKPOINT,
     NO_RUN,
     NOT_WHOLE_MS,
     POLLS,
-    RANGES_OF_PHASES,
     SHORTER,
     SLEEPS,
     SLOW,
@@ -49,29 +48,42 @@ from .read import RecordedRun
 
 MAX_RATE_WINDOW_NS = 2_000_000_000
 """Length read of a run at the highest rate."""
-RowsOf = Callable[[int, str | None], list[Prediction]]
-"""Function that gives the rows of a candidate, by its place in the unit and the reason why it is
-refused."""
-
 SEVERAL_EXCHANGES = "records passed through several exchanges, and the model knows one at a time"
 NO_RECORDS = "the trace holds no records to drive a simulation with"
 
 
 def predictions_of(unit: PredictionUnit, *, ends_its_data: bool = False) -> Iterator[Prediction]:
-    """The rows of a unit, those of each candidate together.
+    """The rows of a unit, those of each candidate together: of a job one for the job and one for
+    each of its edges, of an exchange by itself one.
 
     Args:
         ends_its_data: producers of an exchange end with the part.
     """
-    is_alone = unit.job == ALONE
-    rows_of = _of_exchange(unit, ends_its_data=ends_its_data) if is_alone else _of_job(unit)
+    jobs = _loaded_jobs(unit)
+    if ends_its_data:
+        jobs = tuple(_with_exchange(each, ends_its_data=True) for each in jobs)
+    error, why_no_latency = _why_unpredicted(unit, jobs), None
+    if error is None and unit.job == ALONE:
+        why_no_latency = _contradiction(jobs, unit.part.core_ns)
     for number in range(len(unit.candidates)):
-        whys = (unit.part.why_refused(each) for each in unit.settings_of(number))
+        settings = unit.settings_of(number)
+        whys = (error, *(unit.part.why_refused(each) for each in settings))
         why = next((each for each in whys if each is not None), None)
-        try:
-            yield from rows_of(number, why)
-        except (SimulationError, ConfigError) as failure:
-            yield from rows_of(number, str(failure))
+        rows = _unpredicted(unit, number, jobs)
+        if why is None:
+            try:
+                rows = _simulated(rows, unit.part, settings, jobs)
+            except (SimulationError, ConfigError) as failure:
+                why = str(failure)
+        for row in rows:
+            if why is None and why_no_latency is not None:
+                row = replace(row, point=without_latency(row.point, why_no_latency))
+            if row.edge == WHOLE_JOB:
+                yield replace(row, why_unknown=why or row.why_unknown)
+                continue
+            is_timed = all(each.edges[row.edge].exchange.has_instants for each in jobs)
+            recorded = unit.recorded[row.edge]
+            yield with_notes(row, recorded, why or row.why_unknown, is_timed=is_timed)
 
 
 def predict_here(
@@ -94,120 +106,66 @@ def stamps_at(place: tuple[Recording, ...]) -> tuple[Stamp, ...]:
     return stamps_of(open_recordings(place).files)
 
 
+def _loaded_jobs(unit: PredictionUnit) -> tuple[RecordedJob, ...]:
+    """The job in each window; an exchange by itself is a job of one edge."""
+    place = tuple(unit.place)
+    keys = tuple(unit.part.windows), tuple(unit.edges), unit.job == ALONE
+    return _loaded(place, *keys, stamps_at(place))
+
+
 @lru_cache(maxsize=2)
 def _loaded(
-    load: Callable[..., Any],
     place: tuple[Recording, ...],
     windows: tuple[Window, ...],
-    edges: int | tuple[int, ...] | None,
+    edges: tuple[int | None, ...],
+    is_alone: bool,
     _stamps: tuple[Stamp, ...],
-) -> tuple[Any, ...]:
-    """An exchange or a job in each window, loaded once in each process for all its settings."""
-    return tuple(load(place, each.from_ns, each.to_ns, edges) for each in windows)
+) -> tuple[RecordedJob, ...]:
+    """A job in each window, loaded once in each process for all its settings."""
+    if is_alone:
+        return tuple(load_alone(place, each.from_ns, each.to_ns, edges[0]) for each in windows)
+    indexes = [each or 0 for each in edges]
+    return tuple(load_job(place, each.from_ns, each.to_ns, indexes) for each in windows)
 
 
-def _busiest(exchanges: Sequence[RecordedExchange]) -> RecordedExchange:
-    """The window with most records, whose fit counts for all."""
-    return max(exchanges, key=lambda each: each.records)
+def _with_exchange(job: RecordedJob, **changes: Any) -> RecordedJob:
+    """A job of one edge with changes of its exchange."""
+    (edge,) = job.edges
+    changed = replace(edge, exchange=replace(edge.exchange, **changes))
+    return RecordedJob([changed], job.origin, job.notes)
 
 
-def _of_exchange(unit: PredictionUnit, *, ends_its_data: bool) -> RowsOf:
-    manifest = open_recordings(unit.place).manifest
+def _busiest(jobs: Sequence[RecordedJob], place: int = 0) -> RecordedExchange:
+    """An edge in the window with most of its records, whose fit counts for all."""
+    return max((each.edges[place].exchange for each in jobs), key=lambda each: each.records)
+
+
+def _why_unpredicted(unit: PredictionUnit, jobs: Sequence[RecordedJob]) -> str | None:
+    """Why no setting of an exchange by itself is predicted; None if they are."""
+    manifest, edge = open_recordings(unit.place).manifest, unit.edges[0]
     assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
-    place, edge = tuple(unit.place), unit.edges[0]
-    loaded: tuple[RecordedExchange, ...] = _loaded(
-        load_edge, place, tuple(unit.part.windows), edge, stamps_at(place)
-    )
-    exchanges, fit = list(loaded), _busiest(loaded)
-    if ends_its_data:
-        exchanges = [replace(each, ends_its_data=True) for each in exchanges]
-    error = None
+    if unit.job != ALONE:
+        return None
     if not is_from_sources(manifest, edge):
-        error = NOT_FROM_SOURCES
-    elif is_blocking(manifest):
-        error = BLOCKING_IS_NO_MODEL
-    elif edge is None and len({each.edge for each in manifest.channels}) > 1:
-        error = SEVERAL_EXCHANGES
-    elif not any(each.records for each in exchanges):
-        error = NO_RECORDS
-    why_no_latency = None if error else _contradiction(loaded, unit.part.core_ns)
-
-    def rows(number: int, why: str | None) -> list[Prediction]:
-        row, why = unpredicted(unit, number, fit), error or why
-        if why is None:
-            row = _simulated(row, exchanges, unit.settings[number], unit.part.core_ns)
-            if why_no_latency is not None:
-                row = replace(row, point=without_latency(row.point, why_no_latency))
-        return [with_notes(row, unit.recorded[0], why)]
-
-    return rows
+        return NOT_FROM_SOURCES
+    if is_blocking(manifest):
+        return BLOCKING_IS_NO_MODEL
+    if edge is None and len({each.edge for each in manifest.channels}) > 1:
+        return SEVERAL_EXCHANGES
+    return None if _busiest(jobs).records else NO_RECORDS
 
 
-def _simulated(
-    row: Prediction, exchanges: Sequence[RecordedExchange], setting: Setting, core_ns: int
-) -> Prediction:
-    """The row with the outcome of the windows, and its range if something was not recorded."""
-    from flinknet.predict.what_if import likely_around
-
-    windows, fit = len(exchanges), _busiest(exchanges)
-    exchanges, found = _simulated_windows(exchanges, setting, core_ns)
-    simulated = joined(found)
-    row = with_figures(row, simulated, fit, setting)
-    if fit.unseen is not None and row.records:
-        likely = likely_around(simulated, fit, setting)
-        row = replace(row, point=_with_ends(row.point, likely, likely.in_words))
-    if len(exchanges) > 1:
-        if len(exchanges) < windows:
-            row = _noted(row, f"of the first {len(exchanges)} of {windows} windows only: {SLOW}")
-        simulated_ns = sum(each.duration_ns for each in exchanges)
-        return replace(row, windows=len(exchanges), simulated_ns=simulated_ns)
-    from_ns, to_ns = exchanges[0].measured_from_ns, exchanges[0].measured_to_ns
-    return row if to_ns >= row.window_to_ns else of_the_first(row, from_ns, to_ns)
-
-
-def _simulated_windows(
-    exchanges: Sequence[RecordedExchange], setting: Setting, core_ns: int
-) -> tuple[Sequence[RecordedExchange], list[Outcome]]:
-    """The windows that are simulated, and the outcome of each: all of them if the compiled model
-    covers them, else the first ones, or the first part of the first one.
-    """
-    from flinknet.predict import what_if
-
-    if sum(each.duration_ns for each in exchanges) > core_ns:
-        found = []
-        for each in exchanges:
-            outcome = what_if.simulate_compiled(each.under(setting), setting.network)
-            if outcome is None:
-                break
-            found.append(outcome)
-        else:
-            return exchanges, found
-        lengths_ns = np.cumsum([each.duration_ns for each in exchanges])
-        count = int(np.searchsorted(lengths_ns, core_ns, side="right"))
-        first = exchanges[0].up_to(exchanges[0].measured_from_ns + core_ns)
-        exchanges = exchanges[:count] or [first]
-    has_instants = all(each.has_instants for each in exchanges)  # else there are many simulations
-    simulate = what_if.simulate if has_instants else what_if.simulate_quickly
-    return exchanges, [simulate(each.under(setting), setting.network) for each in exchanges]
-
-
-@lru_cache(maxsize=1)
-def _contradiction(exchanges: tuple[RecordedExchange, ...], core_ns: int) -> str | None:
-    """Why no latency of an exchange can be predicted, by its backlog and the prediction of the
-    recorded setting; None if it can."""
-    fit = _busiest(exchanges)
-    if not fit.queued.is_worth_a_look:
-        return None
-    recorded = Setting(exchanges[0].network, exchanges[0].flow_control)
-    try:
-        _, found = _simulated_windows(exchanges, recorded, core_ns)
-    except (SimulationError, ConfigError):
-        return None
-    simulated = joined(found)
-    if simulated.latency_bounds is None:
-        return None
-    summaries = (simulated.latency, *simulated.latency_bounds)
-    return contradiction(fit.queued, *(asdict(fit.delays.over(each)) for each in summaries))
+def _unpredicted(
+    unit: PredictionUnit, number: int, jobs: Sequence[RecordedJob]
+) -> list[Prediction]:
+    """The rows of a candidate, without figures."""
+    if unit.job == ALONE:
+        return [unpredicted(unit, number, _busiest(jobs))]
+    notes = list(dict.fromkeys(note for job in jobs for note in job.notes))
+    if any(map(leaves_barriers_out, unit.settings_of(number))):
+        notes.append(BARRIERS_LEFT_OUT)
+    of_edges = [_row(unit, number, each) for each in range(len(unit.edges))]
+    return [_row(unit, number, WHOLE_JOB, assumed=notes), *of_edges]
 
 
 def unpredicted(unit: PredictionUnit, place: int, fit: RecordedExchange) -> Prediction:
@@ -215,6 +173,70 @@ def unpredicted(unit: PredictionUnit, place: int, fit: RecordedExchange) -> Pred
     row = _row(unit, place, assumed=list(fit.notes))
     least_ns = (fit.queued.mean_ns or None) if row.point.is_recorded else None
     return replace(row, point=replace(row.point, mean_latency_at_least_ns=least_ns))
+
+
+def _simulated(
+    rows: Sequence[Prediction], part: Part, settings: Sequence[Setting], jobs: Sequence[RecordedJob]
+) -> list[Prediction]:
+    """The rows with the outcome of the windows."""
+    used, outcome = _outcome(jobs, settings, part.core_ns)
+    outcomes = outcome.edges if len(rows) == 1 else (outcome, *outcome.edges)
+    found = []
+    for row, own in zip(rows, outcomes, strict=True):
+        if row.edge == WHOLE_JOB:
+            row = with_outcome(row, own)
+        else:
+            row = with_outcome(row, own, _busiest(used, row.edge), settings[row.edge])
+        if len(used) > 1:
+            simulated_ns = sum(each.to_ns - each.from_ns for each in part.windows[: len(used)])
+            row = replace(row, windows=len(used), simulated_ns=simulated_ns)
+        if 1 < len(used) < len(jobs):
+            row = _noted(row, f"of the first {len(used)} of {len(jobs)} windows only: {SLOW}")
+        first = used[0].edges[0].exchange
+        if len(used) == 1 and first.measured_to_ns < row.window_to_ns:
+            row = of_the_first(row, first.measured_from_ns, first.measured_to_ns)
+        found.append(row)
+    return found
+
+
+def _outcome(
+    jobs: Sequence[RecordedJob], settings: Sequence[Setting], core_ns: int
+) -> tuple[Sequence[RecordedJob], Outcome]:
+    """The windows that are simulated, and their outcome: all of them if the compiled model covers
+    them, else the first ones, or the first part of the first one. Without a length for the real
+    core, what the compiled model does not cover is unknown.
+    """
+    lengths_ns = np.cumsum([each.edges[0].exchange.duration_ns for each in jobs])
+    if lengths_ns[-1] > core_ns:
+        found = []
+        for job in jobs:
+            found.append(simulate_job(job, settings, in_full=False))
+            if core_ns and found[-1].edges[0].why_unknown == NO_MODEL:
+                break
+        else:
+            return jobs, joined(found)
+        first = jobs[0].edges[0].exchange
+        cut = first.up_to(first.measured_from_ns + core_ns)
+        only = RecordedJob([replace(jobs[0].edges[0], exchange=cut)], jobs[0].origin, jobs[0].notes)
+        jobs = jobs[: int(np.searchsorted(lengths_ns, core_ns, side="right"))] or [only]
+    return jobs, joined([simulate_job(each, settings) for each in jobs])
+
+
+@lru_cache(maxsize=1)
+def _contradiction(jobs: tuple[RecordedJob, ...], core_ns: int) -> str | None:
+    """Why no latency of an exchange can be predicted, by its backlog and the prediction of the
+    recorded setting; None if it can."""
+    fit = _busiest(jobs)
+    if not fit.queued.is_worth_a_look:
+        return None
+    try:
+        (found,) = _outcome(jobs, jobs[0].settings, core_ns)[1].edges
+    except (SimulationError, ConfigError):
+        return None
+    if found.latency_bounds is None:
+        return None
+    summaries = (found.latency, *found.latency_bounds)
+    return contradiction(fit.queued, *(asdict(each.summary()) for each in summaries))
 
 
 def _row(unit: PredictionUnit, place: int, edge: int = 0, **more: Any) -> Prediction:
@@ -239,45 +261,61 @@ def _row(unit: PredictionUnit, place: int, edge: int = 0, **more: Any) -> Predic
     )
 
 
-def with_figures(
-    row: Prediction, simulated: Outcome, exchange: RecordedExchange, setting: Setting
+def with_outcome(
+    row: Prediction,
+    outcome: Outcome,
+    exchange: RecordedExchange | None = None,
+    setting: Setting | None = None,
 ) -> Prediction:
-    """The row with the outcome of a simulation and the delays of the machine."""
-    delays = awake_delays(exchange, setting).and_waits(exchange.late_waits_ns(setting))
-    seconds = simulated.duration_ns / 1e9
+    """The row with an outcome.
+
+    Args:
+        exchange, setting: of an edge; None for a job as a whole.
+    """
+    point = replace(
+        row.point,
+        throughput_records_per_s=outcome.throughput_records_per_s,
+        buffers_per_s=outcome.buffers_per_s,
+        memory_bytes=outcome.memory_bytes,
+    )
+    if outcome.why_unknown is not None:
+        return replace(row, point=point, why_unknown=outcome.why_unknown)
+    phases, likely = max(len(outcome.phases), 1), outcome.likely
+    seconds = outcome.duration_ns / 1e9
+    ends: dict[str, Any] = {}
+    if likely is not None:
+        for end, figures in (("low", likely.low), ("high", likely.high)):
+            ends[f"latency_{end}_ns"] = figures.latency_ns
+            ends[f"buffers_{end}_per_s"] = figures.buffers_per_s
+    point = replace(
+        point,
+        latency_ns=outcome.latency.summary(),
+        backlog_buffers=outcome.backlog_buffers,
+        credits_per_s=outcome.credits / seconds if seconds > 0 else None,
+        method=outcome.method,
+        checkpoints=outcome.checkpoints,
+        **ends,
+    )
+    row = replace(row, records=outcome.records // phases)
+    if exchange is None or setting is None:
+        return replace(row, point=point)
+    duration_ns = outcome.duration_ns // phases
     notes = list(row.assumed)
     if setting.network.debloating_enabled and exchange.buffer_size_bytes is None:
         notes.append(GROWS.format(human_bytes(setting.network.starting_segment_size_bytes)))
-    if simulated.checkpoints is not None and not simulated.checkpoints.triggered:
-        notes.append(NO_CHECKPOINT.format(human_duration(simulated.duration_ns)))
+    if outcome.checkpoints is not None and not outcome.checkpoints.triggered:
+        notes.append(NO_CHECKPOINT.format(human_duration(duration_ns)))
     if exchange.starts_sleeping(setting):
         notes.append(SLEEPS)
     if exchange.stops_sleeping(setting):
         notes.append(POLLS)
-    point = replace(
-        row.point,
-        throughput_records_per_s=simulated.throughput_records_per_s,
-        latency_ns=delays.over(simulated.latency),
-        backlog_buffers=simulated.backlog_buffers,
-        buffers_per_s=simulated.buffers_per_s,
-        credits_per_s=simulated.credits / seconds if seconds > 0 else None,
-        memory_bytes=simulated.memory_bytes,
-        method=simulated.method,
-        notes=tuple(notes),
-        checkpoints=simulated.checkpoints,
-    )
-    return replace(row, point=point, records=simulated.records, duration_ns=simulated.duration_ns)
-
-
-def _with_ends(point: TradeOffPoint, likely: LikelyRange, *notes: str) -> TradeOffPoint:
-    """The point with the ends of 90% intervals."""
+    if likely is not None:
+        notes.append(RANGES_OF_PHASES)
     return replace(
-        point,
-        notes=(*point.notes, *notes),
-        latency_low_ns=likely.low.latency_ns,
-        latency_high_ns=likely.high.latency_ns,
-        buffers_low_per_s=likely.low.buffers_per_s,
-        buffers_high_per_s=likely.high.buffers_per_s,
+        row,
+        point=replace(point, notes=tuple(notes)),
+        duration_ns=duration_ns,
+        since_source_ns=None if row.job == ALONE else outcome.since_source.summary(),
     )
 
 
@@ -309,52 +347,3 @@ def with_notes(
     if why is not None:
         notes.append(f"not predicted: {why}")
     return replace(row, point=replace(point, notes=tuple(notes)), why_unknown=why)
-
-
-def _of_job(unit: PredictionUnit) -> RowsOf:
-    """Rows of each candidate: the job, and its edges."""
-    place = tuple(unit.place)
-    edges = tuple(each or 0 for each in unit.edges)
-    jobs: tuple[RecordedJob, ...] = _loaded(
-        load_job, place, tuple(unit.part.windows), edges, stamps_at(place)
-    )
-    notes = list(dict.fromkeys(note for job in jobs for note in job.notes))
-    simulated_ns = unit.part.simulated_ns if len(jobs) > 1 else None
-
-    def rows(number: int, why: str | None) -> list[Prediction]:
-        settings = unit.settings_of(number)
-        more = {"windows": len(jobs), "simulated_ns": simulated_ns, "why_unknown": why}
-        whole, *of_edges = (
-            _row(unit, number, edge, **more) for edge in range(WHOLE_JOB, len(edges))
-        )
-        if why is not None:
-            return [whole, *of_edges]
-        outcome = joined([simulate_job(job, settings) for job in jobs])
-        is_without = any(map(leaves_barriers_out, settings))
-        assumed = [*notes, BARRIERS_LEFT_OUT] if is_without else notes
-        found = [replace(_with_outcome(whole, outcome), assumed=assumed)]
-        for place, (row, own) in enumerate(zip(of_edges, outcome.edges, strict=True)):
-            row = _with_outcome(row, own)
-            is_timed = all(job.edges[place].exchange.has_instants for job in jobs)
-            found.append(with_notes(row, unit.recorded[place], row.why_unknown, is_timed=is_timed))
-        return found
-
-    return rows
-
-
-def _with_outcome(row: Prediction, outcome: Outcome) -> Prediction:
-    """The row of a job, or of an edge of one, with its outcome."""
-    point = replace(
-        row.point,
-        throughput_records_per_s=outcome.throughput_records_per_s,
-        buffers_per_s=outcome.buffers_per_s,
-        memory_bytes=outcome.memory_bytes,
-    )
-    if outcome.why_unknown is not None:
-        return replace(row, point=point, why_unknown=outcome.why_unknown)
-    point = replace(point, latency_ns=outcome.latency.summary(), method=outcome.method)
-    is_edge, likely = not outcome.edges, outcome.likely
-    if likely is not None:
-        point = _with_ends(point, likely, *([RANGES_OF_PHASES] if is_edge else []))
-    since_source_ns = outcome.since_source.summary() if is_edge else None
-    return replace(row, point=point, records=outcome.records, since_source_ns=since_source_ns)

@@ -29,7 +29,7 @@ from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigError
 from flinknet.histogram import LogLinearHistogram
 from flinknet.options.what_if import Setting
-from flinknet.predict.exchange import load_exchange, recorded_channels
+from flinknet.predict.exchange import load_timed, recorded_channels
 from flinknet.predict.fit.window_rows import read_arrivals
 from flinknet.predict.outcome import CheckpointTimes, Outcome, added_checkpoints, merged
 from flinknet.predict.ramps import ChannelRamps
@@ -46,8 +46,8 @@ from .simulations import (
     predictions_of,
     stamps_at,
     unpredicted,
-    with_figures,
     with_notes,
+    with_outcome,
 )
 from .spark.frames import columns_of, mapped, record_batches, rows_of, schema_of, unpacked
 from .spark.units import Checkpoint
@@ -222,7 +222,7 @@ def _exchange_of(unit: PredictionUnit) -> RecordedExchange:
 def _fitted(
     place: tuple[Recording, ...], from_ns: int, to_ns: int, _stamps: tuple[Stamp, ...]
 ) -> RecordedExchange:
-    return load_exchange(place, from_ns, to_ns, with_arrivals=False)
+    return load_timed(place, from_ns, to_ns, with_arrivals=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -369,6 +369,8 @@ def prediction_of_slices(unit: PredictionUnit, parts: Sequence[SlicePart]) -> Pr
     Args:
         unit: with one candidate.
     """
+    from flinknet.predict.what_if import with_delays
+
     part, (setting,) = unit.part, unit.settings
     if not all(each.is_covered for each in parts):
         first = part.from_ns + part.core_ns
@@ -384,5 +386,5 @@ def prediction_of_slices(unit: PredictionUnit, parts: Sequence[SlicePart]) -> Pr
             length_ns = round(part.simulated_ns / setting.rate_factor)
             simulated = replace(simulated, duration_ns=length_ns)
             row = replace(row, windows=len(parts), simulated_ns=part.simulated_ns)
-        row = with_figures(row, simulated, exchange, setting)
+        row = with_outcome(row, with_delays(simulated, exchange, setting), exchange, setting)
     return with_notes(row, unit.recorded[0], error)

@@ -334,9 +334,8 @@ class PartitionDump:
 
 @dataclass(frozen=True, slots=True)
 class GateDump:
-    """An InputGate: the number of its edge in the job, from 1 in the direction of flow; exclusive
-    buffers of all its remote channels; and partition, subpartition and whether it is local, of each
-    InputChannel."""
+    """An InputGate: number of its edge from 1, exclusive buffers of all its remote channels, and
+    partition, subpartition and whether it is local, of each InputChannel."""
 
     edge_number: int
     data_set: str

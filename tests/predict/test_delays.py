@@ -113,7 +113,7 @@ def test_the_spread_of_the_rows_appears_in_the_predicted_percentiles() -> None:
     delays = fit_delays(*rows(FlushReason.FLUSH, late_ns), 0, COSTS, CONSUMER_OF, CONSUMER_OF)
     predicted = LogLinearHistogram()
     predicted.add(np.full(COUNT, 80_000))
-    summary = delays.over(predicted)
+    summary = delays.added(predicted).summary()
     assert summary.p50 == pytest.approx(110_000, rel=0.01)
     assert summary.p99 == pytest.approx(580_000, rel=0.01)
     assert (summary.count, summary.max) == (COUNT, 580_000)
@@ -123,7 +123,7 @@ def test_the_spread_of_the_rows_appears_in_the_predicted_percentiles() -> None:
 def test_percentiles_that_the_samples_do_not_support_stay_absent() -> None:
     predicted = LogLinearHistogram()
     predicted.add([80_000] * 20)
-    summary = Delays(np.array([-1_000, 0, 1_000])).over(predicted)
+    summary = Delays(np.array([-1_000, 0, 1_000])).added(predicted).summary()
     assert summary.p99 is None
     assert summary.p50 is not None
 
@@ -131,7 +131,7 @@ def test_percentiles_that_the_samples_do_not_support_stay_absent() -> None:
 def test_without_spread_the_summary_is_that_of_the_simulation() -> None:
     predicted = LogLinearHistogram()
     predicted.add([70_000, 80_000])
-    assert NO_DELAYS.over(predicted) == predicted.summary()
+    assert NO_DELAYS.added(predicted).summary() == predicted.summary()
 
 
 def test_what_waking_varies_by_goes_with_what_it_takes_and_the_rest_stays() -> None:

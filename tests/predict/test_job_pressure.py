@@ -28,7 +28,7 @@ from flinknet.config import (
 )
 from flinknet.options.what_if import Setting
 from flinknet.predict.job import JobEdge, RecordedJob
-from flinknet.predict.job_run import JobRun, simulate_job
+from flinknet.predict.job_run import JobRun
 from flinknet.predict.ramps import Ramps
 from flinknet.predict.recorded import RecordedChannel, RecordedExchange
 from flinknet.simulator.cluster import START_NS
@@ -141,7 +141,7 @@ def test_jobs_that_wait_for_buffers_have_the_figures_of_the_real_core(flow_contr
         real = simulated(scenario)
         job = recorded_under_pressure(real)
         settings = [Setting(scenario.network, scenario.flow_control)] * len(job.edges)
-        found = simulate_job(job, settings, phases=1)
+        found = JobRun(job, settings, 0).outcome
         if found.why_unknown is not None:
             is_late = any(text in found.why_unknown for text in ("carry only", "falls behind"))
             counted["saturated" if is_late else "refused"] += 1

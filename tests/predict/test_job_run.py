@@ -33,11 +33,12 @@ from flinknet.predict.job import (
     _outputs_per_input,
     passed_on,
 )
-from flinknet.predict.job_run import leaves_barriers_out, simulate_job
+from flinknet.predict.job_run import JobRun, simulate_job
 from flinknet.predict.loading import _follows, checked
 from flinknet.predict.outcome import Outcome
 from flinknet.predict.ramps import Ramps
 from flinknet.predict.recorded import RecordedChannel, RecordedExchange
+from flinknet.predict.what_if import leaves_barriers_out
 from flinknet.simulator.cluster import START_NS
 from tests.simulated_chain import COSTS, Simulated, edge, simulated, steady
 from tests.simulation import MS, US
@@ -131,7 +132,7 @@ def under(scenario: Scenario, timeout_ns: int) -> Scenario:
 
 def predicted(job: RecordedJob, *settings: Setting) -> Outcome:
     """With the phases that the simulator has."""
-    return simulate_job(job, settings * (len(job.edges) if len(settings) == 1 else 1), phases=1)
+    return JobRun(job, settings * (len(job.edges) if len(settings) == 1 else 1), 0).outcome
 
 
 def is_within_the_bound(
@@ -297,7 +298,7 @@ def test_each_draw_has_its_own_delays_of_the_machine() -> None:
     delays = Delays(np.full(500, 5 * MS))
     exchange = replace(first.exchange, unseen=unseen, delays=delays)
     drawn = RecordedJob([replace(first, exchange=exchange), second])
-    found = simulate_job(drawn, timeouts(job, 0, 0), phases=4)
+    found = simulate_job(drawn, timeouts(job, 0, 0))
     means_ns = [each.latency.mean or 0 for each in found.phases]
     assert max(means_ns) - min(means_ns) > MS
 

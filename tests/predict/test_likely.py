@@ -10,9 +10,13 @@ import pytest
 from flinknet.config import NetworkConfig
 from flinknet.options.what_if import Setting
 from flinknet.predict.captured import load_captured
+from flinknet.predict.job import JobEdge, RecordedJob
+from flinknet.predict.job_run import simulate_job
 from flinknet.predict.outcome import DRAWS, MODEL_NS, MODEL_SHARE, Figures, likely_range
-from flinknet.predict.what_if import likely_around, simulate_quickly
+from flinknet.predict.what_if import simulate_quickly
 from flinknet.results import LatencySummary
+from flinknet.trace.job_names import ONLY_EDGE, Edge
+from flinknet.trace.manifest import TAP
 from tests.tapped_run import exchange_of, write_tapped_exchange
 
 MS = 1_000_000
@@ -23,7 +27,7 @@ def figures(p50: float | None, buffers_per_s: float | None = 100.0) -> Figures:
 
 
 def test_equal_draws_leave_what_the_model_is_off_by() -> None:
-    found = likely_range(figures(1e6), figures(1e6), [figures(1e6)] * DRAWS)
+    found = likely_range(figures(1e6), *[figures(1e6)] * DRAWS)
     assert found.low.latency_ns.p50 == pytest.approx(1e6 / (1 + MODEL_SHARE) - MODEL_NS)
     assert found.high.latency_ns.p50 == pytest.approx(1e6 * (1 + MODEL_SHARE) + MODEL_NS)
     assert found.high.buffers_per_s == pytest.approx(100 * (1 + MODEL_SHARE))
@@ -32,20 +36,13 @@ def test_equal_draws_leave_what_the_model_is_off_by() -> None:
 
 def test_draws_that_differ_widen_it_and_the_prediction_lies_within() -> None:
     drawn = [figures(each * 1e6) for each in np.linspace(1.5, 2.5, DRAWS)]
-    found = likely_range(figures(1e6), figures(1e6), drawn)
+    found = likely_range(figures(1e6), *drawn)
     assert (found.low.latency_ns.p50 or 0) <= 1e6
     assert (found.high.latency_ns.p50 or 0) > 2.4e6
 
 
-def test_of_a_part_the_draws_count_as_factors() -> None:
-    drawn = [figures(each * 1e6) for each in (2, 4) * (DRAWS // 2)]
-    whole, part = (likely_range(figures(base), figures(2e6), drawn) for base in (2e6, 20e6))
-    reach = [((each.high.latency_ns.p50 or 0) - MODEL_NS) for each in (whole, part)]
-    assert reach[1] == pytest.approx(10 * reach[0])
-
-
 def test_what_is_unknown_stays_unknown() -> None:
-    found = likely_range(figures(None, None), figures(1e6), [figures(1e6)] * DRAWS)
+    found = likely_range(figures(None, None), *[figures(1e6)] * DRAWS)
     assert found.low.latency_ns.p50 is found.high.latency_ns.p50 is None
     assert found.low.buffers_per_s is found.high.buffers_per_s is None
 
@@ -64,8 +61,9 @@ def test_the_truth_lies_in_an_interval_that_is_narrow_enough_to_decide_by(
     exchange = load_captured(path, true.measured_from_ns, true.measured_to_ns)
     setting = Setting(NetworkConfig(buffer_timeout_ns=timeout_ms * MS))
     truth = simulate_quickly(true, setting.network)
-    outcome = simulate_quickly(exchange, setting.network)
-    found = likely_around(outcome, exchange, setting)
+    job = RecordedJob([JobEdge(Edge(1, 0, 0, 1, *ONLY_EDGE), exchange)], TAP)
+    found = simulate_job(job, [setting]).edges[0].likely
+    assert found is not None
     for low, value, high in (
         (found.low.latency_ns.p50, truth.latency.percentile(0.5), found.high.latency_ns.p50),
         (found.low.latency_ns.p99, truth.latency.percentile(0.99), found.high.latency_ns.p99),
@@ -76,4 +74,3 @@ def test_the_truth_lies_in_an_interval_that_is_narrow_enough_to_decide_by(
         assert high is not None
         assert low <= value <= high
         assert high - low < 0.4 * value
-    assert "seed 0" in found.in_words

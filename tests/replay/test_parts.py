@@ -15,6 +15,7 @@ from flinknet.config import NetworkConfig
 from flinknet.options.what_if import Setting, columns_of
 from flinknet.predict.fit.saturation import RATE_IS_FITTED
 from flinknet.predict.grid import Grid
+from flinknet.predict.job import JobEdge, RecordedJob
 from flinknet.predict.ramps import Ramps
 from flinknet.predict.recorded import RecordedChannel, RecordedExchange
 from flinknet.predict.what_if import simulate
@@ -25,6 +26,7 @@ from flinknet.replay.plans import Part, Window, first_of, plan_exchanges, plan_o
 from flinknet.replay.predictions import AskedSetting, Prediction, point_of, units_of
 from flinknet.replay.read import AskedPart, RecordedRun, open_recorded_run, part_of
 from flinknet.simulator.cost_model import CostModel
+from flinknet.trace.job_names import ONLY_EDGE, Edge
 from tests.recorded_run import MS, write_run
 from tests.simulation import S
 
@@ -198,6 +200,9 @@ def exchange(seconds: float) -> RecordedExchange:
     )
 
 
+ONE_EDGE = Edge(1, 0, 0, 1, *ONLY_EDGE)
+
+
 def predicted(
     exchanges: list[RecordedExchange], setting: Setting, core_ns: int, to_ns: int, *notes: str
 ) -> Prediction:
@@ -210,7 +215,10 @@ def predicted(
         window_to_ns=to_ns,
         assumed=list(notes),
     )
-    return simulations._simulated(row, exchanges, setting, core_ns)
+    windows = tuple(Window(each.measured_from_ns, each.measured_to_ns) for each in exchanges)
+    jobs = [RecordedJob([JobEdge(ONE_EDGE, each)]) for each in exchanges]
+    (found,) = simulations._simulated([row], Part(windows, core_ns), [setting], jobs)
+    return found
 
 
 @pytest.mark.parametrize(("exclusive_buffers", "is_known"), [(2, True), (0, False)])

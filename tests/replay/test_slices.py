@@ -17,15 +17,16 @@ import pytest
 from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
 from flinknet.options.what_if import Setting
 from flinknet.predict import what_if as simulator
-from flinknet.predict.exchange import load_exchange, recorded_setting
+from flinknet.predict.exchange import load_timed, recorded_setting
 from flinknet.predict.grid import Grid
+from flinknet.predict.job import JobEdge, RecordedJob
 from flinknet.predict.synth.plan import plan
 from flinknet.predict.synth.run import write_slices
 from flinknet.replay import simulations, slices
 from flinknet.replay.observe import traffic
 from flinknet.replay.observe.tree import own_blocks
 from flinknet.replay.observe.units import work_units
-from flinknet.replay.plans import Part, Plan, plan_of, slices_between
+from flinknet.replay.plans import Part, Plan, Window, plan_of, slices_between
 from flinknet.replay.predictions import Prediction, units_of
 from flinknet.replay.read import RecordedRun, open_recorded_run
 from flinknet.replay.spark.frames import rows_of, table_of
@@ -115,11 +116,13 @@ def test_slices_add_up_to_the_whole(
 ) -> None:
     monkeypatch.setattr(simulator, "FAST_FROM_MESSAGES", 0)
     run = made_run(tmp_path / "run", seed=seed, rate_per_s=rate_per_s, timeout_ns=timeout_ns)
-    exchange = load_exchange(run.path, run.from_ns, run.to_ns)
+    exchange = load_timed(run.path, run.from_ns, run.to_ns)
+    job = RecordedJob([JobEdge(run.ends, exchange)])
+    part = Part((Window(run.from_ns, run.to_ns),), run.duration_ns)
     settings = grid.settings(recorded_setting(run.manifest), is_max_rate=False)
     for setting, row in zip(settings, sliced(run, settings, parts), strict=True):
         own = row.point
-        alone = simulations._simulated(row, [exchange], setting, run.duration_ns)
+        (alone,) = simulations._simulated([row], part, [setting], [job])
         whole = alone.point
         assert own.method == whole.method == "kernel"
         assert row.records == own.latency_ns.count == alone.records

@@ -21,14 +21,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from flinknet.arrays import IntArray
 from flinknet.core.probe import FlushReason
-from flinknet.histogram import PERCENTILES, LogLinearHistogram, bucket_bounds_ns, bucket_index
-from flinknet.results import MACHINE_DELAYED, LatencySummary
+from flinknet.histogram import LogLinearHistogram, bucket_bounds_ns, bucket_index
+from flinknet.results import MACHINE_DELAYED
 from flinknet.simulator.cost_model import CostModel
 from flinknet.trace.event_block import EventColumns, same_message
 
@@ -163,26 +162,22 @@ class Delays:
         by_quiet = None if self.by_quiet is None else self.by_quiet.times(factor)
         return replace(self, spread_ns=spread_ns, by_quiet=by_quiet)
 
-    def over(self, latency: LogLinearHistogram) -> LatencySummary:
-        """The summary of predicted latencies, each with the delays added."""
-        plain = latency.summary()
+    def added(self, latency: LogLinearHistogram) -> LogLinearHistogram:
+        """Predicted latencies with the delays added to each, independent of it."""
         if not len(self.spread_ns) or latency.min is None or latency.max is None:
-            return plain
-        wide = LogLinearHistogram()
+            return latency
+        wide, each = LogLinearHistogram(), len(self.spread_ns)
         filled = np.flatnonzero(latency.counts)
         middles_ns = np.array([sum(bucket_bounds_ns(int(index))) // 2 for index in filled])
         spread_out = np.maximum(middles_ns[:, None] + self.spread_ns[None, :], 0)
-        counts = np.repeat(latency.counts[filled], len(self.spread_ns))
-        np.add.at(wide.counts, bucket_index(spread_out.ravel()), counts)
-        wide.count = int(wide.counts.sum())
-        wide.min = max(latency.min + int(self.spread_ns[0]), 0)
-        wide.max = latency.max + int(self.spread_ns[-1])
-        mean = (plain.mean or 0.0) + float(self.spread_ns.mean())
-        percentiles: dict[str, Any] = {
-            name: None if getattr(plain, name) is None else wide.percentile(q)
-            for name, q in PERCENTILES.items()
-        }
-        return replace(plain, min=wide.min, max=wide.max, mean=mean, **percentiles)
+        np.add.at(
+            wide.counts, bucket_index(spread_out.ravel()), latency.counts[filled].repeat(each)
+        )
+        wide.counts = np.diff(np.cumsum(wide.counts) // each, prepend=0)  # whole records
+        total_ns = latency.total + round(latency.count * float(self.spread_ns.mean()))
+        ends_ns = latency.min + int(self.spread_ns[0]), latency.max + int(self.spread_ns[-1])
+        wide.add_totals(latency.count, total_ns, max(ends_ns[0], 0), ends_ns[1])
+        return wide
 
 
 NO_DELAYS = Delays(np.zeros(0, dtype=np.int64))
