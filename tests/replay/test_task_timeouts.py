@@ -103,11 +103,6 @@ def five(record: Record) -> list[Record]:
     return [record] * 5
 
 
-def chain(env: StreamExecutionEnvironment) -> None:
-    parsed = env.generate(rate="300/s").rebalance().map(as_it_is).name("Parse")
-    parsed.rebalance().map(as_it_is).name("Enrich").rebalance().measure_latency()
-
-
 def growing(env: StreamExecutionEnvironment) -> None:
     split = env.generate(rate="100/s").rebalance().flat_map(five, output_type=Record).name("Split")
     split.rebalance().map(as_it_is).name("Enrich").rebalance().measure_latency()
@@ -127,8 +122,8 @@ def slow_last(env: StreamExecutionEnvironment) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.slow("four jobs with some 40 settings each", first=True)
-@pytest.mark.parametrize("program", [slow_last, chain, growing, forked])
+@pytest.mark.slow("three jobs with some 40 settings each", first=True)
+@pytest.mark.parametrize("program", [slow_last, growing, forked])
 def test_the_timeouts_of_a_job_keep_its_limit_and_none_can_be_doubled(
     spark: Any, tmp_path: Path, program: Callable[[StreamExecutionEnvironment], None]
 ) -> None:
