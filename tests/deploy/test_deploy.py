@@ -1,11 +1,13 @@
 """What stands in deploy/, as far as it can be checked without a cluster and without Docker: fields
-are known, commands parse, and ports agree with Flink's two keys.
+are known, a restricted namespace admits the pods, commands parse, ports agree with Flink's keys.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from pathlib import Path
@@ -21,53 +23,113 @@ from flinknet.cli.trace_tap import pairs_of
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
-MANIFEST = yaml.safe_load((DEPLOY / "kubernetes/flink-deployment.yaml").read_text())
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text()
+GUIDE = (ROOT / "docs/kubernetes.md").read_text()
 
-TEXT, NUMBER, FREE = str, (int, float), object
+Fields = Mapping[str, Any]
 
-RESOURCES = {"requests": {"cpu": TEXT, "memory": TEXT}, "limits": {"memory": TEXT}}
-CONTAINER = {
-    "name": TEXT,
-    "image": TEXT,
-    "restartPolicy": TEXT,
-    "command": [TEXT],
-    "args": [TEXT],
-    "ports": [{"name": TEXT, "containerPort": int}],
-    "startupProbe": {
-        "httpGet": {"path": TEXT, "port": TEXT},
-        "periodSeconds": int,
-        "failureThreshold": int,
-    },
-    "resources": RESOURCES,
-    "volumeMounts": [{"name": TEXT, "mountPath": TEXT}],
+
+def manifests(name: str) -> list[Any]:
+    return list(yaml.safe_load_all((DEPLOY / "kubernetes" / f"{name}.yaml").read_text()))
+
+
+[OPERATED], [STANDALONE], [TLS], [VALUES] = map(
+    manifests, ("flink-deployment", "standalone", "tls", "helm-values")
+)
+POLICY, MONITOR = manifests("around")
+
+
+def merged(base: Any, patch: Any) -> Any:
+    """Kubernetes' strategic merge, as far as these files use it: mappings by key, null removes a
+    key, lists of what has a name by name, other lists as a whole.
+    """
+    if isinstance(base, dict) and isinstance(patch, dict):
+        both = {key: merged(base[key], patch[key]) for key in base if key in patch}
+        result = {**base, **{key: each for key, each in patch.items() if key not in base}, **both}
+        return {key: each for key, each in result.items() if each is not None}
+    if isinstance(base, list) and all(isinstance(each, dict) and "name" in each for each in patch):
+        by_name = {each["name"]: each for each in base}
+        for each in patch:
+            by_name[each["name"]] = merged(by_name.get(each["name"], {}), each)
+        return list(by_name.values())
+    return deepcopy(patch)
+
+
+def task_manager_of(deployment: Fields) -> dict[str, Any]:
+    """The TaskManager's pod that the operator makes: both templates, with its own image."""
+    spec = deployment["spec"]
+    pod: dict[str, Any] = merged(
+        merged(spec["podTemplate"], {"metadata": {"name": "named-by-the-operator"}}),
+        spec["taskManager"].get("podTemplate", {}),
+    )
+    pod = deepcopy(pod)
+    pod["spec"]["containers"][0]["image"] = spec["image"]
+    return pod
+
+
+PODS = {
+    "operator": task_manager_of(OPERATED)["spec"],
+    "standalone": STANDALONE["spec"]["template"]["spec"],
+    "standalone with TLS": merged(STANDALONE, TLS)["spec"]["template"]["spec"],
 }
-POD = {
-    "apiVersion": TEXT,
-    "kind": TEXT,
-    "spec": {
-        "securityContext": {"fsGroup": int},
-        "initContainers": [CONTAINER],
-        "containers": [CONTAINER],
-        "volumes": [{"name": TEXT, "emptyDir": {}}],
-    },
-}
+"""The TaskManagers' pods."""
+
+TAPS = {name: pod["initContainers"][0] for name, pod in PODS.items()}
+TAPS["Helm"] = VALUES["taskmanager"]["initContainers"][0]
+REST = {"operator": "tapped-rest"}
+"""The service of the JobManager, where it is not `flink-jobmanager`."""
+
+TEXT, NUMBER, INTEGER, FLAG, FREE = str, (int, float), int, bool, object
+RESOURCE = {"cpu": NUMBER, "memory": TEXT, "ephemeralStorage": TEXT}
+PROCESS = {"replicas": INTEGER, "resource": RESOURCE, "resources": FREE, "podTemplate": FREE}
 FLINK_DEPLOYMENT = {
     "apiVersion": TEXT,
     "kind": TEXT,
     "metadata": {"name": TEXT},
     "spec": {
-        "image": TEXT,
-        "flinkVersion": TEXT,
-        "serviceAccount": TEXT,
         "flinkConfiguration": FREE,
-        "jobManager": {"resource": {"memory": TEXT, "cpu": NUMBER}},
-        "taskManager": {"resource": {"memory": TEXT, "cpu": NUMBER}, "podTemplate": POD},
+        "flinkVersion": TEXT,
+        "image": TEXT,
+        "imagePullPolicy": TEXT,
+        "ingress": FREE,
+        "job": {
+            "allowNonRestoredState": FLAG,
+            "args": [TEXT],
+            "autoscalerResetNonce": INTEGER,
+            "checkpointTriggerNonce": INTEGER,
+            "entryClass": TEXT,
+            "initialSavepointPath": TEXT,
+            "jarURI": TEXT,
+            "parallelism": INTEGER,
+            "savepointRedeployNonce": INTEGER,
+            "savepointTriggerNonce": INTEGER,
+            "state": TEXT,
+            "upgradeMode": TEXT,
+        },
+        "jobManager": PROCESS,
+        "logConfiguration": FREE,
+        "mode": TEXT,
+        "podTemplate": FREE,
+        "restartNonce": INTEGER,
+        "serviceAccount": TEXT,
+        "taskManager": PROCESS,
     },
 }
-"""The part of the operator's resource and of Kubernetes' Pod that is used here: a field that is
-misspelt or of another type is not in it."""
+"""All fields of the FlinkDeployment of the operator 1.13 to 1.15, from its resource definition.
+Pods in it are Kubernetes' own."""
+
+POD_MONITOR = {
+    "apiVersion": TEXT,
+    "kind": TEXT,
+    "metadata": {"name": TEXT},
+    "spec": {
+        "namespaceSelector": {"any": FLAG, "matchNames": [TEXT]},
+        "podMetricsEndpoints": [{"port": TEXT, "path": TEXT, "scheme": TEXT, "interval": TEXT}],
+        "selector": {"matchLabels": FREE, "matchExpressions": FREE},
+    },
+}
+"""The part of the Prometheus operator's PodMonitor that says what is read."""
 
 
 def strange_fields(value: Any, schema: Any, path: str = "") -> Iterator[str]:
@@ -85,24 +147,121 @@ def strange_fields(value: Any, schema: Any, path: str = "") -> Iterator[str]:
         yield path
 
 
-def test_the_manifest_has_only_fields_that_there_are() -> None:
-    assert list(strange_fields(MANIFEST, FLINK_DEPLOYMENT)) == []
+def test_custom_resources_have_only_fields_that_there_are() -> None:
+    assert list(strange_fields(OPERATED, FLINK_DEPLOYMENT)) == []
+    assert list(strange_fields(MONITOR, POD_MONITOR)) == []
     assert list(strange_fields({"metadata": {"nam": "x"}, "spec": []}, FLINK_DEPLOYMENT)) == [
         ".metadata.nam",
         ".spec",
     ]
 
 
-def test_the_pod_of_the_manifest_is_one_to_kubernetes() -> None:
-    """Against its own schemas, if they are here (pip install kubernetes-validate; 170 MB)."""
+@pytest.mark.slow("needs kubernetes-validate: 22 MB of Kubernetes' schemas")
+@pytest.mark.parametrize("release", ["1.29", "1.33", "1.37"])
+def test_each_file_is_one_to_kubernetes(release: str) -> None:
     kubernetes = pytest.importorskip("kubernetes_validate")
-    pod = deepcopy(MANIFEST["spec"]["taskManager"]["podTemplate"])
-    pod["metadata"] = {"name": "as-the-operator-names-it"}
-    pod["spec"]["containers"][0]["image"] = MANIFEST["spec"]["image"]
-    kubernetes.validate(pod, "1.29", strict=True)
+    pod = task_manager_of(OPERATED)
+    for each in (pod, STANDALONE, merged(STANDALONE, TLS), POLICY):
+        kubernetes.validate(each, release, strict=True)
     pod["spec"]["initContainers"][0]["restartPolcy"] = "Always"
     with pytest.raises(kubernetes.ValidationError):
-        kubernetes.validate(pod, "1.29", strict=True)
+        kubernetes.validate(pod, release, strict=True)
+
+
+VOLUMES = {"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "projected", "secret"}
+
+
+def what_restricted_refuses(pod: Fields) -> Iterator[str]:
+    """The rules of Kubernetes' Pod Security Standards, profile `restricted`, that a pod breaks."""
+    own = pod.get("securityContext", {})
+    for each in ("hostNetwork", "hostPID", "hostIPC"):
+        if pod.get(each):
+            yield each
+    for volume in pod.get("volumes", []):
+        if not set(volume) - {"name"} <= VOLUMES | {"persistentVolumeClaim"}:
+            yield f"volume {volume['name']}"
+    for container in [*pod.get("initContainers", []), *pod["containers"]]:
+        inherited = {**own, **container.get("securityContext", {})}
+        if inherited.get("privileged") or any("hostPort" in p for p in container.get("ports", [])):
+            yield f"{container['name']}: privileged"
+        if inherited.get("allowPrivilegeEscalation") is not False:
+            yield f"{container['name']}: allowPrivilegeEscalation"
+        if inherited.get("runAsNonRoot") is not True or inherited.get("runAsUser") == 0:
+            yield f"{container['name']}: root"
+        if inherited.get("seccompProfile", {}).get("type") not in ("RuntimeDefault", "Localhost"):
+            yield f"{container['name']}: seccompProfile"
+        capabilities = inherited.get("capabilities", {})
+        if "ALL" not in capabilities.get("drop", []) or capabilities.get("add"):
+            yield f"{container['name']}: capabilities"
+
+
+@pytest.mark.parametrize("name", PODS)
+def test_a_restricted_namespace_admits_the_pod(name: str) -> None:
+    assert list(what_restricted_refuses(PODS[name])) == []
+    broken = deepcopy(PODS[name])
+    broken["initContainers"][0]["securityContext"] = {"runAsUser": 0}
+    broken["volumes"].append({"name": "host", "hostPath": {"path": "/"}})
+    assert list(what_restricted_refuses({**broken, "hostNetwork": True})) == [
+        "hostNetwork",
+        "volume host",
+        "flinknet-tap: allowPrivilegeEscalation",
+        "flinknet-tap: root",
+        "flinknet-tap: capabilities",
+    ]
+
+
+def test_one_tap_stands_in_all_files() -> None:
+    def common(tap: Fields, rest: str) -> dict[str, Any]:
+        [line] = tap["args"]
+        tls = " --tls-cert /pem/internal.pem --tls-key /pem/internal.pem --tls-ca /pem/internal.pem"
+        context = dict(tap["securityContext"])
+        context.pop("seccompProfile", None)  # of the pod, but for a chart whose pod has none
+        mounts = [each for each in tap["volumeMounts"] if each["name"] == "traces"]
+        line = line.replace(f"http://{rest}:", "http://REST:").replace(tls, "")
+        return {**tap, "args": line, "securityContext": context, "volumeMounts": mounts}
+
+    taps = [common(tap, REST.get(name, "flink-jobmanager")) for name, tap in TAPS.items()]
+    assert all(each == taps[0] for each in taps)
+    assert list(what_restricted_refuses({"containers": [TAPS["Helm"]]})) == []
+
+
+def test_the_line_that_takes_the_tap_out_leaves_a_deployment_without_one() -> None:
+    [line] = re.findall(r"^kubectl patch flinkdeployment (?:.*\\\n)*.*$", GUIDE, re.MULTILINE)
+    words = shlex.split(line)
+    assert words[4:6] == ["--type", "merge"]
+    patch = yaml.safe_load(words[words.index("-p") + 1])
+    left = merged(OPERATED, patch)
+    assert "flinknet" not in yaml.safe_dump(left)
+    assert left["spec"]["flinkConfiguration"] == {"taskmanager.numberOfTaskSlots": "2"}
+    assert left["spec"]["taskManager"] == {
+        key: each for key, each in OPERATED["spec"]["taskManager"].items() if key != "podTemplate"
+    }
+
+
+def test_one_line_copies_the_traces_of_all_pods(tmp_path: Path) -> None:
+    [line] = re.findall(r"^for pod in .+?^done$", GUIDE, re.MULTILINE | re.DOTALL)
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text(
+        '#!/bin/sh\n[ "$1" = get ] && echo pod/tm-1-1 pod/tm-1-2\necho "$@" >>calls\n'
+    )
+    kubectl.chmod(0o755)
+    path = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    subprocess.run(["sh", "-euc", line], cwd=tmp_path, env=path, check=True)
+    found, *copied = (tmp_path / "calls").read_text().splitlines()
+    assert "app=tapped,component=taskmanager" in found
+    assert copied == [
+        f"cp -n default -c flinknet-tap tm-1-{n}:/traces tapped/tm-1-{n}" for n in (1, 2)
+    ]
+
+
+def test_policy_and_monitor_are_about_the_pods_and_ports_of_the_tap() -> None:
+    labels = {"app": OPERATED["metadata"]["name"], "component": "taskmanager"}
+    assert POLICY["spec"]["podSelector"] == MONITOR["spec"]["selector"] == {"matchLabels": labels}
+    [endpoint] = MONITOR["spec"]["podMetricsEndpoints"]
+    ports = {each["name"]: each["containerPort"] for each in TAPS["operator"]["ports"]}
+    assert endpoint["port"] in ports
+    let_in = [each["port"] for rule in POLICY["spec"]["ingress"] for each in rule.get("ports", [])]
+    assert let_in == [ports["data"], ports["metrics"]]
 
 
 def tap_options(shell_line: str) -> Mapping[str, Any]:
@@ -139,29 +298,56 @@ def flink_ports(configuration: Mapping[str, Any]) -> tuple[int, int]:
     )
 
 
-def test_the_sidecar_of_the_manifest_listens_where_flink_sends_its_consumers() -> None:
-    spec = MANIFEST["spec"]
-    pod = spec["taskManager"]["podTemplate"]["spec"]
-    [tap], [main_container] = pod["initContainers"], pod["containers"]
-    assert main_container["name"] == "flink-main-container"  # as the operator calls it
+@pytest.mark.parametrize("name", TAPS)
+def test_the_sidecar_listens_where_flink_sends_its_consumers(name: str) -> None:
+    tap = TAPS[name]
     assert tap["restartPolicy"] == "Always"
-
     options = tap_options(tap["args"][0])
     listened, _ = ports = ports_of(options)
-    assert ports == flink_ports(spec["flinkConfiguration"])
+    assert ports == flink_ports(KEYS[name])
     metrics_host, metrics_port = options["metrics_port"].split(":")
     ports_by_name = {each["name"]: each["containerPort"] for each in tap["ports"]}
     assert ports_by_name == {"data": listened, "metrics": int(metrics_port)}
     assert metrics_host == "0.0.0.0"  # a kubelet probes the address of the pod
     assert int(metrics_port) != REPORTER_PORT  # containers of a pod share their ports
     assert tap["startupProbe"]["httpGet"] == {"path": "/metrics", "port": "metrics"}
-    assert options["rest"] == f"http://{MANIFEST['metadata']['name']}-rest:8081"
-
-    [mount], [volume] = tap["volumeMounts"], pod["volumes"]
-    assert mount["name"] == volume["name"]
+    assert options["rest"] == f"http://{REST.get(name, 'flink-jobmanager')}:8081"
+    [mount] = [each for each in tap["volumeMounts"] if each["name"] == "traces"]
     assert options["out"].startswith(f"{mount['mountPath']}/")
     assert f"VOLUME {mount['mountPath']}" in DOCKERFILE
+
+
+@pytest.mark.parametrize("name", PODS)
+def test_the_volume_is_one_that_the_user_of_the_image_can_write_to(name: str) -> None:
+    pod = PODS[name]
     assert f"USER {pod['securityContext']['fsGroup']}" in DOCKERFILE
+    volumes = {each["name"] for each in pod["volumes"]}
+    assert {each["name"] for each in TAPS[name]["volumeMounts"]} == volumes
+    assert OPERATED["spec"]["podTemplate"]["spec"]["containers"][0]["name"] == MAIN_CONTAINER
+
+
+MAIN_CONTAINER = "flink-main-container"
+"""The name of Flink's container, as the operator knows it."""
+
+
+def properties(of: list[dict[str, str]]) -> dict[str, Any]:
+    """Flink's keys in a container's variables, in either spelling."""
+    found: dict[str, Any] = {}
+    for each in of:
+        if each["name"] == "FLINK_PROPERTIES":
+            found |= yaml.safe_load(each["value"])
+        elif each["name"].startswith("FLINK_CFG_"):
+            key = each["name"].removeprefix("FLINK_CFG_").lower()
+            found[key.replace("__", "-").replace("_", ".")] = each["value"]
+    return found
+
+
+KEYS = {
+    "operator": OPERATED["spec"]["flinkConfiguration"],
+    "standalone": properties(PODS["standalone"]["containers"][0]["env"]),
+    "standalone with TLS": properties(PODS["standalone"]["containers"][0]["env"]),
+    "Helm": properties(VALUES["taskmanager"]["extraEnvVars"]),
+}
 
 
 @pytest.mark.parametrize("number", [1, 2])
@@ -200,11 +386,10 @@ def test_the_image_is_built_from_files_that_are_here_and_not_ignored() -> None:
     assert {*built[1].split(), "pyproject.toml", "deploy"} == copied
 
 
-def test_both_files_name_the_image_that_the_version_of_flinknet_has() -> None:
+def test_all_files_name_the_image_that_the_version_of_flinknet_has() -> None:
     from flinknet import __version__
 
-    pod = MANIFEST["spec"]["taskManager"]["podTemplate"]["spec"]
-    images = {pod["initContainers"][0]["image"], COMPOSE["services"]["tap-1"]["image"]}
+    images = {tap["image"] for tap in TAPS.values()} | {COMPOSE["services"]["tap-1"]["image"]}
     assert images == {f"flinknet-tap:{__version__}"}
 
 
@@ -218,7 +403,7 @@ def test_the_collector_reads_where_the_manifest_and_the_guide_serve_metrics() ->
         if "static_configs" in job:
             assert job["static_configs"] == [{"targets": [f"127.0.0.1:{METRICS_PORT}"]}]
         else:
-            (tap,) = MANIFEST["spec"]["taskManager"]["podTemplate"]["spec"]["initContainers"]
+            tap = TAPS["operator"]
             kept = [rule["regex"] for rule in job["relabel_configs"] if "regex" in rule]
             assert kept == [f"{tap['name']};metrics"]
             assert "metrics" in {each["name"] for each in tap["ports"]}
