@@ -227,7 +227,7 @@ def test_one_tap_stands_in_all_files() -> None:
 
 def test_the_line_that_takes_the_tap_out_leaves_a_deployment_without_one() -> None:
     [line] = re.findall(r"^kubectl patch flinkdeployment (?:.*\\\n)*.*$", GUIDE, re.MULTILINE)
-    words = shlex.split(line)
+    words = shlex.split(line.replace("\\\n", ""))
     assert words[4:6] == ["--type", "merge"]
     patch = yaml.safe_load(words[words.index("-p") + 1])
     left = merged(OPERATED, patch)
