@@ -267,12 +267,12 @@ def address_of(text: str, source: str) -> tuple[str, int]:
 
 
 def _print_result(result: PeerResult, json_target: AnyPath | str | None) -> None:
-    from flinknet.report.bench_modes import peer_parts
-    from flinknet.report.console import console_for, print_parts
+    from flinknet.report.bench_modes import peer_view
+    from flinknet.report.console import console_for, print_view
 
     if json_target is not None:
         put_json(json_target, result.to_dict())
     if json_target != STDOUT and any(each.buffers or each.events for each in result.channels):
-        print_parts(console_for(sys.stdout), peer_parts(result))
+        print_view(console_for(sys.stdout), peer_view(result))
     if result.trace is not None:
         click.echo(f"trace: {result.trace}", err=True)

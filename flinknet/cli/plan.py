@@ -16,7 +16,7 @@ from flinknet.errors import ConfigError
 
 from .commands import SectionedCommand, WholeNumber
 from .options import details_option
-from .plan_running import show_running_plan
+from .plan_running import memory_sentences, show_running_plan
 from .replay_options import REST_FILES, RestFiles, rest_files_options
 
 if TYPE_CHECKING:
@@ -250,12 +250,11 @@ def plan(
 
 def _print_answer(plan: PhysicalPlan) -> None:
     """Print whether the job would start, and where its channels are."""
-    from flinknet.graph.placements import buffers_in_words, placement_bounds, verdict
     from flinknet.report.console import console_for, print_view
     from flinknet.report.page_parts import Head, Row, Sentence, Table, View
     from flinknet.units import counted
 
-    total, local, bounds = plan.channels_total, plan.local_channels, placement_bounds(plan)
+    total, local = plan.channels_total, plan.local_channels
     planned = [
         f"{plan.graph.job.name}: {counted(plan.tasks_total, 'task')}",
         f"{counted(total, 'channel')} ({local:,} local)",
@@ -264,17 +263,12 @@ def _print_answer(plan: PhysicalPlan) -> None:
         f" {counted(plan.slots_per_task_manager, 'slot')} each",
         *([f"{plan.stages} stages, one after the other"] if plan.stages > 1 else []),
     ]
-    judged, _, remedy = verdict(plan, bounds).partition("; ")
-    remedies = remedy.split(", ") if remedy else []
-    memory = [] if remedy else buffers_in_words(plan, bounds).split("; ")
-    following = [] if remedy else ["--details shows the four graphs, slots, channels and sockets"]
+    step = "--details shows the four graphs, slots, channels and sockets"
     rows = [Row([each.name, str(each.parallelism)]) for each in plan.vertices]
     view = View(
         [
             Sentence("planned", planned, "; "),
-            Sentence("verdict", [judged], takes_rest=True),
-            Sentence("memory", memory, "; "),
-            Sentence("next", [*remedies, *following], ", "),
+            *memory_sentences(plan, step),
         ],
         [Table([Head("vertex"), Head("subtasks")], rows)],
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from flinknet.graph import PhysicalPlan
     from flinknet.graph.job_config import JobConfig
     from flinknet.graph.running_job import RunningJob, RunningTaskManager, RunningVertex
+    from flinknet.report.page_parts import Part, Sentence, View
 
     from .replay_options import RestFiles
 
@@ -88,7 +90,9 @@ def show_running_plan(
 
         click.echo(dump(report.document()), nl=False)
     else:
-        click.echo("\n".join(report.lines()))
+        from flinknet.report.console import console_for, print_view
+
+        print_view(console_for(sys.stdout), report.view())
     return report.would_start
 
 
@@ -227,52 +231,52 @@ class _Report:
         plan = self.planned or self.now
         return plan is None or shortage_in(plan, placement_bounds(plan)) is None
 
-    def lines(self) -> list[str]:
-        """The lines to print."""
+    def view(self) -> View:
+        """The job as it runs and as planned, whether it would start, and its network memory."""
         from flinknet.capture.rest.plans import PLAN
-        from flinknet.graph.placements import buffers_in_words, placement_bounds, verdict
+        from flinknet.report.page_parts import Lines, Row, Sentence, Table, View, heads
 
-        job, lines = self.job, []
+        job, now, planned = self.job, self.now, self.planned
         of_cluster = "" if job.state == PLAN else f" ({job.state}, {job.id[:8]})"
-        head = f"{job.name}{of_cluster}: {_vertices(job)}"
-        if self.now is not None:
-            size, bounds = self.now.network.segment_size_bytes, placement_bounds(self.now)
-            lines += [
-                f"{head}; {_channels(self.now)}",
-                "",
-                f"network buffers of {human_bytes(size)} as it runs",
-                f"  {'TaskManager':<24}{'in all':>9}{'in use':>9}"
-                + "".join(f"{each:>16}" for each in _BUFFERS.values()),
-            ]
-            for manager, buffers in zip(self.managers, self.now.buffers(), strict=True):
+        runs = [f"{job.name}{of_cluster}: {_vertices(job)}"]
+        parts: list[Part] = []
+        if now is not None:
+            runs.append(_channels(now))
+            rows = []
+            for manager, buffers in zip(self.managers, now.buffers(), strict=True):
                 used = manager.network_segments_used
-                lines.append(
-                    f"  {manager.id:<24}{buffers.total_buffers:>9,}"
-                    f"{'unknown' if used is None else f'{used:,}':>9}"
-                    + "".join(f"{getattr(buffers, each):>16,}" for each in _BUFFERS)
-                )
-            lines.append(f"  {buffers_in_words(self.now, bounds)}")
-            if bounds.worst.spare_buffers < 0:
-                lines.append(f"  started again, {verdict(self.now, bounds)}")
-        else:
-            lines.append(head)
-        if self.planned is not None:
-            bounds = placement_bounds(self.planned)
-            lines += [
-                "",
-                f"planned: {_vertices(self.planned)} on"
-                f" {counted(self.planned.task_managers, 'TaskManager')} with"
-                f" {counted(self.planned.slots_per_task_manager, 'slot')} each;"
-                f" {_channels(self.planned)}",
-                *(f"  {each}" for each in self.notes),
-                f"  {buffers_in_words(self.planned, bounds)}",
-                f"  {verdict(self.planned, bounds)}",
-            ]
-        if self.now is not None:
-            lines.append(
+                numbers = [buffers.total_buffers, *(getattr(buffers, each) for each in _BUFFERS)]
+                total, *needed = (f"{each:,}" for each in numbers)
+                in_use = "unknown" if used is None else f"{used:,}"
+                rows.append(Row([manager.id, total, in_use, *needed]))
+            size = human_bytes(now.network.segment_size_bytes)
+            names = heads("TaskManager", "in all", "in use", *_BUFFERS.values())
+            note = (
                 "in use: by all jobs, while they run; a pool takes its buffers when it needs them"
             )
-        return lines
+            parts.append(Table(names, rows, f"network buffers of {size} as it runs", [note]))
+        to_plan = []
+        if planned is not None:
+            where = f"{_vertices(planned)} on {_managers(planned)}"
+            to_plan = [where, _channels(planned)]
+        elif now is not None and not self.would_start:
+            to_plan = ["started again as it runs"]
+        judged = planned or now
+        grade = "fair" if self.notes or now is None else "good"
+        reason = "" if now is None else "network memory and slots as the TaskManagers report them"
+        trust = [each for each in (*self.notes[:1], reason) if each]
+        step = "--parallelism 16 plans it at another parallelism"
+        if planned is not None:
+            step = "nothing to change: the network memory suffices"
+        graded = [f"{grade}: {trust[0]}", *trust[1:]] if trust else []
+        return View(
+            [
+                Sentence("runs", runs, "; "),
+                Sentence("planned", to_plan, "; "),
+                *(memory_sentences(judged, step, graded) if judged is not None else ()),
+            ],
+            [*parts, Lines(self.notes)],
+        )
 
     def document(self) -> dict[str, Any]:
         """The JSON document."""
@@ -290,6 +294,41 @@ class _Report:
             "planned": None if self.planned is None else _plan_document(self.planned),
             "notes": list(self.notes),
         }
+
+
+def memory_sentences(
+    plan: PhysicalPlan, next_step: str, trust: Sequence[str] = ()
+) -> list[Sentence]:
+    """Whether a job would start as planned, the network memory that it needs, and what to do.
+
+    Args:
+        next_step: where there is enough memory.
+        trust: clauses about the plan; none: nothing is in doubt.
+    """
+    from flinknet.graph.placements import placement_bounds, verdict
+    from flinknet.report.page_parts import Sentence
+
+    bounds = placement_bounds(plan)
+    judged, _, remedy = verdict(plan, bounds).partition("; ")
+    least = bounds.worst.needed_buffers
+    size = human_bytes(least * plan.network.segment_size_bytes)
+    memory = [
+        f"at least {least} buffers ({size}) of {bounds.worst.total_buffers} each",
+        f"{bounds.fastest.wanted_buffers} for full speed, {bounds.most_buffers} with overdraft",
+        *([f"{bounds.best_buffers} in the best placement"] if bounds.best_buffers < least else []),
+    ]
+    following = remedy.split(", ") if remedy else [next_step]
+    return [
+        Sentence("verdict", [judged], takes_rest=True),
+        Sentence("memory", [] if remedy else memory, "; "),
+        Sentence("trust", trust, "; "),
+        Sentence("next", following, ", "),
+    ]
+
+
+def _managers(plan: PhysicalPlan) -> str:
+    slots = counted(plan.slots_per_task_manager, "slot")
+    return f"{counted(plan.task_managers, 'TaskManager')} with {slots} each"
 
 
 def _vertices(of: RunningJob | PhysicalPlan) -> str:

@@ -30,8 +30,8 @@ from flinknet.units import (
 
 from .bench_words import wiring_line
 from .console import print_line, print_part
-from .page_parts import Head, Lines, Part, Row, Table, heads
-from .warning_lines import doubts_of_runs, print_setting_notes
+from .page_parts import Head, Lines, Part, Row, Sentence, Table, View, heads
+from .warning_lines import doubts_of_runs, print_setting_notes, trust_words
 
 SCHEMA_VERSION = 1
 """Version of the document; history: 1, the first."""
@@ -216,22 +216,43 @@ def placed_parts(placed: Sequence[PlacedChannels]) -> list[Part]:
     return found
 
 
-def peer_parts(result: PeerResult) -> list[Part]:
-    """One line on the whole, a row for each channel, and faults in their records."""
-    doubts = doubts_of_runs([("", result.warnings)], is_explained=True)
-    return [Lines([_headline(result)]), _channel_table(result), Lines([*_lines(result), *doubts])]
-
-
-def _headline(result: PeerResult) -> str:
+def peer_view(result: PeerResult) -> View:
+    """The view of an exchange with Flink: the whole, faults in the records, and each channel."""
     peer = f"{'producer' if result.role == 'consumer' else 'consumers'} at {result.peer}"
     if result.role == "producer":
         peer = f"listening on {result.peer}"
-    layout = f", layout {result.layout}" if result.layout is not None else ""
     seconds = result.elapsed_ns / 1e9
     rate = f" ({human_count(result.records / seconds)}/s)" if seconds > 0 else ""
-    return (
-        f"{result.role}, {peer}: {counted(result.records, 'record')}, {result.end}{layout},"
-        f" {human_duration(result.elapsed_ns)}{rate}"
+    measured = [
+        f"{result.role}, {peer}",
+        f"{counted(result.records, 'record')} in {human_duration(result.elapsed_ns)}{rate}",
+        *([f"layout {result.layout}"] if result.layout is not None else []),
+    ]
+    faults = list(_faults(result))
+    is_checked = any(channel.lost is not None for channel in result.channels)
+    sound = "every record that came did so once and in order"
+    verdict = faults or [sound if is_checked else "records were counted, not checked"]
+    grade = "wrong" if faults else "failed" if result.end == "failed" else "ended"
+    doubts = doubts_of_runs([("", result.warnings)])
+    following = ["--trace records every message"]
+    if result.trace is not None:
+        following = [f"flinknet trace info {result.trace}"]
+    events = (
+        f"channel {channel.index}: "
+        + (", ".join(f"{name} {count}" for name, count in channel.events.items()) or "no events")
+        for channel in result.channels
+    )
+    return View(
+        [
+            Sentence("measured", measured, "; "),
+            Sentence("verdict", [f"{grade}: {result.end}", *verdict], "; ", takes_rest=True),
+            Sentence("trust", trust_words(doubts, good="no other process disturbed it"), "; "),
+            Sentence("next", following),
+        ],
+        [
+            _channel_table(result),
+            Lines([*events, *doubts_of_runs([("", result.warnings)], is_explained=True)]),
+        ],
     )
 
 
@@ -256,10 +277,9 @@ def _channel_table(result: PeerResult) -> Table:
     return Table(heads("channel", "partition", *names), rows, keys=2)
 
 
-def _lines(result: PeerResult) -> Iterator[str]:
+def _faults(result: PeerResult) -> Iterator[str]:
+    """Records that did not arrive as they should, by channel."""
     for channel in result.channels:
-        events = ", ".join(f"{name} {count}" for name, count in channel.events.items())
-        yield f"channel {channel.index}: {events or 'no events'}"
         if channel.other_elements:
             yield f"channel {channel.index}: {channel.other_elements} elements that are not records"
         wrong = {
@@ -267,16 +287,8 @@ def _lines(result: PeerResult) -> Iterator[str]:
             "repeated": channel.repeated,
             "out of order": channel.reordered,
         }
-        faults = ", ".join(f"{count} {name}" for name, count in wrong.items() if count)
-        if faults:
+        if faults := ", ".join(f"{count} {name}" for name, count in wrong.items() if count):
             yield f"channel {channel.index}: {faults}"
-    is_checked = any(channel.lost is not None for channel in result.channels)
-    if is_checked and not any(map(_is_wrong, result.channels)):
-        yield "every record that came did so once and in order"
-
-
-def _is_wrong(channel: PeerChannel) -> bool:
-    return bool(channel.lost or channel.repeated or channel.reordered)
 
 
 def _number(channel: PeerChannel) -> str:

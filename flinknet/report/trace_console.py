@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from flinknet.results import LatencyBounds, WatchedEdge, WatchLook
+from flinknet.results import LatencyBounds, WatchedEdge, WatchLook, state_of
 from flinknet.units import (
     counted,
     human_bytes,
@@ -305,7 +305,7 @@ def watch_view(look: WatchLook | None, path: str, waited_s: int = 0) -> View:
             Sentence("watching", [path, f"{look.events:,} events read", *newest, *since], "; "),
             Sentence("verdict", _verdict(look), takes_rest=True),
             Sentence("waiting", waiting, "; "),
-            Sentence("trust", _trust(edges), "; "),
+            Sentence("trust", _trust(edges, waiting), "; "),
             Sentence("next", _next(look, path), "; "),
         ],
         [_watched_table(look.edges)] if edges else [],
@@ -314,22 +314,37 @@ def watch_view(look: WatchLook | None, path: str, waited_s: int = 0) -> View:
 
 
 def _verdict(look: WatchLook) -> list[str]:
-    """The limit of each job; of a run without one, the verdict on its edges."""
+    """The limit of each job, with its state in a word; of a run without one, those of its edges."""
     is_one = len({each.run for each in look.edges}) == 1
     found = []
     for name, text in look.bottlenecks.items():
+        own = [each for each in look.edges if each.run == name]
+        limit = next(
+            (each for each in own if each.is_bottleneck),
+            max(own, key=lambda each: each.share, default=None),
+        )
+        state = f"{_state(limit)}: " if limit is not None else ""
         first, *others = clauses_of(text)
-        found += [first if is_one else f"{name}: {first}", *others]
+        found += [state + (first if is_one else f"{name}: {first}"), *others]
         found[-1] = found[-1].rstrip(";.") + ";"
     if not found:
-        found = [f"{_name(each)}: {each.why};" for each in look.edges if each.why]
+        found = [f"{_state(each)}: {_name(each)}: {each.why};" for each in look.edges if each.why]
     return found
 
 
-def _trust(edges: Sequence[WatchedEdge]) -> list[str]:
-    if any(edge.latency.until != "consumed" for edge in edges):
-        return ["latency: at most, until a record passed the tap"]
-    return []
+def _state(edge: WatchedEdge) -> str:
+    return state_of(None if edge.verdict == "unknown" else edge.verdict)
+
+
+def _trust(edges: Sequence[WatchedEdge], waiting: Sequence[str]) -> list[str]:
+    if not edges:
+        return []
+    bounds = any(edge.latency.until != "consumed" for edge in edges)
+    found = [
+        *(["latency: at most, until a record passed the tap"] if bounds else []),
+        *(["some runs cannot be read yet"] if waiting else []),
+    ]
+    return [f"fair: {found[0]}", *found[1:]] if found else ["good: both ends were recorded"]
 
 
 def _next(look: WatchLook, path: str) -> list[str]:

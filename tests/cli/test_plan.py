@@ -346,14 +346,15 @@ def test_a_plan_in_place_of_a_program_is_planned(flinknet: Flinknet) -> None:
     result = flinknet("plan", REST / "plan.json", "--slots", 16)
     assert (result.exit_code, result.stdout.splitlines()[0]) == (
         0,
-        "plan: Source: numbers x 4, Sum x 16",
+        "runs       plan: Source: numbers x 4, Sum x 16",
     )
     batch = flinknet("plan", REST / "plan.json", "-D", "execution.runtime-mode=BATCH")
-    assert "a TaskManager needs at least 512 buffers (16.0 MiB), " in batch.stdout
+    assert "memory     at least 512 buffers (16.0 MiB) of 2048 each; " in batch.stdout
 
 
 def test_what_stays_at_another_parallelism_is_said(flinknet: Flinknet) -> None:
     lines = flinknet("plan", "--rest", REST / "info.txt", "--parallelism", "8").stdout
+    assert "trust      fair: Sink: out stays at 1" in lines
     assert (
         "Sink: out stays at 1: it has one subtask; --parallelism '8,Sink: out=8' changes" in lines
     )
@@ -370,7 +371,7 @@ def test_a_vertex_has_no_more_subtasks_than_the_maximum_that_was_set(flinknet: F
     answer["vertices"][0]["maxParallelism"] = 4
     Path("job.json").write_text(json.dumps(answer))
     result = flinknet("plan", "job.json", "--parallelism", "16")
-    assert "  A stays at 2: its maximum parallelism is 4\n" in result.stdout
+    assert "A stays at 2: its maximum parallelism is 4\n" in result.stdout
     named = flinknet("plan", "job.json", "--parallelism", "B=5,3", "--format", "json")
     assert planned(named) == {"A": 3, "B": 5}
     refused = flinknet("plan", "job.json", "--parallelism", "16,A=16")

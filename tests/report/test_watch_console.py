@@ -69,7 +69,7 @@ def test_each_edge_has_its_figures_and_what_limits_it() -> None:
     assert "unknown" in tapped
     assert "at most, until a record passed the tap" in text
     assert "waiting for flush" in text
-    assert "verdict    run-0001: the buffer timeout" in text
+    assert "verdict    healthy: run-0001: the buffer timeout" in text
     assert "new: empty" in text
 
 
