@@ -338,7 +338,12 @@ ONLY_IN = {
         *("capture.pcap.importing", "capture.sniff"),
     },
     "multiprocessing": set(),
-    "threading": {"runtime.task_thread", "replay.spark.jvm", "replay.spark.units"},
+    "threading": {
+        "runtime.task_thread",
+        "runtime.event_loop",  # a lock: task threads wake it
+        "replay.spark.jvm",
+        "replay.spark.units",
+    },
     "asyncio": set(),
     "pickle": {"graph.user_functions"},  # a copy within a process; nothing is sent or read
     "_typeshed": set(),  # for type checkers alone
