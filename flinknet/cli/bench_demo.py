@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flinknet import options as flink
-from flinknet.config import CREDIT, TCP, Scenario, SlowConsumer, WorkloadConfig
+from flinknet.config import CREDIT, TCP, Link, Scenario, SlowConsumer, WorkloadConfig
 from flinknet.errors import ConfigError, TraceFormatError
 from flinknet.options.keys import RUNTIME_MODE
+from flinknet.options.link import NO_LINK
 from flinknet.units import format_duration_ns
 from flinknet.whole_files import work_directory
 
@@ -129,6 +130,25 @@ def _timeout_runs(scenario: Scenario) -> _Runs:
     ]
 
 
+def _wan_runs(scenario: Scenario) -> _Runs:
+    """A run for each round trip, with little credit and with more."""
+    from flinknet.report.demos.wan import EXCLUSIVE_BUFFERS, ROUND_TRIPS_NS, name_of
+
+    floating = scenario.network.floating_buffers
+    return [
+        (
+            name_of(round_trip_ns, exclusive + floating),
+            replace(
+                scenario,
+                link=Link(round_trip_ns),
+                network=replace(scenario.network, exclusive_buffers=exclusive),
+            ),
+        )
+        for exclusive in EXCLUSIVE_BUFFERS
+        for round_trip_ns in ROUND_TRIPS_NS
+    ]
+
+
 DEMOS: Mapping[str, Demo] = {
     "head-of-line": Demo(
         "why there is credit: a paused consumer and its neighbour on the same connection",
@@ -175,6 +195,15 @@ DEMOS: Mapping[str, Demo] = {
         sets=(flink.BUFFER_TIMEOUT, flink.BUFFER_TIMEOUT_ENABLED),
         is_overloaded=False,
     ),
+    "wan": Demo(
+        "a long network: how much credit a round trip needs",
+        {"duration": "1s", "warmup": "300ms"},
+        _wan_runs,
+        ("wan", "wan"),
+        fixed={"rate": "max", "link": NO_LINK},
+        sets=(flink.EXCLUSIVE_BUFFERS,),
+        is_overloaded=False,
+    ),
 }
 
 
@@ -189,7 +218,7 @@ _COLUMNS = (
 SAMPLES = 60
 """Samples of a run, which are the points of its plots."""
 
-_LOAD = ("rate", "record-size", "arrivals", "duration", "warmup")
+_LOAD = ("rate", "record-size", "arrivals", "link", "duration", "warmup")
 _CHECKPOINT_INTERVAL = "checkpoint-interval"
 
 
@@ -236,10 +265,13 @@ def demo(executor: Executor | None, /, **values: Any) -> None:
         how a slow sink reaches the source
     flinknet bench demo timeout --plot timeout.svg
         what a shorter buffer timeout costs
+    flinknet bench demo wan
+        how much credit a long network needs
 
-    NAME is head-of-line, back-pressure, unaligned, debloating or timeout. A trace is kept
+    NAME is head-of-line, back-pressure, unaligned, debloating, timeout or wan. A trace is kept
     with --out. A demo sets what it varies, and refuses options for that: head-of-line the credit
-    model, unaligned and debloating the key of that name, timeout the buffer timeout.
+    model, unaligned and debloating the key of that name, timeout the buffer timeout, wan the rate,
+    the link and the exclusive buffers.
     """
     from flinknet.report.console import console_for, print_view
     from flinknet.report.live import view
@@ -291,13 +323,15 @@ def _scenario(chosen: Demo, values: Mapping[str, Any]) -> tuple[Scenario, tuple[
     for key in (*chosen.sets, RUNTIME_MODE):
         if key in settings.network:
             raise ConfigError(f"the demo {values['name']} sets {key} itself; leave it out")
+    for option in chosen.fixed.keys() & settings.workload.keys():
+        raise ConfigError(f"the demo {values['name']} sets --{option} itself; leave it out")
     check_single_values(settings)
     merged = Settings(
         {**chosen.network, **settings.network},
         {**chosen.load, **settings.workload, **chosen.fixed},
     )
     scenario, warnings = scenario_of(merged, values["seed"])
-    if scenario.workload.is_max_rate:
+    if scenario.workload.is_max_rate and "rate" in chosen.load:
         load = chosen.load["rate"]
         raise ConfigError(f"--rate: the demo {values['name']} needs a rate, such as {load}")
     return scenario, warnings

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from flinknet.cli import main
 from flinknet.cli.sweep import Executor
-from flinknet.config import CREDIT, TCP, Scenario
+from flinknet.config import CREDIT, TCP, Link, Scenario
 from flinknet.results import ChannelProgress, LatencySummary, Progress, RunResult
 from tests.report.test_demo_console import mode
 
@@ -143,9 +143,26 @@ def test_load_and_network_can_be_set(flinknet: Call, run: Demonstration) -> None
     assert scenario.seed == 7
 
 
+def test_wan_runs_each_round_trip_with_little_credit_and_with_more(
+    flinknet: Call, run: Demonstration
+) -> None:
+    assert flinknet("demo", "wan", "--duration", "1s").exit_code == 0
+    assert [(each.link, each.network.exclusive_buffers) for each, _, _ in run.asked] == [
+        (Link(ms * MS), buffers) for buffers in (2, 64) for ms in (0, 1, 10, 50)
+    ]
+    assert all(each.workload.is_max_rate for each, _, _ in run.asked)
+
+
+def test_a_demo_runs_over_a_link(flinknet: Call, run: Demonstration) -> None:
+    assert flinknet("demo", "head-of-line", "--link", "rtt=5ms").exit_code == 0
+    assert {each.link for each, _, _ in run.asked} == {Link(5 * MS)}
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
+        (["--demo", "wan", "--link", "rtt=1ms"], "sets --link itself"),
+        (["--demo", "wan", "--rate", "1k/s"], "sets --rate itself"),
         (["--producers", "3"], "sets --producers itself"),
         (["--rate", "max"], "needs a rate, such as 10k/s"),
         (["--flow-control", "tcp"], "sets --flow-control itself"),

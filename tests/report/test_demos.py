@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
 from flinknet.config import RecordSize, WorkloadConfig
-from flinknet.report.charts import Grid, OverTime, Places
+from flinknet.report.charts import Curves, Grid, OverTime, Places
 from flinknet.report.console import print_view
 from flinknet.report.demos.back_pressure import back_pressure
 from flinknet.report.demos.settings import debloating, timeout, unaligned
 from flinknet.report.demos.shown import DemoRun, DemoShown
+from flinknet.report.demos.wan import EXCLUSIVE_BUFFERS, ROUND_TRIPS_NS, name_of, wan
 from flinknet.report.page import page_of
 from flinknet.results import (
     CheckpointSummary,
@@ -293,3 +295,40 @@ def test_a_disturbed_machine_is_reported_in_the_terminal_and_on_the_page(width: 
     doubt = "Warning in 1 of 3 runs (0): others took it"
     assert doubt in printed(shown, width)
     assert doubt in page_of(shown.page)
+
+
+def far_runs(*rates: float) -> list[DemoRun]:
+    """A run for each amount of credit and round trip, each link allowing 1.25 times its rate."""
+    names = [name_of(ns, 8 + each) for each in EXCLUSIVE_BUFFERS for ns in ROUND_TRIPS_NS]
+    found = mode("credit", 5_000.0).shared
+    return [
+        demo_run(
+            name,
+            replace(
+                found,
+                measured=replace(found.measured, throughput_records_per_s=rate),
+                link_records_per_s=None if name.startswith("0,") else 1.25 * rate,
+            ),
+        )
+        for name, rate in zip(names, rates, strict=True)
+    ]
+
+
+def test_wan_shows_the_rate_that_credit_allows_over_a_round_trip() -> None:
+    shown = wan(far_runs(4e6, 2e6, 2e5, 4e4, 4e6, 4e6, 2e6, 3.6e5), LOAD)
+    assert shown.lesson[0] == (
+        "Over a round trip of 50ms, 10 buffers of 32.0 KiB carry 40.0 k records/s, 1% of the rate"
+        " without delay; 72 buffers carry 9.0 times as many."
+    )
+    (curves,) = shown.pictures
+    assert isinstance(curves, Curves)
+    assert [each.name for each in curves.series][:2] == ["10 buffers", "10 buffers, allowed"]
+    assert curves.series[1].values == [None, 2.5e6, 2.5e5, 5e4]
+    out = printed(shown)
+    assert re.search(r"50ms, 72 buffers +360 k +450 k +80%", out)
+    assert "Throughput by round trip" in page_of(shown.page)
+
+
+def test_wan_without_an_effect_is_unexpected() -> None:
+    shown = wan(far_runs(*[4e6] * 8), LOAD)
+    assert shown.lesson[0].startswith("Unexpected")
