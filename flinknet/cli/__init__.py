@@ -8,14 +8,13 @@ with its traceback), 130 ended by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP, 141 by 
 normally ends by such a signal, and exits with 0.
 
     bench               with a module for each mode: bench_run (sweep: several runs), bench_again,
-                        bench_demo, bench_config (bench channels, too), bench_peer (bench consume
-                        and bench produce)
+                        bench_demo, bench_modes (bench config, channels, consume and produce)
     compare_configs     with configs: the CONFIG arguments and settings of recorded runs;
                         compare_runs: plans and the comparison; compare_results: output files and
                         earlier results
     plan                with plan_running: a job on a real cluster
-    job                 with job_run, job_cluster and job_again: a recorded job that runs again;
-                        job.py has the other commands
+    job                 with job_run and job_again: a recorded job that runs again; job.py has the
+                        other commands
     trace               with trace_replay, trace_tap, trace_import, trace_export (trace convert,
                         too), trace_watch, trace_synth; capture_options: options of tap and import;
                         trace.py has the other commands

@@ -18,9 +18,8 @@ from flinknet.errors import ConfigError
 
 from . import job_run
 from .bench_again import again
-from .bench_config import channels, config
 from .bench_demo import demo
-from .bench_peer import consume, produce
+from .bench_modes import channels, config, consume, produce
 from .bench_run import run
 from .commands import CommandGroup, write_sections
 
