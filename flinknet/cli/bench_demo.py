@@ -223,13 +223,17 @@ _CHECKPOINT_INTERVAL = "checkpoint-interval"
 
 
 def _defaults() -> dict[str, str]:
-    """Default of each option: that of most demos, then those of the others."""
+    """Default of each option: that of most demos that take it, then those of the others."""
     key, _, _ = NETWORK_OPTIONS[_CHECKPOINT_INTERVAL]
     intervals = {name: each.network.get(key, "never") for name, each in DEMOS.items()}
     shown = {_CHECKPOINT_INTERVAL: _mostly(intervals)}
     for option in _LOAD:
         otherwise = WORKLOAD_OPTIONS[option].default or ""
-        values = {name: each.load.get(option, otherwise) for name, each in DEMOS.items()}
+        values = {
+            name: each.load.get(option, otherwise)
+            for name, each in DEMOS.items()
+            if option not in each.fixed
+        }
         shown[option] = _mostly(values)
     return shown
 
