@@ -34,7 +34,7 @@ from .captured_rows import (
     wire_bytes,
     with_uncounted,
 )
-from .exchange import recorded_channels, recorded_network, recorded_partitioner
+from .exchange import manifest_of, recorded_channels, recorded_network, recorded_partitioner
 from .fit.arrivals import find_bursts, fit_pattern
 from .fit.flusher import (
     OWN_SHARE,
@@ -107,9 +107,7 @@ def load_captured(
         is_filled: with the channels within TaskManagers, as far as Flink's plan and counters tell;
             all tasks of the edge are there then.
     """
-    run = open_recordings(place)
-    manifest = run.manifest
-    assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
+    run, manifest = open_recordings(place), manifest_of(place)
     if is_filled:
         recorded = recorded_within(run, from_ns, to_ns)
         manifest = at_places_of(manifest, place, from_ns, to_ns, recorded)
@@ -238,9 +236,7 @@ def waits_at_most(
     Args:
         edge: of several; None for the only one.
     """
-    run = open_recordings(place)
-    manifest = run.manifest
-    assert manifest is not None
+    run, manifest = open_recordings(place), manifest_of(place)
     own, whole = None, manifest
     if edge is not None:
         manifest = manifest.of_edge(edge)

@@ -67,6 +67,13 @@ CONSUMER_STARTS_BEHIND = (
 BEHIND_WORTH_NOTING_NS = 5_000_000
 
 
+def manifest_of(place: RunPlace) -> RunManifest:
+    """The manifest of a run that was opened for a replay."""
+    manifest = open_recordings(place).manifest
+    assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
+    return manifest
+
+
 def recorded_network(manifest: RunManifest) -> NetworkConfig:
     """The network settings of a run; of a single edge, with the buffer timeout of its operator if
     the manifest has one."""
@@ -127,9 +134,7 @@ def load_timed(
         edge: of a run with several exchanges, which one.
         with_arrivals: whether to read on when the costs are known; if not, there are no channels.
     """
-    run = open_recordings(place)
-    manifest = run.manifest
-    assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
+    run, manifest = open_recordings(place), manifest_of(place)
     channels, whole = None, manifest
     if edge is not None:
         manifest = manifest.of_edge(edge)

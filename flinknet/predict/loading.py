@@ -16,7 +16,7 @@ from flinknet.trace.manifest import RunManifest
 from flinknet.trace.recordings import RunPlace, open_recordings
 
 from .captured import FILLED_IN, METRICS_AROUND_NS, load_captured
-from .exchange import BEHIND_WORTH_NOTING_NS, QUEUES_START_EMPTY, load_timed
+from .exchange import BEHIND_WORTH_NOTING_NS, QUEUES_START_EMPTY, load_timed, manifest_of
 from .fit.flusher import pauses_in_words, together
 from .fit.window_rows import read_arrivals
 from .job import JobEdge, RecordedJob
@@ -84,14 +84,14 @@ def load_exchange(
     Args:
         edge: of a recording with several exchanges, which one.
     """
-    load = load_captured if _manifest_of(place).is_from_between else load_timed
+    load = load_captured if manifest_of(place).is_from_between else load_timed
     return load(place, from_ns, to_ns, edge=edge)
 
 
 def load_alone(place: RunPlace, from_ns: int, to_ns: int, edge: int | None = None) -> RecordedJob:
     """A job of one exchange in a part of a recording; arguments as of `load_exchange`. Queues of a
     timed one are as full as they were when the part began."""
-    manifest = _manifest_of(place)
+    manifest = manifest_of(place)
     known = edges_in_flow(manifest)
     own = next((each for each in known if edge in (None, each.index)), Edge(1, 0, 0, 1, *ONLY_EDGE))
     exchange = load_exchange(place, from_ns, to_ns, edge=edge)
@@ -104,12 +104,6 @@ def load_alone(place: RunPlace, from_ns: int, to_ns: int, edge: int | None = Non
         if QUEUES_START_EMPTY in notes or is_behind:
             exchange = _with_lead_in(exchange, place)
     return RecordedJob([JobEdge(own, replace(exchange, notes=notes))], manifest.origin, notes)
-
-
-def _manifest_of(place: RunPlace) -> RunManifest:
-    manifest = open_recordings(place).manifest
-    assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
-    return manifest
 
 
 def _with_lead_in(exchange: RecordedExchange, place: RunPlace) -> RecordedExchange:
@@ -135,7 +129,7 @@ def load_job(place: RunPlace, from_ns: int, to_ns: int, indexes: Sequence[int]) 
     Args:
         indexes: manifest keys of its edges, in the direction of flow.
     """
-    manifest = _manifest_of(place)
+    manifest = manifest_of(place)
     known = {each.index: each for each in edges_in_flow(manifest)}
     edges = [known[each] for each in indexes]
     load = _load_captured if manifest.is_from_between else _load_own
@@ -175,10 +169,8 @@ def _load_captured(
     place: RunPlace, from_ns: int, to_ns: int, edges: Sequence[Edge], whys: Sequence[str | None]
 ) -> RecordedJob:
     """The job that was captured between TaskManagers, its local channels filled in."""
-    run = open_recordings(place)
-    manifest, passed = run.manifest, recorded_within(run, from_ns, to_ns)
-    assert manifest is not None, "refused by load_job"
-    manifest = at_places_of(manifest, place, from_ns, to_ns, passed)
+    passed = recorded_within(open_recordings(place), from_ns, to_ns)
+    manifest = at_places_of(manifest_of(place), place, from_ns, to_ns, passed)
     seen = {each.edge for each in passed}
     recorded: dict[int, RecordedExchange] = {}
     for n, edge in enumerate(edges):

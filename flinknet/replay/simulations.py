@@ -13,7 +13,7 @@ import numpy as np
 
 from flinknet.errors import ConfigError, SimulationError
 from flinknet.options.what_if import Setting, columns_of
-from flinknet.predict.exchange import BLOCKING_IS_NO_MODEL, is_blocking, is_max_rate
+from flinknet.predict.exchange import BLOCKING_IS_NO_MODEL, is_blocking, is_max_rate, manifest_of
 from flinknet.predict.fit.queued import contradiction
 from flinknet.predict.job import RecordedJob
 from flinknet.predict.job_run import simulate_job
@@ -142,8 +142,7 @@ def _busiest(jobs: Sequence[RecordedJob], place: int = 0) -> RecordedExchange:
 
 def _why_unpredicted(unit: PredictionUnit, jobs: Sequence[RecordedJob]) -> str | None:
     """Why no setting of an exchange by itself is predicted; None if they are."""
-    manifest, edge = open_recordings(unit.place).manifest, unit.edges[0]
-    assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
+    manifest, edge = manifest_of(unit.place), unit.edges[0]
     if unit.job != ALONE:
         return None
     if not is_from_sources(manifest, edge):

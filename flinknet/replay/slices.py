@@ -29,9 +29,9 @@ from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigError
 from flinknet.histogram import LogLinearHistogram
 from flinknet.options.what_if import Setting
-from flinknet.predict.exchange import load_timed, recorded_channels
+from flinknet.predict.exchange import load_timed, manifest_of, recorded_channels
 from flinknet.predict.fit.window_rows import read_arrivals
-from flinknet.predict.outcome import CheckpointTimes, Outcome, added_checkpoints, merged
+from flinknet.predict.outcome import CheckpointTimes, Outcome, added_checkpoints, joined
 from flinknet.predict.ramps import ChannelRamps
 from flinknet.predict.recorded import RecordedExchange
 from flinknet.results import BacklogSummary
@@ -273,14 +273,12 @@ def _part(
     whole = ChannelRamps.joined((warm, *pieces.own, pieces.behind)).by_channel()
     counted = np.sum([each.counts for each in pieces.own], axis=0)
     counts = zip(*(each.tolist() for each in (warm.records, warm.counts, counted)), strict=True)
-    manifest = open_recordings(unit.whole.place).manifest
-    assert manifest is not None
     channels = [
         replace(
             channel, records_before=before[channel.channel] - warmed, counted=(first, first + count)
         )
         for channel, (warmed, first, count) in zip(
-            recorded_channels(manifest, whole, sizes), counts, strict=True
+            recorded_channels(manifest_of(unit.whole.place), whole, sizes), counts, strict=True
         )
     ]
     exchange = replace(frame, channels=tuple(channels)).under(replace(setting, rate_factor=1.0))
@@ -341,26 +339,31 @@ def added_up(
     """
     from flinknet.predict.what_if import duration_ns
 
-    records, messages, backlog_total, credits = (
-        sum(getattr(part, name) for part in parts)
-        for name in ("records", "messages", "backlog_total", "credits")
+    found = joined(
+        [
+            Outcome(
+                part.latency or LogLinearHistogram(),
+                part.records,
+                part.messages,
+                1,
+                _backlog_of(part),
+                memory_bytes=part.memory_bytes,
+                credits=part.credits,
+                method="kernel",
+            )
+            for part in parts
+        ]
     )
-    last_ns, backlog_max, memory_bytes = (
-        max(getattr(part, name) for part in parts)
-        for name in ("last_ns", "backlog_max", "memory_bytes")
-    )
+    last_ns = max(part.last_ns for part in parts)
+    length_ns = duration_ns(last_ns, found.records, found.messages or 0, exchange, network)
     checkpoints = [part.checkpoints for part in parts if part.checkpoints is not None]
-    return Outcome(
-        merged([part.latency for part in parts if part.latency is not None]),
-        records,
-        messages,
-        duration_ns(last_ns, records, messages, exchange, network),
-        BacklogSummary(backlog_total / messages if messages else None, backlog_max),
-        memory_bytes=memory_bytes,
-        credits=credits,
-        method="kernel",
-        checkpoints=added_checkpoints(checkpoints).summary() if checkpoints else None,
-    )
+    summary = added_checkpoints(checkpoints).summary() if checkpoints else None
+    return replace(found, duration_ns=length_ns, checkpoints=summary)
+
+
+def _backlog_of(part: SlicePart) -> BacklogSummary:
+    mean = part.backlog_total / part.messages if part.messages else None
+    return BacklogSummary(mean, part.backlog_max)
 
 
 def prediction_of_slices(unit: PredictionUnit, parts: Sequence[SlicePart]) -> Prediction:

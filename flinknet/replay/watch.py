@@ -10,13 +10,12 @@ meanwhile: a ring may drop a file at any time.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, is_dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from flinknet.errors import ConfigError, TraceError, TraceFormatError
 from flinknet.predict.captured import waits_at_most
@@ -33,7 +32,7 @@ from .observe.observed import observe_here
 from .observe.regimes import REGIMES
 from .observe.units import even_cuts
 from .read import WHOLE, AskedPart, open_runs
-from .spark.frames import arrow_type, frame_of, schema_of
+from .spark.frames import flattened, frame_of, table_of
 from .spark.installed import check_data_source
 
 if TYPE_CHECKING:
@@ -330,8 +329,10 @@ def add_to_table(spark: SparkSession, look: WatchLook, table: str) -> None:
     from pyspark.sql.functions import current_timestamp
 
     if look.edges:
-        rows = frame_of(spark, _table(look.edges))
-        rows = rows.coalesce(1).withColumn("looked_at", current_timestamp())
+        rows = frame_of(spark, table_of(WatchedEdge, look.edges))
+        shares = {each: rows["regimes"][each] for each in REGIMES}
+        rows = flattened(rows.withColumns(shares), ()).coalesce(1)
+        rows = rows.withColumn("looked_at", current_timestamp())
         rows.write.mode("append").parquet(table)
 
 
@@ -395,22 +396,3 @@ def _bounds(observed: ObservedRun) -> LatencyBounds:
     waits = waits_at_most(run.place, run.from_ns, run.to_ns, edge=run.edge)
     p50, p99 = (waits.supported_percentile(q) for q in (0.5, 0.99))
     return LatencyBounds(RECORDED, waits.count, None, p50, None, p99)
-
-
-def _table(edges: Sequence[WatchedEdge]) -> pa.Table:
-    """WatchedEdges as a table: fields of nested dataclasses have columns with the name of the outer
-    field in front, shares of regimes one for each regime."""
-    columns: dict[str, pa.Array] = {}
-    for name, kind in get_type_hints(WatchedEdge).items():
-        values = [getattr(each, name) for each in edges]
-        if is_dataclass(kind) and isinstance(kind, type):
-            for inner in schema_of(kind):
-                own = [getattr(each, inner.name) for each in values]
-                columns[f"{name}_{inner.name}"] = pa.array(own, inner.type)
-        elif name == "regimes":
-            for regime in REGIMES:
-                shares = [(each or {}).get(regime) for each in values]
-                columns[regime] = pa.array(shares, pa.float64())
-        else:
-            columns[name] = pa.array(values, arrow_type(kind))
-    return pa.table(columns)
