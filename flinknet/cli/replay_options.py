@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from flinknet.capture.rest.answers import RestAnswers
     from flinknet.capture.rest.http_client import RestPlace
     from flinknet.predict.grid import Grid
-    from flinknet.replay.plans import EdgeTimeouts
+    from flinknet.replay.edges import EdgeTimeouts
     from flinknet.replay.spark.settings import SessionOptions
     from flinknet.results import RunWarning
     from flinknet.trace import RunManifest
@@ -193,7 +193,7 @@ def _texts(lists: Lists, asked: Asked) -> list[str]:
 
 def edge_timeouts_of(text: str) -> EdgeTimeouts:
     """Read "1=5ms,Enrich=100ms". Raises: ConfigError."""
-    from flinknet.replay.plans import EdgeTimeouts
+    from flinknet.replay.edges import EdgeTimeouts
 
     found = []
     for part in text.split(","):

@@ -321,13 +321,7 @@ def _answer(
 
 
 def _described(run: RecordedRun, losses: tuple[TraceLoss, ...]) -> TraceDescription:
-    damaged = []
-    events = 0
-    for file in run.files:
-        index = file_index(file)
-        events += index.events
-        if not index.is_whole:
-            damaged.append(file.title)
+    indexes = [(file, file_index(file)) for file in run.files]
     whole_from_ns, whole_to_ns = run.whole_ns or (run.from_ns, run.to_ns)
     return TraceDescription(
         path=str(run.path),
@@ -336,10 +330,10 @@ def _described(run: RecordedRun, losses: tuple[TraceLoss, ...]) -> TraceDescript
         if has_own_timeout(run.manifest)
         else run.manifest.flink_keys,
         is_max_rate=is_max_rate(run.manifest),
-        events=events,
+        events=sum(index.events for _, index in indexes),
         channels=len(run.manifest.channels),
         measured_duration_ns=run.duration_ns,
-        damaged_files=tuple(damaged),
+        damaged_files=tuple(file.title for file, index in indexes if not index.is_whole),
         warnings=tuple(warnings_of(run)),
         edge_number=run.ends.number,
         edge=run.edge_name,
@@ -436,7 +430,12 @@ def _job_observed(plan: Plan, observed: Mapping[int, ObservedRun]) -> JobObserve
     buffers, the recorded ones."""
     sources = {each.ends.source for each in plan.edges}
     ends = [each for each in plan.edges if each.ends.target not in sources]
-    rates = [_observed_rate(each, observed) for each in ends]
+    rates = [
+        received_per_s(each, each.ends.index)
+        if local_share(each, each.ends.index)
+        else observed[each.run].measured.throughput_records_per_s
+        for each in ends
+    ]
     buffers = [
         observed[each.run].measured.buffers * 1e9 / each.duration_ns
         for each in plan.edges
@@ -448,9 +447,3 @@ def _job_observed(plan: Plan, observed: Mapping[int, ObservedRun]) -> JobObserve
         observed[ends[0].run].measured.latency_ns if is_known else UNKNOWN_LATENCY,
         sum(buffers) if buffers else None,
     )
-
-
-def _observed_rate(run: RecordedRun, observed: Mapping[int, ObservedRun]) -> float | None:
-    if local_share(run, run.ends.index):
-        return received_per_s(run, run.ends.index)
-    return observed[run.run].measured.throughput_records_per_s

@@ -16,6 +16,7 @@ import numpy as np
 
 from flinknet.arrays import FloatArray, IntArray
 from flinknet.core.wire.lineage import ancestors
+from flinknet.errors import ConfigError
 from flinknet.predict.exchange import recorded_network
 from flinknet.predict.local_channels import counts_of, planned_edge
 from flinknet.results.ledger import BARRIER, LATE, UNANSWERED, EdgeTime, InputTime
@@ -43,6 +44,34 @@ def is_from_sources(manifest: RunManifest, edge: int | None) -> bool:
     edges = edges_in_flow(manifest)
     own = next(each for each in edges if each.index == edge)
     return all(each.target != own.source for each in edges)
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeTimeouts:
+    """Buffer timeouts for some edges of a job, by the number of an edge or a part of its name; the
+    others keep the recorded ones."""
+
+    of: tuple[tuple[str, int], ...]
+
+    def on(self, edges: Sequence[Edge]) -> list[int | None]:
+        """The timeout of each edge; None for the recorded one.
+
+        Raises: ConfigError for an edge that does not exist, or a name of several.
+        """
+        found: list[int | None] = [None] * len(edges)
+        for text, timeout_ns in self.of:
+            if text.isdecimal():
+                places = [n for n, each in enumerate(edges) if each.number == int(text)]
+            else:
+                places = [n for n, each in enumerate(edges) if text.lower() in each.name.lower()]
+                starts = [n for n in places if edges[n].name.lower().startswith(text.lower())]
+                places = starts if len(starts) == 1 else places
+            if len(places) != 1:
+                what = "several edges match" if places else "there is no edge"
+                listed = "; ".join(each.title for each in edges)
+                raise ConfigError(f"--edge-timeout: {what} {text!r}; the edges are {listed}")
+            found[places[0]] = timeout_ns
+        return found
 
 
 def channel_ends(manifest: RunManifest) -> tuple[IntArray, IntArray, IntArray]:

@@ -22,11 +22,11 @@ from flinknet.units import counted
 
 from .advise.targets import Target
 from .answers import AdvisedRun, advise, answers_of, compared_runs, job_answer, search_further
+from .edges import EdgeTimeouts
 from .observe.details import run_details
 from .observe.observed import collect, observe
 from .plans import (
     ALONE,
-    EdgeTimeouts,
     Plan,
     check_edge_timeouts,
     grids_for,

@@ -19,11 +19,10 @@ from flinknet.predict.grid import Grid
 from flinknet.predict.outcome import PHASES
 from flinknet.results import Choice, Measured
 from flinknet.storage import AnyPath
-from flinknet.trace.job_names import Edge
 from flinknet.units import format_duration_ns, human_duration
 
 from .advise.targets import between
-from .edges import is_filled_in, local_edges
+from .edges import EdgeTimeouts, is_filled_in, local_edges
 from .observe.checkpoints import interval_ns_of
 from .observe.measured import ObservedRun
 from .observe.traffic import slice_edges
@@ -330,34 +329,6 @@ class Plan:
                 steps_ns = between(timeout_ns, choice.next_longer_ns)
                 more += [with_timeouts(chosen, [each] * len(chosen)) for each in steps_ns]
         return replace(self, candidates=tuple(dict.fromkeys((*self.candidates, *more))))
-
-
-@dataclass(frozen=True, slots=True)
-class EdgeTimeouts:
-    """Buffer timeouts for some edges of a job, by the number of an edge or a part of its name; the
-    others keep the recorded ones."""
-
-    of: tuple[tuple[str, int], ...]
-
-    def on(self, edges: Sequence[Edge]) -> list[int | None]:
-        """The timeout of each edge; None for the recorded one.
-
-        Raises: ConfigError for an edge that does not exist, or a name of several.
-        """
-        found: list[int | None] = [None] * len(edges)
-        for text, timeout_ns in self.of:
-            if text.isdecimal():
-                places = [n for n, each in enumerate(edges) if each.number == int(text)]
-            else:
-                places = [n for n, each in enumerate(edges) if text.lower() in each.name.lower()]
-                starts = [n for n in places if edges[n].name.lower().startswith(text.lower())]
-                places = starts if len(starts) == 1 else places
-            if len(places) != 1:
-                what = "several edges match" if places else "there is no edge"
-                listed = "; ".join(each.title for each in edges)
-                raise ConfigError(f"--edge-timeout: {what} {text!r}; the edges are {listed}")
-            found[places[0]] = timeout_ns
-        return found
 
 
 def check_edge_timeouts(runs: Sequence[RecordedRun], asked: Sequence[EdgeTimeouts]) -> None:

@@ -27,8 +27,9 @@ from flinknet.results import TradeOffPoint
 from flinknet.storage import AnyPath
 from flinknet.units import human_duration
 
+from .edges import EdgeTimeouts
 from .observe.observed import observe_here
-from .plans import EdgeTimeouts, check_edge_timeouts, plan_jobs
+from .plans import check_edge_timeouts, plan_jobs
 from .predictions import WHOLE_JOB, units_of
 from .read import RecordedRun, open_recorded_run, open_runs, result_of
 from .simulations import predictions_of

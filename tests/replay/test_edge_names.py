@@ -14,7 +14,8 @@ from click.testing import CliRunner
 
 from flinknet.cli import main
 from flinknet.errors import ConfigError
-from flinknet.replay.plans import EdgeTimeouts, check_edge_timeouts
+from flinknet.replay.edges import EdgeTimeouts
+from flinknet.replay.plans import check_edge_timeouts
 from flinknet.replay.read import open_runs
 from flinknet.trace import RunManifest
 from flinknet.trace.job_names import edges_in_flow

@@ -11,8 +11,9 @@ import pytest
 
 from flinknet.errors import ConfigError
 from flinknet.predict.grid import Grid
+from flinknet.replay.edges import EdgeTimeouts
 from flinknet.replay.pipeline import replay_runs
-from flinknet.replay.plans import EdgeTimeouts, check_edge_timeouts
+from flinknet.replay.plans import check_edge_timeouts
 from flinknet.replay.read import AskedPart, RecordedRun, open_runs
 from flinknet.trace import RunManifest
 from tests.replay_documents import documents

@@ -15,9 +15,9 @@ from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigError
 from flinknet.predict.grid import Grid
 from flinknet.replay.advise.targets import Target
-from flinknet.replay.edges import not_to_the_end
+from flinknet.replay.edges import EdgeTimeouts, not_to_the_end
 from flinknet.replay.pipeline import Replay, replay_runs
-from flinknet.replay.plans import EdgeTimeouts, check_edge_timeouts
+from flinknet.replay.plans import check_edge_timeouts
 from flinknet.replay.read import open_runs
 from flinknet.report.console import print_parts
 from flinknet.report.export import replay_document
