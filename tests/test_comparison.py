@@ -272,25 +272,3 @@ def test_the_order_follows_from_the_seed() -> None:
         comparison.interleaved_orders(4, 1, 1) != comparison.interleaved_orders(4, 1, seed)
         for seed in range(2, 6)
     )
-
-
-def test_the_summary_names_what_is_better_and_what_is_worse() -> None:
-    differences = {
-        "throughput": difference([10, 10], [11, 11], direction=1),
-        "p99": difference([10, 10], [20, 20], direction=-1),
-        "mean": difference([10, 10], [10, 10], direction=-1),
-    }
-    assert comparison.summary("B", "A", differences) == (
-        "B against A: better in throughput (+10.0%); worse in p99 (+100.0%)."
-    )
-    assert comparison.summary("B", "A", {"mean": differences["mean"]}) == (
-        "B against A: no difference."
-    )
-    more = {"buffers": difference([10, 10], [20, 20], direction=0)}
-    assert comparison.summary("B", "A", more, ["rate"]) == (
-        "B against A (another workload: rate): higher in buffers/s (+100.0%)."
-    )
-    wide = {"p50": difference([10, 10], [9, 12], direction=-1), **differences}
-    assert comparison.summary("B", "A", wide).endswith(
-        "; unclear in p50 (about 110 runs would decide)."
-    )

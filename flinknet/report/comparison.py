@@ -8,13 +8,11 @@ from flinknet.results.comparison import (
     METRICS,
     Candidate,
     Comparison,
-    Difference,
     LimitDecision,
     Outcome,
     Trend,
     Verdict,
     label_of,
-    what_would_decide,
 )
 
 from .charts import Color, Curves, Interval, Intervals, Series
@@ -23,6 +21,8 @@ from .comparison_texts import (
     brief_change,
     changes_table,
     decision_line,
+    effect_clauses,
+    effect_sentence,
     environment_of,
     load_line,
     load_notes,
@@ -45,8 +45,6 @@ _RUN_METRICS = ("throughput", "p50", "p99")
 """Metrics drawn run by run where no limit names any."""
 
 _COLORS: Mapping[Verdict, Color] = {Verdict.BETTER: "green", Verdict.WORSE: "orange"}
-_DIFFERING = (Verdict.WORSE, Verdict.BETTER, Verdict.HIGHER, Verdict.LOWER)
-_IN_ORDER = (*_DIFFERING, Verdict.NONE, Verdict.UNCLEAR)
 _WORST_FIRST = (Outcome.REGRESSION, Outcome.INCONCLUSIVE, Outcome.PASS)
 
 
@@ -88,7 +86,7 @@ def comparison_view(
             Lines(
                 [
                     *comparison.invalid_lines(),
-                    *comparison.sentences(),
+                    *(effect_sentence(comparison, each) for each in candidates),
                     load_line(comparison),
                     *note_lines(comparison),
                     *(f"{x.outcome.word}: {decision_line(c, x)}" for c, x in comparison.decisions),
@@ -202,30 +200,18 @@ def _decided(
 
 
 def _effects(comparison: Comparison) -> list[str]:
-    """How each candidate differs in the metrics that decide, the worst first."""
+    """How each candidate differs in the metrics that decide."""
     is_one = len(comparison.candidates) == 1
     clauses = []
     for each in comparison.candidates:
-        shown = {m: x for m, x in each.differences.items() if m in _DECISIVE}
         begin = "" if is_one else f"{each.name}: "
         if each.unlike:
             begin += f"another workload ({', '.join(each.unlike)}): "
-        own = []
-        for verdict in _IN_ORDER:
-            metrics = [_effect(m, x) for m, x in shown.items() if x.verdict is verdict]
-            if metrics:
-                own.append(f"{begin}{verdict.value} in {', '.join(metrics)}")
-                begin = ""
-        what = what_would_decide(each.differences)
-        if what and not comparison.decisions and not comparison.is_mostly_disturbed:
-            own[-1] += f" ({what})"
-        clauses += own
+        first, *more = effect_clauses(
+            each, _DECISIVE, is_undecided=not comparison.is_mostly_disturbed
+        )
+        clauses += [begin + first, *more]
     return clauses
-
-
-def _effect(metric: str, difference: Difference) -> str:
-    change = brief_change(difference) if difference.verdict in _DIFFERING else ""
-    return f"{label_of(metric)} {change}".rstrip()
 
 
 def _trust(comparison: Comparison, doubts: Sequence[str]) -> list[str]:

@@ -21,6 +21,7 @@ from .comparison_texts import (
     changes_table,
     decision_line,
     doubt_lines,
+    effect_sentence,
     environment_of,
     key_notes,
     load_line,
@@ -56,7 +57,7 @@ def comparison_markdown(comparison: Comparison, trends: Sequence[Trend]) -> str:
     parts: list[MarkdownPart] = [
         Lines(doubt_lines(comparison), is_doubt=True),
         Lines(decisions),
-        *(Text("", sentence) for sentence in comparison.sentences()),
+        *(Text("", effect_sentence(comparison, each)) for each in comparison.candidates),
         Lines([*dict.fromkeys((*load_notes(comparison), *known))]),
         *(
             part
@@ -140,8 +141,7 @@ class _Case:
 def comparison_junit(comparison: Comparison) -> str:
     """The XML document, with a suite for each candidate."""
     root = ElementTree.Element("testsuites", name=SUITE)
-    sentences = comparison.sentences()
-    for candidate, sentence in zip(comparison.candidates, sentences, strict=True):
+    for candidate in comparison.candidates:
         name = printable(f"{candidate.name} against {comparison.base.name}")
         cases = list(_cases(comparison, candidate))
         suite = ElementTree.SubElement(
@@ -172,7 +172,7 @@ def comparison_junit(comparison: Comparison) -> str:
                     ElementTree.SubElement(case, tag, message=printable(text))
         lines = [
             *doubt_lines(comparison),
-            sentence,
+            effect_sentence(comparison, candidate),
             load_line(comparison),
             *load_notes(comparison),
             *key_notes(comparison, candidate),

@@ -19,6 +19,7 @@ from flinknet.results.comparison import (
     TrendPoint,
     Verdict,
     label_of,
+    what_would_decide,
 )
 from flinknet.results.figures import SHOWN
 from flinknet.units import MISSING, human_change, human_count, human_share, signed
@@ -172,6 +173,42 @@ def brief_change(difference: Difference, metric: str = "throughput") -> str:
     change, ends = change_cells(difference, metric)
     unit = "%" if difference.is_ratio and not ends.startswith(">") else ""
     return f"({change}, {ends}{unit})"
+
+
+_DIFFERING = (Verdict.WORSE, Verdict.BETTER, Verdict.HIGHER, Verdict.LOWER)
+
+
+def effect_clauses(
+    candidate: Candidate, metrics: Collection[str] = (), *, is_undecided: bool = True
+) -> list[str]:
+    """How a candidate differs, the worst first, and how many runs would decide what is unclear.
+
+    Args:
+        metrics: those to name, with their intervals; none: all, without.
+        is_undecided: more runs may decide.
+    """
+    found = []
+    for verdict in (*_DIFFERING, *([Verdict.NONE] if metrics else []), Verdict.UNCLEAR):
+        names = []
+        for metric, each in candidate.differences.items():
+            if each.verdict is verdict and (not metrics or metric in metrics):
+                change = brief_change(each) if metrics else f"({human_change(each.change)})"
+                has_change = verdict in _DIFFERING and (metrics or each.is_ratio)
+                names.append(f"{label_of(metric)} {change}" if has_change else label_of(metric))
+        if names:
+            found.append(f"{verdict.value} in {', '.join(names)}")
+    what = what_would_decide(candidate.differences)
+    if found and what and is_undecided and not candidate.decisions:
+        found[-1] += f" ({what})"
+    return found or ["no difference"]
+
+
+def effect_sentence(comparison: Comparison, candidate: Candidate) -> str:
+    """How a candidate differs from the base in all metrics."""
+    against = f"{candidate.name} against {comparison.base.name}"
+    if candidate.unlike:
+        against += f" (another workload: {', '.join(candidate.unlike)})"
+    return f"{against}: {'; '.join(effect_clauses(candidate))}."
 
 
 def outcome_line(comparison: Comparison) -> str:

@@ -30,6 +30,7 @@ from flinknet.storage import AnyPath
 from flinknet.units import format_duration_ns
 from flinknet.whole_files import whole_file
 
+from .comparison_texts import effect_sentence
 from .model_error import model_error_text
 from .predicted_table import job_trades
 from .trade_words import settings_of, trades
@@ -169,12 +170,10 @@ def comparison_document(
                 "metrics": {
                     name: difference_document(each) for name, each in candidate.differences.items()
                 },
-                "sentence": sentence,
+                "sentence": effect_sentence(comparison, candidate),
                 "notes": list(candidate.notes),
             }
-            for candidate, sentence in zip(
-                comparison.candidates, comparison.sentences(), strict=True
-            )
+            for candidate in comparison.candidates
         ],
         "limits": [
             {

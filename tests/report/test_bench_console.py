@@ -16,7 +16,7 @@ from flinknet.report import bench as views
 from flinknet.report import bench_words as tables
 from flinknet.report import live
 from flinknet.report.comparison import comparison_view
-from flinknet.report.comparison_texts import change_cells, changes_table
+from flinknet.report.comparison_texts import change_cells, changes_table, effect_sentence
 from flinknet.report.console import console_for, print_part, print_view
 from flinknet.report.export import write_json
 from flinknet.report.page_parts import figure_table
@@ -620,6 +620,31 @@ def test_what_a_comparison_measured_and_one_way_to_decide_are_in_its_answer() ->
     assert "unclear in p50, p99 (about 127 runs would decide)" in text
     assert text.count("would decide") == 1
     assert "measured in flinknet's own network stack" in text
+
+
+def test_a_sentence_names_what_is_worse_and_what_is_better() -> None:
+    differences = {
+        "throughput": difference([10, 10], [11, 11], direction=1),
+        "p99": difference([10, 10], [20, 20], direction=-1),
+        "mean": difference([10, 10], [10, 10], direction=-1),
+    }
+
+    def sentence(unlike: tuple[str, ...] = (), **named: Difference) -> str:
+        comparison = compared("A", "B", **named)
+        return effect_sentence(comparison, replace(comparison.candidates[0], unlike=unlike))
+
+    assert sentence(**differences) == (
+        "B against A: worse in p99 (+100.0%); better in throughput (+10.0%)."
+    )
+    assert sentence(mean=differences["mean"]) == "B against A: no difference."
+    more = difference([10, 10], [20, 20], direction=0)
+    assert sentence(("rate",), buffers=more) == (
+        "B against A (another workload: rate): higher in buffers/s (+100.0%)."
+    )
+    wide = difference([10, 10], [9, 12], direction=-1)
+    assert sentence(**differences, p50=wide).endswith(
+        "; unclear in p50 (about 110 runs would decide)."
+    )
 
 
 def test_names_of_settings_are_no_markup() -> None:

@@ -5,7 +5,8 @@ and with it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
+from operator import itemgetter
 from typing import Any
 
 from flinknet.config import CREDIT, TCP, WorkloadConfig
@@ -23,7 +24,7 @@ from flinknet.units import (
     parse_size_bytes,
 )
 
-from ..charts import OverTime, Places, PlacesChannel, PlacesRun, PlacesStep, Span, TimeSeries
+from ..charts import Color, OverTime, Places, PlacesChannel, PlacesRun, PlacesStep, Span, TimeSeries
 from ..page_parts import figure_table
 from ..places import PLACES, levels_of
 from .shown import UNEXPECTED, DemoRun, DemoShown, doubts_of
@@ -66,55 +67,16 @@ REPEATED_MIN = 3
 """Equal rates at the end of a run that show that it was no longer measured."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Mode:
-    """One flow control: the neighbour alone, and with a consumer that pauses for the whole measured
-    part; rates, credit and backlog of both channels over time."""
-
-    flow_control: str
-    solo: RunResult
-    shared: RunResult
-    rates: Sequence[Mapping[str, Any]]
-
-    @property
-    def kept(self) -> float | None:
-        """Rate of the neighbour while the other is paused, relative to its rate alone."""
-        alone, shared = _rate(self.solo), _rate(self.shared)
-        return shared / alone if alone and shared is not None else None
-
-    @property
-    def samples(self) -> Sequence[FillSample]:
-        """Levels of the six places."""
-        return self.shared.buffering.samples if self.shared.buffering is not None else ()
-
-    def document(self) -> dict[str, object]:
-        """The figures as JSON-ready data."""
-        buffering = self.shared.buffering
-        return {
-            "neighbour_rate_ratio": self.kept,
-            "neighbour_p99_ns": _p99_ns(self.shared),
-            "neighbour_records_per_s": _rate(self.shared),
-            "solo_records_per_s": _rate(self.solo),
-            "solo_p99_ns": _p99_ns(self.solo),
-            "rates": self.rates,
-            "buffering": asdict(buffering) if buffering is not None else None,
-        }
-
-
-def _rate(run: RunResult) -> float | None:
-    return run.channels[NEIGHBOUR].taken_records_per_s
-
-
-def _p99_ns(run: RunResult) -> float | None:
-    return run.channels[NEIGHBOUR].latency_ns.p99
-
+_Mode = Mapping[str, Any]
+"""Figures of a flow control as JSON has them: the neighbour alone (`solo`) and next to a consumer
+that pauses for the whole measured part; rates, credit and backlog of both channels over time."""
 
 _MODES: Sequence[Figure[_Mode]] = (
-    Figure("B.3 alone", "records/s", lambda mode: _rate(mode.solo)),
-    Figure("B.3 alone", "p99", lambda mode: _p99_ns(mode.solo), "ns"),
-    Figure("B.4 paused", "B.3 records/s", lambda mode: _rate(mode.shared)),
-    Figure("B.4 paused", "B.3 p99", lambda mode: _p99_ns(mode.shared), "ns"),
-    Figure("", "rate kept", lambda mode: mode.kept, "share"),
+    Figure("B.3 alone", "records/s", itemgetter("solo_records_per_s")),
+    Figure("B.3 alone", "p99", itemgetter("solo_p99_ns"), "ns"),
+    Figure("B.4 paused", "B.3 records/s", itemgetter("neighbour_records_per_s")),
+    Figure("B.4 paused", "B.3 p99", itemgetter("neighbour_p99_ns"), "ns"),
+    Figure("", "rate kept", itemgetter("neighbour_rate_ratio"), "share"),
 )
 _MODES_NOTE = (
     "Alone: a run without A.2 and B.4. Latency counts from when a record was due. What is kept with"
@@ -124,13 +86,23 @@ _MODES_NOTE = (
 
 def head_of_line(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
     """Make the output from two runs in each mode: the neighbour alone, and with a paused one."""
-    named, modes = [], []
+    named, paused = [], {}
     for name, solo, shared in zip((TCP, CREDIT), runs[::2], runs[1::2], strict=True):
-        modes.append(_Mode(name, solo.result, shared.result, _rates(shared.samples)))
+        paused[name] = shared.result
         named.append(replace(solo, name=f"{name}, alone", messages=()))
         named.append(replace(shared, name=f"{name}, paused"))
+    modes = {
+        name: _mode(solo.result, shared)
+        for name, solo, shared in zip((TCP, CREDIT), runs[::2], runs[1::2], strict=True)
+    }
     pause_ns = workload.duration_ns or 0
     pause = Span("B.4 is paused", workload.warmup_ns, workload.warmup_ns + pause_ns)
+    table = figure_table(
+        "flow control",
+        _MODES,
+        [(TITLES[name], [each]) for name, each in modes.items()],
+        notes=[_MODES_NOTE],
+    )
     return DemoShown(
         "head-of-line",
         "Why there is credit",
@@ -139,21 +111,31 @@ def head_of_line(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown
             f" A.2 → B.4, which consumes nothing for {format_duration_ns(pause_ns, separator=' ')}",
             "without credit and with it",
         ],
-        figure_table(
-            "flow control",
-            _MODES,
-            [(TITLES[each.flow_control], [each]) for each in modes],
-            notes=[_MODES_NOTE],
-        ),
-        [_places(modes, pause)],
-        [_kept(modes), *_fullest(modes)],
+        table,
+        [_places(modes, paused, pause)],
+        [_kept(modes), *_fullest(paused)],
         doubts_of(named),
         named,
-        {"modes": {mode.flow_control: mode.document() for mode in modes}},
+        {"modes": modes},
         unaffected=UNAFFECTED,
         explained=EXPLAINED,
         channels=(("A.1", "B.3"), ("A.2", "B.4")),
     )
+
+
+def _mode(solo: RunResult, shared: DemoRun) -> dict[str, Any]:
+    alone, beside = (each.channels[NEIGHBOUR] for each in (solo, shared.result))
+    rate, kept = alone.taken_records_per_s, beside.taken_records_per_s
+    buffering = shared.result.buffering
+    return {
+        "neighbour_rate_ratio": kept / rate if rate and kept is not None else None,
+        "neighbour_p99_ns": beside.latency_ns.p99,
+        "neighbour_records_per_s": kept,
+        "solo_records_per_s": rate,
+        "solo_p99_ns": alone.latency_ns.p99,
+        "rates": _rates(shared.samples),
+        "buffering": asdict(buffering) if buffering is not None else None,
+    }
 
 
 def _rates(samples: Sequence[Progress]) -> list[dict[str, Any]]:
@@ -182,9 +164,9 @@ def _rates(samples: Sequence[Progress]) -> list[dict[str, Any]]:
     return found[:end] if len(found) - end >= REPEATED_MIN else found
 
 
-def _kept(modes: Sequence[_Mode]) -> str:
+def _kept(modes: Mapping[str, _Mode]) -> str:
     """The result of the runs in a sentence; or that they did not show the effect."""
-    tcp, credit = (each.kept for each in modes)
+    tcp, credit = (each["neighbour_rate_ratio"] for each in modes.values())
     shares = f"{human_share(tcp)} with TCP only and {human_share(credit)} with credit"
     if tcp is None or credit is None or tcp > STARVED_RATIO or credit < UNHARMED_RATIO:
         return (
@@ -200,13 +182,14 @@ def _kept(modes: Sequence[_Mode]) -> str:
     )
 
 
-def _fullest(modes: Sequence[_Mode]) -> list[str]:
+def _fullest(paused: Mapping[str, RunResult]) -> list[str]:
     """How much lay between the tasks at most, with and without credit; and without it, for whom
     the data at the front was.
     """
-    if not all(each.samples for each in modes):
+    samples = [each.buffering.samples for each in paused.values() if each.buffering is not None]
+    if len(samples) < len(paused) or not all(samples):
         return []
-    tcp, credit = (max(x.samples, key=lambda each: each.levels.total_bytes) for x in modes)
+    tcp, credit = (max(each, key=lambda one: one.levels.total_bytes) for each in samples)
     lines = [
         f"At most {human_bytes(tcp.levels.total_bytes)} lay between the tasks with TCP only, and"
         f" {human_bytes(credit.levels.total_bytes)} with credit."
@@ -220,19 +203,20 @@ def _fullest(modes: Sequence[_Mode]) -> list[str]:
     return lines
 
 
-def _places(modes: Sequence[_Mode], pause: Span) -> Places:
+def _places(modes: Mapping[str, _Mode], paused: Mapping[str, RunResult], pause: Span) -> Places:
     """The places under one slider; the first and the last one apart for each consumer."""
-    alone = max((_rate(each.solo) or 0.0 for each in modes), default=0.0)
+    alone = max((each["solo_records_per_s"] or 0.0 for each in modes.values()), default=0.0)
+    colors: Sequence[Color] = ("orange", "blue")
     curve = OverTime(
         "Throughput of the neighbour B.3",
         [
             TimeSeries(
-                TITLES[mode.flow_control],
-                [each["at_ns"] for each in mode.rates],
-                [each["neighbour_per_s"] for each in mode.rates],
-                "orange" if mode.flow_control == TCP else "blue",
+                TITLES[name],
+                [each["at_ns"] for each in mode["rates"]],
+                [each["neighbour_per_s"] for each in mode["rates"]],
+                color,
             )
-            for mode in modes
+            for (name, mode), color in zip(modes.items(), colors, strict=True)
         ],
         meaning="Records per second. Click to go to an instant. While it catches up after the"
         " pause, B.3 may go beyond the axis. The curve ends with the last record; records are due"
@@ -249,7 +233,11 @@ def _places(modes: Sequence[_Mode], pause: Span) -> Places:
     return Places(
         [name for name, _ in names],
         [meaning for _, meaning in names],
-        [_places_run(mode, pause) for mode in modes if mode.samples],
+        [
+            _places_run(TITLES[name], modes[name]["rates"], each, pause)
+            for name, each in paused.items()
+            if each.buffering is not None and each.buffering.samples
+        ],
         curve,
         notes=PLACES_NOTES,
         ends=("A.1, A.2", "B.3, B.4"),
@@ -257,10 +245,12 @@ def _places(modes: Sequence[_Mode], pause: Span) -> Places:
     )
 
 
-def _places_run(mode: _Mode, pause: Span) -> PlacesRun:
+def _places_run(
+    title: str, rates: Sequence[Mapping[str, Any]], run: RunResult, pause: Span
+) -> PlacesRun:
     """One mode; the bound of a channel in the first place is its quota, which is below the size of
     the pool."""
-    buffering, config = mode.shared.buffering, mode.shared.config
+    buffering, config = run.buffering, run.config
     assert buffering is not None
     steps = []
     for each in buffering.samples:
@@ -270,7 +260,7 @@ def _places_run(mode: _Mode, pause: Span) -> PlacesRun:
         queued = [x.input_channel_bytes for x in own]
         levels = [*written, *levels_of(each.levels)[1:-1], *queued]
         split = [[written[0], 0], [0, written[1]], [], [], [], [], [queued[0], 0], [0, queued[1]]]
-        steps.append(PlacesStep(each.at_ns, levels, _state_at(mode, each, pause), split))
+        steps.append(PlacesStep(each.at_ns, levels, _state_at(rates, each, pause), split))
     first, *between, last = levels_of(buffering.bounds)
     quota = first
     if QUOTA in config:
@@ -278,10 +268,10 @@ def _places_run(mode: _Mode, pause: Span) -> PlacesRun:
     fullest = max(max(each.levels[:2]) for each in steps)
     own_room = min(max(quota, fullest), first // 2)
     bounds = [own_room, own_room, *between, last // 2, last // 2]
-    return PlacesRun(TITLES[mode.flow_control], bounds, steps)
+    return PlacesRun(title, bounds, steps)
 
 
-def _state_at(mode: _Mode, sample: FillSample, pause: Span) -> list[str]:
+def _state_at(rates: Sequence[Mapping[str, Any]], sample: FillSample, pause: Span) -> list[str]:
     """Sentences about the state at an instant."""
     if sample.at_ns < pause.from_ns:
         phase = "Before the pause."
@@ -290,7 +280,7 @@ def _state_at(mode: _Mode, sample: FillSample, pause: Span) -> list[str]:
     else:
         phase = f"B.4 consumes again; no record is due after {pause.to_ns / 1e9:.2f} s."
     lines = [phase]
-    known = [each for each in mode.rates if each["at_ns"] <= sample.at_ns]
+    known = [each for each in rates if each["at_ns"] <= sample.at_ns]
     if known:
         now, since_ns = known[-1], known[-2]["at_ns"] if len(known) > 1 else 0
         lines[0] += (

@@ -5,10 +5,10 @@ data in flight takes the target time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from itertools import combinations
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from statistics import median
 from typing import Any
 
@@ -214,35 +214,16 @@ def unaligned(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Figures:
-    """Figures of one run. `in_flight_bytes`, its least and its most, `expected_ns` and
-    `expected_bytes_per_s` are of the second half (medians); `in_flight_ns` is the consumer's time
-    for the data in flight, `expected_ns` the gate's estimate of it."""
-
-    taken_records_per_s: float | None
-    in_flight_bytes: float | None
-    in_flight_least_bytes: int | None
-    in_flight_most_bytes: int | None
-    in_flight_ns: float | None
-    buffer_size_first_bytes: int | None
-    buffer_size_middle_bytes: int | None
-    buffer_size_bytes: int | None
-    expected_ns: float | None
-    expected_bytes_per_s: float | None
-    checkpoint_duration_mean_ns: float | None
-
-
-_DEBLOATING = (
-    Figure("", "records/s", attrgetter("taken_records_per_s"), "count", "",
+_DEBLOATING: Sequence[Figure[Mapping[str, Any]]] = (
+    Figure("", "records/s", itemgetter("taken_records_per_s"), "count", "",
            "Records that the consumer read per second."),
-    Figure("", "in flight", attrgetter("in_flight_bytes"), "bytes", "",
+    Figure("", "in flight", itemgetter("in_flight_bytes"), "bytes", "",
            "Median of the second half of the run, over the six places."),
-    Figure("", "time to consume", attrgetter("in_flight_ns"), "ns", "",
+    Figure("", "time to consume", itemgetter("in_flight_ns"), "ns", "",
            "How long the consumer needs for the data in flight."),
-    Figure("", "buffer size", attrgetter("buffer_size_bytes"), "bytes", "",
+    Figure("", "buffer size", itemgetter("buffer_size_bytes"), "bytes", "",
            "At the end of the measured part."),
-    Figure("", "checkpoint", attrgetter("checkpoint_duration_mean_ns"), "ns", "",
+    Figure("", "checkpoint", itemgetter("checkpoint_duration_mean_ns"), "ns", "",
            "Mean, from the trigger to the last acknowledgement."),
 )  # fmt: skip
 
@@ -255,8 +236,8 @@ def debloating(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
     target = MISSING if target_ns is None else format_duration_ns(target_ns, separator=" ")
     spans, end_ns = [runs[0].measured_span("slow consumer")], runs[1].measured_to_ns
     limits = []
-    if target_ns and on.in_flight_bytes and on.in_flight_ns:
-        allowed = on.in_flight_bytes / on.in_flight_ns * target_ns
+    if target_ns and on["in_flight_bytes"] and on["in_flight_ns"]:
+        allowed = on["in_flight_bytes"] / on["in_flight_ns"] * target_ns
         limits.append(Limit(allowed, f"target: {target} of work"))
     charts = [
         OverTime(
@@ -291,51 +272,56 @@ def debloating(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
         _lesson_of_sizes(off, on, target_ns, target, runs[1].result.config.get(THRESHOLD)),
         doubts_of(runs),
         runs,
-        {"runs": {OFF: asdict(off), ON: asdict(on)}, "over_time": over_time_document(charts)},
+        {"runs": {OFF: off, ON: on}, "over_time": over_time_document(charts)},
         explained="With buffer debloating the consumer requests smaller buffers, so that it can"
         f" consume the data in flight within {target}.",
     )
 
 
-def _figures_of(run: DemoRun, workload: WorkloadConfig) -> _Figures:
-    result = run.result
+def _figures_of(run: DemoRun, workload: WorkloadConfig) -> dict[str, Any]:
+    """Figures of one run: what is in flight, the time that the consumer needs for it, and the
+    gate's estimate of that (`expected`), all medians of the second half; sizes of buffers."""
+    result, end_ns = run.result, run.measured_to_ns
     rates = [each.taken_records_per_s for each in result.channels]
     taken = sum(each for each in rates if each is not None) if any(rates) else None
-    half_ns = (run.measured_from_ns + run.measured_to_ns) // 2
+    half_ns = (run.measured_from_ns + end_ns) // 2
     samples = result.buffering.samples if result.buffering is not None else ()
-    late = [
-        each.levels.total_bytes for each in samples if half_ns <= each.at_ns < run.measured_to_ns
-    ]
+    late = [each.levels.total_bytes for each in samples if half_ns <= each.at_ns < end_ns]
     in_flight = median(late) if late else None
     per_s = taken * workload.record_size.mean_bytes if taken else None
-    gates = [each for gate in result.debloating for each in gate.samples]
-    evaluated = [each for each in gates if each.at_ns < run.measured_to_ns]
-    sizes = [each.buffer_size_bytes for each in evaluated] or [run.segment_size_bytes]
-    settled = [each for each in evaluated if each.at_ns >= half_ns]
+    gates = [each for gate in result.debloating for each in gate.samples if each.at_ns < end_ns]
+    sizes = [each.buffer_size_bytes for each in gates] or [run.segment_size_bytes]
+    settled = [each for each in gates if each.at_ns >= half_ns]
     checkpoints = result.measured.checkpoints
-    return _Figures(
-        taken,
-        in_flight,
-        min(late, default=None),
-        max(late, default=None),
-        in_flight / per_s * 1e9 if in_flight is not None and per_s else None,
-        sizes[0],
-        settled[0].buffer_size_bytes if settled else sizes[-1],
-        sizes[-1],
-        median(each.time_to_consume_ns for each in settled) if settled else None,
-        median(each.throughput_bytes_per_s for each in settled) if settled else None,
-        None if checkpoints is None else checkpoints.duration_ns.mean,
-    )
+    expected = ("time_to_consume_ns", "throughput_bytes_per_s")
+    medians = [median(map(attrgetter(x), settled)) if settled else None for x in expected]
+    return {
+        "taken_records_per_s": taken,
+        "in_flight_bytes": in_flight,
+        "in_flight_least_bytes": min(late, default=None),
+        "in_flight_most_bytes": max(late, default=None),
+        "in_flight_ns": in_flight / per_s * 1e9 if in_flight is not None and per_s else None,
+        "buffer_size_first_bytes": sizes[0],
+        "buffer_size_middle_bytes": settled[0].buffer_size_bytes if settled else sizes[-1],
+        "buffer_size_bytes": sizes[-1],
+        "expected_ns": medians[0],
+        "expected_bytes_per_s": medians[1],
+        "checkpoint_duration_mean_ns": checkpoints and checkpoints.duration_ns.mean,
+    }
 
 
 def _lesson_of_sizes(
-    off: _Figures, on: _Figures, target_ns: int | None, target: str, threshold: str | None
+    off: Mapping[str, Any],
+    on: Mapping[str, Any],
+    target_ns: int | None,
+    target: str,
+    threshold: str | None,
 ) -> list[str]:
-    before, after = off.in_flight_bytes, on.in_flight_bytes
-    if target_ns and off.in_flight_ns and target_ns > LESS * off.in_flight_ns:
+    before, after = off["in_flight_bytes"], on["in_flight_bytes"]
+    if target_ns and off["in_flight_ns"] and target_ns > LESS * off["in_flight_ns"]:
         return [
             f"{UNEXPECTED}: nothing to shrink. The target ({target}) is not far below the"
-            f" {human_duration(off.in_flight_ns)} of work that are in flight without debloating."
+            f" {human_duration(off['in_flight_ns'])} of work that are in flight without debloating."
             f" Try -D {TARGET}=50ms."
         ]
     if not before or after is None or after > LESS * before:
@@ -343,19 +329,19 @@ def _lesson_of_sizes(
             f"{UNEXPECTED}: much less data should be in flight with debloating. Try a quiet machine"
             " or a longer --duration."
         ]
-    slow_ns, fast_ns = off.checkpoint_duration_mean_ns, on.checkpoint_duration_mean_ns
+    slow_ns, fast_ns = off["checkpoint_duration_mean_ns"], on["checkpoint_duration_mean_ns"]
     checkpoints = ""
     if slow_ns and fast_ns:
         checkpoints = (
             f", checkpoints {human_duration(fast_ns)} instead of {human_duration(slow_ns)}"
         )
-    is_missed = bool(target_ns and on.in_flight_ns and on.in_flight_ns > MISSED * target_ns)
+    is_missed = bool(target_ns and on["in_flight_ns"] and on["in_flight_ns"] > MISSED * target_ns)
     lines = [
-        f"With debloating {human_bytes(after)} ({human_duration(on.in_flight_ns)} of work) are in"
-        f" flight instead of {human_bytes(before)} ({human_duration(off.in_flight_ns)})"
+        f"With debloating {human_bytes(after)} ({human_duration(on['in_flight_ns'])} of work) are"
+        f" in flight instead of {human_bytes(before)} ({human_duration(off['in_flight_ns'])})"
         f"{checkpoints}; the target of {target} is {'missed' if is_missed else 'met'}.",
-        f"With debloating, buffers have {human_bytes(on.buffer_size_first_bytes)} at first and"
-        f" {human_bytes(on.buffer_size_bytes)} at the end.",
+        f"With debloating, buffers have {human_bytes(on['buffer_size_first_bytes'])} at first and"
+        f" {human_bytes(on['buffer_size_bytes'])} at the end.",
     ]
     if is_missed:
         lines.append(

@@ -14,7 +14,7 @@ from flinknet.units import run_numbers
 from ..measures import FlushCounts, RunWarning
 from ..run import Measured, has_given_rate
 from ..validity import GIVEN_UP, RATE_NOT_REACHED, Validity, is_disturbed, validity_of
-from .differences import METRICS, Difference, Verdict, as_kept, difference, label_of, summary
+from .differences import METRICS, Difference, Verdict, as_kept, difference, label_of
 from .limits import Limit, LimitDecision, Outcome
 
 
@@ -212,19 +212,6 @@ class Comparison:
         return next(
             (o for o in (Outcome.REGRESSION, Outcome.INCONCLUSIVE) if o in outcomes), Outcome.PASS
         )
-
-    def sentences(self) -> list[str]:
-        """One sentence for each candidate."""
-        return [
-            summary(
-                each.name,
-                self.base.name,
-                each.differences,
-                each.unlike,
-                has_limits=bool(each.decisions),
-            )
-            for each in self.candidates
-        ]
 
     def baseline_lines(self) -> list[str]:
         """Lines about the origin of the baseline, and its limits."""

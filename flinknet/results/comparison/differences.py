@@ -24,8 +24,6 @@ from functools import cache
 from statistics import fmean, geometric_mean, median, stdev
 from typing import Any
 
-from flinknet.units import human_change
-
 from ..figures import CPU, FIGURES, Figure
 from ..run import Measured
 
@@ -294,38 +292,6 @@ def as_kept(found: Difference) -> Difference:
     runs need not decide it."""
     is_unclear = found.verdict is Verdict.UNCLEAR
     return replace(found, verdict=Verdict.KEPT) if is_unclear else found
-
-
-def summary(
-    name: str,
-    base_name: str,
-    differences: Mapping[str, Difference],
-    unlike: Sequence[str] = (),
-    *,
-    has_limits: bool = False,
-) -> str:
-    """One sentence on a candidate against the base, with the options by which their workloads
-    differ."""
-    verdicts = []
-    for verdict in (Verdict.BETTER, Verdict.WORSE, Verdict.HIGHER, Verdict.LOWER):
-        metrics = [
-            f"{label_of(metric)} ({human_change(each.change)})"
-            if each.is_ratio
-            else label_of(metric)
-            for metric, each in differences.items()
-            if each.verdict is verdict and each.change is not None
-        ]
-        if metrics:
-            verdicts.append(f"{verdict.value} in {', '.join(metrics)}")
-    unclear = {m: each for m, each in differences.items() if each.verdict is Verdict.UNCLEAR}
-    if unclear:
-        verdicts.append(f"unclear in {', '.join(map(label_of, unclear))}")
-        if (what := what_would_decide(differences)) and not has_limits:
-            verdicts[-1] += f" ({what})"
-    against = f"{name} against {base_name}"
-    if unlike:
-        against += f" (another workload: {', '.join(unlike)})"
-    return f"{against}: {'; '.join(verdicts) or 'no difference'}."
 
 
 def what_would_decide(differences: Mapping[str, Difference]) -> str:
