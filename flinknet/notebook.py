@@ -50,9 +50,10 @@ from flinknet.replay.spark.units import read_indexes
 from flinknet.report.charts import OverTime, TimeSeries
 from flinknet.report.export import replay_rows
 from flinknet.report.model_error import model_error_text
-from flinknet.report.notebook_view import Frame, Picture, answers_html, html_table
-from flinknet.report.page import page_of
-from flinknet.report.replay_page import replay_chart, replay_page
+from flinknet.report.page import Frame, Picture, table_html
+from flinknet.report.page_parts import Row, Table, heads
+from flinknet.report.plot import main_chart
+from flinknet.report.replay import answers_html, replay_page
 from flinknet.results import JobAnswer, ReplayAnswer
 from flinknet.storage import path_of
 from flinknet.trace import find_runs, open_run
@@ -108,11 +109,11 @@ class Tables:
 
     def _repr_html_(self) -> str:
         rows = [
-            [name, _MEANINGS.get(name, ""), ", ".join(frame.columns)]
+            Row([name, _MEANINGS.get(name, ""), ", ".join(frame.columns)])
             for name, frame in self.named().items()
         ]
         caption = f"Tables of {self._title()}; nothing is read before a table is."
-        return html_table(["table", "rows", "columns"], rows, caption)
+        return table_html(Table(heads("table", "rows", "columns"), rows, caption))
 
     def _title(self) -> str:
         names = [path_of(run.path).name for run in self.runs]
@@ -198,7 +199,7 @@ class Answers:
         Raises: ConfigError if no prediction can be relied on.
         """
         answer = self.answers[run]
-        chart = replay_chart(answer)
+        chart = main_chart(replay_page([answer]))
         if chart is None:
             raise ConfigError(
                 f"{answer.trace.path}: no prediction can be relied on, so nothing drawn"
@@ -207,7 +208,7 @@ class Answers:
 
     def page(self) -> Frame:
         """The page of --report, for a cell."""
-        return Frame(page_of(replay_page(self.answers, self.jobs)))
+        return Frame(replay_page(self.answers, self.jobs))
 
 
 def session() -> SparkSession:

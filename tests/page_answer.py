@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from itertools import product
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from rich.console import Console
+
 from flinknet.plain_values import from_plain, to_plain
-from flinknet.results import ReplayAnswer
+from flinknet.report.console import print_page
+from flinknet.report.replay import replay_page
+from flinknet.results import JobAnswer, ReplayAnswer
 
 MS = 1_000_000
 S = 1_000 * MS
@@ -26,6 +30,20 @@ def typed(document: Mapping[str, Any]) -> ReplayAnswer:
     given = {**document, "trace": trace, "diagnosis": []}
     answer: ReplayAnswer = from_plain(ReplayAnswer, filled(ReplayAnswer, given))
     return answer
+
+
+def print_replays(
+    answers: Sequence[ReplayAnswer],
+    console: Console,
+    *,
+    jobs: Sequence[JobAnswer] = (),
+    channels: Sequence[int] | None = None,
+    diagnose: bool = False,
+    details: bool = False,
+) -> None:
+    """Print answers as `trace replay` does."""
+    page = replay_page(answers, jobs, channels, diagnose=diagnose)
+    print_page(console, page, has_details=details)
 
 
 def filled(hint: Any, plain: Any) -> Any:

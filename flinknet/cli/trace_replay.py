@@ -24,7 +24,6 @@ from .files import (
     path_of_runs,
     plot_option,
     put_text,
-    say_nothing_to_draw,
     target_of,
 )
 from .replay_options import (
@@ -47,7 +46,6 @@ from .result_files import csv_option
 if TYPE_CHECKING:
     from flinknet.replay.read import RecordedRun
     from flinknet.replay.spark.settings import SessionOptions
-    from flinknet.results import ReplayAnswer
     from flinknet.trace import TraceFile
 
 EXIT_UNMET, EXIT_UNKNOWN = 1, 3
@@ -269,7 +267,6 @@ def replay(
     if json == csv == STDOUT:
         raise ConfigError("--json and --csv both want stdout; name a file for one")
     pictures = ReportFiles.of({"report": report, "plot": plot})
-    page = pictures.page
     out_dir = _new_directory(out) if out else None
     known = setting_warnings(lists)
     if any(warnings for _, warnings in known):
@@ -291,10 +288,9 @@ def replay(
             read_indexes,
             reporting_progress,
         )
+        from flinknet.report.console import console_for, print_page
         from flinknet.report.export import csv_text, replay_document, replay_rows
-        from flinknet.report.page import write_page
-        from flinknet.report.replay_console import print_replays
-        from flinknet.report.replay_page import replay_page
+        from flinknet.report.replay import replay_page
 
         def find_damage(files: Sequence[TraceFile]) -> Sequence[Sequence[int]]:
             executors = spark()
@@ -326,7 +322,7 @@ def replay(
                 grid,
                 max_records=most_records,
                 split=parts,
-                details=page is not None,
+                details=pictures.page is not None,
                 targets=targets,
                 refine=is_fine,
                 edge_timeouts=edge_timeouts,
@@ -337,33 +333,19 @@ def replay(
         if out_dir is not None:
             _say(f"writing Parquet to {out_dir}")
             write_tables(found.tables(), out_dir)
-    if page is not None:
-        write_page(page, replay_page(found.answers, found.jobs))
-    if pictures.plot is not None:
-        _draw(pictures.plot, found.answers[0])
+    shown = replay_page(found.answers, found.jobs, channels, diagnose=diagnose)
+    pictures.write(lambda: shown)
     text = dumps(replay_document(found.answers, found.jobs), indent=1)
     if json_target is not None:
         put_text(json_target, text + "\n")
     if csv_target is not None:
         put_text(csv_target, csv_text(replay_rows(found.answers, found.jobs)))
     if STDOUT not in (json, csv):
-        print_replays(
-            found.answers, channels=channels, diagnose=diagnose, details=details, jobs=found.jobs
-        )
+        has_details = details or channels is not None
+        print_page(console_for(sys.stdout), shown, has_details=has_details)
     prepare_faster_starts(session)
     if targets and (is_met := all_meet(found.answers, found.jobs)) is not True:
         sys.exit(EXIT_UNKNOWN if is_met is None else EXIT_UNMET)
-
-
-def _draw(path: AnyPath, answer: ReplayAnswer) -> None:
-    from flinknet.report.plot import write_chart
-    from flinknet.report.replay_page import replay_chart
-
-    chart = replay_chart(answer)
-    if chart is None:
-        say_nothing_to_draw(path)
-        return
-    write_chart(path, chart, path_of(answer.trace.path).name)
 
 
 def _check_channels(channels: Sequence[int] | None, runs: Sequence[RecordedRun]) -> None:

@@ -5,9 +5,10 @@ A view is described once, and drawn on a terminal, on a page, in Markdown:
     page_parts              the vocabulary: sentences, texts, tables, sections, views
     charts                  charts, and parts with sliders
     console                 draws a view on a terminal: headline, then tables
-    page                    draws it in one HTML file, with the scripts of the folder page
-    plot                    draws its main chart as a picture, small_plots in characters
-    plain_text              text that a terminal can take
+    page                    draws it in one HTML file, with the scripts of the folder page; and
+                            tables, charts and pages in cells of a notebook
+    plot                    draws its main chart as a picture
+    plain_text              text that a terminal can take, and small plots in characters
 
 The views of the commands:
 
@@ -18,17 +19,16 @@ The views of the commands:
     demos                   the demos
     comparison              configurations compared, with comparison_texts; comparison_files: for
                             other programs
-    replay_console, replay_page    a replay: replay_headline, the answer in six lines;
-                            observed_tables, observed_page: observed figures; predicted_table,
-                            advice_lines and trade_words: predicted ones; model_error: how far to
-                            trust them, and recordings
+    replay                  a replay: replay_headline, the answer in six lines; observed and
+                            observed_tables: observed figures; predicted, advice_lines and
+                            trade_words: predicted ones; model_error: how far to trust them, and
+                            recordings
     job                     a job, its latency markers, and a cluster
     trace_console, tap_console, import_console    a trace, and how it came to be
 
 and with these, any of them is written:
 
     warning_lines           reasons to doubt a result
-    notebook_view           views for cells of a notebook
     export                  results as JSON and CSV
 
 A figure that no result has yet is computed where the result is made (`replay`, `runtime.cluster`)

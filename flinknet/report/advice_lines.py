@@ -1,12 +1,11 @@
 """Advice of a replay in words: for each situation the setting that meets the targets, or the knee
-of the frontier; with targets, the keys to set. Terminal and page show the same sentences."""
+of the frontier; with targets, the keys to set."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 from flinknet.results import (
     MACHINE_DELAYED,
@@ -19,6 +18,7 @@ from flinknet.results import (
 )
 from flinknet.units import NS_PER_MS, format_duration_ns, human_duration
 
+from .page_parts import Code, Part, Text
 from .trade_words import label_of, situation_label, situation_of, timeout_ns_of, what_varies
 
 FRONTIER = "no other setting is as good in all of p99, throughput, buffers/s and memory"
@@ -39,20 +39,12 @@ UNCHANGED = "nothing to change: its keys are the recorded ones"
 
 
 @dataclass(frozen=True, slots=True)
-class Remark:
-    """A line about a setting; a doubt says why not to use the setting as it stands."""
-
-    text: str
-    is_doubt: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Recommendation:
     """Advice for one situation: a sentence, and the lines that belong to it.
 
     Attributes:
         head, text: the sentence; its head stands out.
-        meaning: what the head means.
+        meaning: explanation of the head.
         is_none: nothing can be advised.
         patch, patch_title: keys for Flink's config.yaml, or calls; empty for none.
     """
@@ -61,9 +53,15 @@ class Recommendation:
     text: str
     meaning: str = ""
     is_none: bool = False
-    remarks: tuple[Remark, ...] = ()
+    remarks: tuple[str, ...] = ()
     patch: str = ""
     patch_title: str = "for Flink's config.yaml"
+
+    @property
+    def parts(self) -> list[Part]:
+        """The sentence, and the keys to copy."""
+        text = Text(self.head, self.text, self.meaning, self.is_none, self.remarks)
+        return [text, Code(self.patch_title, self.patch)] if self.patch else [text]
 
 
 UNKNOWN = "a figure is missing (–): too few records support it, or it was not predicted"
@@ -108,25 +106,25 @@ def _of_tasks(
     timeouts = ", ".join(map(task_timeout, found.tasks, found.timeouts_ns))
     saved = f"{found.saved or 0.0:.0%}"
     if not is_worth_it(found):
-        remark = Remark(f"timeouts task by task ({timeouts}) save {saved} of the buffers/s")
+        remark = f"timeouts task by task ({timeouts}) save {saved} of the buffers/s"
         return replace(of_all, remarks=(*of_all.remarks, remark))
     choice = found.choice
     assert choice.point is not None, "the search ends with one"
     remarks = []
     for task, timeout_ns, longer in zip(found.tasks, found.timeouts_ns, found.longer, strict=True):
         if longer is None:
-            remarks.append(Remark(f"no longer timeout of {task} was tried"))
+            remarks.append(f"no longer timeout of {task} was tried")
             continue
         place, margin = longer
         reached = _reached(replace(choice, margin=margin), points[place])
         why = TOO_CLOSE if (margin or 0.0) >= 0 else ""
         text = f"{task_timeout(task, 2 * timeout_ns or NS_PER_MS)} instead{reached}"
-        remarks.append(Remark(f"{text}: {why}" if why else text))
+        remarks.append(f"{text}: {why}" if why else text)
     if not found.is_ended:
         text = f"the search stopped after {found.settings} settings: longer ones may be possible"
-        remarks.append(Remark(text))
+        remarks.append(text)
     if not choice.is_safe:
-        remarks.append(Remark(UNSAFE, is_doubt=True))
+        remarks.append(UNSAFE)
     keys = of_all.patch or "# as recorded"
     return Recommendation(
         ", ".join(choice.targets),
@@ -141,26 +139,6 @@ def _of_tasks(
 def task_timeout(task: str, timeout_ns: int) -> str:
     """A task with its buffer timeout, in short."""
     return f"{task.removeprefix('Source: ')} {format_duration_ns(timeout_ns) if timeout_ns else 0}"
-
-
-def advice_lines(answer: ReplayAnswer) -> list[str]:
-    """Advice as lines for the terminal; empty if there is none."""
-    is_marked = any(is_on_frontier(answer, index) for index in answer.advice.frontier)
-    lines = [f"  ◆ on the frontier: {FRONTIER}"] if is_marked else []
-    found = list(map(lines_of, recommendations(answer)))
-    for above, own in pairwise([[], *found]):
-        lines += own if len(above) == len(own) == 1 else ["", *own]
-    return lines
-
-
-def lines_of(recommendation: Recommendation) -> list[str]:
-    meaning = f" ({recommendation.meaning})" if recommendation.meaning else ""
-    lines = [f"{recommendation.head}{recommendation.text}{meaning}"]
-    lines += [f"  {'! ' * remark.is_doubt}{remark.text}" for remark in recommendation.remarks]
-    if recommendation.patch:
-        lines.append(f"  {recommendation.patch_title}:")
-        lines += [f"    {each}" for each in recommendation.patch.splitlines()]
-    return lines
 
 
 def _recommendation(
@@ -212,22 +190,22 @@ def _of_choice(
 ) -> Recommendation:
     targets = ", ".join(choice.targets)
     if choice.point is None:
-        closest: tuple[Remark, ...] = ()
+        closest: tuple[str, ...] = ()
         if choice.nearest is not None:
             near = points[choice.nearest]
             closest = (
-                Remark(f"closest: {label_of(near, varied)}{_reached(choice, near)}"),
+                f"closest: {label_of(near, varied)}{_reached(choice, near)}",
                 *_delays_of_machine(near),
             )
         head = f"no predicted setting meets {targets}{at}"
         if choice.nearest is None or not choice.is_known:
             head = f"unknown whether a setting meets {targets}{at}"
-            closest = (Remark(UNKNOWN), *closest)
+            closest = (UNKNOWN, *closest)
         return Recommendation(head, "", is_none=True, remarks=closest)
     point = points[choice.point]
     remarks = _remarks_on_longer(choice, point)
     if not choice.is_safe:
-        remarks.append(Remark(UNSAFE, is_doubt=True))
+        remarks.append(UNSAFE)
     return Recommendation(
         targets,
         f" is met{by} with {label_of(point, varied)}{_reached(choice, point)}",
@@ -236,31 +214,30 @@ def _of_choice(
     )
 
 
-def _delays_of_machine(point: TradeOffPoint) -> list[Remark]:
+def _delays_of_machine(point: TradeOffPoint) -> list[str]:
     """Remarks on delays of the machine, which may have caused a missed target."""
     notes = [each for each in point.notes if each.startswith(MACHINE_DELAYED)]
     return [
-        Remark(f"the machine may be the reason: it{each.removeprefix('the machine')}", True)
-        for each in notes
+        f"the machine may be the reason: it{each.removeprefix('the machine')}" for each in notes
     ]
 
 
-def _remarks_on_longer(choice: Choice, point: TradeOffPoint) -> list[Remark]:
+def _remarks_on_longer(choice: Choice, point: TradeOffPoint) -> list[str]:
     """Why it is not the next longer timeout; and whether shorter ones than that were not tried."""
     timeout_ns, longer_ns = timeout_ns_of(point), choice.next_longer_ns
     if timeout_ns < 0:
         return []
     if longer_ns is None:
-        return [Remark("no longer timeout was tried")]
+        return ["no longer timeout was tried"]
     line = f"next longer predicted timeout: {format_duration_ns(longer_ns)}"
     margin = choice.next_longer_margin
     if margin is None:
-        return [Remark(line)]
+        return [line]
     line += f", {abs(margin):.0%} {_side(choice) if margin >= 0 else 'past'} the limit"
     line += f": {TOO_CLOSE}" if margin >= 0 else ""
     if longer_ns - timeout_ns > NS_PER_MS:
-        return [Remark(line), Remark(UNTRIED)]
-    return [Remark(line)]
+        return [line, UNTRIED]
+    return [line]
 
 
 def _side(choice: Choice) -> str:
@@ -286,12 +263,12 @@ def _reached(choice: Choice, point: TradeOffPoint) -> str:
     return f": {value}{abs(margin):.0%} {side if margin >= 0 else 'past'} the limit"
 
 
-def _remarks_on_keys(patch: str, beyond_keys: Sequence[str]) -> tuple[Remark, ...]:
+def _remarks_on_keys(patch: str, beyond_keys: Sequence[str]) -> tuple[str, ...]:
     """Remarks on changes that no key makes; or that no key needs a change."""
     if not patch and not beyond_keys:
-        return (Remark(UNCHANGED),)
+        return (UNCHANGED,)
     return _beyond_keys(beyond_keys)
 
 
-def _beyond_keys(beyond_keys: Sequence[str]) -> tuple[Remark, ...]:
-    return tuple(Remark(each, is_doubt=True) for each in beyond_keys)
+def _beyond_keys(beyond_keys: Sequence[str]) -> tuple[str, ...]:
+    return tuple(beyond_keys)

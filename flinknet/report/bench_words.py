@@ -33,7 +33,7 @@ from flinknet.units import (
 )
 
 from .console import clauses_of
-from .small_plots import sparkline
+from .plain_text import sparkline
 from .trade_words import length_words, load_line, load_words, trade_sentence
 from .warning_lines import doubts_of_runs, merged_text, same_but_for_numbers
 

@@ -12,6 +12,7 @@ import os
 import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import IO, Self
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -25,19 +26,8 @@ from rich.text import Text
 from flinknet.results.figures import SHOWN
 from flinknet.units import human_duration
 
-from .charts import (
-    Bars,
-    Curves,
-    Grid,
-    Histogram,
-    Intervals,
-    Messages,
-    OverTime,
-    Percentiles,
-    Places,
-    Timeline,
-    TimeSeries,
-)
+from . import page_parts
+from .charts import Bars, Histogram, OverTime, Places, TimeSeries
 from .page_parts import (
     STOPS,
     Code,
@@ -46,7 +36,7 @@ from .page_parts import (
     Folded,
     Head,
     Lines,
-    Pairs,
+    Page,
     Part,
     Row,
     Section,
@@ -54,8 +44,7 @@ from .page_parts import (
     Table,
     View,
 )
-from .plain_text import printable
-from .small_plots import MARKS, sparkline
+from .plain_text import DISTRIBUTION_MARKS, MARKS, distribution_line, printable, sparkline
 
 LINES_MAX, WIDTH = 6, 100
 """Lines, and columns of each, at most."""
@@ -108,10 +97,6 @@ FOLDED_WIDTH = 22
 
 PLOT_MARKS = 80
 """Marks of a plot over time, at most."""
-
-_DRAWN_BY_PAGES = (
-    *(Curves, Percentiles, Intervals, Histogram, Timeline, Grid, Messages, Folded, Pairs),
-)
 
 WIDTH_FOR_TWO = 80
 """Columns of a terminal on which facts stand in two columns."""
@@ -180,13 +165,34 @@ def print_line(console: Console, line: Text | str, *, indent: int = 0) -> None:
         console.print(Text.assemble(" " * indent, text), soft_wrap=True)
 
 
+def print_page(console: Console, page: Page, *, has_details: bool = False) -> None:
+    """Print the views that have an answer or a table that decides; with details all of them, each
+    under its title."""
+    shown = [each for each in page.views if has_details or each.headline or each.parts]
+    for number, view in enumerate(shown):
+        if number:
+            console.print()
+        if view.parts and not view.headline:
+            console.print(Text(view.title, style="bold"))
+        print_view(console, view)
+        if has_details and view.details:
+            if view.headline or view.parts:
+                console.print()
+            console.rule(Text(view.title, style="bold"))
+            print_parts(console, view.details)
+
+
 def print_view(console: Console, view: View, *, has_details: bool = False) -> None:
     """Print the answer, the parts that decide, and all others if they are asked for."""
     print_headline(console, view.headline)
     shown = (*view.parts, *(view.details if has_details else ()))
-    if view.headline and shown:
+    if view.headline and any(isinstance(x, _DRAWN) for each in shown for x in _within(each)):
         console.print()
     print_parts(console, shown)
+
+
+def _within(part: Part | Section) -> Sequence[Part]:
+    return part.parts if isinstance(part, Section) else (part,)
 
 
 class LivePanel:
@@ -235,32 +241,51 @@ def print_headline(console: Console, sentences: Iterable[Sentence]) -> None:
 
 
 def print_parts(console: Console, parts: Iterable[Part | Section]) -> None:
-    """Print parts, with a blank line before each that is no line of text."""
-    for number, part in enumerate(x for x in parts if not isinstance(x, _DRAWN_BY_PAGES)):
-        if number and not isinstance(part, Lines):
+    """Print parts that are not for a page alone, with a blank line before each that is no text."""
+    known = [each for each in parts if any(isinstance(x, _DRAWN) for x in _within(each))]
+    for number, part in enumerate(known):
+        if number and not isinstance(part, Lines | page_parts.Text):
             console.print()
         print_part(console, part)
 
 
+_DRAWN = (
+    *(Lines, page_parts.Text, Facts, Table, Code, Folded),
+    *(Bars, OverTime, Places, Histogram),
+)
+"""Parts that are not for a page alone."""
+
+
 def print_part(console: Console, part: Part | Section) -> None:
-    """Print one part of a view."""
+    """Print one part of a view. Parts that only a page can draw are left out."""
     match part:
         case Section():
             if part.title:
-                console.rule(Text(part.title, style="bold"))
+                console.print(Text(part.title, style="bold"))
             print_parts(console, part.parts)
         case Lines():
-            for line in part.lines:
-                begin = ("! ", "yellow") if part.is_doubt else ("", "bold" * part.is_headed)
-                print_line(console, Text.assemble(begin, line))
+            for number, line in enumerate(part.lines):
+                begin = ("! ", "yellow") if part.is_doubt else ("", "")
+                style = "bold" if part.is_headed and not number else ""
+                print_line(console, Text.assemble(begin, (line, style)))
+        case page_parts.Text():
+            style = "yellow" if part.is_doubt else "bold"
+            meaning = f" ({part.meaning})" if part.meaning else ""
+            print_line(console, Text.assemble((part.name, style), part.text, meaning))
+            for note in part.notes:
+                print_line(console, note, indent=2)
         case Table():
             _print_table(console, part)
+        case Folded():
+            _print_table(console, replace(part.table, title=part.title))
         case Bars():
             _print_bars(console, part)
         case OverTime():
             _print_over_time(console, [part])
         case Places():
             _print_places(console, part)
+        case Histogram():
+            _print_histogram(console, part)
         case Facts():
             _print_facts(console, part.facts)
         case Code():
@@ -346,7 +371,7 @@ def _rich_table(
     found.title = None if is_continued or not table.title else Text(table.title)
     found.title_justify, found.title_style = "left", "bold"
     found.show_header = any(head.name for head in table.heads)
-    above, group = any(head.group for head in table.heads), ""
+    above, group = any(table.heads[place].group for place in shown), ""
     for place in shown:
         head = table.heads[place]
         named = head.group if head.group != group else ""
@@ -475,6 +500,16 @@ def _spread(series: TimeSeries, end_ns: int, marks: int) -> list[float]:
         place = here
     values[place + 1 :] = [known] * (marks - place - 1)
     return values
+
+
+def _print_histogram(console: Console, chart: Histogram) -> None:
+    """Print a line of marks between the ends of the ranges."""
+    counts = [sum(each.values[n] or 0.0 for each in chart.series) for n in range(len(chart.ranges))]
+    if any(counts) and chart.series:
+        show = SHOWN[chart.across]
+        line = distribution_line(chart.ranges, counts, DISTRIBUTION_MARKS, is_log=chart.is_log)
+        low, high = show(chart.ranges[0][0]), show(chart.ranges[-1][1])
+        print_line(console, Text.assemble((chart.title, "bold"), f": {low} {line} {high}"))
 
 
 _CHECKS = {

@@ -32,7 +32,7 @@ from flinknet.whole_files import whole_file
 
 from .comparison_texts import effect_sentence
 from .model_error import model_error_text
-from .predicted_table import job_trades
+from .predicted import job_trades
 from .trade_words import settings_of, trades
 
 POINTS_MAX = 20

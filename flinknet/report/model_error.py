@@ -14,6 +14,7 @@ from rich.markup import escape
 from flinknet.results import (
     ERROR_TO_BET_ON,
     ClockRelation,
+    ModelError,
     RecordingSet,
     ReplayAnswer,
     ReplayedRecording,
@@ -24,7 +25,7 @@ from flinknet.results.recordings import ASSUMED, MESSAGES, SAME_CLOCK, WALL_CLOC
 from flinknet.units import counted, human_change, human_count, human_duration
 
 from .console import console_for, print_part
-from .page_parts import Head, Row, Table
+from .page_parts import Head, Lines, Row, Table
 
 FITTED = "fitted to the recorded one"
 """Instead of the error of a throughput that the model was fitted to."""
@@ -65,7 +66,7 @@ def model_error_text(answer: ReplayAnswer) -> ModelErrorText:
     is_of_run = answer.trace.is_of_run
     buffers = answer.model_error.buffers_per_s
     is_fitted = answer.trace.is_max_rate and error["throughput"] is None
-    parts = [f"throughput {FITTED if is_fitted else human_change(error['throughput'])}"]
+    parts = [f"records/s {FITTED if is_fitted else human_change(error['throughput'])}"]
     if is_of_run:
         parts += [f"{name} {human_change(error[name])}" for name in ("p50", "p99")]
     if buffers is not None or not is_of_run:
@@ -76,21 +77,50 @@ def model_error_text(answer: ReplayAnswer) -> ModelErrorText:
     if any(map(is_off, answer.model_error.counting)):
         return ModelErrorText(figures, used, OFF_TOO_FAR, is_doubtful=True)
     check = " (check: flinknet bench again RUN)" if is_of_run and not answer.trace.edge else ""
-    consequence = f"on the recorded setting only; others may be further off{check}"
+    consequence = f"other settings may be further off{check}"
     if is_off(buffers):
         consequence = f"do not rely on buffers/s and prices; {consequence}"
     return ModelErrorText(figures, used, consequence, is_doubtful=False)
 
 
-def model_error_lines(answer: ReplayAnswer) -> list[str]:
-    """The model's error as lines for the terminal."""
+def model_error_part(answer: ReplayAnswer) -> Lines:
+    """The model's error as a banner."""
     found = model_error_text(answer)
-    if found.figures is None:
-        return [f"model error unknown: {found.consequence}"]
-    line = f"model error: {found.figures}  ({found.used})"
-    if found.is_doubtful:
-        return [line, f"Do not rely on the predictions below: {found.consequence}."]
-    return [line, f"  {found.consequence}"]
+    known = f" on the recorded setting: {found.figures}"
+    why = "predictions are not shown: " if found.is_doubtful and found.figures is not None else ""
+    lines = [
+        f"model error{' unknown' if found.figures is None else known}",
+        f"from {found.used}; {why}{found.consequence}",
+    ]
+    return model_error_banner(lines, answer.model_error, is_doubt=found.is_doubtful)
+
+
+ERROR_SMALL = 0.1
+"""Model error up to which its banner is green."""
+
+
+def model_error_banner(lines: Sequence[str], error: ModelError, *, is_doubt: bool) -> Lines:
+    """Lines about the model's error: green only where every figure was recorded and its error is
+    small."""
+    errors = (error.throughput, error.p50, error.p99, error.buffers_per_s or 0.0)
+    is_small = all(each is not None and abs(each) <= ERROR_SMALL for each in errors)
+    meaning = (
+        "(predicted − observed) / observed, for the setting that was recorded: the one prediction"
+        " that can be checked."
+    )
+    return Lines(lines, is_doubt, True, is_plain=not is_small, meaning=meaning, id="model-error")
+
+
+def error_figures(error: ModelError) -> str:
+    """The error of each figure for which it is known."""
+    figures = {
+        "records/s": error.throughput,
+        "p50": error.p50,
+        "p99": error.p99,
+        "buffers/s": error.buffers_per_s,
+    }
+    known = {name: value for name, value in figures.items() if value is not None}
+    return ", ".join(f"{name} {human_change(value)}" for name, value in known.items())
 
 
 def doubts_of(answer: ReplayAnswer) -> list[str]:

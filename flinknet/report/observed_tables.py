@@ -1,23 +1,26 @@
-"""Observed figures as parts of a view: totals, time, messages, channels, edges, runs, checkpoints,
-and metrics of Flink itself."""
+"""Tables of observed figures: messages, channels, edges, runs, checkpoints, times that records
+carry, and metrics of Flink itself."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
+from typing import Any
 
 from flinknet.results import (
     CheckpointSummary,
-    LatencyDistribution,
+    FlinkMetrics,
     LatencySummary,
     Measured,
     MessageCount,
     RecordTimes,
     ReplayAnswer,
     ReplayedChannel,
-    WindowMeasured,
+    TaskMetrics,
+    VertexMetrics,
 )
-from flinknet.results.figures import CHANNEL_FIGURES, FIGURES, Figure, named
+from flinknet.results.figures import CHANNEL_FIGURES, FIGURES, Figure, Unit, named
 from flinknet.units import (
     MISSING,
     counted,
@@ -30,30 +33,19 @@ from flinknet.units import (
 )
 
 from .charts import Bar, BarPart, Bars, OverTime, TimeSeries
-from .model_error import observed_part
 from .page_parts import (
     UNNAMED_SETTING,
     Fact,
-    Facts,
-    Lines,
+    Folded,
     Part,
     Row,
+    Section,
     Table,
     figure_table,
     heads,
     heads_of,
 )
-from .small_plots import DISTRIBUTION_MARKS, distribution_line
-from .trade_words import settings_of, timeout_text, what_varies
-
-CHANNELS_SHOWN = 16
-"""Channels in the table by channel: those with the highest p99 if there are more."""
-
-_FACTS = (
-    *("duration_ns", "throughput_records_per_s", "throughput_bytes_per_s"),
-    *(f"latency_{each}_ns" for each in ("min", "p50", "p90", "p99", "p99_9", "max")),
-    *("backlog_mean_buffers", "backlog_max_buffers", "credit_starved_ns"),
-)
+from .trade_words import timeout_text
 
 _CHANNEL: Sequence[Figure[ReplayedChannel]] = [
     *CHANNEL_FIGURES[1:],
@@ -64,17 +56,8 @@ _CHANNEL: Sequence[Figure[ReplayedChannel]] = [
            "Messages that announced credit."),
 ]  # fmt: skip
 
-TIMES_TITLE = "Times that records carry"
-
-LATENCY_UNKNOWN = (
-    "Latency is not observed: messages between processes do not show when records came. Predictions"
-    " come with 90% intervals."
-)
-
-FULL = (
-    "full: a buffer that left because its segment was full; it may carry few bytes where earlier"
-    " flushes had sent the rest of the segment"
-)
+ROWS_OPEN = 12
+"""Rows of a table that is not folded away, at most."""
 
 REGIMES = (
     BarPart("waiting_for_flush", "waiting for flush", "blue", "The oldest record lay in a buffer"
@@ -98,27 +81,6 @@ def regime_bars(shares: Mapping[str, Mapping[str, float] | None], title: str = "
     return [Bars(title, REGIMES, known)] if known else []
 
 
-def facts(answer: ReplayAnswer) -> Facts:
-    """The figures of the whole part that was used; those of latency only where it was recorded."""
-    observed, credits = answer.observed, answer.observed.credits
-    records = FIGURES["records"]
-    shown = [
-        Fact(each.title, each.text(observed), each.meaning)
-        for each in named(_FACTS)
-        if answer.trace.is_of_run or each.group != "latency"
-    ]
-    return Facts(
-        [
-            Fact(records.title, f"{observed.records:,}", records.meaning),
-            *shown,
-            *buffer_facts(observed),
-            Fact("events", f"{observed.events:,}", "Barriers and other events between buffers."),
-            Fact("credit", f"{credits.announced:,}", "Buffers that consumers announced."),
-            Fact("credit messages", f"{credits.messages:,}", "Messages that announced credit."),
-        ]
-    )
-
-
 def buffer_facts(measured: Measured) -> list[Fact]:
     """The number of data buffers, and why they left."""
     whys = named(["buffers_full", "buffers_by_timeout", "buffers_with_event"])
@@ -132,22 +94,6 @@ CREDIT_PATHS_SHOWN = 8
 """Most pairs of TaskManagers with a line on their credit."""
 
 
-def observed_parts(answer: ReplayAnswer) -> list[Part]:
-    """Figures of an exchange for a terminal, and its time."""
-    parts: list[Part] = [
-        Lines([f"observed {observed_part(answer)}"], is_headed=True),
-        facts(answer),
-    ]
-    if not answer.trace.is_of_run:
-        parts.append(Lines([LATENCY_UNKNOWN]))
-    elif answer.latency_distribution.records:
-        parts.append(Lines([f"latency: {_distribution_line(answer.latency_distribution)}"]))
-    if answer.observed.flushes.full and answer.observed.flushes.timeout:
-        parts.append(Lines([f"  {FULL}"]))
-    parts += [Lines(credit_lines(answer))] if answer.credit else []
-    return [*parts, *regime_bars({"": answer.regimes}, "time")]
-
-
 def credit_lines(answer: ReplayAnswer) -> list[str]:
     """A line for each pair of TaskManagers whose credit round trips were recorded, the ones where
     data waits longest first; and one on the others where there are many."""
@@ -158,12 +104,6 @@ def credit_lines(answer: ReplayAnswer) -> list[str]:
     ]
     left = len(found) - len(lines)
     return [*lines, *([f"{counted(left, 'more pair')} in the JSON"] if left else [])]
-
-
-def _distribution_line(distribution: LatencyDistribution) -> str:
-    line = distribution_line(distribution, DISTRIBUTION_MARKS)
-    low, high = distribution.low_ns[0], distribution.high_ns[-1]
-    return f"{human_duration(low)} {line} {human_duration(high)}"
 
 
 def slowest(channels: Sequence[ReplayedChannel], most: int) -> list[ReplayedChannel]:
@@ -184,18 +124,6 @@ def channel_table(channels: Sequence[ReplayedChannel], title: str = "") -> Table
     return figure_table("channel", _CHANNEL, rows, title=title)
 
 
-def channel_parts(answer: ReplayAnswer, wanted: Sequence[int] | None) -> list[Part]:
-    """A row for each channel, or for the slowest ones, and their time."""
-    if wanted is not None:
-        shown = [row for row in answer.channels if row.channel in wanted]
-    else:
-        shown = slowest(answer.channels, CHANNELS_SHOWN)
-    left_out = len(answer.channels) - len(shown) + answer.channels_left_out
-    title = "by channel" + (f" ({left_out:,} more not shown)" if left_out else "")
-    bars = regime_bars({channel_name(row): row.regimes for row in shown})
-    return [channel_table(shown, title), *bars]
-
-
 def diagnosis_table(own: Sequence[ReplayAnswer]) -> Table:
     """A row for each verdict on an edge."""
     rows = [
@@ -204,19 +132,7 @@ def diagnosis_table(own: Sequence[ReplayAnswer]) -> Table:
         for each in answer.diagnosis
     ]
     columns = heads("edge", "verdict", "share", "why", texts=["verdict", "why"])
-    return Table(columns, rows, "what limits each edge")
-
-
-def over_time(windows: Sequence[WindowMeasured]) -> OverTime:
-    """Throughput and backlog over time."""
-    at_ns = [each.from_ns for each in windows]
-    rates = [each.throughput_records_per_s for each in windows]
-    means = [each.backlog_buffers.mean for each in windows]
-    series = [
-        TimeSeries("records/s", at_ns, rates),
-        TimeSeries("mean backlog", at_ns, means, "orange"),
-    ]
-    return OverTime("over time", series)
+    return Table(columns, rows, "What limits each edge")
 
 
 def held_back(answers: Sequence[ReplayAnswer]) -> list[str]:
@@ -232,9 +148,11 @@ def held_back(answers: Sequence[ReplayAnswer]) -> list[str]:
     return [f"held back by {who}: {behind} behind its siblings{share}"]
 
 
-def times_parts(answers: Sequence[ReplayAnswer], feeding: Sequence[int | None] = ()) -> list[Part]:
-    """What the times that records carry show: a row for each exchange, and of one their age over
-    time.
+def times_section(
+    answers: Sequence[ReplayAnswer], feeding: Sequence[int | None] = ()
+) -> list[Section]:
+    """The times that records carry: a row for each exchange, and of one their age over time;
+    nothing without any.
 
     Args:
         feeding: for each exchange of a job the place of the one before it.
@@ -263,7 +181,7 @@ def times_parts(answers: Sequence[ReplayAnswer], feeding: Sequence[int | None] =
         ]
         rows.append(Row(cells))
     names = ("age p50", "p99", "markers p50", "p99", "watermark lag", "idle channels")
-    parts: list[Part] = [Table(heads("edge", *names), rows, TIMES_TITLE.lower(), lines)]
+    parts: list[Part] = [Table(heads("edge", *names), rows, notes=lines)]
     for times in own.values():
         if len(answers) == 1 and times.over_time:
             at_ns = [each.from_ns for each in times.over_time]
@@ -271,8 +189,8 @@ def times_parts(answers: Sequence[ReplayAnswer], feeding: Sequence[int | None] =
                 TimeSeries("age p50", at_ns, [each.p50 for each in times.over_time]),
                 TimeSeries("age p99", at_ns, [each.p99 for each in times.over_time], "orange"),
             ]
-            parts.append(OverTime("age of records over time", series, "ns"))
-    return parts
+            parts.append(OverTime("Age of records over time", series, "ns"))
+    return [Section("times", "Times that records carry", "", parts)]
 
 
 def _between(first: str | None, before: RecordTimes, name: str, times: RecordTimes) -> str:
@@ -304,7 +222,7 @@ def messages_table(messages: Sequence[MessageCount]) -> Table:
         )
         for each in messages
     ]
-    return Table(heads("kind", "messages", "payload"), rows, "messages by kind")
+    return Table(heads("kind", "messages", "payload"), rows, "Messages by kind")
 
 
 _OF_RUN = named(
@@ -347,7 +265,7 @@ def edges_table(answers: Sequence[ReplayAnswer]) -> Table:
         ]
         rows.append(Row(cells, is_strong=bool(answer.is_bottleneck)))
     names = ("channels", "records/s", "buffers/s", "full", "backlog", "max", "starved", "verdict")
-    return Table(heads("edge", *names, texts=["verdict"]), rows, "as recorded")
+    return Table(heads("edge", *names, texts=["verdict"]), rows)
 
 
 def _verdict(answer: ReplayAnswer) -> str:
@@ -359,10 +277,6 @@ def _verdict(answer: ReplayAnswer) -> str:
 
 def _part_of(part: float | None, whole: float) -> str:
     return f"{part / whole:.0%}" if whole and part is not None else MISSING
-
-
-SETTINGS_SHOWN = 20
-"""Settings whose predicted checkpoints are shown."""
 
 
 def checkpoint_table(settings: Iterable[tuple[str, Sequence[CheckpointSummary]]]) -> Table:
@@ -377,22 +291,6 @@ def checkpoint_table(settings: Iterable[tuple[str, Sequence[CheckpointSummary]]]
         or any(column.read(each) is not None for _, runs in rows for each in runs)
     ]
     return figure_table("checkpoints", shown, rows)
-
-
-def replayed_checkpoints(answer: ReplayAnswer) -> list[Table]:
-    """The table of a replay: checkpoints as recorded, and as predicted for each setting that was
-    simulated with them; nothing without any."""
-    recorded = answer.observed.checkpoints
-    if recorded is None:
-        return []
-    varied = what_varies(answer.trade_offs)
-    rows = [("recorded", [recorded])]
-    for point in answer.trade_offs:
-        settings = settings_of(point)
-        if point.checkpoints is not None and len(rows) <= SETTINGS_SHOWN:
-            name = ", ".join(settings[each] for each in varied)
-            rows.append((f"predicted, {name}", [point.checkpoints]))
-    return [checkpoint_table(rows)]
 
 
 def _durations(
@@ -419,3 +317,59 @@ _COLUMNS: Sequence[Figure[CheckpointSummary]] = (
     Figure("overtaken", "mean", lambda each: each.overtaken_bytes_mean, "bytes"),
     Figure("overtaken", "max", lambda each: each.overtaken_bytes_max, "bytes"),
 )
+
+
+def flink_section(vertices: Iterable[VertexMetrics], notes: Sequence[str] = ()) -> Section:
+    """Flink's own metrics: a row for each vertex, with means over its tasks and the worst of them
+    where they differ, and for each of its tasks."""
+    rows = []
+    for vertex in vertices:
+        shares = [_share_cell(vertex, each.field) for each in _FLINK[:3]]
+        rates = [each.text(vertex) for each in _FLINK[3:5]]
+        usages = [human_share(_highest(vertex.tasks, each.field)) for each in _FLINK[5:]]
+        cells = [vertex.name, str(vertex.parallelism), *shares, *rates, *usages]
+        rows.append(Row(cells, is_strong=True))
+        for task in vertex.tasks:
+            rows.append(Row([task.name, "", *(each.text(task) for each in _FLINK)]))
+    table = Table([*heads("vertex", "tasks"), *heads_of(_FLINK)], rows, notes=notes)
+    folded = Folded("Mean over tasks (highest task)", table, is_open=len(rows) <= ROWS_OPEN)
+    return Section("flink", "Flink's own metrics", "", [folded])
+
+
+def flink_notes(flink: FlinkMetrics) -> list[str]:
+    """Local traffic, which no trace shows, and the CPU of TaskManagers."""
+    notes = []
+    if flink.share.local_bytes_share is not None:
+        notes.append(f"local: {flink.share.local_bytes_share:.0%} of the bytes that consumers read")
+    known = [each for each in flink.task_managers if each.cpu_cores is not None]
+    if known:
+        cores = ", ".join(f"{each.name} {each.cpu_cores:.2f}" for each in known)
+        notes.append(f"CPU, in cores: {cores}")
+    return notes
+
+
+def _flink_figure(name: str, field: str, unit: Unit, meaning: str = "") -> Figure[Any]:
+    return Figure("", name, attrgetter(field), unit, field, meaning)
+
+
+_FLINK = (
+    _flink_figure("busy", "busy", "share", "Share of the time, by Flink's accumulateBusyTimeMs."),
+    _flink_figure("idle", "idle", "share"),
+    _flink_figure("back-pressured", "back_pressured", "share",
+                  "Share of the time in which the task waited for its output."),
+    _flink_figure("in/s", "records_in_per_s", "count", "Records that it read per second."),
+    _flink_figure("out/s", "records_out_per_s", "count", "Records that it wrote per second."),
+    _flink_figure("in pool", "in_pool_usage", "share", "Mean usage of its input pools."),
+    _flink_figure("out pool", "out_pool_usage", "share", "Mean usage of its output pools."),
+)  # fmt: skip
+
+
+def _share_cell(vertex: VertexMetrics, name: str) -> str:
+    mean, highest = getattr(vertex, name), _highest(vertex.tasks, name)
+    if mean is None or highest is None or f"{mean:.0%}" == f"{highest:.0%}":
+        return human_share(mean)
+    return f"{mean:.0%} ({highest:.0%})"
+
+
+def _highest(tasks: Iterable[TaskMetrics], name: str) -> float | None:
+    return max((each for task in tasks if (each := getattr(task, name)) is not None), default=None)

@@ -1,4 +1,5 @@
-"""A page (HTML) that works without any network: its data, style and script are in it.
+"""A page (HTML) that works without any network: its data, style and script are in it; and pages,
+pictures and tables for cells of a notebook.
 
 A command describes its result in `page_parts`. The folder `page` next to this module holds the
 frame, the style, and the scripts that draw the parts, in the order of `_SCRIPTS`.
@@ -9,7 +10,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
+from html import escape
 from importlib.resources import files
 from itertools import groupby
 from typing import Any, get_args
@@ -18,8 +20,9 @@ from flinknet.plain_values import to_plain
 from flinknet.storage import AnyPath
 from flinknet.whole_files import whole_file
 
-from .charts import AnyChart
-from .page_parts import Lines, Page, Pairs, Part, Section, Sentence, Table, View
+from .charts import AnyChart, Chart
+from .page_parts import Code, Lines, Page, Pairs, Part, Section, Sentence, Table, Text, View
+from .plot import draw, write_chart
 
 _SCRIPTS = (
     *("format", "dom", "axes", "charts", "lines", "timeline"),
@@ -61,6 +64,7 @@ def _plain(value: Any) -> Any:
             **{"lead": value.lead, "meaning": value.meaning},
         }
     if is_dataclass(value):
+        value = _capitalised(value)
         kind = _KINDS.get(type(value))
         found = {} if kind is None else {"kind": kind}
         for each in fields(value):
@@ -73,7 +77,22 @@ def _plain(value: Any) -> Any:
     return [*map(_plain, value)] if isinstance(value, tuple | list) else to_plain(value)
 
 
-_IN_CARDS = (Table, Pairs, *get_args(AnyChart))
+def _capitalised(value: Any) -> Any:
+    """Paragraphs begin with a capital letter on a page."""
+    if isinstance(value, Lines):
+        return replace(value, lines=[*map(capital, value.lines)])
+    if not isinstance(value, Text):
+        return value
+    name, text = (capital(value.name), value.text) if value.name else ("", capital(value.text))
+    return replace(value, name=name, text=text, notes=[*map(capital, value.notes)])
+
+
+def capital(text: str) -> str:
+    """The text with a capital letter, unless it begins with a metric or the name of a file."""
+    return re.sub(r"^[a-z]+\b(?!\s*[<>_=]|[.]\w)", lambda word: word[0].capitalize(), text)
+
+
+_IN_CARDS = (Table, Code, Pairs, *get_args(AnyChart))
 
 
 def _in_order(view: View) -> Iterator[Part | Section]:
@@ -109,3 +128,47 @@ def write_page(path: AnyPath, page: Page) -> None:
 
 def _part(name: str) -> str:
     return files(__package__).joinpath("page", name).read_text(encoding="utf-8")
+
+
+FRAME_HEIGHT_PX = 800
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A whole page in a cell of a notebook, with its own styles and scripts."""
+
+    page: Page
+
+    def _repr_html_(self) -> str:
+        return (
+            f'<iframe srcdoc="{escape(page_of(self.page))}" width="100%"'
+            f' height="{FRAME_HEIGHT_PX}" style="border: 0"></iframe>'
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A chart in a cell of a notebook, as SVG."""
+
+    chart: Chart
+    title: str
+
+    def _repr_svg_(self) -> str:
+        return draw(self.chart, "svg", self.title).decode()
+
+    def save(self, path: AnyPath) -> None:
+        """Write it as .svg or .png."""
+        write_chart(path, self.chart, self.title)
+
+
+def table_html(table: Table) -> str:
+    """A table as plain HTML, under its title."""
+    heads = "".join(
+        f"<th>{escape(f'{each.group} {each.name}'.strip())}</th>" for each in table.heads
+    )
+    rows = ("".join(f"<td>{escape(cell)}</td>" for cell in each.cells) for each in table.rows)
+    body = "".join(f"<tr>{each}</tr>" for each in rows)
+    return (
+        f"<p>{escape(table.title)}</p>"
+        f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+    )

@@ -1,5 +1,5 @@
-"""Text that a terminal, or the file behind a pipe, can take: replacements for characters that it
-cannot, and nothing that moves the cursor or changes colours.
+"""Text that a terminal, or the file behind a pipe, can take: small plots in characters,
+replacements for characters that it lacks, and nothing that moves the cursor or changes colours.
 
 Tables and plots are laid out before anything is encoded, so a stand-in is as wide as its original
 wherever that can be in a table.
@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import codecs
 import io
+import math
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import TextIO
 
 _STAND_INS = {
@@ -102,3 +104,67 @@ def _find_codec(name: str) -> codecs.CodecInfo | None:
 
 codecs.register_error(_HANDLER, _replace)
 codecs.register(_find_codec)
+
+
+_BLOCKS = "▁▂▃▄▅▆▇█"
+
+DISTRIBUTION_MARKS = 40
+
+MARKS = {
+    "waiting_for_flush": "█",
+    "waiting_for_credit": "▓",
+    "blocked_by_alignment": "▚",
+    "in_socket": "▒",
+    "in_receiver_queue": "▞",
+    "idle": "░",
+}
+"""Mark of each regime, for terminals without colours."""
+
+
+def distribution_line(
+    ranges: Sequence[tuple[float, float]], counts: Sequence[float], marks: int, *, is_log: bool
+) -> str:
+    """Counts of ranges of a quantity, from the lowest to the highest one; blank where none is.
+
+    Args:
+        ranges: lower and upper end of each.
+        is_log: the axis is logarithmic.
+    """
+    if not ranges:
+        return ""
+
+    def at(value: float) -> float:
+        return math.log2(value) if is_log else value
+
+    start, end = at(ranges[0][0]), at(ranges[-1][1])
+    whole = max(round((end - start) / (at(ranges[0][1]) - start)), 1)
+    sums = [0.0] * min(whole, marks)
+    for (low, high), count in zip(ranges, counts, strict=True):
+        place = int(((at(low) + at(high)) / 2 - start) / (end - start) * len(sums))
+        sums[min(place, len(sums) - 1)] += count
+    return sparkline(sums, marks, max(sums))
+
+
+def sparkline(values: Sequence[float], width: int, top: float) -> str:
+    """Values over time in at most `width` characters; where several share one, the largest shows.
+
+    Args:
+        top: the value of the highest block. 0 shows as a blank, and any larger value as some block.
+    """
+    return "".join(_block(value, top) for value in resampled(values, width))
+
+
+def resampled(values: Sequence[float], width: int) -> list[float]:
+    """At most `width` values, each the largest of its share."""
+    count = len(values)
+    if count <= width:
+        return list(values)
+    edges = [number * count // width for number in range(width + 1)]
+    return [max(values[start:end]) for start, end in pairwise(edges)]
+
+
+def _block(value: float, top: float) -> str:
+    if value <= 0 or top <= 0:
+        return " "
+    height = min(len(_BLOCKS) - 1, int(value / top * len(_BLOCKS)))
+    return _BLOCKS[height]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from flinknet.results.figures import SHOWN
@@ -10,7 +11,7 @@ from flinknet.units import signed, without_zeros
 from flinknet.whole_files import whole_file
 
 from .charts import Chart, Color, Curves, Grid, Intervals, OverTime, Percentiles, Places, Series
-from .page_parts import Page, Section
+from .page_parts import Page, Section, View
 
 if TYPE_CHECKING:
     from flinknet.storage import AnyPath
@@ -49,17 +50,20 @@ _NAMES_LENGTH_MAX = 40
 
 
 def main_chart(page: Page) -> Chart | None:
-    """The first chart of the first view, which answers the question of the command."""
-    view = page.views[0]
-    for each in (*view.parts, *view.page, *view.details):
-        for part in each.parts if isinstance(each, Section) else [each]:
-            if isinstance(part, Chart):
-                return part
-            if isinstance(part, Places) and part.curve is not None:
-                return part.curve
-            if isinstance(part, Grid):
-                return curves_of(part)
-    return None
+    """The first chart that is no detail, which answers the question of the command."""
+    return next((chart for _, chart in _main_charts(page)), None)
+
+
+def _main_charts(page: Page) -> Iterator[tuple[View, Chart]]:
+    for view in page.views:
+        for each in (*view.parts, *view.page):
+            for part in each.parts if isinstance(each, Section) else [each]:
+                if isinstance(part, Chart):
+                    yield view, part
+                if isinstance(part, Places) and part.curve is not None:
+                    yield view, part.curve
+                if isinstance(part, Grid):
+                    yield view, curves_of(part)
 
 
 def curves_of(grid: Grid) -> Curves:
@@ -131,10 +135,10 @@ def write_plot(path: AnyPath, page: Page) -> bool:
 
     Raises: ModuleNotFoundError without matplotlib.
     """
-    chart = main_chart(page)
-    if chart is not None:
-        write_chart(path, chart, page.views[0].title)
-    return chart is not None
+    for view, chart in _main_charts(page):
+        write_chart(path, chart, view.title)
+        return True
+    return False
 
 
 def write_chart(path: AnyPath, chart: Chart, title: str) -> None:

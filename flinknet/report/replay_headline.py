@@ -18,7 +18,7 @@ from flinknet.results import (
     state_of,
 )
 from flinknet.results.trades import SAME_LATENCY
-from flinknet.units import NS_PER_MS, counted, human_change, human_count, human_duration
+from flinknet.units import NS_PER_MS, counted, human_count, human_duration
 
 from .advice_lines import (
     Recommendation,
@@ -27,10 +27,10 @@ from .advice_lines import (
     recommendations,
 )
 from .console import clauses_of
-from .model_error import OFF_TOO_FAR, UNPREDICTED, doubts_of, is_off, recording_lines
+from .model_error import OFF_TOO_FAR, UNPREDICTED, doubts_of, error_figures, is_off, recording_lines
 from .observed_tables import held_back
 from .page_parts import Sentence
-from .predicted_table import job_trades
+from .predicted import job_trades
 from .trade_words import (
     BUFFER_TIMEOUT,
     NamedTrade,
@@ -145,8 +145,7 @@ def _trade_off(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> Sentence:
         return Sentence("trade-off", clauses_of(_NOTHING + why))
     advised = advised_for(own, job)
     if advised is not None:
-        remarks = [each.text for each in advised.remarks]
-        return Sentence("trade-off", [advised.head + advised.text, *remarks], "; ")
+        return Sentence("trade-off", [advised.head + advised.text, *advised.remarks], "; ")
     found = job_trades(job) if job is not None else trades(own[0])
     if not found:
         return Sentence("trade-off", [_range_of((job or own[0]).trade_offs)])
@@ -210,15 +209,9 @@ def _trust(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> list[str]:
     if why_not_printed(job or own[0]):
         return []
     error = (job or own[0]).model_error
-    names = {
-        "records/s": error.throughput,
-        "p50": error.p50,
-        "p99": error.p99,
-        "buffers/s": error.buffers_per_s,
-    }
-    if error.throughput is not None and abs(error.throughput) < RATE_KEPT:
-        names["records/s"] = None
-    known = [f"{name} {human_change(value)}" for name, value in names.items() if value is not None]
+    is_kept = error.throughput is not None and abs(error.throughput) < RATE_KEPT
+    figures = error_figures(replace(error, throughput=None) if is_kept else error)
+    known = [figures] if figures else []
     if not known and error.throughput is not None:
         known = ["records/s 0%"]
     if not known:

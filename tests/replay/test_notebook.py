@@ -61,7 +61,7 @@ def test_the_example_notebook_runs(spark: Any, sawtooth_run: Path) -> None:
         assert picture._repr_svg_().lstrip().startswith("<?xml")
     assert len(repr(tables)) < 200
     html = answers._repr_html_()
-    assert html.index("Model error") < html.index("<td>observed</td>")
+    assert html.index("Model error") < html.index("<td>← recorded</td>")
     assert answers.is_reliable == answers.to_pandas()["is_reliable"].all()
     assert list(rows["kind"][:2]) == ["observed", "predicted"]
     assert page._repr_html_().startswith("<iframe srcdoc=")

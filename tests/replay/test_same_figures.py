@@ -21,9 +21,9 @@ from flinknet.replay.spark.frames import write_tables
 from flinknet.report.charts import Grid as PageGrid
 from flinknet.report.export import csv_text, replay_document, replay_rows
 from flinknet.report.page_parts import Page, Section
-from flinknet.report.replay_console import print_replays
-from flinknet.report.replay_page import replay_page
+from flinknet.report.replay import replay_page
 from flinknet.units import human_count, human_duration, parse_duration_ns
+from tests.page_answer import print_replays
 from tests.replay_documents import runs_of_every_kind
 
 MS = 1_000_000
@@ -56,9 +56,9 @@ def found_in_document(found: Found, document: Any) -> None:
 def found_in_page(found: Found, page: Page) -> None:
     """The figures behind the sliders of the edges."""
     names = {"records/s": FIGURES[0], "buffers/s": FIGURES[1]}
-    for view in page.views[2:]:
+    for view in page.views[1:]:
         _, _, edge = view.name.partition(" ")
-        parts = [part for each in view.parts if isinstance(each, Section) for part in each.parts]
+        parts = [part for each in view.details if isinstance(each, Section) for part in each.parts]
         (grid,) = (each for each in parts if isinstance(each, PageGrid))
         for point in grid.points:
             timeout = grid.sliders[0].labels[point.at[0]]

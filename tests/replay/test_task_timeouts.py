@@ -22,7 +22,7 @@ from flinknet.replay.task_timeouts import (
     best_of,
     to_try,
 )
-from flinknet.report.replay_console import print_replays
+from tests.page_answer import print_replays
 from tests.simulated_job import MS, S
 from tests.traced_run import trace_job
 

@@ -19,13 +19,11 @@ from flinknet.replay.edges import EdgeTimeouts, not_to_the_end
 from flinknet.replay.pipeline import Replay, replay_runs
 from flinknet.replay.plans import check_edge_timeouts
 from flinknet.replay.read import open_runs
-from flinknet.report.console import print_parts
 from flinknet.report.export import replay_document
 from flinknet.report.page import page_of
-from flinknet.report.predicted_table import job_parts
-from flinknet.report.replay_console import print_replays
-from flinknet.report.replay_page import replay_page
+from flinknet.report.replay import replay_page
 from flinknet.trace.job_names import NOT_SHOWN, edges_in_flow
+from tests.page_answer import print_replays
 from tests.simulated_chain import (
     add_plan_and_counters,
     simulated,
@@ -97,11 +95,11 @@ def test_a_tapped_job_is_predicted_from_end_to_end(spark: Any, tmp_path: Path) -
     assert "p99<=60ms is met by the job as a whole with buffer timeout 10ms" in first
     assert len(first.splitlines()) < 16
     text = printed(found, details=True)
-    assert text.count("the job from end to end ─") == 1
-    _, head, *rows = text[text.index("\nas recorded") + 1 :].splitlines()[:5]
+    assert text.count("The job from end to end: ") == 1
+    _, head, *rows = text[text.index("\nEdges, as recorded") + 1 :].splitlines()[:5]
     assert head.split()[0] == "edge"
     assert [row.split()[0] for row in rows] == ["1", "2", "3"]
-    assert text.count("by channel") == 3
+    assert text.count("Channels and messages") == 3
     assert "buffer timeout 10ms / 1ms / 10ms instead of 10ms: p50 −" in text
     assert "10ms / 1ms / 10ms" in text
     assert "latency of the job was not recorded" in text
@@ -197,7 +195,5 @@ def test_what_stays_within_task_managers_counts_in_the_whole_job(
     assert job.points[-1].why_unknown is None
     assert job.points[-1].edges[1].buffers_per_s == 0
     assert any("filled in by Flink's counters" in each for each in job.notes)
-    printed = Console(file=io.StringIO(), width=140)
-    print_parts(printed, job_parts(job))
-    assert "stage-1 → stage-2" in printed.file.getvalue()  # type: ignore[attr-defined]
+    assert "stage-1 → stage-2" in printed(found, details=True)
     assert "The job from end to end" in page_of(replay_page(found.answers, found.jobs))

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
+
+from rich.console import Console
 
 from flinknet.report.advice_lines import (
     KNEE,
     TOO_CLOSE,
     UNTRIED,
-    advice_lines,
     is_on_frontier,
     marks_of,
+    recommendations,
 )
+from flinknet.report.console import print_parts
 from flinknet.results.trades import advised_points
 from tests.page_answer import typed
 
@@ -58,7 +62,15 @@ def answer(*situations: dict[str, Any], rates: tuple[float, ...] = (1.0,), **cha
 
 
 def text(*situations: dict[str, Any], **options: Any) -> str:
-    return "\n".join(advice_lines(typed(answer(*situations, **options))))
+    return text_of(answer(*situations, **options))
+
+
+def text_of(given: dict[str, Any]) -> str:
+    """The advice as a terminal prints it."""
+    stream = io.StringIO()
+    parts = [part for each in recommendations(typed(given)) for part in each.parts]
+    print_parts(Console(file=stream, width=300), parts)
+    return stream.getvalue()
 
 
 def test_the_setting_that_holds_the_target_stands_with_its_patch() -> None:
@@ -94,7 +106,7 @@ def test_a_target_that_a_busy_machine_may_have_missed_says_so() -> None:
     missed = CHOICE | {"point": None, "nearest": 1, "margin": -1.2}
     given = answer(situation(choice=missed))
     given["trade_offs"][1]["notes"] = ["the machine delayed 1 record in 100 by 43.3 ms or more"]
-    actual = "\n".join(advice_lines(typed(given)))
+    actual = text_of(given)
     assert "the machine may be the reason: it delayed 1 record in 100 by 43.3 ms" in actual
 
 
@@ -108,8 +120,8 @@ def test_a_margin_below_the_error_of_the_model_is_called_so() -> None:
 def test_a_target_counts_at_the_upper_end_of_an_interval() -> None:
     given = answer(situation(choice=CHOICE))
     given["trade_offs"][1]["latency_high_ns"] = {"p99": 19e6}
-    assert "buffer timeout 15ms: up to 19.0 ms (90% interval), 27% below the limit" in "\n".join(
-        advice_lines(typed(given))
+    assert "buffer timeout 15ms: up to 19.0 ms (90% interval), 27% below the limit" in text_of(
+        given
     )
 
 
@@ -140,7 +152,7 @@ def test_every_situation_without_a_knee_says_why() -> None:
     assert "no knee at rate x2: only two settings are on the frontier" in actual
 
 
-def test_a_situation_of_one_setting_has_no_mark_and_without_marks_there_is_no_legend() -> None:
+def test_a_situation_of_one_setting_has_no_mark() -> None:
     single = answer(
         situation(knee=None), situation(2.0, knee=None), rates=(1.0, 2.0), frontier=[0, 2]
     )
@@ -148,24 +160,22 @@ def test_a_situation_of_one_setting_has_no_mark_and_without_marks_there_is_no_le
     single["advice"]["frontier"] = [0, 1]
     assert not is_on_frontier(typed(single), 0)
     assert not is_on_frontier(typed(single), 1)
-    assert advice_lines(typed(single)) == []
+    assert recommendations(typed(single)) == []
     mixed = answer(
         situation(knee=None), situation(2.0, knee=None), rates=(1.0, 2.0), frontier=[0, 2]
     )
     del mixed["trade_offs"][3]
     assert [is_on_frontier(typed(mixed), index) for index in range(3)] == [True, False, False]
-    assert "◆" in "\n".join(advice_lines(typed(mixed)))
 
 
 def test_nothing_is_advised_where_the_model_is_far_off() -> None:
     actual = text(frontier=[], withheld="the model is off")
     assert "no frontier, knee or setting is advised: the model is off" in actual
-    assert "◆" not in actual
 
 
 def test_an_answer_without_advice_has_no_lines_and_no_marks() -> None:
     without = typed({"trade_offs": [{"is_recorded": False}]})
-    assert advice_lines(without) == []
+    assert recommendations(without) == []
     assert marks_of(without, 0) == []
     assert advised_points(without) == set()
     assert not is_on_frontier(without, 0)

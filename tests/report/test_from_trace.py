@@ -65,7 +65,7 @@ def test_the_answer_has_the_worst_error_and_a_grade() -> None:
 def test_the_page_marks_the_same_rows() -> None:
     page = page_of(Page("bench again", [again_view(document(None, "disturbed"))]))
     assert "! buffer-timeout=1ms" in page
-    assert "doubtful: this machine disturbed" in page
+    assert "Doubtful: this machine disturbed" in page
 
 
 def test_timeouts_are_drawn_from_the_shortest_on_with_the_recorded_one_among_them() -> None:

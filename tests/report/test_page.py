@@ -12,7 +12,7 @@ import pytest
 
 from flinknet.plain_values import from_plain
 from flinknet.report.page import page_of
-from flinknet.report.replay_page import replay_page
+from flinknet.report.replay import replay_page
 from flinknet.results import JobAnswer
 from tests.chromium import PROGRAM, WHY_NOT, Chromium
 from tests.page_answer import answer, filled, latency, point, situation, typed
@@ -25,8 +25,11 @@ def browser_test(test: Any) -> Any:
 
 SECTIONS = (
     "headline",
-    "answer",
+    "",  # the settings that decide
     "trade-offs",
+    "answer",
+    "settings",
+    "observed",
     "latency",
     "over-time",
     "regimes",
@@ -97,7 +100,7 @@ def test_figures_that_may_not_be_relied_on_are_not_shown(
     page = replayed(answer(model_error={"throughput": 0.01, "p50": 0.01, "p99": 0.01} | error))
     if shown is None:
         assert '"kind":"grid"' not in page
-        assert "Predictions are not shown" in page
+        assert "predictions are not shown" in page
         return
     assert [each["name"] for each in part_of(page, "grid")["figures"]] == shown
     heads = [each["name"] for each in part_of(page, "folded")["table"]["heads"]]
@@ -185,7 +188,7 @@ def test_every_section_has_its_plot_and_nothing_runs_over(
         "  svg.querySelectorAll('path, rect, circle').length)]))"
     )
     charts = 3 if floating == (8,) else 4  # latency, throughput, buffers; memory
-    assert [len(plots[name]) for name in SECTIONS] == [0, 0, charts, 2, 1, 1, 1, 0, 0]
+    assert [len(plots[name]) for name in SECTIONS] == [0, 0, charts, 0, 0, 0, 2, 1, 2, 1, 0, 0]
     assert all(count > 3 for counts in plots.values() for count in counts), plots
     assert browser.run("document.documentElement.scrollWidth") == width
     cut = browser.run(
@@ -255,10 +258,10 @@ def test_the_error_of_the_model_is_green_only_where_it_is_small(
 @browser_test
 def test_full_buffers_with_few_bytes_are_explained(show: Callable[..., Chromium]) -> None:
     why = "may still carry few bytes"
-    assert why in text_of(show(answer()), "#fill")
+    assert why in text_of(show(answer()), "#observed")
     without = answer()
-    without["details"]["fill"]["full"] = [0] * 20
-    assert why not in text_of(show(without), "#fill")
+    without["observed"]["flushes"]["full"] = 0
+    assert why not in text_of(show(without), "#observed")
 
 
 @browser_test
@@ -284,12 +287,12 @@ def test_the_answer_comes_first_and_then_the_error_of_the_model(
     names = browser.run("[...document.querySelectorAll('.headline b')].map((b) => b.innerText)")
     assert names[0] == "recorded"
     assert names[-1] == "next"
-    first = browser.run("document.querySelector('main').children[2].innerText")
+    first = text_of(browser, "#model-error")
     assert first.startswith(
-        "Model error on the recorded setting: throughput +1.0%, p50 −5.2%, p99 +20.0%"
+        "Model error on the recorded setting: records/s +1.0%, p50 −5.2%, p99 +20.0%"
     )
     off = show(answer(model_error={"throughput": 2.8, "p50": None, "p99": None}))
-    assert "Predictions are not shown" in text_of(off, "#model-error.doubt")
+    assert "predictions are not shown" in text_of(off, "#model-error.doubt")
     unknown = show(answer(model_error=dict.fromkeys(("throughput", "p50", "p99"))))
     assert "unknown" in text_of(unknown, "#model-error.doubt")
     spread = {"records": 500, "window_ns": 10**9, "is_whole": False, "windows": 8}
@@ -302,7 +305,7 @@ def test_doubts_stand_before_the_numbers(show: Callable[..., Chromium]) -> None:
     given = answer()
     given["trace"] |= {"damaged_files": ["a.fnt"], "warnings": ["disturbed for 19%"]}
     browser = show(given | {"remarks": ["the run was interrupted"]})
-    actual = "document.querySelector('main').children[3].innerText.split('\\n').filter(Boolean)"
+    actual = "document.querySelector('#doubts').innerText.split('\\n').filter(Boolean)"
     assert browser.run(actual) == [
         "a.fnt is cut off; its whole blocks are used",
         "Disturbed for 19%",
@@ -328,14 +331,14 @@ def advised(*situations: dict[str, Any], **changes: Any) -> dict[str, Any]:
 def test_the_answer_stands_on_the_page_with_keys_to_copy(show: Callable[..., Chromium]) -> None:
     browser = show(advised(situation(choice=CHOICE)))
     actual = text_of(browser, "#answer")
-    assert "p99<=20ms is met with buffer timeout 100ms: 90.0 ms, 27% below the limit." in actual
-    assert "Next longer predicted timeout: 150ms." in actual
-    assert text_of(browser, "#answer pre") == "execution.buffer-timeout.interval: 100 ms"
+    assert "p99<=20ms is met with buffer timeout 100ms: 90.0 ms, 27% below the limit" in actual
+    assert "Next longer predicted timeout: 150ms" in actual
+    assert text_of(browser, "pre") == "execution.buffer-timeout.interval: 100 ms"
     browser.run(
-        "document.querySelector('#answer button').click(),"
+        "document.querySelector('main button').click(),"
         " new Promise((done) => setTimeout(done, 100))"
     )
-    assert text_of(browser, "#answer button") in ("copied", "selected")
+    assert text_of(browser, "main button") in ("copied", "selected")
     assert browser.run("getSelection().toString()").strip() == CHOICE["patch"]
     of_rate = CHOICE | {"targets": ["throughput >= 1k/s"]}
     actual = text_of(show(advised(situation(choice=of_rate))), "#answer")
@@ -345,19 +348,19 @@ def test_the_answer_stands_on_the_page_with_keys_to_copy(show: Callable[..., Chr
 @browser_test
 def test_what_cannot_be_advised_is_reported_with_its_reason(show: Callable[..., Chromium]) -> None:
     off = text_of(show(advised(frontier=[], withheld="the model is off")), "#answer")
-    assert "No frontier, knee or setting is advised: the model is off." in off
+    assert "No frontier, knee or setting is advised: the model is off" in off
     missed = CHOICE | {"point": None, "nearest": 0, "margin": -0.5}
     unmet = text_of(show(advised(situation(choice=missed))), "#answer")
-    assert "No predicted setting meets p99<=20ms." in unmet
-    assert "Closest: buffer timeout 0: 900 us, 50% past the limit." in unmet
+    assert "No predicted setting meets p99<=20ms" in unmet
+    assert "Closest: buffer timeout 0: 900 us, 50% past the limit" in unmet
     alike = text_of(show(advised(situation(why_no_knee="all are alike"))), "#answer")
-    assert "No knee: all are alike." in alike
+    assert "No knee: all are alike" in alike
     same = text_of(show(advised(situation(choice=CHOICE | {"patch": ""}))), "#answer")
     assert "Nothing to change" in same
     tcp = text_of(
         show(advised(situation(knee=1, knee_patch="", beyond_keys=["tcp is old"]))), "#answer"
     )
-    assert "Tcp is old." in tcp
+    assert "Tcp is old" in tcp
     assert "Nothing to change" not in tcp
 
 
@@ -367,12 +370,13 @@ def test_the_choice_and_the_knee_are_marked_in_curves_and_table(
     show: Callable[..., Chromium], width: int
 ) -> None:
     browser = show(advised(situation(knee=0, choice=CHOICE)), width=width)
+    browser.run("document.querySelector('#settings details').open = true")
     marks = browser.run(
         "[...document.querySelector('#trade-offs svg').querySelectorAll('.of-mark')]"
         ".map((each) => each.textContent)"
     )
     assert marks == ["knee", "recorded", "choice"]
-    table = text_of(browser, "#trade-offs tbody")
+    table = text_of(browser, "#settings tbody")
     assert [row.split("\t")[1] for row in table.split("\n")] == [
         "◆ ← knee",
         "← recorded",
@@ -450,9 +454,11 @@ def test_an_interval_or_the_error_of_the_model_is_a_band(show: Callable[..., Chr
 @browser_test
 def test_a_table_that_scrolls_says_so(show: Callable[..., Chromium]) -> None:
     hints = (
-        "[...document.querySelectorAll('.table')].map((each) =>"
+        "document.querySelectorAll('details').forEach((each) => { each.open = true; }),"
+        " new Promise((done) => setTimeout(done, 50)).then(() =>"
+        " [...document.querySelectorAll('.table')].map((each) =>"
         " [each.querySelector('.scroll').scrollWidth > each.querySelector('.scroll').clientWidth,"
-        "  !each.querySelector('.scrolls').hidden])"
+        "  !each.querySelector('.scrolls').hidden]))"
     )
     narrow = show(answer(), width=390).run(hints)
     assert [True, True] in narrow
@@ -474,7 +480,7 @@ def test_what_passed_between_processes_is_drawn_without_what_nobody_saw(
     titles = "[...document.querySelectorAll('#over-time svg .strong')].map((t) => t.textContent)"
     assert browser.run(titles) == ["backlog", "credit"]
     assert "is not observed" in text_of(browser, "#latency")
-    assert "throughput 0.0%, buffers/s +1.0%" in text_of(browser, "#model-error")
+    assert "records/s 0.0%, buffers/s +1.0%" in text_of(browser, "#model-error")
 
 
 @browser_test
@@ -506,7 +512,7 @@ def test_a_job_opens_with_its_answer_and_curves_and_its_edges_have_their_names(
     chromium.complaints.clear()
     chromium.open(page, width)
     shown = chromium.run("[...document.querySelectorAll('section')].map((each) => each.id)")
-    assert shown == ["headline", "answer", "trade-offs"]  # no metrics of Flink
+    assert shown == ["headline", "", *SECTIONS[2:5], "edges", "environment"]
     assert "p99<=20ms is met by the job as a whole" in text_of(chromium, "#answer")
     marks = "[...document.querySelectorAll('#trade-offs svg .strong')].map((t) => t.textContent)"
     assert chromium.run(marks) == ["choice"] * 3
@@ -515,7 +521,7 @@ def test_a_job_opens_with_its_answer_and_curves_and_its_edges_have_their_names(
     slide(chromium, 0, 0)
     assert "2.08 ms … 3.13 ms" in text_of(chromium, ".grid .facts")
     tabs = chromium.run("[...document.querySelectorAll('#runs button')].map((t) => t.textContent)")
-    assert tabs == ["the job", "all edges", *(f"{n} {edge}" for n, edge in enumerate(edges, 1))]
+    assert tabs == ["the job", *(f"{n} {edge}" for n, edge in enumerate(edges, 1))]
     assert chromium.run("document.documentElement.scrollWidth") == width
     assert chromium.complaints == []
 
@@ -555,7 +561,7 @@ def test_a_number_is_explained_on_hover_and_on_focus(show: Callable[..., Chromiu
     assert tooltip(browser) == ""
     browser = show(answer())  # so that the focus begins at the top
     observed = []
-    for _ in range(9):
+    for _ in range(40):
         browser.key("Tab")
         observed.append(tooltip(browser))
     assert any("the one prediction that can be checked" in text for text in observed)
@@ -584,11 +590,14 @@ def test_time_is_zoomed_by_dragging_and_reset_by_a_double_click(
     show: Callable[..., Chromium],
 ) -> None:
     browser = show(answer())
-    ticks = "[...document.querySelectorAll('#over-time svg text')].map((each) => each.textContent)"
+    ticks = (
+        "[...document.querySelectorAll('#over-time svg.zoomable text')]"
+        ".map((each) => each.textContent)"
+    )
     whole = browser.run(ticks)
     assert "3 s" in whole
-    start = place_of(browser, "#over-time svg", 0.4)
-    end = place_of(browser, "#over-time svg", 0.6)
+    start = place_of(browser, "#over-time svg.zoomable", 0.4)
+    end = place_of(browser, "#over-time svg.zoomable", 0.6)
     browser.mouse("mouseMoved", *start)
     browser.mouse("mousePressed", *start, clicks=1)
     browser.mouse("mouseMoved", *end)
@@ -601,7 +610,7 @@ def test_time_is_zoomed_by_dragging_and_reset_by_a_double_click(
     low_s, high_s = map(float, re.findall(r"([\d.]+) s\b", range_shown))
     assert 1.0 < low_s < 1.2 < 1.6 < high_s < 1.8  # 40 and 60% of the width, less the axis' labels
     assert not browser.run("document.querySelector('#over-time button').disabled")
-    place = place_of(browser, "#over-time svg")
+    place = place_of(browser, "#over-time svg.zoomable")
     for clicks in (1, 2):
         browser.mouse("mousePressed", *place, clicks=clicks)
         browser.mouse("mouseReleased", *place, clicks=clicks)
@@ -667,7 +676,7 @@ def test_what_is_not_known_leaves_gaps_and_no_complaint(show: Callable[..., Chro
     given["details"]["fill"]["mean"] = None
     browser = show(given, width=390)
     shown = browser.run("[...document.querySelectorAll('section')].map((each) => each.id)")
-    assert shown == [name for name in SECTIONS if name != "over-time"]
+    assert shown == [name for name in SECTIONS if name not in ("", "settings", "over-time")]
     texts = browser.run(
         "[...document.querySelectorAll('svg text')].map((each) => each.textContent)"
     )
@@ -681,7 +690,7 @@ def test_many_channels_and_settings_are_named_as_left_out(show: Callable[..., Ch
     given["details"]["channels_left_out"] = 84
     browser = show(given, width=390)
     assert "84 more are not" in text_of(browser, "#over-time .lead")
-    assert "76 more are not" in text_of(browser, "#regimes .lead")
+    assert "84 more are not" in text_of(browser, "#channels")
     assert browser.run("document.documentElement.scrollWidth") == 390
 
 

@@ -49,7 +49,7 @@ from flinknet.report.page_parts import (
     View,
 )
 from flinknet.report.plot import draw, main_chart
-from flinknet.report.replay_page import replay_chart
+from flinknet.report.replay import replay_page
 from flinknet.results import LatencySummary, RunResult
 from tests.chromium import Chromium
 from tests.page_answer import answer, typed
@@ -360,11 +360,11 @@ def test_values_over_time_show_where_one_points(show: Callable[..., Chromium]) -
 
 
 def test_the_chart_of_a_replay_goes_along_the_setting_with_the_most_values() -> None:
-    chart = replay_chart(typed(answer((0, 10, 100, -1), (2, 8))))
+    chart = main_chart(replay_page([typed(answer((0, 10, 100, -1), (2, 8)))]))
     assert chart is not None
     assert chart.title == "Latency by buffer timeout"
     assert list(chart.labels) == ["0", "10ms", "100ms", "-1"]
     assert chart.marks == {1: "recorded"}
     assert [each.name for each in chart.series] == ["p50", "p99"]
     assert chart.series[0].low
-    assert replay_chart(typed(answer(model_error={"throughput": 0.6}))) is None
+    assert main_chart(replay_page([typed(answer(model_error={"throughput": 0.6}))])) is None

@@ -12,10 +12,9 @@ from rich.console import Console
 
 from flinknet.report.console import LINES_MAX, WIDTH, WIDTH_OFF_TERMINAL, console_for, headline
 from flinknet.report.page_parts import Sentence
-from flinknet.report.replay_console import print_replays
 from flinknet.results.bottleneck import Bottleneck, Cause
 from flinknet.units import human_duration
-from tests.page_answer import typed
+from tests.page_answer import print_replays, typed
 
 LATENCY = {
     "count": 1000,
@@ -139,7 +138,7 @@ def test_a_throughput_that_the_model_was_fitted_to_has_no_error() -> None:
     fitted["trace"]["is_max_rate"] = True
     (trust,) = (line for line in printed_first(fitted) if line.startswith("trust"))
     assert "records/s fitted, p50 −5.2%" in trust
-    assert "throughput fitted to the recorded one, p50 −5.2%" in printed(fitted)[1]
+    assert "records/s fitted to the recorded one, p50 −5.2%" in printed(fitted)[1]
 
 
 def test_predictions_that_must_not_be_relied_on_are_not_printed() -> None:
@@ -165,7 +164,7 @@ def test_with_a_limit_the_choice_and_its_neighbours_are_printed() -> None:
         line == "next       set execution.buffer-timeout.interval: 4 ms; then measure it"
         for line in lines
     )
-    assert "6 more settings with --details" in [line.strip() for line in lines]
+    assert "6 more settings in the details (--details)" in [line.strip() for line in lines]
 
 
 def test_a_long_verdict_leaves_out_its_last_clauses_and_no_line_is_longer() -> None:
@@ -186,44 +185,42 @@ def test_a_long_verdict_leaves_out_its_last_clauses_and_no_line_is_longer() -> N
 
 def test_in_details_the_error_of_the_model_comes_first() -> None:
     lines = printed(answer())
-    assert "runs/one" in lines[0]
-    assert lines[1] == ("model error: throughput +1.0%, p50 −5.2%, p99 –  (1.00 k records)")
+    assert " one " in lines[0]
+    assert lines[1] == "model error on the recorded setting: records/s +1.0%, p50 −5.2%, p99 –"
     assert lines[2] == (
-        "  on the recorded setting only; others may be further off"
-        " (check: flinknet bench again RUN)"
+        "from 1.00 k records; other settings may be further off (check: flinknet bench again RUN)"
     )
 
 
 def test_where_bench_cannot_check_it_is_not_sent_there() -> None:
     edge = answer()
     edge["trace"]["edge"] = "map → sink"
-    assert printed(edge)[2] == "  on the recorded setting only; others may be further off"
+    assert printed(edge)[2] == "from 1.00 k records; other settings may be further off"
 
 
 def test_a_model_that_is_far_off_says_so_in_words() -> None:
     off = answer(model_error={"throughput": 2.8, "p50": -0.1, "p99": None})
-    assert "Do not rely on the predictions below" in printed(off)[2]
+    assert "predictions are not shown: the model is off" in printed(off)[2]
     buffers = answer(model_error={"throughput": 0.0, "p50": 0.0, "p99": 0.1, "buffers_per_s": 0.63})
     first, consequence = printed(buffers)[1:3]
     assert "p99 +10.0%, buffers/s +63.0%" in first
-    assert consequence.strip().startswith("do not rely on buffers/s and prices; on the recorded")
+    assert "; do not rely on buffers/s and prices; other settings" in consequence
     near = answer(model_error={"throughput": 0.1, "p50": -0.49, "p99": None})
-    assert not any("Do not rely" in line for line in printed(near))
+    assert not any("not shown" in line for line in printed(near))
 
 
 def test_a_part_of_a_run_is_called_a_part() -> None:
     part = {"records": 500, "window_ns": 5 * 10**8, "is_whole": False}
-    assert (
-        "(500 records, the first 500 ms of the measured part)" in printed(answer(simulated=part))[1]
-    )
-    line = printed(answer(simulated=part | {"windows": 8}))[1]
-    assert ", 8 windows, 500 ms of the measured part's" in line
-    assert line.endswith("compared with all of it)")
+    line = printed(answer(simulated=part))[2]
+    assert line.startswith("from 500 records, the first 500 ms of the measured part; ")
+    text = " ".join(printed(answer(simulated=part | {"windows": 8}))[2:4])
+    assert ", 8 windows, 500 ms of the measured part's" in text
+    assert ", compared with all of it; " in text
 
 
 def test_without_a_prediction_of_the_recorded_setting_the_error_is_unknown() -> None:
     unknown = dict.fromkeys(("throughput", "p50", "p99"))
-    assert printed(answer(model_error=unknown))[1].startswith("model error unknown")
+    assert printed(answer(model_error=unknown))[1].startswith("! model error unknown")
 
 
 def test_observed_numbers_stand_with_their_units() -> None:
@@ -243,7 +240,7 @@ def test_observed_numbers_stand_with_their_units() -> None:
 
 def test_the_trade_off_marks_what_was_recorded_and_leaves_gaps_where_nothing_is_known() -> None:
     lines = printed(answer())
-    start = lines.index("predicted for each buffer timeout")
+    start = lines.index("All 3 settings")
     assert [re.split("  +", line.strip()) for line in lines[start + 3 : start + 6]] == [
         ["0", "1.00 k", "5.00 ms", "9.90 ms", "100", "0.50", "3", "1.00 MiB"],
         ["10ms", "← recorded", "1.00 k", "5.00 ms", "9.90 ms", "100", "0.50", "3", "1.00 MiB"],
@@ -260,7 +257,7 @@ def test_notes_of_all_settings_stand_once_and_others_name_theirs() -> None:
 
 def test_of_many_channels_the_slowest_are_shown_and_the_rest_counted() -> None:
     lines = printed(answer())
-    assert "by channel (4 more not shown)" in lines
+    assert "  The 16 channels with the highest p99 are here, 4 more are not." in lines
     assert not any(line.startswith("3: 0 → 3 ") for line in lines)
     assert any(line.startswith("4: 0 → 4 ") for line in lines)
 
@@ -271,10 +268,13 @@ def test_channels_asked_for_are_the_ones_shown() -> None:
     assert not any(line.startswith("4: 0 → 4 ") for line in lines)
 
 
-def test_several_runs_end_with_a_table_of_all() -> None:
-    lines = printed(answer(), answer())
-    assert any("all runs, as observed" in line for line in lines)
-    assert lines[-1].split()[:2] == ["one", "10ms"]
+def test_several_runs_begin_with_a_table_of_all() -> None:
+    other = answer()
+    other["trace"]["path"] = "runs/two"
+    lines = printed_first(answer(), other)
+    assert lines[0] == "All runs, observed"
+    assert [line.split()[:2] for line in lines[3:5]] == [["one", "10ms"], ["two", "10ms"]]
+    assert sum(line.startswith("recorded ") for line in lines) == 2
 
 
 def test_damaged_files_are_named() -> None:
@@ -299,9 +299,10 @@ def test_a_narrow_terminal_cuts_nothing_and_shows_the_rest_below() -> None:
 def test_what_happens_over_time_fits_the_terminal(width: int) -> None:
     windows = [answer()["over_time"][2] | {"from_ns": at * 10**8} for at in range(100)]
     lines = printed(answer(over_time=windows), width=width)
-    (title,) = [line for line in lines if line.startswith("over time")]
     marks = min(width - 32, 80)
-    assert title == f"over time, a mark is {human_duration(100 * 10**8 / marks)}"
+    titles = [line for line in lines if ", a mark is " in line]
+    mark = human_duration(100 * 10**8 / marks)
+    assert titles == [f"{name}, a mark is {mark}" for name in ("Throughput", "Backlog")]
     assert sum(line.count("█") == marks for line in lines) == 2
 
 
@@ -334,7 +335,8 @@ def varied_in_all(count: int = 1, **changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("width", [80, 100, 140])
 def test_many_lists_cut_no_value_no_heading_and_no_mark(width: int) -> None:
     lines = printed(varied_in_all(2), width=width)
-    table = lines[lines.index("predicted for each setting") : -4]
+    table = lines[lines.index("All 3 settings") :]
+    table = table[: next(n for n, line in enumerate(table) if line.startswith("  ◆"))]
     assert not any("…" in line for line in table)
     text = "\n".join(table)
     for part in ("timeout", "segment", "floating", "consumer", "buffers/s", "p99", "← recorded"):
@@ -345,7 +347,7 @@ def test_many_lists_cut_no_value_no_heading_and_no_mark(width: int) -> None:
     assert any(re.split(r",? +", line.strip())[:3] == ["100ms", "8kb", "2"] for line in table)
 
 
-def test_what_the_advice_speaks_of_is_among_the_rows_that_are_shown() -> None:
+def test_of_many_settings_those_of_the_advice_are_among_the_first_and_details_have_all() -> None:
     points = [point(f"{number} ms", is_recorded=number == 7) for number in range(200)]
     choice = {
         **{"targets": ["p99<=1s"], "point": 111, "is_safe": True, "margin": 0.3, "nearest": None},
@@ -360,12 +362,14 @@ def test_what_the_advice_speaks_of_is_among_the_rows_that_are_shown() -> None:
     }
     advice = {"frontier": [93], "withheld": None, "situations": [situation]}
     lines = printed(answer(trade_offs=points, advice=advice))
-    start = lines.index("predicted for each buffer timeout (160 more in the JSON)")
-    rows = {line.split()[0]: line for line in lines[start + 3 : start + 43]}
+    start = lines.index("All 200 settings")
+    rows = {line.split()[0]: line for line in lines[start + 3 : start + 203]}
     assert "← recorded" in rows["7ms"]
     assert "← knee" in rows["93ms"]
     assert "← choice" in rows["111ms"]
-    assert len(rows) == 40
+    assert len(rows) == 200
+    first = printed_first(answer(trade_offs=points, advice=advice))
+    assert any(line.startswith("111ms ") for line in first)
     assert any("p99<=1s is met" in line for line in lines)  # without its markup
     assert not re.search(r"\[/?(dim|bold|yellow)", "\n".join(lines))
 
@@ -380,9 +384,9 @@ def test_where_nothing_is_predicted_one_line_says_so() -> None:
         )
         for timeout in ("0 ms", "10 ms")
     ]
-    lines = printed(answer(trade_offs=silent))
-    assert lines[-1] == "nothing is predicted: its records come from another task"
-    assert not any("predicted for each" in line for line in lines)
+    lines = printed_first(answer(trade_offs=silent), details=True)
+    assert "trade-off  not predicted: its records come from another task" in lines
+    assert not any(line.startswith("All ") for line in lines)
 
 
 def test_off_a_terminal_columns_are_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -398,7 +402,7 @@ def test_time_and_latency_are_drawn() -> None:
     distribution = {"low_ns": [1e6, 2e6], "high_ns": [2e6, 4e6], "records": [10, 40]}
     shares = {"waiting_for_flush": 0.75, "idle": 0.25}
     lines = printed(answer(latency_distribution=distribution, regimes=shares))
-    assert "latency: 1.00 ms ▃█ 4.00 ms" in lines
+    assert "Distribution: 1.00 ms ▃█ 4.00 ms" in lines
     assert f"{'█' * 30}{'░' * 10}" in lines
     assert "█ waiting for flush 75.0%  ░ idle 25.0%" in lines
 
@@ -430,8 +434,8 @@ def test_of_a_tap_the_part_used_is_stated_and_no_empty_column_is_shown() -> None
     for each in given["channels"]:
         each["regimes"] = None
     lines = printed(given)
-    assert any("(100 records, 4.00 s to 10.0 s of the trace)" in line for line in lines)
-    assert any("observed in 4.00 s to 30.0 s of the trace of" in line for line in lines)
+    assert any("from 100 records, 4.00 s to 10.0 s of the trace;" in line for line in lines)
+    assert any("Observed in 4.00 s to 30.0 s of the trace of" in line for line in lines)
     (heading,) = [line for line in lines if line.startswith("channel ")]
     assert heading.split()[-1] == "credit"
     assert "Latency is not observed" in "\n".join(lines)
@@ -442,7 +446,7 @@ def test_of_a_run_a_part_is_one_of_its_measured_part() -> None:
     given = answer()
     given["trace"]["part"] = {"from_ns": 0, "to_ns": 1_000_000_000, "whole_ns": 4_000_000_000}
     lines = printed(given)
-    assert any("observed in the first 1.00 s of the measured part of" in line for line in lines)
+    assert any("Observed in the first 1.00 s of the measured part of" in line for line in lines)
 
 
 def test_the_channel_that_holds_a_watermark_back_stands_in_the_answer() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from flinknet.report.export import answer_document
 from flinknet.report.page import page_of
-from flinknet.report.replay_page import replay_page
+from flinknet.report.replay import replay_page
 from flinknet.report.trade_words import cpu_text, duration_text, price_cells, trade_sentence, trades
 from flinknet.results import Choice, LatencySummary, ReplayAnswer
 from flinknet.results.trades import Trade, compared_timeouts, range_of_change

@@ -96,6 +96,8 @@ def _replayed(name: str) -> Iterator[tuple[str, str]]:
         for part in (each for section in view["parts"] for each in section.get("parts", ())):
             if part["kind"] == "timeline":
                 del part["channels"]  # the JSON answer has them
+            for table in (part, part.get("table", {})):
+                table.pop("rows", None)  # the terminal's answer has them
             if part["kind"] == "pairs" and part["title"] in ("Host", "Versions"):
                 part["pairs"] = {}
     yield f"{name}.page.json", _plain(page)

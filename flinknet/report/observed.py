@@ -1,0 +1,274 @@
+"""Observed figures of a run or an edge, in sections: facts, latency, channels over time, regimes,
+fill ratios, messages, and Flink's own metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from flinknet.results import ReplayAnswer, ReplayedChannel
+from flinknet.results.figures import FIGURES, named
+from flinknet.units import counted, human_bytes, human_count, human_duration
+
+from .bench import latency_points, pair_text
+from .charts import (
+    Histogram,
+    OverTime,
+    Panel,
+    Percentiles,
+    PercentileSeries,
+    Series,
+    Timeline,
+    TimeSeries,
+)
+from .model_error import observed_part
+from .observed_tables import (
+    REGIMES,
+    buffer_facts,
+    channel_name,
+    channel_table,
+    checkpoint_table,
+    credit_lines,
+    diagnosis_table,
+    flink_notes,
+    flink_section,
+    messages_table,
+    regime_bars,
+    slowest,
+    times_section,
+)
+from .page_parts import Fact, Facts, Lines, Pairs, Part, Section, Table, Text
+from .replay_headline import why_not_printed
+from .trade_words import settings_of, what_varies
+
+CHANNELS_SHOWN = 16
+"""Channels in tables and with bars, at most: those with the highest p99."""
+
+SETTINGS_SHOWN = 20
+"""Settings whose predicted checkpoints are shown."""
+
+_FACTS = (
+    *("duration_ns", "throughput_records_per_s", "throughput_bytes_per_s"),
+    *(f"latency_{each}_ns" for each in ("min", "p50", "p90", "p99", "p99_9", "max")),
+    *("backlog_mean_buffers", "backlog_max_buffers", "credit_starved_ns"),
+)
+
+LATENCY_UNKNOWN = (
+    "Latency is not observed: messages between processes do not show when records came. Predictions"
+    " come with 90% intervals."
+)
+
+FULL = (
+    ": a buffer that left because its segment was full; it may still carry few bytes where"
+    " earlier flushes had sent the rest of the segment"
+)
+
+_PANELS = [
+    Panel("rate", "records/s", "blue", FIGURES["throughput_records_per_s"].meaning),
+    Panel("backlog", "backlog", "orange", f"{FIGURES['backlog_mean_buffers'].meaning} Thin: the"
+          " maximum of each window.", "backlogMax"),
+    Panel("credit", "credit", "green", "Buffers that the producer may still send after a message"
+          " changed it, on average. Thin: the minimum of each window.", "creditMin"),
+]  # fmt: skip
+
+
+def observed_sections(
+    answer: ReplayAnswer, wanted: Sequence[int] | None = None
+) -> Iterator[Section]:
+    """All sections, those without data left out.
+
+    Args:
+        wanted: channels to show; None: the slowest ones.
+    """
+    shown = [each for each in answer.channels if wanted is None or each.channel in wanted]
+    shown = slowest(shown, CHANNELS_SHOWN) if wanted is None else shown
+    left = len(answer.channels) - len(shown) + answer.channels_left_out
+    notes = [_left_out(len(shown), left)] if left and wanted is None else []
+    facts: list[Part] = [_facts(answer)]
+    if answer.observed.flushes.full and answer.observed.flushes.timeout:
+        facts.append(Text("full", FULL))
+    yield Section("observed", f"Observed {observed_part(answer)}", "", facts)
+    yield from (_latency(answer), *_over_time(answer), *_regimes(answer, shown), *_fill(answer))
+    tables: list[Part] = [replace(channel_table(shown), notes=notes)]
+    if answer.credit:
+        tables.insert(0, Lines(credit_lines(answer), is_plain=True))
+    tables.append(messages_table(answer.messages))
+    yield Section("channels", "Channels and messages", "", tables)
+    if checkpoints := replayed_checkpoints(answer):
+        yield Section("checkpoints", "Checkpoints", "", checkpoints)
+    yield from times_section([answer])
+    if answer.flink is not None:
+        yield flink_section(answer.flink.vertices, flink_notes(answer.flink))
+
+
+def _facts(answer: ReplayAnswer) -> Facts:
+    """The figures of the whole part that was used; those of latency only where it was recorded."""
+    observed, credits = answer.observed, answer.observed.credits
+    records = FIGURES["records"]
+    shown = [
+        Fact(each.title, each.text(observed), each.meaning)
+        for each in named(_FACTS)
+        if answer.trace.is_of_run or each.group != "latency"
+    ]
+    return Facts(
+        [
+            Fact(records.title, f"{observed.records:,}", records.meaning),
+            *shown,
+            *buffer_facts(observed),
+            Fact("events", f"{observed.events:,}", "Barriers and other events between buffers."),
+            Fact("credit", f"{credits.announced:,}", "Buffers that consumers announced."),
+            Fact("credit messages", f"{credits.messages:,}", "Messages that announced credit."),
+        ]
+    )
+
+
+def _latency(answer: ReplayAnswer) -> Section:
+    if not answer.trace.is_of_run:
+        return Section("latency", "Latency", "", [Text("", LATENCY_UNKNOWN)])
+    found, observed = answer.latency_distribution, answer.observed.latency_ns
+    total = sum(found.records)
+    marks = [("p50", observed.p50), ("p99", observed.p99)]
+    series = [PercentileSeries("observed", [(q, ns) for q, ns in found.percentiles])]
+    recorded = next((each for each in answer.trade_offs if each.is_recorded), None)
+    if recorded is not None and why_not_printed(answer) is None:
+        known = latency_points(recorded.latency_ns)
+        series += [PercentileSeries("predicted for the recorded setting", known, "orange")]
+    charts: list[Part] = [
+        Histogram(
+            "Distribution",
+            list(zip(found.low_ns, found.high_ns, strict=True)),
+            [Series("records", [each / total for each in found.records])] if total else [],
+            across="ns",
+            unit="share",
+            marks=[(ns, f"{name} {human_duration(ns)}") for name, ns in marks if ns is not None],
+            is_log=True,
+            meaning="Share of the records in each range of latency.",
+        ),
+        Percentiles(
+            "By percentile",
+            series,
+            "Each nine has the same room. Percentiles that too few records support are left out.",
+        ),
+    ]
+    lead = (
+        "From the instant at which a record was due until its consumer had read the buffer that"
+        " holds its end."
+    )
+    return Section("latency", "Latency", lead, charts)
+
+
+def _left_out(shown: int, left: int) -> str:
+    """A sentence about channels without room; empty for none."""
+    if not left:
+        return ""
+    return f"The {shown} channels with the highest p99 are here, {left:,} more are not."
+
+
+def _over_time(answer: ReplayAnswer) -> list[Section]:
+    """Throughput and backlog over time; with details each channel, to look at closely."""
+    at_ns = [each.from_ns for each in answer.over_time]
+    rates = [each.throughput_records_per_s for each in answer.over_time]
+    means = [each.backlog_buffers.mean for each in answer.over_time]
+    charts: list[Part] = []
+    if at_ns:
+        charts.append(OverTime("Throughput", [TimeSeries("records/s", at_ns, rates)]))
+        charts.append(OverTime("Backlog", [TimeSeries("mean backlog", at_ns, means, "orange")]))
+    details = answer.details
+    if details is None or not details.channels:
+        return [Section("over-time", "Over time", "", charts)] if charts else []
+    ends = {each.channel: each for each in answer.channels}
+
+    def slowness(number: int) -> float:
+        known = ends.get(number)
+        return 0.0 if known is None else known.latency_ns.p99 or known.backlog_buffers.mean or 0.0
+
+    numbers = [each.channel for each in details.channels]
+    has_rate = any(any(each.windows.records) for each in details.channels)
+    has_regimes = any(each.regimes.get("from_ns") for each in details.channels)
+    timeline = Timeline(
+        [channel_name(ends[each]) if each in ends else str(each) for each in numbers],
+        details.channels,
+        max(range(len(numbers)), key=lambda place: slowness(numbers[place])),
+        details.duration_ns or answer.trace.measured_duration_ns,
+        _PANELS if has_rate else _PANELS[1:],
+        REGIMES if has_regimes else (),
+    )
+    leads = [
+        "Drag to zoom, double click to reset; from the keyboard + and −, 0 to reset, arrows to read"
+        " values.",
+        "The strip splits each window by where its time went." if has_regimes else "",
+        _left_out(len(numbers), details.channels_left_out),
+    ]
+    return [Section("over-time", "Over time", " ".join(filter(None, leads)), [*charts, timeline])]
+
+
+def _regimes(answer: ReplayAnswer, shown: Sequence[ReplayedChannel]) -> list[Section]:
+    shares = answer.regimes or {}
+    parts: list[Part] = [diagnosis_table([answer])] if answer.diagnosis else []
+    lead = ""
+    if any(shares.values()):
+        lead = (
+            "At any instant, a channel's time counts for the place where its oldest record is that"
+            " has not been consumed yet."
+        )
+        parts += regime_bars({"": shares}, "All channels")
+        parts += regime_bars({channel_name(each): each.regimes for each in shown}, "Channels")
+    return [Section("regimes", "Where the time went", lead, parts)] if parts else []
+
+
+def _fill(answer: ReplayAnswer) -> list[Section]:
+    if answer.details is None:
+        return []
+    fill = answer.details.fill
+    lead = "Payload of each data buffer by the segment size of"
+    lead += f" {human_bytes(fill.segment_size_bytes)}"
+    if fill.mean is not None:
+        lead += f": {fill.mean:.1%} on average. Emptier buffers mean more messages for the same"
+        lead += " records"
+    series = [
+        Series("full", fill.full, "blue", "The segment was full."),
+        Series("by the buffer timeout", fill.timeout, "orange", "The flusher took what was there."),
+        Series("pushed by an event", fill.event, "purple",
+               "An event, or the end of the data, pushed it out."),
+    ]  # fmt: skip
+    ranges = [(place / fill.bins, (place + 1) / fill.bins) for place in range(fill.bins)]
+    chart = Histogram("Fill ratio", ranges, series, across="share")
+    return [Section("fill", "How full the buffers were", f"{lead}.", [chart])]
+
+
+def environment(answer: ReplayAnswer) -> Section:
+    """The settings of the recording, and where it was made."""
+    trace, about = answer.trace, answer.details and answer.details.environment
+    lead = (
+        f"Recorded at {trace.started_at}: {human_count(trace.events)} events on"
+        f" {counted(trace.channels, 'channel')}, {human_duration(trace.measured_duration_ns)}"
+        f" measured{', at the highest rate' if trace.is_max_rate else ''}."
+    )
+    groups = {
+        "Flink's keys": trace.config,
+        "Workload": about.workload if about else {},
+        "Host": about.host if about else {},
+        "Versions": about.versions if about else {},
+    }
+    parts = [
+        Pairs(title, {name: pair_text(value) for name, value in values.items()})
+        for title, values in groups.items()
+        if values
+    ]
+    return Section("environment", "Environment", lead, parts)
+
+
+def replayed_checkpoints(answer: ReplayAnswer) -> list[Table]:
+    """Checkpoints as recorded, and as predicted for each setting that was simulated with them;
+    nothing without any."""
+    recorded = answer.observed.checkpoints
+    if recorded is None:
+        return []
+    varied = what_varies(answer.trade_offs)
+    rows = [("recorded", [recorded])]
+    for point in answer.trade_offs:
+        settings = settings_of(point)
+        if point.checkpoints is not None and len(rows) <= SETTINGS_SHOWN:
+            name = ", ".join(settings[each] for each in varied)
+            rows.append((f"predicted, {name}", [point.checkpoints]))
+    return [checkpoint_table(rows)]

@@ -1,0 +1,418 @@
+"""Predicted settings of a run or a job: rows of a table, and points of a grid with sliders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from flinknet.results import (
+    JobAnswer,
+    JobEdgePoint,
+    JobPoint,
+    ModelError,
+    ReplayAnswer,
+    TaskMetrics,
+    TradeOffPoint,
+)
+from flinknet.results.figures import FIGURES, Figure, named
+from flinknet.results.trades import trades_of_job
+from flinknet.units import MISSING, format_duration_ns, human_bytes, human_duration
+
+from .advice_lines import FRONTIER, KNEE_MARK, is_on_frontier, is_worth_it, marks_of
+from .charts import Bar, BarPart, Grid, GridFigure, GridPoint, Slider
+from .model_error import OFF_TOO_FAR, UNPREDICTED, error_figures, is_off, model_error_banner
+from .page_parts import Folded, Head, Lines, Row, Table
+from .trade_words import (
+    BUFFER_TIMEOUT,
+    PRICE_MEANINGS,
+    PRICE_NOTE,
+    PRICES,
+    NamedTrade,
+    compared_settings,
+    notes_of,
+    price_cells,
+    settings_of,
+    timeout_ns_of,
+    trade_of,
+    what_varies,
+    with_ends,
+)
+
+MEMORY = "The most that all buffer pools of producers and consumers can take."
+
+DECISIVE = ("records/s", "p50", "p99", "buffers/s", PRICES[-1])
+"""Headings of the figures that decide."""
+
+CHOICES_SHOWN = 12
+"""Rows of the table with the figures that decide."""
+
+_FIGURES = [
+    *named(["throughput_records_per_s", "latency_p50_ns", "latency_p99_ns", "buffers_per_s"]),
+    *named(["backlog_mean_buffers", "backlog_max_buffers"]),
+]
+_OF_EDGE = _FIGURES[:4]
+"""Figures that edges of a job have, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """A predicted setting.
+
+    Attributes:
+        setting: its values by name, as far as they vary.
+        marks: words for it, such as "recorded".
+    """
+
+    setting: Mapping[str, str]
+    point: TradeOffPoint
+    marks: Sequence[str]
+    is_on_frontier: bool = False
+    edges: Sequence[JobEdgePoint] = ()
+
+
+def predicted_of(whole: ReplayAnswer | JobAnswer) -> list[Predicted]:
+    """The predicted settings of a run, or of a job."""
+    if isinstance(whole, JobAnswer):
+        return [
+            Predicted(
+                settings_of_job(whole, each),
+                each.total,
+                job_marks(whole, place),
+                edges=each.edges,
+            )
+            for place, each in enumerate(whole.points)
+        ]
+    varied = what_varies(whole.trade_offs)
+    found = []
+    for place, point in enumerate(whole.trade_offs):
+        words, marks = settings_of(point), marks_of(whole, place)
+        is_best = is_on_frontier(whole, place)
+        found.append(Predicted({name: words[name] for name in varied}, point, marks, is_best))
+    return found
+
+
+def decisive_table(whole: ReplayAnswer | JobAnswer) -> Table:
+    """The settings with the figures that decide; with a limit the choice, its neighbours, and the
+    recorded setting."""
+    points, predicted, choice = whole.trade_offs, predicted_of(whole), whole.choice
+    shown = list(range(len(points)))
+    if choice is not None:
+        shown = _around([choice.point, choice.nearest], points)
+        if isinstance(whole, JobAnswer) and whole.by_task is not None:
+            found = whole.by_task
+            own = [found.choice.point, *(each[0] for each in found.longer if each is not None)]
+            first = [each for each in own if each is not None] if is_worth_it(found) else []
+            shown = [*first, *(each for each in shown if each not in own)]
+    elif len(points) > CHOICES_SHOWN:
+        marked = {place for place, each in enumerate(predicted) if each.marks}
+        room = max(CHOICES_SHOWN - len(marked), 1)
+        shown = sorted(marked | {number * len(points) // room for number in range(room)})
+    left_out = len(points) - len(shown)
+    notes = [f"{left_out:,} more settings in the details (--details)"] if left_out else []
+    hidden = _hidden_columns(whole.model_error)
+    return settings_table(predicted, shown, names=DECISIVE, hidden=hidden, notes=notes)
+
+
+def _around(places: Sequence[int | None], points: Sequence[TradeOffPoint]) -> list[int]:
+    """Some settings, those next to them, and the recorded one."""
+    found = {n for n, each in enumerate(points) if each.is_recorded}
+    for place in places:
+        if place is not None:
+            found |= {place - 1, place, place + 1}
+    return sorted(found & set(range(len(points))))
+
+
+def all_settings(whole: ReplayAnswer | JobAnswer) -> Folded:
+    """All figures of all settings, and the assumptions behind them."""
+    predicted = predicted_of(whole)
+    notes = [PRICE_NOTE] if any(each.point.price for each in predicted) else []
+    notes += [f"◆ on the frontier: {FRONTIER}"] if any(x.is_on_frontier for x in predicted) else []
+    notes.append(f"memory: {MEMORY[0].lower()}{MEMORY[1:-1]}")
+    if isinstance(whole, JobAnswer):
+        notes += [PHASES, EDGES, *whole.notes]
+    else:
+        notes += notes_of(whole.trade_offs)
+    table = settings_table(predicted, hidden=_hidden_columns(whole.model_error), notes=notes)
+    return Folded(f"All {len(predicted)} settings", table)
+
+
+def settings_table(
+    predicted: Sequence[Predicted],
+    places: Collection[int] | None = None,
+    *,
+    names: Collection[str] = (),
+    hidden: Collection[str] = (),
+    notes: Sequence[str] = (),
+) -> Table:
+    """A row for each setting, and below it one for each edge; columns in which nothing is known
+    are left out.
+
+    Args:
+        places: of the settings to show, in their order; None: all.
+        names: headings of the columns to show; none: all. Of some columns no edges, no frontier and
+            no knee are shown.
+        hidden: headings of columns that must not be shown.
+    """
+    columns = [each for each in _COLUMNS if each[0].name not in hidden]
+    columns = [each for each in columns if not names or each[0].name in names]
+    has_edges = not names and any(each.edges for each in predicted)
+    rows = []
+    for place in range(len(predicted)) if places is None else places:
+        each = predicted[place]
+        marks = [f"← {mark}" for mark in each.marks if not names or mark != KNEE_MARK]
+        marks = ["◆"] * (each.is_on_frontier and not names) + marks
+        where = ["job"] if has_edges else []
+        cells = [cell(each.point) for _, cell in columns]
+        is_strong = each.point.is_recorded or has_edges
+        rows.append(
+            Row([", ".join(each.setting.values()), " ".join(marks), *where, *cells], is_strong)
+        )
+        for edge in each.edges if has_edges else ():
+            known = [figure.text(edge) for figure in _OF_EDGE if figure.name not in hidden]
+            blank = [""] * (len(columns) - len(known))
+            name = f"{edge.number} {edge.edge}"
+            rows.append(Row(["", "", name, *known, *blank], tone="weak"))
+    shown = ["timeout" if each == BUFFER_TIMEOUT else each for each in predicted[0].setting]
+    heads = [Head(", ".join(shown)), Head("", f"◆: {FRONTIER}.")]
+    heads += [Head("where", is_text=True)] if has_edges else []
+    heads, keys = [*heads, *(head for head, _ in columns)], len(heads)
+    kept = [
+        place
+        for place in range(len(heads))
+        if place < keys or any(x.cells[place] not in ("", MISSING) for x in rows)
+    ]
+    rows = [replace(x, cells=[x.cells[n] for n in kept]) for x in rows]
+    return Table([heads[n] for n in kept], rows, notes=notes, keys=keys)
+
+
+def _hidden_columns(error: ModelError) -> set[str]:
+    """Headings of figures that must not be relied on."""
+    return {"buffers/s", *PRICES} if is_off(error.buffers_per_s) else set()
+
+
+def settings_of_job(answer: JobAnswer, point: JobPoint) -> dict[str, str]:
+    """The buffer timeout, edge by edge where it differs, and the other settings that vary, by
+    name."""
+    words, timeouts = settings_of(point.total), list(map(_timeout, point.timeouts_ns))
+    found = {BUFFER_TIMEOUT: timeouts[0] if len(set(timeouts)) == 1 else " / ".join(timeouts)}
+    varied = what_varies(answer.trade_offs)
+    return found | {name: words[name] for name in varied if name != BUFFER_TIMEOUT}
+
+
+def job_marks(answer: JobAnswer, place: int) -> list[str]:
+    """Words next to a setting of a job: recorded, choice, nearest."""
+    choice, by_task = answer.choice, answer.by_task
+    marks = ["recorded"] if answer.trade_offs[place].is_recorded else []
+    if by_task is not None and is_worth_it(by_task):
+        marks += ["choice"] if by_task.choice.point == place else []
+        marks += ["one for all"] if choice is not None and choice.point == place else []
+    else:
+        marks += ["choice"] if choice is not None and choice.point == place else []
+    return marks + (["nearest"] if choice is not None and choice.nearest == place else [])
+
+
+def _timeout(timeout_ns: int) -> str:
+    return "-1" if timeout_ns < 0 else format_duration_ns(timeout_ns) if timeout_ns else "0"
+
+
+def _ends_of(point: TradeOffPoint, field: str) -> tuple[float, float] | None:
+    """The 90% interval of a predicted figure, by its name in CSV files; None where it has none."""
+    low, high = point.latency_low_ns, point.latency_high_ns
+    ends: tuple[float | None, float | None] = (None, None)
+    if field == "buffers_per_s":
+        ends = (point.buffers_low_per_s, point.buffers_high_per_s)
+    elif field.startswith("latency_") and low is not None and high is not None:
+        name = field.removeprefix("latency_").removesuffix("_ns")
+        ends = (getattr(low, name), getattr(high, name))
+    return None if ends[0] is None or ends[1] is None else (ends[0], ends[1])
+
+
+def _with_interval(figure: Figure[TradeOffPoint]) -> Callable[[TradeOffPoint], str]:
+    """The text of a figure; with its 90% interval, where the records' instants are assumed."""
+
+    def cell(point: TradeOffPoint) -> str:
+        return with_ends(figure.text(point), _ends_of(point, figure.field), figure.show)
+
+    return cell
+
+
+def _price(place: int) -> Callable[[TradeOffPoint], str]:
+    return lambda point: price_cells(point)[place]
+
+
+_COLUMNS: Sequence[tuple[Head, Callable[[TradeOffPoint], str]]] = [
+    *((Head(each.name, each.meaning), _with_interval(each)) for each in _OF_EDGE),
+    *(
+        (Head(name, meaning), _price(place))
+        for place, (name, meaning) in enumerate(zip(PRICES, PRICE_MEANINGS, strict=True))
+    ),
+    *((Head(each.name, each.meaning, each.group), each.text) for each in _FIGURES[4:]),
+    (Head("memory", MEMORY), lambda point: human_bytes(point.memory_bytes)),
+]
+"""All columns, with how the cell of a setting is written."""
+
+PHASES = (
+    "in brackets: 90% intervals, because a tap does not see when records were made, and flushers"
+    " start at random instants in every run"
+)
+EDGES = (
+    "latency: of the job, from a record's creation until the last task has processed it; of an"
+    " edge, from when the record comes to that edge"
+)
+
+
+def job_error(answer: JobAnswer) -> Lines:
+    """The model's error, and for which settings the job is unknown and why."""
+    known = error_figures(answer.model_error)
+    used = "all" if answer.is_whole else human_duration(answer.simulated_ns)
+    lines = [f"model error unknown: {UNPREDICTED}"]
+    if known:
+        lines = [f"model error on the recorded setting: {known}", f"from {used} of the trace"]
+        if answer.observed.latency_ns.p50 is None:
+            lines.append("latency of the job was not recorded, so its error is unknown")
+    whys: dict[str, list[str]] = {}
+    for point in answer.points:
+        why = point.why_unknown or point.total.why_no_latency
+        if why is not None:
+            whys.setdefault(why, []).append(setting_of(answer, point))
+    for why, settings in whys.items():
+        where = "" if len(settings) == len(answer.points) else f" at {', '.join(settings)}"
+        lines.append(f"unknown{where}: {why}")
+    is_doubt = bool(whys) or not known
+    if any(map(is_off, answer.model_error.counting)):
+        lines.append(f"predictions are not shown: {OFF_TOO_FAR}")
+        is_doubt = True
+    return model_error_banner(lines, answer.model_error, is_doubt=is_doubt)
+
+
+def job_trades(answer: JobAnswer) -> list[NamedTrade]:
+    """Trade-offs between settings of a job, see `trades_of_job`."""
+    settings = compared_settings(answer.trade_offs)
+    return [
+        trade_of(
+            f"buffer timeout {setting_of(answer, answer.points[one])}",
+            setting_of(answer, answer.points[base]),
+            answer.points[one].total,
+            answer.points[base].total,
+            answer.cpu_cost,
+            says_cost=number == 0,
+        )
+        for number, (one, base) in enumerate(trades_of_job(answer, settings))
+    ]
+
+
+def setting_of(answer: JobAnswer, point: JobPoint) -> str:
+    """Differences between the settings, in words."""
+    timeout, *others = settings_of_job(answer, point).items()
+    return ", ".join([timeout[1], *(f"{name} {value}" for name, value in others)])
+
+
+_GRID_FIGURES = (
+    ("latency_p50_ns", GridFigure("p50", "Latency", "ns", "blue", is_log=True)),
+    ("latency_p99_ns", GridFigure("p99", "Latency", "ns", "orange", is_log=True)),
+    ("throughput_records_per_s", GridFigure("records/s", "Throughput", "count", "green")),
+    (
+        "buffers_per_s",
+        GridFigure("buffers/s", "Buffers per second", "count", "purple", is_log=True),
+    ),
+    ("", GridFigure("memory", "Memory", "bytes", "gold", MEMORY)),
+)
+"""Figures of a predicted setting, with their fields among FIGURES."""
+
+_WORK = (
+    BarPart("busy", "busy", "orange", "It works on records."),
+    BarPart("waits", "waits", "grey", "It waits for its input or for its output."),
+)
+_WORK_MEANING = (
+    "Flink's busy time, in proportion to the predicted throughput: a record costs as much work as"
+    " in the recording, divided by the speed of the consumer."
+)
+
+
+def grid_of(
+    whole: ReplayAnswer | JobAnswer, tasks: Sequence[tuple[TaskMetrics, bool]] = ()
+) -> Grid:
+    """The predictions that may be relied on, with a slider for each setting that varies.
+
+    Args:
+        tasks: each with whether it is a consumer, whose speed a setting may change.
+    """
+    predicted, error = predicted_of(whole), whole.model_error
+    names = list(predicted[0].setting)
+    values = {name: _values_of(name, predicted) for name in names}
+    first = next((n for n, each in enumerate(predicted) if each.point.is_recorded), None)
+    base = predicted[first or 0]
+    memory = {each.point.memory_bytes for each in predicted}
+    hidden = _hidden_columns(error) | ({"memory"} if len(memory) < 2 else set())
+    shown = [
+        (field, replace(x, meaning=FIGURES[field].meaning if field else x.meaning))
+        for field, x in _GRID_FIGURES
+        if x.name not in hidden
+    ]
+    points = []
+    for each in predicted:
+        point = each.point
+        found = [FIGURES[x].read(point) if x else point.memory_bytes for x, _ in shown]
+        points.append(
+            GridPoint(
+                [values[name].index(each.setting[name]) for name in names],
+                found,
+                [
+                    _ends_of(point, field) or _as_wide_as_error(field, value, error)
+                    for (field, _), value in zip(shown, found, strict=True)
+                ],
+                ", ".join(each.marks),
+                _work(tasks, point, base.point),
+            )
+        )
+    sliders = [Slider(x, values[x], values[x].index(base.setting[x])) for x in names]
+    has_interval = any(each.point.latency_high_ns for each in predicted)
+    return Grid(
+        sliders,
+        [figure for _, figure in shown],
+        points,
+        max(range(len(names)), key=lambda place: len(values[names[place]])),
+        first,
+        parts=_WORK if tasks else (),
+        meaning="The band is the 90% interval."
+        if has_interval
+        else "The band is as wide as the model's error on the recorded setting.",
+        bars_title="Where the time of the tasks goes",
+        bars_meaning=_WORK_MEANING,
+    )
+
+
+def _values_of(name: str, predicted: Sequence[Predicted]) -> list[str]:
+    """Values of a setting; timeouts from the shortest on, however they were asked for."""
+    found = {each.setting[name]: timeout_ns_of(each.point) for each in predicted}
+    if name != BUFFER_TIMEOUT:
+        return list(found)
+    return sorted(found, key=lambda each: found[each] if found[each] >= 0 else float("inf"))
+
+
+def _as_wide_as_error(
+    field: str, value: float | None, error: ModelError
+) -> tuple[float, float] | None:
+    """An interval as wide as the model errs on the recorded setting; None where that is unknown."""
+    own = {
+        "latency_p50_ns": error.p50,
+        "latency_p99_ns": error.p99,
+        "throughput_records_per_s": error.throughput,
+    }.get(field)
+    return None if not value or own is None else (value / (1 + abs(own)), value * (1 + abs(own)))
+
+
+def _work(
+    tasks: Sequence[tuple[TaskMetrics, bool]], point: TradeOffPoint, base: TradeOffPoint
+) -> list[Bar]:
+    """The predicted busy time of each task whose busy time Flink reported."""
+    rate, usual = point.throughput_records_per_s, base.throughput_records_per_s
+    if rate is None or not usual:
+        return []
+    bars = []
+    for task, is_consumer in tasks:
+        if task.busy is not None:
+            speed = point.consumer_speed / base.consumer_speed if is_consumer else 1.0
+            busy = min(task.busy * rate / usual / speed, 1.0)
+            bars.append(Bar(task.name, {"busy": busy, "waits": 1 - busy}))
+    return bars
