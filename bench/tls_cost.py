@@ -36,8 +36,7 @@ from bench.measure import (
 )
 from flinknet.core.connection import Connection
 from flinknet.core.wire.frames import FrameDecoder
-from flinknet.core.wire.layout import Direction
-from flinknet.core.wire.plain_frames import encode_add_credit
+from flinknet.core.wire.layout import Direction, encode_add_credit
 from flinknet.options import network_config, read_flink_conf
 from flinknet.runtime.tls import create_tls
 

@@ -15,10 +15,13 @@ from statistics import median
 
 from bench.measure import print_table, spread
 from flinknet.core.wire.frames import FrameDecoder
-from flinknet.core.wire.header import Header
-from flinknet.core.wire.layout import Direction
+from flinknet.core.wire.layout import (
+    Direction,
+    Header,
+    encode_add_credit,
+    encode_buffer_response_header,
+)
 from flinknet.core.wire.messages import Message
-from flinknet.core.wire.plain_frames import encode_add_credit, encode_buffer_response_header
 from flinknet.core.wire.response_decoder import ResponseDecoder
 
 RECEIVER = bytes(range(16))

@@ -20,16 +20,15 @@ from flinknet.graph.physical_plan import PhysicalPlan
 from flinknet.graph.planning import depths_of
 from flinknet.job.barriers import CheckpointResponder
 from flinknet.job.descriptor import SubtaskKey, TaskDeploymentDescriptor, descriptors_of
-from flinknet.job.hand_over import TaskWorker
 from flinknet.job.io import FileTextInput, MemoryIO, SocketTextInput, TextInput
 from flinknet.job.program_tasks import create_task, network_of
 from flinknet.job.stream_task import StreamTask
+from flinknet.job.task_chain import TaskWorker
 from flinknet.simulator.cluster import Cluster
 from flinknet.simulator.cost_model import CostModel
 from flinknet.simulator.faults import NO_FAULTS, Faults
-from flinknet.simulator.scheduler import START_NS
 from flinknet.simulator.simulated_job import SimulatedJob
-from flinknet.simulator.task_manager import NEVER_NS, SimulatedTaskManager, SteppedTask
+from flinknet.simulator.task_manager import NEVER_NS, START_NS, SimulatedTaskManager, SteppedTask
 from tests.faults import FaultPlan
 
 WorkerFactory = Callable[[SimulatedTaskManager, str], TaskWorker]

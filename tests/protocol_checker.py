@@ -10,7 +10,7 @@ from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, IS_BUFFER, Dat
 from flinknet.core.consumer.input_gate import RECOVERED
 from flinknet.core.probe import MessageKind, Probe, TracePoint
 from flinknet.core.producer import PipelinedSubpartition, ProducerConnection
-from flinknet.core.wire.plain_frames import next_sequence_number
+from flinknet.core.wire.layout import next_sequence_number
 from flinknet.errors import InvariantViolatedError
 from flinknet.simulator.cluster import Cluster
 

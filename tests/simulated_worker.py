@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 
 from flinknet.graph import StreamGraph
 from flinknet.job import StreamTask
-from flinknet.job.hand_over import RECALL_NS, TaskWorker
-from flinknet.job.task_chain import TaskChain
+from flinknet.job.task_chain import RECALL_NS, TaskChain, TaskWorker
 from flinknet.simulator.task_manager import SimulatedTaskManager
 from tests.simulated_job import WatchedJob
 

@@ -7,7 +7,16 @@ from typing import Final
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.core.wire.buffer_response import BufferResponse
-from flinknet.core.wire.header import BACKLOG, DATA_TYPE, RECEIVER, SEQUENCE_NUMBER, SIZE, Header
+from flinknet.core.wire.layout import (
+    BACKLOG,
+    DATA_TYPE,
+    RECEIVER,
+    SEQUENCE_NUMBER,
+    SIZE,
+    Header,
+    decode_add_credits,
+    next_sequence_number,
+)
 from flinknet.core.wire.messages import (
     AddCredit,
     BacklogAnnouncement,
@@ -18,7 +27,6 @@ from flinknet.core.wire.messages import (
     PartitionRequest,
     ResumeConsumption,
 )
-from flinknet.core.wire.plain_frames import decode_add_credits, next_sequence_number
 from flinknet.core.wire.record_counter import RecordCounter
 
 from .channels import ObservedChannel

@@ -10,16 +10,20 @@ from __future__ import annotations
 from typing import Final
 
 from flinknet.core.wire.frames import MAGIC_OFFSET, is_usual, peek_frame, peek_sizes
-from flinknet.core.wire.header import (
+from flinknet.core.wire.layout import (
     BUFFER_RESPONSE_ID,
     FRAME_HEADER_BYTES,
+    LAYOUTS,
     MAGIC,
     PARTIAL_BUFFERS,
     PARTIAL_SIZE_BYTES,
+    PLAUSIBLE_BYTES_MAX,
     SIZE,
+    Direction,
     Header,
+    Layout,
+    detect_layout,
 )
-from flinknet.core.wire.layout import LAYOUTS, PLAUSIBLE_BYTES_MAX, Direction, Layout, detect_layout
 
 MESSAGE_BYTES_MAX: Final = 1 << 20
 """Size of the largest message that is read whole (an exception with its stack trace); larger ones

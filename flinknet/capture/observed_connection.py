@@ -15,16 +15,16 @@ from flinknet.core.wire.events import (
     SubtaskConnectionDescriptor,
     decode_event,
 )
-from flinknet.core.wire.header import (
+from flinknet.core.wire.layout import (
     DATA_TYPE,
     FRAME_HEADER_BYTES,
     IS_COMPRESSED,
     SEQUENCE_NUMBER,
     SUBPARTITION,
     Header,
+    next_sequence_number,
 )
 from flinknet.core.wire.messages import MESSAGE_CLASSES, Message, PartitionRequest
-from flinknet.core.wire.plain_frames import next_sequence_number
 from flinknet.core.wire.record_counter import RecordCounter
 from flinknet.core.wire.record_times import RecordTimes
 from flinknet.errors import ProtocolError

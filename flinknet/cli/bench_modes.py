@@ -324,7 +324,7 @@ def _placed(plan: Plan) -> PlacedChannels:
             consumer=names[each.edge + 1, each.consumer],
             consumer_task_manager=each.consumer_task_manager,
             subpartition=each.subpartition,
-            connection=None if each.is_local else each.connection,
+            connection=None if each.is_local else str(each.connection),
         )
         for each in load.channels
     ]

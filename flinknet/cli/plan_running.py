@@ -159,7 +159,7 @@ def _scaled(
 
     Raises: ConfigError for an unknown vertex, and above a vertex's maximum parallelism.
     """
-    from flinknet.core.producer.key_groups import default_max_parallelism
+    from flinknet.core.producer.channel_selector import default_max_parallelism
 
     highest = max(each.parallelism for each in job.vertices)
     named = [name for name, _ in wanted or () if name is not None]

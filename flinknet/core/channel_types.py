@@ -94,8 +94,6 @@ class PipelinedSubpartitionView:
         publish_task_event: sends an event to the producer; returns False until that exists.
     """
 
-    __slots__ = ("pool", "producer_failure", "publish_task_event", "reading")
-
     def __init__(
         self,
         reading: ResultSubpartitionView,

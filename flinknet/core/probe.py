@@ -196,8 +196,6 @@ class ControlMessages:
         now_ns: instant of the driver's last call, for trace events.
     """
 
-    __slots__ = ("_waiting", "now_ns", "record")
-
     def __init__(self, probe: Probe) -> None:
         self.record = probe.record
         self.now_ns = 0
@@ -236,7 +234,6 @@ class ControlMessages:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether messages are waiting."""
         return bool(self._waiting)
 
     def move_to(self, out: list[bytes | memoryview]) -> None:

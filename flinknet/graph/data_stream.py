@@ -388,7 +388,6 @@ class KeyedStream(DataStream):
         output_type: Any,
         key_selector: KeySelector | None = None,
     ) -> SingleOutputStreamOperator:
-        """Add an operator of any kind, with state per key."""
         return super().transform(name, operator_factory, output_type, self.key_selector)
 
     def reduce(self, function: Callable[[Any, Any], Any]) -> SingleOutputStreamOperator:

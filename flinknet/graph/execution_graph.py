@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from flinknet.core.producer.key_groups import default_max_parallelism
+from flinknet.core.producer.channel_selector import default_max_parallelism
 from flinknet.core.producer.partition_type import ResultPartitionType
 from flinknet.core.wire.ids import (
     ExecutionAttemptID,
@@ -82,7 +82,6 @@ class Execution:
 
     @property
     def attempt_number(self) -> int:
-        """Number of the attempt, from 0."""
         return self.attempt_id.attempt_number
 
     def switch_to(self, state: ExecutionState, *, now_ns: int | None = None) -> None:
@@ -357,7 +356,6 @@ class ExecutionGraph:
             self.total_vertices += vertex.parallelism
 
     def subtasks(self) -> Iterator[ExecutionVertex]:
-        """All subtasks, by vertex."""
         for vertex in self.vertices.values():
             yield from vertex.task_vertices
 

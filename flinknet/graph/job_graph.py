@@ -102,7 +102,6 @@ class StreamConfig:
 
     @classmethod
     def from_json(cls, text: str) -> StreamConfig:
-        """Decode the JSON of `to_json`."""
         return cls._from_dict(json.loads(text))
 
     @classmethod

@@ -73,14 +73,12 @@ class OperatorChain:
         return frozenset(name for each in self.operators.values() for name in each.listens_to)
 
     def receive_task_event(self, event: TaskEvent) -> None:
-        """Pass an event to the operators that listen to its class."""
         for operator_id, operator in self.operators.items():
             if event.class_name in operator.listens_to:
                 operator.receive_task_event(event, self._outputs[operator_id])
 
     @property
     def names(self) -> list[str]:
-        """Names of the operators, in order."""
         return [each.operator_name for each in self._in_order()]
 
     def open(self) -> None:

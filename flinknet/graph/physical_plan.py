@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 
 from flinknet.config import TCP, NetworkConfig
 from flinknet.core.buffers.pool_sizes import (
@@ -98,15 +99,28 @@ class PlannedEdge:
 
 @dataclass(frozen=True, slots=True)
 class PlannedChannel:
-    """One channel and its connection, None if it is local (Flink: InputChannel)."""
+    """One channel with the subtasks at its ends (Flink: InputChannel); `index` counts over all
+    edges, as in traces.
+    """
 
+    index: int
     edge: int
     producer: int
     consumer: int
     subpartition: int
     producer_task_manager: int
     consumer_task_manager: int
-    connection: Connection | None
+    connection_index: int
+
+    @property
+    def is_local(self) -> bool:
+        return self.producer_task_manager == self.consumer_task_manager
+
+    @property
+    def connection(self) -> Connection:
+        """Its TCP connection; from a TaskManager to itself if it is local, and has none."""
+        ends = self.producer_task_manager, self.consumer_task_manager
+        return Connection(*ends, self.connection_index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,16 +249,15 @@ class PhysicalPlan:
 
     def channels(self) -> Iterator[PlannedChannel]:
         """All channels, by edge, producer and consumer."""
+        indices = count()
         for edge in self.edges:
             sources = self.vertices[edge.source].task_managers
             targets = self.vertices[edge.target].task_managers
             for producer, consumer, subpartition in edge.wiring:
-                here, there = sources[producer], targets[consumer]
-                connection = (
-                    None if here == there else Connection(here, there, edge.connection_index)
-                )
+                ends = sources[producer], targets[consumer]
                 yield PlannedChannel(
-                    edge.index, producer, consumer, subpartition, here, there, connection
+                    *(next(indices), edge.index, producer, consumer, subpartition),
+                    *(*ends, edge.connection_index),
                 )
 
     def tasks(self) -> Iterator[PlannedTask]:

@@ -120,7 +120,7 @@ def physical_picture(plan: PhysicalPlan) -> Picture:
             Arrow(
                 _task(edge.source, channel.producer),
                 _task(edge.target, channel.consumer),
-                is_strong=channel.connection is not None,
+                is_strong=not channel.is_local,
             )
         )
     return Picture(title, tuple(boxes), tuple(arrows))
@@ -321,7 +321,6 @@ def _arrow(arrow: Arrow, columns: dict[str, int], places: dict[str, tuple[int, i
 
 
 def _is_arc(arrow: Arrow, columns: dict[str, int]) -> bool:
-    """Whether an arrow does not lead to the right."""
     return columns[arrow.source] >= columns[arrow.target]
 
 

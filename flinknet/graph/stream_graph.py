@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from flinknet.core.producer.key_groups import java_string_hash
+from flinknet.core.producer.channel_selector import java_string_hash
 from flinknet.core.wire.lineage import local_hash, mixed, murmur3_128
 from flinknet.errors import ConfigError
 

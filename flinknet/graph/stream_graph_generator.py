@@ -1,17 +1,17 @@
 """From transformations to a StreamGraph (Flink: StreamGraphGenerator).
 
-Each kind of transformation has its own translator; a few differ between streaming and batch.
+A few kinds of transformations are translated differently for streaming and batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from flinknet.config import BUFFER_TIMEOUT_NEVER_NS
 from flinknet.errors import ConfigError
 
 from .job_config import JobConfig
-from .operators import BatchGroupedReduce, OperatorFactory, StreamGroupedReduce, factory
+from .operators import BatchGroupedReduce, StreamGroupedReduce, factory
 from .stream_graph import (
     DEFAULT_SLOT_SHARING_GROUP,
     GlobalStreamExchangeMode,
@@ -19,8 +19,6 @@ from .stream_graph import (
     StreamNode,
 )
 from .transformations import (
-    LegacySourceTransformation,
-    MultipleInputTransformation,
     OneInputTransformation,
     PartitionTransformation,
     PhysicalTransformation,
@@ -29,8 +27,6 @@ from .transformations import (
     SinkTransformation,
     SourceTransformation,
     Transformation,
-    TwoInputTransformation,
-    UnionTransformation,
 )
 
 DEFAULT_STREAMING_JOB_NAME = "Flink Streaming Job"
@@ -120,99 +116,46 @@ class StreamGraphGenerator:
         if not isinstance(transformation, SinkTransformation):
             _ = transformation.output_type  # raises if the type is missing
         input_ids = [self._transform(each) for each in transformation.inputs]
-        translate = _TRANSLATORS[type(transformation)]
-        ids = translate(self, transformation, input_ids)
+        ids = tuple(node_id for own in input_ids for node_id in own)
+        if isinstance(transformation, PartitionTransformation):
+            how = transformation.partitioner, transformation.exchange_mode
+            ids = tuple(self.graph.add_virtual_partition(each, *how) for each in ids)
+        elif isinstance(transformation, SideOutputTransformation):
+            tag = transformation.tag
+            ids = tuple(self.graph.add_virtual_side_output(each, tag) for each in ids)
+        elif isinstance(transformation, PhysicalTransformation):
+            ids = (self._add_node(transformation, input_ids).id,)
         self._translated[transformation.id] = ids
         return ids
 
-    def _union(
-        self, transformation: Transformation, input_ids: list[tuple[int, ...]]
-    ) -> tuple[int, ...]:
-        return tuple(node_id for ids in input_ids for node_id in ids)
-
-    def _partition(
-        self, transformation: Transformation, input_ids: list[tuple[int, ...]]
-    ) -> tuple[int, ...]:
-        assert isinstance(transformation, PartitionTransformation)
-        return tuple(
-            self.graph.add_virtual_partition(
-                node_id, transformation.partitioner, transformation.exchange_mode
-            )
-            for node_id in input_ids[0]
-        )
-
-    def _side_output(
-        self, transformation: Transformation, input_ids: list[tuple[int, ...]]
-    ) -> tuple[int, ...]:
-        assert isinstance(transformation, SideOutputTransformation)
-        return tuple(
-            self.graph.add_virtual_side_output(node_id, transformation.tag)
-            for node_id in input_ids[0]
-        )
-
-    def _source(
-        self, transformation: Transformation, input_ids: list[tuple[int, ...]]
-    ) -> tuple[int, ...]:
-        node = self._add_node(transformation, input_ids)
-        self.graph.source_ids.append(node.id)
-        return (node.id,)
-
-    def _sink(
-        self, transformation: Transformation, input_ids: list[tuple[int, ...]]
-    ) -> tuple[int, ...]:
-        node = self._add_node(transformation, input_ids)
-        self.graph.sink_ids.append(node.id)
-        return (node.id,)
-
-    def _operator(
-        self, transformation: Transformation, input_ids: list[tuple[int, ...]]
-    ) -> tuple[int, ...]:
-        node = self._add_node(transformation, input_ids)
-        self._sort_inputs_of_keyed(node)
-        return (node.id,)
-
-    def _reduce(
-        self, transformation: Transformation, input_ids: list[tuple[int, ...]]
-    ) -> tuple[int, ...]:
-        assert isinstance(transformation, ReduceTransformation)
-        kind = BatchGroupedReduce if self.graph.is_batch else StreamGroupedReduce
-        made = factory(kind, transformation.reduce, transformation.key_selector)
-        node = self._add_node(transformation, input_ids, made)
-        self._sort_inputs_of_keyed(node)
-        return (node.id,)
-
-    def _sort_inputs_of_keyed(self, node: StreamNode) -> None:
-        """Sort the inputs of keyed operators in batch, so that records arrive key by key."""
-        node.has_sorted_inputs = self.graph.is_batch and node.key_selector is not None
-
     def _add_node(
-        self,
-        transformation: Transformation,
-        input_ids: list[tuple[int, ...]],
-        operator_factory: OperatorFactory | None = None,
+        self, transformation: PhysicalTransformation, input_ids: list[tuple[int, ...]]
     ) -> StreamNode:
-        assert isinstance(transformation, PhysicalTransformation)
         if not self._config.generates_uids and not (transformation.uid or transformation.uid_hash):
             raise ConfigError(
                 f"{transformation.name} has no uid, and pipeline.auto-generate-uids is false; give"
                 " it one with uid()"
             )
+        is_batch, operator_factory = self.graph.is_batch, transformation.operator_factory
+        if isinstance(transformation, ReduceTransformation):
+            kind = BatchGroupedReduce if is_batch else StreamGroupedReduce
+            operator_factory = factory(kind, transformation.reduce, transformation.key_selector)
         timeout_ns = transformation.buffer_timeout_ns
         if timeout_ns is None:
-            is_batch = self.graph.is_batch
             timeout_ns = BUFFER_TIMEOUT_NEVER_NS if is_batch else self._config.buffer_timeout_ns
         name = transformation.name_prefix + transformation.name
+        is_sink = isinstance(transformation, SinkTransformation)
         node = StreamNode(
             transformation.id,
             name,
-            operator_factory or transformation.operator_factory,
+            operator_factory,
             transformation.parallelism or self._config.parallelism,
             transformation.max_parallelism,
             self._slot_sharing_group(transformation.slot_sharing_group, input_ids),
             transformation.invokable,
             timeout_ns,
             tuple(each.output_type for each in transformation.inputs),
-            None if isinstance(transformation, SinkTransformation) else transformation.output_type,
+            None if is_sink else transformation.output_type,
             transformation.chaining_strategy,
             transformation.co_location_group_key,
             transformation.uid,
@@ -227,8 +170,14 @@ class StreamGraphGenerator:
         )
         node.has_event_time = transformation.assigns_time
         node.has_own_time = transformation.assigns_own_time
+        # records of a keyed operator arrive key by key in batch
+        node.has_sorted_inputs = is_batch and not is_sink and node.key_selector is not None
         self.graph.add_node(node)
-        is_single = isinstance(transformation, OneInputTransformation | SinkTransformation)
+        if isinstance(transformation, SourceTransformation):
+            self.graph.source_ids.append(node.id)
+        if is_sink:
+            self.graph.sink_ids.append(node.id)
+        is_single = is_sink or isinstance(transformation, OneInputTransformation)
         for number, ids in enumerate(input_ids, start=1):
             for up_id in ids:
                 self.graph.add_edge(up_id, node.id, 0 if is_single else number)
@@ -246,22 +195,3 @@ class StreamGraphGenerator:
             virtual = self.graph.virtual_partitions.get(node_id)
             node_id = virtual[0] if virtual else self.graph.virtual_side_outputs[node_id][0]
         return self.graph.nodes[node_id]
-
-
-_Translate = Callable[
-    [StreamGraphGenerator, Transformation, list[tuple[int, ...]]], tuple[int, ...]
-]
-
-_generator = StreamGraphGenerator
-_TRANSLATORS: Mapping[type[Transformation], _Translate] = {
-    UnionTransformation: _generator._union,
-    PartitionTransformation: _generator._partition,
-    SideOutputTransformation: _generator._side_output,
-    SourceTransformation: _generator._source,
-    LegacySourceTransformation: _generator._source,
-    SinkTransformation: _generator._sink,
-    ReduceTransformation: _generator._reduce,
-    OneInputTransformation: _generator._operator,
-    TwoInputTransformation: _generator._operator,
-    MultipleInputTransformation: _generator._operator,
-}

@@ -202,17 +202,17 @@ def _traffic_rows(plan: PhysicalPlan) -> list[tuple[str, ...]]:
 
 def _channel_rows(plan: PhysicalPlan) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
-    for number, each in enumerate(plan.channels()):
+    for each in plan.channels():
         edge = plan.edges[each.edge]
         rows.append(
             (
-                str(number),
+                str(each.index),
                 f"{plan.vertices[edge.source].name}.{each.producer}",
                 f"tm-{each.producer_task_manager}",
                 f"{plan.vertices[edge.target].name}.{each.consumer}",
                 f"tm-{each.consumer_task_manager}",
                 str(each.subpartition),
-                str(each.connection or "local"),
+                "local" if each.is_local else str(each.connection),
             )
         )
     return rows

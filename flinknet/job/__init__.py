@@ -1,11 +1,10 @@
 """What a TaskManager runs: StreamTasks that read gates and write partitions.
 
     stream_task     the task: reads or generates records, runs a chain, writes
-    task_chain      what a task runs: a program's operators (chain_runner) or load (load); and
-                    where it writes
+    task_chain      what a task runs: a program's operators (chain_runner) or load (load); where it
+                    writes, the age of records at sinks, and the loan of a chain to a thread
     task_ends       gates, sources and outputs of a task; network_input: from buffers to the chain;
                     channel_input: one channel; record_output: from the chain to buffers
-    hand_over       lends the chain to a thread
     descriptor      what a TaskManager needs to run a subtask
     gates           builds partitions, gates and their pools from a descriptor; flow control
     program_tasks   builds the task of a program; task_frame: what every task has
@@ -17,7 +16,6 @@
     elements        records with their timestamps, and latency markers with their histograms
     sources, task_operators, io    of a program, its sinks, and their files
     event_time      timestamps, watermarks of several channels, timers
-    latency_meter   age of records at the sinks
     context         the current record, and failures of the program's functions in words
     times           busy, idle and back-pressured time of a task; task_metrics: under Flink's names
     debloating      adapts the buffer size of gates
@@ -25,7 +23,7 @@
 
 Sans-IO: a driver (`runtime` or `simulator`) steps a task at an instant and learns when to step it
 again. The tasks of a TaskManager take turns on its event loop; a program's functions may run
-elsewhere (hand_over), such as in threads of the runtime.
+elsewhere (task_chain), such as in threads of the runtime.
 """
 
 from .descriptor import (

@@ -67,6 +67,8 @@ class OutputCheckpoints:
     Args:
         task: name of the task.
         channels: the partition's channels, as indices in the run.
+        barrier_of: creates the barrier of a checkpoint from its id and timestamp in ms, aligned as
+            the edge demands.
         epoch_ns: instant of the run's clock that is timestamp 0.
     """
 
@@ -75,11 +77,13 @@ class OutputCheckpoints:
         task: str,
         writer: RecordWriter,
         channels: Sequence[int],
-        respond: CheckpointResponder = ignore,
+        respond: CheckpointResponder,
+        barrier_of: Callable[[int, int], CheckpointBarrier],
         *,
         epoch_ns: int = 0,
     ) -> None:
         self.is_pending = False
+        self.barrier_of = barrier_of
         self._task = task
         self._writer = writer
         self._partition = writer.partition
@@ -326,8 +330,6 @@ class BranchingCheckpoints(InputCheckpoints):
 
     Args:
         task: name of the input.
-        outputs: each with the partitioner of its edge, which decides how the barrier is aligned
-            there.
         before_barrier: called before a barrier is written, to write the pending output first.
     """
 
@@ -335,7 +337,7 @@ class BranchingCheckpoints(InputCheckpoints):
         self,
         task: str,
         gate: Gate,
-        outputs: Sequence[tuple[OutputCheckpoints, str]],
+        outputs: Sequence[OutputCheckpoints],
         network: NetworkConfig,
         respond: CheckpointResponder,
         before_barrier: Callable[[], None],
@@ -349,17 +351,15 @@ class BranchingCheckpoints(InputCheckpoints):
     def trigger_checkpoint(self, barrier: CheckpointBarrier, *, now_ns: int) -> None:
         """Forward the barrier; an unaligned one stays unaligned where the edge allows it."""
         self._before_barrier()
-        for output, partitioner in self._outputs:
-            outgoing = barrier_of(
-                self._network, partitioner, barrier.checkpoint_id, barrier.timestamp_ms
-            )
+        for output in self._outputs:
+            outgoing = output.barrier_of(barrier.checkpoint_id, barrier.timestamp_ms)
             if barrier.is_unaligned and outgoing.alignment is AlignmentType.ALIGNED:
                 outgoing = outgoing.as_unaligned()
             output.write(outgoing, now_ns=now_ns)
 
     def abort_checkpoint(self, checkpoint_id: int, reason: AbortReason, *, now_ns: int) -> None:
         super().abort_checkpoint(checkpoint_id, reason, now_ns=now_ns)
-        for output, _ in self._outputs:
+        for output in self._outputs:
             output.write(CancelCheckpointMarker(checkpoint_id), now_ns=now_ns)
 
 

@@ -21,8 +21,7 @@ from .channel_input import ElementBatch, RecordBatch
 from .context import ProcessingContext, record_text, task_failed
 from .elements import NO_TIMESTAMP, LatencyStats
 from .event_time import Passed, Timer
-from .latency_meter import LatencyMeter
-from .task_chain import NEVER_NS, PORTION_RECORDS, TaskChain
+from .task_chain import NEVER_NS, PORTION_RECORDS, LatencyMeter, TaskChain
 from .task_operators import LatencyOperator, delay_of, plain
 
 GENERATED = -1
@@ -84,7 +83,6 @@ class ChainRunner(TaskChain):
         return [each.meter for each in operators if isinstance(each, LatencyOperator)]
 
     def open(self) -> None:
-        """Open the operators. Raises: TaskFailedError."""
         self._guarded(self._chain.open)
 
     @property
@@ -103,7 +101,6 @@ class ChainRunner(TaskChain):
         self._guarded(self._chain.finish)
 
     def fire_timers(self, now_ns: int) -> None:
-        """Fire all due timers. Raises: TaskFailedError."""
         context = self._context
         context.now_ns, context.work_ns = now_ns, 0
         context.instant_ns = context.timestamp_ms = NO_TIMESTAMP
@@ -112,11 +109,9 @@ class ChainRunner(TaskChain):
         self._set_timer()
 
     def close(self) -> None:
-        """Close the operators. Raises: TaskFailedError."""
         self._guarded(self._chain.close)
 
     def cancel(self) -> None:
-        """Close the operators; ignore their errors, since the task already has a reason to end."""
         with suppress(Exception, SystemExit):
             self._guarded(self._chain.close)
 

@@ -170,7 +170,6 @@ class GateDebloating:
 
     @property
     def name(self) -> str:
-        """Name of the gate: its task, and its number unless it is the first."""
         return self.task_name + (f" gate {self.gate.index}" if self.gate.index else "")
 
     @property

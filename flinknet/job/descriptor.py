@@ -21,8 +21,8 @@ from flinknet.core.wire.ids import (
 )
 from flinknet.graph.job_graph import StreamConfig
 from flinknet.graph.physical_plan import (
-    Connection,
     PhysicalPlan,
+    PlannedChannel,
     PlannedEdge,
     PlannedTask,
     PlannedVertex,
@@ -175,7 +175,6 @@ class TaskDeploymentDescriptor:
 
     @property
     def parallelism(self) -> int:
-        """Number of subtasks of its vertex."""
         return self.information.parallelism
 
     @property
@@ -192,7 +191,6 @@ class TaskDeploymentDescriptor:
 
     @property
     def attempt_number(self) -> int:
-        """Number of the attempt, from 0."""
         return self.attempt_id.attempt_number
 
     @property
@@ -215,29 +213,11 @@ class TaskDeploymentDescriptor:
 
 
 @dataclass(frozen=True, slots=True)
-class DeployedChannel:
-    """One channel with the subtasks at its ends; `index` counts over all edges, as in traces."""
+class DeployedChannel(PlannedChannel):
+    """A channel between two attempts."""
 
-    index: int
-    edge: int
-    producer: int
-    consumer: int
-    subpartition: int
-    producer_task_manager: int
-    consumer_task_manager: int
     receiver_id: InputChannelID
     partition_id: ResultPartitionID
-    connection_index: int
-
-    @property
-    def is_local(self) -> bool:
-        return self.producer_task_manager == self.consumer_task_manager
-
-    @property
-    def connection(self) -> str:
-        """Name of its TCP connection; see Connection."""
-        ends = self.producer_task_manager, self.consumer_task_manager
-        return str(Connection(*ends, self.connection_index))
 
 
 def deployed_channels(tasks: Iterable[TaskDeploymentDescriptor]) -> list[DeployedChannel]:
@@ -251,9 +231,9 @@ def deployed_channels(tasks: Iterable[TaskDeploymentDescriptor]) -> list[Deploye
             each.subpartition,
             each.task_manager,
             task.task_manager,
+            each.connection_index,
             each.receiver_id,
             each.partition_id,
-            each.connection_index,
         )
         for task in tasks
         for gate in task.inputs

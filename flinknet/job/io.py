@@ -156,7 +156,6 @@ class FileTextInput(TextInput):
 
     @property
     def wants_data(self) -> bool:
-        """Whether more text may be fed; False until `set_size`."""
         return self._end is not None and super().wants_data
 
     @property

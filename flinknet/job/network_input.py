@@ -133,7 +133,6 @@ class NetworkInput(Generic[ReceiverT]):
         self.timeout_ns = self.checkpoints.next_deadline_ns()
 
     def give_back(self) -> None:
-        """Recycle the held buffer."""
         if self._held is not None:
             self._held.recycle()
             self._held = None

@@ -42,7 +42,6 @@ from .descriptor import (
 from .elements import LatencyStats, StreamElementSerializer
 from .event_time import StatusWatermarkValve, Timer, TimestampsAndWatermarksOperator
 from .gates import input_of
-from .hand_over import TaskWorker
 from .io import TaskIO
 from .network_input import ElementInput
 from .record_output import RecordOutput
@@ -50,6 +49,7 @@ from .selectors import create_selector, drawing
 from .serializers import serializer_of
 from .sources import RequestNextInputSplit, record_source
 from .stream_task import StreamTask
+from .task_chain import TaskWorker
 from .task_frame import TaskFrame
 from .task_operators import TaskOperators, plain, source_of
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from flinknet.config import CUSTOM_PARTITIONER
 from flinknet.core.producer import ChannelSelector, channel_selector
-from flinknet.core.producer.key_groups import default_max_parallelism, java_string_hash
+from flinknet.core.producer.channel_selector import default_max_parallelism, java_string_hash
 from flinknet.errors import ConfigError
 
 from .serializers import VALUE

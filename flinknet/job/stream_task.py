@@ -32,11 +32,10 @@ from flinknet.graph.watermarks import TaskEvent
 from .barriers import TaskAcknowledgements
 from .checkpoint_coordinator import AbortCheckpoint, Command
 from .context import ProcessingContext
-from .hand_over import HandOver, TaskWorker
 from .io import TextInput
 from .network_input import NetworkInput
 from .sources import RecordSource
-from .task_chain import NEVER_NS, PORTION_RECORDS, TaskChain
+from .task_chain import NEVER_NS, PORTION_RECORDS, HandOver, TaskChain, TaskWorker
 from .task_ends import TaskInputs, TaskOutputs
 from .times import TaskTimes, sooner
 
@@ -143,7 +142,6 @@ class StreamTask:
 
     @property
     def gate(self) -> SingleInputGate | UnionInputGate | None:
-        """The gate, or union of gates, that the task reads; None for a task without gates."""
         return self.inputs.gate
 
     @property
@@ -152,7 +150,6 @@ class StreamTask:
 
     @property
     def receivers(self) -> tuple[Any, ...]:
-        """The record receivers of all channels, in the order of the gates."""
         return () if self.network_input is None else self.network_input.receivers
 
     @property

@@ -12,7 +12,6 @@ from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.consumer import SingleInputGate, UnionInputGate
 from flinknet.core.probe import MessageKind, Probe, TracePoint, note
 from flinknet.core.producer import RecordWriter
-from flinknet.core.wire.checkpoint_barrier import CheckpointBarrier
 from flinknet.core.wire.events import EndOfData, EndOfOutputChannelStateEvent, OtherEvent
 from flinknet.errors import TaskFailedError
 from flinknet.graph.watermarks import TaskEvent
@@ -133,12 +132,10 @@ class TaskInputs:
         return timer_ns
 
     def give_back(self) -> None:
-        """Recycle the buffer whose records have been processed."""
         if self.network_input is not None:
             self.network_input.give_back()
 
     def stop(self) -> None:
-        """Stop all sources."""
         for source in self.sources.values():
             source.stop()
 
@@ -168,9 +165,6 @@ class TaskInputs:
         network_input.take_event(channel, buffer, sequence_number, now_ns)
 
 
-BarrierFactory = Callable[[int, int], CheckpointBarrier]
-"""Creates the barrier of a checkpoint from its id and timestamp in ms."""
-
 WAITING_BATCHES_MAX = 1024
 """Above this many batches in a waiting writer, timers wait, too."""
 
@@ -181,7 +175,7 @@ class TaskOutputs:
     """The outputs of a task along all its edges, with their checkpoints.
 
     Args:
-        checkpoints: of each output, with the factory of its barriers.
+        checkpoints: of each output.
 
     Attributes:
         each: the outputs, in order.
@@ -191,7 +185,7 @@ class TaskOutputs:
     def __init__(
         self,
         outputs: Sequence[TaskOutput],
-        checkpoints: Sequence[tuple[OutputCheckpoints, BarrierFactory]],
+        checkpoints: Sequence[OutputCheckpoints],
         context: ProcessingContext,
         probe: Probe,
     ) -> None:
@@ -240,19 +234,19 @@ class TaskOutputs:
     @property
     def is_writing_barrier(self) -> bool:
         """Whether a barrier waits or may still time out, so that every step matters."""
-        return any(each.is_pending for each, _ in self._checkpoints)
+        return any(each.is_pending for each in self._checkpoints)
 
     @property
     def barrier_timeout_ns(self) -> int | None:
         """When the next barrier times out; None if there is none."""
-        due = [each.next_deadline_ns() for each, _ in self._checkpoints]
+        due = [each.next_deadline_ns() for each in self._checkpoints]
         return min((each for each in due if each is not None), default=None)
 
     def next_deadline_ns(self, next_ns: int | None) -> int | None:
         """When the flushers or barriers need the next step, or `next_ns` if that is sooner."""
         for output in self.each:
             next_ns = sooner(next_ns, output.flusher.next_deadline_ns())
-        for checkpoints, _ in self._checkpoints:
+        for checkpoints in self._checkpoints:
             if checkpoints.is_pending:
                 next_ns = sooner(next_ns, checkpoints.next_deadline_ns())
         return next_ns
@@ -273,25 +267,25 @@ class TaskOutputs:
                 output.partition.broadcast_event(EndOfOutputChannelStateEvent())
 
     def flush_due(self, now_ns: int) -> None:
-        """Flush the outputs whose flusher is due."""
         for output in self.each:
             if output.flusher.is_due(now_ns=now_ns):
                 output.partition.flush_all()
 
     def write_barriers(self, checkpoint_id: int, timestamp_ms: int, *, now_ns: int) -> None:
         """Write the barriers of a checkpoint that begins at this task."""
-        for checkpoints, barrier_of in self._checkpoints:
-            checkpoints.write(barrier_of(checkpoint_id, timestamp_ms), now_ns=now_ns)
+        for checkpoints in self._checkpoints:
+            barrier = checkpoints.barrier_of(checkpoint_id, timestamp_ms)
+            checkpoints.write(barrier, now_ns=now_ns)
 
     def advance_barriers(self, now_ns: int) -> None:
         """Write waiting barriers, unless a record is partly written; time out late ones."""
-        for checkpoints, _ in self._checkpoints:
+        for checkpoints in self._checkpoints:
             if checkpoints.is_pending:
                 checkpoints.advance(now_ns=now_ns)
 
     def abort_checkpoint(self, checkpoint_id: int) -> None:
         """Abort a checkpoint whose barrier may still be waiting."""
-        for checkpoints, _ in self._checkpoints:
+        for checkpoints in self._checkpoints:
             checkpoints.abort(checkpoint_id)
 
     def prepare(self) -> None:
@@ -331,12 +325,10 @@ class TaskOutputs:
         return True
 
     def end_data(self) -> None:
-        """End the data of all outputs."""
         for output in self.each:
             output.partition.broadcast_event(EndOfData())
 
     def finish(self) -> None:
-        """Finish all outputs."""
         for output in self.each:
             output.partition.finish()
             output.flusher.stop()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from flinknet.config import NetworkConfig
 from flinknet.core.consumer import SingleInputGate, UnionInputGate
@@ -26,12 +26,11 @@ from .barriers import (
 )
 from .context import ProcessingContext
 from .descriptor import TaskDeploymentDescriptor
-from .hand_over import TaskWorker
 from .network_input import NetworkInput
 from .sources import RecordSource
 from .stream_task import StreamTask
-from .task_chain import TaskChain, TaskOutput
-from .task_ends import BarrierFactory, TaskOutputs
+from .task_chain import TaskChain, TaskOutput, TaskWorker
+from .task_ends import TaskOutputs
 
 
 class TaskFrame:
@@ -60,7 +59,7 @@ class TaskFrame:
         self._probe = probe
         self._epoch_ns = timestamp_epoch_ns
         self._outputs: Sequence[TaskOutput] = ()
-        self._checkpoints: Sequence[tuple[OutputCheckpoints, str]] = ()
+        self._checkpoints: Sequence[OutputCheckpoints] = ()
         parts = [output_name(each.edge) for each in descriptor.outputs]
         parts += [INPUT] if descriptor.inputs else []
         self._acknowledgements = TaskAcknowledgements(
@@ -75,15 +74,13 @@ class TaskFrame:
         """
         self._outputs = outputs
         self._checkpoints = [
-            (
-                OutputCheckpoints(
-                    output_name(output.edge),
-                    output.writer,
-                    output.channels,
-                    self._acknowledgements.receive,
-                    epoch_ns=self._epoch_ns,
-                ),
-                partitioner,
+            OutputCheckpoints(
+                output_name(output.edge),
+                output.writer,
+                output.channels,
+                self._acknowledgements.receive,
+                partial(barrier_of, self._network, partitioner),
+                epoch_ns=self._epoch_ns,
             )
             for output, partitioner in zip(outputs, partitioners, strict=True)
         ]
@@ -116,15 +113,7 @@ class TaskFrame:
             chain,
             sources,
             network_input,
-            TaskOutputs(
-                self._outputs,
-                [
-                    (each, cast(BarrierFactory, partial(barrier_of, self._network, partitioner)))
-                    for each, partitioner in self._checkpoints
-                ],
-                self.context,
-                self._probe,
-            ),
+            TaskOutputs(self._outputs, self._checkpoints, self.context, self._probe),
             self._acknowledgements,
             self.context,
             start_ns=start_ns,

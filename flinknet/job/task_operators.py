@@ -26,7 +26,7 @@ from flinknet.graph.watermarks import Output, TaskEvent
 from .context import ProcessingContext
 from .event_time import TimestampsAndWatermarksOperator
 from .io import TaskIO
-from .latency_meter import RecordLatency
+from .task_chain import RecordLatency
 
 FILE_BYTES = 64 * 1024
 """Bytes that a file sink gathers before it writes them."""
@@ -277,7 +277,6 @@ def plain(operators: Sequence[StreamOperator]) -> list[StreamOperator]:
 
 
 def delay_of(operator: StreamOperator) -> int:
-    """Time per record, in ns."""
     return operator.delay_ns if isinstance(operator, DelayedOperator) else 0
 
 

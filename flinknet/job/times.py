@@ -38,12 +38,10 @@ class TimerGauge:
         return self._since_ns >= 0
 
     def start(self, *, now_ns: int) -> None:
-        """Begin a period, unless one is in progress."""
         if self._since_ns < 0:
             self._since_ns = self._counted_from_ns = now_ns
 
     def stop(self, *, now_ns: int) -> None:
-        """End the period, if one is in progress."""
         if self._since_ns >= 0:
             self._count(now_ns)
             self._since_ns = -1

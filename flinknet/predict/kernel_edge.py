@@ -46,7 +46,7 @@ from flinknet.core.wire.events import (
     data_type_of,
     encode_pipelined,
 )
-from flinknet.core.wire.header import BUFFER_RESPONSE_HEADER_BYTES
+from flinknet.core.wire.layout import BUFFER_RESPONSE_HEADER_BYTES
 from flinknet.core.wire.records import OVERHEAD_BYTES
 from flinknet.errors import ConfigError
 from flinknet.simulator.cluster import OPENING_NS

@@ -15,7 +15,7 @@ from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.connection import RECEIVE_BYTES, Connection
 from flinknet.core.consumer import ConsumerConnection, RemoteInputChannel, SingleInputGate
 from flinknet.core.producer import ProducerConnection, ResultPartition
-from flinknet.core.wire.header import BUFFER_RESPONSE_HEADER_BYTES
+from flinknet.core.wire.layout import BUFFER_RESPONSE_HEADER_BYTES
 from flinknet.results import Buffering, ChannelLevels, FillLevels, FillSample
 
 from .sockets import unacknowledged_bytes, unread_bytes

@@ -1,15 +1,14 @@
 """The second driver of the network stack: virtual time, links, and faults that follow from a seed.
 
-    cluster         a job in virtual time; simulated_job: its subtasks and settings; deployed_tasks:
-                    its tasks, and the evaluation of its gates; stages: vertices that are deployed
-                    one after another; checkpoints: its coordinator
-    load            the load generator as a job; source_plan: the records of a source
-    scheduler       virtual time
-    task_manager    an event loop, which takes turns as the runtime's does; the tasks of the load
-                    generator, with the time that their steps take
+    cluster         a job in virtual time; simulated_job: its subtasks and settings, also of the
+                    load generator; deployed_tasks: its tasks, their coordinator of checkpoints, and
+                    the evaluation of its gates; stages: vertices deployed one after another
+    source_plan     the records of a source
+    task_manager    an event loop in virtual time, which takes turns as the runtime's does; the
+                    tasks of the load generator, with the time that their steps take
     link            two sockets and the wire between them
     cost_model      time that steps take
-    hosts           the TaskManagers that jobs run on; channels: partitions, gates and connections
+    channels        the TaskManagers that jobs run on; partitions, gates and connections
     faults          what may go wrong; nothing does, unless tests derive from it
 
 It uses no socket and no clock: equal inputs give equal traces, byte for byte. It knows nothing of

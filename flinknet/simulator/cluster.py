@@ -18,19 +18,15 @@ from flinknet.job.load.load_tasks import run_input_of
 from flinknet.job.load.plan import LoadPlan, listed_load_plan, load_plan_of
 from flinknet.job.stream_task import StreamTask
 
-from .channels import Channels, Wiring
-from .checkpoints import SimulatedCheckpoints
+from .channels import Channels, SimulatedHosts, Wiring
 from .cost_model import TYPICAL_COSTS, CostModel, Preemptions
-from .deployed_tasks import DeployedTasks
+from .deployed_tasks import DeployedTasks, SimulatedCheckpoints
 from .faults import NO_FAULTS, Faults
-from .hosts import SimulatedHosts
 from .link import LinkSettings
-from .load import OPENING_NS, SimulatedLoad
-from .scheduler import START_NS
-from .simulated_job import SimulatedJob
+from .simulated_job import OPENING_NS, SimulatedJob, SimulatedLoad
 from .source_plan import SourcePlan, plan_sources
 from .stages import Stages
-from .task_manager import SimulatedTaskManager
+from .task_manager import START_NS, SimulatedTaskManager
 
 __all__ = ["OPENING_NS", "START_NS", "TYPICAL_COSTS", "Cluster"]
 
@@ -216,12 +212,10 @@ class Cluster:
 
     @property
     def partitions(self) -> list[ResultPartition]:
-        """All partitions, in the order of the subtasks that write them."""
         return list(self.partition_of.values())
 
     @property
     def gates(self) -> list[SingleInputGate]:
-        """All gates, in the order of the subtasks that read them."""
         return list(self.gate_of.values())
 
     @property
@@ -255,7 +249,6 @@ class Cluster:
 
     @property
     def is_over(self) -> bool:
-        """Whether the job has finished or was cancelled."""
         return self.error is not None or self.is_finished
 
     @property
@@ -291,7 +284,6 @@ class Cluster:
             self.cancel(error)
 
     def run_until(self, at_ns: int) -> None:
-        """Run all actions up to and including an instant."""
         while (next_ns := self.scheduler.next_ns) is not None and next_ns <= at_ns:
             if not self.step():
                 return

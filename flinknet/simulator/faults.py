@@ -53,7 +53,6 @@ class LostTriggers:
         self.lost = 0
 
     def is_next_lost(self) -> bool:
-        """Whether the next trigger is lost."""
         return False
 
 
@@ -87,7 +86,6 @@ class Faults:
         return None
 
     def triggers(self) -> LostTriggers:
-        """Chooses the checkpoint triggers that are lost."""
         return LostTriggers()
 
     def begin(self, cluster: Any) -> None:

@@ -73,7 +73,6 @@ class Direction:
 
     @property
     def is_full(self) -> bool:
-        """Whether the sender's socket takes no more."""
         return self.in_flight_bytes >= self.settings.capacity_bytes
 
     def send(self, data: bytes, now_ns: int) -> None:
@@ -155,14 +154,12 @@ class LinkEnd:
         self._unsent: deque[tuple[int, bytes | memoryview, bytes]] = deque()
 
     def join(self, peer: LinkEnd) -> None:
-        """Connect this end with its peer."""
         for sender, receiver in ((self, peer), (peer, self)):
             wire = receiver._incoming = sender._outgoing
             wire.wake_receiver = receiver._wake
 
     @property
     def sent_bytes(self) -> int:
-        """Bytes sent from here so far."""
         return self._outgoing.sent_bytes
 
     @property
@@ -305,7 +302,6 @@ class SimulatedLink:
 
     @property
     def ends(self) -> tuple[LinkEnd, LinkEnd]:
-        """Both ends, the producer's first."""
         return self.producer_end, self.consumer_end
 
     def reset(self, *, now_ns: int) -> None:

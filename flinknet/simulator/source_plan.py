@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from flinknet.arrays import IntArray
 from flinknet.config import RecordSize
-from flinknet.core.producer.key_groups import murmur_hash
+from flinknet.core.producer.channel_selector import murmur_hash
 from flinknet.core.wire.records import OVERHEAD_BYTES
 from flinknet.errors import ConfigError
 from flinknet.job.load.arrivals import ScheduledArrivals

@@ -1,5 +1,5 @@
 # mypyc
-"""SimulatedTaskManager: an event loop whose turns take virtual time for their work.
+"""Scheduler: virtual time. SimulatedTaskManager: an event loop whose turns take it for their work.
 
 One turn reads arrived bytes, steps the tasks and sends, as the runtime's loop does. Records and
 bytes that come during a turn are handled together in the next one; therefore messages grow under
@@ -8,6 +8,7 @@ load even with timeout 0. Each TaskManager has one core.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Sequence
 
 from flinknet.config import STEPS_PER_TURN
@@ -21,7 +22,57 @@ from flinknet.job.stream_task import StreamTask, TaskState
 from .cost_model import Preemptions
 from .faults import HostClock, LostWakeups
 from .link import LinkEnd
-from .scheduler import Scheduler
+
+Action = Callable[[], None]
+
+START_NS = 1_000_000_000
+"""Start of the tasks of a scenario or a job, in virtual ns; a scenario opens channels before."""
+
+
+class Scheduler:
+    """Virtual time, which jumps from one action to the next. Invariant: `now_ns` never falls."""
+
+    def __init__(self, *, start_ns: int = 0) -> None:
+        self.now_ns = start_ns
+        self._heap: list[tuple[int, int, Action]] = []
+        self._order = 0
+        self._cancelled: set[int] = set()
+
+    @property
+    def next_ns(self) -> int | None:
+        """Instant of the next action; None if there is none."""
+        if self._cancelled:
+            self._drop_cancelled()
+        return self._heap[0][0] if self._heap else None
+
+    def at(self, at_ns: int, action: Action) -> int:
+        """Schedule an action at an instant, or now if that has passed. Returns: a number for
+        `cancel`.
+        """
+        self._order += 1
+        if at_ns < self.now_ns:
+            at_ns = self.now_ns
+        heapq.heappush(self._heap, (at_ns, self._order, action))
+        return self._order
+
+    def cancel(self, planned: int) -> None:
+        """Cancel an action that has not run yet; time does not jump to it."""
+        self._cancelled.add(planned)
+
+    def step(self) -> bool:
+        """Run the next action. Returns: False if there was none."""
+        if self._cancelled:
+            self._drop_cancelled()
+        if not self._heap:
+            return False
+        self.now_ns, _, action = heapq.heappop(self._heap)
+        action()
+        return True
+
+    def _drop_cancelled(self) -> None:
+        while self._heap and self._heap[0][1] in self._cancelled:
+            self._cancelled.remove(heapq.heappop(self._heap)[1])
+
 
 BUSY_NS_MAX = 200_000
 """Longest work of a sink on a buffer, in ns, during which the loop does nothing else."""
@@ -219,7 +270,6 @@ class SimulatedSource(SteppedTask):
         self._idle_ns = 0
 
     def step(self, now_ns: int) -> tuple[int, int]:
-        """Emit due records. Returns: the instants of the end of this work, and of the next step."""
         task, arrivals = self.task, self._arrivals
         if arrivals is None:
             return self._step_at_max_rate(now_ns)
@@ -256,7 +306,6 @@ class SimulatedSource(SteppedTask):
 
     @property
     def is_blocked(self) -> bool:
-        """Whether the writer waits for buffers, or would wait if it had data."""
         return self._writer.is_waiting or not self._writer.is_available
 
     def _nothing_can_leave(self) -> bool:
@@ -312,7 +361,6 @@ class SimulatedSink(SteppedTask):
         self._busy_until_ns = -1
 
     def step(self, now_ns: int) -> tuple[int, int]:
-        """Take buffers. Returns: the instants of the end of this work, and of the next step."""
         task = self.task
         if now_ns < self._busy_until_ns:
             mail_ns = task.step(now_ns=now_ns)  # priority events are read between records
@@ -347,7 +395,6 @@ class SimulatedRelay(SteppedTask):
         self._emit_ns = emit_ns_per_record
 
     def step(self, now_ns: int) -> tuple[int, int]:
-        """Take buffers and emit records. Returns: as `SteppedTask.step`."""
         task = self.task
         for _ in range(STEPS_PER_TURN):
             emitted = task.emitted_records

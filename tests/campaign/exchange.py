@@ -16,8 +16,8 @@ from flinknet.core.probe import NullProbe, Probe
 from flinknet.job.gates import create_producer_connection
 from flinknet.job.load.plan import LoadPlan
 from flinknet.options import network_config
+from flinknet.simulator.channels import SimulatedHosts, no_wrap
 from flinknet.simulator.cluster import OPENING_NS, START_NS, Cluster
-from flinknet.simulator.hosts import SimulatedHosts, no_wrap
 from flinknet.simulator.link import LinkSettings
 from flinknet.simulator.source_plan import plan_sources
 from tests.checkers import Watched, check_memory, run_all_checked

@@ -25,7 +25,8 @@ from flinknet.core.wire.events import (
     data_type_of,
 )
 from flinknet.core.wire.frames import FrameDecoder
-from flinknet.core.wire.header import (
+from flinknet.core.wire.ids import InputChannelID, ResultPartitionID, ResultSubpartitionIndexSet
+from flinknet.core.wire.layout import (
     BUFFER_RESPONSE_HEADER_BYTES,
     BUFFER_RESPONSE_ID,
     FRAME_HEADER,
@@ -34,9 +35,10 @@ from flinknet.core.wire.header import (
     PARTIAL_BUFFERS,
     PARTIAL_SIZE_BYTES,
     SIZE,
+    Direction,
+    decode_buffer_response_header,
+    encode_buffer_response_header,
 )
-from flinknet.core.wire.ids import InputChannelID, ResultPartitionID, ResultSubpartitionIndexSet
-from flinknet.core.wire.layout import Direction
 from flinknet.core.wire.messages import (
     AckAllUserRecordsProcessed,
     AddCredit,
@@ -48,10 +50,6 @@ from flinknet.core.wire.messages import (
     PartitionRequest,
     ResumeConsumption,
     SegmentId,
-)
-from flinknet.core.wire.plain_frames import (
-    decode_buffer_response_header,
-    encode_buffer_response_header,
 )
 from flinknet.errors import FrameCorruptedError, RemoteProtocolError, TransportError
 from tests.pair import partition_id

@@ -16,9 +16,8 @@ from flinknet.core.producer import (
     ResultPartitionManager,
 )
 from flinknet.core.wire.frames import FrameDecoder
-from flinknet.core.wire.header import BUFFER_RESPONSE_HEADER_BYTES
 from flinknet.core.wire.ids import ResultSubpartitionIndexSet
-from flinknet.core.wire.layout import Direction
+from flinknet.core.wire.layout import BUFFER_RESPONSE_HEADER_BYTES, Direction
 from flinknet.core.wire.messages import AddCredit, ErrorResponse, PartitionRequest
 from tests.pair import OTHER_RECEIVER, RECEIVER, partition_id, partition_of, records_of
 

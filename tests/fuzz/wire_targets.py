@@ -11,9 +11,8 @@ from flinknet.core.connection import Connection
 from flinknet.core.wire.compression import CompressionCodec, compress, decompress
 from flinknet.core.wire.events import decode_event
 from flinknet.core.wire.frames import FrameDecoder
-from flinknet.core.wire.header import FRAME_HEADER_BYTES
 from flinknet.core.wire.java_errors import parse_throwable
-from flinknet.core.wire.layout import LAYOUTS, Direction
+from flinknet.core.wire.layout import FRAME_HEADER_BYTES, LAYOUTS, Direction
 from flinknet.core.wire.messages import Message
 from flinknet.core.wire.record_counter import RecordCounter
 from flinknet.core.wire.records import decode_element

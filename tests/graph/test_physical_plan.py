@@ -77,12 +77,12 @@ def test_one_program_has_4_3_5_5_nodes_in_its_layers() -> None:
 def test_the_classic_figure() -> None:
     plan = figure()
     assert [vertex.task_managers for vertex in plan.vertices] == [(0, 0, 1, 1), (0, 0, 1, 1)]
-    table = {(c.producer, c.consumer): c.connection for c in plan.channels()}
+    table = {(c.producer, c.consumer): c for c in plan.channels()}
     for producer in range(4):
         for consumer in range(4):
             here, there = producer // 2, consumer // 2
-            expected = None if here == there else Connection(here, there)
-            assert table[producer, consumer] == expected
+            assert table[producer, consumer].connection == Connection(here, there)
+            assert table[producer, consumer].is_local == (here == there)
     assert (plan.channels_total, plan.local_channels) == (16, 8)
     actual = {str(connection): sum(n.values()) for connection, n in plan.connections()}
     assert actual == {"tm-0->tm-1": 4, "tm-1->tm-0": 4}
@@ -149,7 +149,7 @@ def test_objects_of_the_plan_stand_for_those_of_the_graph(partition: str) -> Non
     assert channels == graph.channels == sum(len(list(e.execution_edges())) for e in graph.edges)
     assert channels == len(list(plan.channels()))
     remote = sum(gate.remote_channels for task in tasks for gate in task.gates)
-    assert remote == sum(c.connection is not None for c in plan.channels())
+    assert remote == sum(not c.is_local for c in plan.channels())
 
 
 parallelisms = st.integers(1, 7)
@@ -169,8 +169,8 @@ def test_numbers_by_arithmetic_are_those_of_the_channels(
     assert {(p, c): n for p, c, n in plan.traffic(edge)} == dict(counted)
     assert plan.traffic(edge).pairs == len(counted)
     assert plan.channels_total == len(channels)
-    assert plan.local_channels == sum(c.connection is None for c in channels)
-    shared = Counter(c.connection for c in channels if c.connection is not None)
+    assert plan.local_channels == sum(c.is_local for c in channels)
+    shared = Counter(c.connection for c in channels if not c.is_local)
     assert {c: sum(n.values()) for c, n in plan.connections()} == dict(shared)
 
 

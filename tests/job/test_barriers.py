@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -74,7 +75,8 @@ class CheckpointedPair(Pair):
         self.writer = RecordWriter(self.partition, ForwardSelector(), buffer_timeout_ns=-1)
         self.answers: list[Answer] = []
         self.outputs = OutputCheckpoints(
-            "source", self.writer, range(channels), self.answers.append
+            *("source", self.writer, range(channels), self.answers.append),
+            partial(barrier_of, network, "rebalance"),
         )
         self.inputs = Inputs("sink", self.gate, network, self.answers.append)
         self.emitted = [0] * channels
@@ -473,11 +475,12 @@ class Forwarding(CheckpointedPair):
             RecordWriter(self.output, ForwardSelector(), buffer_timeout_ns=-1),
             range(1),
             self.answers.append,
+            partial(barrier_of, network, partitioner),
         )
         self.forwarding = BranchingCheckpoints(
             "relay input",
             self.gate,
-            [(self.written, partitioner)],
+            [self.written],
             network,
             self.answers.append,
             lambda: None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from flinknet.job.elements import NO_TIMESTAMP
-from flinknet.job.latency_meter import KEPT_LATENCIES, RecordLatency
+from flinknet.job.task_chain import KEPT_LATENCIES, RecordLatency
 
 
 def test_records_count_whose_instant_lies_in_the_measured_part() -> None:

@@ -17,13 +17,13 @@ from flinknet.core.wire.java_errors import (
     PRODUCER_FAILED_EXCEPTION,
     JavaThrowable,
 )
+from flinknet.core.wire.layout import encode_buffer_response_header
 from flinknet.core.wire.messages import (
     BacklogAnnouncement,
     BufferResponse,
     ErrorResponse,
     Message,
 )
-from flinknet.core.wire.plain_frames import encode_buffer_response_header
 from flinknet.errors import (
     BufferReorderingError,
     CreditExceededError,

@@ -32,9 +32,8 @@ from flinknet.core.producer import (
 from flinknet.core.wire.buffer_response import BufferResponse
 from flinknet.core.wire.events import OtherEvent
 from flinknet.core.wire.frames import FrameDecoder
-from flinknet.core.wire.header import BUFFER_RESPONSE_HEADER_BYTES
 from flinknet.core.wire.ids import InputChannelID, ResultSubpartitionIndexSet
-from flinknet.core.wire.layout import Direction
+from flinknet.core.wire.layout import BUFFER_RESPONSE_HEADER_BYTES, Direction
 from flinknet.core.wire.messages import (
     AddCredit,
     CancelPartitionRequest,

@@ -18,7 +18,7 @@ from flinknet.core.wire.records import (
 )
 from flinknet.graph import StreamExecutionEnvironment, WatermarkStrategy
 from flinknet.graph.watermarks import MAX_WATERMARK_MS, MIN_WATERMARK_MS
-from flinknet.simulator.scheduler import START_NS
+from flinknet.simulator.task_manager import START_NS
 from tests.record_stream import RecordStreamDecoder
 from tests.simulated_job import MS, WatchedJob, task_named
 

@@ -12,7 +12,7 @@ from flinknet.config import NetworkConfig, RecordSize, Scenario, WorkloadConfig
 from flinknet.core.buffers import BufferSlice
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.core.producer import PipelinedSubpartition, connection
-from flinknet.core.wire.plain_frames import encode_buffer_response_header
+from flinknet.core.wire.layout import encode_buffer_response_header
 from flinknet.errors import InvariantViolatedError, RemoteTransportError
 from flinknet.simulator.cluster import START_NS, Cluster
 from tests.campaign.trial import failure_of

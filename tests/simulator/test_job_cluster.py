@@ -24,9 +24,9 @@ from flinknet.graph import (
 from flinknet.graph.tree import execution_tree, job_tree, physical_tree, stream_tree
 from flinknet.graph.watermarks import Output, TaskEvent
 from flinknet.job.checkpoint_coordinator import AcknowledgeCheckpoint
-from flinknet.job.latency_meter import LatencyMeter
 from flinknet.job.stream_task import StreamTask, TaskState
-from flinknet.simulator.scheduler import START_NS
+from flinknet.job.task_chain import LatencyMeter
+from flinknet.simulator.task_manager import START_NS
 from tests.campaign.draw import Draw
 from tests.faults import FaultPlan, Interval
 from tests.simulated_job import COSTS, MS, US, S, WatchedJob, printed, run_job, task_named

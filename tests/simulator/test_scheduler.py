@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flinknet.simulator.scheduler import Scheduler
+from flinknet.simulator.task_manager import Scheduler
 
 
 def test_actions_run_by_instant_and_then_in_the_order_they_came() -> None:

@@ -15,8 +15,7 @@ from flinknet.job.load.arrivals import RecordedArrivals
 from flinknet.job.load.generator import RecordBatcher
 from flinknet.job.selectors import create_selector
 from flinknet.simulator.link import LinkEnd, LinkSettings, SendCosts
-from flinknet.simulator.scheduler import Scheduler
-from flinknet.simulator.task_manager import SimulatedSource, SimulatedTaskManager
+from flinknet.simulator.task_manager import Scheduler, SimulatedSource, SimulatedTaskManager
 from tests.load_tasks import source_task
 from tests.pair import partition_of
 

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from flinknet.core.wire.frames import MAGIC_OFFSET, is_usual, peek_frame
-from flinknet.core.wire.header import FRAME_HEADER_BYTES, MAGIC
-from flinknet.core.wire.layout import Direction
+from flinknet.core.wire.layout import FRAME_HEADER_BYTES, MAGIC, Direction
 
 from ..observer import ConnectionObserver
 from .segments import Endpoint, TcpSegment

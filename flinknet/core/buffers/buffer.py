@@ -15,8 +15,6 @@ Recycler = Callable[["MemorySegment"], None]
 class MemorySegment:
     """A fixed-size piece of network memory (Flink: MemorySegment); `view` is writable."""
 
-    __slots__ = ("index", "view")
-
     def __init__(self, view: memoryview, index: int = -1) -> None:
         self.view = view
         self.index = index
@@ -48,16 +46,6 @@ class NetworkBuffer:
     from the network; at the producer BufferBuilder and BufferConsumer keep that number.
     """
 
-    __slots__ = (
-        "data_type",
-        "is_compressed",
-        "recycler",
-        "references",
-        "segment",
-        "size_bytes",
-        "view",
-    )
-
     def __init__(
         self, segment: MemorySegment, recycler: Recycler, data_type: int = 1, size_bytes: int = 0
     ) -> None:
@@ -86,5 +74,4 @@ class NetworkBuffer:
 
     @property
     def payload(self) -> memoryview:
-        """The valid bytes."""
         return self.view[: self.size_bytes]

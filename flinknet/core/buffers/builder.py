@@ -26,18 +26,6 @@ class BufferBuilder:
     the intended instants of the first and last, so that every slice knows its records.
     """
 
-    __slots__ = (
-        "_has_consumer",
-        "buffer",
-        "capacity_bytes",
-        "committed_bytes",
-        "finish_reason",
-        "is_finished",
-        "marks",
-        "view",
-        "written_bytes",
-    )
-
     def __init__(self, buffer: NetworkBuffer) -> None:
         self.buffer = buffer
         self.view = buffer.view
@@ -58,7 +46,6 @@ class BufferBuilder:
 
     @property
     def is_full(self) -> bool:
-        """Whether the capacity is used up."""
         return self.written_bytes == self.capacity_bytes
 
     def trim(self, size_bytes: int) -> None:
@@ -66,7 +53,6 @@ class BufferBuilder:
         self.capacity_bytes = min(max(size_bytes, self.written_bytes), len(self.view))
 
     def close(self) -> None:
-        """Drop the writer's reference."""
         self.buffer.recycle()
 
     def create_consumer(self) -> BufferConsumer:
@@ -84,18 +70,6 @@ class BufferConsumer:
     `partial_record_length` is the number of leading bytes that continue a record of an earlier
     buffer. `is_buffer` says whether it is data; events never count as backlog.
     """
-
-    __slots__ = (
-        "_builder",
-        "_marks_read",
-        "buffer",
-        "data_type",
-        "is_buffer",
-        "is_finished",
-        "partial_record_length",
-        "read_bytes",
-        "visible_bytes",
-    )
 
     def __init__(
         self,
@@ -193,7 +167,6 @@ class BufferConsumer:
         return self.unread_bytes > 0
 
     def close(self) -> None:
-        """Drop the consumer's reference."""
         self.buffer.recycle()
 
 
@@ -212,23 +185,6 @@ class BufferSlice:
     Attributes:
         prefilled: tracks that not all bytes are published; None if all are.
     """
-
-    __slots__ = (
-        "backlog_buffers",
-        "buffer",
-        "data_type",
-        "first_record_ns",
-        "is_finished",
-        "last_record_ns",
-        "next_data_type",
-        "partial_record_length",
-        "prefilled",
-        "reason",
-        "records",
-        "sequence_number",
-        "size_bytes",
-        "view",
-    )
 
     def __init__(
         self,
@@ -308,7 +264,6 @@ class BufferSlice:
         return self.view
 
     def recycle(self) -> None:
-        """Drop the slice's reference."""
         self.buffer.recycle()
 
     def __repr__(self) -> str:
@@ -332,8 +287,6 @@ class PrefilledSegment:
         batch, position: where the writer continues.
         builder: the builder that has replaced it, if any.
     """
-
-    __slots__ = ("batch", "builder", "piece", "position", "published_bytes")
 
     def __init__(
         self, piece: BufferSlice, published_bytes: int, batch: object, position: int

@@ -106,12 +106,10 @@ class LocalBufferPool:
 
     @property
     def segment_size_bytes(self) -> int:
-        """Size of each buffer."""
         return self._global.segment_size_bytes
 
     @property
     def used_buffers(self) -> int:
-        """Number of buffers in use."""
         return self.requested_buffers - len(self._free)
 
     def try_request(self, channel: int = -1) -> NetworkBuffer | None:
@@ -259,7 +257,6 @@ class LocalBufferPool:
         return bool(self._listeners) and self.requested_buffers < self.size_buffers
 
     def is_awaited_by(self, listener: BufferListener) -> bool:
-        """Whether a listener waits for a buffer."""
         return listener in self._listeners
 
     @property

@@ -40,7 +40,6 @@ class NetworkBufferPool(SegmentSource):
 
     @property
     def available_buffers(self) -> int:
-        """Number of free segments in the global pool."""
         return self.total_buffers - self._requested_buffers + len(self._free)
 
     @property
@@ -55,7 +54,6 @@ class NetworkBufferPool(SegmentSource):
 
     @property
     def pools(self) -> Sequence[LocalBufferPool]:
-        """The existing local pools."""
         return tuple(self._pools)
 
     def create_buffer_pool(
@@ -209,8 +207,6 @@ class ExclusiveReservation:
         segments: segments collected so far.
     """
 
-    __slots__ = ("_count", "_pool", "segments")
-
     def __init__(self, pool: NetworkBufferPool, count: int) -> None:
         self._pool = pool
         self._count = count
@@ -284,16 +280,13 @@ class BatchShuffleReadBufferPool:
 
     @property
     def available_buffers(self) -> int:
-        """Number of free buffers."""
         return self.total_buffers if self._memory is None else self._memory.available_buffers
 
     @property
     def average_buffers_per_requester(self) -> int:
-        """An equal share of all buffers."""
         return max(1, self.total_buffers // max(1, len(self._requesters)))
 
     def register(self, requester: BufferRequester) -> None:
-        """Add a requester to those that share the buffers."""
         if requester not in self._requesters:
             self._requesters.append(requester)
 

@@ -106,7 +106,6 @@ class SortShuffle:
     min_parallelism: int = 1
 
     def is_used_by(self, subpartitions: int, *, is_blocking: bool) -> bool:
-        """Whether a partition uses sort shuffle."""
         return is_blocking and subpartitions >= self.min_parallelism
 
     def pool_size(self, subpartitions: int) -> PoolSize:

@@ -33,19 +33,6 @@ class BufferManager:
         floating_buffers: number of free buffers that are floating.
     """
 
-    __slots__ = (
-        "_free",
-        "_global_pool",
-        "_is_waiting",
-        "_notify_credit",
-        "_recycler",
-        "floating_buffers",
-        "initial_credit",
-        "is_released",
-        "pool",
-        "required_buffers",
-    )
-
     def __init__(
         self,
         notify_credit: Callable[[int], None],
@@ -188,7 +175,6 @@ class BufferManager:
         return True
 
     def handle_pool_destroyed(self) -> None:
-        """Handle that the pool of the gate is destroyed."""
         self._is_waiting = False
 
     def check_invariants(self) -> None:

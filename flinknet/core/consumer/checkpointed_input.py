@@ -75,7 +75,6 @@ class UnionInputGate:
 
     @property
     def is_available(self) -> bool:
-        """Whether `poll` may return something."""
         return bool(self._ready)
 
     @property
@@ -85,7 +84,6 @@ class UnionInputGate:
 
     @property
     def is_finished(self) -> bool:
-        """Whether every gate is finished."""
         return all(gate.is_finished for gate in self.gates)
 
     def poll(self, now_ns: int = 0) -> Polled | None:
@@ -115,7 +113,6 @@ class UnionInputGate:
         return run
 
     def end_recovered_state(self, channel: InputChannel) -> None:
-        """End the recovered state of a channel."""
         self._gate_of[channel.index].end_recovered_state(channel)
 
     def end_channel(self, channel: InputChannel) -> None:

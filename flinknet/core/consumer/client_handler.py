@@ -11,8 +11,15 @@ from flinknet.core.buffers import MemorySegment, NetworkBuffer, free_memory
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.connection import ConsumerSnapshot
 from flinknet.core.probe import ControlMessages, MessageKind, TracePoint, note, note_received
-from flinknet.core.wire.header import DATA_TYPE, IS_COMPRESSED, RECEIVER, SIZE, Header
 from flinknet.core.wire.ids import InputChannelID
+from flinknet.core.wire.layout import (
+    DATA_TYPE,
+    IS_COMPRESSED,
+    RECEIVER,
+    SIZE,
+    Header,
+    next_sequence_number,
+)
 from flinknet.core.wire.messages import (
     BacklogAnnouncement,
     BufferResponse,
@@ -20,7 +27,6 @@ from flinknet.core.wire.messages import (
     ErrorResponse,
     Message,
 )
-from flinknet.core.wire.plain_frames import next_sequence_number
 from flinknet.core.wire.response_decoder import LARGEST_FRAME_BYTES
 from flinknet.errors import (
     BufferReorderingError,
@@ -259,7 +265,6 @@ class CreditBasedPartitionRequestClientHandler:
     def _hand_over(
         self, channel: RemoteInputChannel, buffer: NetworkBuffer, sequence_number: int, backlog: int
     ) -> None:
-        """Pass a complete buffer to its channel; of an empty one only the backlog."""
         try:
             if buffer.size_bytes:
                 channel.receive_buffer(buffer, sequence_number, backlog)

@@ -14,6 +14,7 @@ from flinknet.core.probe import ControlMessages, MessageKind, Probe, TracePoint,
 from flinknet.core.wire.events import OtherEvent
 from flinknet.core.wire.frames import LayoutDetectingDecoder
 from flinknet.core.wire.ids import ResultSubpartitionIndexSet
+from flinknet.core.wire.layout import encode_add_credit
 from flinknet.core.wire.messages import (
     AckAllUserRecordsProcessed,
     CancelPartitionRequest,
@@ -24,7 +25,6 @@ from flinknet.core.wire.messages import (
     ResumeConsumption,
     TaskEventRequest,
 )
-from flinknet.core.wire.plain_frames import encode_add_credit
 from flinknet.core.wire.response_decoder import ResponseDecoder, ResponseSink
 from flinknet.errors import (
     FlinknetError,
@@ -94,7 +94,6 @@ class ConsumerConnection:
 
     @property
     def wants_data(self) -> bool:
-        """Whether to read from the socket."""
         return self._handler.wants_data
 
     @property

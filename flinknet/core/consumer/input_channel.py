@@ -13,7 +13,7 @@ from flinknet.core.buffers import LocalBufferPool, MemorySegment, NetworkBuffer,
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, IS_BUFFER
 from flinknet.core.wire.events import OtherEvent
 from flinknet.core.wire.ids import InputChannelID, ResultPartitionID
-from flinknet.core.wire.plain_frames import next_sequence_number
+from flinknet.core.wire.layout import next_sequence_number
 from flinknet.errors import (
     BufferReorderingError,
     FlinknetError,
@@ -92,26 +92,6 @@ class RemoteInputChannel:
     """
 
     is_local: ClassVar[Literal[False]] = False
-
-    __slots__ = (
-        "_queue",
-        "buffers",
-        "check_producer",
-        "connect",
-        "connection",
-        "error",
-        "expected_sequence_number",
-        "index",
-        "index_in_gate",
-        "index_in_input",
-        "is_released",
-        "partition_id",
-        "received",
-        "receiver_id",
-        "refusal",
-        "subpartition",
-        "unannounced_credit",
-    )
 
     def __init__(
         self,

@@ -148,7 +148,6 @@ class SingleInputGate:
 
     @property
     def remote_channels(self) -> list[RemoteInputChannel]:
-        """The channels that use a connection."""
         return [each for each in self.channels if isinstance(each, RemoteInputChannel)]
 
     def next_deadline_ns(self) -> int | None:
@@ -157,7 +156,6 @@ class SingleInputGate:
         return min((each for each in due if each is not None), default=None)
 
     def handle_deadline(self, *, now_ns: int) -> None:
-        """Repeat the requests that are due."""
         for channel in self._local:
             channel.handle_deadline(now_ns=now_ns)
 
@@ -194,7 +192,6 @@ class SingleInputGate:
 
     @property
     def is_available(self) -> bool:
-        """Whether `poll` may return something."""
         return bool(self._ready)
 
     @property
@@ -204,7 +201,6 @@ class SingleInputGate:
 
     @property
     def is_finished(self) -> bool:
-        """Whether every channel has ended."""
         return len(self._ended) == len(self.channels)
 
     def poll(self, now_ns: int = 0) -> Polled | None:

@@ -118,7 +118,6 @@ class LocalInputChannel:
         self._retry_at_ns = now_ns + delay_ns
 
     def next_deadline_ns(self) -> int | None:
-        """When to repeat the request."""
         return self._retry_at_ns
 
     def handle_deadline(self, *, now_ns: int) -> None:
@@ -161,7 +160,6 @@ class LocalInputChannel:
 
     @property
     def buffers_in_use(self) -> int:
-        """Number of data buffers queued in the view."""
         return 0 if self._view is None else self._view.reading.buffers_in_backlog
 
     @property
@@ -171,12 +169,10 @@ class LocalInputChannel:
 
     @property
     def queued_elements(self) -> int:
-        """Number of data buffers and events queued in the view."""
         return 0 if self._view is None else self._view.reading.queued_elements
 
     @property
     def queued_bytes(self) -> int:
-        """Bytes queued in the view."""
         return 0 if self._view is None else self._view.reading.queued_bytes
 
     def resume_consumption(self) -> None:
@@ -202,12 +198,10 @@ class LocalInputChannel:
         return self._view is not None and self._view.publish_task_event(event)
 
     def set_buffer_size(self, size_bytes: int, *, now_ns: int = 0) -> None:
-        """Set the size of the producer's next buffers; takes effect at once, without a message."""
         if self._view is not None:
             self._view.reading.buffer_size_bytes = size_bytes
 
     def fail(self, error: FlinknetError) -> None:
-        """Store the first error; the gate raises it when the channel is polled."""
         if self.error is None:
             self.error = error
             self._queue(self, False)

@@ -41,8 +41,6 @@ class RequestBackoff:
     older behaviour.
     """
 
-    __slots__ = ("_current_ns", "_policy")
-
     def __init__(self, policy: RequestBackoffPolicy) -> None:
         self._policy = policy
         self._current_ns = 0
@@ -98,7 +96,6 @@ class PartitionRequests:
         return unsent
 
     def next_deadline_ns(self) -> int | None:
-        """When the next repetition is due."""
         return min(self._repetitions.values()) if self._repetitions else None
 
     def take_due(self, *, now_ns: int) -> list[bytes]:

@@ -60,17 +60,6 @@ class RecordReader:
         rest_end: end, in the last payload, of a record that began in an earlier one.
     """
 
-    __slots__ = (
-        "_file",
-        "_prefix",
-        "_prefixes",
-        "_record_bytes",
-        "_rest",
-        "_spilled",
-        "_spills",
-        "rest_end",
-    )
-
     def __init__(self, spills: SpillStore | None = None) -> None:
         self._spills = spills
         self._file: SpillFile | None = None

@@ -15,7 +15,7 @@ from flinknet.core.buffers import MemorySegment, NetworkBuffer, free_memory
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.connection import ConsumerSnapshot
 from flinknet.core.probe import ControlMessages, TracePoint, note_received
-from flinknet.core.wire.header import DATA_TYPE, IS_COMPRESSED, RECEIVER, SIZE, Header
+from flinknet.core.wire.layout import DATA_TYPE, IS_COMPRESSED, RECEIVER, SIZE, Header
 from flinknet.core.wire.messages import BacklogAnnouncement, BufferResponse, ErrorResponse, Message
 from flinknet.errors import FrameCorruptedError, RemoteTransportError
 
@@ -63,7 +63,6 @@ class PartitionRequestClientHandler(CreditBasedPartitionRequestClientHandler):
         return ConsumerSnapshot(self._unread_ns + unread_ns, staged_bytes)
 
     def drop(self) -> None:
-        """Recycle incomplete and staged buffers."""
         while self._staged:
             arrived = self._staged.popleft()
             if isinstance(arrived, StagedBuffer):
@@ -148,7 +147,6 @@ class PartitionRequestClientHandler(CreditBasedPartitionRequestClientHandler):
             self._stage(arrived)
 
     def receive_message(self, message: Message) -> None:
-        """Handle a message other than a plain buffer, after all staged messages."""
         if self._staged:
             self._stage(message)
         else:
@@ -204,16 +202,6 @@ class StagedBuffer:
     """A received message without a buffer; a listener of its gate's pool (Flink:
     PartitionRequestClientHandler.BufferListenerTask).
     """
-
-    __slots__ = (
-        "_handler",
-        "_is_listening",
-        "_memory",
-        "_needs_memory",
-        "buffer",
-        "channel",
-        "sequence_number",
-    )
 
     def __init__(
         self,

@@ -4,7 +4,7 @@ Records into partitions:
 
     record_writer           distributes records and queues what does not fit; the timer of the
                             buffer timeout
-    channel_selector        chooses the consumer of a record; key_groups: of keyed records
+    channel_selector        chooses the consumer of a record, by key group if it is keyed
     result_partition        output of a subtask along an edge, where consumers find it, and the
                             events they send; partition_type: its kind;
                             result_partition_factory: creates it
@@ -14,8 +14,8 @@ Records into partitions:
 
 Blocking partitions, which are complete before they are read:
 
-    bounded_blocking        one file per subpartition (bounded_subpartition)
-    sort_merge              one file, sorted (data_buffer, read_scheduler)
+    sort_merge              one file, sorted (data_buffer, read_scheduler), or one file per
+                            subpartition (bounded_subpartition)
     stored_buffer           a buffer in a file; data_buffer: records, in memory
 
 Connections:
@@ -24,13 +24,12 @@ Connections:
     server_handler          handles the consumer's messages; view_requests: its requests, until
                             they have a reader, and how far it is trusted
     view_reader             the producer's end of a channel, with its credit, and the queue that
-                            chooses the next reader; union_view: several subpartitions, read as one
+                            chooses the next reader; several subpartitions, read as one
 
 No clock, no socket. The only callback is one of Flink's: a subpartition notifies its reader when
 there is something to read.
 """
 
-from .bounded_blocking import BoundedBlockingResultPartition
 from .buffer_writing_partition import PipelinedResultPartition
 from .channel_selector import (
     BroadcastSelector,
@@ -49,6 +48,6 @@ from .partition_type import ResultPartitionType, partition_type_of
 from .record_writer import OutputFlusher, RecordWriter
 from .result_partition import BROADCAST, ResultPartition, ResultPartitionManager
 from .result_partition_factory import BlockingStorage, MemoryBoundedData, ResultPartitionFactory
-from .sort_merge import SortMergeResultPartition
+from .sort_merge import BoundedBlockingResultPartition, SortMergeResultPartition
 from .stored_buffer import BoundedData
 from .subpartition import PipelinedSubpartition

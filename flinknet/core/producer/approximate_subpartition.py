@@ -17,7 +17,6 @@ from .subpartition import PipelinedSubpartition
 class PipelinedApproximateSubpartition(PipelinedSubpartition):
     """Queue for one reader after another (Flink: PipelinedApproximateSubpartition)."""
 
-    __slots__ = ("_begins_in_a_record", "_is_read_to_the_end", "_view")
     takes_prefilled = False  # a new reader inspects consumers
 
     def __init__(self, index: int, exclusive_buffers: int) -> None:
@@ -104,8 +103,6 @@ class PipelinedApproximateSubpartitionView:
     has_priority_events = False
     """Priority events are polled in turn."""
 
-    __slots__ = ("_subpartition", "is_released")
-
     def __init__(self, subpartition: PipelinedApproximateSubpartition) -> None:
         self._subpartition = subpartition
         self.is_released = False
@@ -116,7 +113,6 @@ class PipelinedApproximateSubpartitionView:
 
     @property
     def buffer_size_bytes(self) -> int:
-        """Buffer size that the consumer wants."""
         return self._subpartition.buffer_size_bytes
 
     @buffer_size_bytes.setter
@@ -126,7 +122,6 @@ class PipelinedApproximateSubpartitionView:
 
     @property
     def is_acknowledged(self) -> bool:
-        """Whether the consumer has processed all records."""
         return self._subpartition.is_acknowledged
 
     @is_acknowledged.setter
@@ -136,7 +131,6 @@ class PipelinedApproximateSubpartitionView:
 
     @property
     def awaits_resumption(self) -> bool:
-        """See PipelinedSubpartition."""
         return self._subpartition.awaits_resumption
 
     @property
@@ -160,18 +154,15 @@ class PipelinedApproximateSubpartitionView:
         return not self.is_released and self._subpartition.is_event_available
 
     def poll(self) -> BufferSlice | None:
-        """The next buffer, slice or event; None if nothing can leave now."""
         return None if self.is_released else self._subpartition.poll()
 
     def poll_run(self, buffers_max: int, bytes_max: int) -> list[BufferSlice]:
-        """The next buffers, or one event; none if nothing can leave now."""
         return [] if self.is_released else self._subpartition.poll_run(buffers_max, bytes_max)
 
     def backlog(self) -> int:
         return 0 if self.is_released else self._subpartition.backlog()
 
     def resume_consumption(self) -> None:
-        """Continue after a blocking event."""
         self._subpartition.resume_consumption()
 
     def release(self) -> None:

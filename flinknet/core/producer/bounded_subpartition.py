@@ -37,11 +37,9 @@ class BlockingSubpartitionReader:
         self._subpartition = subpartition
 
     def poll(self) -> BufferSlice | None:
-        """The next buffer or event; None if there is none."""
         raise NotImplementedError
 
     def backlog(self) -> int:
-        """Data buffers that could be sent now."""
         return self.buffers_in_backlog
 
     def resume_consumption(self) -> None:
@@ -72,7 +70,6 @@ class BlockingSubpartition:
 
     @property
     def queued_elements(self) -> int:
-        """Number of buffers and events in memory."""
         return 0
 
     @property
@@ -82,12 +79,10 @@ class BlockingSubpartition:
 
     @property
     def queued_bytes(self) -> int:
-        """Bytes of data in memory."""
         return 0
 
     @property
     def has_view(self) -> bool:
-        """Whether a reader is attached."""
         return bool(self._readers)
 
     @property
@@ -97,7 +92,6 @@ class BlockingSubpartition:
 
     @property
     def buffers_out(self) -> int:
-        """Number of data buffers written."""
         return self.data_buffers
 
     def create_read_view(self, listener: BufferAvailabilityListener) -> ResultSubpartitionView:
@@ -108,7 +102,6 @@ class BlockingSubpartition:
         raise NotImplementedError
 
     def release(self) -> None:
-        """Admit no more readers."""
         self.is_released = True
 
     def check_readable(self) -> None:
@@ -122,7 +115,6 @@ class BlockingSubpartition:
             )
 
     def release_reader(self, reader: BlockingSubpartitionReader, *, is_at_end: bool) -> None:
-        """Remove a released reader."""
         if reader in self._readers:
             self._readers.remove(reader)
         self._was_read = self._was_read or is_at_end
@@ -163,7 +155,6 @@ class BoundedBlockingSubpartition(BlockingSubpartition):
 
     @property
     def queued_bytes(self) -> int:
-        """Bytes in memory."""
         return self._current.unread_bytes if self._current is not None else 0
 
     def add(self, consumer: BufferConsumer | BufferSlice, *, is_last: bool = False) -> int:
@@ -184,7 +175,6 @@ class BoundedBlockingSubpartition(BlockingSubpartition):
         return self.buffer_size_bytes
 
     def add_complete(self, slices: Sequence[BufferSlice]) -> None:
-        """Add complete buffers."""
         for each in slices:
             self.add(each)
 
@@ -268,7 +258,6 @@ class BoundedBlockingSubpartitionReader(BlockingSubpartitionReader):
 
     @property
     def queued_elements(self) -> int:
-        """Number of buffers and events not yet read."""
         return len(self._bounded.stored) - self._position + (self._next is not None)
 
     @property
@@ -277,11 +266,9 @@ class BoundedBlockingSubpartitionReader(BlockingSubpartitionReader):
 
     @property
     def is_event_available(self) -> bool:
-        """Whether an event is next."""
         return self._next is not None and self._next.data_type != DataType.DATA_BUFFER
 
     def poll(self) -> BufferSlice | None:
-        """The next buffer or event; None at the end."""
         piece = self._next
         if piece is None:
             return None
@@ -294,12 +281,10 @@ class BoundedBlockingSubpartitionReader(BlockingSubpartitionReader):
         return piece
 
     def poll_run(self, buffers_max: int, bytes_max: int) -> list[BufferSlice]:
-        """The next buffer or event; none at the end."""
         piece = self.poll()
         return [] if piece is None else [piece]
 
     def release(self) -> None:
-        """Release the reader: it is done or has given up."""
         if not self.is_released:
             self.is_released = True
             is_at_end = self._next is None

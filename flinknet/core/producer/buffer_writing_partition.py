@@ -26,8 +26,8 @@ from flinknet.core.wire.ids import ResultPartitionID
 
 from .approximate_subpartition import PipelinedApproximateSubpartition
 from .bounded_subpartition import BoundedBlockingSubpartition
+from .channel_selector import DEFAULT_MAX_PARALLELISM
 from .data_buffer import SerializedRecords
-from .key_groups import DEFAULT_MAX_PARALLELISM
 from .partition_type import ResultPartitionType
 from .result_partition import BROADCAST, ResultPartition
 from .subpartition import PipelinedSubpartition
@@ -361,7 +361,6 @@ class PipelinedResultPartition(BufferWritingResultPartition):
             self._end_use()
 
     def close(self) -> None:
-        """Close the partition: the producer is done with it."""
         if not self.is_closed:
             super().close()
             self._end_use()

@@ -15,10 +15,13 @@ from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.connection import SEND_BATCH_BYTES, ProducerChannelSnapshot, WriteWaterMarks
 from flinknet.core.probe import ControlMessages, Probe, note_sent
 from flinknet.core.wire.frames import FrameDecoder
-from flinknet.core.wire.header import BUFFER_RESPONSE_HEADER_BYTES
 from flinknet.core.wire.java_errors import ILLEGAL_STATE_EXCEPTION, IO_EXCEPTION
-from flinknet.core.wire.layout import Direction
-from flinknet.core.wire.plain_frames import decode_add_credits, encode_buffer_response_header
+from flinknet.core.wire.layout import (
+    BUFFER_RESPONSE_HEADER_BYTES,
+    Direction,
+    decode_add_credits,
+    encode_buffer_response_header,
+)
 from flinknet.errors import (
     FlinknetError,
     LocalTransportError,
@@ -120,12 +123,10 @@ class ProducerConnection:
 
     @property
     def strange_requests(self) -> int:
-        """Number of messages for unknown receivers."""
         return self._peer.strange_requests
 
     @property
     def waiting_requests(self) -> int:
-        """Number of requests that wait for their partition."""
         return self._handler.requests.waiting
 
     def receive_data(self, data: memoryview, *, now_ns: int) -> None:

@@ -25,8 +25,6 @@ class SerializedRecords:
         record_bytes: length of every record, prefix included; 0 if they differ.
     """
 
-    __slots__ = ("_ends", "_instants", "data", "record_bytes")
-
     def __init__(
         self,
         data: memoryview,
@@ -112,7 +110,6 @@ class SerializedElement(SerializedRecords):
         super().__init__(memoryview(data), -1, record_bytes=len(data))
 
     def ended_between(self, start: int, end: int) -> tuple[int, int, int] | None:
-        """No record ends in an element."""
         return None
 
     def cut(self, position: int, size_bytes: int, pieces: int) -> list[tuple[int, int, int, int]]:
@@ -130,8 +127,6 @@ class Piece:
     `records`, `first_record_ns` and `last_record_ns` describe the records that end in it (-1:
     none).
     """
-
-    __slots__ = ("first_record_ns", "is_event", "last_record_ns", "records", "size_bytes", "view")
 
     def __init__(self, view: memoryview, size_bytes: int = 0, *, is_event: bool = False) -> None:
         self.view = view

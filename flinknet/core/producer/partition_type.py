@@ -75,7 +75,6 @@ class ResultPartitionType(Enum):
 
     @property
     def must_be_pipelined_consumed(self) -> bool:
-        """Whether it may be read only while it is produced."""
         return self.constraint is ConsumingConstraint.MUST_BE_PIPELINED
 
     @property

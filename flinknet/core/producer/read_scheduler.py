@@ -170,7 +170,6 @@ class SortMergeSubpartitionReader(BlockingSubpartitionReader):
 
     @property
     def queued_elements(self) -> int:
-        """Number of buffers and events read and not yet polled."""
         return len(self._queue)
 
     @property
@@ -182,7 +181,6 @@ class SortMergeSubpartitionReader(BlockingSubpartitionReader):
         return bool(self._queue) and self._queue[0].data_type != _DATA
 
     def poll(self) -> BufferSlice | None:
-        """The next buffer or event; None if none has been read."""
         queue = self._queue
         if not queue:
             return None
@@ -196,7 +194,6 @@ class SortMergeSubpartitionReader(BlockingSubpartitionReader):
         return piece
 
     def poll_run(self, buffers_max: int, bytes_max: int) -> list[BufferSlice]:
-        """The next data buffers, or one event."""
         run: list[BufferSlice] = []
         queue = self._queue
         while queue and bytes_max > 0:
@@ -332,7 +329,6 @@ class SortMergeResultPartitionReadScheduler:
         self.read_if_possible()
 
     def remove(self, reader: SortMergeSubpartitionReader) -> None:
-        """Stop reading for a reader."""
         if reader in self._readers:
             self._readers.remove(reader)
         if not self._readers:

@@ -39,7 +39,6 @@ class RecordWriter:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether records are waiting for buffers."""
         return bool(self._waiting)
 
     @property
@@ -109,8 +108,6 @@ class OutputFlusher:
             otherwise an idle event loop would flush more often than a thread.
     """
 
-    __slots__ = ("_next_ns", "_overhead_ns", "timeout_ns")
-
     def __init__(
         self, timeout_ns: int, *, start_ns: int, overhead_ns: int = FLUSH_OVERHEAD_NS
     ) -> None:
@@ -119,7 +116,6 @@ class OutputFlusher:
         self._next_ns = start_ns + timeout_ns if timeout_ns > 0 else None
 
     def next_deadline_ns(self) -> int | None:
-        """Instant of the next flush; None if there is none."""
         return self._next_ns
 
     def is_due(self, *, now_ns: int) -> bool:
@@ -132,5 +128,4 @@ class OutputFlusher:
         return True
 
     def stop(self) -> None:
-        """Stop the timer."""
         self._next_ns = None

@@ -238,7 +238,6 @@ class ResultPartitionManager:
 
     @property
     def partitions(self) -> tuple[ResultPartition, ...]:
-        """All registered partitions."""
         return tuple(self._partitions.values())
 
     def register(self, partition: ResultPartition) -> None:

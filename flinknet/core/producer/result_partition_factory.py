@@ -11,13 +11,12 @@ from flinknet.core.buffers.pool_sizes import SortShuffle, partition_pool_size
 from flinknet.core.wire.compression import CompressionCodec
 from flinknet.core.wire.ids import ResultPartitionID
 
-from .bounded_blocking import BoundedBlockingResultPartition
 from .buffer_writing_partition import PipelinedResultPartition
-from .key_groups import DEFAULT_MAX_PARALLELISM
+from .channel_selector import DEFAULT_MAX_PARALLELISM
 from .partition_type import MADE, ResultPartitionType, refusal_of
 from .read_scheduler import PartitionedFile
 from .result_partition import ResultPartition, ResultPartitionManager
-from .sort_merge import SortMergeResultPartition
+from .sort_merge import BoundedBlockingResultPartition, SortMergeResultPartition
 from .stored_buffer import BoundedData
 from .subpartition import UNLIMITED_BYTES
 

@@ -47,7 +47,6 @@ class SequenceNumberingViewReader(CreditBasedSequenceNumberingViewReader):
     equal.
     """
 
-    __slots__ = ()
     credit_per_buffer: ClassVar[int] = 0
 
     def __init__(
@@ -66,7 +65,6 @@ class SequenceNumberingViewReader(CreditBasedSequenceNumberingViewReader):
 
     @property
     def is_available(self) -> bool:
-        """Whether there is something to read."""
         return self.subpartition is not None and self.subpartition.is_data_available
 
     def poll(self, bytes_max: int = 1) -> list[BufferSlice]:
@@ -75,7 +73,6 @@ class SequenceNumberingViewReader(CreditBasedSequenceNumberingViewReader):
         return self.subpartition.poll_run(UNLIMITED_BUFFERS, bytes_max)
 
     def resume_consumption(self) -> None:
-        """Unblock after a blocking event."""
         assert self.subpartition is not None
         self.subpartition.resume_consumption()
 

@@ -5,7 +5,7 @@ pool, and write them sorted by subpartition to one file whenever the pool is ful
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from flinknet.core.buffers import LocalBufferPool, NetworkBuffer
 from flinknet.core.buffers.network_buffer_pool import BatchShuffleReadBufferPool
@@ -15,9 +15,10 @@ from flinknet.core.wire.compression import CompressionCodec
 from flinknet.core.wire.events import Event, encode_pipelined
 from flinknet.core.wire.ids import ResultPartitionID
 
-from .bounded_subpartition import BlockingSubpartition
+from .bounded_subpartition import BlockingSubpartition, BoundedBlockingSubpartition
+from .buffer_writing_partition import BufferWritingResultPartition
+from .channel_selector import DEFAULT_MAX_PARALLELISM
 from .data_buffer import HashBasedDataBuffer, Piece, SerializedRecords, SortBasedDataBuffer
-from .key_groups import DEFAULT_MAX_PARALLELISM
 from .partition_type import ResultPartitionType
 from .read_scheduler import (
     PartitionedFile,
@@ -25,7 +26,7 @@ from .read_scheduler import (
     SortMergeSubpartitionReader,
 )
 from .result_partition import BROADCAST, ResultPartition
-from .stored_buffer import StoredBuffer, stored
+from .stored_buffer import BoundedData, StoredBuffer, stored
 
 WRITE_BYTES = 8 * 1024 * 1024
 """Memory reserved for output buffers, if records are sorted."""
@@ -191,7 +192,6 @@ class SortMergeResultPartition(ResultPartition):
         return 0
 
     def close(self) -> None:
-        """Release the buffers: the producer is done or has given up."""
         if not self.is_closed:
             self._data_buffer = None
             self._release_buffers()
@@ -281,3 +281,54 @@ class SortMergeResultPartition(ResultPartition):
         for buffer in self._buffers:
             buffer.recycle()
         self._buffers.clear()
+
+
+class BoundedBlockingResultPartition(BufferWritingResultPartition):
+    """A partition that is read any number of times, once it is complete (Flink:
+    BoundedBlockingResultPartition). The scheduler releases it.
+
+    Args:
+        data: data store of each subpartition.
+        codec: of its data buffers; a buffer that does not shrink is stored uncompressed.
+    """
+
+    def __init__(
+        self,
+        partition_id: ResultPartitionID,
+        data: Sequence[BoundedData],
+        pool_supplier: Callable[[], LocalBufferPool],
+        *,
+        codec: CompressionCodec,
+        target_key_groups: int = DEFAULT_MAX_PARALLELISM,
+    ) -> None:
+        bounded = [BoundedBlockingSubpartition(i, each, codec) for i, each in enumerate(data)]
+        super().__init__(
+            partition_id,
+            ResultPartitionType.BLOCKING,
+            bounded,
+            pool_supplier,
+            target_key_groups=target_key_groups,
+        )
+        self._bounded = bounded
+
+    @property
+    def data_bytes(self) -> int:
+        return sum(each.data_bytes for each in self._bounded)
+
+    @property
+    def stored_data_bytes(self) -> int:
+        return sum(each.stored_data_bytes for each in self._bounded)
+
+    def flush(self, channel: int) -> None:
+        self._finish_broadcast(_FULL)
+        builder = self._builders[channel]
+        if builder is not None:
+            builder.finish(_FULL)
+            builder.close()
+            self._builders[channel] = None
+        super().flush(channel)
+
+    def flush_all(self) -> None:
+        self._finish_broadcast(_FULL)
+        self._finish_unicast(_FULL)
+        super().flush_all()

@@ -58,16 +58,6 @@ class StoredBuffer:
         size_bytes: size as stored, without its header.
     """
 
-    __slots__ = (
-        "data_type",
-        "first_record_ns",
-        "is_compressed",
-        "last_record_ns",
-        "reason",
-        "records",
-        "size_bytes",
-    )
-
     def __init__(
         self,
         size_bytes: int,

@@ -28,7 +28,7 @@ from flinknet.core.channel_types import BufferAvailabilityListener, ResultSubpar
 from flinknet.core.probe import FlushReason
 from flinknet.core.wire.checkpoint_barrier import CheckpointBarrier
 from flinknet.core.wire.events import decode_event, encode_pipelined
-from flinknet.core.wire.plain_frames import next_sequence_number
+from flinknet.core.wire.layout import next_sequence_number
 
 UNLIMITED_BYTES = 2**31 - 1
 _EVENT, _FLUSH = int(FlushReason.EVENT), int(FlushReason.FLUSH)
@@ -46,24 +46,6 @@ class PipelinedSubpartition:
     takes_prefilled = True
     """Whether it takes segments of which only the first record is published."""
     failure_cause: str | None = None
-
-    __slots__ = (
-        "_blocked_at",
-        "_flush_requested",
-        "_listener",
-        "_priority_elements",
-        "_queue",
-        "_sequence_number",
-        "buffer_size_bytes",
-        "buffers_in_backlog",
-        "exclusive_buffers",
-        "index",
-        "is_acknowledged",
-        "is_blocked",
-        "is_finished",
-        "is_released",
-        "on_consumed",
-    )
 
     def __init__(self, index: int, exclusive_buffers: int) -> None:
         self.index = index
@@ -84,12 +66,10 @@ class PipelinedSubpartition:
 
     @property
     def queued_elements(self) -> int:
-        """Buffers and events in the queue."""
         return len(self._queue)
 
     @property
     def queued_types(self) -> list[int]:
-        """Data types of the queued elements, in order."""
         return [each.data_type for each in self._queue]
 
     @property
@@ -392,7 +372,6 @@ class PipelinedSubpartition:
         self.is_blocked = False
 
     def release(self) -> None:
-        """Drop all data; nothing can be read or added any more."""
         if self.is_released:
             return
         self.is_released = True

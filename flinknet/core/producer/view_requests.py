@@ -53,16 +53,6 @@ class PeerTrust:
         is_read: False while too many errors are waiting to be sent.
     """
 
-    __slots__ = (
-        "_channel_of",
-        "_control",
-        "_decoder",
-        "_unsent_errors_bytes",
-        "is_of_run",
-        "is_read",
-        "strange_requests",
-    )
-
     def __init__(
         self, decoder: FrameDecoder, control: ControlMessages, channel_of: Mapping[bytes, int]
     ) -> None:

@@ -1,15 +1,12 @@
 """All byte layouts of the network, and nothing else: encoding and decoding.
 
 - `ids`: ids of channels, partitions and attempts; `lineage`: inputs of vertices, from ids alone.
-`layout`: the frame, and what differs between
-releases. `header`: the fields of a BufferResponse by name.
-- `messages` (with `buffer_response`, `java_errors`): messages of a connection; `plain_frames`
-encodes the frequent ones without objects.
+- `layout`: the frame, the header of a BufferResponse by release, and the frequent messages as
+bytes, without objects. `messages` (with `buffer_response`, `java_errors`): all messages.
 - `frames`: decodes a stream of bytes, split anywhere, into messages, of a known or unknown release;
 `response_decoder` does so on the consumer's hot path.
 - `events` (with `checkpoint_barrier`), `records`: contents of payloads. `record_counter`: the
-number of records that end in a payload; `record_times`: the times they carry; behind a gap
-`record_search` finds where one begins.
+number of records that end in a payload, also behind a gap; `record_times`: the times they carry.
 - `compression`: compressed payloads.
 
 Only these modules have offsets, formats and magic numbers. They have no connection state (credits,

@@ -17,7 +17,7 @@ offsets are four less):
 | 47 + 4n | | payload |
 
 A peer goes by `size`, not by the length of the frame. The hot path creates no objects of this
-class: see `plain_frames`.
+class: see `layout`.
 """
 
 from __future__ import annotations
@@ -29,10 +29,17 @@ from typing import ClassVar, Final, Self
 from flinknet.core.buffers.data_type import DataType
 from flinknet.errors import FrameCorruptedError
 
-from .header import BUFFER_RESPONSE_ID, FRAME_HEADER, FRAME_HEADER_BYTES, MAGIC
 from .ids import Bytes, InputChannelID
-from .layout import LAYOUTS, Direction, Layout
-from .plain_frames import check_header
+from .layout import (
+    BUFFER_RESPONSE_ID,
+    FRAME_HEADER,
+    FRAME_HEADER_BYTES,
+    LAYOUTS,
+    MAGIC,
+    Direction,
+    Layout,
+    check_header,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import ClassVar, Final, Self
+from typing import ClassVar, Final, Self, get_args
 
 from flinknet.core.buffers.data_type import DataType
 from flinknet.errors import FrameCorruptedError, LocalProtocolError
@@ -272,24 +272,8 @@ class EventAnnouncement:
 
 Event = _PlainEvent | EventAnnouncement
 
-EVENT_CLASSES: Final[dict[int, type[Event]]] = {
-    cls.TAG: cls
-    for cls in (
-        EndOfPartitionEvent,
-        CheckpointBarrier,
-        EndOfSuperstepEvent,
-        OtherEvent,
-        CancelCheckpointMarker,
-        EndOfOutputChannelStateEvent,
-        EventAnnouncement,
-        SubtaskConnectionDescriptor,
-        EndOfData,
-        EndOfSegmentEvent,
-        RecoveryMetadata,
-        WatermarkEvent,
-        EndOfInputChannelStateEvent,
-    )
-}
+EVENT_CLASSES: Final[dict[int, type[Event]]] = {cls.TAG: cls for cls in get_args(Event)}
+"""Classes by tag."""
 
 
 def decode_event(data: Bytes) -> Event:

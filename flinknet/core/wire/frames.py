@@ -17,15 +17,19 @@ from typing import Final
 from flinknet.errors import FrameCorruptedError, LocalProtocolError, UnknownMessageError
 
 from .buffer_response import BufferResponse, body_bytes
-from .header import (
+from .ids import Bytes
+from .layout import (
     BUFFER_RESPONSE_ID,
     BUFFER_RESPONSE_START,
     FRAME_HEADER,
     FRAME_HEADER_BYTES,
+    LAYOUT_2_X,
+    LAYOUTS,
     MAGIC,
+    PLAUSIBLE_BYTES_MAX,
+    Direction,
+    detect_layout,
 )
-from .ids import Bytes
-from .layout import LAYOUT_2_X, LAYOUTS, PLAUSIBLE_BYTES_MAX, Direction, detect_layout
 from .messages import MESSAGE_CLASSES, Message
 from .response_decoder import LARGEST_FRAME_BYTES, ResponseDecoder, ResponseSink
 
@@ -122,8 +126,6 @@ class LayoutDetectingDecoder:
     Attributes:
         layout: name of the layout; None until the first BufferResponse.
     """
-
-    __slots__ = ("_frames", "_has_layout", "_hot", "_rest", "_sink", "layout")
 
     def __init__(self, sink: ResponseSink) -> None:
         self._sink = sink

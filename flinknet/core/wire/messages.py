@@ -24,34 +24,22 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self, get_args
 
 from flinknet.errors import FrameCorruptedError
 
-from .buffer_response import BufferResponse
+from .buffer_response import BufferResponse as BufferResponse
 from .events import Event, decode_event
-from .header import ADD_CREDIT_ID, FRAME_HEADER, FRAME_HEADER_BYTES, MAGIC
 from .ids import Bytes, InputChannelID, ResultPartitionID, ResultSubpartitionIndexSet
 from .java_errors import JavaThrowable, encode_throwable, parse_throwable
-from .layout import Direction
-from .plain_frames import encode_add_credit
-
-__all__ = [
-    "MESSAGE_CLASSES",
-    "AckAllUserRecordsProcessed",
-    "AddCredit",
-    "BacklogAnnouncement",
-    "BufferResponse",
-    "CancelPartitionRequest",
-    "CloseRequest",
-    "ErrorResponse",
-    "Message",
-    "NewBufferSize",
-    "PartitionRequest",
-    "ResumeConsumption",
-    "SegmentId",
-    "TaskEventRequest",
-]
+from .layout import (
+    ADD_CREDIT_ID,
+    FRAME_HEADER,
+    FRAME_HEADER_BYTES,
+    MAGIC,
+    Direction,
+    encode_add_credit,
+)
 
 _SIZE = struct.Struct(">i")
 _RECEIVER = struct.Struct(">16s")
@@ -311,23 +299,8 @@ Message = (
     | SegmentId
 )
 
-MESSAGE_CLASSES: Final[dict[int, type[Message]]] = {
-    cls.ID: cls
-    for cls in (
-        BufferResponse,
-        ErrorResponse,
-        PartitionRequest,
-        TaskEventRequest,
-        CancelPartitionRequest,
-        CloseRequest,
-        AddCredit,
-        ResumeConsumption,
-        AckAllUserRecordsProcessed,
-        BacklogAnnouncement,
-        NewBufferSize,
-        SegmentId,
-    )
-}
+MESSAGE_CLASSES: Final[dict[int, type[Message]]] = {cls.ID: cls for cls in get_args(Message)}
+"""Classes by message id."""
 
 
 def _frame(message_id: int, *body: bytes) -> bytes:

@@ -21,7 +21,7 @@ from typing import Final, Protocol
 from flinknet.core.buffers.data_type import DataType
 from flinknet.errors import FrameCorruptedError, UnknownMessageError
 
-from .header import (
+from .layout import (
     BACKLOG,
     BUFFER_RESPONSE_HEADER_BYTES,
     DATA_TYPE,
@@ -33,11 +33,14 @@ from .header import (
     PARTIAL_SIZE_BYTES,
     SEQUENCE_NUMBER,
     SIZE,
+    Direction,
     Header,
+    alike,
+    decode_backlogs,
+    decode_buffer_response_header,
+    is_alike,
 )
-from .layout import Direction
 from .messages import MESSAGE_CLASSES, Message
-from .plain_frames import alike, decode_backlogs, decode_buffer_response_header, is_alike
 
 _DATA_BUFFER = int(DataType.DATA_BUFFER)
 
@@ -81,21 +84,6 @@ class ResponseDecoder:
     Invariant: `_rest` is the start of one frame, shorter than a header unless the frame must be
         read whole; `_run` is the header of the last buffer of a run that may continue.
     """
-
-    __slots__ = (
-        "_common",
-        "_filled",
-        "_header",
-        "_header_views",
-        "_headers",
-        "_missing",
-        "_payloads",
-        "_rest",
-        "_run",
-        "_sink",
-        "_target",
-        "_whole_frame_bytes",
-    )
 
     def __init__(self, sink: ResponseSink) -> None:
         self._sink = sink

@@ -234,7 +234,6 @@ class RecordedSizes:
         self._position = 0
 
     def take(self, count: int) -> IntArray:
-        """The sizes of the next records, in bytes."""
         start = self._position
         self._position = start + count
         return self._sizes[start : start + count]
@@ -254,7 +253,6 @@ class RecordedSelector(ChannelSelector):
         self._position = 0
 
     def split(self, records: int, keys: NDArray[np.int64] | None) -> list[tuple[int, Indices]]:
-        """The indices of the next `records` records, by channel."""
         subpartitions = self._subpartitions
         if subpartitions is None:
             return [(self._only, slice(0, records))]

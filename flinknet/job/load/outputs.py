@@ -11,8 +11,7 @@ from flinknet.core.consumer import RecordRun
 from flinknet.core.producer import BROADCAST, OutputFlusher, RecordWriter, SerializedRecords
 
 from ..context import ProcessingContext
-from ..latency_meter import LatencyMeter
-from ..task_chain import TaskChain, TaskOutput
+from ..task_chain import LatencyMeter, TaskChain, TaskOutput
 from .arrivals import KeyDraws
 from .generator import Instants, RecordBatcher
 from .payload import RecordForwarder
@@ -147,7 +146,6 @@ class Generate(TaskChain):
         self.batches.append((values, instants))
 
     def process_portion(self, began_ns: int) -> None:
-        """Pass a batch to the output."""
         count, instants = self.batches.popleft()
         self._context.now_ns, self._context.work_ns = began_ns, 0
         self.processed_records += count

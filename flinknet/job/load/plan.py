@@ -11,11 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from flinknet.config import PARTITIONERS, TCP, Scenario, check_keys, is_partitioner
-from flinknet.core.buffers.pool_sizes import (
-    TaskManagerBuffers,
-    buffers_by_task_manager,
-    shortage,
-)
+from flinknet.core.buffers.pool_sizes import TaskManagerBuffers, buffers_by_task_manager, shortage
 from flinknet.core.producer import partition_type_of
 from flinknet.core.wire.ids import ResultPartitionID
 from flinknet.errors import ConfigError
@@ -98,7 +94,6 @@ class LoadPlan:
         return 1 + max(each.task_manager for each in self.tasks)
 
     def tasks_on(self, task_manager: int) -> list[TaskDeploymentDescriptor]:
-        """The tasks of a TaskManager, upstream first."""
         return [each for each in self.tasks if each.task_manager == task_manager]
 
     def is_last(self, channel: DeployedChannel) -> bool:
@@ -107,7 +102,7 @@ class LoadPlan:
 
     def connections(self) -> dict[str, int]:
         """Number of channels of each TCP connection, by its name."""
-        return dict(Counter(each.connection for each in self.channels if not each.is_local))
+        return dict(Counter(str(each.connection) for each in self.channels if not each.is_local))
 
     def credit_buffers(self) -> int | None:
         """Most buffers under way to the consumers of the stage that has fewest: a gate's exclusive

@@ -22,7 +22,7 @@ from flinknet.core.wire.records import LENGTH_PREFIX_BYTES, OVERHEAD_BYTES
 from flinknet.errors import FrameCorruptedError
 from flinknet.histogram import LogLinearHistogram
 
-from ..latency_meter import LatencyMeter
+from ..task_chain import LatencyMeter
 from .payload import (
     INSTANT_BITS,
     INSTANT_MASK,

@@ -280,7 +280,7 @@ def manifest_of(found: SynthPlan, end_ns: int) -> RunManifest:
                 consumer=channel.consumer,
                 producer_process=f"tm-{channel.producer_task_manager}",
                 consumer_process=f"tm-{channel.consumer_task_manager}",
-                connection=channel.connection,
+                connection=str(channel.connection),
                 subpartition=channel.subpartition,
                 partition=channel.partition_id.encode().hex(),
                 is_local=False,

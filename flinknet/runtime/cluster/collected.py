@@ -81,7 +81,7 @@ def channel_infos(tasks: Iterable[TaskDeploymentDescriptor]) -> Iterator[Channel
             consumer=each.consumer,
             producer_process=f"tm-{each.producer_task_manager}",
             consumer_process=f"tm-{each.consumer_task_manager}",
-            connection=each.connection,
+            connection=str(each.connection),
             subpartition=each.subpartition,
             partition=each.partition_id.encode().hex(),
             is_local=each.is_local,

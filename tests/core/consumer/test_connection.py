@@ -12,6 +12,7 @@ from flinknet.core.wire.java_errors import (
     PRODUCER_FAILED_EXCEPTION,
     JavaThrowable,
 )
+from flinknet.core.wire.layout import encode_buffer_response_header
 from flinknet.core.wire.messages import (
     AckAllUserRecordsProcessed,
     AddCredit,
@@ -21,7 +22,6 @@ from flinknet.core.wire.messages import (
     ErrorResponse,
     PartitionRequest,
 )
-from flinknet.core.wire.plain_frames import encode_buffer_response_header
 from flinknet.errors import (
     BufferReorderingError,
     FlinknetError,

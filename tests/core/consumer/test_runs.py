@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from flinknet.core.buffers import DataType, NetworkBuffer
 from flinknet.core.consumer import ConsumerConnection, SingleInputGate, UnionInputGate
+from flinknet.core.wire.layout import next_sequence_number
 from flinknet.core.wire.messages import AddCredit, BacklogAnnouncement, BufferResponse, Message
-from flinknet.core.wire.plain_frames import next_sequence_number
 from flinknet.errors import FlinknetError
 from tests.pair import Consumer
 from tests.probes import ListProbe

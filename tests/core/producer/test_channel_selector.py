@@ -18,8 +18,8 @@ from flinknet.core.producer import (
     RescaleSelector,
     ShuffleSelector,
 )
-from flinknet.core.producer.channel_selector import Indices
-from flinknet.core.producer.key_groups import (
+from flinknet.core.producer.channel_selector import (
+    Indices,
     default_max_parallelism,
     java_string_hash,
     key_groups,

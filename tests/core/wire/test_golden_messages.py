@@ -8,9 +8,8 @@ from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, DataType
 from flinknet.core.wire.buffer_response import BufferResponse
 from flinknet.core.wire.compression import CompressionCodec, decompress
 from flinknet.core.wire.frames import FrameDecoder
-from flinknet.core.wire.header import FRAME_HEADER, MAGIC
 from flinknet.core.wire.java_errors import parse_throwable
-from flinknet.core.wire.layout import LAYOUTS, Direction, detect_layout
+from flinknet.core.wire.layout import FRAME_HEADER, LAYOUTS, MAGIC, Direction, detect_layout
 from flinknet.core.wire.messages import ErrorResponse, Message
 from flinknet.errors import FrameCorruptedError, RemoteProtocolError, UnknownMessageError
 from tests.golden_vectors import (

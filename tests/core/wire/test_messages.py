@@ -9,10 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flinknet.core.buffers.data_type import DataType
-from flinknet.core.wire import header as fields
-from flinknet.core.wire.header import BUFFER_RESPONSE_HEADER_BYTES
+from flinknet.core.wire import layout as fields
 from flinknet.core.wire.ids import InputChannelID
 from flinknet.core.wire.java_errors import JavaThrowable
+from flinknet.core.wire.layout import (
+    ADD_CREDIT_BYTES,
+    BUFFER_RESPONSE_HEADER_BYTES,
+    decode_buffer_response_header,
+    encode_add_credit,
+    encode_buffer_response_header,
+    next_sequence_number,
+)
 from flinknet.core.wire.messages import (
     AckAllUserRecordsProcessed,
     AddCredit,
@@ -26,13 +33,6 @@ from flinknet.core.wire.messages import (
     ResumeConsumption,
     SegmentId,
     TaskEventRequest,
-)
-from flinknet.core.wire.plain_frames import (
-    ADD_CREDIT_BYTES,
-    decode_buffer_response_header,
-    encode_add_credit,
-    encode_buffer_response_header,
-    next_sequence_number,
 )
 from flinknet.errors import FrameCorruptedError, LocalProtocolError
 from tests.strategies import buffer_responses, consumer_messages, i32, positive_i32, receiver_ids

@@ -10,12 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flinknet.core.buffers.data_type import DataType
-from flinknet.core.wire import header as fields
+from flinknet.core.wire import layout as fields
 from flinknet.core.wire.buffer_response import BufferResponse
 from flinknet.core.wire.frames import FrameDecoder
-from flinknet.core.wire.header import Header
 from flinknet.core.wire.ids import InputChannelID
-from flinknet.core.wire.layout import Direction
+from flinknet.core.wire.layout import Direction, Header
 from flinknet.core.wire.messages import AddCredit, Message
 from flinknet.core.wire.response_decoder import ResponseDecoder
 from flinknet.errors import FrameCorruptedError, RemoteProtocolError, UnknownMessageError
