@@ -18,6 +18,7 @@ normally ends by such a signal, and exits with 0.
     trace               with trace_replay, trace_tap, trace_import, trace_export (trace convert,
                         too), trace_watch, trace_synth; capture_options: options of tap and import;
                         trace.py has the other commands
+    worker              with the options by which commands find workers
     certificates, doctor
 
     commands            kinds of commands, with help in sections; completion in a shell; one line
@@ -57,6 +58,7 @@ _COMMANDS = {
     ),
     "plan": ("plan", "Show what a job becomes: graphs, channels, sockets, buffers."),
     "job": ("job", "Run jobs, show those that are running, and cancel them."),
+    "worker": ("worker", "Host TaskManagers for commands on other machines."),
     "certificates": ("certificates", "Make certificates for trying TLS."),
     "doctor": ("doctor", "Check this machine: Python, Java, Spark, ports, clock."),
 }

@@ -39,6 +39,7 @@ from .job_again import call_again, is_job, measured_of, name_of, predicted_again
 from .option_tables import NETWORK_OPTIONS
 from .options import collect, details_option, load_options, out_option, trace_option
 from .replay_options import edge_timeout_option
+from .worker import worker_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -70,6 +71,7 @@ class _Attempt:
     defaults=dict.fromkeys(("duration", "flow-control", "link", *NETWORK_OPTIONS), "as recorded"),
     is_sweep=True,
 )
+@worker_options()
 @click.option(
     "--edge",
     metavar="N",
@@ -139,7 +141,8 @@ def again(executor: Executor | None, /, **values: Any) -> None:
     out = sweep.out_directory(values["out"], trace=values["trace"])
     known = [(each.name, each.warnings) for each in attempts]
     sweep.say_first(known, is_stdout_taken=json_target == STDOUT)
-    executor = executor or sweep.default_executor()
+    scenarios = [each.scenario for each in attempts]
+    executor = executor or sweep.default_executor(values, scenarios)
     environment = executor.environment()
     talk = console_for(sys.stderr)
     files: list[AnyPath] = [out / "prediction.json"] if out else []

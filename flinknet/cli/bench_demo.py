@@ -31,6 +31,7 @@ from .options import (
     scenario_of,
     seed_option,
 )
+from .worker import worker_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -247,6 +248,7 @@ def _mostly(values: Mapping[str, str]) -> str:
 @click.command(cls=SectionedCommand)
 @click.argument("name", metavar="[NAME]", type=click.Choice(list(DEMOS)), required=False)
 @load_options(_LOAD, defaults=_defaults())
+@worker_options()
 @seed_option
 @click.option(
     "--out",
@@ -294,7 +296,7 @@ def demo(executor: Executor | None, /, **values: Any) -> None:
     if where is None and reports.page is not None:  # the page shows messages of the trace
         where = str(click.get_current_context().with_resource(work_directory("demo")))
     out = sweep.out_directory(where, trace=False)
-    executor = executor or sweep.default_executor()
+    executor = executor or sweep.default_executor(values, [scenario])
     runs = chosen.runs(scenario)
     finished = []
     with view(console_for(sys.stderr)) as watcher:

@@ -22,6 +22,7 @@ from .options import (
     trace_option,
 )
 from .result_files import ResultFiles, reading_options, watching
+from .worker import worker_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 @click.command(cls=SectionedCommand)
 @load_options(is_sweep=True)
+@worker_options()
 @click.option(
     "--runs",
     metavar="N",
@@ -96,7 +98,7 @@ def run(executor: Executor | None, /, **values: Any) -> None:
         files.append(results.json)
     known = [(each.name, each.warnings) for each in plans]
     sweep.say_first(known, is_stdout_taken=results.takes_stdout)
-    executor = executor or sweep.default_executor()
+    executor = executor or sweep.default_executor(values, [each.scenario for each in plans])
     environment = executor.environment()
     talk = console_for(sys.stderr)
     finished: list[sweep.Finished] = []

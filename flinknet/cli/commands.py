@@ -196,6 +196,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         *("producers", "consumers", "partitioner", "keys", "key-skew"),
         *("relays", "relay-parallelism", "relay-delay"),
         *("placement", "task-managers", "slots", "cluster"),
+        *("workers", "secret-file", "producers-on", "consumers-on"),
     ),
     "Exchange": ("link", "flow-control", "partition-type", "scheduling"),
     "Peer": ("listen", "partition", "subpartition", "stamped"),

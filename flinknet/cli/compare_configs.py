@@ -13,6 +13,7 @@ from flinknet.results.comparison import Outcome
 from .commands import SectionedCommand, WholeNumber
 from .files import report_options
 from .options import details_option, explain_option, load_options, output_options
+from .worker import worker_options
 
 if TYPE_CHECKING:
     from .sweep import Executor
@@ -72,7 +73,7 @@ _RARE = (
     *("slow-consumer", "partitioner", "keys", "key-skew", "link", "relays", "relay-parallelism"),
     *("relay-delay", "placement", "task-managers", "flow-control", "partition-type", "scheduling"),
     *("exclusive-buffers", "floating-buffers", "checkpoint-interval", "seed", "out", "trace"),
-    *("junit", "csv", "plot"),
+    *("junit", "csv", "plot", "workers", "secret-file", "producers-on", "consumers-on"),
 )
 """Options that the short help only names."""
 
@@ -140,6 +141,7 @@ _EXIT_CODES = {Outcome.PASS: 0, Outcome.REGRESSION: 1, Outcome.INCONCLUSIVE: 3}
 )
 @report_options
 @load_options()
+@worker_options()
 @output_options
 @details_option
 @explain_option
@@ -194,7 +196,8 @@ def compare_configs(executor: Executor | None, /, configs: tuple[str, ...], **va
         return _EXIT_CODES[Outcome.REGRESSION]
     history = history_in(values["history"])
     out = sweep.out_directory(values["out"], trace=values["trace"])
-    executor = executor or sweep.default_executor()
+    scenarios = [each.scenario for each in task.plans]
+    executor = executor or sweep.default_executor(values, scenarios)
     environment = executor.environment()
     known = [(each.name, each.warnings) for each in task.plans]
     sweep.say_first(known, is_stdout_taken=outputs.on_stdout is not None)

@@ -23,12 +23,13 @@ from .files import STDOUT, ReportFiles, put_json, report_option, target_of
 from .option_tables import DEFAULT_DURATION_NS, WORKLOAD_OPTIONS
 from .options import collect, details_option, load_options, output_options, trace_option
 from .plan import warn_of_idle_parallelism
+from .worker import worker_options, workers_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from flinknet.results import ClusterStatus
-    from flinknet.runtime.cluster.cluster_process import JobManagerSpec
+    from flinknet.runtime.cluster.cluster_process import JobManagerSpec, WorkersSpec
     from flinknet.runtime.cluster.control_messages import JobAccepted, JobEnded, SubmitJob
     from flinknet.runtime.cluster.job_files import Contact
 
@@ -46,6 +47,7 @@ class JobCall:
         duration_ns: None: generated sources make records without end.
         cluster: the cluster to join; None: a new one.
         vertices: names of its tasks, and how many subtasks each has.
+        workers: the hosts of the TaskManagers of a new cluster; None: this one.
     """
 
     path: Path
@@ -60,6 +62,7 @@ class JobCall:
     records_trace: bool
     cluster: Contact | None
     vertices: list[tuple[str, int]]
+    workers: WorkersSpec | None = None
 
 
 @click.command(cls=SectionedCommand)
@@ -89,6 +92,7 @@ class JobCall:
     " setting overrides it. [default: all]",
 )
 @load_options(JOB_OPTIONS, defaults={"task-managers": "as many as the job needs"})
+@worker_options(has_places=False)
 @output_options
 @report_option
 @trace_option
@@ -182,6 +186,9 @@ def call_of(values: Mapping[str, Any], recorded: Mapping[str, str] | None = None
         plan = physical_plan_of(graph, task_managers=task_managers, slots_per_task_manager=slots)
         if shortage := plan.shortage():
             raise ConfigError(shortage)
+    workers = workers_of(values, is_tls=graph.job.config.network.ssl_internal_enabled)
+    if workers is not None and cluster is not None:
+        raise ConfigError("--workers: the cluster has its own hosts; leave it out")
     duration_ns = workload.get("duration")
     if duration_ns is None and not values["detached"]:
         duration_ns = DEFAULT_DURATION_NS
@@ -198,6 +205,7 @@ def call_of(values: Mapping[str, Any], recorded: Mapping[str, str] | None = None
         values["trace"],
         contact,
         [(each.name, each.parallelism) for each in graph.vertices.values()],
+        workers,
     )
 
 
@@ -221,7 +229,12 @@ def _spec(call: JobCall, out: Path) -> JobManagerSpec:
     from flinknet.runtime.cluster.cluster_process import JobManagerSpec
 
     return JobManagerSpec(
-        new_token(), str(out.absolute()), call.task_managers, call.slots, dict(call.settings)
+        new_token(),
+        str(out.absolute()),
+        call.task_managers,
+        call.slots,
+        dict(call.settings),
+        workers=call.workers,
     )
 
 

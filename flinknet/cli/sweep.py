@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from flinknet.trace.run_directory import RunDirectory, seal_result
 
 from .option_tables import NETWORK_OPTIONS
 from .options import Settings, scenario_of
+from .worker import workers_of
 
 _GENERIC_ENDS = frozenset(("size", "min", "max", "fraction", "enabled"))
 """Last parts of keys that are too general as names."""
@@ -65,12 +67,13 @@ class Finished:
     discarded: tuple[RunResult, ...] = ()
 
 
-def default_executor() -> Executor:
-    """The executor with real sockets and processes."""
+def default_executor(values: Mapping[str, Any], scenarios: Iterable[Scenario] = ()) -> Executor:
+    """The executor with real sockets and processes, on the workers of a command's options."""
     from flinknet.runtime.cluster.launcher import run_scenario
     from flinknet.runtime.host import environment
 
-    return Executor(run_scenario, environment)
+    is_tls = any(each.network.ssl_internal_enabled for each in scenarios)
+    return Executor(partial(run_scenario, workers=workers_of(values, is_tls=is_tls)), environment)
 
 
 def plan_sweep(settings: Settings, seed: int = 1) -> list[Plan]:

@@ -28,7 +28,7 @@ from flinknet.loopback import LOOPBACK, family_of, loopback
 from flinknet.units import format_address
 from flinknet.whole_files import work_directory
 
-from .clock import wall_clock_iso
+from .clock import clock_name, wall_clock_iso
 
 _ROUNDS = 8
 _TURNS = 10_000
@@ -113,9 +113,9 @@ def differences_from(recorded: Mapping[str, Any], here: Mapping[str, Any]) -> li
 def host_id() -> str:
     """The id of this boot; clocks of different ids must not be compared."""
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip() + clock_name()
     except OSError:
-        return platform.node()
+        return platform.node() + clock_name()
 
 
 def _cpu_model() -> str:

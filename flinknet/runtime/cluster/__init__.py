@@ -13,6 +13,13 @@ The JobManager side:
     placement       where tasks run, in which slots, and the numbers of their channels
     resource_manager, cluster_process    the processes of TaskManagers
 
+    workers         hosts of TaskManagers other than this one: connections, files, and their clocks
+                    (host_clock)
+
+The side of a worker:
+
+    worker_process  starts TaskManagers for launchers on other hosts
+
 The TaskManager side:
 
     task_executor   the process: its loop, and the commands it carries out

@@ -4,10 +4,11 @@ as the JobManager knows it, and the error of a bench whose TaskManager ended ear
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -28,7 +29,27 @@ from flinknet.plain_values import from_plain, to_plain
 from .control_connection import ControlConnection
 
 GRACE_S = 5
+KILL_WAIT_S = 2.0
+"""How long a worker may take to report the end of a process that it kills."""
+
 JOB_MANAGER, TASK_MANAGER = "jobmanager", "taskmanager"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkersSpec:
+    """The workers that TaskManagers run on.
+
+    Attributes:
+        addresses: host and port of each.
+        secret: what they share; empty where certificates decide alone.
+        producers_on, consumers_on: the worker of the sources, and of the sinks, by its number; None
+            for the first, and for all others.
+    """
+
+    addresses: tuple[tuple[str, int], ...]
+    secret: str
+    producers_on: int | None = None
+    consumers_on: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +60,7 @@ class JobManagerSpec:
         token: the secret of the cluster.
         run_dir: receives the logs, and the output of the job that the cluster is started for.
         is_session: the cluster is started for future jobs, and stays up without any.
+        workers: None: TaskManagers run on this host.
     """
 
     token: str
@@ -47,6 +69,7 @@ class JobManagerSpec:
     slots: int
     settings: dict[str, str]
     is_session: bool = False
+    workers: WorkersSpec | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +77,16 @@ class TaskManagerProcessSpec:
     """The specification of a TaskManager.
 
     Attributes:
-        control_port: port of the JobManager, on loopback.
+        control_port: port of the JobManager.
         silence_max_ns: the JobManager is lost if it sends nothing for this long.
         has_own_core: there is a CPU core for each TaskManager.
         sample_interval_ns: how often it sends statistics.
         module_path: its `sys.path`.
+        control_host: address of the JobManager, as a worker reaches it; empty: loopback.
+        work_dir: directory of its traces on a worker; None: those of its jobs.
+        takes_code: it may run programs.
+        core: number of the core that it stays on, if it has its own.
+        clock_offset_ns: what the clock of its host is ahead of the JobManager's.
     """
 
     token: str
@@ -72,6 +100,11 @@ class TaskManagerProcessSpec:
     has_own_core: bool
     sample_interval_ns: int
     module_path: tuple[str, ...]
+    control_host: str = ""
+    work_dir: str | None = None
+    takes_code: bool = True
+    core: int = 0
+    clock_offset_ns: int = 0
 
     @property
     def name(self) -> str:
@@ -82,13 +115,20 @@ _SPECS: Mapping[str, type] = {JOB_MANAGER: JobManagerSpec, TASK_MANAGER: TaskMan
 
 
 def start_child(
-    role: str, spec: Any, log_dir: Path | None, name: str, *, has_answer: bool = False
+    role: str,
+    spec: Any,
+    log_dir: Path | None,
+    name: str,
+    *,
+    has_answer: bool = False,
+    variables: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start a process; its standard output goes to NAME.out and its standard error to NAME.log.
 
     Args:
         log_dir: the directory of these files; None: both streams are inherited.
         has_answer: standard output is a pipe instead, for its first line.
+        variables: of its environment, besides those of this process.
     """
     with ExitStack() as files:
         out: IO[bytes] | int | None = subprocess.PIPE if has_answer else None
@@ -103,6 +143,7 @@ def start_child(
             stdout=out,
             stderr=log,
             start_new_session=role == JOB_MANAGER,
+            env=None if variables is None else {**os.environ, **variables},
         )
     assert process.stdin is not None
     with suppress(BrokenPipeError), process.stdin as pipe:
@@ -113,6 +154,53 @@ def start_child(
 def read_spec(role: str, stdin: IO[bytes]) -> Any:
     """Read the specification that the parent has written for this process."""
     return from_plain(_SPECS[role], json.loads(stdin.read()))
+
+
+class RemoteProcess:
+    """A process that a worker has started, with those parts of subprocess.Popen that its JobManager
+    uses.
+
+    Args:
+        await_exit: lets messages come in until the process has ended, for at most so many seconds.
+        end: kills it.
+
+    Attributes:
+        pid: 0 until the worker, or the process itself, has named it.
+        worker: name of the worker.
+        worker_loss: why the worker is lost; None if it is not.
+        reason: the last line of its log, of a process that has failed.
+    """
+
+    def __init__(
+        self,
+        worker: str,
+        await_exit: Callable[[RemoteProcess, float], None],
+        end: Callable[[], None],
+    ) -> None:
+        self.worker = worker
+        self.pid = 0
+        self.returncode: int | None = None
+        self.worker_loss: str | None = None
+        self.reason = ""
+        self._await_exit = await_exit
+        self._end = end
+
+    def poll(self) -> int | None:
+        return self.returncode
+
+    def kill(self) -> None:
+        self._end()
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end. Raises: TimeoutExpired if the worker has not reported it in time; not
+        after the loss of the worker, whose processes end without it.
+        """
+        limit_s = KILL_WAIT_S if timeout is None else timeout
+        if self.returncode is None and self.worker_loss is None:
+            self._await_exit(self, limit_s)
+        if self.returncode is None and self.worker_loss is None and timeout is not None:
+            raise subprocess.TimeoutExpired(self.worker, limit_s)
+        return self.returncode or 0
 
 
 class TaskManagerState(Enum):
@@ -133,7 +221,7 @@ class TaskManagerProcess:
         heartbeats: how many heartbeats it has answered.
     """
 
-    def __init__(self, index: int, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, index: int, process: subprocess.Popen[bytes] | RemoteProcess) -> None:
         self.index = index
         self.process = process
         self.state = TaskManagerState.STARTING
@@ -158,8 +246,28 @@ class TaskManagerProcess:
         if self.connection is not None:
             self.connection.send(message)
 
+    @property
+    def worker_loss(self) -> str | None:
+        """Why its worker is lost; None if it is not, or there is none."""
+        process = self.process
+        return process.worker_loss if isinstance(process, RemoteProcess) else None
+
+    @property
+    def process_name(self) -> str:
+        """Its name with the number of its process, and its worker."""
+        process = self.process
+        where = f" on worker {process.worker}" if isinstance(process, RemoteProcess) else ""
+        return f"{self.name} (pid {process.pid}{where})"
+
+    @property
+    def reason(self) -> str:
+        """What the process wrote last before it failed on its worker; else empty."""
+        return self.process.reason if isinstance(self.process, RemoteProcess) else ""
+
     def death(self) -> str | None:
         """How the process ended; None while it or its connection is alive."""
+        if self.is_alive and self.worker_loss is not None:
+            return self.worker_loss
         is_connected = self.connection is not None and self.connection.loss is None
         if is_connected or not self.is_alive:
             return None
@@ -169,12 +277,13 @@ class TaskManagerProcess:
             self.process.wait(1)  # the connection breaks a little before the process ends
         code = self.process.returncode
         if code is None:
-            return f"{self.name} (pid {self.process.pid}) has closed its control connection"
+            return f"{self.process_name} has closed its control connection"
         if code < 0:
             with suppress(ValueError):
                 name = signal.Signals(-code).name
-                return f"{self.name} (pid {self.process.pid}) was ended by {name}"
-        return f"{self.name} (pid {self.process.pid}) ended with exit code {code}"
+                return f"{self.process_name} was ended by {name}"
+        why = f": {self.reason}" if self.reason else ""
+        return f"{self.process_name} ended with exit code {code}{why}"
 
     def kill(self) -> None:
         """Kill the process, even if it is stopped."""
@@ -252,7 +361,8 @@ def _sentence(ending: Ending) -> str:
         return f"tm-{ending.index}: {ending.error}"
     code = ending.exit_code or 0
     how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
-    return f"tm-{ending.index} (pid {ending.pid}) died in mid-run, {how}"
+    why = f": {ending.error}" if ending.error else ""
+    return f"tm-{ending.index} (pid {ending.pid}) died in mid-run, {how}{why}"
 
 
 def _kind_of(ending: Ending) -> type[FlinknetError]:

@@ -5,8 +5,8 @@ bench and a job need; the progress of a bench, and the manifest of a run.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from flinknet.config import NetworkConfig
@@ -29,6 +29,7 @@ from flinknet.trace.manifest import ChannelInfo, ClockInfo, ProcessInfo, RunMani
 from ..host import host_id, versions_of
 from ..metrics_log import MetricsLog
 from .control_messages import Start
+from .host_clock import ClockOfHost, error_between_ns
 from .reports import (
     ProducerChannelReport,
     ReadChannel,
@@ -50,19 +51,24 @@ def manifest_of(
     started_at: str,
     measured_from_ns: int | None,
     measured_to_ns: int | None,
+    clocks: Sequence[ClockOfHost] = (),
 ) -> RunManifest:
-    """Return the manifest of a run whose processes are on this host.
+    """Return the manifest of a run.
 
     Args:
         host: `host.environment`, and more facts.
+        clocks: those of its workers; instants are by this host's clock.
     """
+    facts = dict(host)
+    if clocks:
+        facts["clocks"] = [asdict(each) for each in clocks]
     return RunManifest(
         scenario=dict(scenario),
         flink_keys=dict(effective_flink_keys(network)),
-        host=dict(host),
+        host=facts,
         versions=versions_of(host),
         seed=seed,
-        clock=ClockInfo(host_id=host_id()),
+        clock=ClockInfo(host_id=host_id(), error_ns=error_between_ns(clocks)),
         started_at=started_at,
         measured_from_ns=measured_from_ns,
         measured_to_ns=measured_to_ns,

@@ -4,25 +4,40 @@ ControlServer: the control port of a JobManager.
 A ControlConnection is a `core.connection.Connection`, so that the event loop of the data plane
 drives it. A message is 4 bytes of length (big-endian) and an object {"message": name, "body":
 fields}.
+
+On a port that other hosts can reach, the secret does not travel: the server sends a nonce, the
+client answers with its own and an HMAC of both, and sends nothing else before the server has proved
+the same.
 """
 
 from __future__ import annotations
 
 import hmac
+import secrets
 import socket
 from collections import deque
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+import flinknet
 from flinknet.core.connection import SEND_BATCH_BYTES
-from flinknet.errors import RemoteProtocolError, RemoteTransportError, TransportError
+from flinknet.errors import (
+    LocalTransportError,
+    RemoteProtocolError,
+    RemoteTransportError,
+    TransportError,
+)
 from flinknet.loopback import family_of, loopback
 from flinknet.plain_values import decode_message, encode_message
+from flinknet.units import format_address
 
 from ..clock import monotonic_ns
 from ..event_loop import EventLoop
 from ..sockets import Listener
-from .control_messages import MESSAGES, PROTOCOL_VERSION, Hello, Refused
+from .control_messages import MESSAGES, PROTOCOL_VERSION, Challenge, Hello, Refused, Welcome
+
+if TYPE_CHECKING:
+    from ..tls import Tls
 
 LENGTH_BYTES = 4
 HELLO_MAX_BYTES = 4096
@@ -38,6 +53,12 @@ def _framed(message: Any) -> bytes:
     return len(data).to_bytes(LENGTH_BYTES, "big") + data
 
 
+def proof_of(secret: str, *parts: str) -> str:
+    """An HMAC that proves knowledge of the secret without telling it, as hexadecimal text."""
+    text = "\0".join(parts).encode(errors="surrogatepass")  # JSON can contain lone surrogates
+    return hmac.new(secret.encode(), text, "sha256").hexdigest()
+
+
 class ControlConnection:
     """One end of a control connection.
 
@@ -46,17 +67,39 @@ class ControlConnection:
         role: role of this side, sent in its hello; None for the server side, which accepts no
             message before a hello with the secret.
         peer: address of the other end, for logs.
+        is_challenged: the secret is proved and does not travel.
+        facts: what a challenged client learns of this server.
 
     Attributes:
+        welcome: the facts of the other end, once it has proved that it knows the secret.
+        local_host: address of this end, of an accepted connection.
+        heard_ns: instant of the last bytes.
         peer_role: role in the peer's hello; None before it.
         received: messages not yet consumed, oldest first.
         loss: why the connection ended, None while it is open.
         fault: how the peer violated the protocol, None if it did not.
     """
 
-    def __init__(self, token: str, *, role: str | None = None, peer: str = "") -> None:
+    def __init__(
+        self,
+        token: str,
+        *,
+        role: str | None = None,
+        peer: str = "",
+        is_challenged: bool = False,
+        facts: Mapping[str, Any] | None = None,
+    ) -> None:
         self._token = token
         self.peer = peer
+        self._role = role
+        self._is_challenged = is_challenged
+        self._facts = dict(facts or {})
+        self._nonce = secrets.token_hex(16) if is_challenged else ""
+        self._nonce_there = ""
+        self._held: list[Any] = []
+        self.welcome: dict[str, Any] | None = None
+        self.local_host = ""
+        self.heard_ns = monotonic_ns()
         self._is_server = role is None
         self.peer_role: str | None = None
         self.received: deque[Any] = deque()
@@ -67,12 +110,21 @@ class ControlConnection:
         self._unread = bytearray()
         self._unsent: list[bytes] = []
         self._unsent_bytes = 0
-        if role is not None:
-            self.send(Hello(PROTOCOL_VERSION, role, token))
+        if role is None and is_challenged:
+            self._queue(Challenge(PROTOCOL_VERSION, flinknet.__version__, self._nonce))
+        elif role is not None and not is_challenged:
+            self._queue(Hello(PROTOCOL_VERSION, role, token))
 
     @property
     def is_open(self) -> bool:
         return self.loss is None and (self.peer_role is not None or not self._is_server)
+
+    @property
+    def _is_known(self) -> bool:
+        """Whether the other end has shown that it knows the secret, if it has to."""
+        if self._is_server:
+            return self.peer_role is not None
+        return self.welcome is not None or not self._is_challenged
 
     @property
     def is_quiet(self) -> bool:
@@ -84,7 +136,15 @@ class ControlConnection:
         return bool(self._unsent)
 
     def send(self, message: Any) -> None:
-        """Queue a message; without effect after the connection has ended."""
+        """Queue a message, behind the proofs of the secret; without effect after the connection has
+        ended.
+        """
+        if self._is_challenged and self._role is not None and self.welcome is None:
+            self._held.append(message)
+        else:
+            self._queue(message)
+
+    def _queue(self, message: Any) -> None:
         if self.loss is not None or self.is_closing:
             return
         data = _framed(message)
@@ -102,6 +162,7 @@ class ControlConnection:
 
         Raises: RemoteProtocolError if they are not a valid message, which ends the connection.
         """
+        self.heard_ns = now_ns
         self._unread += data
         try:
             while (message := self._next_message()) is not None:
@@ -138,8 +199,7 @@ class ControlConnection:
         if len(unread) < LENGTH_BYTES:
             return None
         length = int.from_bytes(unread[:LENGTH_BYTES], "big")
-        is_known = self.peer_role is not None or not self._is_server
-        if length > (MESSAGE_MAX_BYTES if is_known else HELLO_MAX_BYTES):
+        if length > (MESSAGE_MAX_BYTES if self._is_known else HELLO_MAX_BYTES):
             raise RemoteProtocolError(f"a control message of {length} bytes is too long")
         if len(unread) < LENGTH_BYTES + length:
             return None
@@ -148,13 +208,55 @@ class ControlConnection:
         return decode_message(MESSAGES, data)
 
     def _take(self, message: Any) -> None:
-        if not self._is_server or self.peer_role is not None:
+        if self._is_known:
             self.received.append(message)
-            return
-        if not isinstance(message, Hello):
+        elif not self._is_server:
+            self._greet(message)
+        elif not isinstance(message, Hello):
             raise RemoteProtocolError("the first message is not a hello")
-        token = message.token.encode(errors="surrogatepass")  # JSON can contain lone surrogates
-        if not hmac.compare_digest(token, self._token.encode()):
+        else:
+            self._admit(message)
+
+    def _greet(self, message: Any) -> None:
+        """Answer the challenge of a server, and check that it knows the secret, too."""
+        if isinstance(message, Refused):
+            self.received.append(message)
+        elif isinstance(message, Challenge) and not self._nonce_there:
+            if (message.version, message.release) != (PROTOCOL_VERSION, flinknet.__version__):
+                raise RemoteProtocolError(
+                    f"it runs flinknet {message.release:.40} (protocol {message.version}), here it"
+                    f" is {flinknet.__version__} (protocol {PROTOCOL_VERSION}); use the same"
+                    " flinknet on both sides"
+                )
+            assert self._role is not None
+            self._nonce_there = message.nonce
+            parts = message.nonce, self._nonce, self._role
+            proof = f"{self._nonce} {proof_of(self._token, 'hello', *parts)}"
+            self._queue(Hello(PROTOCOL_VERSION, self._role, proof))
+        elif isinstance(message, Welcome) and self._nonce_there:
+            assert self._role is not None
+            parts = self._nonce_there, self._nonce, self._role
+            if not hmac.compare_digest(
+                message.proof.encode(errors="surrogatepass"),
+                proof_of(self._token, "welcome", *parts).encode(),
+            ):
+                raise RemoteProtocolError("it does not know the secret")
+            self.welcome = message.facts
+            held, self._held = self._held, []
+            for each in held:
+                self._queue(each)
+        else:
+            raise RemoteProtocolError("it has not shown that it knows the secret")
+
+    def _admit(self, message: Hello) -> None:
+        """Check the secret, or the proof of it, in a client's hello."""
+        given, expected = message.token, self._token
+        if self._is_challenged:
+            nonce, _, given = message.token.partition(" ")
+            parts = self._nonce, nonce, message.role
+            expected = proof_of(self._token, "hello", *parts)
+        token = given.encode(errors="surrogatepass")  # JSON can contain lone surrogates
+        if not hmac.compare_digest(token, expected.encode()):
             raise RemoteProtocolError("the hello lacks the secret of this cluster")
         if message.version != PROTOCOL_VERSION:
             raise RemoteProtocolError(
@@ -162,6 +264,8 @@ class ControlConnection:
                 " same flinknet on both sides"
             )
         self.peer_role = message.role
+        if self._is_challenged:
+            self._queue(Welcome(proof_of(self._token, "welcome", *parts), self._facts))
 
     def _refuse(self, reason: str) -> None:
         data = _framed(Refused(reason))
@@ -180,19 +284,43 @@ ACCEPT_PAUSE_NS = 100_000_000
 
 
 class ControlServer:
-    """Listens on loopback and adds accepted connections to the event loop.
+    """Listens, on loopback unless another host is given, and adds accepted connections to the event
+    loop.
 
     Args:
         token: the secret of the cluster.
+        address: host and port; a host makes clients prove that they know the secret.
+        tls: wraps connections, whose clients must show a certificate; None: no TLS.
+        facts: what clients that know the secret learn.
 
     Attributes:
         connections: accepted connections; their reader removes those that have ended.
+
+    Raises: LocalTransportError if the address cannot be used.
     """
 
-    def __init__(self, loop: EventLoop, token: str) -> None:
+    def __init__(
+        self,
+        loop: EventLoop,
+        token: str,
+        *,
+        address: tuple[str, int] | None = None,
+        tls: Tls | None = None,
+        facts: Mapping[str, Any] | None = None,
+    ) -> None:
         self._loop = loop
         self._token = token
-        sock = socket.create_server((loopback(), 0), family=family_of(loopback()))
+        self._is_challenged = address is not None
+        self._tls = tls
+        self._facts = facts
+        where = address or (loopback(), 0)
+        try:
+            sock = socket.create_server(where, family=family_of(where[0]))
+        except OSError as error:
+            raise LocalTransportError(
+                f"cannot listen on {format_address(*where)}: {error.strerror or error}; give an"
+                " address of this host and a free port"
+            ) from error
         sock.setblocking(False)
         self._listener = Listener(
             sock,
@@ -228,12 +356,19 @@ class ControlServer:
             return
         sock, (host, port, *_) = taken
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection = ControlConnection(self._token, peer=f"{host}:{port}")
+        connection = ControlConnection(
+            self._token,
+            peer=f"{host}:{port}",
+            is_challenged=self._is_challenged,
+            facts=self._facts,
+        )
+        connection.local_host = sock.getsockname()[0]
         while len(self._unknown_since_ns) >= UNKNOWN_MAX:
             self._drop_oldest_unknown()
         self.connections.append(connection)
         self._unknown_since_ns[connection] = monotonic_ns()
-        self._loop.add_transport(sock, connection)
+        wrapped = connection if self._tls is None else self._tls.around(connection, is_server=True)
+        self._loop.add_transport(sock, wrapped)
 
     def _drop_oldest_unknown(self) -> bool:
         """Close the oldest unauthenticated connection. Returns: whether there was one."""

@@ -6,7 +6,9 @@ TaskExecutorGateway.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import Any
 
 from flinknet.config import Scenario
 from flinknet.core.wire.ids import ExecutionAttemptID, ExecutionGraphID
@@ -21,7 +23,19 @@ from flinknet.results import ClusterStatus, JobDump, JobStatus, TaskManagerDump
 from .reports import Report as Report
 from .reports import Statistics as Statistics
 
-PROTOCOL_VERSION = 4
+PROTOCOL_VERSION = 5
+
+LAUNCHER = "launcher"
+"""Role of a connection to a worker that may start TaskManagers."""
+
+PART_BYTES = 2 << 20
+"""The most bytes of a file in one message."""
+
+FILE_NAME = re.compile(r"tm-\d{1,6}\.(fnt|log|out)", re.ASCII)
+"""Names of the files that TaskManagers leave on a worker."""
+
+ARRIVALS = "arrivals"
+"""Folder of recorded arrivals on a worker."""
 
 CACHED = "cached"
 """Folder of the copies of cached files."""
@@ -32,13 +46,40 @@ class Hello:
     """The first message on every connection: who sends it, and the secret that admits it.
 
     Attributes:
-        role: "client" or "task manager".
-        token: the secret of the cluster, known only to its processes and its owner.
+        role: "client", "task manager" or "launcher".
+        token: the secret of the cluster, known only to its processes and its owner; in answer to a
+            Challenge, a nonce and the proof that its sender knows the secret.
     """
 
     version: int
     role: str
     token: str
+
+
+@dataclass(frozen=True, slots=True)
+class Challenge:
+    """The first message of a port that other hosts can reach: prove that you know the secret.
+
+    Attributes:
+        release: version of flinknet.
+        nonce: random text, used once.
+    """
+
+    version: int
+    release: str
+    nonce: str
+
+
+@dataclass(frozen=True, slots=True)
+class Welcome:
+    """The answer to a proof: the other side knows the secret, too.
+
+    Attributes:
+        facts: the host of a worker: its `host_id`, `cores`, and `environment`.
+    """
+
+    proof: str
+    facts: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,11 +389,15 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatAnswer:
-    """TaskManager: answers a Heartbeat. The payload that Flink sends with it
+    """TaskManager or worker: answers a Heartbeat. The payload that Flink sends with it
     (TaskExecutorHeartbeatPayload) is sent more often, as Statistics.
+
+    Attributes:
+        at_ns: instant of the answer by the clock of a worker's host; 0 from a TaskManager.
     """
 
     number: int
+    at_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,6 +441,99 @@ class Disconnect:
     """JobManager: end the process."""
 
 
+@dataclass(frozen=True, slots=True)
+class StartTaskManager:
+    """Launcher: start a TaskManager on this worker.
+
+    Attributes:
+        spec: fields of a TaskManagerProcessSpec.
+        port: control port of the JobManager, on the host that the connection comes from.
+        has_own_clock: its clock differs from the JobManager's and is to be corrected.
+    """
+
+    spec: dict[str, Any]
+    port: int
+    has_own_clock: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TaskManagerExited:
+    """Worker: a TaskManager has started, or ended with an exit code, or could not be started for
+    this reason.
+    """
+
+    index: int
+    pid: int
+    exit_code: int | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EndTaskManager:
+    """Launcher: kill a TaskManager."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class AdjustClock:
+    """JobManager: how to read this host's clock, so that it agrees with the JobManager's: an
+    instant `at_ns` of the host's clock is `offset_ns` earlier than it shows, and the offset grows
+    by `drift` with each ns of it.
+    """
+
+    at_ns: int
+    offset_ns: int
+    drift: float
+
+
+@dataclass(frozen=True, slots=True)
+class ListFiles:
+    """Launcher: name the files that the TaskManagers of a job have left."""
+
+    job: ExecutionGraphID
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Worker: sizes in bytes of the files of a job, by name."""
+
+    sizes: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFile:
+    """Launcher: send a part of a file."""
+
+    job: ExecutionGraphID
+    name: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class FilePart:
+    """Worker: bytes of a file from an offset on; none behind its end, or if it cannot be read."""
+
+    name: str
+    offset: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class WriteArrivals:
+    """Launcher: bytes of a file of recorded arrivals (`RecordedLoad.save`), to be appended."""
+
+    name: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureLink:
+    """`doctor`: a payload for the bandwidth of a connection; answered by one without it."""
+
+    data: bytes
+
+
 MESSAGES = {
     each.__name__: each
     for each in (
@@ -408,6 +546,8 @@ MESSAGES = {
         *(RequestDump, DescribeTasks, TaskManagerDump, JobDump),
         *(JobCommand, JobAnswer, CloseJob, JobClosed),
         *(Heartbeat, HeartbeatAnswer, Statistics, Disconnect),
+        *(Challenge, Welcome, StartTaskManager, TaskManagerExited, EndTaskManager, AdjustClock),
+        *(ListFiles, Files, ReadFile, FilePart, WriteArrivals, MeasureLink),
     )
 }
 """Every message by the name it has on the wire."""

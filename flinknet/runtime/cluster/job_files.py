@@ -37,6 +37,7 @@ from ..host import environment
 from . import control_messages as messages
 from .cluster_process import TaskManagerProcess
 from .collected import manifest_of
+from .host_clock import ClockOfHost
 from .job_master import JobMaster
 from .job_measurements import Measurements, first_deployed_ns, prior_attempts, times_of
 from .job_state import JobState
@@ -116,6 +117,7 @@ def save_manifest(
     master: JobMaster,
     measurements: Measurements,
     task_managers: Iterable[TaskManagerProcess],
+    clocks: Sequence[ClockOfHost] = (),
 ) -> None:
     """Write the manifest of a job that has been deployed; repeat when more is known.
 
@@ -139,6 +141,7 @@ def save_manifest(
         started_at=measurements.started_at,
         measured_from_ns=from_ns,
         measured_to_ns=None if to_ns is None else max(to_ns, from_ns + 1),
+        clocks=clocks,
     ).save(run_dir)
 
 

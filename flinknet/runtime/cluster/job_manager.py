@@ -15,7 +15,8 @@ import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from flinknet.core.wire.ids import ExecutionGraphID
 from flinknet.graph.execution_graph import ExecutionState
@@ -36,6 +37,9 @@ from .job_master import JobMaster
 from .job_state import Failure
 from .placement import Deployment, SharedCluster
 from .resource_manager import ClusterSpec, ResourceManager
+
+if TYPE_CHECKING:
+    from .workers import Workers
 
 
 class JobLead:
@@ -156,15 +160,28 @@ class JobManager:
         dumps: dumps that TaskManagers have sent, consumed by the owner.
         lost: lost TaskManagers, with the reason, consumed by the owner.
         failed: failed attempts, and TaskManagers that cannot continue, consumed by the owner.
+        workers: the hosts of the TaskManagers; None: this one.
     """
 
     def __init__(self, spec: ClusterSpec) -> None:
-        """Raises: FlinknetError without loopback, or without a directory for temporary files."""
+        """Raises: FlinknetError without loopback, without a directory for temporary files, or
+        without one of its workers.
+        """
         temporary_base()  # TaskManagers spill long records there
         self._loop = EventLoop(may_spin=False)
+        self.workers: Workers | None = None
+        if spec.workers is not None:
+            from .workers import Workers
+
+            self.workers = Workers(
+                self._loop, spec.workers, spec.network, spec.heartbeat_timeout_ns
+            )
         self._server = ControlServer(self._loop, spec.token)
+        self._servers = [self._server]
+        if self.workers is not None:
+            self._servers += self.workers.servers.values()
         self.port = self._server.port
-        self.task_managers = ResourceManager(spec)
+        self.task_managers = ResourceManager(spec, self.workers)
         self.jobs: dict[ExecutionGraphID, JobLead] = {}
         self.shared = SharedCluster(spec.slots)
         self.clients: list[ControlConnection] = []
@@ -197,9 +214,10 @@ class JobManager:
         due += [each.next_deadline_ns() for each in self.jobs.values()]
         self._loop.run_once(until_ns=min(each for each in due if each is not None))
         now_ns = monotonic_ns()
-        for connection in list(self._server.connections):
-            self._read(connection, now_ns)
-        self._server.forget_unknown(now_ns=now_ns)
+        for server in self._servers:
+            for connection in list(server.connections):
+                self._read(server, connection, now_ns)
+            server.forget_unknown(now_ns=now_ns)
         self.lost += self.task_managers.advance(now_ns=now_ns)
         return now_ns
 
@@ -253,6 +271,12 @@ class JobManager:
         self.flush()
         self.task_managers.end()
 
+    def fetch(self, job: ExecutionGraphID, directory: Path | None) -> list[str]:
+        """Copy the files of a job from its workers, if there are any. Returns: the faults."""
+        if self.workers is None or directory is None:
+            return []
+        return self.workers.fetch(job, directory)
+
     def flush(self) -> None:
         """Send queued bytes, as far as sockets accept them now."""
         for transport in list(self._loop.transports):
@@ -261,10 +285,12 @@ class JobManager:
     def close(self) -> None:
         """Stop listening; all connections end."""
         self.flush()
+        if self.workers is not None:
+            self.workers.close()
         self._server.close()
         self._loop.close()
 
-    def _read(self, connection: ControlConnection, now_ns: int) -> None:
+    def _read(self, server: ControlServer, connection: ControlConnection, now_ns: int) -> None:
         if connection.peer_role == "client":
             if connection not in self.clients:
                 self.clients.append(connection)
@@ -272,7 +298,7 @@ class JobManager:
             while connection.received:
                 self._receive(connection, connection.received.popleft(), now_ns)
         if connection.loss is not None:
-            self._server.connections.remove(connection)
+            server.connections.remove(connection)
             if connection.fault is not None:
                 self._log_fault(connection.peer, connection.fault)
 

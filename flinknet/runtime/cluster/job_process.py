@@ -62,6 +62,7 @@ class JobManagerProcess:
                 config.heartbeat_interval_ns,
                 config.heartbeat_timeout_ns,
                 self._run_dir,
+                workers=spec.workers,
             )
         )
         self.port = self._manager.port

@@ -11,8 +11,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from flinknet.config import Scenario
-from flinknet.errors import RunFailedError, TraceError
+from flinknet.config import RECORDED, Scenario
+from flinknet.errors import ConfigError, RunFailedError, TraceError
 from flinknet.job.checkpoint_coordinator import CheckpointCoordinator
 from flinknet.job.load.plan import LoadPlan, load_plan_of
 from flinknet.job.scheduling import SchedulingType, scheduling_of
@@ -28,9 +28,10 @@ from ..metrics_log import MetricsLog
 from ..other_processes import OtherProcesses
 from ..signals import raise_dropped_termination, terminations_unwind
 from . import control_messages as messages
-from .cluster_process import Ending, TaskManagerProcess, error_of
+from .cluster_process import Ending, TaskManagerProcess, WorkersSpec, error_of
 from .collected import Collected, ProgressMeter, manifest_of
-from .job_manager import JobLead, JobManager, take_all
+from .host_clock import ClockOfHost
+from .job_manager import JobLead, JobManager, log, take_all
 from .job_master import JobMaster
 from .job_measurements import first_deployed_ns, times_of
 from .placement import Deployment, FixedPlan
@@ -65,6 +66,7 @@ def run_scenario(
     silence_max_s: float = SILENCE_MAX_S,
     sample_interval_ns: int = SAMPLE_INTERVAL_NS,
     drain_max_ns: int = DRAIN_MAX_NS,
+    workers: WorkersSpec | None = None,
 ) -> RunResult:
     """Run a scenario over real sockets.
 
@@ -77,6 +79,7 @@ def run_scenario(
         sample_interval_ns: how often each process sends statistics; progress and fill levels have
             this resolution.
         drain_max_ns: how long after the measured part records that fell due in it may be sent.
+        workers: the hosts of the TaskManagers; None: this one.
 
     Raises:
         ConfigError, TransportError, TraceError: the run could not start.
@@ -86,6 +89,8 @@ def run_scenario(
     """
     plan = load_plan_of(scenario)
     plan.check_memory()
+    if workers is not None and scenario.link is not None:
+        raise ConfigError("--link emulates a wire on this machine; leave it out, or --workers")
     if scenario.network.is_tls and plan.task_managers > 1:
         from ..tls import create_tls
 
@@ -97,7 +102,7 @@ def run_scenario(
         with (
             terminations_unwind(),
             spilling as spill_dir,
-            _Bench(plan, trace_dir, spill_dir, silence_max_ns, sample_interval_ns) as run,
+            _Bench(plan, trace_dir, spill_dir, silence_max_ns, sample_interval_ns, workers) as run,
         ):
             result = run.lead(on_progress or (lambda _: None), drain_max_ns)
     except (KeyboardInterrupt, SystemExit) as end:
@@ -129,8 +134,11 @@ class _Bench(JobLead):
         spill_dir: Path | None,
         silence_max_ns: int,
         sample_interval_ns: int,
+        workers: WorkersSpec | None,
     ) -> None:
         scenario = plan.scenario
+        self._workers = workers
+        self._clocks: Sequence[ClockOfHost] = ()
         self._plan = plan
         self._scenario = scenario
         self._trace_dir = trace_dir
@@ -192,10 +200,16 @@ class _Bench(JobLead):
                     self._sample_interval_ns,
                     self._scenario.link,
                     self._scenario.seed,
+                    self._workers,
+                    () if self._workers is None else places_of(self._plan, self._workers),
                 )
             )
             stack.callback(self._manager.close)
+            stack.callback(self._fetch)
             stack.callback(self._manager.end_task_managers)
+            arrivals = self._scenario.workload.arrivals
+            if self._manager.workers is not None and arrivals.startswith(RECORDED):
+                self._manager.workers.send_arrivals(Path(arrivals.removeprefix(RECORDED)))
             self._manager.start_task_managers()
             self._stack = stack.pop_all()
         return self
@@ -224,6 +238,9 @@ class _Bench(JobLead):
         manager.send_to_all(messages.CloseJob(self.id))
         self._until(lambda: len(self._collected.reports) == len(manager.task_managers))
         processors = other_processes.taken()
+        if manager.workers is not None:
+            manager.workers.measure_clocks()
+            self._clocks = manager.workers.clocks(start.start_ns, monotonic_ns())
         reports = self._collected.reports_in_order
         last_ns = max(
             (each.last_measured_ns for report in reports for each in report.consumer_channels),
@@ -258,6 +275,7 @@ class _Bench(JobLead):
             started_at=self._started_at,
             measured_from_ns=start.measured_from_ns if start is not None else None,
             measured_to_ns=measured_to_ns,
+            clocks=self._clocks,
         ).save(self._trace_dir)
 
     def _until(self, is_so: Callable[[], bool]) -> None:
@@ -313,9 +331,15 @@ class _Bench(JobLead):
         ]
         for each, _ in take_all(self._manager.lost):
             exit_code = each.process.poll()
+            if each.worker_loss is not None:
+                there = self._trace_dir if self._has_begun else None
+                rest = "" if there is None else f"; the rest is in {there}"
+                raise RunFailedError(f"{each.worker_loss}{rest}")
             if exit_code is None:
                 raise self._silent(each)
-            found.append(Ending(each.index, each.process.pid, exit_code=exit_code))
+            found.append(
+                Ending(each.index, each.process.pid, exit_code=exit_code, error=each.reason)
+            )
         if not found and monotonic_ns() - self._began_ns > self._silence_max_ns:
             for each in self._manager.task_managers:
                 if each.connection is None:
@@ -324,7 +348,7 @@ class _Bench(JobLead):
 
     def _silent(self, task_manager: TaskManagerProcess) -> RunFailedError:
         return RunFailedError(
-            f"{task_manager.name} (pid {task_manager.process.pid}) has said nothing for"
+            f"{task_manager.process_name} has said nothing for"
             f" {self._silence_max_ns / 1e9:g} s and counts as lost; what it had recorded is in the"
             " run directory"
         )
@@ -352,10 +376,50 @@ class _Bench(JobLead):
             result = with_stages(result, plan, self._stage_begins_ns, reports, start)
         return result
 
+    def _fetch(self) -> None:
+        """Copy the traces from the workers; every TaskManager has ended. What cannot be copied is
+        added to the error of the run.
+        """
+        if self._has_begun:
+            for fault in self._manager.fetch(self.id, self._trace_dir):
+                log(fault)
+
     def _leave(self, directory: RunDirectory) -> None:
         if not self._has_begun:  # nothing is worth a look, and its place can be used again
             directory.clear(trace_name(at) for at in range(self._scenario.task_managers))
         directory.release()
+
+
+def places_of(plan: LoadPlan, workers: WorkersSpec) -> tuple[int, ...]:
+    """Number of the worker of each TaskManager: sources on the first, sinks on the others, unless
+    it is set; those with other tasks, or with both, take turns.
+
+    Raises: ConfigError for a place of sources or sinks where TaskManagers have both.
+    """
+    count = len(workers.addresses)
+    last_only = range(min(1, count - 1), count)
+    found, sinks = [], 0
+    for index in range(max(plan.task_managers, plan.scenario.task_managers)):
+        tasks = plan.tasks_on(index)
+        has_sources = any(not each.inputs for each in tasks)
+        has_sinks = any(not each.outputs for each in tasks)
+        if has_sources and has_sinks:
+            if (workers.producers_on, workers.consumers_on) != (None, None):
+                raise ConfigError(
+                    f"--producers-on, --consumers-on: tm-{index} has producers and consumers; leave"
+                    " them out, or --placement spread"
+                )
+            found.append(index % count)
+        elif has_sources:
+            found.append(workers.producers_on or 0)
+        elif has_sinks and workers.consumers_on is not None:
+            found.append(workers.consumers_on)
+        elif has_sinks:
+            found.append(last_only[sinks % len(last_only)])
+            sinks += 1
+        else:
+            found.append(index % count)
+    return tuple(found)
 
 
 def _checkpoints_of(plan: LoadPlan, start: messages.Start) -> CheckpointCoordinator | None:

@@ -5,10 +5,10 @@ ResourceManager).
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flinknet.config import Link, NetworkConfig
 from flinknet.results import TaskManagerStatus
@@ -19,12 +19,17 @@ from ..signals import interrupts_held, raise_dropped_termination
 from . import control_messages as messages
 from .cluster_process import (
     TASK_MANAGER,
+    RemoteProcess,
     TaskManagerProcess,
     TaskManagerProcessSpec,
     TaskManagerState,
+    WorkersSpec,
     start_child,
 )
 from .control_connection import ControlConnection
+
+if TYPE_CHECKING:
+    from .workers import Worker, Workers
 
 
 class HeartbeatMonitor:
@@ -101,6 +106,8 @@ class ClusterSpec:
         token: the secret of the cluster.
         log_dir: directory of the processes' logs; None: they inherit this process's output.
         link: emulated link between each two TaskManagers; None: plain sockets.
+        workers: the hosts of the TaskManagers; None: this one.
+        place_of: number of the worker of each TaskManager; if empty, they take turns.
     """
 
     token: str
@@ -114,13 +121,20 @@ class ClusterSpec:
     sample_interval_ns: int = SAMPLE_INTERVAL_NS
     link: Link | None = None
     seed: int = 0
+    workers: WorkersSpec | None = None
+    place_of: tuple[int, ...] = ()
 
 
 class ResourceManager:
-    """All TaskManagers, by index."""
+    """All TaskManagers, by index.
 
-    def __init__(self, spec: ClusterSpec) -> None:
+    Args:
+        workers: the hosts of the TaskManagers; None: this one.
+    """
+
+    def __init__(self, spec: ClusterSpec, workers: Workers | None = None) -> None:
         self._spec = spec
+        self._workers = workers
         self._timeout_s = spec.heartbeat_timeout_ns / 1e9
         self._heartbeats = HeartbeatMonitor(spec.heartbeat_interval_ns, spec.heartbeat_timeout_ns)
         self._known: list[TaskManagerProcess] = []
@@ -156,16 +170,34 @@ class ResourceManager:
                 available_cores() >= processes,
                 spec.sample_interval_ns,
                 tuple(sys.path),
+                core=index,
             )
+            if self._workers is not None:
+                places = self._places()
+                started = self._workers.start(child, places[index], places)
+                self._known.append(TaskManagerProcess(index, started))
+                continue
             with interrupts_held():
                 process = start_child(TASK_MANAGER, child, spec.log_dir, child.name)
             self._known.append(TaskManagerProcess(index, process))
+
+    def _places(self) -> Sequence[int]:
+        """Number of the worker of each TaskManager."""
+        assert self._workers is not None
+        count = len(self._workers.each)
+        return self._spec.place_of or [at % count for at in range(self._spec.task_managers)]
+
+    def on_worker(self, worker: Worker) -> Iterable[TaskManagerProcess]:
+        """The TaskManagers of a worker."""
+        return (self._known[index] for index in worker.processes)
 
     def register(
         self, connection: ControlConnection, message: messages.RegisterTaskManager, *, now_ns: int
     ) -> TaskManagerProcess | None:
         """Register a TaskManager; one that was not started here is refused, and None returned."""
         for each in self._known:
+            if isinstance(each.process, RemoteProcess) and not each.process.pid:
+                each.process.pid = message.pid * (each.index == message.index)
             if each.index == message.index and each.process.pid == message.pid:
                 each.connection = connection
                 each.address = (message.data_host, message.data_port)
@@ -212,16 +244,24 @@ class ResourceManager:
 
     def next_deadline_ns(self) -> int | None:
         """When to call `advance`, None for never."""
-        return self._heartbeats.next_deadline_ns()
+        due = [self._heartbeats.next_deadline_ns()]
+        if self._workers is not None:
+            due += [each.next_deadline_ns() for each in self._workers.each if each.loss is None]
+        return min((each for each in due if each is not None), default=None)
 
     def advance(self, *, now_ns: int) -> list[tuple[TaskManagerProcess, str]]:
         """Send the heartbeats that are due. Returns: lost TaskManagers, with the reason."""
+        for worker in self._workers.each if self._workers is not None else ():
+            adjustment = worker.advance(now_ns)
+            if adjustment is not None:
+                for each in self.on_worker(worker):
+                    each.send(adjustment)
         for index in self._heartbeats.due(now_ns=now_ns):
             self._known[index].send(messages.Heartbeat(self._heartbeats.number))
         lost = [(each, death) for each in self._known if (death := each.death()) is not None]
         for index in self._heartbeats.take_silent(now_ns=now_ns):
             each = self._known[index]
-            text = f"{each.name} (pid {each.process.pid}) has not answered heartbeats for"
+            text = f"{each.process_name} has not answered heartbeats for"
             lost.append((each, f"{text} {self._timeout_s:g} s and counts as lost"))
         return lost
 

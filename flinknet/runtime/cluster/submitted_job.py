@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from flinknet.errors import FlinknetError
+from flinknet.errors import ConfigError, FlinknetError
 from flinknet.graph import execution_graph_of, job_graph_of, load_program
 from flinknet.graph.execution_graph import ExecutionGraph, initialize_on_master
 from flinknet.graph.physical_plan import Connection
@@ -21,7 +21,7 @@ from flinknet.job.checkpoint_coordinator import CheckpointCoordinator
 from flinknet.results import ClusterJob, ConnectionStatus, JobStatus, RunWarning, TaskManagerStatus
 from flinknet.trace.run_directory import seal_run
 
-from ..clock import timestamp_epoch_ns, wall_clock_iso
+from ..clock import monotonic_ns, timestamp_epoch_ns, wall_clock_iso
 from ..metrics_log import MetricsLog
 from . import control_messages as messages
 from .cluster_process import TaskManagerProcess
@@ -191,7 +191,10 @@ class SubmittedJob(JobLead):
         )
         spill_dir = spill_directory(self.run_dir)
         spill_dir.mkdir(exist_ok=True)
-        copy_to_cache(submission.graph.job.artifacts, self.run_dir)
+        artifacts = submission.graph.job.artifacts
+        if artifacts and manager.workers is not None:
+            raise ConfigError(f"the cached file {next(iter(artifacts))!r} cannot reach the workers")
+        copy_to_cache(artifacts, self.run_dir)
         replace(contact, job_id=self.job_id, name=self.name).save(self.run_dir)
         initialization = messages.InitializeJob(
             submission.graph.id,
@@ -348,11 +351,18 @@ class SubmittedJob(JobLead):
 
     def _save_manifest(self) -> None:
         message = self._submission.message
-        if message.records_trace:
-            save_manifest(self.run_dir, message, self.master, self._measurements, self._own)
+        if not message.records_trace:
+            return
+        workers, start, clocks = self._manager.workers, self.start, []
+        if workers is not None and start is not None and self.master.state.is_terminal:
+            workers.measure_clocks()
+            clocks = workers.clocks(start.start_ns, monotonic_ns())
+        measurements = self._measurements
+        save_manifest(self.run_dir, message, self.master, measurements, self._own, clocks)
 
     def _save_all(self) -> str | None:
         """Save the result and seal the trace. Returns: the error, if there was one."""
+        faults = self._manager.fetch(self.id, self.run_dir)
         try:
             self._save_result()
         except (FlinknetError, OSError) as error:
@@ -361,7 +371,7 @@ class SubmittedJob(JobLead):
             try:
                 seal_run(self.run_dir)
             except (FlinknetError, OSError) as error:
-                return f"its trace is not complete: {error}"
+                return f"its trace is not complete: {'; '.join([*faults, str(error)])}"
         return None
 
     def _save_result(self) -> None:

@@ -15,15 +15,20 @@ import socket
 import sys
 import traceback
 from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from flinknet.config import RECORDED
+from flinknet.core.connection import Connection
 from flinknet.core.wire.ids import ExecutionGraphID
-from flinknet.errors import FlinknetError
+from flinknet.errors import ConfigError, FlinknetError, TransportError
 from flinknet.job.scheduling import PartitionState
 from flinknet.job.sources import NextInputSplit
 from flinknet.loopback import bound_host, loopback
+from flinknet.units import format_address
 
-from ..clock import monotonic_ns
+from ..clock import adjust, monotonic_ns
 from ..host import stay_on_core
 from ..shuffle_environment import ShuffleEnvironment
 from . import control_messages as messages
@@ -64,7 +69,7 @@ class TaskExecutor:
         self._environment = environment or _environment_of(spec)
         self._loop = self._environment.loop
         self._connections = self._environment.connections
-        self._control = control or ControlConnection(spec.token, role="task manager")
+        self._control = control or _control_of(spec)
         self._channels = AttemptChannels(self._environment)
         self.attempts = Attempts(self._environment, self._channels, self._control.send)
         self._has_ended = False
@@ -76,8 +81,7 @@ class TaskExecutor:
     def run(self) -> None:
         """Run from the registration to the command to end."""
         port = self._environment.start()
-        sock = connected(self._spec)
-        self._loop.add_transport(sock, self._control)
+        self._loop.add_transport(connected(self._spec), _wrapped(self._control, self._spec))
         spec, host = self._spec, bound_host(self._spec.network.bind_host)
         self._control.send(
             messages.RegisterTaskManager(spec.index, os.getpid(), spec.slots, host, port)
@@ -211,6 +215,8 @@ class TaskExecutor:
             attempts.start(message, now_ns=now_ns)
         elif isinstance(message, messages.CloseJob):
             self._close(message.job)
+        elif isinstance(message, messages.AdjustClock):
+            adjust(message.at_ns, message.offset_ns, message.drift)
         elif isinstance(message, messages.Disconnect):
             self._has_ended = True
         else:
@@ -223,7 +229,7 @@ class TaskExecutor:
     def _initialize(self, message: messages.InitializeJob) -> None:
         """Prepare for the tasks of a job. Raises: FlinknetError if a load cannot be prepared."""
         try:
-            job = HostedJob(message, self._environment, self._spec.index)
+            job = HostedJob(_on_worker(message, self._spec), self._environment, self._spec.index)
         except FlinknetError as error:
             if isinstance(message.submission, messages.SubmitLoad):
                 raise
@@ -283,11 +289,66 @@ def _environment_of(spec: TaskManagerProcessSpec) -> ShuffleEnvironment:
 
 
 def connected(spec: TaskManagerProcessSpec) -> socket.socket:
-    """Connect to the control port."""
-    sock = socket.create_connection((loopback(), spec.control_port))
+    """Connect to the control port. Raises: OSError; TransportError from a worker."""
+    address = spec.control_host or loopback(), spec.control_port
+    try:
+        sock = socket.create_connection(address, CONNECT_WAIT_S if spec.control_host else None)
+    except OSError as error:
+        if not spec.control_host:
+            raise
+        raise TransportError(
+            f"the JobManager at {format_address(*address)} cannot be reached"
+            f" ({error.strerror or error})"
+        ) from error
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return sock
 
+
+def _control_of(spec: TaskManagerProcessSpec) -> ControlConnection:
+    return ControlConnection(spec.token, role="task manager", is_challenged=bool(spec.control_host))
+
+
+def _wrapped(control: ControlConnection, spec: TaskManagerProcessSpec) -> Connection:
+    """The control connection, under TLS if it leads to another host and the cluster uses TLS."""
+    if not (spec.control_host and spec.network.ssl_internal_enabled):
+        return control
+    from ..tls import create_tls
+
+    return create_tls(spec.network).around(control, is_server=False)
+
+
+def _on_worker(
+    message: messages.InitializeJob, spec: TaskManagerProcessSpec
+) -> messages.InitializeJob:
+    """A message with directories on this host, if a worker hosts the TaskManager. Raises:
+    ConfigError for a program, if it runs none.
+    """
+    submission = message.submission
+    if isinstance(submission, messages.SubmitJob) and not spec.takes_code:
+        raise ConfigError("its worker runs no programs (--no-code)")
+    if spec.work_dir is None:
+        return message
+    directory = Path(spec.work_dir, str(message.job))
+    spill_dir = Path(spec.work_dir, f"spill-{message.job}")
+    for each in directory, spill_dir:
+        each.mkdir(parents=True, exist_ok=True)
+    if isinstance(submission, messages.SubmitJob):
+        submission = replace(submission, run_dir=str(directory))
+    elif submission.scenario.workload.arrivals.startswith(RECORDED):
+        arrivals = RECORDED + str(Path(spec.work_dir, messages.ARRIVALS))
+        workload = replace(submission.scenario.workload, arrivals=arrivals)
+        submission = replace(submission, scenario=replace(submission.scenario, workload=workload))
+    return replace(
+        message,
+        submission=submission,
+        trace_dir=None if message.trace_dir is None else str(directory),
+        spill_dir=None if message.spill_dir is None else str(spill_dir),
+        out_dir=str(directory) if isinstance(submission, messages.SubmitJob) else None,
+    )
+
+
+CONNECT_WAIT_S = 10.0
+"""How long a TaskManager on a worker waits for the JobManager's host."""
 
 REPORT_WAIT_S = 2.0
 """How long the JobManager may take to read the failure."""
@@ -296,8 +357,9 @@ REPORT_WAIT_S = 2.0
 def run_task_manager(spec: TaskManagerProcessSpec) -> None:
     """Run the process."""
     sys.path[:] = spec.module_path
+    adjust(0, spec.clock_offset_ns, 0.0)
     if spec.has_own_core:
-        stay_on_core(spec.index)
+        stay_on_core(spec.core)
     executor: TaskExecutor | None = None
     try:
         executor = TaskExecutor(spec)
@@ -305,6 +367,8 @@ def run_task_manager(spec: TaskManagerProcessSpec) -> None:
     except FlinknetError as error:
         if executor is not None:
             executor.fail(error)
+        if spec.control_host:
+            print(error, file=sys.stderr)  # the worker reports the last line
         _report_failure(spec, str(error), type(error).__name__)
         _save_trace(executor)
         sys.exit(error.exit_code)
@@ -318,12 +382,16 @@ def _report_failure(spec: TaskManagerProcessSpec, error: str, kind: str) -> None
     """Report to the JobManager why this process ends, over a connection of its own, as there may be
     none yet. Waits until the message was read.
     """
-    connection = ControlConnection(spec.token, role="task manager")
+    connection = _control_of(spec)
     connection.send(messages.TaskManagerFailed(spec.index, os.getpid(), error, kind))
-    with suppress(OSError), connected(spec) as sock:
+    wrapped, until_ns = _wrapped(connection, spec), monotonic_ns() + round(REPORT_WAIT_S * 1e9)
+    with suppress(OSError, FlinknetError), connected(spec) as sock:
         sock.settimeout(REPORT_WAIT_S)
-        sock.sendall(b"".join(connection.data_to_send(now_ns=0)))
-        sock.recv(1)
+        while monotonic_ns() < until_ns:
+            sock.sendall(b"".join(wrapped.data_to_send(now_ns=monotonic_ns())))
+            if not (data := sock.recv(1 << 16)):
+                return
+            wrapped.receive_data(memoryview(data), now_ns=monotonic_ns())
 
 
 def _save_trace(executor: TaskExecutor | None) -> None:

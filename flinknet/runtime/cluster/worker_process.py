@@ -1,0 +1,352 @@
+"""WorkerProcess: hosts TaskManagers for launchers on other hosts (`flinknet worker`).
+
+It listens, starts TaskManagers for those who know the secret, answers heartbeats with its clock,
+and hands over the files that its TaskManagers leave. TaskManagers end with their connection to the
+JobManager; the worker ends them when the connection of their launcher ends.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import flinknet
+from flinknet.config import NetworkConfig
+from flinknet.errors import FlinknetError
+from flinknet.plain_values import from_plain
+from flinknet.units import format_address
+from flinknet.whole_files import temporary_base
+
+from ..clock import UNCHANGED, VARIABLE, clock_name, monotonic_ns
+from ..event_loop import EventLoop
+from ..host import available_cores, environment, host_id
+from ..signals import interrupts_held
+from . import control_messages as messages
+from .cluster_process import GRACE_S, TASK_MANAGER, TaskManagerProcessSpec, start_child
+from .control_connection import ControlConnection, ControlServer, proof_of
+from .control_messages import FILE_NAME, LAUNCHER, PART_BYTES
+from .job_manager import log
+
+TURN_NS = 200_000_000
+
+SESSIONS_MAX = 16
+"""The most launchers at once."""
+
+TASK_MANAGERS_MAX = 256
+"""The most TaskManagers of a launcher."""
+
+PEERS_LOGGED = 1000
+"""The most strangers that are logged, each once."""
+
+ARRIVALS_NAME = re.compile(r"[a-z]{1,20}-\d{1,6}\.npy", re.ASCII)
+"""Names of the files of recorded arrivals."""
+
+
+def facts_of_host(directory: str = "") -> dict[str, Any]:
+    """The facts of this host that the other end of a connection needs."""
+    return {
+        "host_id": host_id(),
+        "cores": available_cores(),
+        "directory": directory,
+        "environment": environment(),
+    }
+
+
+class _Session:
+    """The TaskManagers of one launcher, and their files."""
+
+    def __init__(self, directory: Path, now_ns: int) -> None:
+        self.directory = directory
+        self.processes: dict[int, subprocess.Popen[bytes]] = {}
+        self.heard_ns = now_ns
+        self.silence_max_ns: int | None = None
+        self.kill_ns: int | None = None
+        self.is_fetched = False
+
+
+class WorkerProcess:
+    """The state of a worker.
+
+    Args:
+        address: host and port to listen on.
+        secret: what launchers must know; empty where certificates decide alone.
+        network: TLS settings of this host.
+        takes_code: its TaskManagers may run programs.
+
+    Attributes:
+        port: the port that it listens on.
+        directory: of the files of its TaskManagers.
+
+    Raises: ConfigError for TLS settings that cannot be used; TransportError if it cannot listen.
+    """
+
+    def __init__(
+        self,
+        address: tuple[str, int],
+        secret: str,
+        network: NetworkConfig,
+        *,
+        takes_code: bool = True,
+    ) -> None:
+        tls = None
+        if network.ssl_internal_enabled:
+            from ..tls import create_tls
+
+            tls = create_tls(network)
+        self.directory = Path(tempfile.mkdtemp(prefix="flinknet-worker-", dir=temporary_base()))
+        self._loop = EventLoop(may_spin=False)
+        self._secret = secret
+        self._network = network
+        self._takes_code = takes_code
+        try:
+            self._server = ControlServer(
+                self._loop,
+                secret,
+                address=address,
+                tls=tls,
+                facts=facts_of_host(str(self.directory)),
+            )
+        except FlinknetError:
+            self.directory.rmdir()
+            raise
+        self.port = self._server.port
+        self._sessions: dict[ControlConnection, _Session] = {}
+        self._ending: list[_Session] = []
+        self._strangers: set[str] = set()
+        self._count = 0
+
+    def run(self, noted: list[int]) -> None:
+        """Serve launchers until a signal is noted; then end every TaskManager."""
+        try:
+            while not noted:
+                self.turn()
+        finally:
+            self.close()
+
+    def turn(self) -> None:
+        """Wait for a message, for some time, and handle what has come."""
+        self._loop.run_once(until_ns=monotonic_ns() + TURN_NS)
+        now_ns = monotonic_ns()
+        for connection in list(self._server.connections):
+            self._read(connection, now_ns)
+        self._server.forget_unknown(now_ns=now_ns)
+        for session in list(self._ending):
+            self._end(session, now_ns)
+
+    def close(self) -> None:
+        """End every TaskManager and all connections."""
+        for session in [*self._sessions.values(), *self._ending]:
+            for process in session.processes.values():
+                process.kill()
+                process.wait()
+            self._leave(session)
+        self._server.close()
+        self._loop.close()
+        with suppress(OSError):  # files that were not fetched stay
+            self.directory.rmdir()
+
+    def _read(self, connection: ControlConnection, now_ns: int) -> None:
+        if connection.peer_role is not None and connection not in self._sessions:
+            self._begin(connection, now_ns)
+        session = self._sessions.get(connection)
+        if session is not None:
+            while connection.received:
+                session.heard_ns = now_ns
+                self._receive(connection, session, connection.received.popleft())
+            self._report_exits(connection, session)
+            silence_ns = session.silence_max_ns
+            if silence_ns is not None and now_ns - session.heard_ns > silence_ns:
+                log(f"launcher {connection.peer}: it has said nothing for {silence_ns / 1e9:g} s")
+                connection.close()
+                self._lose(connection, session, now_ns)
+        if connection.loss is None:
+            return
+        self._server.connections.remove(connection)
+        if session is not None:
+            if connection.fault is not None:
+                log(f"launcher {connection.peer}: {connection.fault}")
+            self._lose(connection, session, now_ns)
+        else:
+            self._log_stranger(connection)
+
+    def _log_stranger(self, connection: ControlConnection) -> None:
+        """Log who was refused, once for each host."""
+        host = connection.peer.rpartition(":")[0]
+        if host not in self._strangers and len(self._strangers) < PEERS_LOGGED:
+            self._strangers.add(host)
+            why = connection.fault or f"the connection {connection.loss}"
+            log(f"refused {connection.peer}: {why}; others of {host} are not logged")
+
+    def _begin(self, connection: ControlConnection, now_ns: int) -> None:
+        if connection.peer_role != LAUNCHER or len(self._sessions) >= SESSIONS_MAX:
+            is_full = connection.peer_role == LAUNCHER
+            reason = "it has too many launchers" if is_full else "it serves launchers only"
+            connection.send(messages.Refused(reason))
+            connection.close()
+            return
+        self._count += 1
+        directory = self.directory / f"{self._count:06d}"
+        directory.mkdir(mode=0o700)
+        self._sessions[connection] = _Session(directory, now_ns)
+
+    def _receive(self, connection: ControlConnection, session: _Session, message: Any) -> None:
+        if isinstance(message, messages.Heartbeat):
+            connection.send(messages.HeartbeatAnswer(message.number, monotonic_ns()))
+        elif isinstance(message, messages.MeasureLink):
+            connection.send(messages.HeartbeatAnswer(len(message.data), monotonic_ns()))
+        elif isinstance(message, messages.StartTaskManager):
+            self._start(connection, session, message)
+        elif isinstance(message, messages.WriteArrivals):
+            _append(session.directory / messages.ARRIVALS, message)
+        elif isinstance(message, messages.EndTaskManager):
+            process = session.processes.get(message.index)
+            if process is not None:
+                process.kill()
+        elif isinstance(message, messages.ListFiles):
+            connection.send(messages.Files(_sizes_in(session.directory / str(message.job))))
+        elif isinstance(message, messages.ReadFile):
+            connection.send(_part_of(session.directory / str(message.job), message))
+        elif isinstance(message, messages.Disconnect):
+            session.is_fetched = True
+            connection.close()
+        else:
+            connection.send(messages.Refused("no message for a worker"))
+            connection.close()
+
+    def _start(
+        self, connection: ControlConnection, session: _Session, message: messages.StartTaskManager
+    ) -> None:
+        index = -1
+        try:
+            spec = from_plain(TaskManagerProcessSpec, message.spec)
+            index = spec.index
+            if index in session.processes or len(session.processes) >= TASK_MANAGERS_MAX:
+                raise FlinknetError("it has that TaskManager, or too many")
+            spec = self._local(connection, session, spec, message.port)
+            session.silence_max_ns = spec.silence_max_ns
+            variables = {} if clock_name() or not message.has_own_clock else {VARIABLE: UNCHANGED}
+            with interrupts_held():
+                process = start_child(
+                    TASK_MANAGER, spec, session.directory, spec.name, variables=variables
+                )
+        except (FlinknetError, OSError) as error:
+            connection.send(messages.TaskManagerExited(index, 0, 1, str(error)))
+            return
+        session.processes[index] = process
+        connection.send(messages.TaskManagerExited(index, process.pid, None))
+
+    def _local(
+        self,
+        connection: ControlConnection,
+        session: _Session,
+        spec: TaskManagerProcessSpec,
+        port: int,
+    ) -> TaskManagerProcessSpec:
+        """The specification with what this host decides: addresses, directories, certificates."""
+        own = self._network
+        of_tls = {
+            each.name: getattr(own, each.name)
+            for each in fields(NetworkConfig)
+            if each.name.startswith("ssl_") and not each.name.endswith("_enabled")
+        }
+        return replace(
+            spec,
+            token=proof_of(self._secret, "cluster", spec.token),
+            network=replace(spec.network, bind_host=connection.local_host, **of_tls),
+            control_host=connection.peer.rpartition(":")[0],
+            control_port=port,
+            module_path=tuple(sys.path),
+            work_dir=str(session.directory),
+            takes_code=self._takes_code,
+        )
+
+    def _report_exits(self, connection: ControlConnection, session: _Session) -> None:
+        for index, process in list(session.processes.items()):
+            code = process.poll()
+            if code is not None:
+                del session.processes[index]
+                reason = _last_line(session.directory / f"tm-{index}.log") if code > 0 else ""
+                connection.send(messages.TaskManagerExited(index, process.pid, code, reason))
+
+    def _lose(self, connection: ControlConnection, session: _Session, now_ns: int) -> None:
+        """End the TaskManagers of a launcher that is gone: those that do not end by themselves are
+        killed.
+        """
+        if self._sessions.pop(connection, None) is None:
+            return
+        session.kill_ns = now_ns + GRACE_S * 1_000_000_000
+        self._ending.append(session)
+        self._end(session, now_ns)
+
+    def _end(self, session: _Session, now_ns: int) -> None:
+        assert session.kill_ns is not None
+        alive = [each for each in session.processes.values() if each.poll() is None]
+        if alive and now_ns < session.kill_ns:
+            return
+        for process in alive:
+            process.kill()
+            process.wait()
+        self._ending.remove(session)
+        session.processes.clear()
+        self._leave(session)
+
+    def _leave(self, session: _Session) -> None:
+        """Remove the files of a session, unless they hold something that was not fetched."""
+        kept = not session.is_fetched and any(session.directory.glob("*/*.fnt"))
+        for each in session.directory.glob("spill-*"):
+            shutil.rmtree(each, ignore_errors=True)
+        if kept:
+            log(f"what was not fetched stays in {session.directory}")
+        else:
+            shutil.rmtree(session.directory, ignore_errors=True)
+
+
+def _sizes_in(directory: Path) -> dict[str, int]:
+    """The files of a job, and the logs of its TaskManagers."""
+    found: dict[str, int] = {}
+    for path in (*directory.parent.glob("*.*"), *directory.glob("*.*")):
+        with suppress(OSError):
+            if FILE_NAME.fullmatch(path.name) and (size := path.stat().st_size):
+                found[path.name] = size
+    return found
+
+
+def _part_of(directory: Path, message: messages.ReadFile) -> messages.FilePart:
+    """A part of a file of a job; none for a name that is no file of a TaskManager."""
+    data = b""
+    if FILE_NAME.fullmatch(message.name):
+        for each in (directory, directory.parent):
+            with suppress(OSError), open(each / message.name, "rb") as file:
+                file.seek(message.offset)
+                data = file.read(PART_BYTES)
+                break
+    return messages.FilePart(message.name, message.offset, data)
+
+
+def _append(directory: Path, message: messages.WriteArrivals) -> None:
+    """Append to a file of recorded arrivals; a source that finds none says so."""
+    if ARRIVALS_NAME.fullmatch(message.name):
+        with suppress(OSError):
+            directory.mkdir(exist_ok=True)
+            with open(directory / message.name, "ab") as file:
+                file.write(message.data)
+
+
+def _last_line(path: Path) -> str:
+    """The last line of a log, for the report of an end."""
+    with suppress(OSError):
+        lines = path.read_bytes()[-4096:].decode(errors="replace").splitlines()
+        return lines[-1][:500] if lines else ""
+    return ""
+
+
+def greeting(worker: WorkerProcess, host: str) -> str:
+    """The line that a worker prints once it listens."""
+    return f"flinknet {flinknet.__version__} worker on {format_address(host, worker.port)}"

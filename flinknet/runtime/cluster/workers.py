@@ -1,0 +1,387 @@
+"""Workers: the hosts of a cluster's TaskManagers, as the JobManager knows them (see
+`worker_process`): connections to them, their clocks, and the files that they hand over.
+"""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from flinknet.config import NetworkConfig
+from flinknet.core.wire.ids import ExecutionGraphID
+from flinknet.errors import FlinknetError, TransportError
+from flinknet.plain_values import to_plain
+from flinknet.units import format_address
+
+from ..clock import monotonic_ns
+from ..event_loop import EventLoop
+from ..host import host_id
+from ..signals import raise_dropped_termination
+from ..tls import Tls, create_tls
+from . import control_messages as messages
+from .cluster_process import RemoteProcess, TaskManagerProcessSpec, WorkersSpec
+from .control_connection import ControlConnection, ControlServer, proof_of
+from .control_messages import FILE_NAME, LAUNCHER, PART_BYTES
+from .host_clock import ClockOfHost, HostClock
+
+CONNECT_WAIT_S = 5.0
+ANSWER_WAIT_NS = 10_000_000_000
+
+ROUND_TRIPS = 40
+"""Number of round trips at once, before and after a run."""
+
+PROBE_INTERVAL_NS = 100_000_000
+"""Between round trips during a run, where clocks differ."""
+
+ADJUST_INTERVAL_NS = 1_000_000_000
+"""Between corrections of the clocks of TaskManagers."""
+
+PARTS_AHEAD = 4
+"""Parts of a file that are asked for before the first has come."""
+
+
+class Worker:
+    """The connection to one worker.
+
+    Args:
+        timeout_ns: it is lost if it says nothing for so long.
+
+    Attributes:
+        name: its address, as it was given.
+        facts: see `worker_process.facts_of_host`.
+        local_host: address of this host, as the worker reaches it.
+        has_own_clock: its clock is not this one's.
+        is_fetched: whether its files have been copied.
+        loss: why it is lost; None if it is not.
+
+    Raises: TransportError if it cannot be reached, refuses, or runs another flinknet.
+    """
+
+    def __init__(
+        self,
+        loop: EventLoop,
+        address: tuple[str, int],
+        secret: str,
+        tls: Tls | None,
+        timeout_ns: int,
+    ) -> None:
+        self.name = format_address(*address)
+        self.loss: str | None = None
+        self._loop = loop
+        self._timeout_ns = timeout_ns
+        self._heartbeat_ns = max(1, timeout_ns // 6)
+        try:
+            sock = socket.create_connection(address, CONNECT_WAIT_S)
+        except OSError as error:
+            raise TransportError(
+                f"worker {self.name} cannot be reached ({error.strerror or error}); start one there"
+                " with `flinknet worker`"
+            ) from error
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.local_host: str = sock.getsockname()[0]
+        self._connection = ControlConnection(
+            secret, role=LAUNCHER, peer=self.name, is_challenged=True
+        )
+        wrapped = self._connection
+        self._transport = loop.add_transport(
+            sock, wrapped if tls is None else tls.around(wrapped, is_server=False)
+        )
+        self.processes: dict[int, RemoteProcess] = {}
+        self.clock = HostClock()
+        self.is_fetched = False
+        self.has_own_clock = True
+        self._sent_ns: dict[int, int] = {}
+        self._number = 0
+        self._next_probe_ns = self._next_adjustment_ns = 0
+        self._answers: list[Any] = []
+        self.await_answer(lambda: self._connection.welcome is not None, "has not answered")
+        assert self._connection.welcome is not None
+        self.facts = self._connection.welcome
+        self.measure_clock()
+        line = self.clock.line()
+        is_same_host = self.facts.get("host_id") == host_id()
+        self.has_own_clock = not (is_same_host and abs(line.offset_ns) <= line.error_ns)
+        self.offset_ns = self.clock.correction().offset_ns if self.has_own_clock else 0
+
+    def await_answer(self, is_there: Callable[[], bool], what: str) -> None:
+        """Let messages come in until the condition holds. Raises: TransportError if the worker is
+        lost or does not answer in time.
+        """
+        until_ns = monotonic_ns() + ANSWER_WAIT_NS
+        while not is_there():
+            if self.loss is not None:
+                raise TransportError(self.loss)
+            now_ns = monotonic_ns()
+            raise_dropped_termination()
+            if now_ns > until_ns:
+                seconds = ANSWER_WAIT_NS // 1_000_000_000
+                raise TransportError(f"worker {self.name} {what} within {seconds} s")
+            self._loop.run_once(until_ns=min(until_ns, now_ns + PROBE_INTERVAL_NS))
+            self.read()
+
+    def measure_clock(self) -> None:
+        """Measure the offset of its clock by round trips. Raises: TransportError if it is lost."""
+        for _ in range(ROUND_TRIPS):
+            number = self._probe()
+            self.await_answer(lambda: number not in self._sent_ns, "has not answered")  # noqa: B023
+
+    def start(self, spec: TaskManagerProcessSpec, port: int) -> RemoteProcess:
+        """Start a TaskManager, which connects to this port."""
+        index = spec.index
+        self._connection.send(
+            messages.StartTaskManager(
+                to_plain(replace(spec, clock_offset_ns=self.offset_ns)), port, self.has_own_clock
+            )
+        )
+        process = RemoteProcess(
+            self.name,
+            self._await_exit,
+            lambda: self._connection.send(messages.EndTaskManager(index)),
+        )
+        self.processes[index] = process
+        return process
+
+    def read(self) -> None:
+        """Handle what has come."""
+        connection = self._connection
+        while connection.received:
+            message = connection.received.popleft()
+            if isinstance(message, messages.HeartbeatAnswer):
+                sent_ns = self._sent_ns.pop(message.number, None)
+                if sent_ns is not None:
+                    self.clock.add(sent_ns, message.at_ns, connection.heard_ns)
+            elif isinstance(message, messages.TaskManagerExited):
+                self._note(message)
+            elif isinstance(message, messages.Refused):
+                self._lose(f"worker {self.name} refuses: {message.reason}")
+            else:
+                self._answers.append(message)
+        if connection.loss is not None:
+            self._lose(f"worker {self.name} is lost: the connection {_why(connection)}")
+
+    def advance(self, now_ns: int) -> messages.AdjustClock | None:
+        """Send what is due. Returns: how its TaskManagers are to read their clocks from now on;
+        None: as before.
+        """
+        self.read()
+        if self.loss is not None:
+            return None
+        if now_ns - self._connection.heard_ns > self._timeout_ns:
+            seconds = self._timeout_ns / 1e9
+            self._lose(f"worker {self.name} has not answered for {seconds:g} s and counts as lost")
+            return None
+        if now_ns >= self._next_probe_ns:
+            self._probe()
+            is_probed = self.has_own_clock and self.processes
+            self._next_probe_ns = now_ns + (
+                min(PROBE_INTERVAL_NS, self._heartbeat_ns) if is_probed else self._heartbeat_ns
+            )
+        if not self.has_own_clock or now_ns < self._next_adjustment_ns:
+            return None
+        self._next_adjustment_ns = now_ns + ADJUST_INTERVAL_NS
+        line = self.clock.correction()
+        return messages.AdjustClock(line.at_ns, line.offset_ns, line.drift)
+
+    def next_deadline_ns(self) -> int:
+        """When to call `advance`."""
+        return min(self._next_probe_ns, self._connection.heard_ns + self._timeout_ns)
+
+    def fetch(self, job: ExecutionGraphID, directory: Path) -> None:
+        """Copy the files of a job from the worker. Raises: TransportError, OSError."""
+        (listed,) = self._ask([messages.ListFiles(job)])
+        for name, size in listed.sizes.items():
+            if not FILE_NAME.fullmatch(name):
+                raise TransportError(f"worker {self.name} names a file {name!r:.40}")
+            offsets = range(0, size, PART_BYTES)
+            with open(directory / name, "wb") as file:
+                for at in range(0, len(offsets), PARTS_AHEAD):
+                    some = offsets[at : at + PARTS_AHEAD]
+                    for part in self._ask([messages.ReadFile(job, name, each) for each in some]):
+                        file.write(part.data)
+
+    def send_arrivals(self, name: str, data: bytes) -> None:
+        """Append to a file of recorded arrivals. Raises: TransportError."""
+        self._connection.send(messages.WriteArrivals(name, data))
+        number = self._probe()  # one part at a time is on its way
+        self.await_answer(lambda: number not in self._sent_ns, "has not taken the arrivals")
+
+    def disconnect(self) -> None:
+        """End the connection; the worker removes what was fetched."""
+        if self.is_fetched:
+            self._connection.send(messages.Disconnect())
+        self._connection.close()
+        self._transport.pump()
+
+    def transfer(self, size_bytes: int) -> float:
+        """The seconds that a payload takes, until its answer. Raises: TransportError."""
+        self._sent_ns.clear()
+        began_ns = self._sent_ns[size_bytes] = monotonic_ns()
+        self._connection.send(messages.MeasureLink(bytes(size_bytes)))
+        self.await_answer(lambda: size_bytes not in self._sent_ns, "has not answered")
+        return max(1, monotonic_ns() - began_ns) / 1e9
+
+    def _ask(self, questions: Sequence[Any]) -> list[Any]:
+        self._answers.clear()
+        for each in questions:
+            self._connection.send(each)
+        wanted = len(questions)
+        self.await_answer(lambda: len(self._answers) >= wanted, "has not sent its files")
+        return list(self._answers)
+
+    def _probe(self) -> int:
+        self._number += 1
+        self._sent_ns[self._number] = monotonic_ns()
+        if len(self._sent_ns) > ROUND_TRIPS:
+            del self._sent_ns[next(iter(self._sent_ns))]
+        self._connection.send(messages.Heartbeat(self._number))
+        self._transport.pump()
+        return self._number
+
+    def _note(self, message: messages.TaskManagerExited) -> None:
+        process = self.processes.get(message.index)
+        if process is not None:
+            process.pid = message.pid or process.pid
+            process.returncode, process.reason = message.exit_code, message.reason
+
+    def _await_exit(self, process: RemoteProcess, limit_s: float) -> None:
+        until_ns = monotonic_ns() + round(limit_s * 1e9)
+        while process.returncode is None and self.loss is None:
+            now_ns = monotonic_ns()
+            if now_ns >= until_ns:
+                return
+            self._loop.run_once(until_ns=until_ns)
+            self.read()
+
+    def _lose(self, reason: str) -> None:
+        if self.loss is None:
+            if self.processes and (directory := self.facts.get("directory")):
+                reason += f"; what it recorded stays there in {directory}"
+            self.loss = reason
+            self._connection.close()
+            for each in self.processes.values():
+                if each.returncode is None:
+                    each.worker_loss = reason
+
+
+def _why(connection: ControlConnection) -> str:
+    return f"was closed: {connection.fault}" if connection.fault else str(connection.loss)
+
+
+class Workers:
+    """The workers of a cluster.
+
+    Args:
+        timeout_ns: a worker is lost if it says nothing for so long.
+
+    Attributes:
+        servers: control ports for their TaskManagers, by the address that they connect to.
+
+    Raises: TransportError if one cannot be used; ConfigError for TLS settings.
+    """
+
+    def __init__(
+        self, loop: EventLoop, spec: WorkersSpec, network: NetworkConfig, timeout_ns: int
+    ) -> None:
+        tls = create_tls(network) if network.ssl_internal_enabled else None
+        self._nonce = secrets.token_hex(16)
+        token = proof_of(spec.secret, "cluster", self._nonce)
+        self.servers: dict[str, ControlServer] = {}
+        try:
+            self.each = [
+                Worker(loop, each, spec.secret, tls, timeout_ns) for each in spec.addresses
+            ]
+        except FlinknetError:
+            loop.close()
+            raise
+        for worker in self.each:
+            if worker.local_host not in self.servers:
+                address = worker.local_host, 0
+                self.servers[worker.local_host] = ControlServer(
+                    loop, token, address=address, tls=tls
+                )
+
+    def start(
+        self, spec: TaskManagerProcessSpec, number: int, place_of: Sequence[int]
+    ) -> RemoteProcess:
+        """Start a TaskManager on the worker of this number.
+
+        Args:
+            place_of: number of the worker of every TaskManager of the cluster.
+        """
+        worker = self.each[number]
+        hosts = [self.each[each].facts["host_id"] for each in place_of]
+        on_host = [at for at, host in enumerate(hosts) if host == worker.facts["host_id"]]
+        placed = replace(
+            spec,
+            token=self._nonce,
+            module_path=(),
+            network=_without_secrets(spec.network),
+            has_own_core=worker.facts["cores"] >= len(on_host),
+            core=on_host.index(spec.index),
+        )
+        return worker.start(placed, self.servers[worker.local_host].port)
+
+    def measure_clocks(self) -> None:
+        """Measure the clocks of the hosts once more."""
+        for worker in self.each:
+            with suppress(TransportError):
+                if worker.loss is None and worker.has_own_clock:
+                    worker.measure_clock()
+
+    def clocks(self, from_ns: int, to_ns: int) -> list[ClockOfHost]:
+        """The clocks of all hosts, with the error of instants within [from_ns, to_ns]."""
+        found = []
+        for worker in self.each:
+            clock = ClockOfHost(worker.name, worker.facts["host_id"], 0, 0.0, 0)
+            if worker.has_own_clock:
+                line = worker.clock.line()
+                clock = replace(
+                    clock,
+                    offset_ns=round(line.offset_at(to_ns + line.offset_ns)),
+                    drift_ppm=round(line.drift * 1e6, 3),
+                    error_ns=worker.clock.error_ns(from_ns, to_ns),
+                )
+            found.append(clock)
+        return found
+
+    def fetch(self, job: ExecutionGraphID, directory: Path) -> list[str]:
+        """Copy the files of a job from all workers, which then need not keep them.
+
+        Returns: why some could not be copied.
+        """
+        faults = []
+        for worker in self.each:
+            if not worker.processes or worker.loss is not None:
+                continue
+            try:
+                worker.fetch(job, directory)
+                worker.is_fetched = True
+            except (FlinknetError, OSError) as error:
+                faults.append(str(error))
+        return faults
+
+    def send_arrivals(self, directory: Path) -> None:
+        """Copy recorded arrivals to all workers; those of TaskManagers that start later."""
+        for path in sorted(directory.glob("*.npy")):
+            data = path.read_bytes()
+            for at in range(0, len(data), PART_BYTES):
+                for worker in self.each:
+                    worker.send_arrivals(path.name, data[at : at + PART_BYTES])
+
+    def close(self) -> None:
+        """End all connections."""
+        for worker in self.each:
+            worker.disconnect()
+        for server in self.servers.values():
+            server.close()
+
+
+def _without_secrets(network: NetworkConfig) -> NetworkConfig:
+    return replace(
+        network, ssl_keystore_password=None, ssl_key_password=None, ssl_truststore_password=None
+    )
