@@ -40,22 +40,22 @@ class Intervals:
         return length
 
     def clipped(self, from_ns: IntArray | int, to_ns: IntArray | int) -> Intervals:
-        """What lies in [from_ns, to_ns); bounds may differ from interval to interval."""
+        """The part in [from_ns, to_ns); bounds may differ from interval to interval."""
         starts = np.clip(self.starts_ns, from_ns, to_ns)
         ends = np.clip(self.ends_ns, from_ns, to_ns)
         keep = starts < ends
         return Intervals(starts[keep], ends[keep])
 
     def both(self, other: Intervals) -> Intervals:
-        """What lies in this set and in the other."""
+        """The intersection with another set."""
         return self._where(other, is_in_other=True)
 
     def without(self, other: Intervals) -> Intervals:
-        """What lies in this set and not in the other."""
+        """The difference to another set."""
         return self._where(other, is_in_other=False)
 
     def union(self, other: Intervals) -> Intervals:
-        """What lies in either set; they have nothing in common."""
+        """The union with a set that has nothing in common with this one."""
         if not len(other.starts_ns):
             return self
         order = np.argsort(np.concatenate([self.starts_ns, other.starts_ns]), kind="stable")
@@ -83,18 +83,17 @@ class Intervals:
 
     def begins_of(self, at_ns: IntArray) -> IntArray:
         """Each instant, or the beginning of the interval that it lies in."""
-        if not len(self.starts_ns):
-            return at_ns
-        index = np.maximum(np.searchsorted(self.starts_ns, at_ns, side="right") - 1, 0)
-        found: IntArray = np.where(self.hold(at_ns), self.starts_ns[index], at_ns)
-        return found
+        return self._moved(at_ns, self.starts_ns)
 
     def ends_of(self, at_ns: IntArray) -> IntArray:
         """Each instant, or the end of the interval that it lies in."""
-        if not len(self.starts_ns):
+        return self._moved(at_ns, self.ends_ns)
+
+    def _moved(self, at_ns: IntArray, edges_ns: IntArray) -> IntArray:
+        if not len(edges_ns):
             return at_ns
         index = np.maximum(np.searchsorted(self.starts_ns, at_ns, side="right") - 1, 0)
-        found: IntArray = np.where(self.hold(at_ns), self.ends_ns[index], at_ns)
+        found: IntArray = np.where(self.hold(at_ns), edges_ns[index], at_ns)
         return found
 
     def hold(self, at_ns: IntArray) -> npt.NDArray[np.bool_]:

@@ -16,7 +16,6 @@ from flinknet.errors import ConfigError
 from flinknet.options.what_if import Setting, ascending
 from flinknet.predict.exchange import is_max_rate, recorded_setting
 from flinknet.predict.grid import Grid
-from flinknet.predict.outcome import PHASES
 from flinknet.results import Choice, Measured
 from flinknet.storage import AnyPath
 from flinknet.units import format_duration_ns, human_duration
@@ -41,7 +40,8 @@ BUFFERS_AT_ONCE = 3_000_000
 """Recorded data buffers that one process holds at most, of a run that is not cut into slices."""
 
 RECORDS_MAX = 3_000_000
-"""Records of a job, over its edges, to simulate for each setting: some seconds of work."""
+"""Records of a job, over its edges, or of a captured exchange, to simulate for each setting: some
+seconds of work."""
 
 CORE_RECORDS_MAX = 500_000
 """Most records of a run that the real core simulates, where the compiled model does not cover the
@@ -231,10 +231,12 @@ def _end_of(run: RecordedRun, records: int, max_records: int) -> int:
 
 
 def _share_in_seconds(run: RecordedRun, measured: Measured, settings: Sequence[Setting]) -> float:
-    """Share of a run that the compiled model simulates under all settings in good time."""
+    """Share of a run that the compiled model simulates under all settings in good time: in phases,
+    record by record, where the recording does not show when records came."""
+    if run.manifest.is_from_between:
+        return min(1.0, RECORDS_MAX / max(measured.records, 1))
     messages = sum(_messages_of(run, measured, each) for each in settings)
-    phases = PHASES if run.manifest.is_from_between else 1
-    return min(1.0, MESSAGES_MAX / max(messages * phases, 1))
+    return min(1.0, MESSAGES_MAX / max(messages, 1))
 
 
 def _messages_of(run: RecordedRun, measured: Measured, setting: Setting) -> int:

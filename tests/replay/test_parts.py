@@ -27,6 +27,7 @@ from flinknet.replay.predictions import AskedSetting, Prediction, point_of, unit
 from flinknet.replay.read import AskedPart, RecordedRun, open_recorded_run, part_of
 from flinknet.simulator.cost_model import CostModel
 from flinknet.trace.job_names import ONLY_EDGE, Edge
+from flinknet.trace.manifest import TAP
 from tests.recorded_run import MS, write_run
 from tests.simulation import S
 
@@ -81,6 +82,12 @@ def test_of_more_than_takes_seconds_windows_are_spread_over_the_run(run: Recorde
     assert (part.from_ns, part.to_ns) == (run.from_ns, run.to_ns)
     (length_ns,) = {each.to_ns - each.from_ns for each in part.windows}
     assert 2 * S <= length_ns < 2.4 * S  # 20 beats of 100 ms and more
+
+
+def test_of_a_capture_as_much_is_simulated_as_of_a_job(run: RecordedRun) -> None:
+    captured = replace(run, manifest=replace(run.manifest, origin=TAP))
+    part, _ = planned(captured, Grid(buffer_timeouts_ns=(5 * MS,)), records=2 * plans.RECORDS_MAX)
+    assert part.simulated_ns == pytest.approx(run.duration_ns / 2, abs=10)
 
 
 def test_windows_hold_a_share_of_the_run_however_long_the_beat_is(run: RecordedRun) -> None:
