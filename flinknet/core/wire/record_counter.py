@@ -18,6 +18,7 @@ from .records import (
     RECORD_BYTES_MAX,
     TAG_REC_WITHOUT_TIMESTAMP,
     TAG_RECORD_ATTRIBUTES,
+    TAG_WATERMARK,
 )
 
 ELEMENT_BYTES_MAX: Final = 1 << 20
@@ -139,6 +140,10 @@ RUN_TRIES: Final = 2
 _PREFIX_AND_TAG = LENGTH_PREFIX_BYTES + 1
 _RECORD_TAG_MAX = TAG_REC_WITHOUT_TIMESTAMP
 _OTHER_TAG = TAG_RECORD_ATTRIBUTES  # an element without a time
+_NO_TAG = 256  # above all tags
+_NO_BODY = bytes(TIME_BYTES)
+_HEADS: Final = np.frombuffer(b"\xff" * _PREFIX_AND_TAG + bytes(3), np.uint64)[0]
+"""Bits of a length and a tag in eight bytes."""
 
 _read = struct.Struct(">IB").unpack_from
 
@@ -210,6 +215,8 @@ class RecordCounter:
             self._search.feed(payload)
             return 0
         position, end, times = self._left, len(payload), self.times
+        # from which tag on times are read; a buffer that is passed over has those of no record
+        timed = _NO_TAG if times is None else TAG_WATERMARK if times.passes else 0
         if position and times is not None and len(self._body) < TIME_BYTES:
             self._body += bytes(payload[: min(position, TIME_BYTES - len(self._body))])
         if position > end:
@@ -229,7 +236,7 @@ class RecordCounter:
             if tries and length and step * RUN_MIN <= end - position:
                 count = _equal_elements(payload, position, end, step)
                 tries = tries if count >= RUN_MIN else tries - 1
-                if times is not None and tag != _RECORD_TAG_MAX:
+                if tag >= timed and tag != _RECORD_TAG_MAX and times is not None:
                     times.add_run(payload, position, step, count, tag)
                 position += count * step
             elif position + step > end or not length:
@@ -238,16 +245,19 @@ class RecordCounter:
                     return records
                 if length:
                     self._left, self._tag, self._length = position + step - end, tag, length
-                    if times is not None:
+                    if times is not None and (tag >= timed or times.passes == 1):
                         self._body = _start_of(payload, position + _PREFIX_AND_TAG, end)
+                    elif not tag:  # a record whose time is not read
+                        self._tag, self._body = _RECORD_TAG_MAX, _NO_BODY
                     return records
                 count, tag = 1, _RECORD_TAG_MAX
                 position += step
-            elif tag <= _RECORD_TAG_MAX and not tries:
-                position, count = self._walk(payload, position, end, tag)
+            elif tag <= _RECORD_TAG_MAX and (not tries or step * RUN_MIN > end - position):
+                least = (end - position) // RUN_MIN - LENGTH_PREFIX_BYTES if tries else 1
+                position, count = self._walk(payload, position, end, tag, max(least, 1))
             else:
                 count = 1
-                if times is not None and tag != _RECORD_TAG_MAX:
+                if tag >= timed and tag != _RECORD_TAG_MAX and times is not None:
                     body = payload[position + _PREFIX_AND_TAG : position + step]
                     times.take(tag, length, body)
                 position += step
@@ -257,9 +267,11 @@ class RecordCounter:
                 self.others += count
         return records + self._cut(payload, position, end)
 
-    def _walk(self, payload: memoryview, position: int, end: int, tag: int) -> tuple[int, int]:
-        """Pass over records with the same tag, one by one. Returns: the position after the last
-        whole one, and their number.
+    def _walk(
+        self, payload: memoryview, position: int, end: int, tag: int, least: int
+    ) -> tuple[int, int]:
+        """Pass over records with the same tag and at least `least` bytes, one by one. Returns: the
+        position after the last whole one, and their number.
         """
         times = self.times if not tag and self.times is not None and not self.times.passes else None
         read, last, count, due = _read, end - _PREFIX_AND_TAG, 0, -1
@@ -271,7 +283,7 @@ class RecordCounter:
         while position <= last:
             length, other = read(payload, position)
             stop = position + LENGTH_PREFIX_BYTES + length
-            if other != tag or stop > end or not length:
+            if other != tag or stop > end or length < least:
                 break
             if count == due and times is not None:
                 times.until = 0
@@ -285,9 +297,9 @@ class RecordCounter:
 
     def _ended(self) -> int:
         """End the current element. Returns: the number of records that ended."""
-        tag = self._tag
-        if self.times is not None and tag != _RECORD_TAG_MAX:
-            self.times.take(tag, self._length, self._body)
+        tag, times = self._tag, self.times
+        if times is not None and tag != _RECORD_TAG_MAX and (tag or not times.passes):
+            times.take(tag, self._length, self._body)
         if tag <= _RECORD_TAG_MAX:
             return 1
         self.others += 1
@@ -336,10 +348,10 @@ def _start_of(payload: memoryview, start: int, end: int) -> bytes:
 
 
 def _equal_elements(payload: memoryview, position: int, end: int, step: int) -> int:
-    """Number of complete elements from `position` on with the same length and tag."""
-    count = (end - position) // step
-    lengths = np.ndarray((count,), np.uint32, payload, position, (step,))
-    tags = np.ndarray((count,), np.uint8, payload, position + LENGTH_PREFIX_BYTES, (step,))
-    is_same = (lengths == lengths[0]) & (tags == tags[0])
+    """Number of complete elements from `position` on with the same length and tag; short ones at
+    the end are left out."""
+    count = min(end - position, end - position - _HEADS.itemsize + step) // step
+    heads = np.ndarray((count,), np.uint64, payload, position, (step,)) & _HEADS
+    is_same = heads == heads[0]
     first_other = int(is_same.argmin())
     return count if is_same[first_other] else first_other
