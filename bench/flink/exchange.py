@@ -180,6 +180,7 @@ class Outcome:
         latest_ns: how late a source emitted a record at most; it counts as latency.
         metrics: Flink's own, by vertex, summed over subtasks; empty unless asked for.
         vertices: name of each vertex by its id.
+        relays: latency of the records at each relay, where they come.
         checkpoints: that had been triggered when the metrics were read.
     """
 
@@ -197,6 +198,7 @@ class Outcome:
     latest_ns: int
     metrics: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     vertices: Mapping[str, str] = field(default_factory=dict)
+    relays: tuple[LatencySummary, ...] = ()
     checkpoints: int = 0
 
     @property
@@ -302,7 +304,11 @@ def run(
     sinks = [read(out / f"sink-{i}.json") for i in range(exchange.consumers)]
     vertices = {each["id"]: short_name(each) for each in cluster.get(f"/jobs/{job}")["vertices"]}
     done = outcome(sources, sinks, metrics, exchange)
-    return replace(done, vertices=vertices, checkpoints=checkpoints)
+    relays = tuple(
+        _merged(read(out / f"stage-{at}-{i}.json")["latency_ns"] for i in range(each.parallelism))
+        for at, each in enumerate(exchange.relays, start=1)
+    )
+    return replace(done, vertices=vertices, relays=relays, checkpoints=checkpoints)
 
 
 def outcome(

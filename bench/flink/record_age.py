@@ -19,9 +19,10 @@ from flinknet.units import human_duration, parse_duration_ns
 
 TEACH = """\
 A job of two exchanges (sources, a stage, sinks that do nothing else) whose records carry the
-instants at which they were due, through a tap. Each sink measures the latency of its records by
-stamps in their values; the tap's age of the records at the last exchange, by the timestamps on the
-wire, is to be the same.
+instants at which they were due, through a tap. The stage and the sinks measure how old records are
+where they come, by stamps in their values. By the timestamps on the wire, their age at the tap
+is to be the same, without the way from the tap to the task; from one exchange to the next, this way
+cancels out.
 
 examples:
   python bench/flink/record_age.py --buffer-timeouts 5ms,20ms,100ms
@@ -45,7 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def measured(bench: Bench, exchange: Exchange) -> dict[str, Any]:
-    """One job: p50 and p99 by its own stamps, and by the timestamps at the tap."""
+    """One job: by exchange, how old records were by the stamps of the task that reads it, and by
+    the timestamps at the tap, in ns."""
     tapped = bench.tapped(exchange, with_metrics=False)
     assert tapped.run is not None
     own, begun_ns = tapped.outcome, open_runs([tapped.run])[0].whole_ns
@@ -53,28 +55,38 @@ def measured(bench: Bench, exchange: Exchange) -> dict[str, Any]:
     part = AskedPart(own.measured_from_ns - begun_ns[0], own.ended_ns - begun_ns[0])
     found = observe_here(open_runs([tapped.run], part))
     times = [record_times(e.run, e.rows.record_times, e.rows.watermarks) for e in found]
-    last = times[-1]
-    assert last is not None
-    ages = {f"age_{n}": [t and getattr(t.age_ns, n) for t in times] for n in ("p50", "p99", "mean")}
+    names = ("p50", "p99", "mean")
     return {
         "timeout_ms": exchange.buffer_timeout_ms,
-        "p50": own.latency.p50,
-        "p99": own.latency.p99,
-        **ages,
+        "exchanges": [
+            {
+                "job": {name: getattr(stamped, name) for name in names},
+                "tap": {name: getattr(age.age_ns, name) for name in names},
+            }
+            for stamped, age in zip((*own.relays, own.latency), times, strict=True)
+            if age is not None
+        ],
     }
 
 
 def show(rows: Sequence[dict[str, Any]]) -> None:
-    """Print a row for each job."""
-    print_table(
-        ("timeout", "p50 by the job", "age at last exchange", "p99 by the job", "age", "first p50"),
-        [
-            (f"{row['timeout_ms']} ms", *map(human_duration, (
-                row["p50"], row["age_p50"][-1], row["p99"], row["age_p99"][-1], row["age_p50"][0],
-            )))
-            for row in rows
-        ],
-    )  # fmt: skip
+    """Print a row for each exchange of each job, and one for what lies between them."""
+    lines = []
+    for row in rows:
+        exchanges = row["exchanges"]
+        between = {
+            of: {name: exchanges[-1][of][name] - exchanges[0][of][name] for name in ("p50", "mean")}
+            for of in ("job", "tap")
+        }
+        named = [*((str(at), each) for at, each in enumerate(exchanges, 1)), ("between", between)]
+        for place, each in named:
+            pairs = (
+                (each["job"].get(name), each["tap"].get(name)) for name in ("p50", "p99", "mean")
+            )
+            texts = ("" if ns is None else human_duration(ns) for pair in pairs for ns in pair)
+            lines.append((f"{row['timeout_ms']} ms", place, *texts))
+    heads = ("p50 by the job", "at the tap", "p99", "at the tap", "mean", "at the tap")
+    print_table(("timeout", "exchange", *heads), lines)
 
 
 def arguments_parser() -> argparse.ArgumentParser:

@@ -35,7 +35,10 @@ public final class ExchangeJob {
             Stage stage = settings.stages.get(at - 1);
             before =
                     exchanged(before, stage)
-                            .transform("stage-" + at, BYTE_PRIMITIVE_ARRAY_TYPE_INFO, new Relay(stage))
+                            .transform(
+                                    "stage-" + at,
+                                    BYTE_PRIMITIVE_ARRAY_TYPE_INFO,
+                                    new Relay(settings, stage, at))
                             .setParallelism(stage.parallelism());
             place(before, settings, at);
         }
