@@ -145,7 +145,7 @@ MAY_IMPORT = {
         ),
         *("runtime.clock", "runtime.metrics_log", "runtime.signals"),
     },
-    "capture.sniff": {"capture", "runtime.clock"},
+    "capture.sniff": {"capture", "runtime.clock", "runtime.signals"},
     "capture.live": {
         *("capture", "capture.rest.names", "capture.rest.http_client", "trace"),
         *("graph.running_job", "core.wire.ids", "runtime.clock"),

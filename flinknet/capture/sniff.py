@@ -23,6 +23,7 @@ from typing import Final
 
 from flinknet.errors import ConfigError
 from flinknet.runtime.clock import monotonic_ns
+from flinknet.runtime.signals import interrupts_noted
 
 STARTS_WITHIN_S: Final = 5.0
 """Time in which a program that may not capture has ended, in s."""
@@ -155,23 +156,22 @@ class Sniffer:
         snap_bytes = config.snap_bytes or 1 << 18
         self.name = f"{name} on {config.interface}"
         self._errors = self._held.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
-        self._process = subprocess.Popen(
-            [
-                path,
-                *options(config.interface, snap_bytes, config.buffer_bytes),
-                *before_filter,
-                config.filter,
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            bufsize=0,
-            process_group=0,  # Ctrl-C reaches it when its turn has come
-        )
-        self._held.callback(self._kill)
-        assert self._process.stdout is not None
-        self._out = self._held.enter_context(self._process.stdout).fileno()
-        self.path = Path(f"/dev/fd/{self._out}")
+        command = [path, *options(config.interface, snap_bytes, config.buffer_bytes)]
+        with interrupts_noted() as signals:  # none comes between the start and the way to end it
+            self._process = subprocess.Popen(
+                [*command, *before_filter, config.filter],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                bufsize=0,
+                process_group=0,  # Ctrl-C reaches it when its turn has come
+            )
+            self._held.callback(self._kill)
+            assert self._process.stdout is not None
+            self._out = self._held.enter_context(self._process.stdout).fileno()
+            self.path = Path(f"/dev/fd/{self._out}")
+        for number in signals:
+            signal.raise_signal(number)
 
     def _captures(self) -> bool:
         """Whether it writes packets, or at least their header."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -95,8 +96,22 @@ def check_writable_file(path: AnyPath, option: str) -> None:
 
 def check_new_directory(path: AnyPath) -> None:
     """Check that a path is free or an empty directory. Raises: ConfigError."""
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+    with usable(path):
+        is_free = not path.exists() or (path.is_dir() and not any(path.iterdir()))
+    if not is_free:
         raise ConfigError(f"--out: {path} is not empty; traces are never overwritten")
+
+
+@contextmanager
+def usable(directory: AnyPath) -> Iterator[None]:
+    """Name a directory that the kernel refuses: a name that is too long, a loop of links, a host
+    that is away. Raises: ConfigError."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(
+            f"--out: {directory} cannot be used ({error.strerror or error}); give another directory"
+        ) from error
 
 
 class CountingLine:

@@ -26,6 +26,7 @@ from .files import (
     json_option,
     put_json,
     target_of,
+    usable,
 )
 from .options import details_option
 from .replay_options import answers_of
@@ -311,7 +312,8 @@ def _check_writable(directory: Path) -> None:
     """Check that a directory can be made and written to, as it is made only when a connection of
     Flink is found. Raises: ConfigError."""
     absolute = directory.absolute()
-    existing = next(each for each in (absolute, *absolute.parents) if each.exists())
+    with usable(directory):
+        existing = next(each for each in (absolute, *absolute.parents) if each.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
         raise ConfigError(f"--out: {existing} cannot be written to; give another directory")
 

@@ -15,7 +15,7 @@ from flinknet.units import format_address
 
 from .capture_options import CAPTURE_SECTIONS, CaptureOptions, capture_options
 from .commands import SectionedCommand
-from .files import STDOUT, check_new_directory, json_option, put_json, target_of
+from .files import STDOUT, check_new_directory, json_option, put_json, target_of, usable
 from .options import details_option
 
 if TYPE_CHECKING:
@@ -189,9 +189,10 @@ def free_directory(out: Path) -> Path:
     from flinknet.trace.run import TRACE_SUFFIX
 
     path, number = out, 1
-    while any(path.glob(f"*{TRACE_SUFFIX}")):
-        number += 1
-        path = out / str(number) if is_inside else out.with_name(f"{out.name}-{number}")
+    with usable(out):
+        while any(path.glob(f"*{TRACE_SUFFIX}")):
+            number += 1
+            path = out / str(number) if is_inside else out.with_name(f"{out.name}-{number}")
     check_new_directory(path)
     return path
 

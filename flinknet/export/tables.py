@@ -18,10 +18,12 @@ from flinknet.storage import AnyPath
 from flinknet.trace import TraceReader
 from flinknet.trace.arrow import EVENT_SCHEMA, event_array
 from flinknet.trace.blocks import ORDER
-from flinknet.trace.schema import COLUMN_NAMES
+from flinknet.trace.schema import COLUMN_NAMES, TIME_NAMES
 
 from .files import whole_packed_file
 from .selection import Selection
+
+_STORED = (*COLUMN_NAMES, *TIME_NAMES)
 
 OnRows = Callable[[int], None]
 """Function that takes the number of rows written so far."""
@@ -34,10 +36,10 @@ def event_batches(selection: Selection) -> Iterator[pa.RecordBatch]:
         with TraceReader(file) as reader:
             process = reader.process.name
             for block in reader.events(
-                (*COLUMN_NAMES, ORDER), selection.channels, selection.from_ns, selection.to_ns
+                (*_STORED, ORDER), selection.channels, selection.from_ns, selection.to_ns
             ):
                 in_order = np.argsort(block[ORDER], kind="stable")
-                rows = {name: block[name][in_order] for name in COLUMN_NAMES}
+                rows = {name: block[name][in_order] for name in _STORED}
                 arrays = [
                     event_array(name, rows, process, connections) for name in EVENT_SCHEMA.names
                 ]

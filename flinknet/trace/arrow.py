@@ -1,8 +1,8 @@
 """Events as Arrow columns: names instead of the file's ordinals, null instead of -1 or of an
 ordinal without a name.
 
-Every event has the columns of `schema.COLUMNS` and three more: `process` and `connection` (names in
-the manifest) and `direction` (to_consumer or to_producer).
+Every event has the columns of `schema.COLUMNS` and those of `DERIVED`, of `schema.TIME_COLUMNS`
+those of the times that its elements carried, all as they were on the wire.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ import pyarrow as pa
 
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
+from flinknet.core.wire.record_times import NO_TIME, WATERMARK_ACTIVE, WATERMARK_IDLE
 
 from .reader import EventColumns
-from .schema import COLUMNS
+from .schema import COLUMNS, TIME_COLUMNS, TIME_NAMES, TIMESTAMPS
 
 NAMES: dict[str, tuple[str, ...]] = {
     "point": tuple(each.name for each in TracePoint),
@@ -30,7 +31,19 @@ NAMES: dict[str, tuple[str, ...]] = {
 
 NEVER_NULL = frozenset({"at_ns", "payload_bytes", *NAMES})
 
-DERIVED = ("process", "connection", "direction")
+DERIVED: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "process": ("that recorded the event", ()),
+    "connection": ("from the producer's process to the consumer's", ("channel",)),
+    "direction": ("to_consumer or to_producer", ("kind",)),
+    "watermark_status": ("IDLE or ACTIVE, if it changed in this buffer", ("watermark_ms",)),
+}
+"""Columns that are not in traces: their meaning, and the stored columns that they are made from."""
+
+STORED_FOR: Mapping[str, tuple[str, ...]] = {
+    **{name: stored for name, (_, stored) in DERIVED.items()},
+    **{name: (TIMESTAMPS[0], name) for name in TIMESTAMPS[1:]},
+}
+"""Columns that are made from other stored columns than themselves alone."""
 
 TO_CONSUMER, TO_PRODUCER = "to_consumer", "to_producer"
 
@@ -46,7 +59,7 @@ EVENT_SCHEMA = pa.schema(
             each.name,
             pa.string() if each.name in NAMES else pa.int64() if each.code == "q" else pa.int32(),
         )
-        for each in COLUMNS
+        for each in (*COLUMNS, *TIME_COLUMNS)
     ]
     + [(name, pa.string()) for name in DERIVED]
 )
@@ -78,7 +91,15 @@ def event_array(
         is_unknown = rows[name] >= len(NAMES[name])
         mask = is_unknown if is_unknown.any() else None
         return _decoded(rows[name].astype(np.int32), list(NAMES[name]), mask)
+    if name == "watermark_status":
+        status = rows["watermark_ms"] - WATERMARK_IDLE
+        return _decoded(status, ["IDLE", "ACTIVE"], (status < 0) | (status > 1))
     values = rows[name]
+    if name in TIME_NAMES:
+        is_absent = values <= (WATERMARK_ACTIVE if name == "watermark_ms" else NO_TIME)
+        if name in TIMESTAMPS[1:]:
+            values = values + rows[TIMESTAMPS[0]]
+        return pa.array(values, mask=is_absent)
     if name in NEVER_NULL:
         return pa.array(values)
     is_absent = values == -1
@@ -99,5 +120,5 @@ def _named(
 def _decoded(
     ordinals: npt.NDArray[np.int32], names: list[str], mask: npt.NDArray[np.bool_] | None = None
 ) -> pa.Array:
-    indices = pa.array(ordinals, mask=mask)
+    indices = pa.array(ordinals, pa.int32(), mask=mask)
     return pa.DictionaryArray.from_arrays(indices, pa.array(names)).cast(pa.string())

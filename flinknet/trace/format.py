@@ -11,7 +11,7 @@
 
     EVENTS   directory = a CHANNEL_ENTRY for each channel held, a COLUMN_ENTRY for each column;
              data = one zstd frame for each column, in the order of the entries (see `blocks`);
-             columns of times are there only where an event has one
+             columns of times are there only where an event has one, in files of version 2
     META     directory = JSON: a description that belongs to the whole file, or
              {"dropped_events": n} if n events before the next block could not be written; no data
     TRAILER  directory = totals (events u64, dropped events u64), a TRAILER_ENTRY for each block
@@ -42,7 +42,11 @@ from .schema import ROW_FORMAT, TIMES_FORMAT
 
 # History of the format:
 # 1  first version
-FORMAT_VERSION = 1
+# 2  a block of events may have columns of times; the version is raised before the first such block
+FORMAT_VERSION = 2
+
+WITHOUT_TIMES = 1
+"""Version of a file whose blocks have no columns of times."""
 
 MAGIC = b"\x89FNT\r\n\x1a\n"
 """Start of every file; a transfer in text mode would break it."""
@@ -177,10 +181,10 @@ class Trailer:
     blocks: tuple[BlockEntry, ...]
 
 
-def encode_file_header(description: dict[str, Any]) -> bytes:
-    """Encode the header of a file."""
+def encode_file_header(description: dict[str, Any], version: int = WITHOUT_TIMES) -> bytes:
+    """Encode the header of a file, which has the same length in all versions."""
     text = _encode_json(description)
-    header = _HEADER.pack(MAGIC, FORMAT_VERSION, len(text)) + text
+    header = _HEADER.pack(MAGIC, version, len(text)) + text
     return header + _CRC.pack(zlib.crc32(header))
 
 
@@ -194,10 +198,10 @@ def file_header_bytes(prefix: bytes) -> int:
         raise TraceFormatError(
             "not a flinknet trace (wrong magic number): give a run directory, or a .fnt file in one"
         )
-    if version != FORMAT_VERSION:
+    if not 1 <= version <= FORMAT_VERSION:
         raise TraceFormatError(
-            f"trace format version {version}, but this flinknet reads version {FORMAT_VERSION};"
-            " use the flinknet that wrote it, or record the run again"
+            f"trace format version {version}, but this flinknet reads up to version"
+            f" {FORMAT_VERSION}; use the flinknet that wrote it, or record the run again"
         )
     if text_bytes > MAX_HEADER_BYTES:
         raise TraceFormatError("the length in its file header is damaged")

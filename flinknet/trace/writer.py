@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -19,6 +20,8 @@ from .blocks import NO_TIMES, Rows, check_block, encode_events
 from .format import (
     BLOCK_HEADER_BYTES,
     CHANNEL_ENTRY,
+    FORMAT_VERSION,
+    WITHOUT_TIMES,
     BlockEntry,
     BlockType,
     Trailer,
@@ -31,8 +34,10 @@ from .format import (
     missing_events,
 )
 from .manifest import ProcessInfo
+from .schema import ROW_DTYPE
 
 _NO_CHANNELS = np.zeros(0, dtype=CHANNEL_ENTRY)
+_COLUMNS_WITHOUT_TIMES = len(ROW_DTYPE) + 1
 
 
 class TraceWriter:
@@ -41,7 +46,7 @@ class TraceWriter:
     Invariant: the file is a header and complete blocks. An incomplete write is cut off again, so a
         full disk costs only the block that did not fit; the next one that fits is written with the
         number of events that are missing before it. If the cut fails, too, it is tried again before
-        the next block.
+        the next block. The first block with times raises the version in the header.
 
     Attributes:
         dropped_events: events that could not be written.
@@ -59,6 +64,8 @@ class TraceWriter:
         self.dropped_events = 0
         self._missing_events = 0  # since the last block
         self._is_torn = False  # bytes of an incomplete block are at the end
+        self._process = process
+        self._version = WITHOUT_TIMES
         try:
             self._file = open(path, "xb", buffering=0)  # noqa: SIM115 - closed by close()
         except FileExistsError:
@@ -107,7 +114,7 @@ class TraceWriter:
         if header is None or header.length_bytes != len(data):
             raise TraceFormatError("the header of a block is damaged")
         entry = check_block(header, data[BLOCK_HEADER_BYTES:], 0)
-        self._add(data, entry)
+        self._add(data, entry, has_times=header.columns > _COLUMNS_WITHOUT_TIMES)
         if may_be_gap(entry):
             self.dropped_events += missing_events(data[BLOCK_HEADER_BYTES:])
 
@@ -117,7 +124,7 @@ class TraceWriter:
         The last step writes. `rows` must not change until then.
         """
         block = yield from encode_events(rows, times)
-        self._add(block.data, block.entry)
+        self._add(block.data, block.entry, has_times=len(times) > 0)
 
     def close(self, *, dropped_events: int = 0) -> None:
         """Write the trailer, which proves a clean end, and close the file; idempotent.
@@ -146,8 +153,13 @@ class TraceWriter:
         self.dropped_events += events
         self._missing_events += events
 
-    def _add(self, data: bytes, entry: BlockEntry) -> None:
+    def _add(self, data: bytes, entry: BlockEntry, *, has_times: bool = False) -> None:
         """Write a block, in one piece with the number of events that are missing before it."""
+        if has_times and self._version == WITHOUT_TIMES:
+            self._version = FORMAT_VERSION
+            header = encode_file_header(self._process.to_dict(), FORMAT_VERSION)
+            with suppress(OSError):  # as for the block itself, which reports it
+                os.pwrite(self._file.fileno(), header, 0)
         gap = encode_gap(self._missing_events) if self._missing_events else b""
         offset = self._size_bytes
         try:

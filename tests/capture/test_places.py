@@ -98,8 +98,31 @@ def test_channels_of_one_producer_are_those_whose_buffers_leave_together() -> No
     assert len(places.uncertain) == 6
 
 
+def test_the_plan_tells_task_managers_of_one_host_apart() -> None:
+    plan = chain(("x",), ("y", "z", "z"), ("x",))
+    to_other = Ends(X_TO_Y.producer, "10.0.0.2:40001")
+    table = channels_of((to_other, [(2, 5), (1, 7)]), (X_TO_Y, [(0, 9)]))
+    Places().place(table.channels, [plan], [X, Y, Z], {}, {})
+    assert ends_of(table) == [(0, 2, "01"), (0, 1, "01"), (0, 0, "01")]
+
+
+def test_a_task_manager_that_has_its_connection_has_no_other() -> None:
+    plan = job(
+        vertex(1, "A", 1, places=("x",)),
+        vertex(2, "B", 2, (1, "HASH"), places=("y", "z")),
+        vertex(3, "C", 1, (1, "HASH"), places=("z",)),
+    )
+    to_other = Ends(X_TO_Y.producer, "10.0.0.2:40001")
+    # y takes subpartition 0 of one edge; z takes 0 of the other one, and 1
+    table = channels_of((X_TO_Y, [(0, 9)]), (to_other, [(0, 9), (1, 5)]))
+    Places().place(table.channels, [plan], [X, Y, Z], {}, {})
+    assert ends_of(table) == [(0, 0, "01"), (0, 0, "01"), (0, 1, "01")]
+
+
 def test_task_managers_that_cannot_be_told_apart_leave_their_channels_unnamed() -> None:
-    plan = chain(("x",), ("y",), ("z",))
+    plan = job(
+        vertex(1, "A", 2, places=("x", "x")), vertex(2, "B", 2, (1, "FORWARD"), places=("y", "z"))
+    )
     table = channels_of((X_TO_Y, [(0, 9)]))
     Places().place(table.channels, [plan], [X, Y, Z], {}, {})
     assert ends_of(table) == [(-1, 0, "")]

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from flinknet.core.wire.record_times import NO_TIME, WATERMARK_IDLE
 from flinknet.export import select
 from flinknet.export.tables import (
     event_batches,
@@ -19,8 +20,9 @@ from flinknet.export.tables import (
     write_json_lines,
     write_parquet,
 )
-from flinknet.trace import TraceReader, open_run
+from flinknet.trace import ProcessInfo, TraceReader, TraceRecorder, TraceWriter, open_run
 from flinknet.trace.arrow import EVENT_SCHEMA
+from flinknet.trace.schema import COLUMN_NAMES, TIME_NAMES, TIMESTAMPS
 from tests.synthetic_trace import (
     START_NS,
     STEP_NS,
@@ -50,9 +52,11 @@ FIRST_DATA: dict[str, Any] = {
     "pool_available_buffers": None,
     "pool_size_buffers": None,
     "value": None,
+    **dict.fromkeys(TIME_NAMES),
     "process": "tm-0",
     "connection": "tm-0->tm-1",
     "direction": "to_consumer",
+    "watermark_status": None,
 }
 
 
@@ -86,6 +90,22 @@ def test_csv_and_json_say_what_parquet_says(run: Path, tmp_path: Path) -> None:
             {name: "" if value is None else str(value) for name, value in row.items()}
             for row in expected
         ]
+
+
+def test_times_are_those_of_the_wire_and_null_where_there_are_none(tmp_path: Path) -> None:
+    file = tmp_path / "tap.fnt"
+    recorder = TraceRecorder(TraceWriter(file, ProcessInfo("tap", "tap.fnt", 1)))
+    absent = (NO_TIME,) * (len(TIME_NAMES) - 4)
+    for watermark in (900, WATERMARK_IDLE):
+        recorder.note_times((watermark, NO_TIME, 1_000, 1_007, *absent))
+        recorder.record(*range(1, len(COLUMN_NAMES) + 1))
+    recorder.close()
+    (batch,) = event_batches(select(open_run(file)))
+    names = ("watermark_ms", "watermark_status", "marker_ms", *TIMESTAMPS[:3])
+    assert [tuple(row[name] for name in names) for row in batch.to_pylist()] == [
+        (900, None, None, 1_000, 1_007, None),
+        (None, "IDLE", None, 1_000, 1_007, None),
+    ]
 
 
 def test_any_text_is_json() -> None:

@@ -254,7 +254,7 @@ def test_a_length_beyond_the_end_is_not_believed(trace: Path) -> None:
         (b"", "the file is empty"),
         (b"PAR1" + bytes(100), "not a flinknet trace"),
         (b"\x89P", "not a flinknet trace"),
-        (MAGIC + (FORMAT_VERSION + 1).to_bytes(4, "little") + bytes(8), "version 2"),
+        (MAGIC + (FORMAT_VERSION + 1).to_bytes(4, "little") + bytes(8), "version 3"),
     ],
 )
 def test_what_is_no_trace_of_ours_is_named(tmp_path: Path, content: bytes, says: str) -> None:

@@ -14,6 +14,7 @@ from flinknet.core.wire.record_times import NO_TIME, SAMPLES
 from flinknet.errors import TraceError
 from flinknet.trace import ProcessInfo, TraceReader, TraceRecorder, TraceWriter
 from flinknet.trace.blocks import ORDER
+from flinknet.trace.format import FORMAT_VERSION, WITHOUT_TIMES
 from flinknet.trace.schema import COLUMN_NAMES, TIME_NAMES, TIMESTAMPS
 
 PROCESS = ProcessInfo("tm-0", "tm-0.fnt", 100)
@@ -193,3 +194,22 @@ def test_a_sample_wider_than_a_difference_loses_the_record_alone(tmp_path: Path)
     with TraceReader(tmp_path / "tm-0.fnt") as reader:
         (block,) = reader.events(TIMESTAMPS)
     assert [block[name].tolist() for name in TIMESTAMPS[:2]] == [[1 << 62], [NO_TIME]]
+
+
+def test_only_a_file_with_times_is_of_the_newer_version(tmp_path: Path) -> None:
+    path, copy = tmp_path / "tm-0.fnt", tmp_path / "copy.fnt"
+    recorder = TraceRecorder(TraceWriter(path, PROCESS))
+    versions = []
+    for times in (None, (900, *[NO_TIME] * (SAMPLES + 1))):
+        if times is not None:
+            recorder.note_times(times)
+        record(recorder, len(versions))
+        recorder.flush()
+        versions.append(path.read_bytes()[8])
+    recorder.close()
+    assert versions == [WITHOUT_TIMES, FORMAT_VERSION]
+    with TraceReader(path) as reader, TraceWriter(copy, PROCESS) as writer:
+        for entry, version in zip(reader.blocks(), versions, strict=True):
+            writer.copy_block(path.read_bytes()[entry.offset :][: entry.length_bytes])
+            assert copy.read_bytes()[8] == version
+    assert recorded(copy) == recorded(path) == [0, 1]

@@ -132,11 +132,15 @@ class Places:
         for ends, slot in _slots(jobs):
             slots.setdefault(ends, []).append(slot)
             remote[slot.receiver] += 1
-        groups: dict[tuple[str, str], dict[int, list[ObservedChannel]]] = {}
+        of_connection: dict[str, list[ObservedChannel]] = {}
         for each in channels:
-            ends_found = _task_managers_of(each, task_managers) if self._is_open(each) else None
-            if ends_found is not None and each.subpartitions is not None:
-                at = groups.setdefault(ends_found, {})
+            if self._is_open(each) and each.subpartitions is not None:
+                of_connection.setdefault(each.ends.connection, []).append(each)
+        groups: dict[tuple[str, str], dict[int, list[ObservedChannel]]] = {}
+        for ends, own in _with_task_managers(of_connection.values(), task_managers, slots):
+            at = groups.setdefault(ends, {})
+            for each in own:
+                assert each.subpartitions is not None
                 at.setdefault(each.subpartitions[0], []).append(each)
         for ends, of_subpartition in groups.items():
             for subpartition, group in of_subpartition.items():
@@ -262,17 +266,50 @@ def _slots_of(
             yield (sender, receiver), slot
 
 
+def _with_task_managers(
+    connections: Iterable[list[ObservedChannel]],
+    known: Sequence[RunningTaskManager],
+    slots: Mapping[tuple[str, str], Sequence[_Slot]],
+) -> Iterator[tuple[tuple[str, str], list[ObservedChannel]]]:
+    """The TaskManagers of each connection's two ends, where addresses and the plan leave no choice:
+    of several TaskManagers on the consumer's host, the one to which the plan leads these
+    subpartitions, and that has no other connection to the producer."""
+    open_ones = []
+    for own in connections:
+        producer, consumers = _task_managers_of(own[0], known)
+        if len(consumers) > 1:
+            seen = Counter(each.subpartitions for each in own)
+            consumers = {
+                each
+                for each in consumers
+                if seen
+                <= Counter((slot.subpartition,) * 2 for slot in slots.get((producer, each), ()))
+            }
+        open_ones.append((producer, consumers, own))
+    while open_ones:
+        certain = [each for each in open_ones if len(each[1]) == 1]
+        open_ones = [each for each in open_ones if len(each[1]) > 1]
+        for producer, consumers, own in certain:
+            yield (producer, next(iter(consumers))), own
+            for other, left, _ in open_ones:
+                if other == producer:
+                    left -= consumers
+        if not certain:
+            return
+
+
 def _task_managers_of(
     channel: ObservedChannel, known: Sequence[RunningTaskManager]
-) -> tuple[str, str] | None:
-    """The TaskManagers of a channel's two ends, where the addresses leave no choice."""
+) -> tuple[str, set[str]]:
+    """The TaskManager of a channel's producer, and those that its consumer's address may be; none
+    where the producer is not certain."""
     host, _, port = channel.ends.producer.rpartition(":")
     producers = [each for each in known if str(each.data_port) == port]
     if len(producers) > 1:
         producers = [each for each in producers if host.strip("[]") in each.addresses]
     if len(producers) != 1:
-        return None
+        return "", set()
     others = [each for each in known if each is not producers[0]]
     host = channel.ends.consumer.rpartition(":")[0].strip("[]")
     consumers = [each for each in others if host in each.addresses] if len(others) > 1 else others
-    return (producers[0].id, consumers[0].id) if len(consumers) == 1 else None
+    return producers[0].id, {each.id for each in consumers}

@@ -27,6 +27,16 @@ whose snap length leaves no payload."""
 OPEN_MAX: Final = 10_000
 """Most connections that are remembered at a time, of other protocols or ended."""
 
+SILENT_NS: Final = 24 * 3600 * 1_000_000_000
+"""Age of the last packet of a connection, in ns, at which its end is taken to be missing in the
+capture."""
+
+REPLACED_NS: Final = 600 * 1_000_000_000
+"""This age, in ns, if the consumer's host has opened another connection to the producer since."""
+
+LOOK_NS: Final = 300 * 1_000_000_000
+"""Time between two searches for such connections, in ns."""
+
 STALLS_KEPT: Final = 10_000
 """Most zero windows of a connection that are listed; all count in the total time."""
 
@@ -60,6 +70,8 @@ class CapturedConnection:
         observer: None unless the connection is known to be Flink's.
         is_foreign: enough was captured to rule Flink out.
         is_ended: no end will send more than copies.
+        is_finished: nothing of it is followed any more.
+        first_ns, last_ns: instants of its first and its last packet.
     """
 
     def __init__(
@@ -72,10 +84,10 @@ class CapturedConnection:
         self.streams = TcpStream(), TcpStream()
         self.observer: ConnectionObserver | None = None
         self.is_foreign = False
-        self.is_ended = False
+        self.is_ended = self.is_finished = False
         self.zero_windows: list[ZeroWindow] = []
         self.zero_window_ns = [0, 0]  # by the end whose kernel had no room
-        self.last_ns = first.at_ns
+        self.first_ns = self.last_ns = first.at_ns
         self._create_observer = create_observer
         self._note_flink = note_flink
         self._undecided: list[tuple[Side, StreamData | StreamGap]] = []
@@ -148,6 +160,7 @@ class CapturedConnection:
             if since_ns is not None:
                 self._end_stall(side, since_ns, None)
         self._undecided.clear()
+        self.is_finished = True
         self._end()
 
     def _end(self) -> None:
@@ -221,15 +234,24 @@ class CapturedConnections:
     """All connections of a capture; segments must come in the order of the file.
 
     Attributes:
-        count: number of connections.
-        of_flink: connections that speak Flink's protocol, in the order in which this was seen.
+        count: number of connections; `flink_count` of those that speak Flink's protocol.
+        of_flink: these, in the order in which this was seen, without those that were taken.
+        silent: those of them that have ended by silence, not by a FIN or a reset.
     """
 
     def __init__(self, create_observer: ObserverFactory) -> None:
-        self.count = 0
+        self.count = self.flink_count = self.silent = 0
         self.of_flink: list[CapturedConnection] = []
+        self._next_look_ns = 0
         self._open: dict[frozenset[Endpoint], CapturedConnection] = {}
         self._create_observer = create_observer
+
+    def take_finished(self) -> list[CapturedConnection]:
+        """Take the connections of Flink that are not followed any more."""
+        finished = [each for each in self.of_flink if each.is_finished]
+        if finished:
+            self.of_flink = [each for each in self.of_flink if not each.is_finished]
+        return finished
 
     def add(self, segment: TcpSegment) -> None:
         """Add a segment to its connection."""
@@ -244,18 +266,38 @@ class CapturedConnections:
             if len(self._open) >= OPEN_MAX:
                 self._forget_one()
             connection = self._open[key] = CapturedConnection(
-                segment, self._create_observer, self.of_flink.append
+                segment, self._create_observer, self._note_flink
             )
             self.count += 1
         connection.add(segment)
         if segment.is_reset:
             self._open.pop(key).finish()
+        if segment.at_ns >= self._next_look_ns:
+            self._next_look_ns = segment.at_ns + LOOK_NS
+            self._finish_silent(segment.at_ns)
 
     def finish(self) -> None:
         """End all connections."""
         for connection in self._open.values():
             connection.finish()
         self._open.clear()
+
+    def _note_flink(self, connection: CapturedConnection) -> None:
+        self.flink_count += 1
+        self.of_flink.append(connection)
+
+    def _finish_silent(self, now_ns: int) -> None:
+        """Finish connections whose end the capture may lack, and those whose last copies came."""
+        latest: dict[tuple[str, Endpoint], int] = {}
+        for each in self.of_flink:
+            ends = each.consumer.host, each.producer
+            latest[ends] = max(each.first_ns, latest.get(ends, 0))
+        for key, each in list(self._open.items()):
+            quiet_ns, ends = now_ns - each.last_ns, (each.consumer.host, each.producer)
+            is_replaced = each.is_ended or latest.get(ends, 0) > each.last_ns
+            if quiet_ns >= (REPLACED_NS if is_replaced else SILENT_NS):
+                self.silent += each.observer is not None and not each.is_ended
+                self._open.pop(key).finish()
 
     def _forget_one(self) -> None:
         for key, connection in self._open.items():

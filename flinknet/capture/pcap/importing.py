@@ -18,7 +18,7 @@ from flinknet.trace import ClockInfo
 from flinknet.trace.manifest import CAPTURE, CAPTURE_NAME
 
 from ..channels import ChannelTable
-from ..live.session import LOOK_NS, TICK_NS, Session, SessionConfig
+from ..live.session import CONNECTIONS_LISTED_MAX, LOOK_NS, TICK_NS, Session, SessionConfig
 from ..observer import ConnectionObserver, Ends
 from ..recording import About
 from ..sniff import Sniffer
@@ -109,6 +109,7 @@ class _Import:
         self._channels = ChannelTable()
         self._clock = CaptureClock(self._channels.are_open)
         self._session: Session | None = None
+        self._described: list[dict[str, Any]] = []
         self._now_ns = 0  # by the clock of the capture
         self._begun_ns = self._come_ns = self._next_tick_ns = monotonic_ns()
         self._next_look_ns = self._begun_ns + LOOK_NS
@@ -153,9 +154,7 @@ class _Import:
             has_failed = bool(warnings) and self._stopped_by is None
             raise TraceFormatError(warnings[0] if has_failed else self._nothing_found(self._counts))
         session.recording.within = self._clock.finish(self._channels.data_span())
-        for each in self._connections.of_flink:
-            if each.observer is not None:
-                session.end_connection(each.observer)
+        self._take_finished(session)
         session.end_watch()
         result = session.result(self._now_ns)
         session.recording.tick(self._now_ns)
@@ -177,8 +176,10 @@ class _Import:
             "is_truncated": bool(truncated),
             "truncated_files": truncated,
             "tcp_connections": self._connections.count,
+            "flink_connections": self._connections.flink_count,
+            "silent_connections": self._connections.silent,
             "clock": [] if file.timeless_packets else list(self._clock.steps),
-            "connections": [_describe(each) for each in self._connections.of_flink],
+            "connections": self._described,
             **session.written(),
         }
         path = self._config.out / CAPTURE_NAME
@@ -193,10 +194,25 @@ class _Import:
     def _record_until(self, now_ns: int) -> None:
         """Keep the run directory up to date. Raises: TraceError as soon as events are lost."""
         if self._session is not None:
+            self._take_finished(self._session)
             recording = self._session.recording
             recording.tick(now_ns)
             if recording.recorder.error is not None:
                 raise recording.recorder.error
+
+    def _take_finished(self, session: Session) -> None:
+        """Describe the connections that have ended; further ones than CONNECTIONS_LISTED_MAX are
+        added up in the last one, so that a capture of days does not grow by them."""
+        for each in self._connections.take_finished():
+            if each.observer is not None:
+                session.end_connection(each.observer)
+            self._described.append(_describe(each))
+        while len(self._described) > CONNECTIONS_LISTED_MAX:
+            last = self._described.pop()
+            others = _sum(self._described.pop(), last)
+            count = self._connections.flink_count - len(self._connections.of_flink)
+            others["connection"] = f"{count - len(self._described)} others"
+            self._described.append(others | {"certain_from_ns": None})
 
     def _turn(self, has_come: bool) -> float | None:
         """See `sources.Turn`."""
@@ -239,11 +255,10 @@ class _Import:
             self._record_until(at_ns)
         if now_ns >= self._next_look_ns:
             self._next_look_ns = now_ns + LOOK_NS
-            known = self._connections.of_flink
-            open_now = sum(not each.is_ended for each in known)
+            open_now = sum(not each.is_ended for each in self._connections.of_flink)
             figures: dict[str, Any] = {
                 "connections": open_now,
-                "accepted": len(known),
+                "accepted": self._connections.flink_count,
                 "packets": self._file.packets,
                 "incidents": 0,
                 "elapsed_ns": now_ns - self._begun_ns,
@@ -299,6 +314,20 @@ class _Import:
             f"{others}; were the data ports captured, with whole packets (`-s 0`), and is"
             " security.ssl.internal.enabled off?"
         )
+
+
+def _sum(one: Any, other: Any) -> Any:
+    """The sum of two descriptions: of numbers; of lists the first ones; else what both have."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return {
+            name: _sum(one[name], other[name]) if name in one and name in other else value
+            for name, value in {**one, **other}.items()
+        }
+    if type(one) is int and type(other) is int:
+        return one + other
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return [*one, *other][:KINDS_LISTED_MAX]
+    return one if one == other else None
 
 
 def _describe(connection: CapturedConnection) -> dict[str, Any]:

@@ -24,9 +24,9 @@ from flinknet.errors import ConfigError, TraceFormatError
 from flinknet.predict.measured_part import FOREVER_NS
 from flinknet.storage import AnyPath
 from flinknet.trace import RunManifest, TraceReader
-from flinknet.trace.arrow import EVENT_SCHEMA, NAMES, event_array
+from flinknet.trace.arrow import DERIVED, EVENT_SCHEMA, NAMES, STORED_FOR, event_array
 from flinknet.trace.event_block import EventColumns
-from flinknet.trace.schema import COLUMNS
+from flinknet.trace.schema import COLUMNS, TIME_COLUMNS
 
 RUN = "run"
 """The column that names the run directory; a trace file alone has none."""
@@ -34,16 +34,11 @@ RUN = "run"
 SOURCE_SCHEMA = EVENT_SCHEMA.append(pa.field(RUN, pa.string()))
 """All columns of the data source, in their order."""
 
-NOT_STORED: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "process": ("that recorded the event", ()),
-    "connection": ("from the producer's process to the consumer's", ("channel",)),
-    "direction": ("to_consumer or to_producer", ("kind",)),
-    RUN: ("name of the run directory; of several of that name with the directories above it", ()),
-}
-"""Columns that are not in traces: their meaning, and the stored columns that they are made from."""
+_OF_RUN = "name of the run directory; of several of that name with the directories above it"
 
-MEANINGS = {each.name: each.meaning for each in COLUMNS} | {
-    name: meaning for name, (meaning, _) in NOT_STORED.items()
+MEANINGS = {each.name: each.meaning for each in (*COLUMNS, *TIME_COLUMNS)} | {
+    **{name: meaning for name, (meaning, _) in DERIVED.items()},
+    RUN: _OF_RUN,
 }
 """Meaning of each column."""
 
@@ -160,7 +155,9 @@ class EventRows:
             name_of_run: value of the column `run`.
         """
         connections = _connections(run) if run is not None and "connection" in self.names else {}
-        stored = sorted(set(self.names) - set(NOT_STORED) | self._needed)
+        made_from = (STORED_FOR.get(each, (each,)) for each in self.names if each != RUN)
+        # at least one, for the number of rows
+        stored = sorted(self.wanted.columns.union(*made_from) or {"point"})
         about = process, connections
         for number, block in enumerate(reader.blocks()):
             if not self.wanted.may_be_held(block.channels):
@@ -174,13 +171,6 @@ class EventRows:
                 for name in self.names
             ]
             yield pa.RecordBatch.from_arrays(arrays, names=list(self.names))
-
-    @property
-    def _needed(self) -> set[str]:
-        """Stored columns that others and conditions are made from; at least one, for the number of
-        rows."""
-        made_from = (NOT_STORED[name][1] for name in self.names if name in NOT_STORED)
-        return self.wanted.columns.union(*made_from) or {"point"}
 
 
 def check_columns(names: Collection[str]) -> None:

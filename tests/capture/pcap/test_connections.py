@@ -11,6 +11,8 @@ from flinknet.capture.channels import ChannelTable
 from flinknet.capture.observer import ConnectionObserver, Ends
 from flinknet.capture.pcap import connections
 from flinknet.capture.pcap.connections import (
+    REPLACED_NS,
+    SILENT_NS,
     UNDECIDED_BYTES_MAX,
     CapturedConnection,
     CapturedConnections,
@@ -275,3 +277,31 @@ def test_a_repeated_syn_is_no_new_connection() -> None:
         capture.connections.add(capture.segment(source, data))
     assert capture.connections.count == 1
     assert capture.begun == [(SERVER, CLIENT, True)]
+
+
+@pytest.mark.parametrize(
+    ("host", "quiet_ns", "is_finished"),
+    [
+        (CLIENT.host, REPLACED_NS // 2, False),
+        (CLIENT.host, 2 * REPLACED_NS, True),
+        ("10.0.0.3", 2 * REPLACED_NS, False),
+        ("10.0.0.3", 2 * SILENT_NS, True),
+    ],
+)
+def test_a_connection_without_a_captured_end_is_finished_once_it_is_long_silent(
+    host: str, quiet_ns: int, is_finished: bool
+) -> None:
+    capture, another = Capture(), Endpoint(host, 50_001)
+    for source, data in first_conversation():
+        capture.connections.add(capture.segment(source, data))
+    capture.at_ns += 1_000_000
+    for wait_ns in (0, quiet_ns):
+        capture.at_ns += wait_ns
+        for source, data in first_conversation():
+            segment = capture.segment(source, data)
+            ends = {"source": another} if source == CLIENT else {"target": another}
+            capture.connections.add(segment._replace(**ends))
+    assert capture.connections.flink_count == 2
+    assert capture.connections.silent == is_finished
+    assert len(capture.connections.take_finished()) == is_finished
+    assert len(capture.connections.of_flink) == 2 - is_finished

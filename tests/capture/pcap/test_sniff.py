@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 import select
+import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -184,6 +187,28 @@ def test_no_process_of_a_capture_is_left_behind(
     os.close(alive)
 
 
+def test_ctrl_c_while_a_program_is_started_leaves_none_behind(
+    tmp_path: Path, install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Interrupted(subprocess.Popen):  # type: ignore[type-arg]
+        def __init__(self, *arguments: Any, **more: Any) -> None:
+            super().__init__(*arguments, **more)
+            assert self.stdout is not None
+            select.select([self.stdout], [], [], 10)
+            signal.raise_signal(signal.SIGINT)
+
+    os.mkfifo(tmp_path / "alive")
+    install("tshark", STARTS, is_hasty=False)
+    alive = os.open(tmp_path / "alive", os.O_RDONLY | os.O_NONBLOCK)
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Sniffer(SniffConfig(((6121, 6121),)))
+    assert os.read(alive, 9) == b"1"
+    assert select.select([alive], [], [], 10)[0]
+    assert os.read(alive, 9) == b""
+    os.close(alive)
+
+
 @pytest.mark.parametrize(
     ("end", "says"),
     [
@@ -241,6 +266,7 @@ def test_ports_that_are_none_are_refused(tmp_path: Path, install: Install, text:
     [
         (("--snap-length", "96b", "--out", "{tmp}/out"), "--snap-length: 96b cuts off headers"),
         (("--out", "{tmp}/flink.pcap/a/out"), "flink.pcap cannot be written to"),
+        (("--out", "{tmp}/" + 300 * "a"), "cannot be used (File name too long)"),
     ],
 )
 def test_what_would_fail_later_is_refused_before_anything_starts(
