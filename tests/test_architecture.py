@@ -136,7 +136,7 @@ MAY_IMPORT = {
     "capture": {"core.wire", "core.probe", "core.buffers.data_type", "trace"},
     "capture.rest": {
         *(
-            "capture.stated",
+            "capture.channels",
             "capture.pem",
             "trace",
             "core.wire.ids",
@@ -146,16 +146,13 @@ MAY_IMPORT = {
         *("runtime.clock", "runtime.metrics_log", "runtime.signals"),
     },
     "capture.sniff": {"capture", "runtime.clock", "runtime.signals"},
-    "capture.live": {
-        *("capture", "capture.rest.names", "capture.rest.http_client", "trace"),
-        *("graph.running_job", "core.wire.ids", "runtime.clock"),
-    },
+    "capture.session": {"capture", "capture.rest", "trace", "graph.running_job", "runtime.clock"},
     "capture.tap": {
-        *("capture", "capture.live", "trace"),
+        *("capture", "capture.session", "trace"),
         *("runtime.clock", "runtime.host", "runtime.signals", "runtime.sockets", "runtime.tls"),
     },
     "capture.pcap": {
-        *("capture", "capture.live", "capture.sniff", "core.wire", "trace"),
+        *("capture", "capture.session", "capture.sniff", "core.wire", "trace"),
         *("runtime.clock", "runtime.signals"),
     },
     "runtime": {"core", "trace", "graph", "job", "job.load", "certificates"},
@@ -264,7 +261,7 @@ ONLY_IN = {
             "simulator",
             "predict",
         ),
-        *("capture.tap", "capture.trace_files"),
+        *("capture.tap", "capture.recording"),
     },
     "numba": {"predict.kernel.compiling"},
     "zstandard": {"trace", "core.wire.compression", "capture.pcap.sources"},
@@ -291,7 +288,7 @@ ONLY_IN = {
     "os": {
         *("runtime", "capture.tap", "certificates", "trace", "storage", "whole_files", "replay"),
         *("report.console", "graph.program", "cli", "compiled_core", "starting"),
-        *("capture.live.rest_watch", "capture.pcap.sources", "capture.sniff"),
+        *("capture.rest.process", "capture.pcap.sources", "capture.sniff"),
         "capture.rest.http_client",  # the environment names certificates, and proxies
     },
     "pathlib": {
@@ -313,7 +310,7 @@ ONLY_IN = {
         "replay.spark.installed",
         "replay.spark.jvm",
         "replay.spark.worker",
-        *("capture.live.rest_watch", "capture.sniff"),
+        *("capture.rest.process", "capture.sniff"),
     },
     "urllib": {"capture.rest"},
     "urllib.parse": {"capture.rest", "storage", "graph.environment", "runtime.cluster.job_files"},

@@ -1,17 +1,15 @@
 """Traces of a real Flink: bytes between two TaskManagers in, probe calls out.
 
-    observer                both directions of one connection become rows (directions: effect of
-                            each kind of frame; observed_connection: state of a connection)
+    observer                both directions of one connection become rows: the effect of each kind
+                            of frame (observed_connection: state of a connection)
     frame_stream            one direction, cut anywhere, becomes frames
     channels                the channels that were observed, numbered as they appear
-    recording               the run directory while it grows; trace_files: its files, one after
-                            another
-    stated                  settings of the cluster that are not on the wire, and their origins
-    trigger                 a bound on one of a tap's metrics
+    recording               the run directory while it grows, and its files, one after another
+    session                 a recording in progress, with its jobs, metrics and trigger
+    meter                   figures that are shown meanwhile, and bounds on them
     dissector               a Wireshark dissector that uses this package's names
     tap, pcap               a proxy between TaskManagers, and packet captures, feed the observer
     sniff                   the capture program of this host, and where TaskManagers listen
-    live                    the recording in progress that both have
     rest                    jobs and metrics from Flink's JobManager
     pem                     certificates in PEM files, for tap and rest
 

@@ -19,7 +19,7 @@ from .result_files import metrics_endpoint, metrics_port_option
 if TYPE_CHECKING:
     from flinknet.capture.recording import Rotation
     from flinknet.capture.rest.http_client import RestPlace
-    from flinknet.capture.stated import Layer
+    from flinknet.capture.rest.settings import Layer
     from flinknet.report.tap_console import TapView
 
 _ROTATE_BYTES_MIN = 64 << 10
@@ -104,8 +104,8 @@ class CaptureOptions:
 
     def values(self, directory: Path) -> dict[str, Any]:
         """The fields of a SessionConfig. Raises: ConfigError."""
+        from flinknet.capture.meter import Trigger
         from flinknet.capture.observer import layout_of_release
-        from flinknet.capture.trigger import Trigger
 
         if self.trigger is not None and self.ring is None:
             raise ConfigError("--trigger: chooses what a ring keeps; give --ring, such as 60s, too")
@@ -198,7 +198,7 @@ def _stated(flink_conf: str | None) -> tuple[Layer, ...]:
     if flink_conf is None:
         return ()
     from flinknet import options as flink
-    from flinknet.capture.stated import Layer
+    from flinknet.capture.rest.settings import Layer
 
     settings, warnings = flink.read_flink_conf(Path(flink_conf))
     for warning in warnings:

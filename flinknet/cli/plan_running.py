@@ -50,7 +50,7 @@ def show_running_plan(
     """
     from flinknet.capture.rest import jobs as ask
     from flinknet.capture.rest.answers import SavedJob
-    from flinknet.capture.rest.plans import PLAN
+    from flinknet.capture.rest.answers import PLAN
     from flinknet.graph.planning import other_plan, running_plan
 
     from .replay_options import answers_of
@@ -233,7 +233,7 @@ class _Report:
 
     def view(self) -> View:
         """The job as it runs and as planned, whether it would start, and its network memory."""
-        from flinknet.capture.rest.plans import PLAN
+        from flinknet.capture.rest.answers import PLAN
         from flinknet.report.page_parts import Lines, Row, Sentence, Table, View, heads
 
         job, now, planned = self.job, self.now, self.planned

@@ -269,8 +269,8 @@ def imported_packets(
 ) -> dict[str, Any]:
     """Import packets, and show meanwhile how far it is."""
     import flinknet
-    from flinknet.capture.live.session import SessionConfig
     from flinknet.capture.pcap.importing import Live, import_capture
+    from flinknet.capture.session import SessionConfig
     from flinknet.report.console import console_for
     from flinknet.report.tap_console import TapView, recording_line
 
@@ -322,7 +322,7 @@ def _directory_for(captures: Sequence[AnyPath]) -> Path:
     """The default directory of an import, next to the first file: named after the file or, for
     several files of one capture, after the capture.
     """
-    from flinknet.capture.pcap.series import series_of
+    from flinknet.capture.pcap.files import series_of
 
     first = captures[0]
     name, number = series_of(first.name)
@@ -334,7 +334,7 @@ def _directory_for(captures: Sequence[AnyPath]) -> Path:
 
 def _others_of(captures: Sequence[AnyPath]) -> list[str]:
     """Names of further files of the first file's capture in its directory."""
-    from flinknet.capture.pcap.series import series_of
+    from flinknet.capture.pcap.files import series_of
 
     given = {series_of(each.name) for each in captures}
     (name, number), place = series_of(captures[0].name), captures[0].parent

@@ -200,7 +200,7 @@ def free_directory(out: Path) -> Path:
 def pairs_of(
     listen: Sequence[str], upstream: Sequence[str]
 ) -> tuple[tuple[tuple[str, int], tuple[str, int] | None], ...]:
-    from flinknet.capture.tap.redirected import REDIRECTED
+    from flinknet.capture.tap.ends import REDIRECTED
 
     if len(listen) != len(upstream):
         raise ConfigError(

@@ -23,8 +23,7 @@ from flinknet.predict.measured_part import LOOK_BACK_NS, longest_life_ns
 from flinknet.results import LatencyBounds, WatchedEdge, WatchLook
 from flinknet.trace import ProcessInfo, RunManifest, TraceReader, TraceWriter
 from flinknet.trace.format import BlockType
-from flinknet.trace.growing import WholeBlock, process_of, trace_files, whole_blocks
-from flinknet.trace.run import TRACE_SUFFIX
+from flinknet.trace.run import TRACE_SUFFIX, WholeBlock, process_of, trace_files, whole_blocks
 
 from .advise.judged import JudgedEdge, judged
 from .observe.measured import ObservedRun, regime_shares

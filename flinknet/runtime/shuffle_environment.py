@@ -20,9 +20,8 @@ from flinknet.core.producer import ResultPartitionManager
 from flinknet.core.wire.ids import ResultPartitionID
 from flinknet.errors import LocalProtocolError, LocalTransportError
 from flinknet.job.gates import request_backoff_of
-from flinknet.trace.job_traces import JobTrace, JobTraces
 from flinknet.trace.manifest import ProcessInfo
-from flinknet.trace.recorder import TraceRecorder
+from flinknet.trace.recorder import JobTrace, JobTraces, TraceRecorder
 from flinknet.trace.statistics import EventWriter
 from flinknet.trace.writer import TraceWriter
 from flinknet.whole_files import temporary_base

@@ -1,23 +1,22 @@
 """Traces: recording events, writing files and reading them.
 
     schema              the columns of an event
-    recorder            a `core.probe.Probe` that writes rows; statistics, message_counts: totals
-                        as rows pass; job_traces: per job
-    format, columns, blocks    byte layouts of a file, a column, a block of events
+    recorder            a `core.probe.Probe` that writes rows, also per job; statistics: totals as
+                        rows pass
+    format, blocks      byte layouts of a file, and of a block of events with its columns
     writer, reader      of files; index: index of a file, read once and passed on as extents;
-                        ranged_files: files read in ranges, here or in a store
+                        ranged_files: files read in ranges, here or in a store, and checksums
     event_block         a block as numpy columns; arrow: as Arrow columns
     buffers             pairs the events of both ends of a channel
     manifest            describes a run; job_names: names of channel ends; plain_text: JSON
                         texts that may have been edited
-    run                 a run on disk; run_directory: while it is written; seal: its checksums;
-                        growing: files still being written
+    run                 a run on disk, also while it grows; run_directory: while it is written
     trace_file, recordings    maps a file into its run; several recordings as one run
     metrics             the metrics file of a run
-    verify              checks whether a run is complete and correct: checks, delivery; describe:
-                        describes its content
+    verify              checks whether a run is complete and correct: checks; describe: describes
+                        its content
 
-Analysis is in `replay`, printing in `report`. Only `format` and `columns` have byte layouts.
+Analysis is in `replay`, printing in `report`. Only `format` and `blocks` have byte layouts.
 """
 
 from .format import Extent

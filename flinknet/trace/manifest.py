@@ -19,7 +19,7 @@ from flinknet.storage import AnyPath
 from flinknet.whole_files import whole_file
 
 from .plain_text import read_json_file
-from .seal import WHAT_TO_DO, checksum_of_document
+from .ranged_files import WHAT_TO_DO, checksum_of_document
 
 # History of the manifest:
 # 1  first version

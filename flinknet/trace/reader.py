@@ -15,13 +15,13 @@ from flinknet.storage import AnyPath, path_of
 
 from .blocks import (
     ColumnRange,
+    IntArray,
     block_entry,
     check_block,
     column_ranges,
     decode_range,
     selected,
 )
-from .columns import IntArray
 from .format import (
     BLOCK_HEADER_BYTES,
     BLOCK_MARKER,

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
+from flinknet.arrays import IntArray
+from flinknet.core.buffers.data_type import DataType
+from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.errors import TraceError
 
 from .blocks import NO_TIMES, Rows
 from .format import MAX_BLOCK_EVENTS, ROW_BYTES, TIMES_BYTES, pack_row, pack_times
 from .schema import ROW_DTYPE, TIMES_DTYPE
-from .statistics import EventWriter
+from .statistics import IS_DATA, CountingWriter, EventStatistics, EventWriter
 
 BLOCK_EVENTS = 65_536
 """Events in a full block."""
@@ -169,3 +173,181 @@ class _DiscardingWriter:
 
     def close(self, *, dropped_events: int = 0) -> None:
         """Do nothing: there is no file to end."""
+
+
+_NOBODY = 0
+
+
+class JobTrace:
+    """The events of one job: counted, and written if the job has a trace.
+
+    Args:
+        number: number of the job in its process, above 0.
+        writer: writer of the trace; None: no trace.
+    """
+
+    def __init__(self, number: int, writer: EventWriter | None) -> None:
+        self.number = number
+        self.statistics = EventStatistics(0, writer)
+        self._dropped_events = 0
+        self._error: TraceError | None = None
+
+    def events_in_steps(self, rows: Rows, times: Rows = NO_TIMES) -> Iterator[None]:
+        """Count rows and write them. Never raises: rows that cannot be written are counted."""
+        try:
+            yield from self.statistics.events_in_steps(rows)
+        except TraceError as error:
+            self._error = error
+            self._dropped_events += len(rows)
+
+    def close(self) -> None:
+        """End the file.
+
+        Raises: TraceError if events were lost, with their number.
+        """
+        try:
+            self.statistics.close(dropped_events=self._dropped_events)
+        except TraceError as error:
+            self._error = self._error or error
+        if (cause := self._error) is not None:
+            text = f"{cause} ({self._dropped_events} events were lost)"
+            raise TraceError(text) from cause
+
+
+class JobTraces:
+    """Takes the events of all jobs (an EventWriter). Events of a connection, without a channel, go
+    to the trace of every open job.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[int, JobTrace] = {}
+        self._last_number = _NOBODY
+        self._owner_of = np.zeros(1, np.int32)  # by channel
+
+    def open(self, writer: EventWriter | None) -> JobTrace:
+        """Begin a job."""
+        self._last_number += 1
+        trace = JobTrace(self._last_number, writer)
+        self._open[trace.number] = trace
+        return trace
+
+    def claim(self, trace: JobTrace, channels: Iterable[int]) -> None:
+        """Assign channels to a job."""
+        known = list(channels)
+        count = 1 + max(known, default=-1)
+        trace.statistics.grow(count)
+        if count >= len(self._owner_of):
+            more = count + 1 - len(self._owner_of)
+            self._owner_of = np.pad(self._owner_of, (0, max(more, len(self._owner_of))))
+        self._owner_of[known] = trace.number
+
+    def close(self, *, dropped_events: int = 0) -> None:
+        """End every file. Raises: the first TraceError."""
+        errors = []
+        for trace in list(self._open.values()):
+            try:
+                self.close_one(trace)
+            except TraceError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+    def close_one(self, trace: JobTrace) -> None:
+        """End a job, after its last event. Raises: TraceError."""
+        del self._open[trace.number]
+        trace.close()
+
+    def events_in_steps(self, rows: Rows, times: Rows = NO_TIMES) -> Iterator[None]:
+        """Pass the rows of each job to its trace."""
+        if self._last_number == 1:  # there has been only one job
+            for trace in list(self._open.values()):
+                yield from trace.events_in_steps(rows)
+            return
+        channels = rows["channel"]
+        owners = self._owner_of.take(channels, mode="clip")  # the last entry belongs to no job
+        for trace in list(self._open.values()):
+            own = rows[(owners == trace.number) | (channels < 0)]
+            if len(own):
+                yield from trace.events_in_steps(own)
+
+
+class MessageCounts(CountingWriter):
+    """Counts messages by channel and passes them on.
+
+    Arrays are indexed by channel; events without a channel are not counted. A consumer counts what
+    it received and the credit it announced; a producer what it sent and the credit it received.
+    Figures are up to date after the recorder is flushed.
+
+    Attributes:
+        data_types: buffers and events, by channel and data type.
+        buffer_bytes: payload of the data buffers.
+        credit: initial and added credit; at a producer, the credit it accepted.
+        credit_messages: number of AddCredits.
+        backlog_max: largest backlog; -1 before the first.
+        announcements: number of BacklogAnnouncements.
+    """
+
+    def __init__(self, channels: int, *, is_consumer: bool, writer: EventWriter | None) -> None:
+        self._channels = channels
+        super().__init__(writer)
+        self._data_point = TracePoint.RECEIVED if is_consumer else TracePoint.SENT
+        self._credit_point = TracePoint.SENT if is_consumer else TracePoint.RECEIVED
+        self.data_types = np.zeros((channels, len(DataType)), np.int64)
+        self.buffer_bytes = np.zeros(channels, np.int64)
+        self.credit = np.zeros(channels, np.int64)
+        self.credit_messages = np.zeros(channels, np.int64)
+        self.backlog_max = np.full(channels, -1, np.int64)
+        self.announcements = np.zeros(channels, np.int64)
+
+    def buffers(self, channel: int) -> int:
+        """Number of data buffers of a channel."""
+        return int(self.data_types[channel, IS_DATA[: len(DataType)]].sum())
+
+    def events(self, channel: int) -> dict[str, int]:
+        """Number of events of a channel, by name of the data type; without zeros."""
+        counts = self.data_types[channel].tolist()
+        return {
+            data_type.name: counts[data_type]
+            for data_type in DataType
+            if not data_type.is_buffer and counts[data_type]
+        }
+
+    def count(self, rows: NDArray[np.void]) -> None:
+        """Add rows to the counts."""
+        point, kind = rows["point"].copy(), rows["kind"].copy()
+        is_known = rows["channel"] >= 0
+        is_data_point = is_known & (point == self._data_point)
+        is_credit_point = is_known & (point == self._credit_point)
+
+        passed = np.flatnonzero(is_data_point & (kind == MessageKind.BUFFER_RESPONSE))
+        channel, data_type = _of(rows, "channel", passed), rows["data_type"][passed]
+        np.add.at(self.data_types, (channel, data_type), 1)
+        np.maximum.at(self.backlog_max, channel, _of(rows, "backlog_buffers", passed))
+        self._add(self.buffer_bytes, rows, passed[IS_DATA[data_type]], "payload_bytes")
+
+        announced = np.flatnonzero(is_data_point & (kind == MessageKind.BACKLOG_ANNOUNCEMENT))
+        channel = _of(rows, "channel", announced)
+        backlog = np.maximum(_of(rows, "backlog_buffers", announced), _of(rows, "value", announced))
+        np.maximum.at(self.backlog_max, channel, backlog)
+        np.add.at(self.announcements, channel, 1)
+
+        added = np.flatnonzero(is_credit_point & (kind == MessageKind.ADD_CREDIT))
+        self._add(self.credit, rows, added, "value")
+        np.add.at(self.credit_messages, _of(rows, "channel", added), 1)
+        is_request = is_credit_point & (kind == MessageKind.PARTITION_REQUEST)
+        if self._credit_point == TracePoint.RECEIVED:
+            is_request &= rows["credit_after"] != -1  # otherwise the producer refused it
+        requests = np.flatnonzero(is_request)
+        self._add(self.credit, rows, requests, "value")
+
+    def _add(
+        self, sums: NDArray[np.int64], rows: NDArray[np.void], kept: IntArray, column: str
+    ) -> None:
+        values = rows[column][kept]
+        sums += np.bincount(rows["channel"][kept], values, self._channels).astype(np.int64)
+
+
+def _of(rows: NDArray[np.void], column: str, kept: IntArray) -> IntArray:
+    """A column of some rows; int64, because `ufunc.at` takes ten times as long if it converts."""
+    values: IntArray = rows[column][kept].astype(np.int64)
+    return values

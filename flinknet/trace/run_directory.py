@@ -16,8 +16,8 @@ from flinknet.storage import AnyPath
 
 from .manifest import MANIFEST_NAME, RESULT_NAME, RunManifest
 from .metrics import METRICS_NAME
+from .ranged_files import checksum_of_file, read_ends
 from .run import open_run
-from .seal import checksum_of_file, read_ends
 
 _LEFT_BY_RUNS = (MANIFEST_NAME, RESULT_NAME, "jobmanager.json", "*.fnt", "run-*")
 """Files and directories any of which shows that a run has used the directory."""

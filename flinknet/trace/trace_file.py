@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from flinknet.storage import path_of
 
-from .columns import IntArray
+from .blocks import IntArray
 from .format import BlockEntry
 
 INSTANTS = ("at_ns", "first_record_ns", "last_record_ns")

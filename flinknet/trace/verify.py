@@ -14,15 +14,15 @@ import numpy as np
 
 from flinknet.errors import TraceDamagedError, TraceError, TraceFormatError
 
+from .blocks import IntArray
 from .checks import (
     CHECKED_COLUMNS,
     CreditCheck,
+    DeliveryCheck,
     SequenceCheck,
     Violation,
     Violations,
 )
-from .columns import IntArray
-from .delivery import DeliveryCheck
 from .manifest import CAPTURE, CAPTURE_NAME
 from .plain_text import read_document
 from .reader import EventColumns, TraceReader

@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 
 from flinknet.capture.channels import ChannelTable, Ends, ObservedChannel
-from flinknet.capture.live.places import FLUSHES_COMPARED, Places
+from flinknet.capture.rest.places import FLUSHES_COMPARED, Places
 from flinknet.graph.running_job import RunningJob, RunningTaskManager
 from flinknet.trace import ChannelInfo
 from tests.capture.rest.saved import job, vertex, vertex_id

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from flinknet.capture import ChannelTable, ConnectionObserver
+from flinknet.capture.meter import METRICS, Trigger
 from flinknet.capture.recording import About, CaptureRecording, Rotation
-from flinknet.capture.trigger import METRICS, Trigger
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.wire.checkpoint_barrier import CheckpointBarrier
 from flinknet.core.wire.events import encode_pipelined

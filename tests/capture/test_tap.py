@@ -15,18 +15,12 @@ import pytest
 
 from flinknet.capture import ChannelTable, ConnectionObserver
 from flinknet.capture.channels import Ends
-from flinknet.capture.live.meter import channel_rows
+from flinknet.capture.meter import channel_rows
 from flinknet.capture.rest.http_client import RestPlace
-from flinknet.capture.stated import Layer
+from flinknet.capture.rest.settings import Layer
 from flinknet.capture.tap import Tap, TapConfig, TlsContexts, create_contexts
+from flinknet.capture.tap.ends import Address, NotRedirectedError, address_of, check_not_own, plain
 from flinknet.capture.tap.proxy import CONNECT_TIMEOUT_NS, SILENCE_NS, SILENT_MAX, Proxy
-from flinknet.capture.tap.redirected import (
-    Address,
-    NotRedirectedError,
-    address_of,
-    check_not_own,
-    plain,
-)
 from flinknet.capture.tap.relay import CHUNK_BYTES, Relay
 from flinknet.certificates.stores import AUTHORITY_PEM, NODE_PEM, generate
 from flinknet.core.wire.messages import AddCredit

@@ -22,13 +22,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from dpkt import pcap, pcapng
 
-from flinknet.capture import recording
-from flinknet.capture.live import session
-from flinknet.capture.live.session import SessionConfig
+from flinknet.capture import recording, session
 from flinknet.capture.pcap import importing
 from flinknet.capture.rest.jobs import read_jobs, read_settings, read_task_managers
 from flinknet.capture.rest.names import named
 from flinknet.capture.rest.sampler import Sampler
+from flinknet.capture.session import SessionConfig
 from flinknet.certificates.stores import (
     AUTHORITY_PEM,
     NODE_PEM,

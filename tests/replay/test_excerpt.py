@@ -21,7 +21,7 @@ from flinknet.trace import (
     file_index,
     open_run,
 )
-from flinknet.trace.growing import whole_blocks
+from flinknet.trace.run import whole_blocks
 from tests.recorded_run import (
     CONSUME_NS,
     MS,

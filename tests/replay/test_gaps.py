@@ -17,8 +17,8 @@ from dpkt import pcap, tcp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flinknet.capture.live.session import SessionConfig
 from flinknet.capture.pcap.importing import import_capture
+from flinknet.capture.session import SessionConfig
 from flinknet.core.probe import MessageKind
 from flinknet.core.wire.messages import AddCredit
 from flinknet.errors import TraceFormatError

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flinknet.errors import TraceFormatError
-from flinknet.trace.columns import (
+from flinknet.trace.blocks import (
     COMPRESSED_BYTES_PER_STEP,
     EncodedColumn,
     decode_column,

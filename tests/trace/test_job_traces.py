@@ -11,7 +11,7 @@ import pytest
 from flinknet.errors import TraceError
 from flinknet.trace import ProcessInfo, TraceReader, TraceRecorder, TraceWriter
 from flinknet.trace.blocks import NO_TIMES, ORDER, Rows
-from flinknet.trace.job_traces import JobTrace, JobTraces
+from flinknet.trace.recorder import JobTrace, JobTraces
 
 
 class Jobs:

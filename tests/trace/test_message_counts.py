@@ -7,8 +7,7 @@ import pytest
 
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import MessageKind, TracePoint, note
-from flinknet.trace.message_counts import MessageCounts
-from flinknet.trace.recorder import TraceRecorder
+from flinknet.trace.recorder import MessageCounts, TraceRecorder
 
 SENT, RECEIVED = TracePoint.SENT, TracePoint.RECEIVED
 

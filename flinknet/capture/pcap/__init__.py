@@ -3,8 +3,7 @@
 file ─► packets ─► TCP segments ─► connections, streams ─► ConnectionObserver ─► trace
 
     sources         bytes of a file or a pipe, decompressed
-    files           packets with exact instants
-    series          packets of several files, as of a capture that was split
+    files           packets with exact instants, of one file or of several
     segments        TCP out of packets
     clock           instants, corrected where the clock of the capture was set or stood still
     connections     segments by connection; which of the two ends is the producer

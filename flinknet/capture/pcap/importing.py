@@ -18,14 +18,14 @@ from flinknet.trace import ClockInfo
 from flinknet.trace.manifest import CAPTURE, CAPTURE_NAME
 
 from ..channels import ChannelTable
-from ..live.session import CONNECTIONS_LISTED_MAX, LOOK_NS, TICK_NS, Session, SessionConfig
 from ..observer import ConnectionObserver, Ends
 from ..recording import About
+from ..session import CONNECTIONS_LISTED_MAX, LOOK_NS, TICK_NS, Session, SessionConfig
 from ..sniff import Sniffer
 from .clock import CaptureClock
 from .connections import CapturedConnection, CapturedConnections
+from .files import CaptureFiles
 from .segments import Endpoint, PacketCounts, tcp_segments
-from .series import CaptureFiles
 
 PROGRESS_PACKETS: Final = 20_000
 KINDS_LISTED_MAX: Final = 16

@@ -17,10 +17,9 @@ send to other TaskManagers, not data that stays within one. With Flink's interna
 certificate and a key that the cluster trusts; from Flink 2.3 on, the certificate must carry the
 host's name.
 
-`relay` moves bytes between two `ends`, `proxy` waits for sockets, `session` does the rest with a
-session of `capture.live`; all of it is one event loop on one thread. `redirected` finds the
-original destination of connections that the kernel redirected to the tap, `delays` measures the
-added delay.
+`relay` moves bytes between two `ends` and measures the added delay, `proxy` waits for sockets,
+`session` does the rest with `capture.session`; all of it is one event loop on one thread. `ends`
+also finds the original destination of connections that the kernel redirected to the tap.
 """
 
 from .ends import TlsContexts, create_contexts

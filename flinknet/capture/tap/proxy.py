@@ -20,10 +20,18 @@ from flinknet.units import format_address
 
 from ..channels import Ends
 from ..observer import ConnectionObserver
-from .delays import AddedDelay
-from .ends import End, PlainEnd, TlsContexts, TlsEnd
-from .redirected import Address, NotRedirectedError, check_not_own, original_destination, plain
-from .relay import CHUNK_BYTES, Relay, Turn
+from .ends import (
+    Address,
+    End,
+    NotRedirectedError,
+    PlainEnd,
+    TlsContexts,
+    TlsEnd,
+    check_not_own,
+    original_destination,
+    plain,
+)
+from .relay import CHUNK_BYTES, AddedDelay, Relay, Turn
 
 CONNECT_TIMEOUT_NS: Final = 10_000_000_000
 """Limit for connecting to the upstream and for both handshakes, in ns."""

@@ -17,11 +17,10 @@ from flinknet.trace.manifest import TAP, ClockInfo
 from flinknet.units import format_address
 
 from ..channels import ChannelTable
-from ..live.session import LOOK_NS, TICK_NS, Session, SessionConfig
 from ..recording import About
-from .ends import TlsContexts
+from ..session import LOOK_NS, TICK_NS, Session, SessionConfig
+from .ends import REDIRECTED, Address, TlsContexts
 from .proxy import Proxy
-from .redirected import REDIRECTED, Address
 from .relay import Relay
 
 PROCESS_NAME: Final = "tap"

@@ -59,7 +59,7 @@ from flinknet.trace import (
     open_run,
 )
 from flinknet.trace.format import BlockType
-from flinknet.trace.growing import process_of, trace_files, whole_blocks
+from flinknet.trace.run import process_of, trace_files, whole_blocks
 
 from .event_rows import (
     MEANINGS,

@@ -30,7 +30,7 @@ from flinknet.job.load.sink import MEASURED, STAMPED
 from flinknet.job.scheduling import PartitionState, RequestPartitionState
 from flinknet.results import PeerChannel, PeerResult
 from flinknet.trace.manifest import ProcessInfo
-from flinknet.trace.message_counts import MessageCounts
+from flinknet.trace.recorder import MessageCounts
 from flinknet.trace.run_directory import RunDirectory, seal_run
 from flinknet.trace.statistics import EventWriter
 from flinknet.whole_files import work_directory

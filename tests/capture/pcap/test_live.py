@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 
-from flinknet.capture.live.session import SessionConfig
+from flinknet.capture.meter import Trigger
 from flinknet.capture.pcap import importing, sources
+from flinknet.capture.pcap.files import CaptureFiles
 from flinknet.capture.pcap.importing import Live, import_capture
-from flinknet.capture.pcap.series import CaptureFiles
 from flinknet.capture.recording import Rotation
 from flinknet.capture.rest.http_client import RestPlace
-from flinknet.capture.trigger import Trigger
+from flinknet.capture.session import SessionConfig
 from flinknet.errors import TraceError, TraceFormatError
 from flinknet.trace import open_run
 from flinknet.trace.metrics import METRICS_NAME

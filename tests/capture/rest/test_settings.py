@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from flinknet.capture.rest.settings import ReportedSettings, checkpoint_settings
-from flinknet.capture.stated import Layer, Stated
+from flinknet.capture.rest.settings import Layer, ReportedSettings, Stated, checkpoint_settings
 from flinknet.errors import ConfigError
 from flinknet.trace import RunManifest
 from flinknet.trace.manifest import IS_ADAPTIVE

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from flinknet.capture.live.rest_watch import RestWatch
 from flinknet.capture.rest.http_client import RestPlace
+from flinknet.capture.rest.process import RestWatch
 from flinknet.trace.metrics import METRICS_NAME, describe_metrics
 from tests.capture.rest.saved import directory
 
@@ -76,7 +76,7 @@ def test_the_process_ends_with_its_parent_even_if_it_was_stopped(tmp_path: Path)
         code = (
             "import sys; from pathlib import Path\n"
             "from flinknet.capture.rest.http_client import RestPlace\n"
-            "from flinknet.capture.live.rest_watch import RestWatch\n"
+            "from flinknet.capture.rest.process import RestWatch\n"
             "watch = RestWatch(RestPlace(sys.argv[1]), Path(sys.argv[2]))\n"
             "print(watch.pid, flush=True); input()"
         )

@@ -7,23 +7,24 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from flinknet.graph.running_job import RunningJob
 from flinknet.runtime.clock import wall_clock_iso
 from flinknet.trace import RunManifest
 from flinknet.trace.job_names import channel_names, named_edges
 
-from ..channels import ChannelTable, Ends
-from ..observer import ConnectionObserver
-from ..recording import About, CaptureRecording, Rotation
-from ..rest.http_client import RestPlace
-from ..rest.names import channels_of, named
-from ..stated import Layer, Stated
-from ..trigger import Trigger
-from .meter import Meter, channel_rows
-from .places import Places
-from .rest_watch import RestWatch
+from .channels import ChannelTable, Ends
+from .meter import Meter, Trigger, channel_rows
+from .observer import ConnectionObserver
+from .recording import About, CaptureRecording, Rotation
+from .rest.http_client import RestPlace
+from .rest.names import channels_of, named
+from .rest.places import Places
+from .rest.settings import Layer, Stated
+
+if TYPE_CHECKING:
+    from .rest.process import RestWatch
 
 TICK_NS: Final = 250_000_000
 LOOK_NS: Final = 1_000_000_000
@@ -107,11 +108,11 @@ class Session:
         self.recording = CaptureRecording(
             config.out, about, table, config.rotation, self._described, may_be_full=may_be_full
         )
-        self._watch = (
-            None
-            if config.rest is None
-            else RestWatch(config.rest, config.out, config.rotation.ring_ns, epoch_ns)
-        )
+        self._watch: RestWatch | None = None
+        if config.rest is not None:
+            from .rest.process import RestWatch
+
+            self._watch = RestWatch(config.rest, config.out, config.rotation.ring_ns, epoch_ns)
 
     def observer(self, ends: Ends, *, is_from_start: bool = True) -> ConnectionObserver:
         """An observer for a new connection."""
