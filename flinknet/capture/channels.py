@@ -41,6 +41,34 @@ class Ends:
         return f"{self.producer}->{self.consumer}"
 
 
+class Wait:
+    """Waits of one kind, in ns.
+
+    Attributes:
+        ns: how long those took that have ended.
+        since_ns: beginning of the current one; -1: there is none.
+    """
+
+    __slots__ = ("ns", "since_ns")
+
+    def __init__(self) -> None:
+        self.ns, self.since_ns = 0, -1
+
+    def begin(self, at_ns: int) -> None:
+        """Begin a wait, unless one is going on."""
+        if self.since_ns < 0:
+            self.since_ns = at_ns
+
+    def end(self, at_ns: int) -> None:
+        """End the current wait, if any."""
+        if self.since_ns >= 0:
+            self.ns, self.since_ns = self.ns + at_ns - self.since_ns, -1
+
+    def until(self, at_ns: int) -> int:
+        """The time of all waits, including the current one."""
+        return self.ns + (max(0, at_ns - self.since_ns) if self.since_ns >= 0 else 0)
+
+
 class ObservedChannel:
     """The state of one channel, as far as the observed messages show it.
 
@@ -57,8 +85,8 @@ class ObservedChannel:
         next_sequence_number: None before the first buffer.
         may_lack_messages: bytes of the producer are missing since the last buffer or event.
         is_blocked: an event of a blocking type has passed, and no ResumeConsumption since.
-        starved_ns, blocked_ns: how long data waited without credit, and how long the channel was
-            blocked, without the current wait (see `starved_until`, `blocked_until`).
+        exhausted, starved, blocked: waits without credit, of data without credit (back pressure),
+            and behind an event of a blocking type.
         in_flight_buffers: data buffers whose credit has not come back yet. A lower bound, because
             floating buffers announce more credit than came back.
         data_buffers, events, payload_bytes, data_bytes, records: observed totals; events count in
@@ -71,13 +99,12 @@ class ObservedChannel:
 
     __slots__ = (
         *("_balance", "_ended_subpartitions", "_waits", "_waits_at", "backlog_buffers", "barriers"),
-        *("blocked_ns", "blocked_since_ns", "counter", "counters", "credits_available"),
-        *("credits_granted", "data_buffers", "data_bytes", "ends", "events", "events_by_kind"),
-        *("exhausted_ns", "exhausted_since_ns", "first_ns", "index", "initial_credit"),
-        *("is_blocked", "is_credit_inferred", "is_ended", "is_inside_unknown"),
+        *("blocked", "counter", "counters", "credits_available", "credits_granted", "data_buffers"),
+        *("data_bytes", "ends", "events", "events_by_kind", "exhausted", "first_ns", "index"),
+        *("initial_credit", "is_blocked", "is_credit_inferred", "is_ended", "is_inside_unknown"),
         *("largest_buffer_bytes", "last_ns", "may_lack_messages", "next_sequence_number"),
         *("other_elements", "partition_id", "payload_bytes", "receiver_id", "records", "recovered"),
-        *("starved_ns", "starved_since_ns", "subpartitions", "uncounted_buffers"),
+        *("starved", "subpartitions", "uncounted_buffers"),
     )
 
     def __init__(self, index: int, receiver_id: bytes, ends: Ends) -> None:
@@ -93,8 +120,7 @@ class ObservedChannel:
         self.next_sequence_number: int | None = None
         self.may_lack_messages = False
         self.is_blocked = False
-        self.starved_ns = self.blocked_ns = self.exhausted_ns = 0
-        self.starved_since_ns = self.blocked_since_ns = self.exhausted_since_ns = -1
+        self.starved, self.blocked, self.exhausted = Wait(), Wait(), Wait()
         self.is_ended = False
         self._ended_subpartitions = 0
         self.data_buffers = 0
@@ -118,26 +144,6 @@ class ObservedChannel:
     def in_flight_buffers(self) -> int:
         """See the class."""
         return max(0, self.data_buffers - self.credits_granted)
-
-    @property
-    def is_starved(self) -> bool:
-        """Data waits at the producer and the consumer gave no credit: back pressure."""
-        return self.starved_since_ns >= 0
-
-    def starved_until(self, at_ns: int) -> int:
-        """Time that data has waited without credit, in ns, including the current wait."""
-        going_on = at_ns - self.starved_since_ns if self.starved_since_ns >= 0 else 0
-        return self.starved_ns + max(0, going_on)
-
-    def blocked_until(self, at_ns: int) -> int:
-        """Time that the channel has been blocked, in ns, including the current block."""
-        going_on = at_ns - self.blocked_since_ns if self.blocked_since_ns >= 0 else 0
-        return self.blocked_ns + max(0, going_on)
-
-    def exhausted_until(self, at_ns: int) -> int:
-        """Time without credit, in ns, including the current one."""
-        going_on = at_ns - self.exhausted_since_ns if self.exhausted_since_ns >= 0 else 0
-        return self.exhausted_ns + max(0, going_on)
 
     def forget_credit(self) -> None:
         """Note that the credit is unknown from here on."""
@@ -167,34 +173,20 @@ class ObservedChannel:
         """Note that the last credit is used. More data is known to wait only if the last buffer
         announced a backlog: a producer without credit sends nothing.
         """
-        if self.exhausted_since_ns < 0:
-            self.exhausted_since_ns = at_ns
+        self.exhausted.begin(at_ns)
         if self.backlog_buffers:
-            self.starve(at_ns)
-
-    def starve(self, at_ns: int) -> None:
-        """Note that data waits without credit."""
-        if self.starved_since_ns < 0:
-            self.starved_since_ns = at_ns
+            self.starved.begin(at_ns)
 
     def grant(self, at_ns: int) -> None:
         """Note that credit has come."""
-        if self.exhausted_since_ns >= 0:
-            self.exhausted_ns += at_ns - self.exhausted_since_ns
-            self.exhausted_since_ns = -1
-        self.feed(at_ns)
-
-    def feed(self, at_ns: int) -> None:
-        """Note that data waits no longer."""
-        if self.starved_since_ns >= 0:
-            self.starved_ns += at_ns - self.starved_since_ns
-            self.starved_since_ns = -1
+        self.exhausted.end(at_ns)
+        self.starved.end(at_ns)
 
     def block(self, at_ns: int) -> None:
         """Note an event of a blocking type."""
         self.is_blocked = True
-        self.blocked_since_ns = at_ns
-        self.feed(at_ns)
+        self.blocked.begin(at_ns)
+        self.starved.end(at_ns)
 
     def end(self, at_ns: int) -> None:
         """Note the end of the channel."""
@@ -204,9 +196,7 @@ class ObservedChannel:
 
     def _unblock(self, at_ns: int) -> None:
         self.is_blocked = False
-        if self.blocked_since_ns >= 0:
-            self.blocked_ns += at_ns - self.blocked_since_ns
-            self.blocked_since_ns = -1
+        self.blocked.end(at_ns)
 
     def identify(self, request: PartitionRequest) -> None:
         """Take the partition and the initial credit from a request."""

@@ -24,16 +24,11 @@ from .channels import ChannelTable, ObservedChannel, later_attempts
 CHANNELS_SHOWN = 64
 
 
-@dataclass(slots=True)
-class _Before:
-    """Totals of a channel at the last look."""
-
-    payload_bytes: int = 0
-    records: int = 0
-    data_buffers: int = 0
-    starved_ns: int = 0
-    exhausted_ns: int = 0
-    blocked_ns: int = 0
+_AS_THEY_ARE: Final = (
+    *("subpartitions", "initial_credit", "credits_available", "in_flight_buffers"),
+    *("payload_bytes", "data_bytes", "records", "other_elements", "uncounted_buffers", "events"),
+)
+"""Attributes of a channel that its row has under the same name."""
 
 
 class Meter:
@@ -41,7 +36,7 @@ class Meter:
 
     def __init__(self, now_ns: int) -> None:
         self._at_ns = now_ns
-        self._before: dict[int, _Before] = {}
+        self._before: dict[int, tuple[int, ...]] = {}
         self._open: list[ObservedChannel] = []
         self._known_channels = 0
         self._largest_buffer_bytes = 1
@@ -78,36 +73,28 @@ class Meter:
         }
 
     def _row(self, channel: ObservedChannel, now_ns: int, span_ns: int) -> dict[str, Any]:
-        before = self._before.get(channel.index) or _Before()
-        now = _Before(
-            channel.payload_bytes,
-            channel.records,
-            channel.data_buffers,
-            channel.starved_until(now_ns),
-            channel.exhausted_until(now_ns),
-            channel.blocked_until(now_ns),
+        now = (
+            *(channel.payload_bytes, channel.records, channel.data_buffers),
+            *(each.until(now_ns) for each in (channel.starved, channel.exhausted, channel.blocked)),
         )
+        before = self._before.get(channel.index, (0,) * len(now))
         self._before[channel.index] = now
+        size, records, buffers, *waits = (a - b for a, b in zip(now, before, strict=True))
+        starved, exhausted, blocked = (min(1.0, max(0, each) / span_ns) for each in waits)
         self._largest_buffer_bytes = max(self._largest_buffer_bytes, channel.largest_buffer_bytes)
-        buffers = now.data_buffers - before.data_buffers
-        size = now.payload_bytes - before.payload_bytes
         is_counted = channel.uncounted_buffers < channel.data_buffers or not channel.data_buffers
         return {
             "channel": channel.index,
             "is_ended": channel.is_ended,
             "bytes_per_s": size * 1e9 / span_ns,
-            "records_per_s": (now.records - before.records) * 1e9 / span_ns if is_counted else None,
+            "records_per_s": records * 1e9 / span_ns if is_counted else None,
             "backlog_buffers": channel.backlog_buffers,
             "credits_available": channel.credits_available,
-            "starved_share": _share(now.starved_ns - before.starved_ns, span_ns),
-            "no_credit_share": _share(now.exhausted_ns - before.exhausted_ns, span_ns),
-            "blocked_share": _share(now.blocked_ns - before.blocked_ns, span_ns),
+            "starved_share": starved,
+            "no_credit_share": exhausted,
+            "blocked_share": blocked,
             "fill": size / buffers / self._largest_buffer_bytes if buffers else None,
         }
-
-
-def _share(part_ns: int, span_ns: int) -> float:
-    return min(1.0, max(0, part_ns) / span_ns)
 
 
 def _pressure(row: dict[str, Any]) -> tuple[float, float, int]:
@@ -123,25 +110,16 @@ def channel_rows(channels: Sequence[ObservedChannel], largest_bytes: int) -> lis
             "connection": each.ends.connection,
             "receiver_id": each.receiver_id.hex(),
             "partition": None if each.partition_id is None else str(each.partition_id),
-            "subpartitions": each.subpartitions,
-            "initial_credit": each.initial_credit,
-            "credits_available": each.credits_available,
-            "in_flight_buffers": each.in_flight_buffers,
             "buffers": each.data_buffers,
-            "payload_bytes": each.payload_bytes,
-            "data_bytes": each.data_bytes,
-            "records": each.records,
-            "other_elements": each.other_elements,
-            "uncounted_buffers": each.uncounted_buffers,
-            "events": each.events,
+            **{name: getattr(each, name) for name in _AS_THEY_ARE},
             "events_by_kind": dict(each.events_by_kind),
             "last_checkpoints": [checkpoint for checkpoint, _ in each.barriers][-5:],
             "mean_fill": each.data_bytes / each.data_buffers / largest_bytes
             if each.data_buffers
             else None,
-            "starved_ns": each.starved_ns,
-            "no_credit_ns": each.exhausted_ns,
-            "blocked_ns": each.blocked_ns,
+            "starved_ns": each.starved.ns,
+            "no_credit_ns": each.exhausted.ns,
+            "blocked_ns": each.blocked.ns,
         }
         for each, later in zip(channels, later_attempts(channels), strict=True)
     ]

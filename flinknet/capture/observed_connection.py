@@ -79,12 +79,8 @@ class ObservedConnection:
         self.channels: dict[bytes, ObservedChannel] = {}
         self.opened: list[ObservedChannel] = []
         self.messages: Counter[int] = Counter()
-        self.undecodable_messages = 0
-        self.losses = 0
-        self.missed_buffers = 0
-        self.sequence_gaps = 0
-        self.unpaid_buffers = 0
-        self.unknown_receivers = 0
+        self.undecodable = self.losses = self.missed_buffers = 0
+        self.sequence_gaps = self.unpaid_buffers = 0
         self.errors: list[str] = []
         self.notes: list[str] = []
         self._table = channels
@@ -140,7 +136,7 @@ class ObservedConnection:
                 after = channel.credits_available = min(before + credit, CREDIT_MAX)
             else:
                 channel.grant_unknown(credit, at_ns)
-            if channel.exhausted_since_ns >= 0 or channel.starved_since_ns >= 0:
+            if channel.exhausted.since_ns >= 0 or channel.starved.since_ns >= 0:
                 channel.grant(at_ns)
         note(
             self._probe_record,
@@ -313,9 +309,9 @@ class ObservedConnection:
         if len(notes) < NOTES_MAX:
             notes.append(what)
 
-    def undecodable(self, what: str) -> None:
-        """Note a skipped message."""
-        self.undecodable_messages += 1
+    def skip(self, what: str) -> None:
+        """Note a message that cannot be decoded."""
+        self.undecodable += 1
         self.add_note(what)
 
     def lose_all(self, what: str) -> None:
@@ -344,7 +340,7 @@ class ObservedConnection:
         try:
             return MESSAGE_CLASSES[message_id].decode(frame[FRAME_HEADER_BYTES:])
         except ProtocolError as error:
-            self.undecodable(f"{MESSAGE_CLASSES[message_id].__name__}: {error}"[:TEXT_MAX])
+            self.skip(f"{MESSAGE_CLASSES[message_id].__name__}: {error}"[:TEXT_MAX])
             return None
 
     def _expect(self, channel: ObservedChannel, number: int) -> None:
@@ -372,7 +368,7 @@ class ObservedConnection:
         try:
             return decode_event(body)
         except ProtocolError as error:
-            self.undecodable(f"event of type {data_type}: {error}")
+            self.skip(f"event of type {data_type}: {error}")
             return None
 
     def _apply_event(

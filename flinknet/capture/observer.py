@@ -108,7 +108,7 @@ class FromServer(FrameSink):
             channel = connection.channel_of(message.receiver_id)
             if channel is not None:
                 channel.backlog_buffers = message.backlog
-                channel.starve(at_ns)
+                channel.starved.begin(at_ns)
             kind = MessageKind.BACKLOG_ANNOUNCEMENT
             connection.note(at_ns, channel, _SENT, kind, backlog_buffers=message.backlog)
         elif isinstance(message, ErrorResponse):
@@ -119,7 +119,7 @@ class FromServer(FrameSink):
             connection.note(at_ns, channel, _SENT, MessageKind.ERROR_RESPONSE)
 
     def undecodable(self, what: str, at_ns: int) -> None:
-        self._connection.undecodable(what)
+        self._connection.skip(what)
 
     def lost(self, what: str, at_ns: int) -> None:
         if self._header is not None:  # it was sent, whatever else is missing
@@ -202,7 +202,7 @@ class FromClient(FrameSink):
             connection.note(at_ns, channel, _RECEIVED, message.ID, value=value, credit=change)
 
     def undecodable(self, what: str, at_ns: int) -> None:
-        self._connection.undecodable(what)
+        self._connection.skip(what)
 
     def lost(self, what: str, at_ns: int) -> None:
         self._connection.lose_all(what)
@@ -264,13 +264,15 @@ class ConnectionSummary:
     missed_buffers: int
     sequence_gaps: int
     unpaid_buffers: int
-    unknown_receivers: int
     errors: tuple[str, ...]  # texts of ErrorResponses
     notes: tuple[str, ...]  # skipped and lost messages, in words
 
     def to_dict(self) -> dict[str, Any]:
         """The summary as JSON-ready plain data."""
         return {name: getattr(self, name) for name in self.__slots__}
+
+
+_COUNTS: Final = ("undecodable", "losses", "missed_buffers", "sequence_gaps", "unpaid_buffers")
 
 
 class ConnectionObserver:
@@ -382,12 +384,7 @@ class ConnectionObserver:
             certain_from_ns=max(known) if len(known) == len(since) else None,
             credit_unknown_channels=sum(each.credits_available is None for each in observed.opened),
             skipped_bytes=self._server.skipped_bytes + self._client.skipped_bytes,
-            undecodable=observed.undecodable_messages,
-            losses=observed.losses,
-            missed_buffers=observed.missed_buffers,
-            sequence_gaps=observed.sequence_gaps,
-            unpaid_buffers=observed.unpaid_buffers,
-            unknown_receivers=observed.unknown_receivers,
+            **{name: getattr(observed, name) for name in _COUNTS},
             errors=tuple(observed.errors),
             notes=tuple(observed.notes),
         )

@@ -32,7 +32,7 @@ CONNECTIONS_LISTED_MAX: Final = 200
 
 _TOTALS: Final = (
     *("skipped_bytes", "undecodable", "losses", "sequence_gaps", "unpaid_buffers"),
-    *("missed_buffers", "credit_unknown_channels", "unknown_receivers"),
+    *("missed_buffers", "credit_unknown_channels"),
 )
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from flinknet.capture.recording import Rotation
     from flinknet.capture.rest.http_client import RestPlace
     from flinknet.capture.rest.settings import Layer
+    from flinknet.capture.session import SessionConfig
     from flinknet.report.tap_console import TapView
 
 _ROTATE_BYTES_MIN = 64 << 10
@@ -117,10 +118,19 @@ class CaptureOptions:
             "has_times": self.record_times,
             "rotation": _rotation(self.rotate, self.ring),
             "trigger": None if self.trigger is None else Trigger.parse(self.trigger),
-            "duration_ns": None if duration is None else _positive_duration(duration, "--duration"),
+            "duration_ns": None if duration is None else positive_duration(duration, "--duration"),
             "stated": _stated(self.flink_conf),
             "rest": _rest(self.rest, self.rest_files),
         }
+
+    @staticmethod
+    def begin(view: TapView, config: SessionConfig, earlier: str = "") -> None:
+        """Print where a recording goes, after `earlier`."""
+        from flinknet.report.tap_console import recording_line
+
+        kept = config.rotation.ring_ns, "" if config.trigger is None else config.trigger.text
+        line = recording_line(str(config.out), config.duration_ns, *kept)
+        view.console.print(earlier + line, soft_wrap=True, highlight=False)
 
     def showing(self, view: TapView) -> tuple[Callable[[dict[str, Any]], None], Any]:
         """Functions that show figures in a view and to Prometheus, and that answer Prometheus."""
@@ -152,7 +162,8 @@ def capture_options(command: Any) -> Any:
     return called
 
 
-def _positive_duration(text: str, option: str) -> int:
+def positive_duration(text: str, option: str) -> int:
+    """A duration above 0, in ns. Raises: ConfigError."""
     duration_ns = parse_duration_ns(text, option, bare_unit=None)
     if not duration_ns:
         raise ConfigError(f"{option}: 0 is too short; give some seconds, such as 60s")
@@ -165,11 +176,11 @@ def _rotation(rotate: str | None, ring: str | None) -> Rotation:
     if ring is not None:
         if rotate is not None:
             raise ConfigError("--rotate and --ring do not go together: a ring rotates by itself")
-        return Rotation(ring_ns=_positive_duration(ring, "--ring"))
+        return Rotation(ring_ns=positive_duration(ring, "--ring"))
     if rotate is None:
         return Rotation()
     try:
-        return Rotation(rotate_ns=_positive_duration(rotate, "--rotate"))
+        return Rotation(rotate_ns=positive_duration(rotate, "--rotate"))
     except ConfigError:
         try:
             size = parse_size_bytes(rotate, "--rotate")

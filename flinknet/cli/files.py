@@ -104,14 +104,12 @@ def check_new_directory(path: AnyPath) -> None:
 
 @contextmanager
 def usable(directory: AnyPath) -> Iterator[None]:
-    """Name a directory that the kernel refuses: a name that is too long, a loop of links, a host
-    that is away. Raises: ConfigError."""
+    """Name a directory that the kernel refuses, as for a long name. Raises: ConfigError."""
     try:
         yield
     except OSError as error:
-        raise ConfigError(
-            f"--out: {directory} cannot be used ({error.strerror or error}); give another directory"
-        ) from error
+        why = error.strerror or error
+        raise ConfigError(f"--out: {directory} cannot be used ({why}); give another") from error
 
 
 class CountingLine:

@@ -49,8 +49,7 @@ def show_running_plan(
     would start as planned. Raises: ConfigError for an unknown job or vertex; RemoteTransportError.
     """
     from flinknet.capture.rest import jobs as ask
-    from flinknet.capture.rest.answers import SavedJob
-    from flinknet.capture.rest.answers import PLAN
+    from flinknet.capture.rest.answers import PLAN, SavedJob
     from flinknet.graph.planning import other_plan, running_plan
 
     from .replay_options import answers_of

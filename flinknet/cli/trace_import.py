@@ -30,7 +30,7 @@ from .files import (
 )
 from .options import details_option
 from .replay_options import answers_of
-from .trace_tap import free_directory
+from .trace_tap import free_directory, new_out_option
 
 if TYPE_CHECKING:
     from flinknet.capture.sniff import Sniffer
@@ -168,12 +168,7 @@ _SNIFF_SECTIONS = {
     show_default=True,
     help="Memory for packets that wait to be read.",
 )
-@click.option(
-    "--out",
-    metavar="DIR",
-    required=True,
-    help="New run directory for the trace. If it holds a trace already: DIR-2, DIR-3 and so on.",
-)
+@new_out_option
 @capture_options
 @json_option
 @details_option
@@ -272,7 +267,7 @@ def imported_packets(
     from flinknet.capture.pcap.importing import Live, import_capture
     from flinknet.capture.session import SessionConfig
     from flinknet.report.console import console_for
-    from flinknet.report.tap_console import TapView, recording_line
+    from flinknet.report.tap_console import TapView
 
     _check_writable(directory)
     config = SessionConfig(**options.values(directory))
@@ -281,13 +276,7 @@ def imported_packets(
         with CountingLine("packets") as line:
             return import_capture(paths, config, versions=versions, on_progress=line.show)
     view = TapView(console_for(sys.stderr))
-    begun = recording_line(
-        str(directory),
-        duration_ns=config.duration_ns,
-        ring_ns=config.rotation.ring_ns,
-        trigger="" if config.trigger is None else config.trigger.text,
-    )
-    view.console.print(begun, soft_wrap=True, highlight=False)
+    options.begin(view, config)
     on_look, on_tick = options.showing(view)
     with view:
         return import_capture(
@@ -309,8 +298,7 @@ def show_imported(
 
 
 def _check_writable(directory: Path) -> None:
-    """Check that a directory can be made and written to, as it is made only when a connection of
-    Flink is found. Raises: ConfigError."""
+    """Check that a directory can be made, which is done late. Raises: ConfigError."""
     absolute = directory.absolute()
     with usable(directory):
         existing = next(each for each in (absolute, *absolute.parents) if each.exists())

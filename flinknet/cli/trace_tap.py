@@ -62,6 +62,14 @@ _SECTIONS = {
 }
 
 
+new_out_option = click.option(
+    "--out",
+    metavar="DIR",
+    required=True,
+    help="New run directory for the trace. If it holds a trace already: DIR-2, DIR-3 and so on.",
+)
+
+
 @click.command(cls=SectionedCommand, sections=_SECTIONS, epilog=_EPILOG)
 @click.option(
     "--listen",
@@ -80,12 +88,7 @@ _SECTIONS = {
     help="Where the TaskManager listens: its taskmanager.data.bind-port, or a range of as many"
     " ports. redirected: wherever a connection was going when iptables redirected it to the tap.",
 )
-@click.option(
-    "--out",
-    metavar="DIR",
-    required=True,
-    help="New run directory for the trace. If it holds a trace already: DIR-2, DIR-3 and so on.",
-)
+@new_out_option
 @click.option("--tls-cert", metavar="FILE", help="PEM file: the tap's certificate, for both sides.")
 @click.option("--tls-key", metavar="FILE", help="PEM file: the key of the certificate.")
 @click.option(
@@ -135,7 +138,7 @@ def tap(
     from flinknet.capture.tap import Tap, TapConfig
     from flinknet.report.console import console_for, print_view
     from flinknet.report.export import write_json
-    from flinknet.report.tap_console import TapView, recording_line, setting_lines, tap_view
+    from flinknet.report.tap_console import TapView, setting_lines, tap_view
     from flinknet.trace.manifest import RESULT_NAME
     from flinknet.trace.run_directory import seal_result
 
@@ -155,14 +158,8 @@ def tap(
         upstreams = [each for _, each in config.pairs]
         for line in setting_lines(list(zip(session.addresses, upstreams, strict=True))):
             talk.print(line, soft_wrap=True, highlight=False)
-        line = recording_line(
-            str(directory),
-            duration_ns=config.duration_ns,
-            ring_ns=config.rotation.ring_ns,
-            trigger="" if config.trigger is None else config.trigger.text,
-        )
         earlier = "" if directory == Path(out) else f"{out} holds a trace already: "
-        talk.print(earlier + line, soft_wrap=True, highlight=False)
+        options.begin(view, config, earlier)
 
     with view:
         result = session.run(show_settings)

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import click
 
 from flinknet.errors import ConfigError
-from flinknet.units import NS_PER_S, parse_duration_ns
+from flinknet.units import NS_PER_S
 from flinknet.whole_files import work_directory
 
+from .capture_options import positive_duration
 from .commands import SPARK_SECTION, SectionedCommand
 from .files import STDOUT, add_line, directory_here, growing_file
 from .options import details_option
@@ -103,11 +104,11 @@ def watch(
     from flinknet.report.console import console_for
     from flinknet.report.trace_console import WatchView
 
-    span_ns = _positive(window, "--window")
+    span_ns = positive_duration(window, "--window")
     if span_ns > LONGEST_WINDOW_NS:
         raise ConfigError(f"--window: {window} is too long; at most 1h")
-    every_s = _positive(every, "--every") / NS_PER_S
-    seconds = None if duration is None else _positive(duration, "--duration") / NS_PER_S
+    every_s = positive_duration(every, "--every") / NS_PER_S
+    seconds = None if duration is None else positive_duration(duration, "--duration") / NS_PER_S
     if table is not None and "://" not in table:
         table = str(Path(table).absolute())
     target = growing_file(json)
@@ -150,10 +151,3 @@ def _show(looks: SimpleQueue[WatchLook], view: WatchView | None, target: Path | 
             view.update(look)
         if target is not None:
             add_line(target, dumps(watch_document(look)))
-
-
-def _positive(text: str, option: str) -> int:
-    duration_ns = parse_duration_ns(text, option, bare_unit=None)
-    if not duration_ns:
-        raise ConfigError(f"{option}: 0 is too short; give some seconds, such as 10s")
-    return duration_ns

@@ -23,8 +23,6 @@ from flinknet.trace.schema import COLUMN_NAMES, TIME_NAMES
 from .files import whole_packed_file
 from .selection import Selection
 
-_STORED = (*COLUMN_NAMES, *TIME_NAMES)
-
 OnRows = Callable[[int], None]
 """Function that takes the number of rows written so far."""
 
@@ -35,11 +33,10 @@ def event_batches(selection: Selection) -> Iterator[pa.RecordBatch]:
     for file in selection.run.files:
         with TraceReader(file) as reader:
             process = reader.process.name
-            for block in reader.events(
-                (*_STORED, ORDER), selection.channels, selection.from_ns, selection.to_ns
-            ):
+            within = selection.channels, selection.from_ns, selection.to_ns
+            for block in reader.events((*COLUMN_NAMES, *TIME_NAMES, ORDER), *within):
                 in_order = np.argsort(block[ORDER], kind="stable")
-                rows = {name: block[name][in_order] for name in _STORED}
+                rows = {name: values[in_order] for name, values in block.items()}
                 arrays = [
                     event_array(name, rows, process, connections) for name in EVENT_SCHEMA.names
                 ]

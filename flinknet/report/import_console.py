@@ -27,9 +27,8 @@ def import_view(imported: Plain) -> View:
     packets, connections = imported["packets"], imported["connections"]
     copies = packets["duplicates"]
     copied = f" and {counted(copies, 'copy', 'copies')}, left out" if copies else ""
-    flink = (
-        f"{imported['flink_connections']:,} of {counted(imported['tcp_connections'], 'connection')}"
-    )
+    every = counted(imported["tcp_connections"], "connection")
+    flink = f"{imported['flink_connections']:,} of {every}"
     run, doubts = imported["run"], _warnings(imported)
     is_two_way = any(each["missing_direction"] is None for each in connections)
     can_replay = is_two_way and not packets["timeless_packets"]
@@ -112,10 +111,7 @@ def _warnings(imported: Plain) -> list[str]:
             f" ({human_share(share)}), by their sequence numbers"
         )
     if silent := imported["silent_connections"]:
-        lines.append(
-            f"{counted(silent, 'connection')} taken for ended after long silence; the capture lacks"
-            " their last packets"
-        )
+        lines.append(f"{counted(silent, 'connection')} long silent, so taken for ended")
     if placed := imported["placed_channels"]:
         text = f"{counted(placed, 'channel')} named by where tasks run, as they were open before"
         if unsure := imported["uncertain_channels"]:

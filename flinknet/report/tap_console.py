@@ -80,7 +80,7 @@ def _redirect(host: str, port: int) -> str:
     )
 
 
-def recording_line(out: str, *, duration_ns: int | None, ring_ns: int | None, trigger: str) -> str:
+def recording_line(out: str, duration_ns: int | None, ring_ns: int | None, trigger: str) -> str:
     """Destination of the trace, duration of the tap, and the part it keeps.
 
     Args:

@@ -255,7 +255,7 @@ def test_events_barriers_and_blocking() -> None:
             observed.show([(CLIENT, ResumeConsumption(RECEIVER).encode())], at_ns + 500)
     assert channel.events_by_kind == {type(event).__name__: 1 for event, _ in events}
     assert list(channel.barriers) == [(42, 4_000)]
-    assert channel.blocked_until(99_000) == 1_000
+    assert channel.blocked.until(99_000) == 1_000
     assert channel.is_ended
     assert [row["value"] for row in observed.rows.all if row["sequence_number"] == 1] == [42]
 
@@ -264,15 +264,15 @@ def test_a_channel_starves_while_data_waits_without_credit() -> None:
     observed = Observed().show([(CLIENT, request(credit=1).encode())], 100)
     (channel,) = observed.table.channels
     observed.show([(SERVER, buffer(0, b"x" * 20, backlog=3).encode())], 1_000)
-    assert channel.is_starved
-    assert channel.starved_until(1_500) == 500
+    assert channel.starved.since_ns >= 0
+    assert channel.starved.until(1_500) == 500
     assert channel.in_flight_buffers == 1
     observed.show([(CLIENT, AddCredit(2, RECEIVER).encode())], 2_000)
-    assert not channel.is_starved
+    assert channel.starved.since_ns < 0
     assert channel.in_flight_buffers == 0
     observed.show([(SERVER, buffer(1, b"x" * 20, backlog=0).encode())], 2_100)
     observed.show([(SERVER, buffer(2, b"x" * 20, backlog=0).encode())], 2_200)
-    assert channel.starved_until(9_000) == 1_000
+    assert channel.starved.until(9_000) == 1_000
     assert channel.credits_available == 0
 
 
@@ -280,11 +280,11 @@ def test_a_channel_without_credit_is_noticed_also_where_nobody_says_that_data_wa
     observed = Observed().show([(CLIENT, request(credit=2).encode())], 100)
     (channel,) = observed.table.channels
     observed.show([(SERVER, buffer(0, b"x" * 20).encode())], 1_000)
-    assert channel.exhausted_until(5_000) == 0
+    assert channel.exhausted.until(5_000) == 0
     observed.show([(SERVER, buffer(1, b"x" * 20).encode())], 2_000)
-    assert (channel.exhausted_until(5_000), channel.starved_until(5_000)) == (3_000, 0)
+    assert (channel.exhausted.until(5_000), channel.starved.until(5_000)) == (3_000, 0)
     observed.show([(CLIENT, AddCredit(1, RECEIVER).encode())], 6_000)
-    assert channel.exhausted_until(9_000) == 4_000
+    assert channel.exhausted.until(9_000) == 4_000
 
 
 def test_data_without_credit_is_reported_and_the_credit_unknown_from_there() -> None:
@@ -589,7 +589,7 @@ def test_waits_with_a_backlog_show_the_credit_of_a_channel_that_was_open_before(
     assert channel.credits_available == 2
     known = [row["credit_after"] for row in observed.rows.all if row["credit_after"] >= 0]
     assert known == [1, 0, 2]
-    assert channel.starved_ns == 20 * MS - 1
+    assert channel.starved.ns == 20 * MS - 1
     for _ in range(3):  # more than there can be: it was not 0
         send(300 * MS, backlog=0)
     assert channel.credits_available is None

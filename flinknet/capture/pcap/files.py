@@ -314,30 +314,14 @@ class CaptureFiles:
         """The names of all files, without their directories."""
         return ", ".join(Path(each.name).name for each in self.files)
 
-    @property
-    def packets(self) -> int:
-        """Packets given so far."""
-        return sum(each.packets for each in self.files)
+    def total(self, name: str) -> int:
+        """The sum of an attribute of all files."""
+        return sum(getattr(each, name) for each in self.files)
 
     @property
     def truncated(self) -> list[str]:
         """Names of the files that ended in the middle of a packet."""
         return [each.name for each in self.files if each.is_truncated]
-
-    @property
-    def dropped_packets(self) -> int:
-        """Packets that capture programs did not get."""
-        return sum(each.dropped_packets for each in self.files)
-
-    @property
-    def unread_blocks(self) -> int:
-        """Blocks of unknown kinds, which may contain packets."""
-        return sum(each.unread_blocks for each in self.files)
-
-    @property
-    def timeless_packets(self) -> int:
-        """Packets that state no instant."""
-        return sum(each.timeless_packets for each in self.files)
 
     def __iter__(self) -> Iterator[CapturedPacket]:
         if len(self.files) == 1:

@@ -142,7 +142,7 @@ class _Import:
             self._now_ns = max(self._now_ns, segment.at_ns)
             self._connections.add(segment)
             if number % PROGRESS_PACKETS == 0:
-                self._on_progress(self._file.packets)
+                self._on_progress(self._file.total("packets"))
                 self._record_until(self._now_ns)
 
     def finish(self) -> dict[str, Any]:
@@ -164,8 +164,8 @@ class _Import:
         counts["unknown_link_types"] = sorted(self._counts.unknown_link_types)
         counts["kinds"] = dict(self._counts.kinds.most_common(KINDS_LISTED_MAX))
         for name in ("unread_blocks", "timeless_packets"):
-            counts[name] = getattr(file, name)
-        counts["dropped_packets"] = max(file.dropped_packets, dropped)
+            counts[name] = file.total(name)
+        counts["dropped_packets"] = max(file.total("dropped_packets"), dropped)
         truncated = file.truncated if self._stopped_by is None else []
         del result["per_connection"]
         imported = result | {
@@ -178,7 +178,7 @@ class _Import:
             "tcp_connections": self._connections.count,
             "flink_connections": self._connections.flink_count,
             "silent_connections": self._connections.silent,
-            "clock": [] if file.timeless_packets else list(self._clock.steps),
+            "clock": [] if counts["timeless_packets"] else list(self._clock.steps),
             "connections": self._described,
             **session.written(),
         }
@@ -259,7 +259,7 @@ class _Import:
             figures: dict[str, Any] = {
                 "connections": open_now,
                 "accepted": self._connections.flink_count,
-                "packets": self._file.packets,
+                "packets": self._file.total("packets"),
                 "incidents": 0,
                 "elapsed_ns": now_ns - self._begun_ns,
             }
@@ -292,7 +292,8 @@ class _Import:
 
     def _nothing_found(self, counts: PacketCounts) -> str:
         name, connections = self._file.name, self._connections.count
-        if not self._file.packets and self._stopped_by is not None:
+        packets = self._file.total("packets")
+        if not packets and self._stopped_by is not None:
             return f"{name}: nothing came before it was ended ({self._stopped_by})"
         if counts.unknown_link_types:
             kinds = ", ".join(map(str, sorted(counts.unknown_link_types)))
@@ -306,9 +307,7 @@ class _Import:
                 "; what a tunnel encrypts can be captured before it, on the interface of a pod"
             )
         if not counts.tcp_segments:
-            return (
-                f"{name}: no TCP in {self._file.packets:,} packets{others}; capture the data ports"
-            )
+            return f"{name}: no TCP in {packets:,} packets{others}; capture the data ports"
         return (
             f"{name}: none of its {connections} TCP connections speaks Flink's data-port protocol"
             f"{others}; were the data ports captured, with whole packets (`-s 0`), and is"

@@ -141,9 +141,7 @@ _PREFIX_AND_TAG = LENGTH_PREFIX_BYTES + 1
 _RECORD_TAG_MAX = TAG_REC_WITHOUT_TIMESTAMP
 _OTHER_TAG = TAG_RECORD_ATTRIBUTES  # an element without a time
 _NO_TAG = 256  # above all tags
-_NO_BODY = bytes(TIME_BYTES)
-_HEADS: Final = np.frombuffer(b"\xff" * _PREFIX_AND_TAG + bytes(3), np.uint64)[0]
-"""Bits of a length and a tag in eight bytes."""
+_HEADS: Final = np.frombuffer(b"\xff" * _PREFIX_AND_TAG + bytes(3), np.uint64)[0]  # bits of a head
 
 _read = struct.Struct(">IB").unpack_from
 
@@ -215,8 +213,7 @@ class RecordCounter:
             self._search.feed(payload)
             return 0
         position, end, times = self._left, len(payload), self.times
-        # from which tag on times are read; a buffer that is passed over has those of no record
-        timed = _NO_TAG if times is None else TAG_WATERMARK if times.passes else 0
+        timed = _NO_TAG if times is None else TAG_WATERMARK if times.passes else 0  # the lowest tag
         if position and times is not None and len(self._body) < TIME_BYTES:
             self._body += bytes(payload[: min(position, TIME_BYTES - len(self._body))])
         if position > end:
@@ -248,7 +245,7 @@ class RecordCounter:
                     if times is not None and (tag >= timed or times.passes == 1):
                         self._body = _start_of(payload, position + _PREFIX_AND_TAG, end)
                     elif not tag:  # a record whose time is not read
-                        self._tag, self._body = _RECORD_TAG_MAX, _NO_BODY
+                        self._tag = _RECORD_TAG_MAX
                     return records
                 count, tag = 1, _RECORD_TAG_MAX
                 position += step

@@ -45,22 +45,15 @@ class RecordTimes:
     """Collects the times in one buffer after another of one stream of records.
 
     Attributes:
-        passes: buffers that are not sampled, from the current one on; watermarks and latency
-            markers are read in them, too.
+        passes: buffers that are not sampled, from the current one on; only watermarks and latency
+            markers are taken from them.
         until: records with a timestamp that are passed over before the next of the sample.
         is_used: whether the buffer has a time: `begin` must follow it.
     """
 
     __slots__ = (
-        "_bits",
-        "_marker",
-        "_samples",
-        "_seed",
-        "_stride",
-        "_watermark",
-        "is_used",
-        "passes",
-        "until",
+        *("_bits", "_marker", "_samples", "_seed", "_stride", "_watermark"),
+        *("is_used", "passes", "until"),
     )
 
     def __init__(self) -> None:
@@ -102,8 +95,6 @@ class RecordTimes:
             return
         if step < LENGTH_PREFIX_BYTES + _TIMED_RECORD_MIN:
             return
-        if self.passes:
-            return
         self.is_used = True
         self.expect(count)
         until = self.until
@@ -122,9 +113,9 @@ class RecordTimes:
             length: bytes of the element with its tag.
             body: first bytes after the tag; where fewer than it needs are known, it is left out.
         """
-        self.is_used |= not self.passes or tag != TAG_REC_WITH_TIMESTAMP
+        self.is_used = True
         if tag == TAG_REC_WITH_TIMESTAMP:
-            if len(body) < TIME_BYTES or self.passes:
+            if len(body) < TIME_BYTES:
                 return
             self.expect(1)
             if self.until:

@@ -242,8 +242,8 @@ def test_packets_that_the_capture_program_did_not_get_are_counted(tmp_path: Path
     capture = CaptureFiles([tmp_path / "drops.pcapng"])
     capture.files[0].path.write_bytes(whole + whole)  # a second section numbers interfaces anew
     assert len(list(capture)) == 6
-    assert capture.dropped_packets == 2 * 7
-    assert capture.unread_blocks == 0
+    assert capture.total("dropped_packets") == 2 * 7
+    assert capture.total("unread_blocks") == 0
 
 
 def test_ctrl_c_ends_it_with_the_answer(tmp_path: Path) -> None:
