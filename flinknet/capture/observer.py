@@ -14,8 +14,18 @@ from typing import Any, Final
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.probe import MessageKind, Probe, TracePoint
 from flinknet.core.wire.buffer_response import BufferResponse
-from flinknet.core.wire.layout import BACKLOG, DATA_TYPE, RECEIVER, SEQUENCE_NUMBER, SIZE, Header
-from flinknet.core.wire.layout import LAYOUTS, Direction
+from flinknet.core.wire.layout import (
+    BACKLOG,
+    DATA_TYPE,
+    LAYOUTS,
+    RECEIVER,
+    SEQUENCE_NUMBER,
+    SIZE,
+    Direction,
+    Header,
+    decode_add_credits,
+    next_sequence_number,
+)
 from flinknet.core.wire.messages import (
     AddCredit,
     BacklogAnnouncement,
@@ -26,7 +36,6 @@ from flinknet.core.wire.messages import (
     PartitionRequest,
     ResumeConsumption,
 )
-from flinknet.core.wire.layout import decode_add_credits, next_sequence_number
 from flinknet.core.wire.record_counter import RecordCounter
 from flinknet.errors import ConfigError
 
