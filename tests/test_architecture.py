@@ -84,21 +84,21 @@ LEAVES_OF = {
 """Folder -> leaves that its modules may import."""
 
 BUDGETS = {
-    "replay": (15_391, 51),
+    "replay": (15_382, 51),
     "predict": (13_074, 47),
     "core": (13_789, 58),
-    "runtime": (14_807, 52),
+    "runtime": (14_806, 52),
     "report": (10_491, 36),
     "job": (9_261, 36),
     "cli": (9_207, 34),
     "graph": (7_293, 25),
-    "capture": (8_172, 43),
-    "trace": (5_959, 30),
+    "capture": (8_128, 33),
+    "trace": (5_901, 24),
     "simulator": (2_306, 11),
     "results": (4_903, 20),
     "(leaves)": (2_515, 14),
     "options": (2_637, 10),
-    "export": (887, 8),
+    "export": (886, 8),
     "certificates": (267, 2),
 }
 """Room -> lines and files that it may have. The numbers only fall: a change that needs more room
