@@ -33,7 +33,7 @@ IDLE_WAIT_NS = 200_000_000
 
 
 class Task(Protocol):
-    """A task that the loop steps (job.StreamTask; runtime.cluster.RunningTask)."""
+    """A task that the loop steps (job.StreamTask; runtime.cluster.Attempt)."""
 
     @property
     def is_blocked(self) -> bool:

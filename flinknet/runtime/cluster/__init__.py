@@ -24,7 +24,8 @@ The TaskManager side:
 
     task_executor   the process: its loop, and the commands it carries out
     hosted_job      settings, trace and printed lines of one job there; creates its tasks
-    attempts        the attempts it runs: prepared_attempts have no task yet, a running_task has
+    attempts        the attempts it runs; attempt: one of them, from submission to end;
+                    attempt_channels: what they read from other TaskManagers
     task_io         text and files that tasks read and write
     load_run        follows a load
 

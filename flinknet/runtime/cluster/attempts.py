@@ -25,10 +25,10 @@ from flinknet.job.stream_task import StreamTask
 from ..clock import monotonic_ns
 from ..shuffle_environment import ShuffleEnvironment
 from . import control_messages as messages
+from .attempt import Attempt, error_text
+from .attempt_channels import AttemptChannels, have_readers
 from .hosted_job import HostedJob
 from .load_run import LoadRun
-from .prepared_attempts import AttemptChannels, PreparedAttempt, have_readers
-from .running_task import RunningTask, error_text
 from .task_io import reader_of
 
 FUNCTIONS_WAIT_NS = 500_000_000
@@ -58,24 +58,24 @@ class Attempts:
         channels: AttemptChannels,
         send: Callable[[Any], None],
     ) -> None:
-        self.running: list[RunningTask] = []
+        self.running: list[Attempt] = []
         self.jobs: dict[ExecutionGraphID, HostedJob] = {}
         self.load: LoadRun | None = None
         self.awaits_first_output = False
         self.producers = ProducerStateChecks(send, self.cancel)
-        self.prepared: list[PreparedAttempt] = []
+        self.prepared: list[Attempt] = []
         self._environment = environment
         self._channels = channels
         self._send = send
         self._begun: messages.Start | None = None
-        self._tasks: dict[ExecutionAttemptID, RunningTask] = {}
-        self._written: dict[ExecutionAttemptID, RunningTask] = {}
-        self._ending: list[tuple[RunningTask, messages.TaskStateChanged | None]] = []
+        self._tasks: dict[ExecutionAttemptID, Attempt] = {}
+        self._written: dict[ExecutionAttemptID, Attempt] = {}
+        self._ending: list[tuple[Attempt, messages.TaskStateChanged | None]] = []
         self._reported_outputs: set[tuple[ExecutionAttemptID, int]] = set()
 
     @property
     def gates(self) -> list[SingleInputGate]:
-        return [gate for each in self.running for gate in each.task.gates] + self.waiting_gates
+        return [gate for each in (*self.running, *self.prepared) for gate in each.gates]
 
     @property
     def waiting_gates(self) -> list[SingleInputGate]:
@@ -123,7 +123,9 @@ class Attempts:
             running = self._tasks.pop(attempt_id)
             running.release("its job is over")
             self._end(running, None)
-        self._drop_prepared([each for each in self.prepared if each.job is job], "its job is over")
+        self._drop_prepared(
+            [each for each in self.prepared if job.owns(each.attempt_id)], "its job is over"
+        )
         for attempt_id in [each for each in self._written if job.owns(each)]:
             del self._written[attempt_id]
         self._reported_outputs = {each for each in self._reported_outputs if not job.owns(each[0])}
@@ -135,7 +137,7 @@ class Attempts:
         self._follow_tasks()
         job.close()
 
-    def of_job(self, job: HostedJob) -> list[RunningTask]:
+    def of_job(self, job: HostedJob) -> list[Attempt]:
         """The running attempts of one job."""
         if len(self.jobs) == 1:
             return self.running
@@ -153,10 +155,11 @@ class Attempts:
             return
         descriptor = job.complete(message.task)
         message = replace(message, task=descriptor)
+        own = [channel.index for gate in descriptor.inputs for channel in gate.channels]
+        written = [channel for output in descriptor.outputs for channel in output.channels]
+        self._environment.traces.claim(job.trace, (*own, *written))
         try:
-            prepared = PreparedAttempt(
-                job, message, self._environment, self._channels, now_ns=now_ns
-            )
+            prepared = Attempt(message, job.network, job.storage, self._environment, now_ns=now_ns)
         except (Exception, SystemExit) as error:
             self._send_failure(descriptor.attempt_id, error)
             return
@@ -167,7 +170,8 @@ class Attempts:
         """Continue with attempts whose gates can have their memory now."""
         for each in [each for each in self.prepared if not each.is_open]:
             try:
-                if not each.try_open(self.producers.check, now_ns=now_ns):
+                check = self.producers.check
+                if not each.try_open(self._channels.connect, self._request, check, now_ns=now_ns):
                     continue
             except (Exception, SystemExit) as error:
                 self._drop_prepared([each], error_text(error))
@@ -186,7 +190,7 @@ class Attempts:
         running = self._tasks.get(message.attempt_id)
         if running is not None:
             running.unread.difference_update(message.edges)
-            for described, gate in zip(running.descriptor.inputs, running.task.gates, strict=True):
+            for described, gate in zip(running.descriptor.inputs, running.gates, strict=True):
                 if described.edge in message.edges and gate.is_state_consumed:
                     self._channels.request([gate], now_ns=now_ns)
 
@@ -245,7 +249,7 @@ class Attempts:
         for running in self.running:
             running.release(cause)
         for each in self.prepared:
-            each.cancel(cause)
+            each.release(cause)
         self.fail_partitions(cause)
         ending = [*self.running, *(running for running, _ in self._ending)]
         until_ns = monotonic_ns() + FUNCTIONS_WAIT_NS
@@ -275,13 +279,16 @@ class Attempts:
                 self._send(messages.OutputConsumable(attempt_id, output))
         self.awaits_first_output = is_any_missing
 
-    def _drop_prepared(self, attempts: Sequence[PreparedAttempt], cause: str) -> None:
+    def _request(self, gate: SingleInputGate) -> None:
+        self._channels.request([gate], now_ns=monotonic_ns())
+
+    def _drop_prepared(self, attempts: Sequence[Attempt], cause: str) -> None:
         for each in attempts:
             self.prepared.remove(each)
-            each.cancel(cause)
+            each.release(cause)
 
-    def _start(self, opened: PreparedAttempt, start: messages.Start, now_ns: int) -> None:
-        job, descriptor = opened.job, opened.descriptor
+    def _start(self, opened: Attempt, start: messages.Start, now_ns: int) -> None:
+        job, descriptor = self._job_of(opened.attempt_id), opened.descriptor
         job.trace.statistics.measured_from_ns = start.measured_from_ns
         is_load = job.scenario is not None
         respond = partial(self._answer, job.id)
@@ -291,23 +298,19 @@ class Attempts:
                 now_ns=now_ns,
             )
         except (Exception, SystemExit) as error:
-            opened.cancel(error_text(error))
+            opened.release(error_text(error))
             self._send_failure(descriptor.attempt_id, error)
             return
         begin_ns = start.start_ns if is_load else max(start.start_ns, now_ns)
         loop = self._environment.loop
-        running = RunningTask(
+        opened.begin(
             task,
-            descriptor,
-            opened.partitions,
             [reader_of(loop, text) for text in task.text_inputs],
+            _debloating_of(task, job.network, begin_ns),
             start_ns=begin_ns,
-            debloating=_debloating_of(task, job.network, begin_ns),
-            is_detailed=job.network.detailed_metrics,
             waits_for_readers=is_load,
-            unread=opened.unread,
         )
-        self._tasks[descriptor.attempt_id] = running
+        self._tasks[descriptor.attempt_id] = opened
         if job.reports_first_output:
             self.awaits_first_output = True
         if job.scenario is not None:
@@ -315,7 +318,7 @@ class Attempts:
                 job.load = self.load = LoadRun(
                     self._environment, job.trace.statistics, job.scenario, start
                 )
-            job.load.add(running)
+            job.load.add(opened)
         self._follow_tasks()
 
     def _job_of(self, attempt_id: ExecutionAttemptID) -> HostedJob:
@@ -325,7 +328,7 @@ class Attempts:
     def _answer(self, job: ExecutionGraphID, answer: Answer) -> None:
         self._send(messages.JobAnswer(job, answer))
 
-    def _send_last_statistics(self, running: RunningTask) -> None:
+    def _send_last_statistics(self, running: Attempt) -> None:
         job = self._job_of(running.attempt_id)
         others = [each for each in self.of_job(job) if each is not running]
         connections = self._channels.used(others)
@@ -338,11 +341,11 @@ class Attempts:
         loop.has_local_channels = any(
             channel.is_local
             for each in self.running
-            for gate in each.task.gates
+            for gate in each.gates
             for channel in gate.channels
         )
 
-    def _task_ended(self, running: RunningTask) -> None:
+    def _task_ended(self, running: Attempt) -> None:
         """Handle the end of an attempt: send its final statistics, then its final state."""
         attempt_id = running.attempt_id
         self._send_last_statistics(running)
@@ -367,7 +370,7 @@ class Attempts:
                 ),
             )
 
-    def _end(self, running: RunningTask, final_state: messages.TaskStateChanged | None) -> None:
+    def _end(self, running: Attempt, final_state: messages.TaskStateChanged | None) -> None:
         """Send the final state of an attempt as soon as none of its functions runs: until then it
         would be in the way of the next attempt (Flink: CANCELING; task.cancellation.timeout is
         the JobManager's).
@@ -381,7 +384,7 @@ class Attempts:
         else:
             self._ending.append((running, final_state))
 
-    def _keep_blocking(self, running: RunningTask) -> None:
+    def _keep_blocking(self, running: Attempt) -> None:
         """Keep blocking partitions until the JobManager releases them; others go when read."""
         types = (each.partition_type for each in running.partitions)
         if any(each.is_blocking_or_blocking_persistent for each in types):
@@ -398,7 +401,7 @@ class Attempts:
         self._send(failed)
 
 
-def _key(running: RunningTask) -> tuple[int, int]:
+def _key(running: Attempt) -> tuple[int, int]:
     return running.descriptor.key
 
 

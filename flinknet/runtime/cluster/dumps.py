@@ -10,13 +10,13 @@ from flinknet.core.wire.ids import ExecutionGraphID
 from flinknet.results import GateDump, JobDump, PartitionDump, TaskDump, TaskManagerDump
 
 from . import control_messages as messages
+from .attempt import Attempt
 from .cluster_process import TaskManagerProcess
 from .control_connection import ControlConnection
-from .running_task import RunningTask
 
 
 def dump_of(
-    index: int, tasks: Iterable[RunningTask], registered: Sequence[ResultPartition]
+    index: int, tasks: Iterable[Attempt], registered: Sequence[ResultPartition]
 ) -> TaskManagerDump:
     """Describe the tasks of a TaskManager as they are now.
 
@@ -32,7 +32,7 @@ def dump_of(
     )
 
 
-def _task(running: RunningTask) -> TaskDump:
+def _task(running: Attempt) -> TaskDump:
     return TaskDump(
         running.task.name,
         str(running.attempt_id),

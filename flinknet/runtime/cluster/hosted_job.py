@@ -35,6 +35,7 @@ from ..connection_manager import ConnectionManager, LocalConnectionManager
 from ..shuffle_environment import ShuffleEnvironment, create_spill_file
 from ..task_thread import TaskThread
 from . import control_messages as messages
+from .attempt import Attempt
 from .load_run import LoadRun
 from .reports import (
     ProducerChannelReport,
@@ -45,7 +46,6 @@ from .reports import (
     UsedConnection,
     WrittenChannel,
 )
-from .running_task import RunningTask
 from .task_io import ProcessIO
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Sampler:
 
     def statistics_of(
         self,
-        tasks: Iterable[RunningTask],
+        tasks: Iterable[Attempt],
         *,
         connections: tuple[UsedConnection, ...] = (),
         is_last: bool = False,
@@ -109,7 +109,7 @@ class Sampler:
         return Statistics(now_ns, counts, read, tuple(written), memory, fill, connections)
 
 
-def _counts(running: RunningTask, has_metrics: bool, now_ns: int) -> TaskCounts:
+def _counts(running: Attempt, has_metrics: bool, now_ns: int) -> TaskCounts:
     latency = LogLinearHistogram()
     records = size_bytes = 0
     for meter in running.task.chain.latency_meters:
@@ -131,7 +131,7 @@ def _counts(running: RunningTask, has_metrics: bool, now_ns: int) -> TaskCounts:
     )
 
 
-def _read(running: RunningTask) -> Iterable[ReadChannel]:
+def _read(running: Attempt) -> Iterable[ReadChannel]:
     gate, network_input = running.task.gate, running.task.network_input
     if gate is None or network_input is None:
         return

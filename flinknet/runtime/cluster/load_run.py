@@ -18,8 +18,8 @@ from ..fill_meter import FillMeter
 from ..other_processes import Standstill
 from ..shuffle_environment import ShuffleEnvironment
 from . import control_messages as messages
+from .attempt import Attempt
 from .reports import ConsumerChannelReport, Metrics, ProducerChannelReport, Report, StoredOutput
-from .running_task import RunningTask
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class LoadRun:
     ) -> None:
         self._environment = environment
         self._statistics = statistics
-        self._tasks: dict[str, RunningTask] = {}
+        self._tasks: dict[str, Attempt] = {}
         self._ended: set[str] = set()
         self._meter = FillMeter(
             total_buffers=environment.pool.total_buffers,
@@ -100,7 +100,7 @@ class LoadRun:
         self._measured = self._begun
         self._cpu_share: float | None = None
 
-    def add(self, running: RunningTask) -> None:
+    def add(self, running: Attempt) -> None:
         """Add a task."""
         self._tasks[running.task.name] = running
         self._meter.add(
@@ -109,7 +109,7 @@ class LoadRun:
             [output.channels for output in running.task.outputs.each],
         )
 
-    def ended(self, running: RunningTask) -> None:
+    def ended(self, running: Attempt) -> None:
         """Record the final figures of a task that has finished, before it is released."""
         name = running.task.name
         self._ended.add(name)
@@ -233,11 +233,11 @@ class LoadRun:
         )
 
     @property
-    def _tasks_in_order(self) -> list[RunningTask]:
+    def _tasks_in_order(self) -> list[Attempt]:
         return sorted(self._tasks.values(), key=lambda each: each.descriptor.key)
 
     @property
-    def _sinks(self) -> list[RunningTask]:
+    def _sinks(self) -> list[Attempt]:
         return [each for each in self._tasks.values() if not each.task.outputs.each]
 
     def _begin(self) -> None:

@@ -16,8 +16,8 @@ from flinknet.units import NS_PER_MS, format_address
 
 from ..clock import timestamp_epoch_ns
 from . import control_messages as messages
+from .attempt_channels import have_readers
 from .peer import CANCELLED, CONSUMERS, END_OF_PARTITION, PRODUCERS, Peer
-from .prepared_attempts import have_readers
 
 
 class ConsumerPeer(Peer):

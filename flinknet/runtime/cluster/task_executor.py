@@ -32,12 +32,12 @@ from ..clock import adjust, monotonic_ns
 from ..host import stay_on_core
 from ..shuffle_environment import ShuffleEnvironment
 from . import control_messages as messages
+from .attempt_channels import AttemptChannels
 from .attempts import Attempts
 from .cluster_process import TaskManagerProcessSpec
 from .control_connection import ControlConnection
 from .dumps import dump_of
 from .hosted_job import HostedJob
-from .prepared_attempts import AttemptChannels
 from .reports import Report
 
 STATISTICS_PAUSE = 20

@@ -26,9 +26,9 @@ from flinknet.job.elements import StreamElementSerializer
 from flinknet.job.load.plan import load_plan_of
 from flinknet.job.serializers import serializer_of
 from flinknet.runtime.cluster import control_messages as messages
+from flinknet.runtime.cluster.attempt_channels import AttemptChannels
 from flinknet.runtime.cluster.attempts import Attempts
 from flinknet.runtime.cluster.hosted_job import HostedJob
-from flinknet.runtime.cluster.prepared_attempts import AttemptChannels
 from flinknet.runtime.cluster.reports import UsedConnection
 from flinknet.runtime.shuffle_environment import ShuffleEnvironment
 

@@ -1,31 +1,23 @@
 # mypyc
-"""PreparedAttempt: an attempt without a task. Its gates wait for memory and then, with a load, for
-the start of the run.
-
-AttemptChannels: the channels that the attempts of a TaskManager read, and their readers on other
+"""AttemptChannels: the channels that the attempts of a TaskManager read, and their readers on other
 TaskManagers: how they connect, which are open, which have failed.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 
-from flinknet.core.consumer import ConsumerConnection, RemoteInputChannel, SingleInputGate
+from flinknet.core.consumer import ConsumerConnection, SingleInputGate
 from flinknet.core.producer import ResultPartition
-from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.errors import PartitionConnectionError
 from flinknet.job.descriptor import InputChannelDescriptor
-from flinknet.job.gates import GateSetup, create_partitions
 
-from ..clock import monotonic_ns
 from ..protocol import ConnectionID
 from ..shuffle_environment import ShuffleEnvironment
-from .control_messages import SubmitTask
+from .attempt import Attempt
 from .hosted_job import HostedJob
 from .reports import UsedConnection
-from .running_task import RunningTask, error_text
 
 
 class AttemptChannels:
@@ -62,12 +54,12 @@ class AttemptChannels:
             self._reader_names.pop(self._channel_of.pop(receiver, -1), None)
         self._connections.forget_closed()
 
-    def used(self, tasks: Iterable[RunningTask]) -> tuple[UsedConnection, ...]:
+    def used(self, tasks: Iterable[Attempt]) -> tuple[UsedConnection, ...]:
         """The connections that the open channels of these tasks use, in order."""
         counts: Counter[tuple[int, int]] = Counter(
             self._connections.number_of(channel.connection)
             for each in tasks
-            for gate in each.task.gates
+            for gate in each.gates
             for channel in gate.remote_channels
             if channel.connection is not None
             if channel.error is None and not channel.is_released  # else it may be forgotten
@@ -121,93 +113,3 @@ class AttemptChannels:
 
 def have_readers(partitions: Iterable[ResultPartition]) -> bool:
     return all(each.has_view for partition in partitions for each in partition.subpartitions)
-
-
-class PreparedAttempt:
-    """An attempt whose partitions exist, and whose gates wait for memory that others will return.
-
-    Attributes:
-        start: the instants of its run; None: it starts with the load.
-        gates: open, with its channels; empty before that.
-        unread: input edges that are not readable yet; also while its task runs.
-
-    Raises: the error that prevents it.
-    """
-
-    def __init__(
-        self,
-        job: HostedJob,
-        message: SubmitTask,
-        environment: ShuffleEnvironment,
-        channels: AttemptChannels,
-        *,
-        now_ns: int,
-    ) -> None:
-        self.job = job
-        self.descriptor = descriptor = message.task
-        self.attempt_id = descriptor.attempt_id
-        self.start = message.start
-        self.gates: tuple[SingleInputGate, ...] = ()
-        self.is_open = False
-        self.unread = {each.edge for each in descriptor.inputs if not each.is_consumable}
-        self._addresses = message.addresses
-        self._environment = environment
-        self._channels = channels
-        own = [channel.index for gate in descriptor.inputs for channel in gate.channels]
-        written = [channel for output in descriptor.outputs for channel in output.channels]
-        environment.traces.claim(job.trace, (*own, *written))
-        self.partitions = create_partitions(
-            descriptor, job.network, environment.pool, environment.partitions, storage=job.storage
-        )
-        try:
-            self._setup = GateSetup(descriptor, job.network, environment.pool, now_ns=now_ns)
-        except BaseException as error:
-            for partition in self.partitions:
-                partition.fail(error_text(error))
-            raise
-
-    def try_open(
-        self,
-        check_producer: Callable[[ExecutionAttemptID, RemoteInputChannel, int], None],
-        *,
-        now_ns: int,
-    ) -> bool:
-        """Open its gates if they can have their memory now; each requests its readable partitions
-        once the recovered state of its channels has been read.
-
-        Args:
-            check_producer: called with an attempt and its channel if the producer does not have the
-                partition.
-
-        Returns: whether they are open. Raises: the error that prevents it.
-        """
-        if not self._setup.is_complete(now_ns=now_ns):
-            return False
-        self.gates = self._setup.gates(
-            partitions=self._environment.partitions,
-            connect=partial(self._channels.connect, self._addresses),
-            probe=self._environment.recorder,
-        )
-        self.is_open = True
-        for channel in [each for gate in self.gates for each in gate.remote_channels]:
-            channel.check_producer = partial(check_producer, self.attempt_id)
-        for each, gate in zip(self.descriptor.inputs, self.gates, strict=True):
-            if self.start is not None:  # its task reads the recovered state, then requests
-                gate.finish_read_recovered_state()
-            gate.state_listener = partial(self._request, each.edge)
-            if gate.is_state_consumed:
-                self._request(each.edge, gate)
-        return True
-
-    def cancel(self, cause: str) -> None:
-        """Drop the attempt; readers of its partitions receive the cause."""
-        if not self.is_open:
-            self._setup.cancel()
-        for partition in self.partitions:
-            partition.fail(cause)
-        for gate in self.gates:
-            gate.close()
-
-    def _request(self, edge: int, gate: SingleInputGate) -> None:
-        if edge not in self.unread:
-            self._channels.request([gate], now_ns=monotonic_ns())

@@ -1,77 +1,165 @@
 # mypyc
-"""RunningTask: an attempt as the event loop steps it. An exception of the task ends the attempt,
-not the process (Flink: Task).
+"""Attempt: an attempt at a subtask, which the event loop steps once it has a task. An exception of
+the task ends the attempt, not the process.
 """
 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
-from flinknet.core.producer import ResultPartition
+from flinknet.config import NetworkConfig
+from flinknet.core.consumer import ConsumerConnection, RemoteInputChannel, SingleInputGate
+from flinknet.core.producer import BlockingStorage
+from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.errors import FlinknetError, GateClosedError, PartitionError, TransportError
 from flinknet.job.context import details_of
 from flinknet.job.debloating import BufferDebloating
-from flinknet.job.descriptor import TaskDeploymentDescriptor
+from flinknet.job.descriptor import InputChannelDescriptor
+from flinknet.job.gates import GateSetup, create_partitions
 from flinknet.job.stream_task import StreamTask
 from flinknet.job.task_metrics import Metrics, TaskMetrics
 from flinknet.job.times import TaskTimes
 
+from ..shuffle_environment import ShuffleEnvironment
+from .control_messages import SubmitTask
 from .task_io import TextReader
+
+Addresses = Mapping[int, tuple[str, int]]
+"""Host and data port of each TaskManager."""
 
 _CONSEQUENCES = (PartitionError, TransportError, GateClosedError)
 
 
-class RunningTask:
-    """One attempt.
-
-    Args:
-        partitions: the partitions it writes.
-        readers: sources of its text.
-        debloating: of its gates; None if it is off, or there are no gates.
-        is_detailed: see TaskMetrics.
-        waits_for_readers: the attempt ends only when its pipelined partitions have been read.
-        unread: input edges that are not readable yet.
+class Attempt:
+    """One attempt, from its submission to its end (Flink: Task). Its gates wait for memory that
+    others will return and then, with a load, for the start of the run; from then on it has a task.
 
     Attributes:
+        start: the instants of its run; None: it starts with the load.
+        gates: open, with its channels, as soon as `is_open`; empty before that.
+        unread: input edges that are not readable yet.
+        task: from `begin` on.
+        debloating: of its gates; None if it is off, or there are no gates.
         error: why it failed, or None; `details`: traceback and record, if a function of the
             program failed; `kind`: the class name of that error, empty if it is not one of
             flinknet's; `is_consequence`: whether another task failed first.
         is_reported_running: whether the JobManager knows that its operators are open.
+
+    Raises: the error that prevents it.
     """
+
+    task: StreamTask
 
     def __init__(
         self,
-        task: StreamTask,
-        descriptor: TaskDeploymentDescriptor,
-        partitions: Sequence[ResultPartition],
-        readers: Sequence[TextReader],
+        message: SubmitTask,
+        network: NetworkConfig,
+        storage: BlockingStorage,
+        environment: ShuffleEnvironment,
         *,
-        start_ns: int,
-        debloating: BufferDebloating | None = None,
-        is_detailed: bool = False,
-        waits_for_readers: bool = False,
-        unread: set[int],
+        now_ns: int,
     ) -> None:
-        self.task = task
-        self.descriptor = descriptor
+        self.descriptor = descriptor = message.task
         self.attempt_id = descriptor.attempt_id
-        self.partitions = tuple(partitions)
+        self.start = message.start
+        self.gates: tuple[SingleInputGate, ...] = ()
+        self.is_open = False
+        self.unread = {each.edge for each in descriptor.inputs if not each.is_consumable}
+        self.debloating: BufferDebloating | None = None
         self.error: str | None = None
         self.details = ""
         self.kind = ""
         self.is_consequence = False
+        self.is_reported_running = False
+        self._addresses = message.addresses
+        self._environment = environment
+        self._is_detailed = network.detailed_metrics
+        self._readers: tuple[TextReader, ...] = ()
+        self._waits_for_readers = False
+        self._is_begun = False
+        self._is_canceled = False
+        self.partitions = tuple(
+            create_partitions(
+                descriptor, network, environment.pool, environment.partitions, storage=storage
+            )
+        )
+        try:
+            self._setup = GateSetup(descriptor, network, environment.pool, now_ns=now_ns)
+        except BaseException as error:
+            for partition in self.partitions:
+                partition.fail(error_text(error))
+            raise
+
+    def try_open(
+        self,
+        connect: Callable[[Addresses, InputChannelDescriptor], ConsumerConnection],
+        request: Callable[[SingleInputGate], None],
+        check_producer: Callable[[ExecutionAttemptID, RemoteInputChannel, int], None],
+        *,
+        now_ns: int,
+    ) -> bool:
+        """Open its gates if they can have their memory now; each requests its readable partitions
+        once the recovered state of its channels has been read.
+
+        Args:
+            connect: returns the client for a channel.
+            request: requests the partitions of a gate.
+            check_producer: called with an attempt and its channel if the producer does not have the
+                partition.
+
+        Returns: whether they are open. Raises: the error that prevents it.
+        """
+        if not self._setup.is_complete(now_ns=now_ns):
+            return False
+        self.gates = self._setup.gates(
+            partitions=self._environment.partitions,
+            connect=partial(connect, self._addresses),
+            probe=self._environment.recorder,
+        )
+        self.is_open = True
+        for channel in [each for gate in self.gates for each in gate.remote_channels]:
+            channel.check_producer = partial(check_producer, self.attempt_id)
+        for each, gate in zip(self.descriptor.inputs, self.gates, strict=True):
+            if self.start is not None:  # its task reads the recovered state, then requests
+                gate.finish_read_recovered_state()
+            gate.state_listener = partial(self._request, request, each.edge)
+            if gate.is_state_consumed:
+                self._request(request, each.edge, gate)
+        return True
+
+    def _request(
+        self, request: Callable[[SingleInputGate], None], edge: int, gate: SingleInputGate
+    ) -> None:
+        if edge not in self.unread:
+            request(gate)
+
+    def begin(
+        self,
+        task: StreamTask,
+        readers: Sequence[TextReader],
+        debloating: BufferDebloating | None,
+        *,
+        start_ns: int,
+        waits_for_readers: bool,
+    ) -> None:
+        """Begin to run a task between its gates and partitions.
+
+        Args:
+            readers: sources of its text.
+            waits_for_readers: the attempt ends only when its pipelined partitions have been read.
+        """
+        self.task = task
         self.debloating = debloating
-        self.unread = unread
+        self._is_begun = True
         self._readers = tuple(readers)
         self._waits_for_readers = waits_for_readers
-        self.is_reported_running = False
-        self._is_canceled = False
         task.times.start_window(now_ns=start_ns)
         self._metrics = TaskMetrics(
             task,
             now_ns=start_ns,
-            is_detailed=is_detailed,
+            is_detailed=self._is_detailed,
             debloating=() if debloating is None else debloating.gates,
         )
 
@@ -141,7 +229,7 @@ class RunningTask:
 
     def check_channels(self) -> None:
         """Fail if a channel has failed, even while nothing is read."""
-        for gate in self.task.gates:
+        for gate in self.gates:
             for channel in gate.channels:
                 if channel.error is not None and self.error is None:
                     self.fail(channel.error)
@@ -155,11 +243,14 @@ class RunningTask:
         """
         for reader in self._readers:
             reader.close()
+        if not self.is_open:
+            self._setup.cancel()
         if cause is not None:
-            self.try_cancel()
+            if self._is_begun:
+                self.try_cancel()
             for partition in self.partitions:
                 partition.fail(cause)
-        for gate in self.task.gates:
+        for gate in self.gates:
             gate.close()
 
     def try_cancel(self) -> bool:
