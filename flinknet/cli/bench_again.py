@@ -107,7 +107,6 @@ def again(executor: Executor | None, /, **values: Any) -> None:
     gets as many records as were recorded, all of the same size, at instants that agree with the
     recorded buffers. What the recording lacks is printed.
     """
-    from flinknet.replay.advise.caveats import warnings_of
     from flinknet.replay.rerun import (
         measured_then,
         notes_of,
@@ -118,7 +117,6 @@ def again(executor: Executor | None, /, **values: Any) -> None:
     from flinknet.report.bench import bench_page
     from flinknet.report.bench_words import Setting
     from flinknet.report.console import console_for
-    from flinknet.report.export import write_json
     from flinknet.report.from_trace import again_view
     from flinknet.report.live import view
     from flinknet.report.page_parts import Page
@@ -148,21 +146,10 @@ def again(executor: Executor | None, /, **values: Any) -> None:
     files: list[AnyPath] = [out / "prediction.json"] if out else []
     if json_target is not None and not isinstance(json_target, str):
         files.append(json_target)
-    rows: list[dict[str, Any]] = []
     settings: list[Setting] = []
-    document: dict[str, Any] = {
-        "schema_version": SCHEMA_VERSION,
-        "is_complete": False,
-        "settings_asked": len(attempts),
-        "trace": str(run.path),
-        "recording": {
-            "notes": [*run.notes, *notes_of(run, recorded), *_notes_on_control(recorded, values)],
-            "warnings": warnings_of(run),
-            "measured": measured_then(run),
-            "is_longer": sent.duration_ns < run.duration_ns,
-        },
-        "runs": rows,
-    }
+    notes = [*notes_of(run, recorded), *_notes_on_control(recorded, values)]
+    is_longer = sent.duration_ns < run.duration_ns
+    document = _document(run, len(attempts), measured_then(run), notes, is_longer=is_longer)
 
     def page() -> Page:
         several = bench_page(settings, environment).views
@@ -187,16 +174,11 @@ def again(executor: Executor | None, /, **values: Any) -> None:
                     warnings=attempt.warnings,
                 )
                 watch.finish_run(result)
-                rows.append(_row_of(attempt, predicted, result))
-                if attempt.is_recorded:
-                    document["recording"] |= _against(document["recording"]["measured"], rows[-1])
                 settings.append(Setting(attempt.name, [result], [number]))
-                document["is_complete"] = len(rows) == len(attempts)
-                for path in files:
-                    write_json(path, document)
+                _add_row(document, _row_of(attempt, predicted, result), files)
     except BaseException:
         # Finished runs are written and printed even if a later run failed.
-        if rows:
+        if settings:
             with suppress(Exception):  # report the first failure
                 reports.write(page)
             try:
@@ -210,7 +192,6 @@ def again(executor: Executor | None, /, **values: Any) -> None:
 
 def _again_job(run: RecordedRun, values: Mapping[str, Any]) -> None:
     """Run the program of a recorded job with each of the given timeouts."""
-    from flinknet.replay.advise.caveats import warnings_of
     from flinknet.replay.read import result_of
     from flinknet.report.export import write_json
 
@@ -218,33 +199,59 @@ def _again_job(run: RecordedRun, values: Mapping[str, Any]) -> None:
 
     predicted, before = predicted_again(run, values), result_of(run)
     call = call_again(run, before, values)
-    measured = measured_of(before)
     json_target = target_of(values["json"])
     out = sweep.out_directory(values["out"], trace=True)
     assert out is not None
-    rows: list[dict[str, Any]] = []
-    recording = {"notes": run.notes, "warnings": warnings_of(run), "measured": measured}
-    document: dict[str, Any] = {
-        "schema_version": SCHEMA_VERSION,
-        "is_complete": False,
-        "settings_asked": len(predicted),
-        "trace": str(run.path),
-        "recording": {**recording, "is_longer": values["duration"] is not None},
-        "runs": rows,
-    }
+    is_longer = values["duration"] is not None
+    document = _document(run, len(predicted), measured_of(before), is_longer=is_longer)
     for number, each in enumerate(predicted, start=1):
         name = name_of(each)
         click.echo(f"run {number} of {len(predicted)}: {name}", err=True)
         result = run_again(call, out / f"run-{number:04d}", each.timeouts_ns)
         found, warnings = measured_of(result), result["warnings"]
-        rows.append(_row(name, each.point, found, config=result["config"], warnings=warnings))
-        if each.point.is_recorded:
-            document["recording"] |= _against(measured, rows[-1])
-        document["is_complete"] = len(rows) == len(predicted)
-        write_json(out / "prediction.json", document)
+        row = _row(name, each.point, found, config=result["config"], warnings=warnings)
+        _add_row(document, row, [out / "prediction.json"])
     if json_target is not None and not isinstance(json_target, str):
         write_json(json_target, document)
     _print_result(document, out, values)
+
+
+def _document(
+    run: RecordedRun,
+    asked: int,
+    measured: Mapping[str, Any] | None,
+    notes: Sequence[str] = (),
+    *,
+    is_longer: bool,
+) -> dict[str, Any]:
+    """The document of `asked` settings before any has run."""
+    from flinknet.replay.advise.caveats import warnings_of
+
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "is_complete": False,
+        "settings_asked": asked,
+        "trace": str(run.path),
+        "recording": {
+            "notes": [*run.notes, *notes],
+            "warnings": warnings_of(run),
+            "measured": measured,
+            "is_longer": is_longer,
+        },
+        "runs": [],
+    }
+
+
+def _add_row(document: dict[str, Any], row: dict[str, Any], files: Sequence[AnyPath]) -> None:
+    """Add a run to a document, and write that."""
+    from flinknet.report.export import write_json
+
+    document["runs"].append(row)
+    if row["is_recorded"]:
+        document["recording"] |= _against(document["recording"]["measured"], row)
+    document["is_complete"] = len(document["runs"]) == document["settings_asked"]
+    for path in files:
+        write_json(path, document)
 
 
 def _print_result(document: dict[str, Any], out: Path | None, values: Mapping[str, Any]) -> None:

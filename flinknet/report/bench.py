@@ -42,12 +42,10 @@ from .bench_words import (
     figures_of,
     first_trade,
     limit_clauses,
-    limit_lines,
-    load_of,
     measured_words,
     next_words,
-    shown_wiring,
     trade_lines,
+    wiring_line,
 )
 from .charts import (
     Bar,
@@ -64,6 +62,7 @@ from .charts import (
 from .live import channel_name
 from .observed_tables import buffer_facts, checkpoint_table
 from .page_parts import (
+    STOPS,
     UNNAMED_SETTING,
     Facts,
     Lines,
@@ -189,10 +188,14 @@ def _details(settings: Sequence[Setting]) -> list[Part]:
             notes = [f"{hidden} more channels are not shown."] if hidden > 0 else []
             table = channel_table(last.channels[:CHANNELS_SHOWN])
             found.append(replace(table, notes=notes))
-    wirings = (shown_wiring(result) for setting in settings for result in setting.results)
-    deployed = (deployment_line(each.name, each.results[-1].deployments) for each in settings)
-    lines = [load_of(settings), *dict.fromkeys(wirings), *limit_lines(settings), *deployed]
-    return [*found, Lines([each for each in lines if each]), Lines(trade_lines(settings))]
+    wirings = [each.wiring for setting in settings for each in setting.results if each.wiring]
+    lines = [
+        f"Bottleneck: {' '.join(limit_clauses(settings)).rstrip(STOPS)}.",
+        *dict.fromkeys(map(wiring_line, wirings)),
+        *(deployment_line(each.name, each.results[-1].deployments) for each in settings),
+        *trade_lines(settings),
+    ]
+    return [*found, Lines([each for each in lines if each])]
 
 
 def bench_table(

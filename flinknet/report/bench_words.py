@@ -34,7 +34,7 @@ from flinknet.units import (
 
 from .console import clauses_of
 from .plain_text import sparkline
-from .trade_words import length_words, load_line, load_words, trade_sentence
+from .trade_words import length_words, load_words, trade_sentence
 from .warning_lines import doubts_of_runs, merged_text, same_but_for_numbers
 
 TRADES_SHOWN = 6
@@ -157,29 +157,10 @@ def numbers_of(settings: Sequence[Setting]) -> list[int]:
     return [number for each in settings for number in each.numbers]
 
 
-def load_of(settings: Sequence[Setting]) -> str:
-    """The load that all settings were measured with."""
-    runs = max(len(each.results) for each in settings)
-    workload = {**settings[0].results[0].workload, "link": common_link(settings)}
-    return load_line(workload, runs)
-
-
 def common_link(settings: Sequence[Setting]) -> str | None:
     """The emulated link of all settings; None if they differ in it, or have plain sockets."""
     links = {each.results[0].workload.get("link") for each in settings}
     return links.pop() if len(links) == 1 else None
-
-
-def limit_lines(settings: Sequence[Setting]) -> list[str]:
-    """The limit of each setting, in its last run; settings with the same limit share a line."""
-    lines = []
-    for same in _alike([(each.name, each.results[-1].limited_by) for each in settings]):
-        sentence = merged_text([text for _, text in same])
-        names = ", ".join(name for name, _ in same if name)
-        if len(same) == len(settings) > 1:
-            names = "all settings"
-        lines.append(f"Bottleneck of {names}: {sentence}" if names else f"Bottleneck: {sentence}")
-    return lines
 
 
 def limit_clauses(settings: Sequence[Setting]) -> list[str]:
@@ -396,14 +377,6 @@ def _in_flight(gate: DebloatedGate) -> str:
     # estimates are whole milliseconds, as in Flink
     took = human_duration(consume_ns) if consume_ns else "less than 1 ms"
     return f"{human_bytes(in_flight_bytes)} in flight, consumed in {took} ({target})."
-
-
-def shown_wiring(result: RunResult) -> str | None:
-    """Nothing where all goes over one connection, as it does by default."""
-    wiring = result.wiring
-    if wiring is None or (not wiring.local_channels and len(wiring.connections) == 1):
-        return None
-    return wiring_line(wiring)
 
 
 def wiring_line(wiring: Wiring) -> str:

@@ -376,20 +376,6 @@ def test_digits_of_a_name_are_no_range() -> None:
     ]
 
 
-def test_a_limit_that_is_the_same_for_all_settings_is_reported_once() -> None:
-    kept, slow = "the requested rate; loops were busy 12%.", "the slow consumer (1)."
-    runs = [replace(result(), limited_by=each) for each in (kept, kept.replace("12", "20"), slow)]
-    settings = [tables.Setting(f"a={at}", [run]) for at, run in enumerate(runs)]
-    assert tables.limit_lines(settings) == [
-        "Bottleneck of a=0, a=1: the requested rate; loops were busy 12 … 20%.",
-        "Bottleneck of a=2: the slow consumer (1).",
-    ]
-    assert tables.limit_lines(settings[:2]) == [
-        "Bottleneck of all settings: the requested rate; loops were busy 12 … 20%."
-    ]
-    assert tables.limit_lines([tables.Setting("", runs[:1])]) == [f"Bottleneck: {kept}"]
-
-
 def test_a_clause_that_is_true_of_all_settings_names_none() -> None:
     limits = [
         "nothing holds the job up; the sink is busy 12%",
