@@ -20,7 +20,7 @@ from flinknet.trace.manifest import CAPTURE, CAPTURE_NAME, MANIFEST_NAME, RESULT
 from flinknet.trace.plain_text import read_document
 from flinknet.trace.recordings import DamagedFile, Recording
 from flinknet.trace.run import TRACE_SUFFIX, fault_of_file, open_with_faults
-from flinknet.units import counted, human_number
+from flinknet.units import counted, human_duration, human_number
 
 from .joining import JoinedPart, Part, groups_of, join, labels_of, run_of
 
@@ -284,6 +284,11 @@ def _skipped(part: Part, file: DamagedFile) -> TraceLoss:
     }
     share = f"{len(lost):,} of {counted(len(blocks), 'block')} damaged and skipped"
     text = f"{share}: lost {counted(count, 'event')} of {counted(len(channels), 'channel')}"
+    lost_ns, until_ns = 0, -1
+    for each in sorted(lost, key=lambda block: block.first_ns):
+        lost_ns += max(each.last_ns - max(each.first_ns, until_ns), 0)
+        until_ns = max(each.last_ns, until_ns)
+    text += f" in {human_duration(lost_ns)}" if lost_ns else ""
     return TraceLoss(str(part.run.path), file.name, "damaged_blocks", count, text)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from flinknet.units import MISSING, counted, human_bytes, human_duration, human_share
 
 from .page_parts import Lines, Row, Sentence, Table, View, heads
-from .tap_console import channel_parts, kept, waits
+from .tap_console import channel_parts, graded, kept, waits
 
 _CONNECTIONS_SHOWN = 32
 
@@ -36,17 +36,22 @@ def import_view(imported: Plain) -> View:
     if not can_replay:
         following = "capture whole packets of both directions, then import again"
     more = ["--details shows all doubts"] if len(doubts) > 1 else []
+    missed, known = imported["missed_buffers"], imported["buffers"] + imported["events"]
+    missing = missed / (missed + known or 1) if can_replay else 1.0
+    trust = graded(doubts, missing, "no buffer is missing" if not missed else "")
     return View(
         [
             Sentence(
                 "imported",
-                [run, f"{counted(packets['tcp_segments'], 'TCP segment')}{copied}"],
+                [
+                    run,
+                    f"{counted(packets['tcp_segments'], 'TCP segment')}{copied}",
+                    f"Flink's are {flink}",
+                ],
                 "; ",
             ),
-            Sentence(
-                "verdict", [f"Flink's are {flink}", *_lost(connections), *waits(imported)], "; "
-            ),
-            Sentence("trust", doubts or ["nothing is missing"], "; ", takes_rest=True),
+            Sentence("verdict", [*waits(imported), *_lost(connections)], "; "),
+            Sentence("trust", trust, "; ", takes_rest=True),
             Sentence("next", [following, *more], "; "),
         ],
         [_table(connections)],

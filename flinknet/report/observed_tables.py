@@ -9,8 +9,10 @@ from operator import attrgetter
 from typing import Any
 
 from flinknet.results import (
+    PAUSES_NOTED,
     CheckpointSummary,
     FlinkMetrics,
+    JobAnswer,
     LatencySummary,
     Measured,
     MessageCount,
@@ -45,7 +47,7 @@ from .page_parts import (
     heads,
     heads_of,
 )
-from .trade_words import timeout_text
+from .trade_words import notes_of, timeout_text
 
 _CHANNEL: Sequence[Figure[ReplayedChannel]] = [
     *CHANNEL_FIGURES[1:],
@@ -124,15 +126,24 @@ def channel_table(channels: Sequence[ReplayedChannel], title: str = "") -> Table
     return figure_table("channel", _CHANNEL, rows, title=title)
 
 
-def diagnosis_table(own: Sequence[ReplayAnswer]) -> Table:
-    """A row for each verdict on an edge."""
+def diagnosis_table(
+    own: Sequence[ReplayAnswer], whole: ReplayAnswer | JobAnswer | None = None
+) -> Table:
+    """A row for each verdict on an edge, and how long TaskManagers stood still.
+
+    Args:
+        whole: the answer that has this; None: that of the first edge.
+    """
     rows = [
         Row([each.edge or "", each.cause.value, human_share(each.share), each.text])
         for answer in own
         for each in answer.diagnosis
     ]
     columns = heads("edge", "verdict", "share", "why", texts=["verdict", "why"])
-    return Table(columns, rows, "What limits each edge")
+    whole = whole or own[0]
+    notes = whole.notes if isinstance(whole, JobAnswer) else notes_of(whole.trade_offs)
+    pauses = [each.split(": ")[0] for each in notes if each.startswith(PAUSES_NOTED)]
+    return Table(columns, rows, "What limits each edge", pauses)
 
 
 def held_back(answers: Sequence[ReplayAnswer]) -> list[str]:

@@ -81,11 +81,13 @@ def _view_of(
     name, why = last_part(path), why_not_printed(whole)
     parts: list[Part] = [] if why else _decisive(own, job)
     if diagnose:
-        parts.append(diagnosis_table(own))
+        parts.append(diagnosis_table(own, whole))
     if len(own) > 1:
         title = f"The job from end to end: {name}" if job else f"All edges: {name}"
         tab = ", ".join(filter(None, [run, "the job" if job else "all edges"]))
-        details = [*_common_doubts(own), *(_job_details(job, own) if job else [_edges(own)])]
+        limits = [] if diagnose else [diagnosis_table(own, whole)]
+        others = _job_details(job, own) if job else [_edges(own)]
+        details = [*_common_doubts(own), *limits, *others]
     else:
         title, tab, details = name, run or name, _details(own[0], channels)
     lead = f"Not predicted: {why}." if why else _LEADS[job is not None]

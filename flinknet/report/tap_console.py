@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from flinknet.results.bottleneck import PRESSED_FROM
 from flinknet.units import (
     counted,
     format_address,
@@ -222,11 +223,12 @@ def tap_view(result: Plain, out: str) -> View:
     ]
     found = doubts(result)
     if not sum(result["messages"].values()):
-        first, *more = what_to_check(result).split(". ")
+        checks = what_to_check(result).split(". ")
+        found += happened(result)
         return View(
             [
                 Sentence("recorded", [*head, "no message"], "; "),
-                Sentence("verdict", [first, *more], ". ", takes_rest=True),
+                Sentence("verdict", ["unknown", *checks], ". ", takes_rest=True),
                 Sentence("trust", found, "; "),
             ],
             details=[Lines(found, is_doubt=True)] if len(found) > 1 else [],
@@ -237,33 +239,75 @@ def tap_view(result: Plain, out: str) -> View:
         f"the tap added at most p50 {human_duration(delay['p50'])},"
         f" p99 {human_duration(delay['p99'])}"
     )
-    run = quote(out)
+    run, more = quote(out), happened(result)
     return View(
         [
             Sentence("recorded", [*head, records], "; "),
             Sentence("verdict", waits(result), "; "),
-            Sentence("trust", [*found, added], "; ", takes_rest=True),
+            Sentence(
+                "trust", graded(found, missing_of(result), added, more), "; ", takes_rest=True
+            ),
             Sentence(
                 "next", [f"flinknet trace replay {run}", f"flinknet trace verify {run}"], "; "
             ),
         ],
         channel_parts(result["channels"]),
-        [_totals(result), Lines([*found], is_doubt=True), *kept(result)],
+        [_totals(result), Lines([*found, *more], is_doubt=True), *kept(result)],
     )
 
 
+MISSING_POOR = 0.05
+"""Share of what passed that is missing above which a recording is poor."""
+
+
+def graded(found: Sequence[str], missing: float, good: str, more: Sequence[str] = ()) -> list[str]:
+    """How far to rely on a recording, as clauses that begin with a grade: good without doubts, poor
+    where much is missing.
+
+    Args:
+        found: doubts.
+        missing: share of what passed.
+        good: the last clause, if any.
+        more: further clauses, which are no doubts.
+    """
+    grade = "poor" if missing > MISSING_POOR else "fair" if found else "good"
+    first, *others = [*found, *more, *([good] if good else [])]
+    return [f"{grade}: {first}", *others]
+
+
+def missing_of(result: Plain) -> float:
+    """The share of what passed a tap that its trace lacks."""
+    skipped, undecodable = result["skipped_bytes"], result["undecodable"]
+    shares: list[float] = [
+        skipped / (skipped + result["data_bytes"] or 1),
+        undecodable / (undecodable + sum(result["messages"].values()) or 1),
+        result["observer_failures"] / (result["connections"] or 1),
+        result["recording_error"] is not None,
+    ]
+    return max(shares)
+
+
 def waits(result: Plain) -> list[str]:
-    """The longest wait of a channel for credit, behind a barrier; and the jobs."""
-    found = []
+    """The verdict as far as messages show it, in a word; the job, and the channels that waited
+    longest for credit and behind a barrier."""
+    found, shares = [], []
     for what, field in (("for credit with data", "starved_ns"), ("behind a barrier", "blocked_ns")):
-        known = [each for each in result["channels"] if each[field]]
-        if known:
-            most = max(known, key=lambda each: each[field])
+        most = max(result["channels"], key=lambda each: each[field], default=None)
+        waited_ns = most[field] if most is not None else 0
+        shares.append(waited_ns / max(result["duration_ns"], 1))
+        if most is not None and waited_ns:
             name = most.get("name") or f"channel {most['channel']}"
-            found.append(f"{name} waited longest {what}: {human_duration(most[field])}")
+            found.append(f"{name} waited longest {what}: {human_duration(waited_ns)}")
     jobs = (result.get("rest") or {}).get("jobs") or ()
     names = [f"job {', '.join(each['name'] for each in jobs)}"] if jobs else []
-    return [*names, *(found or ["no channel waited for credit or a barrier"])]
+    word = "healthy: the network holds nothing up"
+    if shares[1] >= PRESSED_FROM:
+        word = "held: barriers block channels"
+    elif shares[0] >= PRESSED_FROM:
+        word = "unknown: slow consumers or few buffers"
+    elif result["credit_unknown_channels"] >= len(result["channels"]):
+        word = "unknown: the credit of no channel is known"
+    return [word, *names, *(found or ["no channel waited for credit or a barrier"])]
 
 
 def _totals(result: Plain) -> Table:
@@ -382,6 +426,12 @@ def doubts(result: Plain) -> list[str]:
         lines.append(f"no names and no metrics of Flink: {why}")
     elif rest is not None and rest["error"]:
         lines.append(f"Flink's metrics end before the trace: {rest['error']}")
+    return lines
+
+
+def happened(result: Plain) -> list[str]:
+    """Connections that the tap closed at its end, and incidents, in sentences."""
+    lines = []
     if result["connections_cut"]:
         lines.append(
             f"{counted(result['connections_cut'], 'connection')} closed by the tap at its end"

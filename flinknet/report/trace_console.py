@@ -46,19 +46,24 @@ def print_description(description: Plain, console: Console | None = None) -> Non
     console = console or console_for(sys.stdout)
     _print_head(description, console)
     print_part(console, _files_table(description["files"]))
+    manifest = description["manifest"]
+    ends_ns = (description["last_ns"], (manifest or {}).get("measured_to_ns"))
+    until_ns = max((each for each in ends_ns if each is not None), default=0)
     for file in description["files"]:
         if file["truncation"] is not None:
+            lost_ns = until_ns - (file["last_ns"] or until_ns)
             console.print(
                 f"[yellow]![/yellow] {escape(file['file'])} has no trailer:"
                 f" {file['truncation']['whole_blocks']} whole blocks are readable,"
                 f" {file['truncation']['lost_bytes']} bytes are lost"
+                + (f", the last {human_duration(lost_ns)} of the run" if lost_ns > 0 else ""),
+                soft_wrap=True,
             )
         if file["dropped_events"]:
             console.print(
                 f"[yellow]![/yellow] {escape(file['file'])} lacks"
                 f" {file['dropped_events']:,} events that could not be written"
             )
-    manifest = description["manifest"]
     edges = description["edges"]
     if len(edges) > 1 or any(edge["partitioner"] for edge in edges):
         print_part(console, _edges_table(edges))

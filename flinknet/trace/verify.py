@@ -169,6 +169,10 @@ def _file_findings(reader: TraceReader, run: Run, *, is_being_written: bool) -> 
             "there is no trailer, so its process did not end cleanly or the file was cut:"
             f" {cut.whole_blocks} whole blocks are readable, {cut.lost_bytes} bytes are lost"
         )
+        until_ns = (run.manifest and run.manifest.measured_to_ns) or 0
+        last_ns = max((each.last_ns for each in reader.blocks()), default=until_ns)
+        if last_ns < until_ns:
+            text += f", the last {(until_ns - last_ns) / 1e9:.3g} s of the measured part"
         yield Finding(name, None, "file", text)
         if cut.gap_bytes:
             text = f"{cut.gap_bytes} of them are damaged, with readable blocks behind them"

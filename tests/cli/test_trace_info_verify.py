@@ -6,6 +6,7 @@ import fcntl
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -92,6 +93,7 @@ def test_info_shows_a_cut(run: Path) -> None:
     result = run_cli("info", run)
     assert result.exit_code == 0
     assert "tm-0.fnt has no trailer" in result.output
+    assert re.search(r" bytes are lost, the last [\d.]+ [mu]?s of the run", result.output)
 
 
 def test_info_as_json_names_units(run: Path) -> None:

@@ -12,6 +12,7 @@ from flinknet.report.console import print_view
 from flinknet.report.tap_console import (
     TapView,
     doubts,
+    happened,
     panel,
     recording_line,
     rest_rows,
@@ -184,9 +185,8 @@ def test_a_tap_that_nobody_came_to_says_what_to_check() -> None:
     nothing = {"messages": {}, "channels": [], "buffers": 0}
     print_view(console, tap_view(result(connections=0, **nothing), "tapped"), has_details=True)
     assert isinstance(console.file, io.StringIO)
-    text = console.file.getvalue()
+    text = " ".join(console.file.getvalue().split())
     assert "No consumer connected to 127.0.0.1:7001. Check that taskmanager.data.port" in text
-
     assert "started after the tap" in text
     assert "p50" not in text
     assert "next " not in text
@@ -196,7 +196,7 @@ def test_a_tap_that_nobody_came_to_says_what_to_check() -> None:
         tap_view(result(**nothing, incidents=[incident], incident_count=1), "tapped"),
         has_details=True,
     )
-    text = console.file.getvalue()
+    text = " ".join(console.file.getvalue().split())
     assert "upstream refused" in text
     assert "Check that --upstream is where the TaskManager listens" in text
     assert "next " not in text
@@ -276,7 +276,7 @@ def test_a_tap_that_saw_all_has_no_doubts() -> None:
     ],
 )
 def test_what_is_not_whole_is_said(changes: dict[str, Any], says: str) -> None:
-    (line,) = doubts(result(**changes))
+    (line,) = [*doubts(result(**changes)), *happened(result(**changes))]
     assert says in line
 
 
@@ -331,3 +331,25 @@ def test_the_last_attempt_comes_first_in_the_summary() -> None:
     assert (
         "  … and 4 more channels and 30 channels of earlier attempts (result.json has all)" in lines
     )
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict", "trust"),
+    [
+        ({}, "healthy: the network holds nothing up", "good: the tap added"),
+        ({"starved_ns": 30 * 10**9}, "unknown: slow consumers or few buffers; channel 0", "good: "),
+        ({"blocked_ns": 30 * 10**9}, "held: barriers block channels; channel 0", "good: "),
+        ({"credit_unknown_channels": 1}, "unknown: the credit of no channel", "fair: credit"),
+        ({"skipped_bytes": 4000, "losses": 2}, "healthy: ", "poor: 4,000 bytes"),
+        ({"connections_cut": 3}, "healthy: ", "good: 3 connections closed by the tap"),
+    ],
+)
+def test_a_tap_ends_with_a_word_and_a_grade(
+    changes: dict[str, int], verdict: str, trust: str
+) -> None:
+    given = result()
+    given["channels"][0] |= {k: n for k, n in changes.items() if k in given["channels"][0]}
+    given |= {k: n for k, n in changes.items() if k in given}
+    text = " ".join(shown(tap_view(given, "tapped")).split())
+    assert f"verdict {verdict}" in text
+    assert f"trust {trust}" in text

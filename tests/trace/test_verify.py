@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
@@ -288,6 +289,7 @@ def test_a_cut_file_is_one_finding(tmp_path: Path) -> None:
     (finding,) = verified(run).findings
     assert (finding.file, finding.rule) == ("tm-0.fnt", "file")
     assert "no trailer" in finding.text
+    assert re.search(r" bytes are lost, the last [\d.e-]+ s of the measured part$", finding.text)
 
 
 def test_a_foreign_file_in_a_run_is_a_finding_and_alone_an_error(tmp_path: Path) -> None:
