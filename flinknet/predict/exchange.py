@@ -128,8 +128,6 @@ def load_timed(
     """Read the arrivals of a window, and fit the costs to its start. Runs in an executor.
 
     Args:
-        place: of the run.
-        from_ns: start of the window.
         to_ns: end of the window; records count by their intended instant.
         edge: of a run with several exchanges, which one.
         with_arrivals: whether to read on when the costs are known; if not, there are no channels.

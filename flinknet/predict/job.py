@@ -68,7 +68,6 @@ class Departures:
     """Records in the order in which a task was done with them.
 
     Attributes:
-        at_ns: instant of each.
         origins_ns: instants at which they came to the job, less the delays of machines;
             UNKNOWN_ORIGIN where that is not known.
     """
@@ -164,7 +163,6 @@ class Passage:
     """Way of a task's records from its inputs to its outputs.
 
     Attributes:
-        outputs_per_input: records written for each one read.
         routes: channels of successive records written, as recorded or in turn; repeated where there
             are more.
     """

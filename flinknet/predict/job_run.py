@@ -88,7 +88,6 @@ def simulate_job(job: RecordedJob, settings: Sequence[Setting], *, in_full: bool
     """The outcome of a job under other settings: in PHASES phases where something is unknown.
 
     Args:
-        settings: setting of each edge.
         in_full: whether an edge that is alone is simulated with the real core where the kernel does
             not know it; without that it is unknown (NO_MODEL).
 
@@ -114,7 +113,6 @@ class JobRun:
     """A job computed once, edge after edge; those together that wait for each other.
 
     Attributes:
-        latency: of the job.
         arrived: of each edge, the channels with the records that came; None behind a source and
             where that is unknown.
         joined: outcomes of edges that were computed together, by edge.

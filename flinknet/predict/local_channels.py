@@ -96,7 +96,6 @@ class EdgeCounts:
     Attributes:
         emitted_per_s: records of producers; of a broadcast one counts once.
         taken_per_s: records of producers from their own inputs.
-        received_per_s: records of consumers.
         local_share: local share of the bytes that came to consumers.
         record_bytes, message_records: mean size of a record, and mean number in a message, on
             local channels.
@@ -317,7 +316,6 @@ class LocalEdge:
     """An edge without any recorded channel.
 
     Attributes:
-        place, manifest: of the run.
         counted: the part of it whose counts are used.
     """
 

@@ -138,15 +138,11 @@ class Outcome:
             until it was consumed; at the highest rate from when it was emitted. Predictions of
             jobs include the delays of the machine, simulations of exchanges do not.
         since_source: from when a record came to the job until it was consumed; of an edge in a job.
-        records: records that reached their consumer.
         messages: data buffers sent, of taps those between TaskManagers; None if unknown.
         duration_ns: virtual time that records and messages count over; 0 if unknown. Alone it lasts
             until the last record was consumed, less one buffer timeout, and at least for the length
             of the window; at the highest rate until the last record was consumed.
-        backlog_buffers: backlog that the data messages carried.
         memory_bytes: most that the buffers of all partitions and gates can take; None if unknown.
-        credits: credits announced by the consumers.
-        method: model that computed it.
         latency_bounds: where arrivals were assumed, the latency if every record had come as late
             as it can have, and as early.
         checkpoints: summary of checkpoints; None without any, and where they are not simulated.

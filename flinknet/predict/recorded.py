@@ -41,8 +41,6 @@ class RecordedChannel:
 
     Attributes:
         channel: index in the manifest of the run.
-        producer: index of the producing subtask.
-        consumer: index of the consuming subtask.
         connection: channels with equal numbers shared one TCP connection; -1 if producer and
             consumer share a process.
         arrivals: intended instants of the records used.
@@ -82,8 +80,6 @@ class RecordedExchange:
     """One recorded exchange: p producers, q consumers, the records that came, and the costs seen.
 
     Attributes:
-        producers: number of producing subtasks.
-        consumers: number of consuming subtasks.
         channels: those that carried records, by index.
         network: the settings of the recorded run.
         is_max_rate: producers emitted as fast as the stack took records. Arrivals then say only how
@@ -92,8 +88,6 @@ class RecordedExchange:
         measured_from_ns: start of the window that the arrivals were taken from.
         measured_to_ns: its end.
         seed: seed of the recorded run; the simulation's phase of the flusher derives from it.
-        costs: costs fitted from the trace.
-        flow_control: flow control of the recorded run.
         task_managers: where each producer and each consumer ran; empty to put those together whose
             channels share a connection. Channels within one TaskManager are local.
         flush_overhead_ns: time by which the flusher's period is longer than the buffer timeout.

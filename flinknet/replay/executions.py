@@ -144,7 +144,6 @@ class _Windows:
     """Traffic in the windows of the searched part.
 
     Attributes:
-        passed_bytes: bytes in each window.
         credited: buffers of each window by the time until credit came back, in the buckets of a
             histogram; only those whose credit stands in the same block.
         first_ns: instant at which each channel first carried data.

@@ -97,7 +97,6 @@ class JoinedPart:
     Attributes:
         recording: with its channels and its clock in the run; None: none of its channels count,
             because others have more of each.
-        channels_counted: number of its channels that count.
     """
 
     part: Part

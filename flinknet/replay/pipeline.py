@@ -91,7 +91,6 @@ def replay_runs(
         targets: bounds that the advice looks for a setting to meet.
         refine: predict timeouts between the chosen one and the next longer one, too, and for jobs
             those that differ from task to task.
-        details: add the details of a page.
         edge_timeouts: further settings of jobs of several exchanges.
         checkpoint: directory with results of units that are kept and used again; None: none.
         channels: channels to report in full, however many others there are.

@@ -90,7 +90,6 @@ class Prediction:
         edge: place of the exchange in the job; WHOLE_JOB for a job as a whole.
         candidate: number of the setting in its plan.
         setting: of the exchange; for a job, of its first edge.
-        point: the predicted figures.
         since_source_ns: latency from when a record came to the job; of edges of jobs alone.
         records: simulated ones, over all windows.
         duration_ns: length of time that the figures count over.

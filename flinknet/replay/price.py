@@ -78,7 +78,6 @@ class _Carried:
     settings.
 
     Attributes:
-        payload_bytes: bytes of a record.
         credits: credit messages for each data buffer.
     """
 
@@ -131,7 +130,6 @@ def priced(
 
     Args:
         measured: of the recorded setting.
-        messages: by kind.
         share: share of the records of the points that are on the network.
     """
     carried = [_Carried.of(measured, messages, share)]

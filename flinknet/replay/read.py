@@ -55,7 +55,6 @@ class RecordedRun:
         whole_ns: recorded interval; None if equal to the measured window.
         recordings: recordings of the run; several where taps on several hosts recorded it.
         described: descriptions of several recordings; instants count from `recorded_from_ns`.
-        losses: known losses of the trace.
         flow: all edges of the job, in the direction of flow.
     """
 
@@ -171,8 +170,6 @@ def open_runs(
         asked: the part of each run to use.
         describe: adds the job to the manifest of a recording between processes.
         together: recordings that are one run.
-        on_damage: effect of damage.
-        reads: readers of all files.
 
     Raises: TraceFormatError for a path without a run, ConfigError for a part that does not exist.
     """

@@ -244,7 +244,6 @@ def _row(unit: PredictionUnit, place: int, edge: int = 0, **more: Any) -> Predic
     Args:
         place: place of the candidate in the unit.
         edge: place of the edge among those of the job, or WHOLE_JOB.
-        more: further fields.
     """
     settings = unit.settings_of(place)
     setting = settings[max(edge, 0)]

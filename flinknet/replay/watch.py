@@ -79,11 +79,7 @@ class Excerpt:
 
 @dataclass(slots=True)
 class GrowingRun:
-    """A run that is being written, and how far its files are too old to be looked at again.
-
-    Attributes:
-        path: of the run directory.
-    """
+    """A run that is being written, and how far its files are too old to be looked at again."""
 
     path: Path
     _old_bytes: dict[str, int] = field(default_factory=dict)
@@ -196,9 +192,6 @@ class Following:
 
     Args:
         start: begins it, or continues it.
-
-    Attributes:
-        query: the current query.
     """
 
     def __init__(self, start: Callable[[], StreamingQuery]) -> None:
@@ -237,7 +230,6 @@ class Watch:
 
     Args:
         path: a run directory or a directory of them.
-        work_dir: directory for temporary files.
         span_ns: length of the newest part.
 
     Raises: ConfigError for a path that is no directory.
@@ -337,9 +329,6 @@ def add_to_table(spark: SparkSession, look: WatchLook, table: str) -> None:
 
 def watched(name: str, excerpt: Excerpt) -> tuple[list[WatchedEdge], str | None]:
     """Each edge in a part of a run, and what limits its job, in words; None if unknown.
-
-    Args:
-        name: name of the run.
 
     Raises: TraceFormatError if nothing can be said about a run.
     """

@@ -174,7 +174,6 @@ class WatchedEdge:
     """An edge in the newest part of a run.
 
     Attributes:
-        run: name of the run directory.
         edge_number, edge, regimes, is_bottleneck: those of TraceDescription and ReplayAnswer.
         from_ns, to_ns: ends of the part, by the clock of the trace.
         starved, blocked: shares of the time of the channel that waited most for credit, and behind

@@ -27,7 +27,6 @@ class Reference:
     Attributes:
         rate_per_s: rate of all producers together; None: as fast as possible.
         record_bytes: size of the value of a record.
-        source: place of publication.
     """
 
     system: str

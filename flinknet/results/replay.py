@@ -186,7 +186,6 @@ class ReplayedChannel(ChannelMeasured):
 
     Attributes:
         regimes: shares of its time; None where they are unknown.
-        messages: number of messages of each kind.
         name: such as `Enrich (3/8) → Sink (1/4)`; None where its tasks have no names.
     """
 
@@ -324,7 +323,6 @@ class JobEdgePoint:
         number: number of the edge in its job, from 1 in the direction of flow.
         latency_ns: latency from the arrival of a record at the edge.
         since_source_ns: latency from the arrival of a record at the job.
-        why_unknown: None if it is known.
     """
 
     number: int
@@ -342,12 +340,10 @@ class JobPoint:
     """The prediction for a job under one setting.
 
     Attributes:
-        timeouts_ns: buffer timeout of each edge.
         total: records that leave the job; latency from the arrival of a record at the job until the
             last task on its way was done; buffers over all edges; and the ends of their 90%
             intervals, by how the beats of the flushers lie to each other, and where that was not
             recorded by when records came.
-        why_unknown: None if it is known.
     """
 
     timeouts_ns: tuple[int, ...]

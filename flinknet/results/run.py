@@ -301,7 +301,6 @@ def sustained_per_s(
     Args:
         records: arrivals in the measured part.
         duration_ns: time from the start of the part until the last of them was consumed.
-        part_ns: length of the part.
         taken_per_s: rates at which channels' records were consumed in the part; None if unknown.
         is_max_rate: producers emitted as fast as they could, so there is no rate of arrivals.
     """

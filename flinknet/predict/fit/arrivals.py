@@ -380,7 +380,6 @@ def find_bursts(
     """The bursts of an exchange; None if its beats do not show any.
 
     Args:
-        producer_of: channel to index of its producer.
         beat_ns: period of the flusher; None if unknown.
     """
     if not beat_ns:

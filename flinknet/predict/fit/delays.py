@@ -196,7 +196,6 @@ def fit_delays(
 
     Args:
         costs: costs of the simulation; only time beyond them is a delay.
-        consumer_of: channel to index of its consumer.
         receiver_of: channel to index of its consumer's TaskManager.
         wakeups: transit times by the gap before a message; None if they do not depend on it.
     """

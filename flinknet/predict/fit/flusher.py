@@ -254,8 +254,6 @@ def fit_late_beats(
     happens, and only the surplus of long gaps are late beats.
 
     Args:
-        sent: data buffers.
-        producer_of: channel to index of its producer.
         usual_overhead_ns: time by which most beats exceed the timeout.
         disturbed: when messages were delayed by something that does not exist in other runs.
     """
@@ -296,8 +294,6 @@ def fit_pauses(
     """The pauses of each process that had any.
 
     Args:
-        sent: data buffers of all edges.
-        resumed: ResumeConsumptions of all edges.
         process_of: channel to the process of its producer; other channels do not count.
         beat_ns: period of the flusher; None if unknown.
     """

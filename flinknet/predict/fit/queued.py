@@ -134,7 +134,6 @@ def queued_ns(
         arrived_ns: arrival of each message at its consumer.
         consumed_ns: when the consumer was done with it.
         service_ns: time that it takes the consumer.
-        consumer: index of the consumer.
     """
     queued = np.zeros(len(arrived_ns), dtype=np.int64)
     for each in np.unique(consumer).tolist():

@@ -79,9 +79,7 @@ class RoundTrips:
 
     Attributes:
         total_ns: time from the buffer until its credit is back.
-        records: number of its records.
         company: records of all buffers to the same process at that time, its own included.
-        consumer: index of its consumer.
         at_ns: when it passed.
         gap_ns: time since the flush before it to the same process.
         quiet_ns: idle time before its flush, over all exchanges.
@@ -176,10 +174,6 @@ def fit_captured(
     """Fit the costs of an exchange.
 
     Args:
-        sent: data buffers.
-        credit: AddCredits.
-        consumer_of: channel to index of its consumer.
-        consumers: number of consumers.
         process_of: channel to the process of its consumer; None for one each.
         producer_of: channel to index of its producer; None for one each.
         passed_ns: when data buffers of any exchange passed, ascending; None for those of this one.
@@ -283,7 +277,6 @@ def with_busy_tasks(
 
     Args:
         busy_ns: time of each consumer for a record, with its share of the message.
-        records_per_message: mean number of records.
         is_idle: Flink reports the tasks as idle; only used without times.
     """
     if not busy_ns:

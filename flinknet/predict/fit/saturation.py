@@ -72,7 +72,6 @@ class Service:
     Attributes:
         lengths_ns: time for each buffer, from its arrival or the end of the buffer before it until
             it was consumed.
-        records: number of records of each buffer.
         is_saturated: the consumer hardly ever waited for a buffer, and its own work took the time.
             False for tasks that write to others, as they may wait for room there.
     """

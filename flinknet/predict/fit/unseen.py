@@ -29,7 +29,6 @@ class Unseen:
 
     Attributes:
         seen: intervals in which records came, by channel.
-        pattern: pattern of the records in them.
         round_trip: time from a buffer until its credit is back; None if it was not measured.
     """
 

@@ -209,7 +209,6 @@ def fit_wakeups(
 
     Args:
         receiver_of: channel to index of its consumer's TaskManager.
-        producer_of: channel to index of its producer.
         awake_receive_ns, may_poll: as in Wakeups.
     """
     there, here = same_message(sent, received)
@@ -238,7 +237,6 @@ def wakeups_of(
     """Fit transit times of messages; None for too few.
 
     Args:
-        gaps_ns: gap before each message.
         ways_ns: transit time of each.
         is_inferred: transit times follow from round trips, which vary for other reasons, too. Then
             the result is None unless they clearly grow with the gap, and the time without a gap

@@ -178,7 +178,6 @@ def read_tap(
 
     Args:
         rows_max: rows of the trace to read at most.
-        columns: further columns of the rows.
     """
     columns = (*_TAP_COLUMNS, *columns)
     parts, count = _Parts(columns), 0

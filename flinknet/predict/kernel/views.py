@@ -48,7 +48,6 @@ class View:
     """A record in memory: its fields are the words from an address on.
 
     Attributes:
-        words: the memory.
         at: address of the first word.
     """
 

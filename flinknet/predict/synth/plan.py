@@ -138,7 +138,6 @@ class SyntheticChannel:
     """Makes the buffers of a channel, slice by slice.
 
     Attributes:
-        buffers: number of buffers so far.
         sent_ns, received_ns: instants of the last one; 0 before the first.
     """
 
@@ -311,7 +310,6 @@ class SynthPlan:
     """A synthetic run without its events.
 
     Attributes:
-        load: its tasks and channels.
         laws: of each channel.
         skew: subtask i of the consumers gets a share of each producer's records in proportion to
             (i + 1) ** -skew.
@@ -359,7 +357,6 @@ def plan(scenario: Scenario, *, skew: float = 0.0, events: int | None = None) ->
 
     Args:
         scenario: with a rate that the consumers keep up with.
-        skew: see SynthPlan.
         events: how many to make; the duration follows from it. None: the scenario's duration.
 
     Raises: ConfigError for a scenario that cannot be made.

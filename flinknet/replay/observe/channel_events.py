@@ -38,7 +38,6 @@ class Window:
     Attributes:
         from_ns, to_ns: window of the first channel.
         length_ns: length of the axis of each channel.
-        origin_ns: start of the axis.
     """
 
     from_ns: int

@@ -178,9 +178,6 @@ def checkpoints_of(
     A checkpoint is complete when each channel that ever had a barrier has had this one. The network
     shows neither when a checkpoint was triggered nor its bytes. Between processes the travel of a
     barrier is unknown, and its alignment lasts until its producer may go on.
-
-    Args:
-        consumer_of: consumer of each channel.
     """
     from_ns, to_ns = window_ns
     of = {

@@ -42,9 +42,6 @@ def recorded_edge(run: RecordedRun) -> Edge | None:
 def flink_metrics(run: RecordedRun, measured: Measured) -> FlinkMetrics | None:
     """Metrics that Flink reported while the used part was recorded; None for an unknown job and for
     runs of flinknet.
-
-    Args:
-        measured: figures of the recorded channels.
     """
     edge, edges = recorded_edge(run), named_edges(run.manifest)
     if edge is None or not run.manifest.is_from_between:

@@ -100,8 +100,6 @@ class ObservedTables:
 
     Attributes:
         whole: all tables and summaries in parts: rows of NamedTable.
-        units: units that are read for them.
-        tree: questions and summaries.
     """
 
     whole: DataFrame
@@ -166,11 +164,7 @@ def observe_here(runs: Sequence[RecordedRun], split: int | None = 1) -> list[Obs
 
 
 def tree_of(runs: Sequence[RecordedRun], split: int | None) -> Tree:
-    """All questions to some runs, and how the answers are merged.
-
-    Args:
-        split: see `observe`.
-    """
+    """All questions to some runs, and how the answers are merged."""
     edges = {run.run: slice_edges(run, split) for run in runs}
     own = arrivals_in(edges), record_times_in(runs)
     questions = {each.name: each for each in (*QUESTIONS, *own)}

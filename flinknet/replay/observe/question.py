@@ -70,7 +70,6 @@ class Question:
     """A question to a trace.
 
     Attributes:
-        name: name of its table.
         row: dataclass of the rows of the table.
         keys: columns that identify a row; without any, rows are not merged.
         sums, maxima, minima: columns that are merged in this way.
@@ -174,7 +173,6 @@ class Summary:
     """Rows of the table of a question that the summary of a run needs; annotates their field.
 
     Attributes:
-        question: name of the question.
         over: keys over whose values rows are merged; without any, rows are unchanged.
         keep: chooses rows of a bucket, before they are merged.
         thin: chooses rows of a run, in the end.

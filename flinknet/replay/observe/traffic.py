@@ -99,7 +99,6 @@ class ArrivalsRow:
     """Records of a channel that arrived in a slice.
 
     Attributes:
-        slice: number of the slice.
         whole_records, payload_bytes: records and bytes of the buffers whose records all arrived in
             the slice.
         latest_ns: longest time from the first record of a buffer until the buffer was sent.
@@ -246,7 +245,6 @@ def loads_of(arrivals: pa.Table, slices: Sequence[int]) -> Iterator[SliceLoad]:
 
     Args:
         arrivals: all ArrivalsRows of some channels of one run.
-        slices: numbers of the slices.
     """
     if not len(arrivals):
         return

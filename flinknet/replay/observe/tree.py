@@ -68,7 +68,6 @@ class WorkRow:
     Attributes:
         events: events in its own blocks.
         index_bytes: bytes of headers and directories of blocks.
-        data_bytes: bytes of columns.
     """
 
     run: int
@@ -96,7 +95,6 @@ class Tree:
     """Questions, and how their answers are merged.
 
     Attributes:
-        questions: by name.
         summaries: by the name of their table.
         asked: names for the checkpoint on what the answers depend besides the units.
         checkpoint: where the answers of units are kept; None: nowhere.
@@ -186,9 +184,6 @@ def answers_of(
     unit: Unit, group: Group, questions: Mapping[str, Question]
 ) -> Iterator[tuple[str, pa.Table]]:
     """Answer all questions about a unit.
-
-    Args:
-        questions: by name.
 
     Yields: tables of rows with their names, several of one name where there are many rows.
     """

@@ -70,7 +70,6 @@ class Unit:
         group: place of its channels among the groups of `Units`.
         files: with the blocks that lie in the slice or within its margins. A block belongs to the
             slice in which its middle lies.
-        from_ns, to_ns: measured part of the run.
         counted_at, until_ns: see RecordedRun.
         slice_from_ns, slice_to_ns: slice of the measured part, whose states are asked for; both 0
             for blocks outside of slices.
@@ -275,7 +274,6 @@ def even_cuts(
     Args:
         starts_ns, ends_ns, counts: blocks within the whole; their events are assumed to be evenly
             spread.
-        parts: number of parts.
     """
     if parts < 2 or not counts.sum():
         even_ns: IntArray = np.linspace(from_ns, to_ns, max(parts, 1) + 1).astype(np.int64)

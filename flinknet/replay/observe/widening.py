@@ -260,7 +260,6 @@ def _read(
     """Read the events of channels, each from one instant to another.
 
     Args:
-        index: index of the files.
         first_place: place of the first event of a file in the order of recording.
     """
     wanted: dict[int, dict[int, list[int]]] = {}

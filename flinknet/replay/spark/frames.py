@@ -246,7 +246,6 @@ def map_units(
 
     Args:
         work: runs in an executor, and must be importable by name or travel by value.
-        row: dataclass of the rows.
     """
 
     def each(own: Iterator[Unit]) -> Iterator[Columns]:
@@ -266,7 +265,6 @@ def map_partitions(
 
     Args:
         work: as in `map_units`, for all units of a task.
-        row: dataclass of the rows.
     """
     if not units:
         return spark.createDataFrame([], spark_schema_of(row))

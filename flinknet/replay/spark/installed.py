@@ -285,7 +285,6 @@ class ClassArchive:
 
     Attributes:
         directory: directory of the launcher of this Java, which is writable.
-        path: path of the archive.
     """
 
     directory: Path

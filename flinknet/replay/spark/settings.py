@@ -173,12 +173,10 @@ class SessionOptions:
     Attributes:
         master: None for that of the platform, or else all cores of this machine.
         remote: server of Spark Connect, sc://HOST:PORT; excludes a master.
-        conf: keys and values.
         properties_file: in the format of spark-defaults.conf, which it replaces.
         has_ui: whether Spark's page is served.
         event_log: directory for Spark's event log; None for none.
         ship: one of SHIPMENTS.
-        defaults: defaults of the command.
     """
 
     master: str | None = None
@@ -228,9 +226,6 @@ def settings_of(
     options: SessionOptions, work_dir: Path, environ: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
     """All settings of Spark but those of its Python.
-
-    Args:
-        work_dir: directory for files of the session.
 
     Raises: ConfigError for a file that cannot be read.
     """

@@ -247,7 +247,6 @@ class Checkpoint:
 
         Args:
             more: further data on which the rows depend.
-            kind: dataclass of the rows.
 
         Raises: OSError if they cannot be kept.
         """
