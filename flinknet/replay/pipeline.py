@@ -25,14 +25,7 @@ from .answers import AdvisedRun, advise, answers_of, compared_runs, job_answer, 
 from .edges import EdgeTimeouts
 from .observe.details import run_details
 from .observe.observed import collect, observe
-from .plans import (
-    ALONE,
-    Plan,
-    check_edge_timeouts,
-    grids_for,
-    plan_exchanges,
-    plan_jobs,
-)
+from .plans import ALONE, Plan, check_edge_timeouts, grids_for, plan_exchanges, plan_jobs
 from .predictions import Prediction, Predictions, PredictionUnit, units_of
 from .price import priced_job
 from .read import RecordedRun

@@ -9,13 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .bottleneck import Bottleneck
-from .measures import (
-    BacklogSummary,
-    CreditPath,
-    LatencyDistribution,
-    LatencySummary,
-    RecordTimes,
-)
+from .measures import BacklogSummary, CreditPath, LatencyDistribution, LatencySummary, RecordTimes
 from .prediction import CpuCost, ModelError, TradeOffPoint
 from .recordings import FlinkMetrics, ReplayedRecording, TraceLoss
 from .run import ChannelMeasured, Measured

@@ -286,10 +286,7 @@ def _beyond_ns(
 
 
 def fit_pauses(
-    sent: EventColumns,
-    resumed: EventColumns,
-    process_of: Mapping[int, str],
-    beat_ns: int | None,
+    sent: EventColumns, resumed: EventColumns, process_of: Mapping[int, str], beat_ns: int | None
 ) -> dict[str, Intervals]:
     """The pauses of each process that had any.
 

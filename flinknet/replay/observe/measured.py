@@ -93,10 +93,7 @@ class ObservedRows:
     record_times: Annotated[list[TimesWindow], Summary("record_times", over=_CHANNEL)]
     watermarks: Annotated[
         Rows[TimesWindow],
-        Summary(
-            "record_times",
-            columns=("run", "channel", "from_ns", *WATERMARKS),
-        ),
+        Summary("record_times", columns=("run", "channel", "from_ns", *WATERMARKS)),
     ]
     throughput_by_channel: Annotated[
         Rows[ThroughputWindow],
