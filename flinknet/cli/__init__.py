@@ -16,8 +16,8 @@ normally ends by such a signal, and exits with 0.
     job                 with job_run and job_again: a recorded job that runs again; job.py has the
                         other commands
     trace               with trace_replay, trace_tap, trace_import, trace_export (trace convert,
-                        too), trace_watch, trace_synth; capture_options: options of tap and import;
-                        trace.py has the other commands
+                        too), trace_watch, trace_synth, trace_share; capture_options: options of
+                        tap and import; trace.py has the other commands
     worker              with the options by which commands find workers
     certificates, doctor
 

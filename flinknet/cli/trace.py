@@ -29,6 +29,10 @@ _LAZY_COMMANDS = {
     "import": ("trace_import", "Make a trace from a packet capture (tcpdump, Wireshark)."),
     "replay": ("trace_replay", "Predict from recorded runs what other settings would do."),
     "tap": ("trace_tap", "Record a real Flink's traffic, as a proxy between its TaskManagers."),
+    "share": (
+        "trace_share",
+        "Put a recording and its answer into one file, without names, for a colleague.",
+    ),
     "sniff": ("trace_import", "Record a real Flink's traffic while its jobs run, from packets."),
     "synth": ("trace_synth", "Make a large trace with known answers, without recording anything."),
     "watch": (
@@ -41,7 +45,7 @@ _LAZY_COMMANDS = {
 _IN_ORDER = (
     *("replay", "info", "verify", "export"),
     *("sniff", "tap", "import", "watch"),
-    *("convert", "synth", "dissector"),
+    *("share", "convert", "synth", "dissector"),
 )
 """All commands in the order of help: the most used first."""
 

@@ -93,6 +93,8 @@ def import_(
     tcpdump -i any -U -w - 'tcp portrange 6121-6128' | flinknet trace import - \\
         --out run --rest http://localhost:8081
         a live capture, until Ctrl-C; `trace sniff` does both in one command
+    flinknet trace import shared.html --out run
+        the recording in a page that `trace share` has made
     kubectl debug POD … -- tcpdump -U -w - … | flinknet trace import - --out run
         the same in a pod
     flinknet trace import flink.pcap --follow --duration 10min --out run
@@ -115,6 +117,9 @@ def import_(
     from flinknet.capture.pcap.sources import is_pipe
 
     paths = list(dict.fromkeys(captures))
+    if isinstance(paths[0], Path) and paths[0].suffix in (".html", ".htm"):
+        _unpack(paths, out)
+        return
     if follow and not isinstance(paths[0], Path):
         raise ConfigError("--follow: only for a file of this machine")
     target = target_of(json)
@@ -304,6 +309,18 @@ def _check_writable(directory: Path) -> None:
         existing = next(each for each in (absolute, *absolute.parents) if each.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
         raise ConfigError(f"--out: {existing} cannot be written to; give another directory")
+
+
+def _unpack(pages: Sequence[Path], out: Path | None) -> None:
+    """Write the recording in a page that `trace share` has made."""
+    from flinknet.trace.share import unpack
+
+    if len(pages) > 1:
+        raise ConfigError("give one shared page at a time")
+    directory = out or _directory_for(pages)
+    check_new_directory(directory)
+    unpack(pages[0], directory)
+    click.echo(f"{directory}: the shared recording; flinknet trace replay {directory}")
 
 
 def _directory_for(captures: Sequence[AnyPath]) -> Path:

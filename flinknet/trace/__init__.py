@@ -13,6 +13,7 @@
     run                 a run on disk, also while it grows; run_directory: while it is written
     trace_file, recordings    maps a file into its run; several recordings as one run
     metrics             the metrics file of a run
+    share               a run in one file, with pseudonyms
     verify              checks whether a run is complete and correct: checks; describe: describes
                         its content
 

@@ -1,0 +1,158 @@
+"""`flinknet trace share`: a recording and its answer in one file, for a colleague or an issue."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import tempfile
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+import click
+
+from flinknet.errors import ConfigError
+from flinknet.storage import AnyPath
+
+from .commands import SectionedCommand
+from .files import check_writable_file, path_of_runs, put_text
+
+KEY_BYTES = 32
+TEXTS_SHOWN = 8
+"""Texts of a field that --check shows; it says how many more there are."""
+
+_SECTIONS = {"Output": ("out", "answer"), "Names": ("names", "key-file"), "Look": ("check",)}
+
+
+@click.command(cls=SectionedCommand, sections=_SECTIONS)
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=path_of_runs)
+@click.option("--out", metavar="FILE.html", help="File to write. [default: RUN.html]")
+@click.option(
+    "--answer/--no-answer",
+    default=True,
+    show_default=True,
+    help="Put the answer of `trace replay` into the page; it needs Spark.",
+)
+@click.option("--names", is_flag=True, help="Keep names, addresses and ids as they are.")
+@click.option(
+    "--key-file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Key of the pseudonyms, made if it is not there. Keep it to yourself: the same key gives"
+    " the same pseudonyms. [default: ~/.config/flinknet/share.key]",
+)
+@click.option(
+    "--check", is_flag=True, help="Print every text in a page that was shared, and make nothing."
+)
+def share(
+    runs: tuple[AnyPath, ...],
+    out: str | None,
+    answer: bool,
+    names: bool,
+    key_file: Path | None,
+    check: bool,
+) -> None:
+    """Put a recording into one file: a page with the answer, and the trace in it.
+
+    \b
+    flinknet trace share tapped
+        tapped.html, with pseudonyms for names, addresses and ids
+    flinknet trace share --check tapped.html
+        what a stranger can learn from it
+    flinknet trace import tapped.html --out run
+        the other side: the trace again, for replay, info and export
+
+    The page opens in any browser, without flinknet and without a network. A trace holds no payload:
+    lengths, times and counts of messages. Settings, versions and the environment stay readable;
+    anything else that is text becomes a pseudonym, unless --names keeps it.
+    """
+    paths = [_local(each) for each in runs]
+    if check:
+        for each in paths:
+            _print_texts(each)
+        return
+    target = Path(out) if out else Path(f"{paths[0].resolve().name}.html")
+    if target.suffix not in (".html", ".htm"):
+        raise ConfigError(f"--out: {target} must end in .html")
+    if not out and target.exists():
+        raise ConfigError(f"{target} exists already; give another file with --out")
+    check_writable_file(target, "--out")
+    from flinknet.trace.share import Pseudonyms, copy_run, with_recording
+
+    pseudonyms = None if names else Pseudonyms(_key(key_file or _default_key_file()))
+    with tempfile.TemporaryDirectory(prefix="flinknet-share-") as work:
+        copies = Path(work, "runs")
+        for number, each in enumerate(paths, start=1):
+            own = copies / f"run-{number}" if len(paths) > 1 else copies
+            copy_run(each, own, pseudonyms)
+        page = _answer_of(copies, Path(work)) if answer else _plain_page(paths, target)
+        put_text(target, with_recording(page, copies))
+    size = target.stat().st_size
+    what = (
+        "names stay as they are" if pseudonyms is None else f"{pseudonyms.replaced} names and ids"
+    )
+    what += "" if pseudonyms is None else " have pseudonyms"
+    click.echo(f"{target}: {size:,} bytes; {what}; no payload is in it")
+    click.echo(f"before you send it: flinknet trace share --check {target}")
+    click.echo(f"the other side: flinknet trace import {target.name} --out run")
+
+
+def _local(path: AnyPath) -> Path:
+    if not isinstance(path, Path):
+        raise ConfigError(f"{path}: copy it to this machine first")
+    return path
+
+
+def _default_key_file() -> Path:
+    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(base, "flinknet", "share.key")
+
+
+def _key(path: Path) -> bytes:
+    """The key in a file, which is made for its owner alone if it is not there."""
+    try:
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with open(path, "x", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+                file.write(secrets.token_hex(KEY_BYTES) + "\n")
+        key = bytes.fromhex(path.read_text("ascii").strip())
+    except OSError as error:
+        raise ConfigError(f"--key-file: {path}: {error.strerror}") from None
+    except ValueError:
+        key = b""
+    if len(key) < KEY_BYTES // 2:
+        raise ConfigError(f"--key-file: {path} is no key; name a new file, and one is made")
+    return key
+
+
+def _answer_of(runs: Path, work: Path) -> str:
+    """The page of a replay; its answer is printed, too."""
+    from .trace_replay import replay
+
+    page = work / "answer.html"
+    replay.main([str(runs), "--report", str(page)], standalone_mode=False)
+    return page.read_text("utf-8")
+
+
+def _plain_page(runs: Sequence[Path], target: Path) -> str:
+    title = escape(f"flinknet: {', '.join(each.name for each in runs)}")
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f"<title>{title}</title></head><body>"
+        "<p>This page holds a recording of Flink's network traffic, without payloads:"
+        f" <code>flinknet trace import {escape(target.name)} --out run</code></p>\n</body></html>\n"
+    )
+
+
+def _print_texts(path: Path) -> None:
+    """Every text in a page, by file and field."""
+    from flinknet.report.plain_text import printable
+    from flinknet.trace.share import texts_in
+
+    for file, field, texts in texts_in(path):
+        shown = [printable(text) for text, _ in texts.most_common(TEXTS_SHOWN)]
+        more = f" … {len(texts) - TEXTS_SHOWN} more" if len(texts) > TEXTS_SHOWN else ""
+        click.echo(f"{file}  {field}: {', '.join(shown)}{more}")
+    click.echo(
+        "events (*.fnt): numbers alone: instants, lengths, sequence numbers, credit, backlog"
+    )

@@ -1,0 +1,309 @@
+"""A recording in one file for a colleague: an HTML page that holds the run directory, with
+pseudonyms in place of names and ids.
+
+A pseudonym is made of the name by HMAC-SHA256 with a key that stays with its owner: the same name
+has the same pseudonym in all files of one key, and nobody else can find the name by trying. Texts
+are replaced unless they stand in a field whose values are known (KEPT), so a field that is added
+later is hidden until somebody decides otherwise. Events hold numbers alone (`schema`): lengths,
+times and counts, never what records contain.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import io
+import json
+import re
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from flinknet.errors import TraceFormatError
+from flinknet.whole_files import whole_file
+
+from .format import BlockType
+from .manifest import CAPTURE_NAME, MANIFEST_NAME, RESULT_NAME, ProcessInfo, RunManifest
+from .metrics import METRICS_NAME
+from .plain_text import read_json
+from .reader import TraceReader
+from .run_directory import seal_run
+from .writer import TraceWriter
+
+OPENING = '<script type="application/zip" id="flinknet-trace">'
+"""What stands before the recording in the page."""
+
+CLOSING = "</script>"
+
+TEXTS = (MANIFEST_NAME, METRICS_NAME, RESULT_NAME, CAPTURE_NAME)
+"""Files of a run directory besides those with events."""
+
+MEMBER_BYTES_MAX = 1 << 32
+"""Largest file to unpack from a page."""
+
+KEPT = frozenset(
+    (
+        *("arrivals", "checkpoint_mode", "compression_codec", "core", "cpu", "end", "ended_at"),
+        *("file", "flinknet", "flow_control", "implementation", "kernel", "law", "layout"),
+        *("layouts", "machine", "numpy", "origin", "partition_type", "partitioner", "placement"),
+        *("python", "python_build", "role", "scheduling", "ssl_protocol", "started_at", "status"),
+        *("stopped_by", "transport", "trigger", "type", "zstandard"),
+    )
+)
+"""Fields whose texts stay as they are: settings, versions, and words of flinknet and Flink."""
+
+LEFT_OUT = frozenset(
+    ("others_share", "fan_out", "arguments", "path", "ssl_keystore", "ssl_truststore")
+)
+"""Fields that are left out: maps whose keys are names, and places on the host."""
+
+_PROCESS = re.compile(r"(?:tm|tap|capture|jobmanager|taskmanager|worker)(?:-\d+)*", re.ASCII)
+_TASK = re.compile(r"(.+?)( \(\d+/\d+\))?", re.ASCII | re.DOTALL)
+_ADDRESS = re.compile(r"(?:https?://)?([^\s/>]+?)(:\d+(?:-\d+)?)?/?", re.ASCII)
+_ID = re.compile(r"[0-9a-f]{32}")
+_KEY = re.compile(r"[A-Za-z][\w.-]{0,80}", re.ASCII)
+_SETTING = re.compile(
+    r"-?[\d.,]+ ?[a-z%]{0,12}|true|false|[A-Z][A-Z_\d]*(?:,[A-Z][A-Z_\d]*)*|auto|pkcs12|TLSv1\.\d",
+    re.ASCII,
+)
+"""Values of Flink's settings that say no name: numbers with a unit, booleans, words of Flink."""
+
+
+class Pseudonyms:
+    """Replaces texts of the documents of a run.
+
+    Args:
+        key: at least 16 bytes.
+
+    Attributes:
+        replaced: how many different texts were replaced.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self._known: dict[str, str] = {}
+
+    @property
+    def replaced(self) -> int:
+        return len(self._known)
+
+    def document(self, value: Any, field: str = "") -> Any:
+        """The same document with pseudonyms.
+
+        Args:
+            field: name of the field that it is the value of.
+        """
+        if isinstance(value, dict):
+            found = {}
+            for name, each in value.items():
+                if field in ("flink_keys", "network") and isinstance(each, str):
+                    found[self._field(name)] = self._setting(each)
+                elif name not in LEFT_OUT:
+                    below = f"{field}.{name}" if name == "name" else name
+                    found[self._field(name)] = self.document(each, below)
+            return found
+        if isinstance(value, list):
+            return [self.document(each, field) for each in value]
+        return self.text(value, field) if isinstance(value, str) else value
+
+    def text(self, text: str, field: str) -> str:
+        """A text, or what stands for it."""
+        if field in KEPT or not text or _PROCESS.fullmatch(text):
+            return text
+        if field == "clock.name":
+            return text
+        if re.fullmatch(r"[0-9a-f]{32,}", text):
+            return self._id(text)
+        if field.endswith(".name") or field in ("task", "tasks"):
+            if (found := _TASK.fullmatch(text)) is None:
+                raise AssertionError(text)
+            return self._of("job" if field == "job.name" else "vertex", found[1]) + (found[2] or "")
+        if "." in field:  # a setting: who has stated it
+            return text if text.isalpha() else self._of("file", text)
+        if "->" in text:
+            return "->".join(self.text(each, "address") for each in text.split("->"))
+        if (address := _ADDRESS.fullmatch(text)) and (address[2] or field == "address"):
+            scheme = "http://" if text.startswith("http") else ""
+            host = address[1] if address[1] in ("127.0.0.1", "[::1]", "localhost") else None
+            return f"{scheme}{host or self._of('host', address[1])}{address[2] or ''}"
+        return self._of(re.sub(r"\W|s$", "", field) or "text", text)
+
+    def _field(self, name: str) -> str:
+        return name if _KEY.fullmatch(name) else self._of("field", name)
+
+    def _setting(self, value: Any) -> Any:
+        if isinstance(value, str) and value and not _SETTING.fullmatch(value):
+            return self._of("value", value)
+        return value
+
+    def _id(self, text: str) -> str:
+        """Ids within a longer one keep their places: a partition says which vertex made it."""
+
+        def instead(match: re.Match[str]) -> str:
+            return self._digest(match[0])[:32]
+
+        if len(text) == 120:  # ResultPartitionID: 16 and 4 bytes, twice 16, twice 4
+            parts = text[:32], text[32:40], text[40:72], text[72:104], text[104:]
+            return "".join(_ID.sub(instead, each) for each in parts)
+        self._known.setdefault(text, text)
+        return (self._digest(text) * (len(text) // 64 + 1))[: len(text)]
+
+    def _of(self, kind: str, text: str) -> str:
+        return self._known.setdefault(text, f"{kind}-{self._digest(text)[:8]}")
+
+    def _digest(self, text: str) -> str:
+        return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()
+
+
+def copy_run(source: Path, target: Path, pseudonyms: Pseudonyms | None) -> None:
+    """Copy a run directory.
+
+    Args:
+        target: a directory without files.
+        pseudonyms: None: names and ids stay.
+
+    Raises: TraceError, TraceFormatError where the source cannot be read; OSError.
+    """
+    manifest = RunManifest.load(source)
+    renamed: Callable[[Any], Any] = pseudonyms.document if pseudonyms else lambda value: value
+    target.mkdir(parents=True, exist_ok=True)
+    processes = []
+    for number, process in enumerate(manifest.processes):
+        file = f"{_prefix(process.file)}{number:04d}.fnt" if pseudonyms else process.file
+        name = pseudonyms.text(process.name, "process") if pseudonyms else process.name
+        own = ProcessInfo(name, file, process.pid)
+        _copy_events(source / process.file, target / file, own)
+        processes.append(own)
+    document = renamed({**manifest.to_dict(), "files": {}, "seal": None})
+    document["processes"] = [each.to_dict() for each in processes]
+    (target / MANIFEST_NAME).write_text(json.dumps(document))
+    for name in (RESULT_NAME, CAPTURE_NAME):
+        with suppress(FileNotFoundError):
+            text = json.dumps(renamed(read_json((source / name).read_text("utf-8"))))
+            (target / name).write_text(text + "\n")
+    if (source / METRICS_NAME).exists():
+        with (
+            (source / METRICS_NAME).open(encoding="utf-8") as lines,
+            (target / METRICS_NAME).open("w", encoding="utf-8") as out,
+        ):
+            for line in lines:
+                with suppress(ValueError):  # the last one may be incomplete
+                    out.write(json.dumps(renamed(json.loads(line))) + "\n")
+    seal_run(target)
+
+
+def _prefix(file: str) -> str:
+    found = re.match(r"(?:tm|tap|capture)-", file)
+    return found[0] if found else "process-"
+
+
+def _copy_events(source: Path, target: Path, process: ProcessInfo) -> None:
+    """Copy the blocks of events, and how many events are missing before each."""
+    with (
+        TraceReader(source) as reader,
+        TraceWriter(target, process) as writer,
+        source.open("rb") as file,
+    ):
+        gaps = reader.gaps()
+        for number, entry in enumerate(reader.blocks()):
+            assert entry.type is BlockType.EVENTS
+            if gaps.get(number):
+                writer.drop(gaps[number])
+            file.seek(entry.offset)
+            writer.copy_block(file.read(entry.length_bytes))
+        writer.close(dropped_events=reader.dropped_events or 0)
+
+
+def with_recording(page: str, runs: Path) -> str:
+    """A page with a recording in it.
+
+    Args:
+        page: an HTML document.
+        runs: a directory; all files below it go in.
+    """
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(each for each in runs.rglob("*") if each.is_file()):
+            is_compressed = path.suffix == ".fnt"
+            kind = zipfile.ZIP_STORED if is_compressed else zipfile.ZIP_DEFLATED
+            archive.write(path, path.relative_to(runs).as_posix(), kind)
+    text = base64.b64encode(packed.getvalue()).decode()
+    head, body, tail = page.rpartition("</body>")
+    return f"{head}{OPENING}{text}{CLOSING}\n{body}{tail}"
+
+
+def open_recording(path: Path) -> zipfile.ZipFile:
+    """The files in a page. Raises: TraceFormatError if there is none, or it is damaged."""
+    text = path.read_text("utf-8", errors="replace")
+    _, opening, rest = text.rpartition(OPENING)
+    packed, closing, _ = rest.partition(CLOSING)
+    if not opening or not closing:
+        raise TraceFormatError(
+            f"{path}: holds no recording; `flinknet trace share` makes such pages"
+        )
+    try:
+        archive = zipfile.ZipFile(io.BytesIO(base64.b64decode(packed, validate=True)))
+        if archive.testzip() is not None:
+            raise zipfile.BadZipFile
+    except (ValueError, zipfile.BadZipFile, EOFError):
+        raise TraceFormatError(
+            f"{path}: its recording is damaged; ask for the file again"
+        ) from None
+    return archive
+
+
+def unpack(path: Path, target: Path) -> None:
+    """Write the run directory of a page, or several, into a directory.
+
+    Raises: TraceFormatError for a page that holds none, or files that no run directory has.
+    """
+    with open_recording(path) as archive:
+        members = archive.infolist()
+        for each in members:
+            place = Path(each.filename)
+            is_one = place.suffix == ".fnt" or place.name in TEXTS
+            if not is_one or place.is_absolute() or ".." in place.parts or len(place.parts) > 2:
+                raise TraceFormatError(
+                    f"{path}: holds {each.filename!r}, which is no part of a run"
+                )
+            if each.file_size > MEMBER_BYTES_MAX:
+                raise TraceFormatError(f"{path}: {each.filename} in it is too large")
+        for each in members:
+            out = target / each.filename
+            out.parent.mkdir(parents=True, exist_ok=True)
+            with whole_file(out) as file:
+                file.write(archive.read(each))
+
+
+def texts_in(path: Path) -> Iterator[tuple[str, str, Counter[str]]]:
+    """What a stranger can read in a page: file, field, and each text in it with its count."""
+    with open_recording(path) as archive:
+        for name in archive.namelist():
+            found: dict[str, Counter[str]] = {}
+            if Path(name).name in TEXTS:
+                for line in _documents(archive.read(name).decode(), Path(name).name):
+                    _collect(line, "", found)
+            for field, texts in sorted(found.items()):
+                yield name, field, texts
+
+
+def _documents(text: str, name: str) -> Iterator[Any]:
+    if name == METRICS_NAME:
+        yield from map(json.loads, text.splitlines())
+    else:
+        yield json.loads(text)
+
+
+def _collect(value: Any, field: str, found: dict[str, Counter[str]]) -> None:
+    if isinstance(value, dict):
+        for name, each in value.items():
+            _collect(each, name, found)
+    elif isinstance(value, list):
+        for each in value:
+            _collect(each, field, found)
+    elif isinstance(value, str) and value:
+        found.setdefault(field, Counter())[value] += 1

@@ -1,0 +1,160 @@
+"""A recording in one file: what it still says, and what it does not."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from flinknet.cli import main
+from flinknet.errors import TraceFormatError
+from flinknet.trace import RunManifest, TraceReader
+from flinknet.trace.share import (
+    CLOSING,
+    KEPT,
+    OPENING,
+    Pseudonyms,
+    copy_run,
+    texts_in,
+    unpack,
+    with_recording,
+)
+
+RECORDINGS = Path(__file__).parents[2] / "traces/recordings"
+TAPPED = RECORDINGS / "tap-slow-sink"
+KEY = bytes(range(32))
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(main, list(arguments))
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def texts_of(value: Any, field: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for name, each in value.items():
+            yield from texts_of(each, name)
+    elif isinstance(value, list):
+        for each in value:
+            yield from texts_of(each, field)
+    elif isinstance(value, str):
+        yield field, value
+
+
+@pytest.mark.parametrize("name", ["tap-slow-sink", "slow-last-stage", "paced"])
+def test_no_name_and_no_id_of_the_recording_is_in_its_copy(name: str, tmp_path: Path) -> None:
+    copy_run(RECORDINGS / name, tmp_path / "copy", Pseudonyms(KEY))
+    original = json.loads((RECORDINGS / name / "manifest.json").read_text())
+    del original["flink_keys"], original["files"], original["seal"]
+    original["scenario"].pop("network", None)
+    names = {
+        text
+        for field, text in texts_of(original)
+        if field not in KEPT and len(text) > 3 and ("(" in text or len(text) >= 32)
+    }
+    job = original["scenario"].get("job", {})
+    names |= {job["name"]} if job.get("name") else set()
+    names |= {each["name"] for each in job.get("vertices", ())}
+    assert names
+    left = "".join(each.read_text() for each in (tmp_path / "copy").glob("*.json*"))
+    assert not [each for each in names if f'"{each}"' in left or f'"{each} (' in left]
+
+
+def test_text_in_a_field_that_nobody_knows_is_hidden() -> None:
+    hidden = Pseudonyms(KEY).document({"new_field": "orders.internal", "Orders EU": {"n": 3}})
+    assert "orders" not in json.dumps(hidden).lower()
+    assert list(hidden.values())[1] == {"n": 3}
+
+
+def test_one_key_gives_a_name_one_pseudonym_and_another_key_another() -> None:
+    [first, same, other] = (
+        Pseudonyms(key).document({"vertices": [{"name": "Orders"}], "tasks": ["Orders (1/2)"]})
+        for key in (KEY, KEY, KEY[::-1])
+    )
+    assert first == same != other
+    vertex = first["vertices"][0]["name"]
+    assert first["tasks"] == [f"{vertex} (1/2)"]
+
+
+def test_events_and_the_ids_within_ids_are_as_they_were(tmp_path: Path) -> None:
+    copy_run(TAPPED, tmp_path, Pseudonyms(KEY))
+    before, after = RunManifest.load(TAPPED), RunManifest.load(tmp_path)
+    for old, new in zip(before.processes, after.processes, strict=True):
+        with TraceReader(TAPPED / old.file) as a, TraceReader(tmp_path / new.file) as b:
+            for x, y in zip(a.events(), b.events(), strict=True):
+                assert all((x[name] == y[name]).all() for name in x)
+            assert a.dropped_events == b.dropped_events
+    old_ids = [each["id"] for each in before.scenario["job"]["vertices"]]
+    new_ids = [each["id"] for each in after.scenario["job"]["vertices"]]
+    for old_channel, new_channel in zip(before.channels, after.channels, strict=True):
+        made_by = [each in old_channel.partition for each in old_ids]
+        assert made_by == [each in new_channel.partition for each in new_ids]
+        assert old_channel.partition != new_channel.partition
+
+
+def test_a_page_gives_the_run_back_and_shows_what_is_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    key = tmp_path / "own" / "key"
+    output = run(
+        *("trace", "share", str(TAPPED), "--no-answer", "--key-file", str(key)),
+        *("--out", "shared.html"),
+    )
+    assert key.stat().st_mode & 0o077 == 0
+    assert "no payload" in output
+    shown = run("trace", "share", "--check", "shared.html")
+    assert "snk" not in shown
+    assert "execution.buffer-timeout.interval: " in shown
+    run("trace", "import", "shared.html", "--out", "back")
+    assert run("trace", "verify", "back").startswith("OK back: 1 file")
+    kept = run("trace", "share", str(TAPPED), "--no-answer", "--names", "--out", "named.html")
+    assert "names stay" in kept
+    assert "snk" in run("trace", "share", "--check", "named.html")
+
+
+def page_of(**files: bytes) -> str:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return f"<body>{OPENING}{base64.b64encode(packed.getvalue()).decode()}{CLOSING}</body>"
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        ("<html></html>", "holds no recording"),
+        (f"{OPENING}AAAA{CLOSING}", "is damaged"),
+        (page_of(**{"manifest.json": b"{}"}).replace(CLOSING, ""), "holds no recording"),
+        (page_of(**{"../manifest.json": b"{}"}), "no part of a run"),
+        (page_of(**{"/etc/manifest.json": b"{}"}), "no part of a run"),
+        (page_of(**{"run/evil.py": b""}), "no part of a run"),
+    ],
+)
+def test_a_page_with_anything_else_is_refused_and_writes_nothing(
+    page: str, expected: str, tmp_path: Path
+) -> None:
+    path, out = tmp_path / "page.html", tmp_path / "out"
+    path.write_text(page)
+    with pytest.raises(TraceFormatError, match=expected):
+        unpack(path, out)
+    assert not out.exists()
+
+
+def test_the_recording_stands_before_the_end_of_the_page(tmp_path: Path) -> None:
+    copy_run(TAPPED, tmp_path / "run", None)
+    path = tmp_path / "page.html"
+    path.write_text(with_recording("<html><body><p>answer</p></body></html>", tmp_path / "run"))
+    text = path.read_text()
+    assert text.startswith("<html><body><p>answer</p>")
+    assert text.endswith("</body></html>")
+    assert {file for file, _, _ in texts_in(path)} >= {"manifest.json", "metrics.jsonl"}
