@@ -15,7 +15,6 @@ from flinknet.results import (
     Measured,
     RunResult,
     Validity,
-    state_of,
 )
 from flinknet.results.figures import (
     CHANNEL_FIGURES,
@@ -44,6 +43,7 @@ from .bench_words import (
     limit_clauses,
     measured_words,
     next_words,
+    state_words,
     trade_lines,
     wiring_line,
 )
@@ -116,7 +116,7 @@ def bench_view(
     doubts = doubt_lines(settings)
     explained = doubt_lines(settings, is_explained=True)
     wrong = [f"{lowered(each)};" for each in doubts if each.startswith("Invalid")]
-    begin = []
+    begin = state_words(settings)
     limits = limit_clauses(settings)
     compared = trade_lines(settings, is_short=True)
     traded = first_trade(settings)
@@ -130,9 +130,7 @@ def bench_view(
             Section("settings", "What each setting gives", "", _sweep_charts(settings))
         ]
     else:
-        found = first.results[-1].verdict
-        state = [f"{state_of(found.cause)}:"] if found is not None else []
-        begin = [*state, f"{figures_of(first)};"]
+        begin.append(f"{figures_of(first)};")
         title += f", the last of {len(first.results)} runs" if len(first.results) > 1 else ""
         pictures = _run_sections(first.results[-1])
     return View(

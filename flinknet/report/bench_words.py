@@ -19,6 +19,7 @@ from flinknet.results import (
     VertexTimes,
     Wiring,
     has_given_rate,
+    state_of,
 )
 from flinknet.results.figures import CPU, Figure, named, of_run, typical
 from flinknet.results.trades import Range, Trade, change_of, ratio_of
@@ -161,6 +162,17 @@ def common_link(settings: Sequence[Setting]) -> str | None:
     """The emulated link of all settings; None if they differ in it, or have plain sockets."""
     links = {each.results[0].workload.get("link") for each in settings}
     return links.pop() if len(links) == 1 else None
+
+
+def state_words(settings: Sequence[Setting]) -> list[str]:
+    """The verdicts in a word each, with the settings that they are about unless it is all."""
+    names: dict[str, list[str]] = {}
+    for each in settings:
+        if (found := each.results[-1].verdict) is not None:
+            names.setdefault(state_of(found.cause), []).append(each.name)
+    if len(names) < 2:
+        return [f"{each}:" for each in names]
+    return ["; ".join(f"{state} ({', '.join(own)})" for state, own in names.items()) + ":"]
 
 
 def limit_clauses(settings: Sequence[Setting]) -> list[str]:

@@ -38,6 +38,7 @@ from flinknet.results import (
     RunWarning,
     TaskProgress,
 )
+from flinknet.results.bottleneck import Bottleneck, Cause
 from flinknet.results.comparison import (
     METRICS,
     Candidate,
@@ -374,6 +375,19 @@ def test_digits_of_a_name_are_no_range() -> None:
     assert [line.partition(": ")[2] for line in found] == [
         f"{name}: 4 keys were ignored" for name in files
     ]
+
+
+def test_a_verdict_begins_with_the_state_of_the_settings() -> None:
+    causes = (Cause.BUFFER_TIMEOUT, Cause.BUFFER_TIMEOUT, Cause.SLOW_TASKS)
+    settings = [
+        tables.Setting(
+            f"a={at}", [replace(result(), verdict=Bottleneck(cause=each, evidence=("it is",)))]
+        )
+        for at, each in enumerate(causes)
+    ]
+    assert tables.state_words(settings) == ["healthy (a=0, a=1); slow (a=2):"]
+    assert tables.state_words(settings[:2]) == ["healthy:"]
+    assert tables.state_words([tables.Setting("", [result()])]) == []
 
 
 def test_a_clause_that_is_true_of_all_settings_names_none() -> None:
