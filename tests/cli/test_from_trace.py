@@ -16,7 +16,7 @@ import pytest
 from click.testing import Result
 
 from flinknet.arrays import RecordedLoad
-from flinknet.config import RECORDED
+from flinknet.config import RECORDED, Link
 from flinknet.errors import RunFailedError
 from flinknet.job.load.arrivals import RecordedArrivals
 from flinknet.replay.read import open_recorded_run
@@ -96,6 +96,26 @@ def test_the_recorded_setting_runs_once_as_a_control(
     rows = json.loads(result.stdout)["runs"]
     assert [row["name"].rpartition("=")[2] for row in rows] == names
     assert sum(row["is_recorded"] for row in rows) == ("--no-control" not in options)
+
+
+def test_a_run_over_a_link_is_repeated_over_it_and_predicted_over_others(
+    recorded: Path, flinknet: Command, run: Any
+) -> None:
+    link = {"rtt_ns": MS, "bandwidth_bytes_per_s": 0.0, "jitter_ns": 0, "queue_bytes": 262144}
+
+    def over_link(manifest: Any) -> None:
+        manifest["scenario"]["link"] = link
+
+    edit_manifest(recorded, over_link)
+    options = ("--no-trace", "--link", "none", "--link", "rtt=21ms,bandwidth=1gbit")
+    result = flinknet("bench", "again", str(recorded), *options, "--json", "-")
+    rows = json.loads(result.stdout)["runs"]
+    names = ["link=rtt=1ms (as recorded)", "link=none", "link=rtt=21ms,bandwidth=1gbit"]
+    assert [row["name"] for row in rows] == names
+    assert [each.link for each in run.scenarios] == [Link(MS), None, Link(21 * MS, 125e6)]
+    p50 = [row["predicted"]["latency_ns"]["p50"] for row in rows]
+    assert p50[2] == pytest.approx(p50[0] + 10 * MS, rel=0.1)
+    assert any("without its bandwidth" in each for each in rows[2]["notes"])
 
 
 def test_a_change_is_against_the_recorded_setting_as_it_is_now(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from flinknet.config import NetworkConfig, SlowConsumer
+from flinknet.config import Link, NetworkConfig, SlowConsumer
 from flinknet.core.probe import FlushReason, TracePoint
 from flinknet.core.wire.records import OVERHEAD_BYTES
 from flinknet.simulator.cluster import START_NS, TYPICAL_COSTS, Cluster
@@ -253,3 +253,21 @@ def test_latency_grows_by_what_the_steps_take() -> None:
     latency = latency_of(finished(Cluster.of_scenario(light, costs)))
     expected_ns = 100 + 80_000 + 0.15 * 152 + 12_000 + 7000
     assert latency.min == pytest.approx(expected_ns, abs=100)
+
+
+@pytest.mark.parametrize(("exclusive", "round_trip_ns"), [(10, 20 * MS), (30, 20 * MS)])
+def test_a_round_trip_of_an_emulated_link_carries_the_credit_that_there_is(
+    exclusive: int, round_trip_ns: int
+) -> None:
+    network = NetworkConfig(
+        exclusive_buffers=exclusive, floating_buffers=1, buffer_timeout_ns=NEVER
+    )
+    law_per_s = (exclusive + 1) * SEGMENT_BYTES / round_trip_ns * S / (SIZE_BYTES + OVERHEAD_BYTES)
+    times_ns = []
+    for records in (80_000, 160_000):
+        workload = replace(scenario(NEVER).workload, records=records)
+        asked = replace(
+            scenario(NEVER), network=network, workload=workload, link=Link(round_trip_ns)
+        )
+        times_ns.append(finished(Cluster.of_scenario(asked, FREE)).now_ns)
+    assert 80_000 / (times_ns[1] - times_ns[0]) * S == pytest.approx(law_per_s, rel=0.1)

@@ -11,7 +11,12 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from flinknet.config import PARTITIONERS, TCP, Scenario, check_keys, is_partitioner
-from flinknet.core.buffers.pool_sizes import TaskManagerBuffers, buffers_by_task_manager, shortage
+from flinknet.core.buffers.pool_sizes import (
+    TaskManagerBuffers,
+    buffers_by_task_manager,
+    gate_buffers,
+    shortage,
+)
 from flinknet.core.producer import partition_type_of
 from flinknet.core.wire.ids import ResultPartitionID
 from flinknet.errors import ConfigError
@@ -105,19 +110,24 @@ class LoadPlan:
         return dict(Counter(str(each.connection) for each in self.channels if not each.is_local))
 
     def credit_buffers(self) -> int | None:
-        """Most buffers under way to the consumers of the stage that has fewest: a gate's exclusive
-        and floating ones, of which a channel gets no more than its producer may announce. None if
-        some channels are local.
+        """Most buffers under way to the consumers of the exchange that has fewest: those of their
+        gates, of which a channel gets no more floating ones than its producer may announce. None
+        if some channels are local.
         """
-        network, gates = self.scenario.network, Counter[tuple[int, int]]()
-        for each in self.channels:
-            if each.is_local:
-                return None
-            gates[each.edge, each.consumer] += 1
-        of_edges = Counter[int]()
+        if any(each.is_local for each in self.channels):
+            return None
+        network, of_edges = self.scenario.network, Counter[int]()
+        gates = Counter((each.edge, each.consumer) for each in self.channels)
         for (edge, _), channels in gates.items():
-            floating = min(network.floating_buffers, channels * network.max_buffers_per_channel)
-            of_edges[edge] += channels * network.exclusive_buffers + floating
+            buffers = gate_buffers(
+                channels,
+                network.exclusive_buffers,
+                network.floating_buffers,
+                required_max=network.required_buffers_per_gate_max,
+            )
+            announced = channels * network.max_buffers_per_channel
+            floating = min(buffers.pool.max_buffers, announced)
+            of_edges[edge] += channels * buffers.exclusive_per_channel + floating
         return min(of_edges.values(), default=None)
 
     def buffers(self) -> list[TaskManagerBuffers]:

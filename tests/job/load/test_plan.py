@@ -57,6 +57,28 @@ def test_producers_and_consumers_sit_in_different_task_managers() -> None:
     assert [each.slot for each in load.tasks_on(3)] == [0, 1]
 
 
+@pytest.mark.parametrize(
+    ("network", "workload", "buffers"),
+    [
+        (NetworkConfig(), {}, 10),
+        (NetworkConfig(floating_buffers=64), {}, 12),  # the backlog is never more than 10
+        (NetworkConfig(floating_buffers=0), {}, 3),  # Flink gives a gate one at least
+        (NetworkConfig(), {"producers": 3, "consumers": 2}, 28),
+        (NetworkConfig(), {"consumers": 2, "relays": 1, "relay_parallelism": (1,)}, 10),
+    ],
+)
+def test_credit_is_that_of_the_gates_of_the_exchange_that_has_least(
+    network: NetworkConfig, workload: dict[str, object], buffers: int
+) -> None:
+    scenario = scenario_of(2 + ("relays" in workload), **workload)
+    assert load_plan_of(replace(scenario, network=network)).credit_buffers() == buffers
+
+
+def test_credit_is_unknown_where_channels_are_local() -> None:
+    scenario = scenario_of(placement="spread", producers=2, consumers=2)
+    assert load_plan_of(scenario).credit_buffers() is None
+
+
 def test_tasks_are_named_by_what_they_do_relays_by_their_vertex_too() -> None:
     load = load_plan_of(scenario_of(4, producers=2, consumers=1, relays=2))
     names = [task_name(each) for each in load.tasks]
