@@ -11,6 +11,7 @@ import click
 from flinknet.errors import RunFailedError, TraceError
 from flinknet.units import which_runs
 
+from .bench_find import find_options, find_rates
 from .commands import SectionedCommand, WholeNumber
 from .files import STDOUT, ReportFiles, put_json, report_options
 from .options import (
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 @reading_options
 @report_options
 @trace_option
+@find_options
 @details_option
 @explain_option
 @click.option(
@@ -55,7 +57,7 @@ if TYPE_CHECKING:
     help="Add published figures of Flink with their sources.",
 )
 @click.pass_obj
-def run(executor: Executor | None, /, **values: Any) -> None:
+def run(executor: Executor | None, /, **values: Any) -> int:
     """Measure an exchange; the same as plain `flinknet bench`.
 
     \b
@@ -77,6 +79,8 @@ def run(executor: Executor | None, /, **values: Any) -> None:
     flinknet bench run --rate 2k/s --buffer-timeout 0,5ms --report sweep.html
         the same as a page, with plots
     flinknet bench run --records 100000 --no-trace --json - | jq .runs[0].measured
+    flinknet bench run --find 'p99<=20ms' --buffer-timeout 5ms
+        the highest rate at which p99 is at most 20 ms
 
     Producers and consumers run in TaskManager processes on this machine and speak Flink's own
     protocol. With a rate, latency counts from the instant at which a record was due. Uncorrected
@@ -90,6 +94,8 @@ def run(executor: Executor | None, /, **values: Any) -> None:
     from . import sweep
 
     plans = sweep.plan_sweep(collect(values), values["seed"])
+    if values["find"] is not None:
+        return find_rates(plans, executor, values)
     results = ResultFiles.of(values)
     reports = ReportFiles.of(values)
     out = sweep.out_directory(values["out"], trace=values["trace"])
@@ -153,6 +159,7 @@ def run(executor: Executor | None, /, **values: Any) -> None:
     ]
     if incomplete:
         raise TraceError(f"measured, but a trace is incomplete: {incomplete[0]}")
+    return 0
 
 
 def _document(

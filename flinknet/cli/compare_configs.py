@@ -10,6 +10,7 @@ import click
 from flinknet.errors import FlinknetError, RunFailedError
 from flinknet.results.comparison import Outcome
 
+from .bench_find import find_options, find_rates
 from .commands import SectionedCommand, WholeNumber
 from .files import report_options
 from .options import details_option, explain_option, load_options, output_options
@@ -69,7 +70,16 @@ better candidate could break (p99<+10%), or no candidate, is refused.
 
 
 _RARE = (
-    *("confidence", "repeat-disturbed", "fail-on-disturbed", "arrivals", "records", "warmup"),
+    *(
+        "find",
+        "find-within",
+        "confidence",
+        "repeat-disturbed",
+        "fail-on-disturbed",
+        "arrivals",
+        "records",
+        "warmup",
+    ),
     *("slow-consumer", "partitioner", "keys", "key-skew", "link", "relays", "relay-parallelism"),
     *("relay-delay", "placement", "task-managers", "flow-control", "partition-type", "scheduling"),
     *("exclusive-buffers", "floating-buffers", "checkpoint-interval", "seed", "out", "trace"),
@@ -139,6 +149,7 @@ _EXIT_CODES = {Outcome.PASS: 0, Outcome.REGRESSION: 1, Outcome.INCONCLUSIVE: 3}
 @click.option(
     "--csv", metavar="FILE|-", help="Write a line for each run, as CSV; - prints only that."
 )
+@find_options
 @report_options
 @load_options()
 @worker_options()
@@ -194,6 +205,8 @@ def compare_configs(executor: Executor | None, /, configs: tuple[str, ...], **va
             raise
         outputs.write_not_started(error.name, error.why)
         return _EXIT_CODES[Outcome.REGRESSION]
+    if values["find"] is not None:
+        return find_rates(task.plans, executor, values, task.confidence)
     history = history_in(values["history"])
     out = sweep.out_directory(values["out"], trace=values["trace"])
     scenarios = [each.scenario for each in task.plans]

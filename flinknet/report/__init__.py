@@ -13,6 +13,7 @@ A view is described once, and drawn on a terminal, on a page, in Markdown:
 The views of the commands:
 
     bench                   a bench, with bench_words: its sentences; places: the six places of data
+    bench_find              the highest rate that keeps a limit
     bench_modes             configuration, channels, peers and published numbers
     from_trace              a bench of a recorded run
     live                    runs while they go on, for programs (Prometheus), too

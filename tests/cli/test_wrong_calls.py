@@ -97,7 +97,7 @@ WRONG = {
     "trace replay nowhere": NO_FILE,
     "trace replay empty --buffer-timeout soon": A_DURATION,
     "trace replay empty --floating-buffers x": "'x' is not an integer",
-    "trace replay empty --target nothing": "such as p99<=20ms, or throughput>=100k/s",
+    "trace replay empty --target nothing": "such as p99<=20ms, or backlog<=5, or",
     "trace replay empty --split 0": "not a number of 1 or more, and not auto",
     "trace replay empty --channel x": "not a list of channel numbers, such as 0,3",
     "trace replay empty --from later": A_DURATION,

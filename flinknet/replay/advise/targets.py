@@ -7,20 +7,20 @@ import re
 from dataclasses import dataclass
 
 from flinknet.errors import ConfigError
-from flinknet.results import ModelError, TradeOffPoint
+from flinknet.results import BacklogSummary, LatencySummary, ModelError, TradeOffPoint
 from flinknet.units import NS_PER_MS, parse_duration_ns, parse_rate_per_s
 
 MARGIN_MIN = 0.05
 """Share of a target's limit that is kept free at least; more where the model is off by more."""
 
 _LATENCIES = ("p50", "p75", "p90", "p95", "p99", "p99.9", "mean", "max")
-_TARGET = re.compile(r"\s*(p\d+(?:\.\d)?|mean|max|throughput)\s*(<=|>=|<|>)\s*(.*?)\s*")
+_TARGET = re.compile(r"\s*(p\d+(?:\.\d)?|mean|max|backlog|throughput)\s*(<=|>=|<|>)\s*(.*?)\s*")
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A bound that a setting shall meet: latencies from above (ns), throughput from below (records
-    per second).
+    """A bound that a setting shall meet: latencies (ns) and the mean backlog (buffers) from above,
+    throughput from below (records per second).
     """
 
     text: str
@@ -28,27 +28,40 @@ class Target:
     limit: float
 
     @classmethod
-    def parse(cls, text: str) -> Target:
-        """Read "p99<=20ms" or "throughput>=100k/s". Raises: ConfigError."""
+    def parse(cls, text: str, option: str = "--target") -> Target:
+        """Read "p99<=20ms", "backlog<=5" or "throughput>=100k/s". Raises: ConfigError."""
         match = _TARGET.fullmatch(text)
-        if match is None or match[1] not in (*_LATENCIES, "throughput"):
+        if match is None or match[1] not in (*_LATENCIES, "backlog", "throughput"):
             raise ConfigError(
-                f"--target: {text!r} is not a target; write {', '.join(_LATENCIES)} with <= and a"
-                " duration, such as p99<=20ms, or throughput>=100k/s"
+                f"{option}: {text!r} is not a target; write {', '.join(_LATENCIES)} with <= and a"
+                " duration, such as p99<=20ms, or backlog<=5, or throughput>=100k/s"
             )
         metric, relation, bound = match.groups()
         wanted, some = (">=", "100k/s") if metric == "throughput" else ("<=", "20ms")
+        some = "5" if metric == "backlog" else some
         example = f"{metric}{wanted}{bound or some}"
         if relation[0] != wanted[0]:
-            raise ConfigError(f"--target: {text!r} is a bound on the wrong side; write {example}")
+            raise ConfigError(f"{option}: {text!r} is a bound on the wrong side; write {example}")
         if not bound:
-            raise ConfigError(f"--target: {text!r} has no limit; write {example}")
+            raise ConfigError(f"{option}: {text!r} has no limit; write {example}")
         if metric == "throughput":
-            rate_per_s = parse_rate_per_s(bound, "--target")
+            rate_per_s = parse_rate_per_s(bound, option)
             if rate_per_s is None:
-                raise ConfigError(f"--target: {text!r} has no limit; write throughput>=100k/s")
+                raise ConfigError(f"{option}: {text!r} has no limit; write throughput>=100k/s")
             return cls(text, metric, rate_per_s)
-        return cls(text, metric, parse_duration_ns(bound, "--target", bare_unit=None))
+        if metric == "backlog":
+            try:
+                return cls(text, metric, float(bound))
+            except ValueError:
+                raise ConfigError(f"{option}: {text!r} is no number of buffers") from None
+        return cls(text, metric, parse_duration_ns(bound, option, bare_unit=None))
+
+    def figure(self, latency_ns: LatencySummary, backlog: BacklogSummary) -> float | None:
+        """The latency or backlog that the target bounds; None where unknown."""
+        if self.metric == "backlog":
+            return backlog.mean
+        found: float | None = getattr(latency_ns, self.metric.replace(".", "_"))
+        return found
 
     def margin(self, point: TradeOffPoint) -> float | None:
         """Share of the limit that a point leaves free; negative where it does not meet it. Of a
@@ -57,12 +70,12 @@ class Target:
         if self.metric == "throughput":
             value = point.throughput_records_per_s
             return None if value is None else (value - self.limit) / (self.limit or 1.0)
-        name = self.metric.replace(".", "_")
-        summaries = (point.latency_ns, point.latency_high_ns)
-        values = [getattr(each, name) for each in summaries if each is not None]
-        if any(each is None for each in values):
+        summaries = [x for x in (point.latency_ns, point.latency_high_ns) if x is not None]
+        values = [self.figure(each, point.backlog_buffers) for each in summaries]
+        known = [each for each in values if each is not None]
+        if len(known) < len(values):
             return None
-        return float(self.limit - max(values)) / (self.limit or 1.0)
+        return (self.limit - max(known)) / (self.limit or 1.0)
 
     def reserve(self, error: ModelError) -> float:
         """The margin that a prediction needs to be relied on."""

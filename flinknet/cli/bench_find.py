@@ -1,0 +1,238 @@
+"""`--find LIMIT` of `bench` and `compare-configs`: searches the highest rate that keeps a limit."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from flinknet.config import RATE_MAX
+from flinknet.errors import ConfigError, RunFailedError
+from flinknet.results import RunResult, is_disturbed
+from flinknet.results.comparison import interleaved_orders
+from flinknet.results.validity import GIVEN_UP, RATE_NOT_REACHED
+from flinknet.units import NS_PER_S, human_rate
+
+from .files import STDOUT, put_json, put_text, target_of
+
+if TYPE_CHECKING:
+    from flinknet.replay.advise.targets import Target
+    from flinknet.results.breaking_point import Search
+
+    from .sweep import Executor, Plan
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+QUICK_NS = NS_PER_S
+"""Longest measured part of the run at full speed from which the search starts."""
+
+REPEATS_MAX = 2
+"""Most disturbed runs that break the limit and are repeated before an undisturbed one: on a machine
+that is always busy, repeating only takes longer."""
+
+_NOT_WITH = (
+    *("runs", "histogram", "live_json", "metrics_port", "report", "plot", "reference", "fail_if"),
+    *("baseline", "history", "markdown", "junit", "out"),
+)
+"""Options that have no meaning in a search."""
+
+
+def find_options(command: _Command) -> _Command:
+    """Add the options of a search to a command."""
+    within = click.option(
+        "--find-within",
+        metavar="PERCENT",
+        default="3%",
+        show_default=True,
+        help="Precision of --find.",
+    )
+    find = click.option(
+        "--find",
+        metavar="LIMIT",
+        help="Search the highest rate that keeps LIMIT, such as 'p99<=20ms' or 'backlog<=5'.",
+    )
+    return find(within(command))
+
+
+@dataclass(slots=True)
+class _Candidate:
+    """A configuration with its search; None until its run at full speed."""
+
+    plan: Plan
+    search: Search | None = None
+    max_per_s: float = 0.0
+    disturbed: int = 0
+    repeats: int = 0
+
+    @property
+    def is_over(self) -> bool:
+        return self.search is not None and self.search.is_over
+
+
+def find_rates(
+    plans: Sequence[Plan],
+    executor: Executor | None,
+    values: Mapping[str, Any],
+    confidence: float = 0.95,
+) -> int:
+    """Search the breaking point of each plan, in turns, and put out the answer.
+
+    Returns: the exit code: 0 if every search is decided, 1 if a configuration keeps the limit at no
+    rate, 3 if a search is undecided.
+    """
+    from flinknet.report.bench_find import find_document, find_rows, find_view
+    from flinknet.report.console import console_for, print_view
+    from flinknet.report.export import csv_text
+    from flinknet.results.breaking_point import FoundRate
+
+    from .sweep import default_executor
+
+    target = _target(values, plans)
+    within = _within(values["find_within"])
+    json, csv = target_of(values["json"]), target_of(values["csv"], "--csv")
+    if json == csv == STDOUT:
+        raise ConfigError("--json and --csv both want stdout; name a file for one")
+    executor = executor or default_executor(values, [each.scenario for each in plans])
+    environment = executor.environment()
+    candidates = [_Candidate(plan) for plan in plans]
+    try:
+        for candidate in _turns(candidates, values["seed"]):
+            _take_run(candidate, executor, target, values["seed"], (within, confidence))
+    finally:
+        _show_progress("")
+    found = [
+        FoundRate(each.plan.name, target.text, each.max_per_s, each.disturbed, each.search)
+        for each in candidates
+        if each.search is not None
+    ]
+    if json is not None:
+        put_json(json, find_document(environment, found))
+    if csv is not None:
+        put_text(csv, csv_text(find_rows(found)))
+    if STDOUT not in (json, csv):
+        view = find_view(found, plans[0].scenario.workload.duration_ns, target.metric)
+        print_view(console_for(sys.stdout), view, has_details=values["details"])
+    if any(each.search.is_hopeless for each in found):
+        return 1
+    return 0 if all(each.search.is_decided for each in found) else 3
+
+
+def _turns(candidates: Sequence[_Candidate], seed: int) -> Iterator[_Candidate]:
+    """The candidates whose search goes on, round by round, in orders that rotate."""
+    orders = interleaved_orders(len(candidates), len(candidates), seed)
+    number = 0
+    while not all(each.is_over for each in candidates):
+        for place in orders[number % len(orders)]:
+            if not candidates[place].is_over:
+                yield candidates[place]
+        number += 1
+
+
+def _take_run(
+    candidate: _Candidate,
+    executor: Executor,
+    target: Target,
+    seed: int,
+    precision: tuple[float, float],
+) -> None:
+    """Run a candidate once, at full speed if it is the first time, and note the outcome."""
+    from flinknet.report.warning_lines import with_doubts
+    from flinknet.results.breaking_point import Search
+
+    plan, search = candidate.plan, candidate.search
+    workload = plan.scenario.workload
+    if search is None:
+        quick_ns = workload.duration_ns and min(workload.duration_ns, QUICK_NS)
+        load = replace(workload, rate_per_s=RATE_MAX, duration_ns=quick_ns, arrivals="constant")
+        result = executor.run(
+            replace(plan.scenario, workload=load, seed=seed), out_dir=None, trace=False,
+            on_progress=_ignore,
+        )  # fmt: skip
+        measured = result.measured
+        taken = measured.records * 1e9 / max(measured.duration_ns, 1)
+        copies = workload.consumers if workload.is_broadcast else 1
+        candidate.max_per_s = taken / workload.producers / copies
+        if not candidate.max_per_s:
+            raise RunFailedError(
+                "no record was measured at full speed; run for longer (--duration)"
+            )
+        candidate.search = Search(candidate.max_per_s, *precision)
+        return
+    rate = search.next_per_s
+    scenario = replace(
+        plan.scenario,
+        workload=replace(workload, rate_per_s=rate),
+        seed=seed + len(search.runs) + 1,
+    )
+    measured_run = executor.run(scenario, out_dir=None, trace=False, on_progress=_ignore)
+    result = with_doubts(scenario, measured_run, plan.warnings)
+    is_kept, figure = _outcome(result, target)
+    if is_disturbed(result.warnings):
+        candidate.disturbed += 1
+        candidate.repeats += not is_kept
+        if not is_kept and candidate.repeats <= REPEATS_MAX:
+            return
+    else:
+        candidate.repeats = 0
+    search.add(rate, is_kept=is_kept, figure=figure)
+    low, high = search.interval_per_s
+    name = f"{plan.name}: " if plan.name else ""
+    _show_progress(
+        f"{name}run {len(search.runs)}: {human_rate(rate)} {'keeps' if is_kept else 'breaks'}"
+        f" {target.text}; between {human_rate(low)} and {human_rate(high)}"
+    )
+
+
+def _outcome(result: RunResult, target: Target) -> tuple[bool, float | None]:
+    """Whether a run kept its rate and the limit, and the limited figure."""
+    measured = result.measured
+    figure = target.figure(measured.latency_ns, measured.backlog_buffers)
+    if not {each.code for each in result.warnings}.isdisjoint((GIVEN_UP, RATE_NOT_REACHED)):
+        return False, figure
+    if figure is None:
+        raise RunFailedError(
+            f"--find: {measured.records:,} records are too few for {target.metric}; run for longer"
+            " (--duration)"
+        )
+    return figure <= target.limit, figure
+
+
+def _target(values: Mapping[str, Any], plans: Sequence[Plan]) -> Target:
+    """The limit. Raises: ConfigError, also for options that do not go with a search."""
+    from flinknet.replay.advise.targets import Target
+
+    defaults = {each.name: each.default for each in click.get_current_context().command.params}
+    for name in _NOT_WITH:
+        if values.get(name) and values[name] != defaults.get(name):
+            raise ConfigError(f"--{name.replace('_', '-')}: not with --find; leave it out")
+    if any(not plan.scenario.workload.is_max_rate for plan in plans):
+        raise ConfigError("--find searches the rate; leave --rate out")
+    target = Target.parse(values["find"], "--find")
+    if target.metric == "throughput":
+        raise ConfigError("--find: it limits a latency or the backlog, such as p99<=20ms")
+    return target
+
+
+def _within(text: str) -> float:
+    try:
+        share = float(text.strip().removesuffix("%")) / 100
+    except ValueError:
+        raise ConfigError(f"--find-within: {text!r} is not a percentage; write 3%") from None
+    if not 0.001 <= share <= 0.5:
+        raise ConfigError(f"--find-within: {text} is out of range: use 0.1% to 50%, such as 3%")
+    return share
+
+
+def _ignore(_: object) -> None:
+    """Take the progress of a run, of which only the outcome is shown."""
+
+
+def _show_progress(line: str) -> None:
+    """Show a line on stderr, which overwrites itself on a terminal."""
+    if sys.stderr.isatty():
+        click.echo(f"\r\x1b[K{line}", nl=False, err=True)
+    elif line:
+        click.echo(line, err=True)

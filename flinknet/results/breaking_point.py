@@ -1,0 +1,227 @@
+"""The highest rate that keeps a limit, found by runs one after another that keep it or not.
+
+The search is a bisection of the logarithm of the rate that allows for wrong runs: after each run it
+weighs how likely each rate is to be the breaking point, and the next run is at the median. A run
+disturbed by other processes is corrected by later ones, and rates near the breaking point are
+repeated until the interval is narrow. How often runs break the limit for another reason is learned
+with it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from flinknet.arrays import FloatArray
+
+from .comparison.differences import Verdict
+
+RUNS_MAX = 60
+"""Runs after which a search ends undecided."""
+
+REPEATS = 3
+"""Runs of the most likely rate before others are repeated."""
+
+_STEPS = 8
+"""Steps of the grid in the sought precision."""
+
+_OCTAVES_DOWN, _OCTAVES_UP = 7, 2
+"""Range of the search around the first guess."""
+
+_GUESS_WIDTH = 0.35
+"""Typical distance of the breaking point from the first guess, as a logarithm."""
+
+_WRONGLY_BROKEN = {0.02: 0.4, 0.08: 0.3, 0.2: 0.2, 0.4: 0.1}
+"""Shares of runs below the breaking point that break the limit all the same, with the probability
+of each before the first run."""
+
+_WRONGLY_KEPT = 0.03
+"""Share of runs above the breaking point that keep the limit."""
+
+NEGLIGIBLE = 0.01
+"""Relative difference of two breaking points that does not matter."""
+
+
+@dataclass(frozen=True, slots=True)
+class TriedRate:
+    """Runs at one rate.
+
+    Attributes:
+        kept: runs that kept the limit.
+        figure: median of the limited figure, of the runs that have it; None without any.
+        is_below: probability that the breaking point is not below this rate.
+    """
+
+    rate_per_s: float
+    runs: int
+    kept: int
+    figure: float | None
+    is_below: float
+
+
+@dataclass(slots=True)
+class Search:
+    """A search for the highest rate that keeps a limit.
+
+    Args:
+        guess_per_s: rate at full speed, which the limit usually does not allow.
+        within: precision of the answer, as a share of the rate.
+        confidence: probability with which the breaking point lies in the interval.
+    """
+
+    guess_per_s: float
+    within: float = 0.03
+    confidence: float = 0.95
+    runs_max: int = RUNS_MAX
+    runs: list[tuple[float, bool, float | None]] = field(default_factory=list)
+    _logs: FloatArray = field(init=False)
+    _weights: FloatArray = field(init=False)
+
+    def __post_init__(self) -> None:
+        guess, step = math.log(self.guess_per_s), math.log1p(self.within) / _STEPS
+        low, high = guess - _OCTAVES_DOWN * math.log(2), guess + _OCTAVES_UP * math.log(2)
+        self._logs = np.arange(low, high, step)
+        prior = np.exp(-np.abs(self._logs - guess) / _GUESS_WIDTH)
+        self._weights = np.outer(list(_WRONGLY_BROKEN.values()), prior)
+        self._weights /= self._weights.sum()
+
+    @property
+    def rate_per_s(self) -> float:
+        """The breaking point: as likely above as below."""
+        return self._quantile(0.5)
+
+    @property
+    def interval_per_s(self) -> tuple[float, float]:
+        """The interval in which the breaking point lies with the confidence."""
+        tail = (1 - self.confidence) / 2
+        return self._quantile(tail), self._quantile(1 - tail)
+
+    @property
+    def error(self) -> float:
+        """Reach of the interval to its wider side, as a share of the rate."""
+        low, high = self.interval_per_s
+        return max(high / self.rate_per_s - 1, 1 - low / self.rate_per_s)
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether the interval is as narrow as sought, and some run kept the limit."""
+        return self.error <= self.within and any(kept for _, kept, _ in self.runs)
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether no rate in the range keeps the limit, probably."""
+        return self.interval_per_s[1] < math.exp(float(self._logs[0])) * 4
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no further run is needed, or allowed."""
+        return self.is_decided or self.is_hopeless or len(self.runs) >= self.runs_max
+
+    @property
+    def next_per_s(self) -> float:
+        """The rate of the next run, in steps of about half the precision: the median; where that
+        has enough runs, further to one side and the other in turn."""
+        step = math.log1p(self.within) / 2
+        ends = (0.15, 0.85) if len(self.runs) % 2 else (0.85, 0.15)
+        for share in (0.5, *ends):
+            rate = _readable(math.exp(round(math.log(self._quantile(share)) / step) * step))
+            if sum(each[0] == rate for each in self.runs) < REPEATS:
+                break
+        return rate
+
+    def add(self, rate_per_s: float, *, is_kept: bool, figure: float | None = None) -> None:
+        """Add a run.
+
+        Args:
+            figure: the limited figure.
+        """
+        self.runs.append((rate_per_s, is_kept, figure))
+        away = (self._logs - math.log(rate_per_s)) / (math.log1p(self.within) / 3)
+        below = 1 / (1 + np.exp(-np.clip(away, -50.0, 50.0)))
+        wrong = np.array(list(_WRONGLY_BROKEN))[:, np.newaxis]
+        kept = _WRONGLY_KEPT + (1 - wrong - _WRONGLY_KEPT) * below
+        self._weights *= kept if is_kept else 1 - kept
+        self._weights /= self._weights.sum()
+
+    def tried(self) -> list[TriedRate]:
+        """The rates, ascending."""
+        found = []
+        cumulated = np.cumsum(self._weights.sum(axis=0))
+        for rate in sorted({rate for rate, _, _ in self.runs}):
+            own = [each for each in self.runs if each[0] == rate]
+            figures = sorted(figure for _, _, figure in own if figure is not None)
+            place = min(int(np.searchsorted(self._logs, math.log(rate))), len(self._logs) - 1)
+            found.append(
+                TriedRate(
+                    rate,
+                    len(own),
+                    sum(kept for _, kept, _ in own),
+                    figures[len(figures) // 2] if figures else None,
+                    float(1 - cumulated[place]),
+                )
+            )
+        return found
+
+    def quantiles(self, count: int) -> FloatArray:
+        """Equally likely values of the logarithm of the breaking point."""
+        cumulated = np.cumsum(self._weights.sum(axis=0))
+        places = np.searchsorted(cumulated, (np.arange(count) + 0.5) / count)
+        found: FloatArray = self._logs[np.minimum(places, len(self._logs) - 1)]
+        return found
+
+    def _quantile(self, share: float) -> float:
+        cumulated = np.cumsum(self._weights.sum(axis=0))
+        return math.exp(float(np.interp(share, cumulated, self._logs)))
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRate:
+    """The search of one configuration.
+
+    Attributes:
+        limit: such as "p99<=20ms".
+        max_per_s: records per second of each producer at full speed.
+        disturbed: runs that other processes disturbed.
+    """
+
+    name: str
+    limit: str
+    max_per_s: float
+    disturbed: int
+    search: Search
+
+
+@dataclass(frozen=True, slots=True)
+class BreakingPointChange:
+    """Change of the breaking point against another search, as a share, with its interval."""
+
+    change: float
+    low: float
+    high: float
+    verdict: Verdict
+
+
+def change_between(base: Search, other: Search) -> BreakingPointChange:
+    """How much higher the breaking point of `other` is."""
+    draws = np.sort(np.subtract.outer(other.quantiles(400), base.quantiles(400)).ravel())
+    tail = (1 - base.confidence) / 2
+    low, change, high = (
+        math.expm1(float(each)) for each in np.quantile(draws, (tail, 0.5, 1 - tail))
+    )
+    if base.is_hopeless or other.is_hopeless:
+        verdict = Verdict.UNKNOWN
+    elif low >= -NEGLIGIBLE and high <= NEGLIGIBLE:
+        verdict = Verdict.NONE
+    elif low <= 0 <= high or abs(change) < NEGLIGIBLE:
+        verdict = Verdict.UNCLEAR
+    else:
+        verdict = Verdict.BETTER if change > 0 else Verdict.WORSE
+    return BreakingPointChange(change, low, high, verdict)
+
+
+def _readable(rate_per_s: float) -> float:
+    """The rate with four significant digits."""
+    digits = 3 - math.floor(math.log10(rate_per_s))
+    return round(rate_per_s, digits)

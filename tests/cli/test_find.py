@@ -1,0 +1,106 @@
+"""`--find`: the highest rate that keeps a limit, on a server whose capacity is known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from flinknet.cli import main
+from flinknet.cli.sweep import Executor
+from flinknet.config import Scenario
+from flinknet.results import RunResult, RunWarning
+from flinknet.results.validity import DISTURBED, RATE_NOT_REACHED
+from tests.cli.conftest import RecordingRun
+
+CAPACITY_PER_S = 25_000.0
+NS_PER_MS = 1_000_000
+
+
+class Server:
+    """Keeps p99 at 8 ms up to its capacity, which the size of segments changes, and cannot take
+    more; every third run is disturbed."""
+
+    def __init__(self, *, is_disturbed: bool = False) -> None:
+        self.scenarios: list[Scenario] = []
+        self._is_disturbed = is_disturbed
+
+    def __call__(self, scenario: Scenario, **options: Any) -> RunResult:
+        self.scenarios.append(scenario)
+        options["on_progress"] = lambda _: None
+        result = RecordingRun()(scenario, **options)
+        capacity = CAPACITY_PER_S * (scenario.network.segment_size_bytes / (32 * 1024)) ** 0.3
+        rate = scenario.workload.rate_per_s or 2 * capacity
+        records = int(min(rate, capacity) * 3)
+        is_over = rate > capacity
+        p99_ns = 8.0 * NS_PER_MS
+        warnings = [RunWarning(RATE_NOT_REACHED, "it was not")] if rate > 1.1 * capacity else []
+        if self._is_disturbed and len(self.scenarios) % 3 == 0:
+            warnings, is_over = [RunWarning(DISTURBED, "others ran")], True
+        latency = replace(result.measured.latency_ns, p99=p99_ns * (10 if is_over else 1))
+        measured = replace(result.measured, records=records, latency_ns=latency)
+        return replace(result, measured=measured, warnings=tuple(warnings))
+
+
+Call = Callable[..., Result]
+
+
+def call(server: Server, *arguments: str) -> Result:
+    return CliRunner().invoke(main, list(arguments), obj=Executor(server, lambda: {"cores": 2}))
+
+
+@pytest.mark.parametrize("is_disturbed", [False, True])
+def test_bench_finds_the_capacity(tmp_path: Path, is_disturbed: bool) -> None:
+    server, file = Server(is_disturbed=is_disturbed), tmp_path / "find.json"
+    csv = tmp_path / "find.csv"
+    found = call(server, "bench", "--find", "p99<=20ms", "--json", str(file), "--csv", str(csv))
+    assert found.exit_code == 0, found.output
+    (own,) = json.loads(file.read_text())["find"]
+    assert own["rate_per_s"] == pytest.approx(CAPACITY_PER_S, rel=0.03)
+    assert own["low_per_s"] <= CAPACITY_PER_S * 1.005
+    assert own["high_per_s"] >= CAPACITY_PER_S * 0.995
+    assert own["is_decided"]
+    assert (own["disturbed_runs"] > 0) is is_disturbed
+    assert len({each.seed for each in server.scenarios}) > len(server.scenarios) // 3
+    assert "is the highest rate that keeps p99<=20ms" in found.output
+    assert csv.read_text().startswith("setting,rate_per_s,runs,kept,figure")
+
+
+def test_compare_configs_takes_turns_and_says_better() -> None:
+    server = Server()
+    found = call(
+        server, "compare-configs", "base", "segment-size=64kb", "--find", "p99<=20ms",
+        "--find-within", "4%",
+    )  # fmt: skip
+    assert found.exit_code == 0, found.output
+    assert "better" in found.output
+    sizes = [each.network.segment_size_bytes for each in server.scenarios[:4]]
+    assert sizes[0] != sizes[1]
+
+
+def test_no_rate_keeps_an_impossible_limit() -> None:
+    found = call(Server(), "bench", "--find", "p99<=1ms")
+    assert found.exit_code == 1
+    assert "no rate down to" in found.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--find", "p99<=20ms", "--rate", "2k/s"), "leave --rate out"),
+        (("--find", "throughput>=2k/s"), "limits a latency or the backlog"),
+        (("--find", "p98"), "--find: 'p98' is not a target"),
+        (("--find", "backlog<=x"), "is no number of buffers"),
+        (("--find", "p99<=20ms", "--find-within", "0%"), "out of range"),
+        (("--find", "p99<=20ms", "--histogram", "h.csv"), "--histogram: not with --find"),
+    ],
+)
+def test_wrong_calls_name_the_option(arguments: tuple[str, ...], message: str) -> None:
+    found = call(Server(), "bench", *arguments)
+    assert found.exit_code == 2
+    assert message in found.output

@@ -1,0 +1,93 @@
+"""The search for the highest rate that keeps a limit, on a made-up server."""
+
+from __future__ import annotations
+
+import math
+from random import Random
+
+import pytest
+
+from flinknet.results.breaking_point import Search, change_between
+from flinknet.results.comparison import Verdict
+
+WITHIN = 0.03
+
+
+def searched(
+    capacity_per_s: float, seed: int, *, wrong: float = 0.0, spread: float = 0.002, off: float = 1.0
+) -> Search:
+    """A search on a server that keeps the limit up to its capacity.
+
+    Args:
+        wrong: share of the other runs that break the limit.
+        spread: of the capacity, from run to run.
+        off: how far the guess is off.
+    """
+    random = Random(seed)
+    search = Search(capacity_per_s * off, WITHIN)
+    while not search.is_over:
+        rate = search.next_per_s
+        is_kept = math.log(capacity_per_s / rate) > random.gauss(0, spread)
+        search.add(rate, is_kept=is_kept and random.random() >= wrong, figure=rate)
+    return search
+
+
+@pytest.mark.parametrize(
+    ("wrong", "spread", "off", "runs"),
+    [(0.0, 0.002, 1.0, 20), (0.0, 0.002, 4.0, 30), (0.0, 0.002, 0.5, 30), (0.15, 0.01, 1.3, 40)],
+    ids=["steady", "guess too high", "guess too low", "disturbed"],
+)
+def test_the_capacity_is_found_within_the_precision(
+    wrong: float, spread: float, off: float, runs: int
+) -> None:
+    found = [
+        (capacity, searched(capacity, seed, wrong=wrong, spread=spread, off=off))
+        for seed in range(20)
+        for capacity in (25_000 * math.exp(Random(seed).uniform(-1, 1)),)
+    ]
+    good = sum(abs(each.rate_per_s / capacity - 1) <= WITHIN for capacity, each in found)
+    inside = sum(
+        low <= capacity <= high for capacity, each in found for low, high in [each.interval_per_s]
+    )
+    assert good >= 19
+    assert inside >= 18
+    assert all(each.is_decided for _, each in found)
+    assert sum(len(each.runs) for _, each in found) / len(found) < runs
+
+
+def test_one_wrong_run_far_below_is_corrected() -> None:
+    search = Search(25_000)
+    search.add(12_000, is_kept=False)
+    while not search.is_over:
+        search.add(rate := search.next_per_s, is_kept=rate <= 24_000)
+    assert search.rate_per_s == pytest.approx(24_000, rel=WITHIN)
+
+
+def test_a_limit_that_no_rate_keeps_is_hopeless() -> None:
+    search = searched(100.0, 1, off=1_000.0)
+    assert search.is_hopeless
+    assert not search.is_decided
+    assert len(search.runs) < 40
+
+
+def test_tried_rates_ascend_with_their_runs_and_figures() -> None:
+    search = searched(25_000, 1)
+    tried = search.tried()
+    rates = [each.rate_per_s for each in tried]
+    assert rates == sorted(set(rates)) == [each.figure for each in tried]
+    assert sum(each.runs for each in tried) == len(search.runs)
+    probabilities = [each.is_below for each in tried]
+    assert probabilities == sorted(probabilities, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("other", "verdict"),
+    [(1.2, Verdict.BETTER), (0.85, Verdict.WORSE), (1.0, Verdict.UNCLEAR)],
+)
+def test_two_breaking_points_compare_in_the_words_of_a_comparison(
+    other: float, verdict: Verdict
+) -> None:
+    change = change_between(searched(25_000, 1), searched(25_000 * other, 2))
+    assert change.verdict is verdict
+    assert change.low <= other - 1 <= change.high
+    assert change.change == pytest.approx(other - 1, abs=2 * WITHIN)
