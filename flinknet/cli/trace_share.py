@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import tempfile
-from collections.abc import Sequence
+from contextlib import chdir
 from html import escape
 from pathlib import Path
 
@@ -81,11 +81,11 @@ def share(
 
     pseudonyms = None if names else Pseudonyms(_key(key_file or _default_key_file()))
     with tempfile.TemporaryDirectory(prefix="flinknet-share-") as work:
-        copies = Path(work, "runs")
+        copies = Path(work, "runs", target.stem)  # the answer names the recording by its directory
         for number, each in enumerate(paths, start=1):
             own = copies / f"run-{number}" if len(paths) > 1 else copies
             copy_run(each, own, pseudonyms)
-        page = _answer_of(copies, Path(work)) if answer else _plain_page(paths, target)
+        page = _answer_of(copies, Path(work)) if answer else _plain_page(target.stem)
         put_text(target, with_recording(page, copies))
     size = target.stat().st_size
     what = (
@@ -130,17 +130,15 @@ def _answer_of(runs: Path, work: Path) -> str:
     from .trace_replay import replay
 
     page = work / "answer.html"
-    replay.main([str(runs), "--report", str(page)], standalone_mode=False)
+    with chdir(runs.parent):  # so that the page does not say where
+        replay.main([runs.name, "--report", str(page)], standalone_mode=False)
     return page.read_text("utf-8")
 
 
-def _plain_page(runs: Sequence[Path], target: Path) -> str:
-    title = escape(f"flinknet: {', '.join(each.name for each in runs)}")
+def _plain_page(title: str) -> str:
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f"<title>{title}</title></head><body>"
-        "<p>This page holds a recording of Flink's network traffic, without payloads:"
-        f" <code>flinknet trace import {escape(target.name)} --out run</code></p>\n</body></html>\n"
+        f"<title>{escape(title)}</title></head><body>\n</body></html>\n"
     )
 
 

@@ -39,6 +39,12 @@ OPENING = '<script type="application/zip" id="flinknet-trace">'
 
 CLOSING = "</script>"
 
+FOOTER = (
+    '<footer style="margin: 2rem auto; max-width: 70rem; padding: 0 1rem">This page holds the'
+    " recording, too, without payloads: <code>flinknet trace import PAGE.html --out run</code>"
+    " makes a trace of it.</footer>"
+)
+
 TEXTS = (MANIFEST_NAME, METRICS_NAME, RESULT_NAME, CAPTURE_NAME)
 """Files of a run directory besides those with events."""
 
@@ -153,7 +159,7 @@ class Pseudonyms:
         return (self._digest(text) * (len(text) // 64 + 1))[: len(text)]
 
     def _of(self, kind: str, text: str) -> str:
-        return self._known.setdefault(text, f"{kind}-{self._digest(text)[:8]}")
+        return self._known.setdefault(text, f"{kind}-{self._digest(text)[:6]}")
 
     def _digest(self, text: str) -> str:
         return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()
@@ -233,7 +239,7 @@ def with_recording(page: str, runs: Path) -> str:
             archive.write(path, path.relative_to(runs).as_posix(), kind)
     text = base64.b64encode(packed.getvalue()).decode()
     head, body, tail = page.rpartition("</body>")
-    return f"{head}{OPENING}{text}{CLOSING}\n{body}{tail}"
+    return f"{head}{FOOTER}\n{OPENING}{text}{CLOSING}\n{body}{tail}"
 
 
 def open_recording(path: Path) -> zipfile.ZipFile:
