@@ -14,7 +14,9 @@ from flinknet.errors import InvariantViolatedError, StalledError
 from flinknet.job.load.load_tasks import run_input_of
 from flinknet.simulator.cluster import Cluster
 from flinknet.simulator.task_manager import NEVER_NS
+from tests import invariants
 from tests.faults import plan_of
+from tests.invariants import free_segments, queued_segments, unflushed_bytes
 from tests.protocol_checker import ProtocolChecker
 
 LATE_FLUSH_NS = 2_000_000
@@ -63,19 +65,19 @@ def check_invariants(cluster: Cluster) -> None:
     """
     try:
         for task_manager in cluster.task_managers:
-            task_manager.memory.check_invariants()
+            invariants.check_invariants(task_manager.memory)
         for partition in cluster.partitions:
             for queue in partition.subpartitions:
                 if isinstance(queue, PipelinedSubpartition):
-                    queue.check_invariants()
+                    invariants.check_invariants(queue)
         for gate in cluster.gates:
-            gate.check_invariants()
+            invariants.check_invariants(gate)
             for channel in gate.remote_channels:
-                channel.check_invariants()
+                invariants.check_invariants(channel)
         for connection in cluster.producer_connections:
-            connection.check_invariants()
+            invariants.check_invariants(connection)
         for consumer in cluster.consumer_connections:
-            consumer.check_invariants()
+            invariants.check_invariants(consumer)
     except AssertionError as error:
         raise InvariantViolatedError(str(error), cluster.seed) from error
 
@@ -113,7 +115,7 @@ class FlushChecker:
             for queue in partition.subpartitions:
                 if not isinstance(queue, PipelinedSubpartition):
                     continue
-                if not queue.unflushed_bytes:
+                if not unflushed_bytes(queue):
                     self._hidden.pop(queue, None)
                     continue
                 left = queue.buffers_out
@@ -122,7 +124,7 @@ class FlushChecker:
                     self._hidden[queue] = left, cluster.now_ns
                 elif cluster.now_ns - since_ns >= late_ns:
                     raise InvariantViolatedError(
-                        f"{queue.unflushed_bytes} bytes wait for a flush for"
+                        f"{unflushed_bytes(queue)} bytes wait for a flush for"
                         f" {cluster.now_ns - since_ns} ns",
                         cluster.seed,
                     )
@@ -155,15 +157,15 @@ def check_segments(cluster: Cluster) -> None:
     """
     free: Counter[int] = Counter()
     for task_manager in cluster.task_managers:
-        free.update(task_manager.memory.free_segments)
+        free.update(free_segments(task_manager.memory))
     used: set[int] = set()
     for partition in cluster.partitions:
         for queue in partition.subpartitions:
             if isinstance(queue, PipelinedSubpartition):
-                used |= queue.segments
+                used |= queued_segments(queue)
     for gate in cluster.gates:
         for channel in gate.remote_channels:
-            free.update(channel.buffers.free_segments)
+            free.update(free_segments(channel.buffers))
             used |= {id(buffer.segment) for buffer, _ in channel.received}
     if free and max(free.values()) > 1:
         raise InvariantViolatedError("a segment is free in two places", cluster.seed)
@@ -179,7 +181,7 @@ def check_memory(cluster: Cluster) -> None:
     cluster.close()
     for task_manager in cluster.task_managers:
         memory = task_manager.memory
-        memory.check_invariants()
+        invariants.check_invariants(memory)
         if memory.available_buffers != memory.total_buffers or memory.pools:
             raise InvariantViolatedError(
                 f"{task_manager.name}: {memory.available_buffers} of {memory.total_buffers} buffers"

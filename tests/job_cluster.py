@@ -20,7 +20,7 @@ from flinknet.graph.physical_plan import PhysicalPlan
 from flinknet.graph.planning import depths_of
 from flinknet.job.barriers import CheckpointResponder
 from flinknet.job.descriptor import SubtaskKey, TaskDeploymentDescriptor, descriptors_of
-from flinknet.job.io import FileTextInput, MemoryIO, SocketTextInput, TextInput
+from flinknet.job.io import FileTextInput, SocketTextInput, TextInput
 from flinknet.job.program_tasks import create_task, network_of
 from flinknet.job.stream_task import StreamTask
 from flinknet.job.task_chain import TaskWorker
@@ -36,6 +36,34 @@ WorkerFactory = Callable[[SimulatedTaskManager, str], TaskWorker]
 
 TEXT_BYTES = 4096
 """Bytes of a text that are delivered at once."""
+
+
+class MemoryIO:
+    """Keeps all output in memory, for simulations and tests.
+
+    Attributes:
+        lines: printed lines, in order.
+        files: contents by path.
+    """
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.files: dict[str, bytes] = {}
+        self.open_files: set[str] = set()
+
+    def print_line(self, line: str) -> None:
+        self.lines.append(line)
+
+    def open_file(self, path: str) -> None:
+        """Create or truncate a file."""
+        self.files[path] = b""
+        self.open_files.add(path)
+
+    def write_file(self, path: str, data: bytes) -> None:
+        self.files[path] += data
+
+    def close_file(self, path: str) -> None:
+        self.open_files.remove(path)
 
 
 class SimulatedStreamTask:

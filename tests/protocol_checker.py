@@ -13,6 +13,7 @@ from flinknet.core.producer import PipelinedSubpartition, ProducerConnection
 from flinknet.core.wire.layout import next_sequence_number
 from flinknet.errors import InvariantViolatedError
 from flinknet.simulator.cluster import Cluster
+from tests.invariants import queued_types
 
 # plain ints: a member of an enum costs a look-up for each event
 _SENT, _RECEIVED, _CONSUMED = map(int, (TracePoint.SENT, TracePoint.RECEIVED, TracePoint.CONSUMED))
@@ -260,8 +261,8 @@ def waiting_buffers(queue: PipelinedSubpartition) -> int:
     """The backlog, counted independently: data buffers in the queue, without the last one if it may
     not leave yet; 0 if the queue is blocked.
     """
-    types = queue.queued_types
+    types = queued_types(queue)
     if queue.is_blocked or not types:
         return 0
-    may_last_leave = queue.is_flush_requested or queue.is_finished or types[-1] not in IS_BUFFER
+    may_last_leave = queue._flush_requested or queue.is_finished or types[-1] not in IS_BUFFER
     return sum(each in IS_BUFFER for each in types) - (not may_last_leave)

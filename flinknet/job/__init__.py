@@ -34,6 +34,6 @@ from .descriptor import (
     descriptors_of,
 )
 from .gates import create_gates, create_partitions
-from .io import FileTextInput, MemoryIO, SocketTextInput, TaskIO, TextInput
+from .io import FileTextInput, SocketTextInput, TaskIO, TextInput
 from .program_tasks import create_task, network_of
 from .stream_task import StreamTask

@@ -32,34 +32,6 @@ class TaskIO(Protocol):
         """Close a file."""
 
 
-class MemoryIO:
-    """Keeps all output in memory, for simulations and tests.
-
-    Attributes:
-        lines: printed lines, in order.
-        files: contents by path.
-    """
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.files: dict[str, bytes] = {}
-        self.open_files: set[str] = set()
-
-    def print_line(self, line: str) -> None:
-        self.lines.append(line)
-
-    def open_file(self, path: str) -> None:
-        """Create or truncate a file."""
-        self.files[path] = b""
-        self.open_files.add(path)
-
-    def write_file(self, path: str, data: bytes) -> None:
-        self.files[path] += data
-
-    def close_file(self, path: str) -> None:
-        self.open_files.remove(path)
-
-
 class TextInput:
     """Splits bytes into lines. The driver feeds bytes while `wants_data`, then calls `receive_eof`.
 

@@ -21,6 +21,7 @@ from tests.checkers import (
     check_records,
     run_checked,
 )
+from tests.invariants import unflushed_bytes
 from tests.pair import records_of
 from tests.protocol_checker import ProtocolChecker
 from tests.simulation import MS, Rows, finished, scenario
@@ -289,7 +290,7 @@ def test_bytes_that_wait_for_a_flush_for_too_long_are_noticed(timeout_ns: int) -
     while (piece := queue.poll()) is not None:
         piece.recycle()
     cluster.partitions[0].emit(0, records_of([20]))
-    assert queue.unflushed_bytes >= 20
+    assert unflushed_bytes(queue) >= 20
     if timeout_ns:
         checker.check()
         cluster.scheduler.now_ns += 4 * MS

@@ -256,34 +256,6 @@ class LocalBufferPool:
         """Whether a listener waits for a buffer that only the global pool can provide."""
         return bool(self._listeners) and self.requested_buffers < self.size_buffers
 
-    def is_awaited_by(self, listener: BufferListener) -> bool:
-        return listener in self._listeners
-
-    @property
-    def free_segments(self) -> list[int]:
-        """Identities of the free segments in this pool."""
-        return [id(segment) for segment in self._free]
-
-    def check_invariants(self) -> None:
-        """Assert that free, used and requested segments add up."""
-        free, requested = len(self._free), self.requested_buffers
-        assert 0 <= free <= requested, f"{free} segments are free of {requested} requested"
-        assert not free or requested <= self.size_buffers, (
-            f"{free} segments are kept though {requested} exceed the size {self.size_buffers}"
-        )
-        charged, quota = self._channel_buffers, self.max_buffers_per_channel
-        assert min(charged, default=0) >= 0, f"channels are charged {charged}"
-        assert sum(charged) <= requested - free, (
-            f"channels are charged {charged}, {requested - free} segments are out"
-        )
-        at_quota = len([count for count in charged if count >= quota])
-        assert at_quota == self._channels_at_quota, (
-            f"{at_quota} channels are at their quota, not {self._channels_at_quota}"
-        )
-        assert not self.is_destroyed or not (free or self._listeners), (
-            "a destroyed pool has segments or listeners"
-        )
-
     def _prefetch(self) -> bool:
         """Hold one segment while the size permits, so that "available" means that one
         can be had.

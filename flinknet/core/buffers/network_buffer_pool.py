@@ -43,16 +43,6 @@ class NetworkBufferPool(SegmentSource):
         return self.total_buffers - self._requested_buffers + len(self._free)
 
     @property
-    def free_segments(self) -> list[int]:
-        """Identities of the segments that are free here and in the local pools, but for those that
-        nobody has ever requested.
-        """
-        free = [id(segment) for segment in self._free]
-        for pool in self._pools:
-            free += pool.free_segments
-        return free
-
-    @property
     def pools(self) -> Sequence[LocalBufferPool]:
         return tuple(self._pools)
 
@@ -139,28 +129,6 @@ class NetworkBufferPool(SegmentSource):
     def wait_for_segment(self, pool: LocalBufferPool) -> None:
         if pool not in self._waiting_pools:
             self._waiting_pools.append(pool)
-
-    def check_invariants(self) -> None:
-        """Assert that no segment is in two places, and that pools do not exceed the total."""
-        for pool in self._pools:
-            pool.check_invariants()
-        free = self.free_segments
-        assert len(free) == len(set(free)), "a segment is free in two places"
-        for pool in self._pools:
-            assert not pool.waits_for_segment or pool in self._waiting_pools, (
-                "a pool whose listeners wait for a segment is on no list"
-            )
-        requested = sum([pool.requested_buffers for pool in self._pools])
-        assert self.available_buffers + requested <= self.total_buffers, (
-            f"{self.available_buffers} segments are free and {requested} in local pools,"
-            f" of {self.total_buffers}"
-        )
-        exclusive = self._required_buffers - sum([pool.required_buffers for pool in self._pools])
-        assert exclusive >= 0, f"{exclusive} exclusive segments"
-        sizes = sum([pool.size_buffers for pool in self._pools])
-        assert exclusive + sizes <= self.total_buffers, (
-            f"{exclusive} exclusive segments and pools of {sizes}, of {self.total_buffers}"
-        )
 
     def _serve_waiting_pools(self) -> None:
         while self._waiting_pools and self.available_buffers:

@@ -59,11 +59,6 @@ class BufferManager:
         """Number of buffers ready for data."""
         return len(self._free)
 
-    @property
-    def free_segments(self) -> list[int]:
-        """Identities of the free segments."""
-        return [id(segment) for segment in self._free]
-
     def line_up(self, after: int) -> list[MemorySegment]:
         """Free memory in the order in which `take` will use it: ascending, from the segment after
         this index on, then from the start.
@@ -176,27 +171,6 @@ class BufferManager:
 
     def handle_pool_destroyed(self) -> None:
         self._is_waiting = False
-
-    def check_invariants(self) -> None:
-        """Assert that free floating and exclusive buffers add up and are distinct, and that missing
-        buffers are requested from the pool.
-        """
-        free, floating = self._free, self.floating_buffers
-        assert len({id(segment) for segment in free}) == len(free), "a segment is free twice"
-        assert 0 <= len(free) - floating <= self.initial_credit, (
-            f"{len(free)} buffers are free, {floating} of them floating, with"
-            f" {self.initial_credit} exclusive ones"
-        )
-        assert floating >= 0, f"{floating} floating buffers"
-        assert not self.is_released or not free, f"{len(free)} buffers are free after the release"
-        if self.is_released or self.pool.is_destroyed:
-            return
-        assert self._is_waiting or self.required_buffers <= len(free), (
-            f"{len(free)} buffers are free of {self.required_buffers}, and none is waited for"
-        )
-        assert not self._is_waiting or self.pool.is_awaited_by(self), (
-            "a channel that waits for a buffer is on no list"
-        )
 
     def _request_floating(self) -> int:
         """Take missing buffers from the pool, and wait for those it does not have. Call only while

@@ -225,15 +225,6 @@ class ConsumerConnection:
     def snapshot(self, *, now_ns: int) -> ConsumerSnapshot:
         return self._handler.snapshot(now_ns=now_ns)
 
-    def check_invariants(self) -> None:
-        """Assert that unannounced credit is queued for sending."""
-        for channel in self._channels.values():
-            assert (
-                not channel.unannounced_credit
-                or channel.is_released
-                or channel in self._with_credit
-            ), f"credit {channel.unannounced_credit} of channel {channel.index} is on no list"
-
     # PartitionRequestClient: called by channels and their creators
 
     @property

@@ -31,7 +31,6 @@ from .priority_events import (
     ReceivedBuffers,
     add_priority_event,
     announce_barrier,
-    check_order,
     data_bytes_before,
     make_unaligned,
 )
@@ -335,19 +334,6 @@ class RemoteInputChannel:
         self.buffers.release()
         if self.connection is not None:
             self.connection.close_channel(self)
-
-    def check_invariants(self) -> None:
-        """Assert that no more credit is announced than buffers are free, and that queued buffers
-        are valid and in order. The credit of a channel without exclusive buffers starts again after
-        a blocking event.
-        """
-        self.buffers.check_invariants()
-        credit, free = self.unannounced_credit, self.buffers.available_buffers
-        assert credit >= 0, f"unannounced credit {credit}"
-        assert self.is_released or not self.initial_credit or credit <= free, (
-            f"unannounced credit {credit} with {free} free buffers"
-        )
-        check_order(self.received)
 
     def convert_to_priority_event(self, sequence_number: int) -> None:
         """Let an announced barrier overtake the data before it, as an unaligned one."""

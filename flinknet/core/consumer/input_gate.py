@@ -276,24 +276,6 @@ class SingleInputGate:
             self._is_queued[index] = False
         channel.release()
 
-    def check_invariants(self) -> None:
-        """Assert that every readable channel is in the ready queue, once, and those with a priority
-        event are first.
-        """
-        ready = [each.index_in_gate for each in self._ready]
-        assert len(set(ready)) == len(ready), f"channels {ready} are queued twice"
-        assert 0 <= self._priority_channels <= len(ready), (
-            f"{self._priority_channels} channels of {len(ready)} have a priority event"
-        )
-        for channel in self.channels:
-            index = channel.index_in_gate
-            is_queued = index in ready
-            assert is_queued == self._is_queued[index], f"channel {channel.index} is not queued"
-            has_news = bool(channel.received) or channel.error is not None
-            assert is_queued or not has_news or self.is_closed or index in self._ended, (
-                f"channel {channel.index} has something to read and is on no list"
-            )
-
     def close(self) -> None:
         """Release all channels and the pool; later polls raise GateClosedError."""
         if self.is_closed:

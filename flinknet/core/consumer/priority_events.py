@@ -94,24 +94,6 @@ def data_bytes_before(received: ReceivedBuffers, sequence_number: int | None) ->
     )
 
 
-def check_order(received: ReceivedBuffers) -> None:
-    """Assert that no queued buffer was recycled, and that priority events are first, in the order
-    in which they were sent.
-    """
-    before: int | None = None
-    is_priority = True
-    for buffer, number in received:
-        assert buffer.references > 0, f"buffer {number} was given back before it was read"
-        if buffer.data_type == PRIORITIZED_EVENT:
-            assert is_priority, f"priority event {number} waits behind others"
-            assert before is None or not _is_before(number, before), (
-                f"priority event {number} waits behind {before}"
-            )
-            before = number
-        else:
-            is_priority = False
-
-
 def _barrier_in(buffer: NetworkBuffer) -> CheckpointBarrier:
     event = decode_event(buffer.payload)
     if not isinstance(event, CheckpointBarrier):

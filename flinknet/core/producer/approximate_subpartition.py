@@ -130,10 +130,6 @@ class PipelinedApproximateSubpartitionView:
             self._subpartition.is_acknowledged = is_acknowledged
 
     @property
-    def awaits_resumption(self) -> bool:
-        return self._subpartition.awaits_resumption
-
-    @property
     def queued_elements(self) -> int:
         return self._subpartition.queued_elements
 

@@ -228,28 +228,6 @@ class ProducerConnection:
         self._handler.requests.handle_deadline(now_ns=now_ns)
         self._peer.resume_reading()
 
-    def check_invariants(self) -> None:
-        """Assert the credit of all open channels, and that exactly the readers that can send are
-        queued, but those that wait for their consumer.
-        """
-        readers = self.queue.readers
-        for reader in self.queue.available:
-            assert readers.get(reader.receiver_id) is reader, (
-                f"channel {reader.channel} is closed and queued"
-            )
-        for reader in readers.values():
-            reader.check_invariants()
-            assert reader.is_enqueued == (reader in self.queue.available), (
-                f"channel {reader.channel} is enqueued or is not"
-            )
-            read = reader.subpartition
-            assert (
-                reader.is_enqueued
-                or not reader.is_available
-                or reader in self._handler.notified
-                or (isinstance(read, _BLOCKED_BY_BARRIERS) and read.awaits_resumption)
-            ), f"channel {reader.channel} may send and is on no list"
-
     def _frame(
         self,
         reader: CreditBasedSequenceNumberingViewReader,

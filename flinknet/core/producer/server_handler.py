@@ -59,10 +59,6 @@ class SequenceNumberingViewReader(CreditBasedSequenceNumberingViewReader):
         super().__init__(receiver_id, channel, initial_credit, notify)
         self.credits_available = UNCOUNTED
 
-    def check_invariants(self) -> None:
-        """Assert that credit is not counted."""
-        assert self.credits_available == UNCOUNTED, f"credit {self.credits_available}"
-
     @property
     def is_available(self) -> bool:
         return self.subpartition is not None and self.subpartition.is_data_available

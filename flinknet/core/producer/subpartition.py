@@ -28,7 +28,6 @@ from flinknet.core.channel_types import BufferAvailabilityListener, ResultSubpar
 from flinknet.core.probe import FlushReason
 from flinknet.core.wire.checkpoint_barrier import CheckpointBarrier
 from flinknet.core.wire.events import decode_event, encode_pipelined
-from flinknet.core.wire.layout import next_sequence_number
 
 UNLIMITED_BYTES = 2**31 - 1
 _EVENT, _FLUSH = int(FlushReason.EVENT), int(FlushReason.FLUSH)
@@ -69,31 +68,9 @@ class PipelinedSubpartition:
         return len(self._queue)
 
     @property
-    def queued_types(self) -> list[int]:
-        return [each.data_type for each in self._queue]
-
-    @property
-    def segments(self) -> set[int]:
-        """Identities of the queued elements' segments."""
-        return {id(each.buffer.segment) for each in self._queue}
-
-    @property
-    def is_flush_requested(self) -> bool:
-        """Whether the last buffer may leave before it is complete."""
-        return self._flush_requested
-
-    @property
     def queued_bytes(self) -> int:
         """Queued committed bytes not yet polled."""
         return sum(consumer.unread_bytes for consumer in self._queue)
-
-    @property
-    def unflushed_bytes(self) -> int:
-        """Those of them that wait for more records, or for a flush."""
-        queue = self._queue
-        if not queue or self._flush_requested or queue[-1].is_finished:
-            return 0
-        return queue[-1].unread_bytes
 
     @property
     def queued_data_bytes(self) -> int:
@@ -112,13 +89,6 @@ class PipelinedSubpartition:
     @property
     def has_priority_events(self) -> bool:
         return self._priority_elements > 0
-
-    @property
-    def awaits_resumption(self) -> bool:
-        """Whether it is blocked and a priority event has left since: its reader is not notified of
-        another one until it may go on, as in Flink.
-        """
-        return self.is_blocked and self._sequence_number != next_sequence_number(self._blocked_at)
 
     @property
     def has_view(self) -> bool:
@@ -380,27 +350,6 @@ class PipelinedSubpartition:
         self.buffers_in_backlog = 0
         self._priority_elements = 0
         self.on_consumed(self.index)
-
-    def check_invariants(self) -> None:
-        """Assert that backlog and priority counts match the queue, and that no queued buffer was
-        recycled.
-        """
-        queue = self._queue
-        waiting = len([each for each in queue if each.is_buffer])
-        assert self.buffers_in_backlog == waiting, (
-            f"backlog {self.buffers_in_backlog}, {waiting} data buffers are queued"
-        )
-        types = self.queued_types
-        priority = types.count(_PRIORITIZED_EVENT)
-        assert types[: self._priority_elements] == [_PRIORITIZED_EVENT] * priority, (
-            f"{self._priority_elements} priority events lead, of {priority}"
-        )
-        barriers = [decode_event(each.buffer.payload) for each in islice(queue, priority)]
-        ids = [each.checkpoint_id for each in barriers if isinstance(each, CheckpointBarrier)]
-        assert ids == sorted(ids), f"barriers of checkpoints {ids} lead in this order"
-        for each in queue:
-            assert each.buffer.references > 0, "a queued buffer was given back"
-        assert not self.is_released or not queue, "a released subpartition has buffers"
 
     def notify_released(self) -> None:
         """Notify the reader, if there is one, that the subpartition is released."""

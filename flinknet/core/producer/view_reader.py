@@ -284,12 +284,6 @@ class CreditBasedSequenceNumberingViewReader:
             return 0
         return self.subpartition.backlog()
 
-    def check_invariants(self) -> None:
-        """Assert that credit is not negative, and that only a reader without credit is starved."""
-        credit = self.credits_available
-        assert credit >= 0, f"credit {credit}"
-        assert self.starved_since_ns < 0 or not credit, f"starved with credit {credit}"
-
     def release(self) -> None:
         """Release the view: the receiver is gone. What is kept of the reader are its figures."""
         self.starved_since_ns = -1

@@ -26,6 +26,7 @@ from flinknet.core.buffers import (
     NetworkBufferPool,
 )
 from flinknet.errors import BufferPoolDestroyedError, BufferPoolError, InsufficientBuffersError
+from tests.invariants import check_invariants
 
 
 class Waiting:
@@ -350,7 +351,7 @@ def test_a_listener_of_a_pool_that_grows_is_served_by_the_global_pool() -> None:
     assert pool.add_listener(waiting)
     rival.destroy()
     assert len(waiting.buffers) == 1
-    memory.check_invariants()
+    check_invariants(memory)
     for buffer in (*taken, *waiting.buffers):
         buffer.recycle()
 

@@ -26,6 +26,7 @@ from flinknet.errors import (
     PartitionConnectionError,
     PartitionNotFoundError,
 )
+from tests.invariants import check_invariants
 from tests.pair import Consumer, partition_id, receiver_ids, sent_bytes
 
 
@@ -272,8 +273,8 @@ def test_a_barrier_that_times_out_stays_before_that_of_the_next_checkpoint() -> 
     assert isinstance(decode_event(announced[1].payload), EventAnnouncement)
     deliver(consumer, 0, DataType.PRIORITIZED_EVENT_BUFFER, barriers[1])
     channel.convert_to_priority_event(announced[2])
-    channel.check_invariants()
-    consumer.gate.check_invariants()
+    check_invariants(channel)
+    check_invariants(consumer.gate)
     events = [decode_event(payload) for _, _, payload in consumer.consume()[:2]]
     assert [each.checkpoint_id for each in events if isinstance(each, CheckpointBarrier)] == [1, 2]
 

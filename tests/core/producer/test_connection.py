@@ -52,6 +52,7 @@ from flinknet.core.wire.messages import (
     TaskEventRequest,
 )
 from flinknet.errors import CreditExceededError, RemoteProtocolError
+from tests.invariants import check_invariants
 from tests.pair import (
     OTHER_RECEIVER,
     RECEIVER,
@@ -313,13 +314,13 @@ def test_a_second_priority_event_waits_until_a_blocked_channel_may_go_on() -> No
     for checkpoint_id in (1, 2):
         barrier = CheckpointBarrier(checkpoint_id, 0, alignment=AlignmentType.UNALIGNED)
         partition.broadcast_event(barrier, is_priority=True)
-        connection.check_invariants()
+        check_invariants(connection)
     for expected in ("e", ""):
         assert types(sent(connection)) == expected
-        connection.check_invariants()
+        check_invariants(connection)
     receive(connection, ResumeConsumption(RECEIVER))
     assert types(sent(connection)) == "e"
-    connection.check_invariants()
+    check_invariants(connection)
 
 
 @pytest.mark.row("S081")
@@ -400,7 +401,7 @@ def test_a_reader_that_is_cancelled_before_its_notification_counts_has_no_turn()
     fill(partition, "dd", 0)
     receive(connection, CancelPartitionRequest(RECEIVER))
     assert types(sent(connection)) == ""
-    connection.check_invariants()
+    check_invariants(connection)
     assert [reader.empty_turns for reader in connection.opened_readers] == [0, 0]
 
 

@@ -20,7 +20,7 @@ from flinknet.core.consumer.priority_events import unpooled_buffer
 from flinknet.errors import RemoteTransportError
 from flinknet.graph import execution_graph_of, job_graph_of, load_program, physical_plan_of
 from flinknet.graph.execution_graph import ExecutionState
-from flinknet.job import MemoryIO, descriptors_of
+from flinknet.job import descriptors_of
 from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.elements import StreamElementSerializer
 from flinknet.job.load.plan import load_plan_of
@@ -31,6 +31,8 @@ from flinknet.runtime.cluster.attempts import Attempts
 from flinknet.runtime.cluster.hosted_job import HostedJob
 from flinknet.runtime.cluster.reports import UsedConnection
 from flinknet.runtime.shuffle_environment import ShuffleEnvironment
+from tests.invariants import check_invariants
+from tests.job_cluster import MemoryIO
 
 pytestmark = pytest.mark.socket
 
@@ -202,7 +204,7 @@ def test_what_is_not_given_back_in_time_fails_the_attempt_in_flinks_words(
     assert "'taskmanager.network.memory.buffers-request-timeout'" in error
     for buffer in held:
         buffer.recycle()
-    manager.memory.check_invariants()
+    check_invariants(manager.memory)
     assert len(manager.memory.pools) == 1
 
 
