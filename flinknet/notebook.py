@@ -47,9 +47,9 @@ from flinknet.replay.read import RecordedRun, open_runs
 from flinknet.replay.spark.installed import check_data_source
 from flinknet.replay.spark.session import spark_errors, spark_session
 from flinknet.replay.spark.units import read_indexes
+from flinknet.report.advice import is_reliable
 from flinknet.report.charts import OverTime, TimeSeries
 from flinknet.report.export import replay_rows
-from flinknet.report.model_error import model_error_text
 from flinknet.report.page import Frame, Picture, table_html
 from flinknet.report.page_parts import Row, Table, heads
 from flinknet.report.plot import main_chart
@@ -182,7 +182,7 @@ class Answers:
         """Whether the model's error on the recorded setting is known and small enough to rely on
         the predictions for every run; the column `is_reliable` of `to_pandas` has it for each.
         """
-        return not any(model_error_text(each).is_doubtful for each in self.answers)
+        return all(is_reliable(each.model_error) for each in self.answers)
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame with the columns of --csv: a row of observed figures for each job and

@@ -53,7 +53,7 @@ def predicted_again(run: RecordedRun, values: Mapping[str, Any]) -> list[Predict
 
 def name_of(predicted: PredictedTimeouts) -> str:
     """ "buffer-timeout=5ms" where all tasks have the same one, else each task with its own."""
-    from flinknet.report.advice_lines import task_timeout
+    from flinknet.report.advice import task_timeout
 
     timeouts_ns = predicted.timeouts_ns
     if len({*timeouts_ns.values()}) == 1:

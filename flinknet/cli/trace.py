@@ -104,7 +104,7 @@ def info(paths: tuple[AnyPath, ...], json: str | None, is_all: bool) -> None:
     """
     from flinknet.replay.opening import sets_of
     from flinknet.report.export import sets_document
-    from flinknet.report.model_error import print_recording_set
+    from flinknet.report.recordings import print_recording_set
     from flinknet.report.trace_console import print_description
     from flinknet.trace.describe import describe_run
     from flinknet.trace.run import open_run

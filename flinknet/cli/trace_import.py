@@ -294,7 +294,7 @@ def show_imported(
 ) -> None:
     """Write the result, and print what was found."""
     from flinknet.report.console import console_for, print_view
-    from flinknet.report.import_console import import_view
+    from flinknet.report.recordings import import_view
 
     if target is not None:
         put_json(target, imported)

@@ -21,11 +21,10 @@ The views of the commands:
     comparison              configurations compared, with comparison_texts; comparison_files: for
                             other programs
     replay                  a replay: replay_headline, the answer in six lines; observed and
-                            observed_tables: observed figures; predicted, advice_lines and
-                            trade_words: predicted ones; model_error: how far to trust them, and
-                            recordings
+                            observed_tables: observed figures; predicted and trade_words:
+                            predicted ones; advice, and how far to trust it
     job                     a job, its latency markers, and a cluster
-    trace_console, tap_console, import_console    a trace, and how it came to be
+    trace_console           a trace; tap_console, recordings: how it came to be
 
 and with these, any of them is written:
 

@@ -33,7 +33,7 @@ from flinknet.units import (
     run_numbers,
 )
 
-from .console import clauses_of
+from .page_parts import clauses_of
 from .plain_text import sparkline
 from .trade_words import length_words, load_words, trade_sentence
 from .warning_lines import doubts_of_runs, merged_text, same_but_for_numbers

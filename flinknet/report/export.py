@@ -30,8 +30,8 @@ from flinknet.storage import AnyPath
 from flinknet.units import format_duration_ns
 from flinknet.whole_files import whole_file
 
+from . import advice
 from .comparison_texts import effect_sentence
-from .model_error import model_error_text
 from .predicted import job_trades
 from .trade_words import settings_of, trades
 
@@ -314,7 +314,7 @@ def _names_of_job(point: JobPoint) -> dict[str, str]:
 def _answer_rows(answer: ReplayAnswer) -> Iterator[Row]:
     trace = answer.trace
     run = {"run": trace.path, "edge_number": trace.edge_number, "edge": trace.edge}
-    is_reliable = not model_error_text(answer).is_doubtful
+    is_reliable = advice.is_reliable(answer.model_error)
     recorded = next((each for each in answer.trade_offs if each.is_recorded), None)
     yield {
         **run,

@@ -13,8 +13,7 @@ from flinknet.units import counted, human_change, parse_duration_ns, run_numbers
 
 from .bench import labels_of
 from .charts import Curves, Series
-from .console import last_part
-from .page_parts import Head, Lines, Row, Sentence, Table, View, heads_of
+from .page_parts import Head, Lines, Row, Sentence, Table, View, heads_of, last_part
 from .trade_words import trade_text
 from .warning_lines import doubts_of_runs, lowered, trust_words
 

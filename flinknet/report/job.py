@@ -25,7 +25,7 @@ from flinknet.units import NS_PER_MS, counted, human_count, human_duration
 
 from .bench import TASK_PARTS
 from .charts import Bar, Bars
-from .console import LivePanel, clauses_of, print_line
+from .console import LivePanel, print_line
 from .page_parts import (
     Head,
     Lines,
@@ -35,6 +35,7 @@ from .page_parts import (
     Sentence,
     Table,
     View,
+    clauses_of,
     heads,
     heads_of,
 )

@@ -10,6 +10,7 @@ from flinknet.results import ReplayAnswer, ReplayedChannel
 from flinknet.results.figures import FIGURES, named
 from flinknet.units import counted, human_bytes, human_count, human_duration
 
+from .advice import observed_part
 from .bench import latency_points, pair_text
 from .charts import (
     Histogram,
@@ -21,7 +22,6 @@ from .charts import (
     Timeline,
     TimeSeries,
 )
-from .model_error import observed_part
 from .observed_tables import (
     REGIMES,
     buffer_facts,

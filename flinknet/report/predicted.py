@@ -18,9 +18,19 @@ from flinknet.results.figures import FIGURES, Figure, named
 from flinknet.results.trades import trades_of_job
 from flinknet.units import MISSING, format_duration_ns, human_bytes, human_duration
 
-from .advice_lines import FRONTIER, KNEE_MARK, is_on_frontier, is_worth_it, marks_of
+from .advice import (
+    FRONTIER,
+    KNEE_MARK,
+    OFF_TOO_FAR,
+    UNPREDICTED,
+    error_figures,
+    is_off,
+    is_on_frontier,
+    is_worth_it,
+    marks_of,
+    model_error_banner,
+)
 from .charts import Bar, BarPart, Grid, GridFigure, GridPoint, Slider
-from .model_error import OFF_TOO_FAR, UNPREDICTED, error_figures, is_off, model_error_banner
 from .page_parts import Folded, Head, Lines, Row, Table
 from .trade_words import (
     BUFFER_TIMEOUT,

@@ -10,11 +10,9 @@ from html import escape
 from flinknet.options.what_if import ALIGNMENT, CHECKPOINTS
 from flinknet.results import TAKEN_ALONE, JobAnswer, ReplayAnswer, TaskMetrics
 
-from .advice_lines import Recommendation, job_recommendation, recommendations
+from .advice import Recommendation, doubts_of, job_recommendation, model_error_part, recommendations
 from .bench import TASK_PARTS
 from .charts import Bar, Bars
-from .console import last_part
-from .model_error import doubts_of, model_error_part, recording_lines
 from .observed import environment, observed_sections, replayed_checkpoints
 from .observed_tables import (
     diagnosis_table,
@@ -24,8 +22,9 @@ from .observed_tables import (
     times_section,
 )
 from .page import capital, table_html
-from .page_parts import Code, Lines, Page, Part, Section, Text, View
+from .page_parts import Code, Lines, Page, Part, Section, Text, View, last_part
 from .predicted import all_settings, decisive_table, grid_of, job_error, job_trades
+from .recordings import recording_lines
 from .replay_headline import advised_for, replay_sentences, why_not_printed
 from .trade_words import NamedTrade, trades, what_varies
 
@@ -86,8 +85,9 @@ def _view_of(
         title = f"The job from end to end: {name}" if job else f"All edges: {name}"
         tab = ", ".join(filter(None, [run, "the job" if job else "all edges"]))
         limits = [] if diagnose else [diagnosis_table(own, whole)]
-        others = _job_details(job, own) if job else [_edges(own)]
-        details = [*_common_doubts(own), *limits, *others]
+        edges = Section("edges", "Edges, as recorded", "", [edges_table(own), *limits])
+        others = _job_details(job, own, edges) if job else [edges]
+        details = [*_common_doubts(own), *others]
     else:
         title, tab, details = name, run or name, _details(own[0], channels)
     lead = f"Not predicted: {why}." if why else _LEADS[job is not None]
@@ -164,7 +164,9 @@ def _details(
     ]
 
 
-def _job_details(job: JobAnswer, own: Sequence[ReplayAnswer]) -> list[Section | Part]:
+def _job_details(
+    job: JobAnswer, own: Sequence[ReplayAnswer], edges: Section
+) -> list[Section | Part]:
     """All that is known of a job from end to end."""
     advised = job_recommendation(job)
     is_printed = why_not_printed(job) is None
@@ -174,7 +176,7 @@ def _job_details(job: JobAnswer, own: Sequence[ReplayAnswer]) -> list[Section | 
         job_error(job),
         *_answer_section(compared, [advised] if advised else []),
         *([Section("settings", "", "", [all_settings(job)])] if is_printed else []),
-        _edges(own),
+        edges,
         *_job_tasks(own),
         *([flink_section(vertices.values())] if vertices else []),
         *times_section(own, job.feeding),
@@ -197,10 +199,6 @@ def _common_doubts(own: Sequence[ReplayAnswer]) -> list[Part]:
     found = [each for each in first if all(each in of for of in others) and each != TAKEN_ALONE]
     lines = [*recording_lines(own[0].trace), *found]
     return [Lines(lines, is_doubt=True, id="doubts")] if lines else []
-
-
-def _edges(own: Sequence[ReplayAnswer]) -> Section:
-    return Section("edges", "Edges, as recorded", "", [edges_table(own)])
 
 
 def _tasks(own: Sequence[ReplayAnswer]) -> list[tuple[TaskMetrics, bool]]:

@@ -12,7 +12,6 @@ from flinknet.results import (
     PAUSES_NOTED,
     TAKEN_ALONE,
     JobAnswer,
-    ModelError,
     ReplayAnswer,
     TradeOffPoint,
     state_of,
@@ -20,17 +19,22 @@ from flinknet.results import (
 from flinknet.results.trades import SAME_LATENCY
 from flinknet.units import NS_PER_MS, counted, human_count, human_duration
 
-from .advice_lines import (
+from .advice import (
+    OFF_TOO_FAR,
+    UNPREDICTED,
     Recommendation,
+    doubts_of,
+    error_figures,
+    is_off,
+    is_reliable,
     is_worth_it,
     job_recommendation,
     recommendations,
 )
-from .console import clauses_of
-from .model_error import OFF_TOO_FAR, UNPREDICTED, doubts_of, error_figures, is_off, recording_lines
 from .observed_tables import held_back
-from .page_parts import Sentence
+from .page_parts import Sentence, clauses_of
 from .predicted import job_trades
+from .recordings import recording_lines
 from .trade_words import (
     BUFFER_TIMEOUT,
     NamedTrade,
@@ -79,12 +83,6 @@ def replay_sentences(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> list
 def _is_healthy(answer: ReplayAnswer) -> bool:
     """Whether nothing but the flusher holds records up."""
     return answer.bottleneck is None or answer.bottleneck.is_healthy
-
-
-def is_reliable(error: ModelError) -> bool:
-    """Whether the model is near enough on the recorded setting to print its predictions."""
-    counting = error.counting
-    return bool(counting) and not any(map(is_off, counting))
 
 
 def why_not_printed(whole: ReplayAnswer | JobAnswer) -> str | None:

@@ -9,7 +9,6 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from flinknet.results.bottleneck import PRESSED_FROM
 from flinknet.units import (
     counted,
     format_address,
@@ -21,13 +20,12 @@ from flinknet.units import (
     human_share,
 )
 
-from .console import LivePanel, last_part
-from .page_parts import Lines, Part, Row, Sentence, Table, View, heads
+from .console import LivePanel
+from .page_parts import Lines, Row, Sentence, Table, View, heads, last_part
+from .recordings import CHANNELS_SHOWN, INCIDENTS_SHOWN, channel_parts, graded, kept, waits
 
 Plain = Mapping[str, Any]
 
-CHANNELS_SHOWN = 16
-INCIDENTS_SHOWN = 5
 PAIRS_IN_FULL = 4
 
 SETTINGS_SHOWN = "execution."
@@ -256,25 +254,6 @@ def tap_view(result: Plain, out: str) -> View:
     )
 
 
-MISSING_POOR = 0.05
-"""Share of what passed that is missing above which a recording is poor."""
-
-
-def graded(found: Sequence[str], missing: float, good: str, more: Sequence[str] = ()) -> list[str]:
-    """How far to rely on a recording, as clauses that begin with a grade: good without doubts, poor
-    where much is missing.
-
-    Args:
-        found: doubts.
-        missing: share of what passed.
-        good: the last clause, if any.
-        more: further clauses, which are no doubts.
-    """
-    grade = "poor" if missing > MISSING_POOR else "fair" if found else "good"
-    first, *others = [*found, *more, *([good] if good else [])]
-    return [f"{grade}: {first}", *others]
-
-
 def missing_of(result: Plain) -> float:
     """The share of what passed a tap that its trace lacks."""
     skipped, undecodable = result["skipped_bytes"], result["undecodable"]
@@ -285,29 +264,6 @@ def missing_of(result: Plain) -> float:
         result["recording_error"] is not None,
     ]
     return max(shares)
-
-
-def waits(result: Plain) -> list[str]:
-    """The verdict as far as messages show it, in a word; the job, and the channels that waited
-    longest for credit and behind a barrier."""
-    found, shares = [], []
-    for what, field in (("for credit with data", "starved_ns"), ("behind a barrier", "blocked_ns")):
-        most = max(result["channels"], key=lambda each: each[field], default=None)
-        waited_ns = most[field] if most is not None else 0
-        shares.append(waited_ns / max(result["duration_ns"], 1))
-        if most is not None and waited_ns:
-            name = most.get("name") or f"channel {most['channel']}"
-            found.append(f"{name} waited longest {what}: {human_duration(waited_ns)}")
-    jobs = (result.get("rest") or {}).get("jobs") or ()
-    names = [f"job {', '.join(each['name'] for each in jobs)}"] if jobs else []
-    word = "healthy: the network holds nothing up"
-    if shares[1] >= PRESSED_FROM:
-        word = "held: barriers block channels"
-    elif shares[0] >= PRESSED_FROM:
-        word = "unknown: slow consumers or few buffers"
-    elif result["credit_unknown_channels"] >= len(result["channels"]):
-        word = "unknown: the credit of no channel is known"
-    return [word, *names, *(found or ["no channel waited for credit or a barrier"])]
 
 
 def _totals(result: Plain) -> Table:
@@ -332,11 +288,6 @@ def _totals(result: Plain) -> Table:
         *rest_rows(result.get("rest")),
     ]
     return Table(heads("", "", texts=[""]), [Row(each) for each in rows])
-
-
-def kept(result: Plain) -> list[Part]:
-    lines = [f"kept: {each['why']}" for each in result["triggers"][:INCIDENTS_SHOWN]]
-    return [Lines(lines)] if lines else []
 
 
 def rest_rows(rest: Plain | None) -> list[tuple[str, str]]:
@@ -442,32 +393,6 @@ def happened(result: Plain) -> list[str]:
     if hidden > 0:
         lines.append(f"and {hidden} incidents before them (result.json has more)")
     return lines
-
-
-def channel_parts(channels: Sequence[Plain]) -> list[Part]:
-    last = [each for each in channels if not each.get("later_attempts")]
-    rows = [
-        Row(
-            [
-                each.get("name") or str(each["channel"]),
-                f"{each['buffers']:,}",
-                human_bytes(each["data_bytes"]),
-                f"{each['records']:,}",
-                f"{each['events']:,}",
-                human_share(each["mean_fill"]),
-                human_duration(each["no_credit_ns"]),
-                human_duration(each["starved_ns"]),
-                human_duration(each["blocked_ns"]),
-            ]
-        )
-        for each in last[:CHANNELS_SHOWN]
-    ]
-    hidden, earlier = len(last[CHANNELS_SHOWN:]), len(channels) - len(last)
-    more = [f"{hidden:,} more channels"] if hidden else []
-    more += [f"{counted(earlier, 'channel')} of earlier attempts"] if earlier else []
-    notes = [f"… and {' and '.join(more)} (result.json has all)"] if more else []
-    names = ("buffers", "bytes", "records", "events", "fill", "no credit", "starved", "blocked")
-    return [Table(heads("channel", *names), rows, notes=notes)] if channels else []
 
 
 def _kinds(messages: Mapping[str, int]) -> str:

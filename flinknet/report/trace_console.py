@@ -19,9 +19,9 @@ from flinknet.units import (
     human_share,
 )
 
-from .console import LivePanel, clauses_of, console_for, print_line, print_part, print_view
+from .console import LivePanel, console_for, print_line, print_part, print_view
 from .observed_tables import regime_bars
-from .page_parts import Lines, Part, Row, Sentence, Table, View, heads
+from .page_parts import Lines, Part, Row, Sentence, Table, View, clauses_of, heads
 
 _CHANNELS_SHOWN = 32
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from flinknet.report.model_error import recording_lines
+from flinknet.report.recordings import recording_lines
 from flinknet.results import ClockRelation, ReplayedRecording, TraceDescription, TraceLoss
 from flinknet.results.recordings import MESSAGES, SAME_CLOCK, WALL_CLOCKS
 from tests.page_answer import answer, typed

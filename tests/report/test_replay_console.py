@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from flinknet.report.console import LINES_MAX, WIDTH, WIDTH_OFF_TERMINAL, console_for, headline
-from flinknet.report.page_parts import Sentence
+from flinknet.report.console import WIDTH_OFF_TERMINAL, console_for
+from flinknet.report.page_parts import LINES_MAX, WIDTH, Sentence, headline
 from flinknet.results.bottleneck import Bottleneck, Cause
 from flinknet.units import human_duration
 from tests.page_answer import print_replays, typed

@@ -20,8 +20,7 @@ from flinknet.results import (
 from flinknet.units import human_bytes, human_count, without_zeros
 
 from ..charts import Color, Messages, MessageStep, OverTime, Places, Span, TimeSeries
-from ..console import clauses_of
-from ..page_parts import Lines, Page, Part, Section, Sentence, Table, View
+from ..page_parts import Lines, Page, Part, Section, Sentence, Table, View, clauses_of
 from ..places import PLACES, places_run, state_lines
 from ..warning_lines import doubts_of_runs, trust_words
 

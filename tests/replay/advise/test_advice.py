@@ -22,7 +22,7 @@ from flinknet.replay.advise.advice import (
     withheld,
 )
 from flinknet.replay.advise.targets import Target
-from flinknet.report.advice_lines import job_recommendation
+from flinknet.report.advice import job_recommendation
 from flinknet.report.export import replay_rows
 from flinknet.results import (
     Advice,

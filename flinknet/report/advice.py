@@ -1,24 +1,27 @@
-"""Advice of a replay in words: for each situation the setting that meets the targets, or the knee
-of the frontier; with targets, the keys to set."""
+"""Advice of a replay in words, and how far to trust it: for each situation the setting that meets
+the targets, or the knee of the frontier; the model's error on the recorded setting, its scope, and
+doubts."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from flinknet.results import (
+    ERROR_TO_BET_ON,
     MACHINE_DELAYED,
     Choice,
     JobAnswer,
+    ModelError,
     ReplayAnswer,
     SituationAdvice,
     TaskTimeouts,
     TradeOffPoint,
 )
-from flinknet.units import NS_PER_MS, format_duration_ns, human_duration
+from flinknet.units import NS_PER_MS, format_duration_ns, human_change, human_count, human_duration
 
-from .page_parts import Code, Part, Text
+from .page_parts import Code, Lines, Part, Text
 from .trade_words import label_of, situation_label, situation_of, timeout_ns_of, what_varies
 
 FRONTIER = "no other setting is as good in all of p99, throughput, buffers/s and memory"
@@ -272,3 +275,139 @@ def _remarks_on_keys(patch: str, beyond_keys: Sequence[str]) -> tuple[str, ...]:
 
 def _beyond_keys(beyond_keys: Sequence[str]) -> tuple[str, ...]:
     return tuple(beyond_keys)
+
+
+FITTED = "fitted to the recorded one"
+"""Instead of the error of a throughput that the model was fitted to."""
+
+UNPREDICTED = "the recorded setting could not be predicted"
+OFF_TOO_FAR = f"the model is off by more than {ERROR_TO_BET_ON:.0%} where the answer is known"
+"""Why not to rely on predictions."""
+
+
+def is_off(error: float | None) -> bool:
+    """Whether the model is off too far in a figure to print it."""
+    return error is not None and abs(error) > ERROR_TO_BET_ON
+
+
+def is_reliable(error: ModelError) -> bool:
+    """Whether the model is near enough on the recorded setting to rely on its predictions."""
+    return bool(error.counting) and not any(map(is_off, error.counting))
+
+
+def model_error_part(answer: ReplayAnswer) -> Lines:
+    """The model's error of each recorded figure, its scope, and the consequence, as a banner."""
+    error, simulated, is_of_run = answer.model_error, answer.simulated, answer.trace.is_of_run
+    used = f"{human_count(simulated.records)} records"
+    if not simulated.is_whole:
+        used += f", {_simulated_part(answer)}"
+    if all(value is None for value in asdict(error).values()):
+        lines = ["model error unknown", f"from {used}; {UNPREDICTED}"]
+        return model_error_banner(lines, error, is_doubt=True)
+    is_fitted = answer.trace.is_max_rate and error.throughput is None
+    parts = [f"records/s {FITTED if is_fitted else human_change(error.throughput)}"]
+    if is_of_run:
+        parts += [f"p50 {human_change(error.p50)}", f"p99 {human_change(error.p99)}"]
+    if error.buffers_per_s is not None or not is_of_run:
+        parts.append(f"buffers/s {human_change(error.buffers_per_s)}")
+    if not is_of_run:
+        parts.append(_latency_of_backlog(answer))
+    is_doubtful = any(map(is_off, error.counting))
+    check = " (check: flinknet bench again RUN)" if is_of_run and not answer.trace.edge else ""
+    consequence = f"other settings may be further off{check}"
+    if is_off(error.buffers_per_s):
+        consequence = f"do not rely on buffers/s and prices; {consequence}"
+    if is_doubtful:
+        consequence = f"predictions are not shown: {OFF_TOO_FAR}"
+    lines = [
+        f"model error on the recorded setting: {', '.join(parts)}",
+        f"from {used}; {consequence}",
+    ]
+    return model_error_banner(lines, error, is_doubt=is_doubtful)
+
+
+ERROR_SMALL = 0.1
+"""Model error up to which its banner is green."""
+
+
+def model_error_banner(lines: Sequence[str], error: ModelError, *, is_doubt: bool) -> Lines:
+    """Lines about the model's error: green only where every figure was recorded and its error is
+    small."""
+    errors = (error.throughput, error.p50, error.p99, error.buffers_per_s or 0.0)
+    is_small = all(each is not None and abs(each) <= ERROR_SMALL for each in errors)
+    meaning = (
+        "(predicted − observed) / observed, for the setting that was recorded: the one prediction"
+        " that can be checked."
+    )
+    return Lines(lines, is_doubt, True, is_plain=not is_small, meaning=meaning, id="model-error")
+
+
+def error_figures(error: ModelError) -> str:
+    """The error of each figure for which it is known."""
+    figures = {
+        "records/s": error.throughput,
+        "p50": error.p50,
+        "p99": error.p99,
+        "buffers/s": error.buffers_per_s,
+    }
+    known = {name: value for name, value in figures.items() if value is not None}
+    return ", ".join(f"{name} {human_change(value)}" for name, value in known.items())
+
+
+def doubts_of(answer: ReplayAnswer) -> list[str]:
+    """Doubts to know before the numbers: warnings of the run, and findings in its trace."""
+    trace, remarks = answer.trace, answer.remarks
+    damaged = [
+        f"{file} is cut off; its whole blocks are used"
+        for file in trace.damaged_files
+        if not any(remark.startswith(f"{file} is cut off") for remark in remarks)
+    ]
+    return [*damaged, *trace.warnings, *remarks]
+
+
+def _latency_of_backlog(answer: ReplayAnswer) -> str:
+    """Known bound of the model's error in latency where latency was not recorded."""
+    too_low_by = answer.model_error.latency_at_most
+    if too_low_by is not None:
+        return f"mean latency at least {-too_low_by:.0%} too low, by the recorded backlog"
+    recorded = next((each for each in answer.trade_offs if each.is_recorded), None)
+    if recorded is not None and recorded.why_no_latency is not None:
+        least_ns = recorded.mean_latency_at_least_ns
+        if least_ns is None:
+            return "latency unknown, by the backlog of another edge"
+        return f"latency unknown, its mean at least {human_duration(least_ns)} by the backlog"
+    return "latency unknown (not recorded)"
+
+
+def _simulated_part(answer: ReplayAnswer) -> str:
+    part, window_ns = answer.trace.part, answer.simulated.window_ns
+    windows = answer.simulated.windows
+    what = "measured part" if answer.trace.is_of_run else "trace"
+    if windows > 1:
+        whole = human_duration(part.to_ns - part.from_ns)
+        used = f"{windows} windows, {human_duration(window_ns)} of the {what}'s {whole}"
+        return f"{used}, compared with all of it"
+    return f"{_span(part.from_ns, part.from_ns + window_ns)} of the {what}"
+
+
+def observed_part(answer: ReplayAnswer) -> str:
+    """The part of the trace that the observed figures are of."""
+    part = answer.trace.part
+    if _is_ordinary(answer):
+        return "in the measured part"
+    whole = human_duration(part.whole_ns)
+    if part.is_whole:
+        return f"in the whole trace of {whole}"
+    what = "measured part" if answer.trace.is_of_run else "trace"
+    return f"in {_span(part.from_ns, part.to_ns)} of the {what} of {whole}"
+
+
+def _span(from_ns: int, to_ns: int) -> str:
+    if not from_ns:
+        return f"the first {human_duration(to_ns)}"
+    return f"{human_duration(from_ns)} to {human_duration(to_ns)}"
+
+
+def _is_ordinary(answer: ReplayAnswer) -> bool:
+    """Whether the whole measured part of a run counts."""
+    return answer.trace.is_of_run and answer.trace.part.is_whole

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from flinknet.report.advice_lines import (
+from flinknet.report.advice import (
     KNEE,
     TOO_CLOSE,
     UNTRIED,

@@ -1,0 +1,396 @@
+"""What was recorded: the recordings of a run, and data they are known to lack; the answer of `trace
+import` on a capture; and what it shares with that of a tap, from plain data."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from shlex import quote
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from flinknet.results import (
+    ClockRelation,
+    RecordingSet,
+    ReplayedRecording,
+    TraceDescription,
+    TraceLoss,
+)
+from flinknet.results.bottleneck import PRESSED_FROM
+from flinknet.results.recordings import ASSUMED, MESSAGES, SAME_CLOCK, WALL_CLOCKS
+from flinknet.units import MISSING, counted, human_bytes, human_duration, human_share
+
+from .console import console_for, print_part
+from .page_parts import Head, Lines, Part, Row, Sentence, Table, View, heads
+
+CHANNELS_SHOWN = 16
+INCIDENTS_SHOWN = 5
+LOSSES_SHOWN = 8
+NAMES_SHOWN = 5
+RECORDINGS_SHOWN = 40
+
+SHORTER_FROM = 0.05
+"""Share of the run that a recording lacks at an end, from which on that is stated."""
+
+_BASES = {
+    MESSAGES: "by messages that both recorded",
+    WALL_CLOCKS: "by the hosts' wall clocks",
+    ASSUMED: "assumed: as if their data had begun at the same time",
+}
+
+
+def recording_lines(trace: TraceDescription) -> list[str]:
+    """Losses, and the recordings where they are several."""
+    labels = {each.path: each.label for each in trace.recordings}
+    lines = [loss_line(each, labels.get(each.path)) for each in trace.losses[:LOSSES_SHOWN]]
+    if len(trace.losses) > LOSSES_SHOWN:
+        lines.append(f"and {len(trace.losses) - LOSSES_SHOWN:,} more losses (--json has all)")
+    if not trace.recordings:
+        return lines
+    lines += [set_line(trace.recordings), *_unused_line(trace), *_short_lines(trace)]
+    return [*lines, *clock_lines(trace.recordings)]
+
+
+def loss_line(loss: TraceLoss, label: str | None = None) -> str:
+    """One loss, and where."""
+    where = label or loss.path
+    return f"{where}{f'/{loss.file}' if loss.file else ''}: {loss.text}"
+
+
+def set_line(recordings: Sequence[ReplayedRecording], of_what: str = "") -> str:
+    """Sentence on the recordings of a run, and the channels that count.
+
+    Args:
+        of_what: what the channels belong to, as words to put behind them.
+    """
+    names = named([each.label for each in recordings])
+    channels = sum(each.channels_counted for each in recordings)
+    twice = sum(each.channels - each.channels_counted for each in recordings)
+    line = f"one run of {len(recordings):,} recordings ({names}): {counted(channels, 'channel')}"
+    line += of_what
+    if not twice:
+        return line
+    left_out = [
+        f"{each.channels - each.channels_counted:,} of {each.label}"
+        for each in recordings
+        if each.channels > each.channels_counted
+    ]
+    return f"{line}, {twice:,} recorded twice and counted once (left out: {named(left_out)})"
+
+
+def _unused_line(trace: TraceDescription) -> list[str]:
+    unused = [each.label for each in trace.recordings if not each.channels_counted]
+    return [f"not used, other recordings have all of its channels: {named(unused)}"] * bool(unused)
+
+
+def _short_lines(trace: TraceDescription) -> list[str]:
+    """Recordings that begin later or end earlier than the run."""
+    whole_ns = trace.part.whole_ns
+    least_ns = SHORTER_FROM * whole_ns
+    short = []
+    for each in trace.recordings:
+        if each.from_ns is None or each.to_ns is None:
+            short.append(f"{each.label} has no data")
+        elif each.from_ns > least_ns or each.to_ns < whole_ns - least_ns:
+            first, last = (
+                human_duration(min(max(at_ns, 0), whole_ns)) for at_ns in (each.from_ns, each.to_ns)
+            )
+            short.append(f"{each.label} has data from {first} to {last}")
+    if not short:
+        return []
+    return [f"not all recordings cover the {human_duration(whole_ns)} of the run: {named(short)}"]
+
+
+def clock_lines(recordings: Sequence[ReplayedRecording]) -> list[str]:
+    """How their clocks are related; nothing where they have one."""
+    others = [each for each in recordings if each.clock.basis != SAME_CLOCK]
+    if not others:
+        return []
+    related = named([f"{each.label} {clock_text(each.clock)}" for each in others], separator="; ")
+    return [
+        f"clocks of other hosts than {recordings[0].label}'s: {related}. Figures of a channel need"
+        " one clock only; sums over time and the part of the run that is used need all"
+    ]
+
+
+def clock_text(clock: ClockRelation) -> str:
+    """The offset of a clock and its error."""
+    if clock.basis == SAME_CLOCK:
+        return "same clock"
+    error = "error unknown"
+    if clock.error_ns is not None:
+        error = f"error at most {human_duration(clock.error_ns)}"
+    sign = "-" if clock.offset_ns < 0 else "+"
+    return f"{sign}{human_duration(abs(clock.offset_ns))}, {error} ({_BASES[clock.basis]})"
+
+
+def named(names: Sequence[str], separator: str = ", ") -> str:
+    """The first of some names, and how many more there are."""
+    more = len(names) - NAMES_SHOWN
+    shown = separator.join(names[:NAMES_SHOWN])
+    return f"{shown} and {more:,} more" if more > 0 else shown
+
+
+def print_recording_set(found: RecordingSet, console: Console | None = None) -> None:
+    """Print the recordings, the part of each that counts, the relation of their clocks, and
+    losses."""
+    console = console or console_for(sys.stdout)
+    console.print(f"[bold]{escape(found.path)}[/bold]", soft_wrap=True)
+    exchanges = "1 exchange" if found.edges == 1 else f"{found.edges:,} exchanges"
+    console.print(escape(set_line(found.recordings, f" of {exchanges}")), soft_wrap=True)
+    labels = {each.path: each.label for each in found.recordings}
+    lost = [loss_line(each, labels.get(each.path)) for each in found.losses]
+    for line in [*lost, *clock_lines(found.recordings)]:
+        console.print(f"[yellow]![/yellow] {escape(line)}", soft_wrap=True)
+    print_part(console, _set_table(found))
+    hidden = len(found.recordings) - RECORDINGS_SHOWN
+    if hidden > 0:
+        console.print(f"… and {hidden:,} more recordings (--json shows all)")
+    one = found.recordings[0].path
+    console.print(f"flinknet trace info {escape(quote(one))} shows one of them", soft_wrap=True)
+
+
+def _set_table(found: RecordingSet) -> Table:
+    names = ("channels", "counted", "data from", "to")
+    texts = [Head(name, is_text=True) for name in ("clock", "started at")]
+    rows = [
+        Row([each.label, *_cells(each), each.started_at])
+        for each in found.recordings[:RECORDINGS_SHOWN]
+    ]
+    return Table([Head("recording"), *map(Head, names), *texts], rows)
+
+
+def _cells(recording: ReplayedRecording) -> list[str]:
+    ends = recording.from_ns, recording.to_ns
+    return [
+        f"{recording.channels:,}",
+        f"{recording.channels_counted:,}",
+        *map(human_duration, ends),
+        clock_text(recording.clock),
+    ]
+
+
+Plain = Mapping[str, Any]
+
+MISSING_POOR = 0.05
+"""Share of what passed that is missing above which a recording is poor."""
+
+
+def graded(found: Sequence[str], missing: float, good: str, more: Sequence[str] = ()) -> list[str]:
+    """How far to rely on a recording, as clauses that begin with a grade: good without doubts, poor
+    where much is missing.
+
+    Args:
+        found: doubts.
+        missing: share of what passed.
+        good: the last clause, if any.
+        more: further clauses, which are no doubts.
+    """
+    grade = "poor" if missing > MISSING_POOR else "fair" if found else "good"
+    first, *others = [*found, *more, *([good] if good else [])]
+    return [f"{grade}: {first}", *others]
+
+
+def waits(result: Plain) -> list[str]:
+    """The verdict as far as messages show it, in a word; the job, and the channels that waited
+    longest for credit and behind a barrier."""
+    found, shares = [], []
+    for what, field in (("for credit with data", "starved_ns"), ("behind a barrier", "blocked_ns")):
+        most = max(result["channels"], key=lambda each: each[field], default=None)
+        waited_ns = most[field] if most is not None else 0
+        shares.append(waited_ns / max(result["duration_ns"], 1))
+        if most is not None and waited_ns:
+            name = most.get("name") or f"channel {most['channel']}"
+            found.append(f"{name} waited longest {what}: {human_duration(waited_ns)}")
+    jobs = (result.get("rest") or {}).get("jobs") or ()
+    names = [f"job {', '.join(each['name'] for each in jobs)}"] if jobs else []
+    word = "healthy: the network holds nothing up"
+    if shares[1] >= PRESSED_FROM:
+        word = "held: barriers block channels"
+    elif shares[0] >= PRESSED_FROM:
+        word = "unknown: slow consumers or few buffers"
+    elif result["credit_unknown_channels"] >= len(result["channels"]):
+        word = "unknown: the credit of no channel is known"
+    return [word, *names, *(found or ["no channel waited for credit or a barrier"])]
+
+
+def kept(result: Plain) -> list[Part]:
+    lines = [f"kept: {each['why']}" for each in result["triggers"][:INCIDENTS_SHOWN]]
+    return [Lines(lines)] if lines else []
+
+
+def channel_parts(channels: Sequence[Plain]) -> list[Part]:
+    last = [each for each in channels if not each.get("later_attempts")]
+    rows = [
+        Row(
+            [
+                each.get("name") or str(each["channel"]),
+                f"{each['buffers']:,}",
+                human_bytes(each["data_bytes"]),
+                f"{each['records']:,}",
+                f"{each['events']:,}",
+                human_share(each["mean_fill"]),
+                human_duration(each["no_credit_ns"]),
+                human_duration(each["starved_ns"]),
+                human_duration(each["blocked_ns"]),
+            ]
+        )
+        for each in last[:CHANNELS_SHOWN]
+    ]
+    hidden, earlier = len(last[CHANNELS_SHOWN:]), len(channels) - len(last)
+    more = [f"{hidden:,} more channels"] if hidden else []
+    more += [f"{counted(earlier, 'channel')} of earlier attempts"] if earlier else []
+    notes = [f"… and {' and '.join(more)} (result.json has all)"] if more else []
+    names = ("buffers", "bytes", "records", "events", "fill", "no credit", "starved", "blocked")
+    return [Table(heads("channel", *names), rows, notes=notes)] if channels else []
+
+
+_CONNECTIONS_SHOWN = 32
+
+_MISSING_DIRECTIONS = {
+    "data": "nothing that the producer sent is in the capture: buffers and records are unknown",
+    "credit": "nothing that the consumer sent is in the capture: its requests and credit are"
+    " unknown, and so what waited for credit",
+}
+
+
+def import_view(imported: Plain) -> View:
+    """The connections with what TCP did to them, and what the capture lacks."""
+    packets, connections = imported["packets"], imported["connections"]
+    copies = packets["duplicates"]
+    copied = f" and {counted(copies, 'copy', 'copies')}, left out" if copies else ""
+    every = counted(imported["tcp_connections"], "connection")
+    flink = f"{imported['flink_connections']:,} of {every}"
+    run, doubts = imported["run"], _warnings(imported)
+    is_two_way = any(each["missing_direction"] is None for each in connections)
+    can_replay = is_two_way and not packets["timeless_packets"]
+    following = f"flinknet trace replay {quote(run)}"
+    if not can_replay:
+        following = "capture whole packets of both directions, then import again"
+    more = ["--details shows all doubts"] if len(doubts) > 1 else []
+    missed, known = imported["missed_buffers"], imported["buffers"] + imported["events"]
+    missing = missed / (missed + known or 1) if can_replay else 1.0
+    trust = graded(doubts, missing, "no buffer is missing" if not missed else "")
+    return View(
+        [
+            Sentence(
+                "imported",
+                [
+                    run,
+                    f"{counted(packets['tcp_segments'], 'TCP segment')}{copied}",
+                    f"Flink's are {flink}",
+                ],
+                "; ",
+            ),
+            Sentence("verdict", [*waits(imported), *_lost(connections)], "; "),
+            Sentence("trust", trust, "; ", takes_rest=True),
+            Sentence("next", [following, *more], "; "),
+        ],
+        [_table(connections)],
+        [Lines(doubts, is_doubt=True), *channel_parts(imported["channels"]), *kept(imported)],
+    )
+
+
+def _lost(connections: list[Plain]) -> list[str]:
+    """What TCP did, summed over connections."""
+    repeated = sum(
+        each["tcp"][way]["retransmitted_bytes"]
+        for each in connections
+        for way in ("data", "credit")
+    )
+    windows_ns = sum(each["tcp"]["data"]["zero_window_ns"] for each in connections)
+    found = [f"{human_bytes(repeated)} were sent again"] if repeated else []
+    if windows_ns:
+        found.append(f"receivers had no room for {human_duration(windows_ns)}")
+    return found or ["TCP lost nothing, and receivers had room"]
+
+
+def _table(connections: list[Plain]) -> Table:
+    rows = []
+    for each in connections[:_CONNECTIONS_SHOWN]:
+        messages, data, credit = each["messages"], each["tcp"]["data"], each["tcp"]["credit"]
+        missing_bytes = data["missing_bytes"] + credit["missing_bytes"]
+        repeated_bytes = data["retransmitted_bytes"] + credit["retransmitted_bytes"]
+        cells = [
+            each["connection"],
+            each["layout"] or MISSING,
+            str(each["channels"]),
+            f"{messages.get('BUFFER_RESPONSE', 0):,}",
+            f"{messages.get('ADD_CREDIT', 0):,}",
+            human_bytes(repeated_bytes) if repeated_bytes else "0",
+            human_duration(data["zero_window_ns"]) if data["zero_windows"] else "0",
+            human_bytes(missing_bytes) if missing_bytes else "0",
+        ]
+        rows.append(Row(cells))
+    hidden = len(connections) - _CONNECTIONS_SHOWN
+    names = ("layout", "channels", "buffers", "credits", "repeated", "no room", "missing")
+    return Table(
+        heads("connection", *names),
+        rows,
+        notes=[f"… and {hidden:,} more connections (--json shows all)"] if hidden > 0 else [],
+    )
+
+
+def _warnings(imported: Plain) -> list[str]:
+    lines = [*imported["warnings"]]
+    for name in imported["truncated_files"]:
+        lines.append(f"{name}: the file ends in the middle of a packet; all before it was read")
+    lines += imported["clock"]
+    packets = imported["packets"]
+    if count := packets["cut_segments"]:
+        lines.append(f"{counted(count, 'packet')} cut short; capture whole packets with `-s 0`")
+    if count := packets["dropped_packets"]:
+        lines.append(f"{counted(count, 'packet')} dropped before the capture program got them")
+    if missed := imported["missed_buffers"]:
+        share = missed / (missed + imported["buffers"] + imported["events"])
+        lines.append(
+            f"{counted(missed, 'buffer or event', 'buffers and events')} missing"
+            f" ({human_share(share)}), by their sequence numbers"
+        )
+    if silent := imported["silent_connections"]:
+        lines.append(f"{counted(silent, 'connection')} long silent, so taken for ended")
+    if placed := imported["placed_channels"]:
+        text = f"{counted(placed, 'channel')} named by where tasks run, as they were open before"
+        if unsure := imported["uncertain_channels"]:
+            text += f"; for {unsure:,} of them several tasks of one TaskManager are possible"
+        lines.append(text)
+    rest = imported["rest"]
+    if rest is not None and (
+        why := rest["error"] or (not rest["jobs"] and "the cluster ran no job")
+    ):
+        lines.append(f"--rest: {why}")
+    if packets["fragments"]:
+        lines.append(f"{packets['fragments']:,} fragments of IP packets were ignored")
+    if count := packets["unread_blocks"]:
+        lines.append(f"{counted(count, 'block')} of unknown kinds: packets in them are missing")
+    if count := packets["timeless_packets"]:
+        lines.append(
+            f"{counted(count, 'packet')} state no instant (Simple Packet Blocks): what was sent is"
+            " known, when it was is not, so there can be no replay"
+        )
+    if packets["unknown_link_types"]:
+        kinds = ", ".join(map(str, packets["unknown_link_types"]))
+        lines.append(f"packets of the unknown link type {kinds} were ignored")
+    for each in imported["connections"]:
+        name = each["connection"]
+        for direction, carried in (("data", "buffers"), ("credit", "credit messages")):
+            tcp = each["tcp"][direction]
+            if tcp["gaps"]:
+                lines.append(
+                    f"{name}: {human_bytes(tcp['missing_bytes'])} of {carried} are not in the"
+                    f" capture, in {counted(tcp['gaps'], 'gap')}"
+                )
+        if missing := each["missing_direction"]:
+            lines.append(f"{name}: {_MISSING_DIRECTIONS[missing]}; capture both directions")
+        elif unknown := each["credit_unknown_channels"]:
+            lines.append(
+                f"{name}: the credit of {counted(unknown, 'channel')} is unknown: the capture began"
+                " after it was opened, or bytes are missing"
+            )
+        if each["undecodable"]:
+            lines.append(f"{name}: {counted(each['undecodable'], 'message')} could not be read")
+        notes = list(dict.fromkeys(each["notes"]))[:3]
+        lines += [f"{name}: {text}" for text in (*each["errors"], *notes)]
+    return lines
