@@ -31,7 +31,7 @@ from flinknet.predict.job import JobEdge, RecordedJob
 from flinknet.predict.job_run import simulate_job
 from flinknet.predict.outcome import Figures, Outcome
 from flinknet.predict.recorded import RecordedExchange
-from flinknet.predict.what_if import simulate_quickly
+from flinknet.predict.what_if import simulate
 from flinknet.trace.job_names import ONLY_EDGE, Edge
 from tests.tapped_run import exchange_of, write_tapped_exchange
 
@@ -80,7 +80,7 @@ def cells_of(seed: int, number: int, recorded_ms: int) -> list[dict[str, Any]]:
     cells = []
     for timeout_ms in PREDICTED_MS:
         setting = Setting(replace(true.network, buffer_timeout_ns=timeout_ms * MS))
-        truth = figures_of(simulate_quickly(true, setting.network))
+        truth = figures_of(simulate(true, setting.network))
         (predicted,) = simulate_job(job, [setting]).edges
         likely = predicted.likely
         for name, of in FIGURES.items():

@@ -85,7 +85,7 @@ LEAVES_OF = {
 
 BUDGETS = {
     "replay": (15_335, 51),
-    "predict": (13_030, 47),
+    "predict": (12_995, 47),
     "core": (13_557, 58),
     "runtime": (14_803, 52),
     "report": (10_710, 36),

@@ -67,7 +67,6 @@ from .what_if import (
     simulate,
     simulate_compiled,
     simulate_part,
-    simulate_quickly,
     with_delays,
     without_barriers,
 )
@@ -200,8 +199,7 @@ class JobRun:
         it concerns no other edge. Its writers may wait. Returns: True, see `_pass`."""
         exchange, (setting,) = self._job.edges[0].exchange, self._settings
         exchange = exchange.drawn(self._phase) if self._phase else exchange
-        in_full = simulate if exchange.unseen is None else simulate_quickly
-        how = in_full if self._in_full else simulate_compiled
+        how = simulate if self._in_full else simulate_compiled
         found = how(exchange.under(setting), setting.network)
         self.arrived.append(None)
         if found is None:
@@ -445,4 +443,4 @@ def _taken_share(exchange: RecordedExchange, network: NetworkConfig) -> float:
     share = min(SATURATED_RECORDS / exchange.records, 1.0)
     part = exchange.up_to(exchange.measured_from_ns + round(exchange.duration_ns * share))
     came_per_s = part.records * 1e9 / part.duration_ns
-    return min((simulate_quickly(part, network).throughput_records_per_s or 0.0) / came_per_s, 1.0)
+    return min((simulate(part, network).throughput_records_per_s or 0.0) / came_per_s, 1.0)

@@ -1,7 +1,7 @@
 """What-if: recorded arrivals under other network settings, in virtual time.
 
-What runs smoothly is computed by the compiled kernel (`fast_path`), the rest is simulated with the
-real core; both give the same numbers.
+The compiled kernel (`fast_path`) computes what it covers, the real core the rest; both give the
+same numbers.
 
 The simulation starts with empty queues at the start of the window; at the highest rate, records
 that do not count fill them first. Its data ends where that of the recorded run did
@@ -35,9 +35,6 @@ from .outcome import BacklogProbe, Outcome, WaitBoundsProbe
 from .ramps import Ramps
 from .recorded import RecordedChannel, RecordedExchange, awake_delays, places_of
 
-FAST_FROM_MESSAGES = 5_000
-"""Number of messages below which the simulator is done before the kernel is loaded."""
-
 BEATS_PER_BARRIER = 10
 """Beats of the flusher between two checkpoints from which on barriers hardly change when buffers
 leave."""
@@ -46,26 +43,12 @@ BARRIERS_LEFT_OUT = (
     "assumed for the job as a whole: no checkpoints, whose barriers end buffers and overtake data"
 )
 
-MESSAGES_PER_STEP = 0.25
-"""Cost of a step of a source in the simulator, in messages."""
-
 
 def simulate(exchange: RecordedExchange, network: NetworkConfig) -> Outcome:
-    """Predict a recorded exchange under other settings, in the faster of two ways.
+    """Predict a recorded exchange under other settings: by the compiled kernel if it knows the
+    exchange, else with the real core.
 
     Records all have the mean length of the recorded ones, at least what the stamp needs.
-
-    Raises: as `simulate_in_full`.
-    """
-    outcome = None
-    needs_kernel = exchange.is_max_rate or any(each.counted for each in exchange.channels)
-    if needs_kernel or _messages_of(exchange, network) >= FAST_FROM_MESSAGES:
-        outcome = simulate_compiled(exchange, network)
-    return simulate_in_full(exchange, network) if outcome is None else outcome
-
-
-def simulate_quickly(exchange: RecordedExchange, network: NetworkConfig) -> Outcome:
-    """The same for one of many simulations: for each of them the kernel is loaded already.
 
     Raises: as `simulate_in_full`.
     """
@@ -73,7 +56,7 @@ def simulate_quickly(exchange: RecordedExchange, network: NetworkConfig) -> Outc
 
 
 def simulate_compiled(exchange: RecordedExchange, network: NetworkConfig) -> Outcome | None:
-    """The same by the compiled kernel. Returns: None where it does not know the exchange.
+    """Run an exchange with the compiled kernel. Returns: None where it does not know the exchange.
 
     Raises: ConfigError when the buffers do not fit into network memory.
     """
@@ -161,22 +144,6 @@ def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Outc
 def _nothing(exchange: RecordedExchange) -> Outcome:
     """The outcome of an exchange without records."""
     return Outcome(messages=0, duration_ns=exchange.duration_ns, memory_bytes=0)
-
-
-def _messages_of(exchange: RecordedExchange, network: NetworkConfig) -> float:
-    """How many messages there will be, roughly and at most; with checkpoints and debloating, as
-    many as take the simulator as long: its sources have a step for each record then.
-    """
-    timeout_ns, records = network.buffer_timeout_ns, exchange.records
-    if timeout_ns == 0:
-        return records
-    ends_anywhere = network.checkpoint_interval_ns is not None or network.debloating_enabled
-    steps = records * MESSAGES_PER_STEP if ends_anywhere else 0.0
-    sizes = sum(each.records * each.record_wire_bytes for each in exchange.channels)
-    messages = sizes / network.segment_size_bytes + len(exchange.channels)
-    if timeout_ns > 0:
-        messages += len(exchange.channels) * exchange.duration_ns / timeout_ns
-    return min(messages + steps, records)
 
 
 def duration_ns(

@@ -13,7 +13,7 @@ from flinknet.predict.captured import load_captured
 from flinknet.predict.job import JobEdge, RecordedJob
 from flinknet.predict.job_run import simulate_job
 from flinknet.predict.outcome import DRAWS, MODEL_NS, MODEL_SHARE, Figures, likely_range
-from flinknet.predict.what_if import simulate_quickly
+from flinknet.predict.what_if import simulate
 from flinknet.results import LatencySummary
 from flinknet.trace.job_names import ONLY_EDGE, Edge
 from flinknet.trace.manifest import TAP
@@ -60,7 +60,7 @@ def test_the_truth_lies_in_an_interval_that_is_narrow_enough_to_decide_by(
     path = write_tapped_exchange(tmp_path / "run", true)
     exchange = load_captured(path, true.measured_from_ns, true.measured_to_ns)
     setting = Setting(NetworkConfig(buffer_timeout_ns=timeout_ms * MS))
-    truth = simulate_quickly(true, setting.network)
+    truth = simulate(true, setting.network)
     job = RecordedJob([JobEdge(Edge(1, 0, 0, 1, *ONLY_EDGE), exchange)], TAP)
     found = simulate_job(job, [setting]).edges[0].likely
     assert found is not None

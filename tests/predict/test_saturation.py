@@ -14,7 +14,7 @@ from flinknet.predict.fit.costs import fit_costs
 from flinknet.predict.fit.saturation import at_recorded_rate, fit_saturation
 from flinknet.predict.fit.window_rows import ExchangeRows
 from flinknet.predict.recorded import RecordedExchange
-from flinknet.predict.what_if import simulate, simulate_quickly
+from flinknet.predict.what_if import simulate
 from flinknet.simulator.cost_model import CostModel
 from flinknet.trace import ChannelInfo, RunManifest, open_run
 from tests.predict.test_fast_path import steady
@@ -163,7 +163,7 @@ def test_ways_and_preemptions_are_told_apart(manifest: RunManifest) -> None:
 
 def throughput(exchange: RecordedExchange, network: NetworkConfig | None = None) -> float:
     """Records per second of virtual time."""
-    found = simulate_quickly(exchange, network or exchange.network).throughput_records_per_s
+    found = simulate(exchange, network or exchange.network).throughput_records_per_s
     assert found is not None
     return found
 

@@ -21,7 +21,7 @@ from flinknet.predict.fit.flusher import ASSUMED_FLUSH_OVERHEAD_NS, flush_overhe
 from flinknet.predict.fit.window_rows import read_window
 from flinknet.predict.grid import Grid
 from flinknet.predict.loading import load_alone
-from flinknet.predict.what_if import simulate_quickly
+from flinknet.predict.what_if import simulate
 from flinknet.replay.pipeline import replay_runs
 from flinknet.replay.predictions import GROWS
 from flinknet.replay.read import open_recorded_run, open_runs
@@ -260,7 +260,7 @@ def test_records_before_the_part_fill_queues_where_writers_wait(
     channel, _ = exchange.channels
     assert channel.counted is not None
     count = channel.arrivals.take(slice(*channel.counted)).total_records
-    assert 2 * count == simulate_quickly(exchange, exchange.network).records < exchange.records
+    assert 2 * count == simulate(exchange, exchange.network).records < exchange.records
 
 
 @pytest.mark.parametrize(

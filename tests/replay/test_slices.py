@@ -16,7 +16,6 @@ import pytest
 
 from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
 from flinknet.options.what_if import Setting
-from flinknet.predict import what_if as simulator
 from flinknet.predict.exchange import load_timed, recorded_setting
 from flinknet.predict.grid import Grid
 from flinknet.predict.job import JobEdge, RecordedJob
@@ -107,14 +106,12 @@ def sliced(run: RecordedRun, settings: list[Setting], parts: int) -> list[Predic
 )
 def test_slices_add_up_to_the_whole(
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     seed: int,
     rate_per_s: float,
     timeout_ns: int,
     parts: int,
     grid: Grid,
 ) -> None:
-    monkeypatch.setattr(simulator, "FAST_FROM_MESSAGES", 0)
     run = made_run(tmp_path / "run", seed=seed, rate_per_s=rate_per_s, timeout_ns=timeout_ns)
     exchange = load_timed(run.path, run.from_ns, run.to_ns)
     job = RecordedJob([JobEdge(run.ends, exchange)])
