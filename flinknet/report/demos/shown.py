@@ -107,7 +107,8 @@ class DemoShown:
     def view(self) -> View:
         """The verdict, the table, the charts, and what else was learnt."""
         verdict, *more = self.lesson
-        doubts, trust = list(self.doubts), trust_words(self.doubts)
+        doubts = list(self.doubts)
+        trust = trust_words(doubts, good="no other process disturbed the runs")
         if verdict.startswith(UNEXPECTED):
             trust = ["poor: the effect did not show", *(trust if doubts else [])]
         elif self.unaffected:
