@@ -29,9 +29,8 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 QUICK_NS = NS_PER_S
 """Longest measured part of the run at full speed from which the search starts."""
 
-REPEATS_MAX = 2
-"""Most disturbed runs that break the limit and are repeated before an undisturbed one: on a machine
-that is always busy, repeating only takes longer."""
+REPEATS_MAX = 30
+"""Most runs that do not count: others disturbed them, and they break the limit without overload."""
 
 _NOT_WITH = (
     *("runs", "histogram", "live_json", "metrics_port", "report", "plot", "reference", "fail_if"),
@@ -172,11 +171,9 @@ def _take_run(
     is_kept, figure = _outcome(result, target)
     if is_disturbed(result.warnings):
         candidate.disturbed += 1
-        candidate.repeats += not is_kept
-        if not is_kept and candidate.repeats <= REPEATS_MAX:
+        if not is_kept and candidate.repeats < REPEATS_MAX and not _is_overload(result, target):
+            candidate.repeats += 1
             return
-    else:
-        candidate.repeats = 0
     search.add(rate, is_kept=is_kept, figure=figure)
     low, high = search.interval_per_s
     name = f"{plan.name}: " if plan.name else ""
@@ -198,6 +195,15 @@ def _outcome(result: RunResult, target: Target) -> tuple[bool, float | None]:
             " (--duration)"
         )
     return figure <= target.limit, figure
+
+
+def _is_overload(result: RunResult, target: Target) -> bool:
+    """Whether a run breaks the limit by a queue, which delays most records, and not by a pause that
+    delays a few."""
+    codes = {each.code for each in result.warnings}
+    p50 = result.measured.latency_ns.p50
+    is_queue = target.metric == "backlog" or p50 is None or p50 > target.limit
+    return is_queue or not codes.isdisjoint((GIVEN_UP, RATE_NOT_REACHED))
 
 
 def _target(values: Mapping[str, Any], plans: Sequence[Plan]) -> Target:
