@@ -14,8 +14,7 @@ normally ends by such a signal, and exits with 0.
                         compare_runs: plans and the comparison; compare_results: output files and
                         earlier results
     plan                with plan_running: a job on a real cluster
-    job                 with job_run and job_again: a recorded job that runs again; job.py has the
-                        other commands
+    job                 with job_run; job.py has the other commands
     trace               with trace_replay, trace_tap, trace_import, trace_export (trace convert,
                         too), trace_watch, trace_synth, trace_share; capture_options: options of
                         tap and import; trace.py has the other commands

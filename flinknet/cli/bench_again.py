@@ -35,7 +35,7 @@ from .files import (
     report_options,
     target_of,
 )
-from .job_again import call_again, is_job, measured_of, name_of, predicted_again, run_again
+from .job import call_again, is_job, measured_of, name_of, predicted_again, run_again
 from .option_tables import NETWORK_OPTIONS
 from .options import collect, details_option, load_options, out_option, trace_option
 from .replay_options import edge_timeout_option
