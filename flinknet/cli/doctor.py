@@ -10,12 +10,17 @@ import click
 
 from .commands import install_line, is_light
 from .files import STDOUT, json_option, put_json, target_of
+from .worker import worker_options, workers_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from flinknet.errors import FlinknetError
     from flinknet.runtime.host import Check
 
 PYTHON_MIN = (3, 11)
+PAYLOAD_BYTES = 64 << 20
+SILENCE_MAX_NS = 60_000_000_000
 
 
 @click.command()
@@ -26,10 +31,12 @@ PYTHON_MIN = (3, 11)
     help="Also start Spark and run a small job (seconds). The first time, this also makes an"
     " archive in the cache directory with which Spark starts faster (a minute, 170 MB).",
 )
-def doctor(json: str | None, start_spark: bool) -> None:
+@worker_options(has_places=False)
+def doctor(json: str | None, start_spark: bool, **values: str | None) -> None:
     """Check Python, Java, Spark, loopback, clock, cores and memory.
 
-    Exits with 1 if anything that any command needs is missing.
+    With --workers, check also these: versions, round trip, bandwidth, MTU and clock of each, and by
+    a short run the ports between them. Exits with 1 if anything that any command needs is missing.
     """
     from flinknet.report.console import print_checks
     from flinknet.runtime.host import MISSING, check_machine
@@ -42,7 +49,7 @@ def doctor(json: str | None, start_spark: bool) -> None:
         check_java(),
         check_spark(start_spark),
     ]
-    checks += check_machine()
+    checks += [*check_machine(), *check_workers(values)]
     is_ready = all(check.status != MISSING for check in checks)
     rows = [dataclasses.asdict(check) for check in checks]
     if target is not None:
@@ -51,6 +58,50 @@ def doctor(json: str | None, start_spark: bool) -> None:
         print_checks(rows)
     if not is_ready:
         sys.exit(1)
+
+
+def check_workers(values: Mapping[str, str | None]) -> list[Check]:
+    """Each worker of the options, and a run on them."""
+    from flinknet.config import Scenario, WorkloadConfig
+    from flinknet.errors import FlinknetError
+    from flinknet.runtime.cluster.launcher import run_scenario
+    from flinknet.runtime.cluster.workers import Worker
+    from flinknet.runtime.event_loop import EventLoop
+    from flinknet.runtime.host import MISSING, OK, Check
+    from flinknet.units import format_address, human_bytes, human_duration
+
+    spec = workers_of(values)
+    if spec is None:
+        return []
+    checks, loop = [], EventLoop(may_spin=False)
+    for address in spec.addresses:
+        name = f"worker {format_address(*address)}"
+        try:
+            worker = Worker(loop, address, spec.secret, None, SILENCE_MAX_NS)
+            rate = human_bytes(worker.bytes_per_s(PAYLOAD_BYTES))
+        except FlinknetError as error:
+            checks.append(Check(name, MISSING, str(error)))
+            continue
+        line, trip = worker.clock.line(), human_duration(worker.clock.round_trip_ns)
+        clock = "the clock of this machine"
+        if worker.has_own_clock:
+            ahead, error_text = line.offset_ns / 1e9, human_duration(line.error_ns)
+            clock = f"clock ahead by {ahead:.6f} s ± {error_text}"
+        found = f"round trip {trip}, {rate}/s, MTU {worker.mtu_bytes or '?'}, {clock}"
+        checks.append(
+            Check(name, OK, f"flinknet {worker.facts['environment']['flinknet']}, {found}")
+        )
+        worker.disconnect()
+    loop.close()
+    if any(each.status == MISSING for each in checks):
+        return checks
+    scenario = Scenario(workload=WorkloadConfig(records=1000, duration_ns=None))
+    advice = "let the ports between the hosts through: docs/hosts.md"
+    try:
+        run_scenario(scenario, out_dir=None, trace=False, workers=spec)
+    except FlinknetError as error:
+        return [*checks, Check("workers' ports", MISSING, str(error), advice)]
+    return [*checks, Check("workers' ports", OK, "control and data ports passed 1,000 records")]
 
 
 def check_python() -> Check:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from flinknet.units import counted, human_bytes, human_count, human_duration, without_zeros
@@ -24,6 +24,13 @@ class LatencySummary:
     p99_9: float | None = None
     p99_99: float | None = None
     max: int | None = None
+
+    def known_within(self, error_ns: int) -> LatencySummary:
+        """The summary without figures that are smaller than the error of their clocks."""
+        names = [each.name for each in fields(self) if each.name != "count"]
+        small = [name for name in names if (getattr(self, name) or error_ns) < error_ns]
+        unknown: dict[str, Any] = dict.fromkeys(small)
+        return replace(self, **unknown)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import astuple, dataclass
 from enum import IntEnum
 from operator import add
 
-from flinknet.units import counted, human_bytes
+from flinknet.units import counted, human_bytes, human_duration
 
 from .measures import RunWarning
 
@@ -32,6 +32,9 @@ class Validity(IntEnum):
     VALID = 2
 
 
+CLOCK_ERROR = "clock-error"
+"""Code of the note about the error of latencies between hosts."""
+
 GIVEN_UP, RATE_NOT_REACHED = "given-up", "rate-not-reached"
 SCHEDULE_MISSED, FEW_SAMPLES = "schedule-missed", "few-samples"
 """Codes of warnings about the load."""
@@ -50,7 +53,7 @@ _NOTES = frozenset(
     (
         *OF_SETTINGS,
         *("compresses-too-well", "no-checkpoints", "no-json-plan"),
-        *("idle-task-manager", STRANGERS),
+        *("idle-task-manager", STRANGERS, CLOCK_ERROR),
     )
 )
 """Codes of notes, which make no figure doubtful."""
@@ -83,6 +86,15 @@ def without_consequences(warnings: Iterable[RunWarning]) -> list[RunWarning]:
     known = list(warnings)
     codes = {each.code for each in known}
     return [each for each in known if not codes & _CAUSES.get(each.code, set())]
+
+
+def clock_warnings(error_ns: int) -> tuple[RunWarning, ...]:
+    """The note that latencies have the error of the clocks of two hosts; none without error."""
+    if not error_ns:
+        return ()
+    error = human_duration(error_ns)
+    text = f"latencies between hosts are within ±{error}, the error of their clocks; smaller ones"
+    return (RunWarning(CLOCK_ERROR, f"{text} are unknown", f"latencies are within ±{error}"),)
 
 
 _CONNECTIONS_MANY, _REQUESTS_MANY, _BYTES_MANY = 64, 500, 64 * 1024

@@ -290,9 +290,15 @@ class DeliveryCheck:
 
     A consumer cancels a removed channel again for each buffer that still arrives; these
     cancellations have no channel at the sender, but one at the receiver.
+
+    Args:
+        clock_error_ns: error between the clocks of two hosts: no message is received earlier than
+            that before it was sent. 0: instants are not compared.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock_error_ns: int = 0) -> None:
+        self._clock_error_ns = clock_error_ns
+        self._instants_ns: dict[tuple[int, int, int], list[npt.NDArray[np.int64]]] = {}
         self._messages: dict[tuple[int, int, int], list[npt.NDArray[np.uint64]]] = {}
         self._sent_without_channel: Counter[int] = Counter()
 
@@ -309,6 +315,9 @@ class DeliveryCheck:
             if channel[start] >= 0 and point[start] in (TracePoint.SENT, TracePoint.RECEIVED):
                 key = int(channel[start]), int(kind[start]), int(point[start])
                 self._messages.setdefault(key, []).append(prints[start:end])
+                if self._clock_error_ns:
+                    at_ns = block["at_ns"][start:end].astype(np.int64)
+                    self._instants_ns.setdefault(key, []).append(at_ns)
             elif point[start] == TracePoint.SENT:
                 self._sent_without_channel[int(kind[start])] += end - start
 
@@ -350,6 +359,16 @@ class DeliveryCheck:
                 text = f"{name} number {different[0] + 1} differs from the one that was sent"
                 yield Violation(channel, "delivery", len(different), text)
                 continue
+            if self._clock_error_ns:
+                at_ns = (np.concatenate(self._instants_ns[side])[:common] for side in sides)
+                early_ns = np.subtract(*at_ns)
+                beyond = np.flatnonzero(early_ns > self._clock_error_ns)
+                if len(beyond):
+                    text = (
+                        f"{name} number {beyond[0] + 1} was received {early_ns[beyond[0]]} ns"
+                        f" before it was sent; the clocks agree within {self._clock_error_ns} ns"
+                    )
+                    yield Violation(channel, "clock", len(beyond), text)
             spare[kind] -= max(0, len(received) - len(sent))
             if spare[kind] < 0 and is_sent_complete:
                 spare[kind] = 0

@@ -35,7 +35,8 @@ class Finding:
 
     file: str | None  # None: found only between files
     channel: int | None
-    rule: str  # file, checksum, dropped, manifest, capture, sequence, credit, buffers, delivery
+    rule: str  # file, checksum, dropped, manifest, capture, sequence, credit, buffers, delivery,
+    # clock
     text: str  # description with location, for display
 
 
@@ -78,7 +79,9 @@ def verify_run(
     """
     findings = [Finding(fault.file, None, "manifest", fault.text) for fault in faults]
     findings += _findings_of_other_files(run)
-    delivery = DeliveryCheck()
+    clock_error_ns = 0 if run.manifest is None else run.manifest.clock.error_ns
+    delivery = DeliveryCheck(clock_error_ns)
+    columns = (*CHECKED_COLUMNS, "at_ns") if clock_error_ns else CHECKED_COLUMNS
     is_gapless = is_sent_complete = True
     blocks = events = size_bytes = 0
     channels: set[int] = set()
@@ -96,7 +99,7 @@ def verify_run(
             of_file = list(_file_findings(reader, run, is_being_written=is_being_written))
             held = _channels_of(reader)
             violations = Violations()
-            for block in _checked_blocks(reader, held, violations, of_file):
+            for block in _checked_blocks(reader, held, violations, of_file, columns):
                 delivery.feed(block)
                 blocks += 1
                 events += len(block["channel"])
@@ -194,7 +197,11 @@ def _file_findings(reader: TraceReader, run: Run, *, is_being_written: bool) -> 
 
 
 def _checked_blocks(
-    reader: TraceReader, channels: IntArray, violations: Violations, findings: list[Finding]
+    reader: TraceReader,
+    channels: IntArray,
+    violations: Violations,
+    findings: list[Finding],
+    columns: Sequence[str],
 ) -> Iterator[EventColumns]:
     """Check and return every readable block; adds a finding for each unreadable one."""
     checks = SequenceCheck(channels, violations), CreditCheck(channels, violations)
@@ -205,7 +212,7 @@ def _checked_blocks(
         before = number
         try:
             reader.check_block(index)
-            block = reader.read_block(index, CHECKED_COLUMNS)
+            block = reader.read_block(index, columns)
         except TraceDamagedError as error:
             findings.append(Finding(reader.path.name, None, "checksum", error.damage))
             is_missing = True

@@ -7,7 +7,7 @@ import numpy as np
 
 from flinknet.core.probe import TracePoint
 from flinknet.predict.exchange import has_own_timeout, recorded_network
-from flinknet.results import EdgeShare, Measured
+from flinknet.results import EdgeShare, Measured, clock_warnings
 from flinknet.units import human_count, human_duration
 
 from ..edges import channel_ends
@@ -45,9 +45,10 @@ def warnings_of(run: RecordedRun) -> list[str]:
     if len(run.recordings) > 1:  # a tap has no warnings of a run
         return []
     found = result_of(run).get("warnings")
-    if not isinstance(found, list):
-        return []
-    return [str(each["text"]) for each in found if isinstance(each, dict) and "text" in each]
+    texts = [each.text for each in clock_warnings(run.manifest.clock.error_ns)]
+    if isinstance(found, list):
+        texts += [str(each["text"]) for each in found if isinstance(each, dict) and "text" in each]
+    return list(dict.fromkeys(texts))
 
 
 def caveats(observed: ObservedRun, share: EdgeShare | None = None) -> tuple[str, ...]:

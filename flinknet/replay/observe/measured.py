@@ -193,7 +193,9 @@ def measured_of(run: RecordedRun, rows: ObservedRows) -> Measured:
         duration_ns=duration_ns,
         throughput_records_per_s=throughput,
         throughput_bytes_per_s=None if throughput is None else throughput * value_bytes / records,
-        latency_ns=total.latency_ns if total else LatencySummary(count=0),
+        latency_ns=(total.latency_ns if total else LatencySummary(count=0)).known_within(
+            run.manifest.clock.error_ns
+        ),
         latency_uncorrected_ns=LatencySummary(count=0),
         backlog_buffers=backlog_summary(rows.backlog),
         credits=CreditSummary(
@@ -335,7 +337,8 @@ def replayed_channels(observed: ObservedRun) -> tuple[ReplayedChannel, ...]:
     found = []
     for each in own:
         number = each.index
-        latency_ns = latency.get(number, LatencySummary(count=0))
+        error_ns = observed.run.manifest.clock.error_ns
+        latency_ns = latency.get(number, LatencySummary(count=0)).known_within(error_ns)
         records = passed.get(number, 0) if is_between else latency_ns.count
         has_rate = of_all.records and (is_between or records)
         throughput = of_all.throughput_records_per_s or 0.0

@@ -34,7 +34,15 @@ from flinknet.units import format_address
 from ..clock import monotonic_ns
 from ..event_loop import EventLoop
 from ..sockets import Listener
-from .control_messages import MESSAGES, PROTOCOL_VERSION, Challenge, Hello, Refused, Welcome
+from .control_messages import (
+    MESSAGES,
+    PROTOCOL_VERSION,
+    Challenge,
+    Hello,
+    Payload,
+    Refused,
+    Welcome,
+)
 
 if TYPE_CHECKING:
     from ..tls import Tls
@@ -97,6 +105,9 @@ class ControlConnection:
         self._nonce = secrets.token_hex(16) if is_challenged else ""
         self._nonce_there = ""
         self._held: list[Any] = []
+        self._payload: Payload | None = None
+        self._skipped: Payload | None = None
+        self._payload_bytes = 0
         self.welcome: dict[str, Any] | None = None
         self.local_host = ""
         self.heard_ns = monotonic_ns()
@@ -143,6 +154,11 @@ class ControlConnection:
             self._held.append(message)
         else:
             self._queue(message)
+
+    def send_payload(self, size_bytes: int) -> None:
+        """Queue bytes that the other end drops."""
+        self.send(Payload(size_bytes))
+        self._unsent.append(bytes(size_bytes))
 
     def _queue(self, message: Any) -> None:
         if self.loss is not None or self.is_closing:
@@ -196,6 +212,12 @@ class ControlConnection:
 
     def _next_message(self) -> Any:
         unread = self._unread
+        if self._payload is not None:
+            count = min(self._payload_bytes, len(unread))
+            del unread[:count]
+            self._payload_bytes -= count
+            payload, self._payload = self._payload, self._payload if self._payload_bytes else None
+            return None if self._payload_bytes else payload
         if len(unread) < LENGTH_BYTES:
             return None
         length = int.from_bytes(unread[:LENGTH_BYTES], "big")
@@ -209,6 +231,10 @@ class ControlConnection:
 
     def _take(self, message: Any) -> None:
         if self._is_known:
+            if isinstance(message, Payload) and message is not self._skipped:
+                self._payload = self._skipped = message
+                self._payload_bytes = max(0, message.size_bytes)
+                return
             self.received.append(message)
         elif not self._is_server:
             self._greet(message)

@@ -520,17 +520,19 @@ class FilePart:
 
 
 @dataclass(frozen=True, slots=True)
+class Payload:
+    """Launcher: so many bytes follow, which are no message and are dropped; answered as a Heartbeat
+    with this number when the last has come.
+    """
+
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class WriteArrivals:
     """Launcher: bytes of a file of recorded arrivals (`RecordedLoad.save`), to be appended."""
 
     name: str
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class MeasureLink:
-    """`doctor`: a payload for the bandwidth of a connection; answered by one without it."""
-
     data: bytes
 
 
@@ -547,7 +549,7 @@ MESSAGES = {
         *(JobCommand, JobAnswer, CloseJob, JobClosed),
         *(Heartbeat, HeartbeatAnswer, Statistics, Disconnect),
         *(Challenge, Welcome, StartTaskManager, TaskManagerExited, EndTaskManager, AdjustClock),
-        *(ListFiles, Files, ReadFile, FilePart, WriteArrivals, MeasureLink),
+        *(ListFiles, Files, ReadFile, FilePart, WriteArrivals, Payload),
     )
 }
 """Every message by the name it has on the wire."""

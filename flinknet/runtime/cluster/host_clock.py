@@ -10,7 +10,9 @@ it makes the error larger.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from flinknet.results import RunResult, clock_warnings
 
 WINDOW_NS = 250_000_000
 """The shortest round trip of each window of this length is kept."""
@@ -74,6 +76,11 @@ class HostClock:
         if len(self._best) > WINDOWS_MAX:
             for each in list(self._best)[1:-1:2]:
                 del self._best[each]
+
+    @property
+    def round_trip_ns(self) -> int:
+        """The shortest round trip."""
+        return min(each.round_trip_ns for each in self._best.values())
 
     def line(self) -> ClockLine:
         """The line through the shortest round trips of the first and of the last quarter."""
@@ -146,6 +153,26 @@ class ClockOfHost:
     offset_ns: int
     drift_ppm: float
     error_ns: int
+
+
+def known_within(result: RunResult, error_ns: int) -> RunResult:
+    """The result of a run with the error of its clocks, and without latencies below it."""
+    if not error_ns:
+        return result
+    measured = result.measured
+    return replace(
+        result,
+        measured=replace(
+            measured,
+            latency_ns=measured.latency_ns.known_within(error_ns),
+            latency_uncorrected_ns=measured.latency_uncorrected_ns.known_within(error_ns),
+        ),
+        channels=tuple(
+            replace(each, latency_ns=each.latency_ns.known_within(error_ns))
+            for each in result.channels
+        ),
+        warnings=(*clock_warnings(error_ns), *result.warnings),
+    )
 
 
 def error_between_ns(clocks: Sequence[ClockOfHost]) -> int:

@@ -30,7 +30,7 @@ from ..signals import raise_dropped_termination, terminations_unwind
 from . import control_messages as messages
 from .cluster_process import Ending, TaskManagerProcess, WorkersSpec, error_of
 from .collected import Collected, ProgressMeter, manifest_of
-from .host_clock import ClockOfHost
+from .host_clock import ClockOfHost, error_between_ns, known_within
 from .job_manager import JobLead, JobManager, log, take_all
 from .job_master import JobMaster
 from .job_measurements import first_deployed_ns, times_of
@@ -374,7 +374,7 @@ class _Bench(JobLead):
         )
         if scenario.workload.is_blocking:
             result = with_stages(result, plan, self._stage_begins_ns, reports, start)
-        return result
+        return known_within(result, error_between_ns(self._clocks))
 
     def _fetch(self) -> None:
         """Copy the traces from the workers; every TaskManager has ended. What cannot be copied is

@@ -18,7 +18,14 @@ from flinknet.graph import execution_graph_of, job_graph_of, load_program
 from flinknet.graph.execution_graph import ExecutionGraph, initialize_on_master
 from flinknet.graph.physical_plan import Connection
 from flinknet.job.checkpoint_coordinator import CheckpointCoordinator
-from flinknet.results import ClusterJob, ConnectionStatus, JobStatus, RunWarning, TaskManagerStatus
+from flinknet.results import (
+    ClusterJob,
+    ConnectionStatus,
+    JobStatus,
+    RunWarning,
+    TaskManagerStatus,
+    clock_warnings,
+)
 from flinknet.trace.run_directory import seal_run
 
 from ..clock import monotonic_ns, timestamp_epoch_ns, wall_clock_iso
@@ -26,6 +33,7 @@ from ..metrics_log import MetricsLog
 from . import control_messages as messages
 from .cluster_process import TaskManagerProcess
 from .control_connection import ControlConnection
+from .host_clock import error_between_ns
 from .job_files import (
     CONTACT_NAME,
     IDLE_TASK_MANAGER,
@@ -180,6 +188,7 @@ class SubmittedJob(JobLead):
         log = MetricsLog(self.run_dir) if message.records_trace else None
         self._measurements = Measurements(log, started_at=wall_clock_iso())
         self._others: dict[str, None] = {}
+        self._clock_error_ns = 0
         self._own = [each for each in self._task_managers if each.is_alive]
         master = JobMaster(
             submission.graph,
@@ -357,6 +366,7 @@ class SubmittedJob(JobLead):
         if workers is not None and start is not None and self.master.state.is_terminal:
             workers.measure_clocks()
             clocks = workers.clocks(start.start_ns, monotonic_ns())
+            self._clock_error_ns = error_between_ns(clocks)
         measurements = self._measurements
         save_manifest(self.run_dir, message, self.master, measurements, self._own, clocks)
 
@@ -386,9 +396,21 @@ class SubmittedJob(JobLead):
             self._own,
             self._slots,
             self.checkpoint_summary(),
-            [*self._submission.warnings, *self._shared(), *self._measurements.warnings()],
+            [
+                *clock_warnings(self._clock_error_ns),
+                *self._submission.warnings,
+                *self._shared(),
+                *self._measurements.warnings(),
+            ],
             str(self.run_dir) if message.records_trace else None,
         )
+        vertices = (
+            each
+            if each.latency_ns is None
+            else replace(each, latency_ns=each.latency_ns.known_within(self._clock_error_ns))
+            for each in result.vertices
+        )
+        result = replace(result, vertices=tuple(vertices))
         if self._submission.is_joining:  # it does not decide the size of the cluster
             known = tuple(each for each in result.warnings if each.code != IDLE_TASK_MANAGER)
             result = replace(result, warnings=known)

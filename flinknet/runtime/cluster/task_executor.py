@@ -229,7 +229,7 @@ class TaskExecutor:
     def _initialize(self, message: messages.InitializeJob) -> None:
         """Prepare for the tasks of a job. Raises: FlinknetError if a load cannot be prepared."""
         try:
-            job = HostedJob(_on_worker(message, self._spec), self._environment, self._spec.index)
+            job = HostedJob(on_worker(message, self._spec), self._environment, self._spec.index)
         except FlinknetError as error:
             if isinstance(message.submission, messages.SubmitLoad):
                 raise
@@ -317,7 +317,7 @@ def _wrapped(control: ControlConnection, spec: TaskManagerProcessSpec) -> Connec
     return create_tls(spec.network).around(control, is_server=False)
 
 
-def _on_worker(
+def on_worker(
     message: messages.InitializeJob, spec: TaskManagerProcessSpec
 ) -> messages.InitializeJob:
     """A message with directories on this host, if a worker hosts the TaskManager. Raises:

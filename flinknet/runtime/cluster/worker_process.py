@@ -199,8 +199,8 @@ class WorkerProcess:
     def _receive(self, connection: ControlConnection, session: _Session, message: Any) -> None:
         if isinstance(message, messages.Heartbeat):
             connection.send(messages.HeartbeatAnswer(message.number, monotonic_ns()))
-        elif isinstance(message, messages.MeasureLink):
-            connection.send(messages.HeartbeatAnswer(len(message.data), monotonic_ns()))
+        elif isinstance(message, messages.Payload):
+            connection.send(messages.HeartbeatAnswer(message.size_bytes, monotonic_ns()))
         elif isinstance(message, messages.StartTaskManager):
             self._start(connection, session, message)
         elif isinstance(message, messages.WriteArrivals):
@@ -210,9 +210,9 @@ class WorkerProcess:
             if process is not None:
                 process.kill()
         elif isinstance(message, messages.ListFiles):
-            connection.send(messages.Files(_sizes_in(session.directory / str(message.job))))
+            connection.send(messages.Files(sizes_in(session.directory / str(message.job))))
         elif isinstance(message, messages.ReadFile):
-            connection.send(_part_of(session.directory / str(message.job), message))
+            connection.send(part_of(session.directory / str(message.job), message))
         elif isinstance(message, messages.Disconnect):
             session.is_fetched = True
             connection.close()
@@ -308,7 +308,7 @@ class WorkerProcess:
             shutil.rmtree(session.directory, ignore_errors=True)
 
 
-def _sizes_in(directory: Path) -> dict[str, int]:
+def sizes_in(directory: Path) -> dict[str, int]:
     """The files of a job, and the logs of its TaskManagers."""
     found: dict[str, int] = {}
     for path in (*directory.parent.glob("*.*"), *directory.glob("*.*")):
@@ -318,7 +318,7 @@ def _sizes_in(directory: Path) -> dict[str, int]:
     return found
 
 
-def _part_of(directory: Path, message: messages.ReadFile) -> messages.FilePart:
+def part_of(directory: Path, message: messages.ReadFile) -> messages.FilePart:
     """A part of a file of a job; none for a name that is no file of a TaskManager."""
     data = b""
     if FILE_NAME.fullmatch(message.name):

@@ -32,6 +32,9 @@ from .host_clock import ClockOfHost, HostClock
 CONNECT_WAIT_S = 5.0
 ANSWER_WAIT_NS = 10_000_000_000
 
+IP_MTU = 14
+"""Linux's option, which Python's socket does not name."""
+
 ROUND_TRIPS = 40
 """Number of round trips at once, before and after a run."""
 
@@ -56,6 +59,7 @@ class Worker:
         facts: see `worker_process.facts_of_host`.
         local_host: address of this host, as the worker reaches it.
         has_own_clock: its clock is not this one's.
+        mtu_bytes: largest packet on the way to it; None if the system does not say.
         is_fetched: whether its files have been copied.
         loss: why it is lost; None if it is not.
 
@@ -84,6 +88,9 @@ class Worker:
             ) from error
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.local_host: str = sock.getsockname()[0]
+        self.mtu_bytes: int | None = None
+        with suppress(OSError):
+            self.mtu_bytes = sock.getsockopt(socket.IPPROTO_IP, IP_MTU)
         self._connection = ControlConnection(
             secret, role=LAUNCHER, peer=self.name, is_challenged=True
         )
@@ -217,13 +224,12 @@ class Worker:
         self._connection.close()
         self._transport.pump()
 
-    def transfer(self, size_bytes: int) -> float:
-        """The seconds that a payload takes, until its answer. Raises: TransportError."""
-        self._sent_ns.clear()
+    def bytes_per_s(self, size_bytes: int) -> float:
+        """The bandwidth of the connection, by a payload of this size. Raises: TransportError."""
         began_ns = self._sent_ns[size_bytes] = monotonic_ns()
-        self._connection.send(messages.MeasureLink(bytes(size_bytes)))
+        self._connection.send_payload(size_bytes)
         self.await_answer(lambda: size_bytes not in self._sent_ns, "has not answered")
-        return max(1, monotonic_ns() - began_ns) / 1e9
+        return size_bytes * 1e9 / max(1, monotonic_ns() - began_ns)
 
     def _ask(self, questions: Sequence[Any]) -> list[Any]:
         self._answers.clear()

@@ -14,15 +14,22 @@ from pathlib import Path
 import psutil
 import pytest
 
-from flinknet.config import Scenario, WorkloadConfig
-from flinknet.errors import RemoteProtocolError, RunFailedError, TransportError
+from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
+from flinknet.core.wire.ids import ExecutionGraphID
+from flinknet.errors import ConfigError, RemoteProtocolError, RunFailedError, TransportError
 from flinknet.job.load.plan import load_plan_of
 from flinknet.results import Progress
 from flinknet.runtime.cluster import control_messages as messages
 from flinknet.runtime.cluster.client import new_token, run_job
-from flinknet.runtime.cluster.cluster_process import JobManagerSpec, WorkersSpec
+from flinknet.runtime.cluster.cluster_process import (
+    JobManagerSpec,
+    TaskManagerProcessSpec,
+    WorkersSpec,
+)
 from flinknet.runtime.cluster.control_connection import ControlConnection
 from flinknet.runtime.cluster.launcher import places_of, run_scenario
+from flinknet.runtime.cluster.task_executor import on_worker
+from flinknet.runtime.cluster.worker_process import part_of, sizes_in
 from flinknet.trace import open_run
 from flinknet.trace.verify import verify_run
 from tests.worker_hosts import SECRET, Start, WorkerHost, spec_of, wait_for_end
@@ -30,6 +37,9 @@ from tests.worker_hosts import SECRET, Start, WorkerHost, spec_of, wait_for_end
 pytestmark = [pytest.mark.socket, pytest.mark.slow("real processes of several hosts")]
 
 MS = 1_000_000
+SPEC = TaskManagerProcessSpec(
+    *("", 0, 0, 2, 1, NetworkConfig(), "credit", 0, False, 0, ()), control_host="127.0.0.1"
+)
 SILENCE_S = 10.0
 END_S = 30.0
 
@@ -46,6 +56,17 @@ def start(tmp_path: Path) -> Iterator[Start]:
     yield begin
     for each in started:
         each.close()
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[WorkerHost, WorkerHost]]:
+    """Two workers that outlive a test."""
+    directory = tmp_path_factory.mktemp("workers")
+    one, two = (WorkerHost(directory, "127.0.0.1") for _ in "12")
+    yield one, two
+    for each in one, two:
+        each.close()
+    assert not list(directory.glob("flinknet-worker-*"))
 
 
 def scenario(duration_ms: int, **workload: object) -> Scenario:
@@ -145,9 +166,9 @@ def test_sources_are_on_the_first_worker_and_sinks_on_the_others(
 
 
 def test_a_run_on_two_workers_has_one_directory_with_everything(
-    start: Start, tmp_path: Path
+    pair: tuple[WorkerHost, WorkerHost], tmp_path: Path
 ) -> None:
-    one, two = start(), start()
+    one, two = pair
     run = tmp_path / "run"
     result = run_scenario(scenario(400), out_dir=run, trace=True, workers=spec_of(one, two))
     assert result.measured.records == 800
@@ -155,11 +176,12 @@ def test_a_run_on_two_workers_has_one_directory_with_everything(
     assert verified.is_ok, verified
     assert not one.task_managers
     assert not two.task_managers
-    assert not list(tmp_path.glob("flinknet-worker-*/*"))
 
 
-def test_strangers_are_refused_and_a_run_does_not_notice(start: Start) -> None:
-    one, two = start(), start()
+def test_strangers_are_refused_and_a_run_does_not_notice(
+    pair: tuple[WorkerHost, WorkerHost],
+) -> None:
+    one, two = pair
     drawn, open_ones, memory = random.Random(1), [], []
 
     def knock(progress: Progress) -> None:
@@ -195,15 +217,11 @@ def main(env):
 """
 
 
-@pytest.mark.parametrize("takes_code", [True, False])
-def test_a_job_runs_on_workers_unless_they_take_no_code(
-    start: Start, tmp_path: Path, takes_code: bool
-) -> None:
-    workers = [start(*(() if takes_code else ("--no-code",))) for _ in range(2)]
+def test_a_job_runs_on_workers(pair: tuple[WorkerHost, WorkerHost], tmp_path: Path) -> None:
     program, run = tmp_path / "program.py", tmp_path / "job"
     program.write_text(PROGRAM)
     run.mkdir()
-    spec = JobManagerSpec(new_token(), str(run), 2, 1, {}, workers=spec_of(*workers))
+    spec = JobManagerSpec(new_token(), str(run), 2, 1, {}, workers=spec_of(*pair))
     submission = messages.SubmitJob(
         str(program), PROGRAM, (), {}, True, None, 0, 1, run_dir=str(run)
     )
@@ -212,16 +230,41 @@ def test_a_job_runs_on_workers_unless_they_take_no_code(
         """Nobody watches."""
 
     ended = run_job(spec, submission, accepted=ignore, watch=ignore, waits=ignore)
-    if not takes_code:
-        assert "no-code" in ended.reason
-        return
     assert ended.state == "FINISHED", ended
     printed = "".join(each.read_text() for each in run.glob("tm-*.out"))
     assert len(printed.splitlines()) == 1000
     assert verify_run(open_run(run)).is_ok
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.quick
+def test_a_task_manager_of_a_worker_without_code_takes_loads_and_no_programs(
+    tmp_path: Path,
+) -> None:
+    spec = replace(SPEC, work_dir=str(tmp_path), takes_code=False)
+    job = ExecutionGraphID(bytes(16))
+    load = messages.InitializeJob(job, messages.SubmitLoad(scenario(10)), "/run", None, None)
+    assert on_worker(load, spec).trace_dir == str(tmp_path / str(job))
+    program = messages.SubmitJob("/a/job.py", PROGRAM, (), {}, True, None, 5, 1)
+    with pytest.raises(ConfigError, match="no-code"):
+        on_worker(replace(load, submission=program), spec)
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "tm-0.fnt/..", "jobmanager.json"])
+def test_a_worker_hands_over_files_of_task_managers_only(tmp_path: Path, name: str) -> None:
+    job = tmp_path / "job"
+    job.mkdir()
+    for each in ("tm-0.fnt", "other.txt", "jobmanager.json"):
+        (job / each).write_text("text")
+    (tmp_path / "secret").write_text("text")
+    (tmp_path / "tm-0.log").write_text("text")
+    assert sizes_in(job) == {"tm-0.fnt": 4, "tm-0.log": 4}
+    read = messages.ReadFile(ExecutionGraphID(bytes(16)), name, 0)
+    assert not part_of(job, read).data
+    assert part_of(job, replace(read, name="tm-0.log", offset=2)).data == b"xt"
+
+
+@pytest.mark.parametrize("seed", range(2))
 def test_a_worker_that_is_killed_or_stopped_is_named_and_leaves_no_process(
     start: Start, tmp_path: Path, seed: int
 ) -> None:
