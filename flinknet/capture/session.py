@@ -30,7 +30,7 @@ TICK_NS: Final = 250_000_000
 LOOK_NS: Final = 1_000_000_000
 CONNECTIONS_LISTED_MAX: Final = 200
 
-_TOTALS: Final = (
+TOTALS: Final = (
     *("skipped_bytes", "undecodable", "losses", "sequence_gaps", "unpaid_buffers"),
     *("missed_buffers", "credit_unknown_channels"),
 )
@@ -133,7 +133,7 @@ class Session:
             more: additional fields of the summary.
         """
         summary = observer.summary()
-        for name in _TOTALS:
+        for name in TOTALS:
             self._totals[name] += getattr(summary, name)
         self._messages.update(summary.messages)
         if summary.layout is not None:
@@ -203,7 +203,7 @@ class Session:
             "events": sum(each.events for each in channels),
             "largest_buffer_bytes": largest,
             "fan_out": self.table.fan_out(),
-            **{name: self._totals[name] for name in _TOTALS},
+            **{name: self._totals[name] for name in TOTALS},
             "channels_refused": self.table.refused_channels,
             "placed_channels": len(self._places.placed),
             "uncertain_channels": len(self._places.uncertain),

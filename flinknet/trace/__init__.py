@@ -23,8 +23,8 @@ Analysis is in `replay`, printing in `report`. Only `format` and `blocks` have b
 from .format import Extent
 from .index import FileIndex, file_index
 from .manifest import ChannelInfo, ClockInfo, ProcessInfo, RunManifest
-from .reader import TraceReader, Truncation
+from .reader import TraceReader
 from .recorder import TraceRecorder
 from .run import Run, distinct_names, find_runs, open_run
-from .trace_file import BytesRead, TraceFile
+from .trace_file import BytesRead, TraceFile, Truncation
 from .writer import TraceWriter

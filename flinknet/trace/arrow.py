@@ -18,8 +18,8 @@ from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
 from flinknet.core.wire.record_times import NO_TIME, WATERMARK_ACTIVE, WATERMARK_IDLE
 
-from .reader import EventColumns
 from .schema import COLUMNS, TIME_COLUMNS, TIME_NAMES, TIMESTAMPS
+from .trace_file import EventColumns
 
 NAMES: dict[str, tuple[str, ...]] = {
     "point": tuple(each.name for each in TracePoint),

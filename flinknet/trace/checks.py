@@ -20,7 +20,7 @@ from flinknet.core.probe import MessageKind, TracePoint
 
 from .blocks import IntArray
 from .format import MAX_BLOCK_EVENTS
-from .reader import EventColumns
+from .trace_file import EventColumns
 
 CHECKED_COLUMNS = (
     "channel",

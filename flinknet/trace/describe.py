@@ -15,9 +15,10 @@ from .format import ROW_BYTES
 from .job_names import Edge, edges_in_flow
 from .manifest import RunManifest
 from .metrics import METRICS_NAME, MetricsDescription, describe_metrics
-from .reader import TraceReader, Truncation
+from .reader import TraceReader
 from .run import Run, check_file
 from .schema import TIMESTAMPS
+from .trace_file import Truncation
 
 _POINTS = {each.value: each.name for each in TracePoint}
 _TIMES = (TIMESTAMPS[0], "watermark_ms", "marker_ms")

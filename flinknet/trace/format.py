@@ -245,7 +245,7 @@ def encode_block(
 
 def decode_block_header(header: bytes) -> BlockHeader | None:
     """Decode the fixed part of a block; None if these BLOCK_HEADER_BYTES are invalid."""
-    if not header.startswith(BLOCK_MARKER):
+    if len(header) != BLOCK_HEADER_BYTES or not header.startswith(BLOCK_MARKER):
         return None
     body, (crc,) = header[: _BLOCK.size], _CRC.unpack(header[_BLOCK.size :])
     if zlib.crc32(body) != crc:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -46,31 +46,14 @@ from .format import (
 from .manifest import ProcessInfo
 from .ranged_files import KEPT_BYTES, open_ranged
 from .schema import TIME_NAMES
-from .trace_file import INSTANTS, BlockView, BytesRead, TraceFile
+from .trace_file import INSTANTS, BlockView, BytesRead, EventColumns, TraceFile, Truncation
 
 _SEARCH_BYTES = 1 << 20
-
 _FEW_COLUMNS = 2
 """With more columns than this, a block of a remote file is fetched as a whole."""
 
 _MALFORMED = (TraceFormatError, ValueError, IndexError, KeyError)
 """Errors from bytes that pass their checksums but are inconsistent."""
-
-EventColumns = dict[str, IntArray]
-"""Columns by name, all of equal length."""
-
-
-@dataclass(frozen=True, slots=True)
-class Truncation:
-    """State of a file without its trailer.
-
-    The process did not end cleanly, or the file was truncated or damaged.
-    """
-
-    whole_blocks: int  # readable blocks
-    lost_bytes: int  # bytes outside of complete blocks
-    gap_bytes: int  # lost bytes before the last complete block: damage, not truncation
-    blocks_before_damage: int  # complete blocks before the first lost byte
 
 
 class TraceReader:
@@ -116,15 +99,13 @@ class TraceReader:
         except BaseException:
             self._file.close()
             raise
-        if trailer is None:
-            entries = self._walk()
+        if trailer is not None:
+            self._entries, self.dropped_events = trailer.blocks, trailer.dropped_events
         else:
-            entries, self.dropped_events = trailer.blocks, trailer.dropped_events
-        self._entries = entries
-        if trailer is None:
+            self._entries = self._walk()
             self.dropped_events = sum(self.gaps().values()) or None  # at least these
-        self._stored = tuple(entry for entry in entries if entry.type is BlockType.EVENTS)
-        self._metas = tuple(entry for entry in entries if entry.type is BlockType.META)
+        self._stored = tuple(each for each in self._entries if each.type is BlockType.EVENTS)
+        self._metas = tuple(each for each in self._entries if each.type is BlockType.META)
         self._see(self.file)
 
     def __enter__(self) -> TraceReader:
@@ -176,10 +157,8 @@ class TraceReader:
     def read_block(self, index: int, columns: Iterable[str] | None = None) -> EventColumns:
         """Columns of one block; rows are sorted by channel, kind and point.
 
-        The extra column `order` restores the order of recording. Only the bytes of the requested
-        columns are read.
-
-        Raises: TraceDamagedError if a byte of them is wrong.
+        The extra column `order` restores the order of recording. Raises: TraceDamagedError if a
+        byte of the requested columns is wrong; others are not read.
         """
         names = selected(columns)
         with self._at_block(index):
@@ -234,26 +213,20 @@ class TraceReader:
         wanted = None if channels is None else np.array(sorted(channels), dtype=np.int64)
         for index, entry in enumerate(self._blocks):
             held = entry.channels
-            if wanted is not None:
-                is_held = np.isin(held["channel"], wanted)
-                if not is_held.any():
-                    continue
-                held = held[is_held]
-            first_ns, last_ns = int(held["first_ns"].min()), int(held["last_ns"].max())
-            is_early = from_ns is not None and first_ns < from_ns
-            is_late = to_ns is not None and last_ns >= to_ns
-            if (is_early and from_ns is not None and last_ns < from_ns) or (
-                is_late and to_ns is not None and first_ns >= to_ns
-            ):
+            is_held = np.isin(held["channel"], wanted) if wanted is not None else held["count"] > 0
+            held = held[is_held]
+            if not len(held):
                 continue
-            block = self.read_block(index, {*names, "at_ns"} if is_early or is_late else names)
-            keep = np.ones(entry.count, dtype=bool)
-            if wanted is not None:
-                keep &= np.repeat(is_held, entry.channels["count"])
-            if is_early:
-                keep &= block["at_ns"] >= from_ns
-            if is_late:
-                keep &= block["at_ns"] < to_ns
+            first_ns, last_ns = int(held["first_ns"].min()), int(held["last_ns"].max())
+            low_ns = first_ns if from_ns is None else from_ns
+            high_ns = last_ns + 1 if to_ns is None else to_ns
+            if last_ns < low_ns or first_ns >= high_ns:
+                continue
+            is_cut = first_ns < low_ns or last_ns >= high_ns
+            block = self.read_block(index, {*names, "at_ns"} if is_cut else names)
+            keep = np.repeat(is_held, entry.channels["count"])
+            if is_cut:
+                keep &= (block["at_ns"] >= low_ns) & (block["at_ns"] < high_ns)
             if keep.all():
                 yield {name: block[name] for name in names}
             elif keep.any():
@@ -340,13 +313,10 @@ class TraceReader:
 
     def _block_at(self, offset: int, number: int) -> tuple[BlockEntry, dict[str, ColumnRange]]:
         """A block of events, and the positions of its columns."""
-        prefix = self._read(offset, BLOCK_HEADER_BYTES)
-        header = decode_block_header(prefix) if len(prefix) == BLOCK_HEADER_BYTES else None
         try:
-            if header is None or header.type is not BlockType.EVENTS:
+            header, directory = self._directory_at(offset)
+            if header.type is not BlockType.EVENTS:
                 raise TraceFormatError("its header is damaged")
-            directory = self._read(offset + BLOCK_HEADER_BYTES, header.directory_bytes)
-            check_directory(header, directory)
             entry = block_entry(header, directory, offset)
             return entry, column_ranges(header, directory)
         except _MALFORMED as error:
@@ -365,13 +335,17 @@ class TraceReader:
 
     def _read_directory(self, entry: BlockEntry) -> tuple[BlockHeader, bytes]:
         """Header and checked directory of a block in the index."""
-        header = decode_block_header(self._read(entry.offset, BLOCK_HEADER_BYTES))
-        if header is None or (header.length_bytes, header.count) != (
-            entry.length_bytes,
-            entry.count,
-        ):
+        header, directory = self._directory_at(entry.offset)
+        if (header.length_bytes, header.count) != (entry.length_bytes, entry.count):
             raise TraceFormatError("its header is damaged")
-        directory = self._read(entry.offset + BLOCK_HEADER_BYTES, header.directory_bytes)
+        return header, directory
+
+    def _directory_at(self, offset: int) -> tuple[BlockHeader, bytes]:
+        """Header and checked directory of the block at `offset`."""
+        header = decode_block_header(self._read(offset, BLOCK_HEADER_BYTES))
+        if header is None:
+            raise TraceFormatError("its header is damaged")
+        directory = self._read(offset + BLOCK_HEADER_BYTES, header.directory_bytes)
         check_directory(header, directory)
         return header, directory
 
@@ -384,9 +358,8 @@ class TraceReader:
         if offset is None or not self._blocks_start <= offset <= end - BLOCK_HEADER_BYTES:
             return None
         header = decode_block_header(self._read(offset, BLOCK_HEADER_BYTES))
-        if header is None or header.type is not BlockType.TRAILER:
-            return None
-        if offset + header.length_bytes != end:
+        kind = header and (header.type, offset + header.length_bytes)
+        if header is None or kind != (BlockType.TRAILER, end):
             return None
         directory = self._read(offset + BLOCK_HEADER_BYTES, header.directory_bytes)
         try:
@@ -394,31 +367,26 @@ class TraceReader:
             trailer = decode_trailer(header, directory)
         except _MALFORMED:
             return None
-        position = self._blocks_start
-        for entry in trailer.blocks:
-            if entry.offset != position:
-                return None
-            position += entry.length_bytes
-        return trailer if position == offset else None
+        ends = [each.offset + each.length_bytes for each in trailer.blocks]
+        starts = [each.offset for each in trailer.blocks]
+        return trailer if [*starts, offset] == [self._blocks_start, *ends] else None
 
     def _walk(self) -> tuple[BlockEntry, ...]:
         """All complete blocks of a file without its trailer; sets `truncation`."""
         entries: list[BlockEntry] = []
-        lost_bytes = gap_bytes = 0
+        lost_bytes = gap_bytes = whole = 0
         undamaged: int | None = None
         offset = self._blocks_start
         while offset < self.size_bytes:
             entry = self._whole_block(offset)
-            if entry is None:
-                resume = self._next_marker(offset + 1)
-                lost_bytes += resume - offset
-                undamaged = _events_in(entries) if undamaged is None else undamaged
-                offset = resume
-            else:
+            if entry is not None:
                 entries.append(entry)
-                offset += entry.length_bytes
-                gap_bytes = lost_bytes
-        whole = _events_in(entries)
+                whole += entry.type is BlockType.EVENTS
+                offset, gap_bytes = offset + entry.length_bytes, lost_bytes
+                continue
+            resume = self._next_marker(offset + 1)
+            undamaged = whole if undamaged is None else undamaged
+            offset, lost_bytes = resume, lost_bytes + resume - offset
         undamaged = whole if undamaged is None else undamaged
         self.truncation = Truncation(whole, lost_bytes, gap_bytes, undamaged)
         return tuple(entries)
@@ -434,8 +402,7 @@ class TraceReader:
 
     def _whole_block(self, offset: int) -> BlockEntry | None:
         """The block at `offset` if it is complete and all checksums are right."""
-        prefix = self._read(offset, BLOCK_HEADER_BYTES)
-        header = decode_block_header(prefix) if len(prefix) == BLOCK_HEADER_BYTES else None
+        header = decode_block_header(self._read(offset, BLOCK_HEADER_BYTES))
         if header is None or offset + header.length_bytes > self.size_bytes:
             return None
         body = self._read(offset + BLOCK_HEADER_BYTES, header.length_bytes - BLOCK_HEADER_BYTES)
@@ -465,8 +432,7 @@ class TraceReader:
         except TraceDamagedError:
             raise
         except _MALFORMED as error:
-            place = self._place(index)
-            offset = self._stored[place].offset
+            offset = self._stored[self._place(index)].offset
             raise TraceDamagedError(self.path, self.numbers[index], offset, _why(error)) from error
 
     @contextmanager
@@ -481,8 +447,3 @@ class TraceReader:
 def _why(error: Exception) -> str:
     """The reason of an error; an inconsistency in checked bytes is a format error, too."""
     return str(error) if isinstance(error, TraceFormatError) else "its parts contradict each other"
-
-
-def _events_in(entries: Iterable[BlockEntry]) -> int:
-    """Number of blocks of events."""
-    return sum(entry.type is BlockType.EVENTS for entry in entries)

@@ -24,6 +24,23 @@ LEFT_OUT = -2
 """Number of a channel that does not count; -1 is the connection."""
 
 
+EventColumns = dict[str, IntArray]
+"""Columns by name, all of equal length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Truncation:
+    """State of a file without its trailer.
+
+    The process did not end cleanly, or the file was truncated or damaged.
+    """
+
+    whole_blocks: int  # readable blocks
+    lost_bytes: int  # bytes outside of complete blocks
+    gap_bytes: int  # lost bytes before the last complete block: damage, not truncation
+    blocks_before_damage: int  # complete blocks before the first lost byte
+
+
 @dataclass(frozen=True, slots=True)
 class ChannelRange:
     """Channels of a recording and their numbers in the run: `first` becomes `number`, and so on."""

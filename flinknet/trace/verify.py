@@ -25,8 +25,9 @@ from .checks import (
 )
 from .manifest import CAPTURE, CAPTURE_NAME
 from .plain_text import read_document
-from .reader import EventColumns, TraceReader
+from .reader import TraceReader
 from .run import Fault, Run, fault_of_file
+from .trace_file import EventColumns
 
 
 @dataclass(frozen=True, slots=True)

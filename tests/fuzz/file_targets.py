@@ -7,6 +7,7 @@ from __future__ import annotations
 import atexit
 import difflib
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -23,7 +24,7 @@ import numpy as np
 from dpkt import pcap, pcapng
 
 from flinknet.capture import recording, session
-from flinknet.capture.pcap import importing
+from flinknet.capture.pcap import importing, sources
 from flinknet.capture.rest.jobs import read_jobs, read_settings, read_task_managers
 from flinknet.capture.rest.names import named
 from flinknet.capture.rest.sampler import Sampler
@@ -223,6 +224,7 @@ class _NoRecorder:
     """Takes every note of a probe and of a recorder, and keeps nothing."""
 
     dropped_events = 0
+    error = None
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         return lambda *_, **__: None
@@ -265,6 +267,53 @@ def capture(data: bytes) -> None:
         live = importing.Live() if len(data) & 64 else None
         importing.import_capture([path], SessionConfig(out=out), versions={}, live=live)
         look_into(out)
+
+
+def live(data: bytes) -> None:
+    """A capture that comes through a pipe in pieces of 1 to 256 bytes (the first byte says how
+    many) and may break off anywhere: it ends, fails where the same bytes in a file fail, and else
+    says of all that came and all that is missing what the file says.
+    """
+    if data:
+        said = _said_of(data[1:], None)
+        with replaced(sources, "_PIECE_BYTES", 1 + data[0]):
+            assert _said_of(data[1:], importing.Live()) == said
+
+
+_SAID = (
+    *("packets", "is_truncated", "tcp_connections", "flink_connections", "connections", "clock"),
+    *("messages", "buffers", "data_bytes", "records", "other_elements", "uncounted_buffers"),
+    *("events", "channels", *session.TOTALS),
+)
+
+
+def _said_of(data: bytes, how: importing.Live | None) -> dict[str, Any] | None:
+    """What an import says of these bytes, from a file or live; None if it fails."""
+    path: Any = MemoryPath("a.pcap", data)
+    reading = writing = -1
+    if how is not None:
+        reading, writing = os.pipe()
+        os.write(writing, data)
+        os.close(writing)
+        path = Path(f"/dev/fd/{reading}")
+    try:
+        with (
+            replaced(session, "CaptureRecording", _Unwritten),
+            replaced(importing, "json", _IN_ONE_LINE),
+        ):
+            config = SessionConfig(out=MemoryPath("out", b""))  # type: ignore[arg-type]
+            found = importing.import_capture([path], config, versions={}, live=how)
+            return {name: found[name] for name in _SAID}
+    except TraceError:
+        return None
+    finally:
+        if reading >= 0:
+            os.close(reading)
+
+
+def live_seeds() -> Iterator[bytes]:
+    for size, seed in zip((0, 15, 255, 6), capture_seeds(), strict=False):
+        yield bytes([size]) + seed[:3000]
 
 
 def capture_seeds() -> Iterator[bytes]:
@@ -457,6 +506,7 @@ TARGETS = (
     Target("manifest", run_manifest, manifest_seeds, 16_384, json_from=0),
     Target("metrics", metrics, metrics_seeds, json_from=0),
     Target("capture", capture, capture_seeds, 3072),
+    Target("live", live, live_seeds, 3072),
     Target("configuration", configuration, configuration_seeds),
     Target("certificate", certificate, certificate_seeds, 8192),
     Target("rest", rest, rest_seeds, json_from=0),
