@@ -87,13 +87,13 @@ BUDGETS = {
     "replay": (15_339, 51),
     "predict": (12_995, 47),
     "core": (13_557, 58),
-    "runtime": (14_886, 52),
+    "runtime": (14_885, 52),
     "report": (10_711, 36),
     "job": (9_243, 36),
     "cli": (9_698, 35),
     "graph": (7_293, 25),
     "capture": (8_128, 33),
-    "trace": (6_247, 25),
+    "trace": (6_217, 24),
     "simulator": (2_306, 11),
     "results": (5_137, 21),
     "(leaves)": (2_516, 14),
@@ -385,7 +385,7 @@ PROTOCOLS = {
     "job.sources.RecordSource": "sources of programs and of the load, the latter compiled",
     "job.task_chain.TaskWorker": "threads of the runtime, turns of the simulator",
     "runtime.event_loop.Task": "the loop knows nothing of jobs",
-    "trace.statistics.EventWriter": "files, counters in front of them, files of a tap",
+    "trace.writer.EventWriter": "files, counters in front of them, files of a tap",
 }
 """Every Protocol, and the two sides that it keeps apart. One with a single implementation that may
 be imported is none: take the class, or a Callable.

@@ -22,8 +22,7 @@ from flinknet.errors import LocalProtocolError, LocalTransportError
 from flinknet.job.gates import request_backoff_of
 from flinknet.trace.manifest import ProcessInfo
 from flinknet.trace.recorder import JobTrace, JobTraces, TraceRecorder
-from flinknet.trace.statistics import EventWriter
-from flinknet.trace.writer import TraceWriter
+from flinknet.trace.writer import EventWriter, TraceWriter
 from flinknet.whole_files import temporary_base
 
 from .clock import monotonic_ns

@@ -1,11 +1,11 @@
 """Traces: recording events, writing files and reading them.
 
     schema              the columns of an event
-    recorder            a `core.probe.Probe` that writes rows, also per job; statistics: totals as
-                        rows pass
+    recorder            a `core.probe.Probe` that writes rows, also per job
     format, blocks      byte layouts of a file, and of a block of events with its columns
-    writer, reader      of files; index: index of a file, read once and passed on as extents;
-                        ranged_files: files read in ranges, here or in a store, and checksums
+    writer, reader      of files; the writer counts what passes; index: index of a file, read once
+                        and passed on as extents; ranged_files: files read in ranges, here or in a
+                        store, and checksums
     event_block         a block as numpy columns; arrow: as Arrow columns
     buffers             pairs the events of both ends of a channel
     manifest            describes a run; job_names: names of channel ends; plain_text: JSON

@@ -15,7 +15,7 @@ from flinknet.errors import TraceError
 from .blocks import NO_TIMES, Rows
 from .format import MAX_BLOCK_EVENTS, ROW_BYTES, TIMES_BYTES, pack_row, pack_times
 from .schema import ROW_DTYPE, TIMES_DTYPE
-from .statistics import IS_DATA, CountingWriter, EventStatistics, EventWriter
+from .writer import IS_DATA, CountingWriter, EventStatistics, EventWriter
 
 BLOCK_EVENTS = 65_536
 """Events in a full block."""

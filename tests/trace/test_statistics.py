@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
 from flinknet.trace.schema import ROW_DTYPE
-from flinknet.trace.statistics import ROWS_PER_STEP, EventStatistics
+from flinknet.trace.writer import ROWS_PER_STEP, EventStatistics
 
 CHANNELS = 5
 MEASURED_FROM_NS = 1_000

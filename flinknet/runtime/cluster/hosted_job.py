@@ -28,7 +28,7 @@ from flinknet.job.sources import RequestNextInputSplit
 from flinknet.job.stream_task import StreamTask
 from flinknet.job.task_metrics import memory_metrics
 from flinknet.results import FillSample, Strangers
-from flinknet.trace.statistics import EventStatistics
+from flinknet.trace.writer import EventStatistics
 
 from ..clock import monotonic_ns, wall_clock_iso
 from ..connection_manager import ConnectionManager, LocalConnectionManager

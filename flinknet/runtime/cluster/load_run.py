@@ -11,7 +11,7 @@ from flinknet.job.load.load_tasks import generator_of, run_input_of
 from flinknet.job.load.sink import ForeignSink
 from flinknet.job.task_metrics import memory_metrics
 from flinknet.results import FillSample, Strangers
-from flinknet.trace.statistics import EventStatistics
+from flinknet.trace.writer import EventStatistics
 
 from ..clock import monotonic_ns, process_time_ns
 from ..fill_meter import FillMeter

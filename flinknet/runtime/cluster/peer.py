@@ -32,7 +32,7 @@ from flinknet.results import PeerChannel, PeerResult
 from flinknet.trace.manifest import ProcessInfo
 from flinknet.trace.recorder import MessageCounts
 from flinknet.trace.run_directory import RunDirectory, seal_run
-from flinknet.trace.statistics import EventWriter
+from flinknet.trace.writer import EventWriter
 from flinknet.whole_files import work_directory
 
 from ..clock import monotonic_ns, timestamp_epoch_ns, wall_clock_iso
