@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from flinknet.options import effective_flink_keys
+from flinknet.options.link import link_of, show_link
 from flinknet.predict.exchange import (
     has_own_timeout,
     is_max_rate,
@@ -323,6 +324,7 @@ def _answer(
 def _described(run: RecordedRun, losses: tuple[TraceLoss, ...]) -> TraceDescription:
     indexes = [(file, file_index(file)) for file in run.files]
     whole_from_ns, whole_to_ns = run.whole_ns or (run.from_ns, run.to_ns)
+    link = link_of(run.manifest.scenario.get("link"))
     return TraceDescription(
         path=str(run.path),
         started_at=run.manifest.started_at,
@@ -343,6 +345,7 @@ def _described(run: RecordedRun, losses: tuple[TraceLoss, ...]) -> TraceDescript
         ),
         recordings=run.described,
         losses=(*run.losses, *losses),
+        link=None if link is None else show_link(link),
     )
 
 

@@ -87,6 +87,8 @@ def answer_document(answer: ReplayAnswer) -> dict[str, Any]:
     document: dict[str, Any] = to_plain(answer)
     if answer.trace.edge is None:
         del document["is_bottleneck"]
+    if answer.trace.link is None:
+        del document["trace"]["link"]
     for name in ("details", "flink", "cpu_cost"):
         if document[name] is None:
             del document[name]

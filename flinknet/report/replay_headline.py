@@ -110,6 +110,7 @@ def _recorded(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> list[str]:
         f"{name}: {_chain(edges)}" if edges else name,
         used if part.is_whole else f"{used} used of {whole}",
         f"{human_count(rate)} records/s" if rate is not None else "",
+        f"link {trace.link}" if trace.link else "",
         f"buffer timeout {timeout_text(trace.config)}",
     ]
     doubts = [*recording_lines(trace), *(each for answer in own for each in doubts_of(answer))]

@@ -41,6 +41,7 @@ class TraceDescription:
         edge: name of the exchange; None for the only one of a run that does not name it.
         origin: "run" if the run recorded itself, else the program that recorded it in between.
         recordings: the recordings of the run, if there are several.
+        link: emulated link over which the run was recorded, as text; None: there was none.
     """
 
     path: str
@@ -58,6 +59,7 @@ class TraceDescription:
     part: TracePart
     recordings: tuple[ReplayedRecording, ...] = ()
     losses: tuple[TraceLoss, ...] = ()
+    link: str | None = None
 
     @property
     def is_of_run(self) -> bool:

@@ -283,6 +283,12 @@ def test_damaged_files_are_named() -> None:
     assert "! tm-1.fnt is cut off; its whole blocks are used" in printed(damaged)
 
 
+def test_the_emulated_link_of_a_recording_is_named_first() -> None:
+    far = answer()
+    far["trace"]["link"] = "rtt=10ms"
+    assert "; link rtt=10ms; buffer timeout " in printed_first(far)[0]
+
+
 def test_a_narrow_terminal_cuts_nothing_and_shows_the_rest_below() -> None:
     lines = printed(answer(), width=80)
     heads = [line.split() for line in lines if line.split()[:1] in (["channel"], ["timeout"])]
