@@ -7,8 +7,14 @@ from random import Random
 
 import pytest
 
+from flinknet.config import SlowConsumer
+from flinknet.job.load.plan import load_plan_of
 from flinknet.results.breaking_point import Search, change_between
 from flinknet.results.comparison import Verdict
+from flinknet.simulator.cluster import START_NS, Cluster
+from flinknet.simulator.cost_model import TYPICAL_COSTS
+from flinknet.simulator.source_plan import plan_sources
+from tests.simulation import MS, US, finished, latency_of, scenario
 
 WITHIN = 0.03
 
@@ -53,6 +59,32 @@ def test_the_capacity_is_found_within_the_precision(
     assert inside >= 18
     assert all(each.is_decided for _, each in found)
     assert sum(len(each.runs) for _, each in found) / len(found) < runs
+
+
+@pytest.mark.slow("simulates a dozen runs of a slow consumer for each seed")
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_capacity_of_a_slow_consumer_is_found_within_the_precision(seed: int) -> None:
+    """A consumer that takes 40 us for a record takes 25,000 records per second."""
+    search = Search(25_000 * (0.8 if seed % 2 else 1.2))
+    while not search.is_over:
+        rate = search.next_per_s
+        asked = scenario(
+            5 * MS,
+            rate_per_s=rate,
+            records=int(3 * rate),
+            seed=100 * seed + len(search.runs),
+            slow_consumers=(SlowConsumer(0, 40 * US),),
+            arrivals="poisson",
+        )
+        load = load_plan_of(asked)
+        sources = plan_sources(load, start_ns=START_NS)
+        p99_ns = latency_of(finished(Cluster.of_load(load, sources, TYPICAL_COSTS))).percentile(
+            0.99
+        )
+        assert p99_ns is not None
+        search.add(rate, is_kept=p99_ns <= 20 * MS, figure=p99_ns)
+    assert search.is_decided
+    assert search.rate_per_s == pytest.approx(25_000, rel=WITHIN)
 
 
 def test_one_wrong_run_far_below_is_corrected() -> None:
