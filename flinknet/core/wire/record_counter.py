@@ -250,7 +250,7 @@ class RecordCounter:
                 count, tag = 1, _RECORD_TAG_MAX
                 position += step
             elif tag <= _RECORD_TAG_MAX and (not tries or step * RUN_MIN > end - position):
-                least = (end - position) // RUN_MIN - LENGTH_PREFIX_BYTES if tries else 1
+                least = (end - position) // (2 * RUN_MIN) - LENGTH_PREFIX_BYTES if tries else 1
                 position, count = self._walk(payload, position, end, tag, max(least, 1))
             else:
                 count = 1
