@@ -10,8 +10,17 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from flinknet.report.console import WIDTH_OFF_TERMINAL, console_for
-from flinknet.report.page_parts import LINES_MAX, WIDTH, Sentence, headline
+from flinknet.report.console import WIDTH_OFF_TERMINAL, console_for, print_part
+from flinknet.report.observed_tables import diagnosis_table
+from flinknet.report.page_parts import (
+    LINES_MAX,
+    WIDTH,
+    Head,
+    Row,
+    Sentence,
+    Table,
+    headline,
+)
 from flinknet.results.bottleneck import Bottleneck, Cause
 from flinknet.units import human_duration
 from tests.page_answer import print_replays, typed
@@ -287,6 +296,22 @@ def test_the_emulated_link_of_a_recording_is_named_first() -> None:
     far = answer()
     far["trace"]["link"] = "rtt=10ms"
     assert "; link rtt=10ms; buffer timeout " in printed_first(far)[0]
+
+
+def test_a_part_of_a_table_without_groups_has_no_line_for_them() -> None:
+    wide = [Head("name"), *(Head(f"figure-{n}") for n in range(4)), Head("mean", group="backlog")]
+    stream = io.StringIO()
+    table = Table(wide, [Row(["one", *map(str, range(5))])])
+    print_part(Console(file=stream, width=40), table)
+    heads = [line.split() for line in stream.getvalue().splitlines()]
+    assert heads[0] == ["name", *(f"figure-{n}" for n in range(4))]
+    assert heads[2:4] == [["backlog"], ["name", "mean"]]
+
+
+def test_pauses_of_task_managers_stand_below_the_verdicts() -> None:
+    pauses = "TaskManagers stood still 3 times, for 300 ms at most"
+    points = [point("10 ms", is_recorded=True, notes=[f"{pauses}: the ranges reach from none"])]
+    assert diagnosis_table([typed(answer(trade_offs=points))]).notes == [pauses]
 
 
 def test_a_narrow_terminal_cuts_nothing_and_shows_the_rest_below() -> None:
