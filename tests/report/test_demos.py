@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from flinknet.config import RecordSize, WorkloadConfig
-from flinknet.report.charts import Curves, Grid, OverTime, Places
+from flinknet.report.charts import Curves, Grid, MessageStep, OverTime, Places
 from flinknet.report.console import print_view
 from flinknet.report.demos.back_pressure import back_pressure
 from flinknet.report.demos.settings import debloating, timeout, unaligned
@@ -170,6 +170,15 @@ def test_unaligned_checkpoints_are_faster_and_store_what_they_overtake() -> None
     assert any(isinstance(each, Places) for each in shown.charts)
     alike = unaligned([checkpointed("aligned", 9, 0), checkpointed("unaligned", 8, 0)], LOAD)
     assert alike.lesson[0].startswith("Unexpected")
+
+
+def test_both_producers_of_an_overtaking_barrier_have_messages_with_their_names() -> None:
+    messages = tuple(MessageStep(at, at, False, "AddCredit +1", 1) for at in range(2))
+    runs = [checkpointed("aligned", 400, 0), checkpointed("unaligned", 8, 65_536)]
+    shown = unaligned(
+        [replace(each, messages=messages) for each in runs], replace(LOAD, producers=2)
+    )
+    assert [name for name, _ in shown.channels] == ["producer 0", "producer 1"]
 
 
 def debloated(target_ns: int, sizes: tuple[int, ...] = (4096,)) -> DemoShown:

@@ -211,6 +211,7 @@ def unaligned(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
             "over_time": {},
         },
         [Curves("How long a checkpoint takes", list(found), series, unit="ns", is_bars=True)],
+        channels=[(f"producer {number}", "consumer") for number in range(workload.producers)],
     )
 
 
