@@ -67,6 +67,8 @@ def run(executor: Executor | None, /, **values: Any) -> int:
         what waiting for fuller buffers costs in latency
     flinknet bench run --consumers 4 --slow-consumer 3:1ms --rate 4k/s
         how far one slow consumer holds back the others
+    flinknet bench run --link rtt=0,1ms,10ms,50ms --floating-buffers 8,64
+        how much credit a round trip needs
     flinknet bench run --flink-conf conf/config.yaml \\
         -D taskmanager.memory.segment-size=8kb,32kb
         the settings of a cluster, with two sizes of buffers
