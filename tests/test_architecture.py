@@ -95,7 +95,7 @@ BUDGETS = {
     "capture": (8_128, 33),
     "trace": (6_217, 24),
     "simulator": (2_306, 11),
-    "results": (5_139, 21),
+    "results": (5_147, 21),
     "(leaves)": (2_516, 14),
     "options": (2_637, 10),
     "export": (886, 8),

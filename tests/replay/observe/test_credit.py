@@ -10,10 +10,12 @@ import pytest
 from flinknet.config import NetworkConfig
 from flinknet.core.probe import TracePoint
 from flinknet.histogram import LogLinearHistogram
+from flinknet.replay.advise.judged import judged
 from flinknet.replay.observe.credit import CREDIT_TRIPS
 from flinknet.replay.observe.observed import observe_here
 from flinknet.replay.observe.units import Unit
 from flinknet.replay.read import open_runs
+from flinknet.results import Cause
 from flinknet.results.measures import CreditPath
 from flinknet.simulator.cost_model import TYPICAL_COSTS
 from flinknet.trace import TraceReader
@@ -47,6 +49,15 @@ def test_a_round_trip_is_that_of_the_link_and_the_ceiling_follows(
     if exclusive == 1 and not rate_per_s:  # one buffer at a time uses all of the credit
         assert found.bytes_per_s == pytest.approx(found.most_bytes_per_s, rel=0.12)
         assert found.is_limit
+
+
+def test_the_remedy_of_few_buffers_has_the_round_trip(tmp_path: Path) -> None:
+    costs = replace(TYPICAL_COSTS, transit_ns=0.9 * MS)
+    (run,) = open_runs([trace_load(tmp_path / "run", scenario(10 * MS, records=60_000), costs)])
+    ((edge,), (observed,)) = judged(observe_here([run])), observe_here([run])
+    assert edge.bottleneck is not None
+    assert edge.bottleneck.cause is Cause.FEW_BUFFERS
+    assert observed.credit[0].text in edge.bottleneck.remedy
 
 
 def test_slices_give_the_round_trips_of_the_whole(tmp_path: Path) -> None:
