@@ -14,6 +14,7 @@ from flinknet.results import (
     DISTURBED_BY_STRANGERS,
     Progress,
     RunResult,
+    RunWarning,
     Validity,
     validity_by,
 )
@@ -210,16 +211,8 @@ def doubts_of(runs: Sequence[DemoRun], codes: Sequence[str] | None = _LOAD_CODES
         codes: of the warnings that affect a comparison: a late source that is blocked is part of a
             demo. None: all that make a run doubtful.
     """
-    return doubts_of_runs(
-        [
-            (
-                run.name,
-                [
-                    each
-                    for each in run.result.warnings
-                    if (each.code in codes if codes else validity_by(each) is not Validity.VALID)
-                ],
-            )
-            for run in runs
-        ]
-    )
+
+    def is_doubt(warning: RunWarning) -> bool:
+        return warning.code in codes if codes else validity_by(warning) is not Validity.VALID
+
+    return doubts_of_runs([(x.name, [*filter(is_doubt, x.result.warnings)]) for x in runs])
