@@ -10,7 +10,7 @@ import numpy as np
 
 from flinknet.config import NetworkConfig
 from flinknet.core.probe import MessageKind, TracePoint
-from flinknet.core.wire.record_times import NO_TIME, SAMPLES
+from flinknet.core.wire.records import NO_TIME, SAMPLES
 from flinknet.options import effective_flink_keys
 from flinknet.predict.kernel_edge import KernelEdge
 from flinknet.predict.ramps import Ramps

@@ -26,7 +26,7 @@ from flinknet.core.wire.layout import (
 )
 from flinknet.core.wire.messages import MESSAGE_CLASSES, Message, PartitionRequest
 from flinknet.core.wire.record_counter import RecordCounter
-from flinknet.core.wire.record_times import RecordTimes
+from flinknet.core.wire.records import RecordTimes
 from flinknet.errors import ProtocolError
 
 from .channels import ChannelTable, Ends, ObservedChannel

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
-from flinknet.core.wire.record_times import NO_TIME, WATERMARK_ACTIVE, WATERMARK_IDLE
+from flinknet.core.wire.records import NO_TIME, WATERMARK_ACTIVE, WATERMARK_IDLE
 
 from .schema import COLUMNS, TIME_COLUMNS, TIME_NAMES, TIMESTAMPS
 from .trace_file import EventColumns

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import zstandard
 
-from flinknet.core.wire.record_times import NO_TIME
+from flinknet.core.wire.records import NO_TIME
 from flinknet.errors import TraceFormatError
 
 from .format import (

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from flinknet.core.wire.record_times import NO_TIME
+from flinknet.core.wire.records import NO_TIME
 from flinknet.errors import TraceDamagedError, TraceError, TraceFormatError, TraceTruncatedError
 from flinknet.storage import AnyPath, path_of
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from flinknet.core.wire.record_times import SAMPLES
+from flinknet.core.wire.records import SAMPLES
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ TIME_COLUMNS: tuple[Column, ...] = (
         for number in range(1, SAMPLES + 1)
     ),
 )
-"""The columns of times, see `core.wire.record_times`; NO_TIME where there is none. A recorder takes
+"""The columns of times, see `core.wire.records`; NO_TIME where there is none. A recorder takes
 whole timestamps, the file has the differences."""
 
 TIME_NAMES: Final = tuple(column.name for column in TIME_COLUMNS)

@@ -9,8 +9,9 @@ import pytest
 
 from flinknet.capture import ChannelTable, ConnectionObserver
 from flinknet.capture.observed_connection import SAMPLED_PER_S
-from flinknet.core.wire.record_times import NO_TIME, WATERMARK_IDLE
 from flinknet.core.wire.records import (
+    NO_TIME,
+    WATERMARK_IDLE,
     LatencyMarker,
     Record,
     StreamElement,

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from flinknet.core.wire.record_times import NO_TIME, WATERMARK_IDLE
+from flinknet.core.wire.records import NO_TIME, WATERMARK_IDLE
 from flinknet.export import select
 from flinknet.export.tables import (
     event_batches,

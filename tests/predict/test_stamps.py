@@ -9,7 +9,7 @@ import pytest
 
 from flinknet.arrays import IntArray
 from flinknet.config import NetworkConfig
-from flinknet.core.wire.record_times import NO_TIME, SAMPLES
+from flinknet.core.wire.records import NO_TIME, SAMPLES
 from flinknet.predict.captured import load_captured
 from flinknet.predict.fit.arrivals import Seen
 from flinknet.predict.fit.stamps import BY_TIMESTAMPS, stamped

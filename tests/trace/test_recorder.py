@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from flinknet.core.probe import Probe
-from flinknet.core.wire.record_times import NO_TIME, SAMPLES
+from flinknet.core.wire.records import NO_TIME, SAMPLES
 from flinknet.errors import TraceError
 from flinknet.trace import ProcessInfo, TraceReader, TraceRecorder, TraceWriter
 from flinknet.trace.blocks import ORDER

@@ -30,14 +30,10 @@ from flinknet.errors import (
     TransportError,
 )
 
-from .approximate_subpartition import PipelinedApproximateSubpartitionView
 from .result_partition import ResultPartitionManager
 from .server_handler import ChannelAdopter, PartitionRequestServerHandler
-from .subpartition import PipelinedSubpartition
 from .view_reader import CreditBasedSequenceNumberingViewReader, PartitionRequestQueue
 from .view_requests import FIRST_FRAME_BYTES_MAX, PeerTrust
-
-_BLOCKED_BY_BARRIERS = (PipelinedSubpartition, PipelinedApproximateSubpartitionView)
 
 
 class ProducerConnection:

@@ -5,8 +5,8 @@
 bytes, without objects. `messages` (with `buffer_response`, `java_errors`): all messages.
 - `frames`: decodes a stream of bytes, split anywhere, into messages, of a known or unknown release;
 `response_decoder` does so on the consumer's hot path.
-- `events` (with `checkpoint_barrier`), `records`: contents of payloads. `record_counter`: the
-number of records that end in a payload, also behind a gap; `record_times`: the times they carry.
+- `events` (with `checkpoint_barrier`), `records`: contents of payloads, and the times they carry.
+`record_counter`: the number of records that end in a payload, also behind a gap.
 - `compression`: compressed payloads.
 
 Only these modules have offsets, formats and magic numbers. They have no connection state (credits,

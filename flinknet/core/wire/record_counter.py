@@ -12,13 +12,14 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from .record_times import TIME_BYTES, RecordTimes
 from .records import (
     LENGTH_PREFIX_BYTES,
     RECORD_BYTES_MAX,
     TAG_REC_WITHOUT_TIMESTAMP,
     TAG_RECORD_ATTRIBUTES,
     TAG_WATERMARK,
+    TIME_BYTES,
+    RecordTimes,
 )
 
 ELEMENT_BYTES_MAX: Final = 1 << 20

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from flinknet.arrays import IntArray
-from flinknet.core.wire.record_times import NO_TIME
+from flinknet.core.wire.records import NO_TIME
 from flinknet.trace import TraceFile, TraceReader
 from flinknet.trace.event_block import EventColumns
 from flinknet.trace.schema import TIMESTAMPS

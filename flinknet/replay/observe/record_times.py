@@ -17,7 +17,7 @@ import numpy as np
 
 from flinknet.arrays import IntArray
 from flinknet.core.probe import TracePoint
-from flinknet.core.wire.record_times import NO_TIME, WATERMARK_ACTIVE, WATERMARK_IDLE
+from flinknet.core.wire.records import NO_TIME, WATERMARK_ACTIVE, WATERMARK_IDLE
 from flinknet.histogram import LogLinearHistogram, encoded_by_group
 from flinknet.results import ChannelWatermark, RecordTimes, WindowAge
 from flinknet.trace.event_block import EventBlock

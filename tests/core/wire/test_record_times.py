@@ -9,17 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flinknet.core.wire.record_counter import RecordCounter
-from flinknet.core.wire.record_times import (
+from flinknet.core.wire.records import (
     NO_TIME,
     SAMPLES,
     WATERMARK_ACTIVE,
     WATERMARK_IDLE,
-    RecordTimes,
-)
-from flinknet.core.wire.records import (
     LatencyMarker,
     Record,
     RecordAttributes,
+    RecordTimes,
     StreamElement,
     Watermark,
     WatermarkStatus,
