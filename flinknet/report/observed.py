@@ -236,12 +236,13 @@ def _fill(answer: ReplayAnswer) -> list[Section]:
     return [Section("fill", "How full the buffers were", f"{lead}.", [chart])]
 
 
-def environment(answer: ReplayAnswer) -> Section:
-    """The settings of the recording, and where it was made."""
-    trace, about = answer.trace, answer.details and answer.details.environment
+def environment(own: Sequence[ReplayAnswer]) -> Section:
+    """The settings of the recording of a run or of some edges, and where it was made."""
+    trace, about = own[0].trace, own[0].details and own[0].details.environment
+    channels = sum(each.trace.channels for each in own)
     lead = (
         f"Recorded at {trace.started_at}: {human_count(trace.events)} events on"
-        f" {counted(trace.channels, 'channel')}, {human_duration(trace.measured_duration_ns)}"
+        f" {counted(channels, 'channel')}, {human_duration(trace.measured_duration_ns)}"
         f" measured{', at the highest rate' if trace.is_max_rate else ''}."
     )
     groups = {

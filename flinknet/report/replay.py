@@ -95,7 +95,7 @@ def _view_of(
     return View(
         replay_sentences(own, job),
         parts,
-        [*details, environment(own[0])],
+        [*details, environment(own)],
         [Section("trade-offs", _TITLE, lead, grids)],
         name=tab,
         title=title,
@@ -108,7 +108,7 @@ def _edge_view(answer: ReplayAnswer, run: str, channels: Sequence[int] | None) -
     is_limit = [Lines(["This edge holds the job up."], is_headed=True, is_plain=True)]
     details = _details(answer, channels, is_edge=True)
     return View(
-        details=[*(is_limit if answer.is_bottleneck else []), *details, environment(answer)],
+        details=[*(is_limit if answer.is_bottleneck else []), *details, environment([answer])],
         name=", ".join(filter(None, [run, edge])),
         title=edge,
         meaning=answer.trace.path,
