@@ -71,11 +71,7 @@ def _view_of(
     *,
     diagnose: bool,
 ) -> View:
-    """One recording.
-
-    Args:
-        run: its name where there are several.
-    """
+    """One recording; `run` is its name where there are several."""
     path, whole = own[0].trace.path, job or own[0]
     name, why = last_part(path), why_not_printed(whole)
     parts: list[Part] = [] if why else _decisive(own, job)
@@ -121,7 +117,6 @@ _LEADS = (
     f"Predicted from the recorded arrivals and service times. {_MOVE}",
     f"The job as a whole, from end to end. {_MOVE}",
 )
-"""Of a run, and of a job."""
 
 
 def _decisive(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> list[Part]:
