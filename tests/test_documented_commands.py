@@ -23,6 +23,7 @@ from click.testing import CliRunner
 
 from flinknet.cli import main
 from flinknet.cli.sweep import Executor
+from flinknet.trace.share import copy_run, with_recording
 from tests.capture.pcap.test_importing import write_capture
 from tests.capture.rest.saved import directory
 from tests.cli.conftest import RecordingRun
@@ -42,6 +43,7 @@ TIMEOUT_S = 600
 STAND_INS = {
     r"^flinknet-runs/session$": "session",
     r"^(\S*(first-run|demo-run|flinknet-runs|runs)/\S*|RUN|run|big|small)$": "recorded",
+    r"^(tapped|shared)\.html$": "shared.html",
     r"^(tapped\S*|sniffed|recordings/)$": "taken",
     r"^s3://bucket/runs$": "recorded",
     r"^s3://bucket/": "",
@@ -110,6 +112,8 @@ def is_run(words: Sequence[str]) -> bool:
     command, rest = command_and_rest(words[1:])
     if command == "trace sniff":  # may need rights: tests/capture/pcap/test_sniff.py
         return False
+    if command == "worker" or "--workers" in rest:  # tests/runtime/cluster/test_workers.py
+        return False
     return (bool(rest) or command not in NEEDS) and NEEDS_A_TAP not in rest
 
 
@@ -175,6 +179,9 @@ def place(
             f"[network]\n'execution.buffer-timeout.interval' = '{timeout}'\n"
         )
     write_capture(tmp_path / "flink.pcap")
+    copy_run(taken, tmp_path / "copied", None)
+    page = with_recording("<html><body></body></html>", tmp_path / "copied")
+    (tmp_path / "shared.html").write_text(page)
     nodes = [
         {"id": 1, "pact": "Data Source", "contents": "Source", "parallelism": 4},
         {
@@ -268,7 +275,7 @@ def adapted(command: str, words: Sequence[str]) -> list[str]:
         return found
     at = found.index("--") if "--" in found else len(found)
     for option in MORE.get(command, ()):
-        if option not in found:
+        if option not in found and not (option == "--runs" and "--find" in found):
             found[at:at] = [option, SHORT.get(option, "20k")]
     return found
 

@@ -313,6 +313,12 @@ def _check_writable(directory: Path) -> None:
 
 def _unpack(pages: Sequence[Path], out: Path | None) -> None:
     """Write the recording in a page that `trace share` has made."""
+    context = click.get_current_context()
+    for each in context.command.params:
+        if each.name not in ("captures", "out") and each.name is not None:
+            source = context.get_parameter_source(each.name)
+            if source is click.core.ParameterSource.COMMANDLINE:
+                raise ConfigError(f"{each.opts[0]}: not for a shared page")
     from flinknet.trace.share import unpack
 
     if len(pages) > 1:

@@ -18,6 +18,7 @@ from .commands import SectionedCommand
 from .files import check_writable_file, path_of_runs, put_text
 
 KEY_BYTES = 32
+PAGES = (".html", ".htm")
 TEXTS_SHOWN = 8
 """Texts of a field that --check shows; it says how many more there are."""
 
@@ -66,13 +67,18 @@ def share(
     lengths, times and counts of messages. Settings, versions and the environment stay readable;
     anything else that is text becomes a pseudonym, unless --names keeps it.
     """
-    paths = [_local(each) for each in runs]
+    given = [_local(each) for each in runs]
     if check:
-        for each in paths:
+        for each in given:
             _print_texts(each)
         return
-    target = Path(out) if out else Path(f"{paths[0].resolve().name}.html")
-    if target.suffix not in (".html", ".htm"):
+    if pages := [each for each in given if each.suffix in PAGES]:
+        raise ConfigError(f"{pages[0]}: is a page; look into it with --check, or `trace import` it")
+    from flinknet.trace import find_runs
+
+    paths = [_local(run) for each in given for run in find_runs(each)]
+    target = Path(out) if out else Path(f"{given[0].resolve().name}.html")
+    if target.suffix not in PAGES:
         raise ConfigError(f"--out: {target} must end in .html")
     if not out and target.exists():
         raise ConfigError(f"{target} exists already; give another file with --out")
@@ -84,7 +90,8 @@ def share(
         copies = Path(work, "runs", target.stem)  # the answer names the recording by its directory
         for number, each in enumerate(paths, start=1):
             own = copies / f"run-{number}" if len(paths) > 1 else copies
-            copy_run(each, own, pseudonyms)
+            for line in copy_run(each, own, pseudonyms):
+                click.echo(f"flinknet: {line}", err=True)
         page = _answer_of(copies, Path(work)) if answer else _plain_page(target.stem)
         put_text(target, with_recording(page, copies))
     size = target.stat().st_size

@@ -15,6 +15,7 @@ import hashlib
 import hmac
 import io
 import json
+import os
 import re
 import zipfile
 from collections import Counter
@@ -26,7 +27,6 @@ from typing import Any
 from flinknet.errors import TraceFormatError
 from flinknet.whole_files import whole_file
 
-from .format import BlockType
 from .manifest import CAPTURE_NAME, MANIFEST_NAME, RESULT_NAME, ProcessInfo, RunManifest
 from .metrics import METRICS_NAME
 from .plain_text import read_json
@@ -53,30 +53,49 @@ MEMBER_BYTES_MAX = 1 << 32
 
 KEPT = frozenset(
     (
-        *("arrivals", "checkpoint_mode", "compression_codec", "core", "cpu", "end", "ended_at"),
-        *("file", "flinknet", "flow_control", "implementation", "kernel", "law", "layout"),
-        *("layouts", "machine", "numpy", "origin", "partition_type", "partitioner", "placement"),
-        *("python", "python_build", "role", "scheduling", "ssl_protocol", "started_at", "status"),
-        *("stopped_by", "transport", "trigger", "type", "zstandard"),
+        *("arrivals", "backpressureLevel", "brief", "cause", "checkpoint_mode", "clock.name"),
+        *("code", "compression_codec", "core", "cpu", "end", "ended_at", "flinknet"),
+        *("flow_control", "from", "implementation", "kernel", "key", "kind", "law", "layout"),
+        *("layouts", "link", "machine", "numpy", "origin", "partition_type", "partitioner"),
+        *("placement", "python", "python_build", "rate_per_s", "role", "scheduling"),
+        *("ssl_protocol", "started_at", "state", "status", "stopped_by", "transport", "trigger"),
+        *("type", "validity", "zstandard"),
     )
 )
 """Fields whose texts stay as they are: settings, versions, and words of flinknet and Flink."""
 
 LEFT_OUT = frozenset(
-    ("others_share", "fan_out", "arguments", "path", "ssl_keystore", "ssl_truststore")
+    (
+        *("arguments", "error", "evidence", "fan_out", "files", "limited_by", "others_share"),
+        *("path", "reason", "remedy", "ssl_keystore", "ssl_truststore", "trace"),
+    )
 )
-"""Fields that are left out: maps whose keys are names, and places on the host."""
+"""Fields that are left out: sentences with names in them, maps whose keys are names, places on the
+host."""
 
-_PROCESS = re.compile(r"(?:tm|tap|capture|jobmanager|taskmanager|worker)(?:-\d+)*", re.ASCII)
-_TASK = re.compile(r"(.+?)( \(\d+/\d+\))?", re.ASCII | re.DOTALL)
-_ADDRESS = re.compile(r"(?:https?://)?([^\s/>]+?)(:\d+(?:-\d+)?)?/?", re.ASCII)
+SETTINGS = frozenset(("flink_keys", "network", "config"))
+"""Maps of settings, and `settings_from` of who stated them."""
+
+ORIGINS = frozenset(("job", "JobManager", "TaskManagers"))
+
+_TASK_MANAGERS = frozenset(
+    (
+        *("processes.name", "producer_process", "consumer_process", "task_manager"),
+        *("task_managers", "connection", "place", "process"),
+    )
+)
+_PROCESS = re.compile(r"(?:tm|tap|capture|jobmanager|worker)(?:-\d+)*", re.ASCII)
+_TASK = re.compile(r"(.+?)( \(\d+/\d+\)| \d+ of \d+)?", re.ASCII | re.DOTALL)
+_ADDRESS = re.compile(r"(https?://)?(?:[^\s/@]*@)?([^\s/@]+?)(:\d+(?:-\d+)?)?(?:/.*)?", re.ASCII)
+_OF_HERE = re.compile(r"127\.0\.0\.1|\[?::1\]?|0\.0\.0\.0|\[?::\]?|localhost", re.ASCII)
 _ID = re.compile(r"[0-9a-f]{32}")
-_KEY = re.compile(r"[A-Za-z][\w.-]{0,80}", re.ASCII)
+_KEY = re.compile(r"[A-Za-z][\w-]{0,60}", re.ASCII)
 _SETTING = re.compile(
-    r"-?[\d.,]+ ?[a-z%]{0,12}|true|false|[A-Z][A-Z_\d]*(?:,[A-Z][A-Z_\d]*)*|auto|pkcs12|TLSv1\.\d",
+    r"-?\d+(?:[.,]\d+)? ?[a-z%]{0,12}|true|false|auto|pkcs12|jks|PKCS12|JKS|JDK|OPENSSL|TLSv1\.\d"
+    r"|TLS_\w+(?:,TLS_\w+)*|EXACTLY_ONCE|AT_LEAST_ONCE|LZ4|ZSTD|NONE|credit|tcp|nio|epoll",
     re.ASCII,
 )
-"""Values of Flink's settings that say no name: numbers with a unit, booleans, words of Flink."""
+"""Values of settings that say no name: numbers with a unit, booleans, words of Flink."""
 
 
 class Pseudonyms:
@@ -104,13 +123,17 @@ class Pseudonyms:
             field: name of the field that it is the value of.
         """
         if isinstance(value, dict):
+            is_map = field in SETTINGS or field == "settings_from"
             found = {}
             for name, each in value.items():
-                if field in ("flink_keys", "network") and isinstance(each, str):
-                    found[self._field(name)] = self._setting(each)
-                elif name not in LEFT_OUT:
-                    below = f"{field}.{name}" if name == "name" else name
-                    found[self._field(name)] = self.document(each, below)
+                if name in LEFT_OUT:
+                    continue
+                key = name if is_map or _KEY.fullmatch(name) else self._name(name)
+                if isinstance(each, str) and is_map:
+                    found[key] = self._stated(name, each, field)
+                else:
+                    below = f"{field}.name" if name == "name" else name
+                    found[key] = self.document(each, below)
             return found
         if isinstance(value, list):
             return [self.document(each, field) for each in value]
@@ -118,45 +141,58 @@ class Pseudonyms:
 
     def text(self, text: str, field: str) -> str:
         """A text, or what stands for it."""
-        if field in KEPT or not text or _PROCESS.fullmatch(text):
+        if not text or (field == "from" and text not in ORIGINS):
+            return text and self._of("file", text)
+        if field in KEPT or (field in _TASK_MANAGERS and _PROCESS.fullmatch(text)):
             return text
-        if field == "clock.name":
-            return text
+        if field == "value":
+            return self._stated("", text, field)
         if re.fullmatch(r"[0-9a-f]{32,}", text):
-            return self._id(text)
-        if field.endswith(".name") or field in ("task", "tasks"):
-            if (found := _TASK.fullmatch(text)) is None:
-                raise AssertionError(text)
-            return self._of("job" if field == "job.name" else "vertex", found[1]) + (found[2] or "")
-        if "." in field:  # a setting: who has stated it
-            return text if text.isalpha() else self._of("file", text)
-        if "->" in text:
-            return "->".join(self.text(each, "address") for each in text.split("->"))
-        if (address := _ADDRESS.fullmatch(text)) and (address[2] or field == "address"):
-            scheme = "http://" if text.startswith("http") else ""
-            host = address[1] if address[1] in ("127.0.0.1", "[::1]", "localhost") else None
-            return f"{scheme}{host or self._of('host', address[1])}{address[2] or ''}"
-        return self._of(re.sub(r"\W|s$", "", field) or "text", text)
+            return self._long_id(text)
+        if _ID.search(text):
+            return _ID.sub(lambda match: self._id(match[0]), text)
+        if field in _TASK_MANAGERS or field in ("listen", "listening", "upstream", "rest"):
+            return "->".join(map(self._address, text.split("->")))
+        if field == "job.name":
+            return self._of("job", text)
+        if field.endswith(".name") or field in ("task", "tasks", "source", "target", "edge"):
+            return self._name(text)
+        return self._of(re.sub(r"[^a-z]", "", field) or "text", text)
 
-    def _field(self, name: str) -> str:
-        return name if _KEY.fullmatch(name) else self._of("field", name)
+    def _stated(self, name: str, text: str, field: str) -> str:
+        """A setting, or who has stated it."""
+        if field == "settings_from":
+            return text if text in ORIGINS else self._of("file", text)
+        if re.search(r"host|address", name):
+            return self._address(text)
+        return text if not text or _SETTING.fullmatch(text) else self._address(text)
 
-    def _setting(self, value: Any) -> Any:
-        if isinstance(value, str) and value and not _SETTING.fullmatch(value):
-            return self._of("value", value)
-        return value
+    def _name(self, text: str) -> str:
+        """A task, a vertex, or an edge or channel from one to another."""
+        ends = []
+        for each in text.split(" \u2192 "):
+            found = _TASK.fullmatch(each)
+            assert found is not None
+            ends.append(self._of("task", found[1]) + (found[2] or ""))
+        return " \u2192 ".join(ends)
 
-    def _id(self, text: str) -> str:
+    def _address(self, text: str) -> str:
+        found = _ADDRESS.fullmatch(text)
+        if _PROCESS.fullmatch(text) or found is None:
+            return text if found else self._of("host", text)
+        host = found[2] if _OF_HERE.fullmatch(found[2]) else self._of("host", found[2])
+        return f"{found[1] or ''}{host}{found[3] or ''}"
+
+    def _long_id(self, text: str) -> str:
         """Ids within a longer one keep their places: a partition says which vertex made it."""
-
-        def instead(match: re.Match[str]) -> str:
-            return self._digest(match[0])[:32]
-
         if len(text) == 120:  # ResultPartitionID: 16 and 4 bytes, twice 16, twice 4
             parts = text[:32], text[32:40], text[40:72], text[72:104], text[104:]
-            return "".join(_ID.sub(instead, each) for each in parts)
-        self._known.setdefault(text, text)
+            return "".join(self._id(each) if len(each) == 32 else each for each in parts)
         return (self._digest(text) * (len(text) // 64 + 1))[: len(text)]
+
+    def _id(self, text: str) -> str:
+        self._known.setdefault(text, text)
+        return self._digest(text)[:32]
 
     def _of(self, kind: str, text: str) -> str:
         return self._known.setdefault(text, f"{kind}-{self._digest(text)[:6]}")
@@ -165,27 +201,31 @@ class Pseudonyms:
         return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()
 
 
-def copy_run(source: Path, target: Path, pseudonyms: Pseudonyms | None) -> None:
-    """Copy a run directory.
+def copy_run(source: Path, target: Path, pseudonyms: Pseudonyms | None) -> list[str]:
+    """Copy a run directory. What the recording lacks, the copy lacks, too: a file that is cut off
+    stays so, and a run that is not sealed gets no seal.
 
     Args:
         target: a directory without files.
         pseudonyms: None: names and ids stay.
+
+    Returns: a line for each block that is damaged and left out.
 
     Raises: TraceError, TraceFormatError where the source cannot be read; OSError.
     """
     manifest = RunManifest.load(source)
     renamed: Callable[[Any], Any] = pseudonyms.document if pseudonyms else lambda value: value
     target.mkdir(parents=True, exist_ok=True)
-    processes = []
+    processes, losses = [], []
     for number, process in enumerate(manifest.processes):
         file = f"{_prefix(process.file)}{number:04d}.fnt" if pseudonyms else process.file
         name = pseudonyms.text(process.name, "process") if pseudonyms else process.name
         own = ProcessInfo(name, file, process.pid)
-        _copy_events(source / process.file, target / file, own)
+        losses += _copy_events(source / process.file, target / file, own)
         processes.append(own)
-    document = renamed({**manifest.to_dict(), "files": {}, "seal": None})
+    document = renamed({**manifest.to_dict(), "seal": None})
     document["processes"] = [each.to_dict() for each in processes]
+    document["files"] = {}
     (target / MANIFEST_NAME).write_text(json.dumps(document))
     for name in (RESULT_NAME, CAPTURE_NAME):
         with suppress(FileNotFoundError):
@@ -199,7 +239,9 @@ def copy_run(source: Path, target: Path, pseudonyms: Pseudonyms | None) -> None:
             for line in lines:
                 with suppress(ValueError):  # the last one may be incomplete
                     out.write(json.dumps(renamed(json.loads(line))) + "\n")
-    seal_run(target)
+    if manifest.is_sealed and manifest.files and not losses:
+        seal_run(target)
+    return losses
 
 
 def _prefix(file: str) -> str:
@@ -207,21 +249,26 @@ def _prefix(file: str) -> str:
     return found[0] if found else "process-"
 
 
-def _copy_events(source: Path, target: Path, process: ProcessInfo) -> None:
-    """Copy the blocks of events, and how many events are missing before each."""
-    with (
-        TraceReader(source) as reader,
-        TraceWriter(target, process) as writer,
-        source.open("rb") as file,
-    ):
-        gaps = reader.gaps()
-        for number, entry in enumerate(reader.blocks()):
-            assert entry.type is BlockType.EVENTS
-            if gaps.get(number):
-                writer.drop(gaps[number])
-            file.seek(entry.offset)
-            writer.copy_block(file.read(entry.length_bytes))
-        writer.close(dropped_events=reader.dropped_events or 0)
+def _copy_events(source: Path, target: Path, process: ProcessInfo) -> Iterator[str]:
+    """Copy the blocks of events, and how many events are missing before each; no trailer where
+    there is none. Yields: what was left out.
+    """
+    with TraceReader(source) as reader, source.open("rb") as file:
+        with TraceWriter(target, process) as writer:
+            gaps = reader.gaps()
+            for number, entry in enumerate(reader.blocks()):
+                if gaps.get(number):
+                    writer.drop(gaps[number])
+                file.seek(entry.offset)
+                try:
+                    writer.copy_block(file.read(entry.length_bytes))
+                except TraceFormatError as error:
+                    writer.drop(entry.count)
+                    yield f"{source}: block {number + 1} is left out: {error}"
+            size_bytes = writer.size_bytes
+            writer.close(dropped_events=reader.dropped_events or 0)
+        if not reader.is_whole:
+            os.truncate(target, size_bytes)
 
 
 def with_recording(page: str, runs: Path) -> str:
