@@ -109,7 +109,7 @@ def _grid_options(command: Any) -> Any:
     metavar="N|all",
     help="Records of each run to simulate for each setting, from the start of the part used."
     " [default: all if that takes seconds, else windows spread over the part; where each message"
-    " must be simulated, 500000; for a tap or a capture, 150000; at the highest rate, 6000000]",
+    " must be simulated, 500000; for a tap or a capture, 20000; at the highest rate, 6000000]",
 )
 @click.option(
     "--from",

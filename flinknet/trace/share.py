@@ -216,7 +216,8 @@ def copy_run(source: Path, target: Path, pseudonyms: Pseudonyms | None) -> list[
     manifest = RunManifest.load(source)
     renamed: Callable[[Any], Any] = pseudonyms.document if pseudonyms else lambda value: value
     target.mkdir(parents=True, exist_ok=True)
-    processes, losses = [], []
+    processes: list[ProcessInfo] = []
+    losses: list[str] = []
     for number, process in enumerate(manifest.processes):
         file = f"{_prefix(process.file)}{number:04d}.fnt" if pseudonyms else process.file
         name = pseudonyms.text(process.name, "process") if pseudonyms else process.name

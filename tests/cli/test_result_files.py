@@ -88,7 +88,7 @@ def test_published_numbers_of_the_same_load_stand_next_to_a_bench(flinknet: Flin
     assert "compare orders of magnitude" in table
     document = json.loads(Path("bench.json").read_text())
     assert {each["buffer_timeout_ns"] for each in document["references"]} == {5e6, 1e8}
-    assert "Published measurements" in Path("bench.html").read_text()
+    assert "published measurements" in Path("bench.html").read_text()
 
 
 def test_at_the_highest_rate_flinks_own_benchmark_is_what_to_compare_with(

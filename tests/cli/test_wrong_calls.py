@@ -135,7 +135,7 @@ WRONG = {
     "plan broken.py": "SyntaxError",
     "plan job.py --slots 0": "--slots: 0 is out of range: give 1 or more",
     "plan job.py --layer none": "--layer: 'none' is not one of 'stream', 'job'",
-    "job": "flinknet job: give a command: run, cluster, list, status, cancel",
+    "job": "flinknet job: give a command: run, list, status, cancel, stop, cluster",
     "job run missing.py": "give a Python file with a function main(env)",
     "job run job.py --cluster empty": "start one with `flinknet job cluster start`",
     "job run job.py --duration 0": "0 measures nothing",

@@ -29,10 +29,11 @@ def trace(*arguments: str | Path) -> Result:
 
 
 def test_a_look_at_what_is_there_needs_no_spark(
-    tmp_path: Path, make_run: Callable[..., Path]
+    tmp_path: Path, make_run: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_run(tmp_path / "run", period_ns=SECOND, block_events=8)
-    shown = trace("watch", tmp_path, "--once", "--window", "20s")
+    monkeypatch.chdir(tmp_path)
+    shown = trace("watch", ".", "--once", "--window", "20s")
     assert shown.exit_code == 0, shown.output
     assert "the last 20.0 s" in shown.stdout
     assert "buffer-timeout" in shown.stdout

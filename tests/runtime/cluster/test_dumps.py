@@ -50,7 +50,7 @@ def planned(plan: PhysicalPlan) -> dict[str, object]:
                 str(gate.data_set_id),
                 gate.remote_channels * gate.buffers.exclusive_per_channel,
                 [
-                    (each.producer, each.subpartition, each.connection is None)
+                    (each.producer, each.subpartition, each.is_local)
                     for each in plan.channels()
                     if (each.edge, each.consumer) == (gate.edge, task.subtask)
                 ],
