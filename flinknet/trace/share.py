@@ -134,6 +134,8 @@ class Pseudonyms:
                 else:
                     below = f"{field}.name" if name == "name" else name
                     found[key] = self.document(each, below)
+            if "code" in value and "text" in value:  # a warning, whose sentence may have names
+                found["text"] = value.get("brief") or value["code"]
             return found
         if isinstance(value, list):
             return [self.document(each, field) for each in value]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import shutil
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -72,6 +73,66 @@ def test_text_in_a_field_that_nobody_knows_is_hidden() -> None:
     hidden = Pseudonyms(KEY).document({"new_field": "orders.internal", "Orders EU": {"n": 3}})
     assert "orders" not in json.dumps(hidden).lower()
     assert list(hidden.values())[1] == {"n": 3}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"flink_keys": {"taskmanager.bind-host": "192.0.2.7"}},
+        {"network": {"bind_host": "acmehost"}},
+        {"config": {"taskmanager.bind-host": "acmehost", "x.y": "ACME_EU"}},
+        {"settings_from": {"taskmanager.bind-host": "acmeprod"}},
+        {"hosts": {"tm1.acme.example": {"offset_ns": 3}}},
+        {"job": {"name": "tap-1"}},
+        {"vertices": [{"name": "worker"}], "edges": [{"name": "acme (1/2) \u2192 b (1/2)"}]},
+        {"tap": {"rest": "https://user:acme@jobs.acme.example:8081/acme"}},
+        {"partition": "f126f51c21bde915bc764cd8e991f38c#0@484be1e11041762ee8bf645dd1b48d7a_0"},
+        {"settings": [{"key": "taskmanager.bind-host", "value": "acme", "from": "acme.yaml"}]},
+    ],
+)
+def test_no_name_hides_among_what_is_kept(document: dict[str, Any]) -> None:
+    hidden = json.dumps(Pseudonyms(KEY).document(document))
+    for each in ("192.0.2.7", "acme", "ACME", "tap-1", "worker", "user", "f126", "484b"):
+        assert each not in hidden, hidden
+
+
+def test_settings_keep_their_values_and_a_task_its_one_name() -> None:
+    settings = {"execution.buffer-timeout.interval": "20 ms", "x": "true", "y": "EXACTLY_ONCE"}
+    hidden = Pseudonyms(KEY).document(
+        {
+            "flink_keys": settings,
+            "settings_from": {"x": "JobManager"},
+            "vertices": [{"name": "src"}, {"name": "snk"}],
+            "warnings": [{"code": "disturbed", "brief": "", "text": "acme took 9%"}],
+            "channels": [{"name": "src (1/2) \u2192 snk (2/2)"}],
+        }
+    )
+    assert hidden["flink_keys"] == settings
+    assert hidden["settings_from"] == {"x": "JobManager"}
+    assert hidden["warnings"] == [{"code": "disturbed", "brief": "", "text": "disturbed"}]
+    source, sink = (each["name"] for each in hidden["vertices"])
+    assert hidden["channels"][0]["name"] == f"{source} (1/2) \u2192 {sink} (2/2)"
+
+
+def test_a_cut_file_stays_cut_and_a_damaged_block_is_named(tmp_path: Path) -> None:
+    shutil.copytree(TAPPED, tmp_path / "run")
+    [file] = (tmp_path / "run").glob("*.fnt")
+    whole = file.read_bytes()
+    with TraceReader(file) as reader:
+        second = reader.blocks()[1]
+    cut = whole[: -(len(whole) // 3)]
+    file.write_bytes(cut)
+    assert copy_run(tmp_path / "run", tmp_path / "cut", Pseudonyms(KEY)) == []
+    [copied] = (tmp_path / "cut").glob("*.fnt")
+    with TraceReader(copied) as reader, TraceReader(file) as before:
+        assert not reader.is_whole
+        assert len(reader.blocks()) == len(before.blocks())
+    damaged = bytearray(whole)
+    damaged[second.offset + second.length_bytes - 5] ^= 1
+    file.write_bytes(damaged)
+    [line] = copy_run(tmp_path / "run", tmp_path / "left", Pseudonyms(KEY))
+    assert "block 2 is left out" in line
+    assert RunManifest.load(tmp_path / "left").files == {}
 
 
 def test_one_key_gives_a_name_one_pseudonym_and_another_key_another() -> None:
