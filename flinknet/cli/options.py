@@ -94,7 +94,7 @@ def collect(values: Mapping[str, Any]) -> Settings:
     for option in WORKLOAD_OPTIONS:
         text = values.get(_parameter(option))
         if isinstance(text, tuple):
-            text = (SEPARATOR if option == "link" else ",").join(text) or None
+            text = (SEPARATOR if option == "link" else ",").join(text) if text else None
         if text is not None:
             workload[option] = text
     flink.check_agreement(defined, options)

@@ -33,6 +33,8 @@ _RTT_MAX_NS = 60_000_000_000
 def _bandwidth(text: str, name: str) -> float:
     match = _BANDWIDTH.fullmatch(text)
     bits = Decimal(match[1]) * _BITS[match[2].lower()] if match else Decimal(0)
+    if bits != int(bits):
+        raise ConfigError(f"{name}: {text!r} is no whole number of bits per second")
     if bits < 1000:
         raise ConfigError(f"{name}: {text!r} is not a bandwidth; write 100mbit, 1gbit or 56kbit")
     return float(bits / 8)
@@ -79,14 +81,16 @@ def parse_links(text: str, name: str = "--link") -> tuple[Link | None, ...]:
     """Parse links; None stands for plain sockets.
 
     A part without "=" is a further value of the parameter before it: `rtt=0,1ms,bandwidth=1gbit`
-    is two links. All combinations of several values are made, the last parameter varying fastest.
+    is two links. All combinations of several values are made, the last parameter varying fastest;
+    equal links are one.
 
     Args:
         name: option or key of the text, for errors.
 
     Raises: ConfigError.
     """
-    return tuple(link for each in text.split(SEPARATOR) for link in _links(each.strip(), name))
+    found = (link for each in text.split(SEPARATOR) for link in _links(each.strip(), name))
+    return tuple(dict.fromkeys(found))
 
 
 def parse_link(text: str, name: str = "--link") -> Link | None:

@@ -27,6 +27,7 @@ MS = 1_000_000
         ("none;rtt=1ms", [None, Link(MS)]),
         ("rtt=1ms,none", [None, Link(MS)]),
         ("bandwidth=56kbit", [Link(0, 7000.0)]),
+        ("rtt=1ms,1000us;none;rtt=1ms;none", [Link(MS), None]),
     ],
 )
 def test_a_value_without_a_name_is_one_more_of_the_parameter_before_it(
@@ -44,6 +45,7 @@ def test_a_value_without_a_name_is_one_more_of_the_parameter_before_it(
         ("delay=2ms", "no parameter of a link"),
         ("rtt=2ms,rtt=3ms", "has rtt twice"),
         ("bandwidth=1gb", "not a bandwidth"),
+        ("bandwidth=33.33333kbit", "no whole number of bits"),
         ("queue=1b", "too small"),
         ("rtt=2h", "too long"),
         ("rtt=1ms,jitter=1ms", "more than half"),
@@ -60,7 +62,8 @@ def test_several_links_are_refused_where_one_is_wanted() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["none", "rtt=0ns", "rtt=2ms,bandwidth=1gbit,jitter=200us,queue=128kb"]
+    "text",
+    ["none", "rtt=0ns", "rtt=2ms,bandwidth=1gbit,jitter=200us,queue=128kb", "bandwidth=33.333kbit"],
 )
 def test_the_text_of_a_link_is_parsed_back(text: str) -> None:
     link = parse_link(text)
