@@ -3,10 +3,12 @@ for them and the next longer one, in whole milliseconds."""
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
 from flinknet.errors import ConfigError
+from flinknet.histogram import PERCENTILES, SAMPLES_PER_TAIL
 from flinknet.results import BacklogSummary, LatencySummary, ModelError, TradeOffPoint
 from flinknet.units import NS_PER_MS, parse_duration_ns, parse_rate_per_s
 
@@ -20,7 +22,7 @@ _TARGET = re.compile(r"\s*(p\d+(?:\.\d)?|mean|max|backlog|throughput)\s*(<=|>=|<
 @dataclass(frozen=True, slots=True)
 class Target:
     """A bound that a setting shall meet: latencies (ns) and the mean backlog (buffers) from above,
-    throughput from below (records per second).
+    throughput from below (records per second). The limit itself meets it.
     """
 
     text: str
@@ -44,17 +46,29 @@ class Target:
             raise ConfigError(f"{option}: {text!r} is a bound on the wrong side; write {example}")
         if not bound:
             raise ConfigError(f"{option}: {text!r} has no limit; write {example}")
+        limit: float | None
         if metric == "throughput":
-            rate_per_s = parse_rate_per_s(bound, option)
-            if rate_per_s is None:
+            limit = parse_rate_per_s(bound, option)
+            if limit is None:
                 raise ConfigError(f"{option}: {text!r} has no limit; write throughput>=100k/s")
-            return cls(text, metric, rate_per_s)
-        if metric == "backlog":
+        elif metric == "backlog":
             try:
-                return cls(text, metric, float(bound))
+                limit = float(bound)
             except ValueError:
                 raise ConfigError(f"{option}: {text!r} is no number of buffers") from None
-        return cls(text, metric, parse_duration_ns(bound, option, bare_unit=None))
+        else:
+            limit = parse_duration_ns(bound, option, bare_unit=None)
+        if not 0 < limit < math.inf:  # nor NaN
+            raise ConfigError(
+                f"{option}: {text!r} needs a limit above 0, such as {metric}{wanted}{some}"
+            )
+        return cls(text if relation == wanted else example, metric, limit)
+
+    @property
+    def records_min(self) -> int:
+        """Records without which the bounded figure is unknown."""
+        share = PERCENTILES.get(self.metric.replace(".", "_"))
+        return 1 if share is None else round(SAMPLES_PER_TAIL / min(share, 1 - share))
 
     def figure(self, latency_ns: LatencySummary, backlog: BacklogSummary) -> float | None:
         """The latency or backlog that the target bounds; None where unknown."""
@@ -69,13 +83,13 @@ class Target:
         """
         if self.metric == "throughput":
             value = point.throughput_records_per_s
-            return None if value is None else (value - self.limit) / (self.limit or 1.0)
+            return None if value is None else (value - self.limit) / self.limit
         summaries = [x for x in (point.latency_ns, point.latency_high_ns) if x is not None]
         values = [self.figure(each, point.backlog_buffers) for each in summaries]
         known = [each for each in values if each is not None]
         if len(known) < len(values):
             return None
-        return (self.limit - max(known)) / (self.limit or 1.0)
+        return (self.limit - max(known)) / self.limit
 
     def reserve(self, error: ModelError) -> float:
         """The margin that a prediction needs to be relied on."""

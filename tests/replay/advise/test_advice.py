@@ -305,11 +305,18 @@ def test_the_whole_advice_is_that_of_the_recorded_situation() -> None:
         ("throughput<=5/s", "wrong side"),
         ("p99<=5", "has no unit"),
         ("throughput>=max", "has no limit"),
+        ("p99<=0", "needs a limit above 0, such as p99<=20ms"),
+        *((f"backlog<={bound}", "needs a limit above 0") for bound in ("0", "-1", "nan", "inf")),
     ],
 )
 def test_a_target_that_makes_no_sense_is_refused(text: str, complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
         Target.parse(text)
+
+
+def test_a_target_is_shown_with_the_relation_that_is_tested() -> None:
+    shown = [Target.parse(each).text for each in ("p99<20ms", "throughput > 5/s", "p50 <= 1ms")]
+    assert shown == ["p99<=20ms", "throughput>=5/s", "p50 <= 1ms"]
 
 
 def whole(*target: str) -> JobAnswer:
