@@ -96,10 +96,28 @@ def test_one_wrong_run_far_below_is_corrected() -> None:
 
 
 def test_a_limit_that_no_rate_keeps_is_hopeless() -> None:
-    search = searched(100.0, 1, off=1_000.0)
+    search = searched(100.0, 1, off=1_000_000.0)
     assert search.is_hopeless
     assert not search.is_decided
     assert len(search.runs) < 40
+
+
+@pytest.mark.parametrize("octaves", [5, 8, 11])
+def test_a_rate_far_below_full_speed_is_found(octaves: int) -> None:
+    search = searched(2e6 / 2**octaves, 1, off=2.0**octaves)
+    assert search.is_decided
+    assert not search.is_hopeless
+    assert search.rate_per_s == pytest.approx(2e6 / 2**octaves, rel=WITHIN)
+
+
+def test_no_run_is_below_the_floor_and_one_that_kept_the_limit_leaves_hope() -> None:
+    search = Search(25_000, floor_per_s=2_000)
+    search.add(2_000, is_kept=True)
+    while not search.is_over:
+        search.add(search.next_per_s, is_kept=False)
+    assert min(rate for rate, _, _ in search.runs) == 2_000
+    assert not search.is_hopeless
+    assert not search.is_decided
 
 
 def test_tried_rates_ascend_with_their_runs_and_figures() -> None:
@@ -123,3 +141,9 @@ def test_two_breaking_points_compare_in_the_words_of_a_comparison(
     assert change.verdict is verdict
     assert change.low <= other - 1 <= change.high
     assert change.change == pytest.approx(other - 1, abs=2 * WITHIN)
+
+
+def test_more_producers_compare_by_the_total_of_their_rates() -> None:
+    change = change_between(searched(25_000, 1), searched(15_000, 2), factor=2.0)
+    assert change.verdict is Verdict.BETTER
+    assert change.change == pytest.approx(0.2, abs=2 * WITHIN)

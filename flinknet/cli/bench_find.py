@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from flinknet.config import RATE_MAX
 from flinknet.errors import ConfigError, RunFailedError
@@ -19,8 +21,10 @@ from flinknet.units import NS_PER_S, human_rate
 from .files import STDOUT, put_json, put_text, target_of
 
 if TYPE_CHECKING:
+    from flinknet.config import WorkloadConfig
     from flinknet.replay.advise.targets import Target
     from flinknet.results.breaking_point import Search
+    from flinknet.storage import AnyPath
 
     from .sweep import Executor, Plan
 
@@ -32,9 +36,12 @@ QUICK_NS = NS_PER_S
 REPEATS_MAX = 30
 """Most runs that do not count: others disturbed them, and they break the limit without overload."""
 
+_SPARE_RECORDS = 1.2
+"""Records that a run should have, as a multiple of those that its limited figure needs."""
+
 _NOT_WITH = (
     *("runs", "histogram", "live_json", "metrics_port", "report", "plot", "reference", "fail_if"),
-    *("baseline", "history", "markdown", "junit", "out"),
+    *("baseline", "history", "markdown", "junit", "out", "repeat_disturbed", "fail_on_disturbed"),
 )
 """Options that have no meaning in a search."""
 
@@ -54,6 +61,26 @@ def find_options(command: _Command) -> _Command:
         help="Search the highest rate that keeps LIMIT, such as 'p99<=20ms' or 'backlog<=5'.",
     )
     return find(within(command))
+
+
+def is_search(values: Mapping[str, Any]) -> bool:
+    """Whether a call is a search. Raises: ConfigError for a precision without one, and for traces,
+    which a search does not leave.
+    """
+    own = click.get_current_context()
+    given = [  # to `bench run`, or to plain `bench`, which invokes it
+        name
+        for context in (own, own.parent or own)
+        for name in ("find_within", "trace")
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    ]
+    if values["find"] is None:
+        if "find_within" in given:
+            raise ConfigError("--find-within: the precision of --find LIMIT, which is missing")
+        return False
+    if values["trace"] and "trace" in given:
+        raise ConfigError("--trace: not with --find, whose runs leave no traces; leave it out")
+    return True
 
 
 @dataclass(slots=True)
@@ -79,14 +106,11 @@ def find_rates(
 ) -> int:
     """Search the breaking point of each plan, in turns, and put out the answer.
 
-    Returns: the exit code: 0 if every search is decided, 1 if a configuration keeps the limit at no
-    rate, 3 if a search is undecided.
-    """
-    from flinknet.report.bench_find import find_document, find_rows, find_view
-    from flinknet.report.console import console_for, print_view
-    from flinknet.report.export import csv_text
-    from flinknet.results.breaking_point import FoundRate
+    Whatever ends it, the answer of the runs so far is put out.
 
+    Returns: the exit code: 0 if every search is decided, 1 if a configuration keeps the limit at no
+    rate that was tried, 3 if a search is undecided.
+    """
     from .sweep import default_executor
 
     target = _target(values, plans)
@@ -102,21 +126,46 @@ def find_rates(
             _take_run(candidate, executor, target, values["seed"], (within, confidence))
     finally:
         _show_progress("")
+        searches = _put_out(candidates, target, environment, values, (json, csv))
+    if any(each.is_hopeless for each in searches):
+        return 1
+    return 0 if all(each.is_decided for each in searches) else 3
+
+
+def _put_out(
+    candidates: Sequence[_Candidate],
+    target: Target,
+    environment: Mapping[str, Any],
+    values: Mapping[str, Any],
+    files: tuple[AnyPath | str | None, AnyPath | str | None],
+) -> list[Search]:
+    """Print the answer and write the JSON and CSV files; nothing if the first configuration, to
+    which others are compared, has no run yet. Returns: the searches with runs.
+    """
+    from flinknet.report.bench_find import find_document, find_rows, find_view
+    from flinknet.report.console import console_for, print_view
+    from flinknet.report.export import csv_text
+    from flinknet.results.breaking_point import FoundRate
+
     found = [
-        FoundRate(each.plan.name, target.text, each.max_per_s, each.disturbed, each.search)
+        FoundRate(each.plan.name, target.text, each.max_per_s, each.disturbed, each.search,
+                  each.plan.scenario.workload.producers)
         for each in candidates
-        if each.search is not None
-    ]
+        if each.search is not None and each.search.runs
+    ]  # fmt: skip
+    first = candidates[0].search
+    if first is None or not first.runs:
+        return []
+    json, csv = files
     if json is not None:
         put_json(json, find_document(environment, found))
     if csv is not None:
         put_text(csv, csv_text(find_rows(found)))
     if STDOUT not in (json, csv):
-        view = find_view(found, plans[0].scenario.workload.duration_ns, target.metric)
+        duration_ns = candidates[0].plan.scenario.workload.duration_ns
+        view = find_view(found, duration_ns, target.metric)
         print_view(console_for(sys.stdout), view, has_details=values["details"])
-    if any(each.search.is_hopeless for each in found):
-        return 1
-    return 0 if all(each.search.is_decided for each in found) else 3
+    return [each.search for each in found]
 
 
 def _turns(candidates: Sequence[_Candidate], seed: int) -> Iterator[_Candidate]:
@@ -152,13 +201,18 @@ def _take_run(
         )  # fmt: skip
         measured = result.measured
         taken = measured.records * 1e9 / max(measured.duration_ns, 1)
-        copies = workload.consumers if workload.is_broadcast else 1
-        candidate.max_per_s = taken / workload.producers / copies
+        candidate.max_per_s = taken / workload.producers / workload.copies
         if not candidate.max_per_s:
             raise RunFailedError(
                 "no record was measured at full speed; run for longer (--duration)"
             )
-        candidate.search = Search(candidate.max_per_s, *precision)
+        floor_per_s = _floor_per_s(workload, target)
+        if candidate.max_per_s < floor_per_s:
+            raise RunFailedError(
+                f"--find: even at full speed ({human_rate(candidate.max_per_s)}) a run has too few"
+                f" records for {target.metric}; run for longer (--duration)"
+            )
+        candidate.search = Search(candidate.max_per_s, *precision, floor_per_s)
         return
     rate = search.next_per_s
     scenario = replace(
@@ -181,6 +235,20 @@ def _take_run(
         f"{name}run {len(search.runs)}: {human_rate(rate)} {'keeps' if is_kept else 'breaks'}"
         f" {target.text}; between {human_rate(low)} and {human_rate(high)}"
     )
+
+
+def _floor_per_s(workload: WorkloadConfig, target: Target) -> float:
+    """The rate of a producer below which a run has too few records for the limited figure.
+
+    Raises: ConfigError if the given number of records is too small at any rate.
+    """
+    each = target.records_min * _SPARE_RECORDS / workload.producers / workload.copies
+    if workload.records is not None and workload.records < each:
+        raise ConfigError(
+            f"--find: {workload.records:,} records are too few for {target.metric}; give --records"
+            f" {math.ceil(each)} or more"
+        )
+    return each * NS_PER_S / workload.duration_ns if workload.duration_ns else 0.0
 
 
 def _outcome(result: RunResult, target: Target) -> tuple[bool, float | None]:

@@ -11,7 +11,7 @@ import click
 from flinknet.errors import RunFailedError, TraceError
 from flinknet.units import which_runs
 
-from .bench_find import find_options, find_rates
+from .bench_find import find_options, find_rates, is_search
 from .commands import SectionedCommand, WholeNumber
 from .files import STDOUT, ReportFiles, put_json, report_options
 from .options import (
@@ -96,7 +96,7 @@ def run(executor: Executor | None, /, **values: Any) -> int:
     from . import sweep
 
     plans = sweep.plan_sweep(collect(values), values["seed"])
-    if values["find"] is not None:
+    if is_search(values):
         return find_rates(plans, executor, values)
     results = ResultFiles.of(values)
     reports = ReportFiles.of(values)

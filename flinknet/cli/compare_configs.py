@@ -10,7 +10,7 @@ import click
 from flinknet.errors import FlinknetError, RunFailedError
 from flinknet.results.comparison import Outcome
 
-from .bench_find import find_options, find_rates
+from .bench_find import find_options, find_rates, is_search
 from .commands import SectionedCommand, WholeNumber
 from .files import report_options
 from .options import details_option, explain_option, load_options, output_options
@@ -205,8 +205,11 @@ def compare_configs(executor: Executor | None, /, configs: tuple[str, ...], **va
             raise
         outputs.write_not_started(error.name, error.why)
         return _EXIT_CODES[Outcome.REGRESSION]
-    if values["find"] is not None:
-        return find_rates(task.plans, executor, values, task.confidence)
+    if is_search(values):
+        try:
+            return find_rates(task.plans, executor, values, task.confidence)
+        except RunFailedError as error:  # its own exit code would mean that no rate keeps the limit
+            raise FlinknetError(f"a run failed: {error}") from error
     history = history_in(values["history"])
     out = sweep.out_directory(values["out"], trace=values["trace"])
     scenarios = [each.scenario for each in task.plans]

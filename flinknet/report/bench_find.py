@@ -29,30 +29,35 @@ def find_view(found: Sequence[FoundRate], duration_ns: int | None, metric: str) 
         duration_ns: measured part of each run.
         metric: the limited figure.
     """
-    first = found[0]
+    first, best = found[0], _best(found)
     runs = sum(len(each.search.runs) for each in found)
     length = f" of {human_duration(duration_ns)}" if duration_ns else ""
-    reach = max(each.search.error for each in found)
     open_ends = [each for each in found if not (each.search.is_decided or each.search.is_hopeless)]
-    trust = [f"within {reach:.1%}"]
+    reaches = [each.search.error for each in found if not each.search.is_below]
+    trust = [f"within {max(reaches):.1%}"] if reaches else []
     if open_ends:
         trust.insert(0, f"undecided after {counted(len(open_ends[0].search.runs), 'run')}")
+    below = [each.search for each in found if each.search.is_below]
+    floors = [each.floor_per_s for each in below if each.floor_per_s == each.lowest_per_s]
+    if floors:
+        trust.append(f"runs below {human_rate(max(floors))} need a longer --duration")
     disturbed = sum(each.disturbed for each in found)
     if disturbed:
         trust.append(f"other processes disturbed {counted(disturbed, 'run')}")
-    low_per_s = first.search.interval_per_s[0]
-    best = max(found, key=lambda each: each.search.rate_per_s)
+    low_per_s = best.search.interval_per_s[0]
+    name = f"{best.name}: " if best.name and found[1:] else ""
     next_step = (
         "a shorter --buffer-timeout, or a wider limit"
-        if first.search.is_hopeless
-        else f"flinknet bench --rate {low_per_s:.0f}/s, to see what is left below the limit"
+        if best.search.is_below
+        else f"{name}the same options with --rate {low_per_s:.0f}/s, to see what is left below the"
+        " limit"
     )
     changes = [_change(first, each) for each in found[1:]]
     verdicts = [_verdict(each, is_short=bool(changes)) for each in found]
     return View(
         [
             Sentence("measured", [f"{counted(runs, 'run')}{length} in search of {first.limit}",
-                                  f"{human_rate(first.max_per_s)} at full speed"], "; "),
+                                  f"{_rate(first, first.max_per_s)} at full speed"], "; "),
             Sentence("verdict", changes or verdicts, "; ", takes_rest=True),
             Sentence("effect", verdicts if changes else [], "; "),
             Sentence("trade-off", _trade(best, metric), "; "),
@@ -63,28 +68,44 @@ def find_view(found: Sequence[FoundRate], duration_ns: int | None, metric: str) 
     )  # fmt: skip
 
 
+def _best(found: Sequence[FoundRate]) -> FoundRate:
+    """The configuration with the highest rate of all producers together."""
+    return max(found, key=lambda each: (not each.search.is_below, each.total_per_s))
+
+
+def _rate(found: FoundRate, per_s: float) -> str:
+    return human_rate(per_s) + (" each" if found.producers > 1 else "")
+
+
 def _verdict(found: FoundRate, *, is_short: bool) -> str:
     name, search = f"{found.name}: " if found.name else "", found.search
     if search.is_hopeless:
-        lowest = min(rate for rate, _, _ in search.runs)
-        return f"{name}no rate down to {human_rate(lowest)} keeps {found.limit}"
-    low, high = search.interval_per_s
+        lowest = _rate(found, min(rate for rate, _, _ in search.runs))
+        return f"{name}no rate that was tried, down to {lowest}, keeps {found.limit}"
+    rate, (low, high) = _rate(found, search.rate_per_s), search.interval_per_s
+    interval = f"{human_rate(low)} to {human_rate(high)}"
     if is_short:
-        rates = human_rate(search.rate_per_s), human_rate(low), human_rate(high)
-        return "{}{} ({} to {})".format(name, *rates)
+        return f"{name}{rate} ({interval})"
+    if not search.is_decided:
+        return (
+            f"{name}the highest rate that keeps {found.limit} is not known yet, probably"
+            f" {human_rate(low)} to {_rate(found, high)}"
+        )
     return (
-        f"{name}{human_rate(search.rate_per_s)} is the highest rate that keeps {found.limit}"
-        f" ({search.confidence:.0%}: {human_rate(low)} to {human_rate(high)})"
+        f"{name}{rate} is the highest rate that keeps {found.limit}"
+        f" ({search.confidence:.0%}: {interval})"
     )
 
 
 def _change(base: FoundRate, found: FoundRate) -> str:
     """The change against the base, in the words of a comparison."""
-    change = change_between(base.search, found.search)
+    factor = found.producers / base.producers
+    change = change_between(base.search, found.search, factor)
     if change.verdict is Verdict.UNKNOWN:
         return f"{found.name}: {change.verdict}"
+    total = "" if factor == 1 else " in all"
     return (
-        f"{found.name}: {human_change(change.change)} ({human_change(change.low)} to"
+        f"{found.name}: {human_change(change.change)}{total} ({human_change(change.low)} to"
         f" {human_change(change.high)}), {change.verdict}"
     )
 
@@ -122,6 +143,8 @@ def _table(found: Sequence[FoundRate], metric: str) -> Table:
             rows.append(Row([each.name or UNNAMED_SETTING, *cells] if found[1:] else cells))
     names = ["rate", "runs", "kept", metric, "breaks above", "limit"]
     title = "rates that were tried; breaks above: probability that the limit breaks above this rate"
+    if any(each.producers > 1 for each in found):
+        title = title.replace("rates", "rates of each producer", 1)
     return Table(heads(*(["setting"] if found[1:] else []), *names), rows, title)
 
 
@@ -149,6 +172,7 @@ def find_document(environment: Mapping[str, Any], found: Sequence[FoundRate]) ->
         own: dict[str, Any] = {
             "setting": each.name,
             "limit": each.limit,
+            "producers": each.producers,
             "rate_per_s": None if search.is_hopeless else search.rate_per_s,
             "low_per_s": low,
             "high_per_s": high,
@@ -163,7 +187,8 @@ def find_document(environment: Mapping[str, Any], found: Sequence[FoundRate]) ->
             ],
         }
         if each is not found[0]:
-            change = change_between(found[0].search, search)
+            factor = each.producers / found[0].producers
+            change = change_between(found[0].search, search, factor)
             own["change"] = {
                 "change": change.change,
                 "low": change.low,

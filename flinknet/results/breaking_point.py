@@ -27,11 +27,17 @@ REPEATS = 3
 _STEPS = 8
 """Steps of the grid in the sought precision."""
 
-_OCTAVES_DOWN, _OCTAVES_UP = 7, 2
-"""Range of the search around the first guess."""
+_OCTAVES_DOWN, _OCTAVES_UP = 12, 2
+"""Range of the runs around the first guess."""
+
+_OCTAVES_LEFT = 2
+"""Range below the lowest rate of a run; a breaking point there is known as lower, not where."""
 
 _GUESS_WIDTH = 0.35
 """Typical distance of the breaking point from the first guess, as a logarithm."""
+
+_ANYWHERE = 0.02
+"""Probability that the breaking point is at any distance from the first guess."""
 
 _WRONGLY_BROKEN = {0.02: 0.4, 0.08: 0.3, 0.2: 0.2, 0.4: 0.1}
 """Shares of runs below the breaking point that break the limit all the same, with the probability
@@ -69,11 +75,13 @@ class Search:
         guess_per_s: rate at full speed, which the limit usually does not allow.
         within: precision of the answer, as a share of the rate.
         confidence: probability with which the breaking point lies in the interval.
+        floor_per_s: rate below which no run is possible.
     """
 
     guess_per_s: float
     within: float = 0.03
     confidence: float = 0.95
+    floor_per_s: float = 0.0
     runs_max: int = RUNS_MAX
     runs: list[tuple[float, bool, float | None]] = field(default_factory=list)
     _logs: FloatArray = field(init=False)
@@ -81,11 +89,17 @@ class Search:
 
     def __post_init__(self) -> None:
         guess, step = math.log(self.guess_per_s), math.log1p(self.within) / _STEPS
-        low, high = guess - _OCTAVES_DOWN * math.log(2), guess + _OCTAVES_UP * math.log(2)
-        self._logs = np.arange(low, high, step)
+        low = math.log(self.lowest_per_s) - _OCTAVES_LEFT * math.log(2)
+        self._logs = np.arange(low, guess + _OCTAVES_UP * math.log(2), step)
         prior = np.exp(-np.abs(self._logs - guess) / _GUESS_WIDTH)
+        prior = prior / prior.sum() + _ANYWHERE / len(prior)
         self._weights = np.outer(list(_WRONGLY_BROKEN.values()), prior)
         self._weights /= self._weights.sum()
+
+    @property
+    def lowest_per_s(self) -> float:
+        """The lowest rate of a run."""
+        return max(self.floor_per_s, self.guess_per_s / 2.0**_OCTAVES_DOWN)
 
     @property
     def rate_per_s(self) -> float:
@@ -107,17 +121,22 @@ class Search:
     @property
     def is_decided(self) -> bool:
         """Whether the interval is as narrow as sought, and some run kept the limit."""
-        return self.error <= self.within and any(kept for _, kept, _ in self.runs)
+        return self.error <= self.within and self._has_kept and not self.is_below
+
+    @property
+    def is_below(self) -> bool:
+        """Whether the breaking point is lower than any rate of a run may be, probably."""
+        return self.interval_per_s[1] < self.lowest_per_s
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether no rate in the range keeps the limit, probably."""
-        return self.interval_per_s[1] < math.exp(float(self._logs[0])) * 4
+        """Whether no run kept the limit, and probably none would."""
+        return self.is_below and not self._has_kept
 
     @property
     def is_over(self) -> bool:
         """Whether no further run is needed, or allowed."""
-        return self.is_decided or self.is_hopeless or len(self.runs) >= self.runs_max
+        return self.is_decided or self.is_below or len(self.runs) >= self.runs_max
 
     @property
     def next_per_s(self) -> float:
@@ -126,7 +145,8 @@ class Search:
         step = math.log1p(self.within) / 2
         ends = (0.15, 0.85) if len(self.runs) % 2 else (0.85, 0.15)
         for share in (0.5, *ends):
-            rate = _readable(math.exp(round(math.log(self._quantile(share)) / step) * step))
+            wanted = math.exp(round(math.log(self._quantile(share)) / step) * step)
+            rate = _readable(max(wanted, self.lowest_per_s))
             if sum(each[0] == rate for each in self.runs) < REPEATS:
                 break
         return rate
@@ -171,6 +191,10 @@ class Search:
         found: FloatArray = self._logs[np.minimum(places, len(self._logs) - 1)]
         return found
 
+    @property
+    def _has_kept(self) -> bool:
+        return any(kept for _, kept, _ in self.runs)
+
     def _quantile(self, share: float) -> float:
         cumulated = np.cumsum(self._weights.sum(axis=0))
         return math.exp(float(np.interp(share, cumulated, self._logs)))
@@ -184,6 +208,7 @@ class FoundRate:
         limit: such as "p99<=20ms".
         max_per_s: records per second of each producer at full speed.
         disturbed: runs that other processes disturbed.
+        producers: number of producers, each of which sends at the rates of the search.
     """
 
     name: str
@@ -191,6 +216,12 @@ class FoundRate:
     max_per_s: float
     disturbed: int
     search: Search
+    producers: int = 1
+
+    @property
+    def total_per_s(self) -> float:
+        """The breaking point of all producers together."""
+        return self.search.rate_per_s * self.producers
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,14 +234,19 @@ class BreakingPointChange:
     verdict: Verdict
 
 
-def change_between(base: Search, other: Search) -> BreakingPointChange:
-    """How much higher the breaking point of `other` is."""
-    draws = np.sort(np.subtract.outer(other.quantiles(400), base.quantiles(400)).ravel())
+def change_between(base: Search, other: Search, factor: float = 1.0) -> BreakingPointChange:
+    """Compare two breaking points: how much higher that of `other` is.
+
+    Args:
+        factor: number of producers of `other` for each of the base, for the change of the total.
+    """
+    draws = np.subtract.outer(other.quantiles(400), base.quantiles(400)).ravel()
+    draws = np.sort(draws + math.log(factor))
     tail = (1 - base.confidence) / 2
     low, change, high = (
         math.expm1(float(each)) for each in np.quantile(draws, (tail, 0.5, 1 - tail))
     )
-    if base.is_hopeless or other.is_hopeless:
+    if base.is_below or other.is_below:
         verdict = Verdict.UNKNOWN
     elif low >= -NEGLIGIBLE and high <= NEGLIGIBLE:
         verdict = Verdict.NONE

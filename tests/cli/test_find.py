@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 from flinknet.cli import main
 from flinknet.cli.sweep import Executor
 from flinknet.config import Scenario
+from flinknet.errors import RunFailedError
 from flinknet.results import RunResult, RunWarning
 from flinknet.results.validity import DISTURBED, RATE_NOT_REACHED
 from tests.cli.conftest import RecordingRun
@@ -26,17 +27,25 @@ class Server:
     """Keeps p99 at 8 ms up to its capacity, which the size of segments changes, and cannot take
     more; every third run is disturbed."""
 
-    def __init__(self, *, is_disturbed: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        is_disturbed: bool = False,
+        fail_at: int | None = None,
+        error: BaseException | None = None,
+    ) -> None:
         self.scenarios: list[Scenario] = []
+        self._run = RecordingRun(fail_at=fail_at, error=error)
         self._is_disturbed = is_disturbed
 
     def __call__(self, scenario: Scenario, **options: Any) -> RunResult:
         self.scenarios.append(scenario)
         options["on_progress"] = lambda _: None
-        result = RecordingRun()(scenario, **options)
+        result = self._run(scenario, **options)
+        producers = scenario.workload.producers
         capacity = CAPACITY_PER_S * (scenario.network.segment_size_bytes / (32 * 1024)) ** 0.3
         rate = scenario.workload.rate_per_s or 2 * capacity
-        records = int(min(rate, capacity) * 3)
+        records = int(min(rate, capacity) * producers * 3)
         is_over = rate > capacity
         p99_ns = 8.0 * NS_PER_MS
         warnings = [RunWarning(RATE_NOT_REACHED, "it was not")] if rate > 1.1 * capacity else []
@@ -84,9 +93,49 @@ def test_compare_configs_takes_turns_and_says_better() -> None:
 
 
 def test_no_rate_keeps_an_impossible_limit() -> None:
-    found = call(Server(), "bench", "--find", "p99<=1ms")
+    server = Server()
+    found = call(server, "bench", "--find", "p99<=1ms")
     assert found.exit_code == 1
-    assert "no rate down to" in found.output
+    assert "no rate that was tried, down to 200/s, keeps p99<=1ms" in found.output
+    assert "runs below 200/s need a longer --duration" in found.output
+    assert min(each.workload.rate_per_s for each in server.scenarios[1:]) == 200
+
+
+@pytest.mark.parametrize(
+    ("error", "exit_code", "line"),
+    [
+        (RunFailedError("a TaskManager died"), 1, "a TaskManager died"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+    ],
+)
+def test_a_search_that_is_cut_short_puts_out_what_it_has(
+    tmp_path: Path, error: BaseException, exit_code: int, line: str
+) -> None:
+    server, file = Server(fail_at=6, error=error), tmp_path / "find.json"
+    found = call(server, "bench", "--find", "p99<=20ms", "--json", str(file))
+    assert found.exit_code == exit_code
+    assert line in found.output
+    assert "is not known yet" in found.output
+    assert "undecided after 4 runs" in found.output
+    (own,) = json.loads(file.read_text())["find"]
+    assert not own["is_decided"]
+    assert sum(each["runs"] for each in own["rates"]) == 4
+
+
+def test_a_rate_is_of_each_producer_and_compared_in_all(tmp_path: Path) -> None:
+    file = tmp_path / "find.json"
+    found = call(
+        Server(), "compare-configs", "base", "producers=2", "--find", "p99<=20ms",
+        "--json", str(file),
+    )  # fmt: skip
+    assert found.exit_code == 0, found.output
+    assert "k/s each (" in found.output
+    assert "in all" in found.output
+    assert "next producers=2: the same options with --rate" in " ".join(found.output.split())
+    base, other = json.loads(file.read_text())["find"]
+    assert (base["producers"], other["producers"]) == (1, 2)
+    assert other["rate_per_s"] == pytest.approx(base["rate_per_s"], rel=0.06)
+    assert other["change"]["change"] == pytest.approx(1.0, abs=0.12)
 
 
 @pytest.mark.parametrize(
@@ -98,6 +147,11 @@ def test_no_rate_keeps_an_impossible_limit() -> None:
         (("--find", "backlog<=x"), "is no number of buffers"),
         (("--find", "p99<=20ms", "--find-within", "0%"), "out of range"),
         (("--find", "p99<=20ms", "--histogram", "h.csv"), "--histogram: not with --find"),
+        (("--find", "p99<=20ms", "--trace"), "--trace: not with --find"),
+        (("run", "--find", "p99<=20ms", "--trace"), "--trace: not with --find"),
+        (("--find-within", "3%"), "--find-within: the precision of --find LIMIT"),
+        (("--find", "p99.9<=20ms", "--records", "5000"), "give --records 6000 or more"),
+        (("--link", ""), "'' is not a link"),
     ],
 )
 def test_wrong_calls_name_the_option(arguments: tuple[str, ...], message: str) -> None:
