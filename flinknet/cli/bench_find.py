@@ -85,9 +85,10 @@ def is_search(values: Mapping[str, Any]) -> bool:
 
 @dataclass(slots=True)
 class _Candidate:
-    """A configuration with its search; None until its run at full speed."""
+    """A configuration, the lowest rate of its runs, and its search; None before the first run."""
 
     plan: Plan
+    floor_per_s: float
     search: Search | None = None
     max_per_s: float = 0.0
     disturbed: int = 0
@@ -118,9 +119,9 @@ def find_rates(
     json, csv = target_of(values["json"]), target_of(values["csv"], "--csv")
     if json == csv == STDOUT:
         raise ConfigError("--json and --csv both want stdout; name a file for one")
+    candidates = [_Candidate(each, _floor_per_s(each.scenario.workload, target)) for each in plans]
     executor = executor or default_executor(values, [each.scenario for each in plans])
     environment = executor.environment()
-    candidates = [_Candidate(plan) for plan in plans]
     try:
         for candidate in _turns(candidates, values["seed"]):
             _take_run(candidate, executor, target, values["seed"], (within, confidence))
@@ -195,10 +196,8 @@ def _take_run(
     if search is None:
         quick_ns = workload.duration_ns and min(workload.duration_ns, QUICK_NS)
         load = replace(workload, rate_per_s=RATE_MAX, duration_ns=quick_ns, arrivals="constant")
-        result = executor.run(
-            replace(plan.scenario, workload=load, seed=seed), out_dir=None, trace=False,
-            on_progress=_ignore,
-        )  # fmt: skip
+        scenario = replace(plan.scenario, workload=load, seed=seed)
+        result = executor.run(scenario, out_dir=None, trace=False, on_progress=_ignore)
         measured = result.measured
         taken = measured.records * 1e9 / max(measured.duration_ns, 1)
         candidate.max_per_s = taken / workload.producers / workload.copies
@@ -206,13 +205,12 @@ def _take_run(
             raise RunFailedError(
                 "no record was measured at full speed; run for longer (--duration)"
             )
-        floor_per_s = _floor_per_s(workload, target)
-        if candidate.max_per_s < floor_per_s:
+        if candidate.max_per_s < candidate.floor_per_s:
             raise RunFailedError(
                 f"--find: even at full speed ({human_rate(candidate.max_per_s)}) a run has too few"
                 f" records for {target.metric}; run for longer (--duration)"
             )
-        candidate.search = Search(candidate.max_per_s, *precision, floor_per_s)
+        candidate.search = Search(candidate.max_per_s, *precision, candidate.floor_per_s)
         return
     rate = search.next_per_s
     scenario = replace(

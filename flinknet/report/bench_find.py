@@ -116,7 +116,7 @@ def _trade(found: FoundRate, metric: str) -> list[str]:
     below = [each for each in tried if each.rate_per_s <= found.search.rate_per_s]
     above = [each for each in tried if each.rate_per_s > found.search.rate_per_s]
     return [
-        f"{metric} is {_figure(each.figure, metric)} at {human_rate(each.rate_per_s)}"
+        f"{metric} is {_figure(each.figure, metric)} at {_rate(found, each.rate_per_s)}"
         for each in (*below[-1:], *above[:1])
     ]
 

@@ -102,24 +102,31 @@ def test_no_rate_keeps_an_impossible_limit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "exit_code", "line"),
+    ("call_of", "error", "exit_code", "line"),
     [
-        (RunFailedError("a TaskManager died"), 1, "a TaskManager died"),
-        (KeyboardInterrupt(), 130, "interrupted"),
+        (("bench",), RunFailedError("a TaskManager died"), 1, "a TaskManager died"),
+        (("bench",), KeyboardInterrupt(), 130, "interrupted"),
+        (
+            ("compare-configs", "base", "base"),
+            RunFailedError("it died"),
+            4,
+            "a run failed: it died",
+        ),
     ],
 )
 def test_a_search_that_is_cut_short_puts_out_what_it_has(
-    tmp_path: Path, error: BaseException, exit_code: int, line: str
+    tmp_path: Path, call_of: tuple[str, ...], error: BaseException, exit_code: int, line: str
 ) -> None:
     server, file = Server(fail_at=6, error=error), tmp_path / "find.json"
-    found = call(server, "bench", "--find", "p99<=20ms", "--json", str(file))
+    found = call(server, *call_of, "--find", "p99<=20ms", "--json", str(file))
     assert found.exit_code == exit_code
     assert line in found.output
-    assert "is not known yet" in found.output
-    assert "undecided after 4 runs" in found.output
-    (own,) = json.loads(file.read_text())["find"]
-    assert not own["is_decided"]
-    assert sum(each["runs"] for each in own["rates"]) == 4
+    assert "undecided after" in found.output
+    searches = json.loads(file.read_text())["find"]
+    assert len(searches) == (1 if call_of == ("bench",) else 2)
+    assert not any(own["is_decided"] for own in searches)
+    runs = sum(each["runs"] for own in searches for each in own["rates"])
+    assert runs == len(server.scenarios) - 1 - len(searches)  # less the failed, and full speed
 
 
 def test_a_rate_is_of_each_producer_and_compared_in_all(tmp_path: Path) -> None:
@@ -155,6 +162,7 @@ def test_a_rate_is_of_each_producer_and_compared_in_all(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_calls_name_the_option(arguments: tuple[str, ...], message: str) -> None:
-    found = call(Server(), "bench", *arguments)
+    found = call(server := Server(), "bench", *arguments)
     assert found.exit_code == 2
+    assert not server.scenarios
     assert message in found.output
