@@ -136,11 +136,11 @@ def again(executor: Executor | None, /, **values: Any) -> None:
     sent = replace(run, to_ns=run.from_ns + (attempts[0].scenario.workload.duration_ns or 0))
     json_target = target_of(values["json"])
     reports = ReportFiles.of(values)
+    scenarios = [each.scenario for each in attempts]
+    executor = executor or sweep.default_executor(values, scenarios)
     out = sweep.out_directory(values["out"], trace=values["trace"])
     known = [(each.name, each.warnings) for each in attempts]
     sweep.say_first(known, is_stdout_taken=json_target == STDOUT)
-    scenarios = [each.scenario for each in attempts]
-    executor = executor or sweep.default_executor(values, scenarios)
     environment = executor.environment()
     talk = console_for(sys.stderr)
     files: list[AnyPath] = [out / "prediction.json"] if out else []

@@ -292,11 +292,11 @@ def demo(executor: Executor | None, /, **values: Any) -> None:
     json_target = target_of(values["json"])
     sweep.say_first([("", warnings)], is_stdout_taken=json_target == STDOUT)
     reports = ReportFiles.of(values)
+    executor = executor or sweep.default_executor(values, [scenario])
     where = values["out"]
     if where is None and reports.page is not None:  # the page shows messages of the trace
         where = str(click.get_current_context().with_resource(work_directory("demo")))
     out = sweep.out_directory(where, trace=False)
-    executor = executor or sweep.default_executor(values, [scenario])
     runs = chosen.runs(scenario)
     finished = []
     with view(console_for(sys.stderr)) as watcher:

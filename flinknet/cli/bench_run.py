@@ -100,13 +100,13 @@ def run(executor: Executor | None, /, **values: Any) -> int:
         return find_rates(plans, executor, values)
     results = ResultFiles.of(values)
     reports = ReportFiles.of(values)
+    executor = executor or sweep.default_executor(values, [each.scenario for each in plans])
     out = sweep.out_directory(values["out"], trace=values["trace"])
     files: list[AnyPath] = [out / "bench.json"] if out else []
     if results.json is not None and not isinstance(results.json, str):
         files.append(results.json)
     known = [(each.name, each.warnings) for each in plans]
     sweep.say_first(known, is_stdout_taken=results.takes_stdout)
-    executor = executor or sweep.default_executor(values, [each.scenario for each in plans])
     environment = executor.environment()
     talk = console_for(sys.stderr)
     finished: list[sweep.Finished] = []

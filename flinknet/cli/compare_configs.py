@@ -211,9 +211,9 @@ def compare_configs(executor: Executor | None, /, configs: tuple[str, ...], **va
         except RunFailedError as error:  # its own exit code would mean that no rate keeps the limit
             raise FlinknetError(f"a run failed: {error}") from error
     history = history_in(values["history"])
-    out = sweep.out_directory(values["out"], trace=values["trace"])
     scenarios = [each.scenario for each in task.plans]
     executor = executor or sweep.default_executor(values, scenarios)
+    out = sweep.out_directory(values["out"], trace=values["trace"])
     environment = executor.environment()
     known = [(each.name, each.warnings) for each in task.plans]
     sweep.say_first(known, is_stdout_taken=outputs.on_stdout is not None)

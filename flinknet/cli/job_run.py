@@ -189,6 +189,10 @@ def call_of(values: Mapping[str, Any], recorded: Mapping[str, str] | None = None
     workers = workers_of(values, is_tls=graph.job.config.network.ssl_internal_enabled)
     if workers is not None and cluster is not None:
         raise ConfigError("--workers: the cluster has its own hosts; leave it out")
+    if workers is not None:
+        from flinknet.runtime.cluster.workers import check_reachable
+
+        check_reachable(workers, graph.job.config.network)
     duration_ns = workload.get("duration")
     if duration_ns is None and not values["detached"]:
         duration_ns = DEFAULT_DURATION_NS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,6 +16,7 @@ import click
 
 from flinknet import options as flink
 from flinknet.config import Scenario
+from flinknet.errors import ConfigError
 from flinknet.options.link import parse_links, show_link
 from flinknet.report.bench_words import Setting
 from flinknet.report.export import write_json
@@ -67,13 +68,25 @@ class Finished:
     discarded: tuple[RunResult, ...] = ()
 
 
-def default_executor(values: Mapping[str, Any], scenarios: Iterable[Scenario] = ()) -> Executor:
-    """The executor with real sockets and processes, on the workers of a command's options."""
+def default_executor(values: Mapping[str, Any], scenarios: Sequence[Scenario]) -> Executor:
+    """The executor with real sockets and processes, on the workers of a command's options.
+
+    Raises: ConfigError for options that the workers cannot follow; TransportError if one cannot be
+        used.
+    """
     from flinknet.runtime.cluster.launcher import run_scenario
     from flinknet.runtime.host import environment
 
-    is_tls = any(each.network.ssl_internal_enabled for each in scenarios)
-    return Executor(partial(run_scenario, workers=workers_of(values, is_tls=is_tls)), environment)
+    networks = [each.network for each in scenarios]
+    networks.sort(key=lambda each: each.ssl_internal_enabled)
+    workers = workers_of(values, is_tls=networks[-1].ssl_internal_enabled)
+    if workers is not None:
+        from flinknet.runtime.cluster.workers import check_reachable
+
+        if any(each.link is not None for each in scenarios):
+            raise ConfigError("--link emulates a wire on this machine; leave it out, or --workers")
+        check_reachable(workers, networks[-1])
+    return Executor(partial(run_scenario, workers=workers), environment)
 
 
 def plan_sweep(settings: Settings, seed: int = 1) -> list[Plan]:

@@ -162,8 +162,6 @@ def worker(**values: Any) -> None:
     from flinknet.runtime.signals import interrupts_noted
 
     address = address_of(values["bind"], "--bind", DEFAULT_PORT)
-    if address[0] in ("0.0.0.0", "::"):
-        raise ConfigError("--bind: name one address of this host, by which the others reach it")
     network, _ = flink.network_config(settings_of_tls(values))
     secret = secret_of(values["secret_file"], is_tls=network.ssl_internal_enabled)
     with interrupts_noted() as noted:

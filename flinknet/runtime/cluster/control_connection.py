@@ -46,6 +46,7 @@ from .control_messages import (
 
 if TYPE_CHECKING:
     from ..tls import Tls
+    from ..transport import TcpTransport
 
 LENGTH_BYTES = 4
 HELLO_MAX_BYTES = 4096
@@ -81,6 +82,7 @@ class ControlConnection:
     Attributes:
         welcome: the facts of the other end, once it has proved that it knows the secret.
         local_host: address of this end, of an accepted connection.
+        transport: carries the bytes of an accepted connection.
         heard_ns: instant of the last bytes.
         peer_role: role in the peer's hello; None before it.
         received: messages not yet consumed, oldest first.
@@ -110,6 +112,7 @@ class ControlConnection:
         self._payload_bytes = 0
         self.welcome: dict[str, Any] | None = None
         self.local_host = ""
+        self.transport: TcpTransport | None = None
         self.heard_ns = monotonic_ns()
         self._is_server = role is None
         self.peer_role: str | None = None
@@ -172,6 +175,13 @@ class ControlConnection:
 
     def close(self) -> None:
         self.is_closing = True
+
+    def give_up(self, fault: str) -> None:
+        """End an accepted connection at once, with what is unsent."""
+        self.fault = self.fault or fault
+        self.close()
+        if self.transport is not None:
+            self.transport.close()
 
     def receive_data(self, data: memoryview, *, now_ns: int) -> None:
         """Process bytes from the peer.
@@ -320,6 +330,7 @@ class ControlServer:
         facts: what clients that know the secret learn.
 
     Attributes:
+        host, port: the address that it listens on.
         connections: accepted connections; their reader removes those that have ended.
 
     Raises: LocalTransportError if the address cannot be used.
@@ -354,7 +365,8 @@ class ControlServer:
             unwatch=lambda: loop.remove_reader(sock),
         )
         self._paused_until_ns = 0
-        self.port: int = sock.getsockname()[1]
+        self.host: str
+        self.host, self.port = sock.getsockname()[:2]
         self.connections: list[ControlConnection] = []
         self._unknown_since_ns: dict[ControlConnection, int] = {}
 
@@ -394,7 +406,7 @@ class ControlServer:
         self.connections.append(connection)
         self._unknown_since_ns[connection] = monotonic_ns()
         wrapped = connection if self._tls is None else self._tls.around(connection, is_server=True)
-        self._loop.add_transport(sock, wrapped)
+        connection.transport = self._loop.add_transport(sock, wrapped)
 
     def _drop_oldest_unknown(self) -> bool:
         """Close the oldest unauthenticated connection. Returns: whether there was one."""

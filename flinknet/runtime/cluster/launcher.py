@@ -89,8 +89,6 @@ def run_scenario(
     """
     plan = load_plan_of(scenario)
     plan.check_memory()
-    if workers is not None and scenario.link is not None:
-        raise ConfigError("--link emulates a wire on this machine; leave it out, or --workers")
     if scenario.network.is_tls and plan.task_managers > 1:
         from ..tls import create_tls
 

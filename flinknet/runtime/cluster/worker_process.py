@@ -14,12 +14,13 @@ import sys
 import tempfile
 from contextlib import suppress
 from dataclasses import fields, replace
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import flinknet
 from flinknet.config import NetworkConfig
-from flinknet.errors import FlinknetError
+from flinknet.errors import ConfigError, FlinknetError
 from flinknet.plain_values import from_plain
 from flinknet.units import format_address
 from flinknet.whole_files import temporary_base
@@ -38,6 +39,9 @@ TURN_NS = 200_000_000
 
 SESSIONS_MAX = 16
 """The most launchers at once."""
+
+SILENCE_MAX_NS = 60_000_000_000
+"""How long a launcher that has started no TaskManager may say nothing."""
 
 TASK_MANAGERS_MAX = 256
 """The most TaskManagers of a launcher."""
@@ -62,11 +66,10 @@ def facts_of_host(directory: str = "") -> dict[str, Any]:
 class _Session:
     """The TaskManagers of one launcher, and their files."""
 
-    def __init__(self, directory: Path, now_ns: int) -> None:
+    def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
-        self.heard_ns = now_ns
-        self.silence_max_ns: int | None = None
+        self.silence_max_ns = SILENCE_MAX_NS
         self.kill_ns: int | None = None
         self.is_fetched = False
 
@@ -84,7 +87,8 @@ class WorkerProcess:
         port: the port that it listens on.
         directory: of the files of its TaskManagers.
 
-    Raises: ConfigError for TLS settings that cannot be used; TransportError if it cannot listen.
+    Raises: ConfigError for TLS settings that cannot be used, and for an address that stands for all
+        addresses; TransportError if it cannot listen.
     """
 
     def __init__(
@@ -113,6 +117,11 @@ class WorkerProcess:
                 tls=tls,
                 facts=facts_of_host(str(self.directory)),
             )
+            if ip_address(self._server.host).is_unspecified:
+                self._server.close()
+                raise ConfigError(
+                    "--bind: name one address of this host, by which the others reach it"
+                )
         except FlinknetError:
             self.directory.rmdir()
             raise
@@ -153,28 +162,38 @@ class WorkerProcess:
             self.directory.rmdir()
 
     def _read(self, connection: ControlConnection, now_ns: int) -> None:
-        if connection.peer_role is not None and connection not in self._sessions:
-            self._begin(connection, now_ns)
-        session = self._sessions.get(connection)
-        if session is not None:
-            while connection.received:
-                session.heard_ns = now_ns
-                self._receive(connection, session, connection.received.popleft())
-            self._report_exits(connection, session)
-            silence_ns = session.silence_max_ns
-            if silence_ns is not None and now_ns - session.heard_ns > silence_ns:
-                log(f"launcher {connection.peer}: it has said nothing for {silence_ns / 1e9:g} s")
-                connection.close()
-                self._lose(connection, session, now_ns)
+        try:
+            self._serve(connection, now_ns)
+        except Exception as error:  # the others need not suffer from it
+            connection.give_up(f"{type(error).__name__}: {error}")
         if connection.loss is None:
             return
+        if connection.transport is not None:
+            connection.transport.close()  # what it has not read would keep it open
         self._server.connections.remove(connection)
+        session = self._sessions.get(connection)
         if session is not None:
             if connection.fault is not None:
                 log(f"launcher {connection.peer}: {connection.fault}")
             self._lose(connection, session, now_ns)
         else:
             self._log_stranger(connection)
+
+    def _serve(self, connection: ControlConnection, now_ns: int) -> None:
+        """Handle what a launcher has sent, or has not sent for too long."""
+        session = self._sessions.get(connection)
+        if session is None:
+            if connection.peer_role is None or connection.is_closing:
+                return
+            session = self._begin(connection)
+        while session is not None and connection.received:
+            self._receive(connection, session, connection.received.popleft())
+        if session is None:
+            return
+        self._report_exits(connection, session)
+        silence_ns = session.silence_max_ns
+        if now_ns - connection.heard_ns > silence_ns:
+            connection.give_up(f"it has said nothing for {silence_ns / 1e9:g} s")
 
     def _log_stranger(self, connection: ControlConnection) -> None:
         """Log who was refused, once for each host."""
@@ -184,17 +203,19 @@ class WorkerProcess:
             why = connection.fault or f"the connection {connection.loss}"
             log(f"refused {connection.peer}: {why}; others of {host} are not logged")
 
-    def _begin(self, connection: ControlConnection, now_ns: int) -> None:
+    def _begin(self, connection: ControlConnection) -> _Session | None:
+        """Begin the session of a launcher. Returns: None for one that is refused."""
         if connection.peer_role != LAUNCHER or len(self._sessions) >= SESSIONS_MAX:
             is_full = connection.peer_role == LAUNCHER
             reason = "it has too many launchers" if is_full else "it serves launchers only"
             connection.send(messages.Refused(reason))
             connection.close()
-            return
+            return None
         self._count += 1
         directory = self.directory / f"{self._count:06d}"
         directory.mkdir(mode=0o700)
-        self._sessions[connection] = _Session(directory, now_ns)
+        session = self._sessions[connection] = _Session(directory)
+        return session
 
     def _receive(self, connection: ControlConnection, session: _Session, message: Any) -> None:
         if isinstance(message, messages.Heartbeat):
@@ -323,7 +344,10 @@ def part_of(directory: Path, message: messages.ReadFile) -> messages.FilePart:
     data = b""
     if FILE_NAME.fullmatch(message.name):
         for each in (directory, directory.parent):
-            with suppress(OSError), open(each / message.name, "rb") as file:
+            with (
+                suppress(OSError, ValueError, OverflowError),  # offsets that no file has, too
+                open(each / message.name, "rb") as file,
+            ):
                 file.seek(message.offset)
                 data = file.read(PART_BYTES)
                 break

@@ -28,6 +28,7 @@ from .cluster_process import RemoteProcess, TaskManagerProcessSpec, WorkersSpec
 from .control_connection import ControlConnection, ControlServer, proof_of
 from .control_messages import FILE_NAME, LAUNCHER, PART_BYTES
 from .host_clock import ClockOfHost, HostClock
+from .job_manager import log
 
 CONNECT_WAIT_S = 5.0
 ANSWER_WAIT_NS = 10_000_000_000
@@ -43,6 +44,12 @@ PROBE_INTERVAL_NS = 100_000_000
 
 ADJUST_INTERVAL_NS = 1_000_000_000
 """Between corrections of the clocks of TaskManagers."""
+
+HEARTBEAT_MAX_NS = 1_000_000_000
+"""The longest pause between heartbeats."""
+
+QUIET_NS = 5_000_000_000
+"""A worker that has said nothing for so long is named; it may come back."""
 
 PARTS_AHEAD = 4
 """Parts of a file that are asked for before the first has come."""
@@ -78,7 +85,8 @@ class Worker:
         self.loss: str | None = None
         self._loop = loop
         self._timeout_ns = timeout_ns
-        self._heartbeat_ns = max(1, timeout_ns // 6)
+        self._heartbeat_ns = max(1, min(HEARTBEAT_MAX_NS, timeout_ns // 6))
+        self._is_quiet = False
         try:
             sock = socket.create_connection(address, CONNECT_WAIT_S)
         except OSError as error:
@@ -178,10 +186,14 @@ class Worker:
         self.read()
         if self.loss is not None:
             return None
-        if now_ns - self._connection.heard_ns > self._timeout_ns:
-            seconds = self._timeout_ns / 1e9
+        silence_ns, seconds = now_ns - self._connection.heard_ns, self._timeout_ns / 1e9
+        if silence_ns > self._timeout_ns:
             self._lose(f"worker {self.name} has not answered for {seconds:g} s and counts as lost")
             return None
+        if (silence_ns > QUIET_NS) != self._is_quiet:
+            self._is_quiet = not self._is_quiet
+            since = f"has not answered for {QUIET_NS // 10**9} s; it is lost after {seconds:g} s"
+            log(f"worker {self.name} {since if self._is_quiet else 'answers again'}")
         if now_ns >= self._next_probe_ns:
             self._probe()
             is_probed = self.has_own_clock and self.processes
@@ -385,6 +397,15 @@ class Workers:
             worker.disconnect()
         for server in self.servers.values():
             server.close()
+
+
+def check_reachable(spec: WorkersSpec, network: NetworkConfig) -> None:
+    """Connect to all workers, and end the connections. Raises: TransportError if one cannot be
+    used; ConfigError for TLS settings.
+    """
+    loop = EventLoop(may_spin=False)
+    Workers(loop, spec, network, ANSWER_WAIT_NS).close()
+    loop.close()
 
 
 def _without_secrets(network: NetworkConfig) -> NetworkConfig:

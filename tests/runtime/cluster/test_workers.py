@@ -7,29 +7,47 @@ import os
 import random
 import signal
 import socket
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
+from click.testing import CliRunner
 
+from flinknet.cli import main
 from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
 from flinknet.core.wire.ids import ExecutionGraphID
-from flinknet.errors import ConfigError, RemoteProtocolError, RunFailedError, TransportError
+from flinknet.errors import (
+    ConfigError,
+    FlinknetError,
+    RemoteProtocolError,
+    RunFailedError,
+    TransportError,
+)
 from flinknet.job.load.plan import load_plan_of
 from flinknet.results import Progress
+from flinknet.runtime.clock import monotonic_ns
 from flinknet.runtime.cluster import control_messages as messages
+from flinknet.runtime.cluster import worker_process
 from flinknet.runtime.cluster.client import new_token, run_job
 from flinknet.runtime.cluster.cluster_process import (
     JobManagerSpec,
     TaskManagerProcessSpec,
     WorkersSpec,
 )
-from flinknet.runtime.cluster.control_connection import ControlConnection
+from flinknet.runtime.cluster.control_connection import ControlConnection, ControlServer
 from flinknet.runtime.cluster.launcher import places_of, run_scenario
-from flinknet.runtime.cluster.task_executor import on_worker
-from flinknet.runtime.cluster.worker_process import part_of, sizes_in
+from flinknet.runtime.cluster.task_executor import TaskExecutor, on_worker
+from flinknet.runtime.cluster.worker_process import (
+    SILENCE_MAX_NS,
+    WorkerProcess,
+    part_of,
+    sizes_in,
+)
+from flinknet.runtime.cluster.workers import Worker
+from flinknet.runtime.event_loop import EventLoop
 from flinknet.trace import open_run
 from flinknet.trace.verify import verify_run
 from tests.worker_hosts import SECRET, Start, WorkerHost, spec_of, wait_for_end
@@ -245,8 +263,14 @@ def test_a_task_manager_of_a_worker_without_code_takes_loads_and_no_programs(
     load = messages.InitializeJob(job, messages.SubmitLoad(scenario(10)), "/run", None, None)
     assert on_worker(load, spec).trace_dir == str(tmp_path / str(job))
     program = messages.SubmitJob("/a/job.py", PROGRAM, (), {}, True, None, 5, 1)
+    custom = scenario(10, partitioner="custom:a_module:function")
+    for each in program, messages.SubmitLoad(custom):
+        with pytest.raises(ConfigError, match="no-code"):
+            on_worker(replace(load, submission=each), spec)
+    control = ControlConnection("")
+    control.received.append(messages.SubmitTask(load_plan_of(custom).tasks[0], {}, None))
     with pytest.raises(ConfigError, match="no-code"):
-        on_worker(replace(load, submission=program), spec)
+        TaskExecutor(spec, control=control).serve()
 
 
 @pytest.mark.quick
@@ -262,6 +286,145 @@ def test_a_worker_hands_over_files_of_task_managers_only(tmp_path: Path, name: s
     read = messages.ReadFile(ExecutionGraphID(bytes(16)), name, 0)
     assert not part_of(job, read).data
     assert part_of(job, replace(read, name="tm-0.log", offset=2)).data == b"xt"
+    for offset in (-1, 2**63, 2**70):
+        assert not part_of(job, replace(read, name="tm-0.log", offset=offset)).data
+
+
+class Near:
+    """A worker in this process, and the ends of its launchers, in turns."""
+
+    def __init__(self) -> None:
+        self.worker = WorkerProcess(("127.0.0.1", 0), SECRET, NetworkConfig())
+        self.loop = EventLoop(may_spin=False)
+
+    def connect(self) -> ControlConnection:
+        """A launcher that is known to the worker."""
+        launcher = ControlConnection(SECRET, role="launcher", is_challenged=True)
+        sock = socket.create_connection(("127.0.0.1", self.worker.port))
+        self.loop.add_transport(sock, launcher)
+        self.until(lambda: launcher.welcome is not None)
+        return launcher
+
+    def until(self, is_so: Callable[[], bool]) -> None:
+        for _ in range(1000):
+            if is_so():
+                return
+            self.loop.run_once(until_ns=0)
+            self.worker.turn()
+        pytest.fail("the worker has not answered")
+
+    @property
+    def sessions(self) -> list[str]:
+        return sorted(each.name for each in self.worker.directory.iterdir())
+
+
+@pytest.fixture
+def near(monkeypatch: pytest.MonkeyPatch) -> Iterator[Near]:
+    monkeypatch.setattr(worker_process, "TURN_NS", 2 * MS)
+    near = Near()
+    yield near
+    near.loop.close()
+    near.worker.close()
+
+
+@pytest.mark.quick
+def test_a_fault_in_the_worker_ends_one_connection_only(
+    near: Near, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_: object) -> None:
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(worker_process, "sizes_in", fail)
+    one, other = near.connect(), near.connect()
+    one.send(messages.ListFiles(ExecutionGraphID(bytes(16))))
+    near.until(lambda: one.loss is not None)
+    other.send(messages.Heartbeat(7))
+    near.until(lambda: bool(other.received))
+    assert other.received.popleft().number == 7
+    assert near.sessions == ["000002"]
+    assert capsys.readouterr().err.count("ValueError: a bug") == 1
+
+
+@pytest.mark.quick
+def test_a_launcher_that_vanishes_before_its_first_task_manager_has_one_session(
+    near: Near, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    launcher = near.connect()
+    near.until(lambda: bool(near.sessions))
+    later_ns = SILENCE_MAX_NS + 10**9
+    monkeypatch.setattr(worker_process, "monotonic_ns", lambda: monotonic_ns() + later_ns)
+    near.until(lambda: launcher.loss is not None)
+    assert not near.sessions
+    assert capsys.readouterr().err.count("said nothing for 60 s") == 1
+
+
+@pytest.mark.quick
+def test_a_connection_that_is_given_up_does_not_wait_for_its_reader() -> None:
+    loop = EventLoop(may_spin=False)
+    server = ControlServer(loop, SECRET, address=("127.0.0.1", 0))
+    with socket.create_connection((server.host, server.port)):
+        while not server.connections:
+            loop.run_once()
+        (connection,) = server.connections
+        connection.send(messages.Refused("-" * (16 << 20)))
+        loop.run_once(until_ns=0)
+        connection.give_up("silence")
+        loop.run_once(until_ns=0)
+        assert connection.loss is not None
+        assert not loop.transports
+    server.close()
+    loop.close()
+
+
+@pytest.mark.quick
+def test_a_worker_that_is_quiet_is_named_before_it_is_lost(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    noted: list[int] = []
+    process = WorkerProcess(("127.0.0.1", 0), SECRET, NetworkConfig())
+    thread = threading.Thread(target=process.run, args=(noted,))
+    thread.start()
+    loop = EventLoop(may_spin=False)
+    try:
+        worker = Worker(loop, ("127.0.0.1", process.port), SECRET, None, 50_000 * MS)
+        now_ns = monotonic_ns()
+        for after_s in (1, 6, 7, 1):
+            worker.advance(now_ns + after_s * 1_000 * MS)
+        said = capsys.readouterr().err
+        assert said.count("has not answered for 5 s; it is lost after 50 s") == 1, said
+        assert said.count("answers again") == 1, said
+        assert worker.loss is None
+        worker.advance(now_ns + 52_000 * MS)
+        assert "for 50 s and counts as lost" in str(worker.loss)
+    finally:
+        noted.append(signal.SIGTERM)
+        thread.join()
+        loop.close()
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("host", ["0", "0.0.0.0", "0::0"])
+def test_a_worker_does_not_listen_on_all_addresses(host: str) -> None:
+    with pytest.raises(FlinknetError, match=r"--bind: name one address|cannot listen"):
+        WorkerProcess((host, 0), SECRET, NetworkConfig())
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("link", "code", "why"), [((), 4, "cannot be reached"), (("--link", "rtt=1ms"), 2, "--link")]
+)
+def test_a_run_that_its_workers_cannot_do_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, link: tuple[str, ...], code: int, why: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "secret").touch(0o600)
+    (tmp_path / "secret").write_text(SECRET)
+    words = ("bench", "--workers", "127.0.0.1:1", "--secret-file", "secret", *link)
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == code, done.output
+    assert why in done.stderr
+    assert "starting" not in done.stderr
+    assert [each.name for each in tmp_path.iterdir()] == ["secret"]
 
 
 @pytest.mark.parametrize("seed", range(2))
