@@ -26,11 +26,18 @@ from flinknet.errors import (
 )
 from flinknet.plain_values import from_plain, to_plain
 
+from ..clock import wall_clock_iso
 from .control_connection import ControlConnection
 
 GRACE_S = 5
 KILL_WAIT_S = 2.0
 """How long a worker may take to report the end of a process that it kills."""
+
+
+def log(text: str) -> None:
+    """Write a line with the time to standard error."""
+    print(f"{wall_clock_iso()} {text}", file=sys.stderr, flush=True)
+
 
 JOB_MANAGER, TASK_MANAGER = "jobmanager", "taskmanager"
 

@@ -11,7 +11,6 @@ knows the number of that channel, and the trace would not name it. Outbox orders
 
 from __future__ import annotations
 
-import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -27,10 +26,10 @@ from flinknet.job.sources import NextInputSplit, RequestNextInputSplit
 from flinknet.results import CheckpointSummary, TaskManagerDump
 from flinknet.whole_files import temporary_base
 
-from ..clock import monotonic_ns, wall_clock_iso
+from ..clock import monotonic_ns
 from ..event_loop import EventLoop
 from . import control_messages as messages
-from .cluster_process import TaskManagerProcess, TaskManagerState
+from .cluster_process import TaskManagerProcess, TaskManagerState, log
 from .control_connection import ControlConnection, ControlServer
 from .control_messages import ExpectReaders
 from .job_master import JobMaster
@@ -411,10 +410,6 @@ class JobManager:
         if self._faults <= FAULTS_LOGGED:
             last = "; further ones are not logged" if self._faults == FAULTS_LOGGED else ""
             log(f"closed the control connection from {peer}: {fault}{last}")
-
-
-def log(text: str) -> None:
-    print(f"{wall_clock_iso()} {text}", file=sys.stderr, flush=True)
 
 
 def take_all(items: list[Any]) -> list[Any]:

@@ -24,11 +24,11 @@ from flinknet.results import ClusterJob, ClusterStatus, TaskManagerStatus
 
 from ..clock import monotonic_ns
 from . import control_messages as messages
-from .cluster_process import JobManagerSpec, TaskManagerProcess
+from .cluster_process import JobManagerSpec, TaskManagerProcess, log
 from .control_connection import ControlConnection
 from .dumps import DumpRound
 from .job_files import CONTACT_NAME, Contact, joined_settings
-from .job_manager import JobManager, log, take_all
+from .job_manager import JobManager, take_all
 from .job_master import NEVER_NS
 from .resource_manager import ClusterSpec
 from .submitted_job import ConnectionUses, Submission, SubmittedJob, remove_empty

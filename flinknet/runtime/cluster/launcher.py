@@ -28,10 +28,10 @@ from ..metrics_log import MetricsLog
 from ..other_processes import OtherProcesses
 from ..signals import raise_dropped_termination, terminations_unwind
 from . import control_messages as messages
-from .cluster_process import Ending, TaskManagerProcess, WorkersSpec, error_of
+from .cluster_process import Ending, TaskManagerProcess, WorkersSpec, error_of, log
 from .collected import Collected, ProgressMeter, manifest_of
 from .host_clock import ClockOfHost, error_between_ns, known_within
-from .job_manager import JobLead, JobManager, log, take_all
+from .job_manager import JobLead, JobManager, take_all
 from .job_master import JobMaster
 from .job_measurements import first_deployed_ns, times_of
 from .placement import Deployment, FixedPlan

@@ -30,10 +30,9 @@ from ..event_loop import EventLoop
 from ..host import available_cores, environment, host_id
 from ..signals import interrupts_held
 from . import control_messages as messages
-from .cluster_process import GRACE_S, TASK_MANAGER, TaskManagerProcessSpec, start_child
+from .cluster_process import GRACE_S, TASK_MANAGER, TaskManagerProcessSpec, log, start_child
 from .control_connection import ControlConnection, ControlServer, proof_of
 from .control_messages import FILE_NAME, LAUNCHER, PART_BYTES
-from .job_manager import log
 
 TURN_NS = 200_000_000
 

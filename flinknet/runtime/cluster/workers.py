@@ -24,11 +24,10 @@ from ..host import host_id
 from ..signals import raise_dropped_termination
 from ..tls import Tls, create_tls
 from . import control_messages as messages
-from .cluster_process import RemoteProcess, TaskManagerProcessSpec, WorkersSpec
+from .cluster_process import RemoteProcess, TaskManagerProcessSpec, WorkersSpec, log
 from .control_connection import ControlConnection, ControlServer, proof_of
 from .control_messages import FILE_NAME, LAUNCHER, PART_BYTES
 from .host_clock import ClockOfHost, HostClock
-from .job_manager import log
 
 CONNECT_WAIT_S = 5.0
 ANSWER_WAIT_NS = 10_000_000_000

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import socket
 import threading
@@ -429,11 +430,13 @@ def test_a_run_that_its_workers_cannot_do_leaves_nothing(
 
 @pytest.mark.parametrize("seed", range(2))
 def test_a_worker_that_is_killed_or_stopped_is_named_and_leaves_no_process(
-    start: Start, tmp_path: Path, seed: int
+    start: Start, pair: tuple[WorkerHost, WorkerHost], tmp_path: Path, seed: int
 ) -> None:
-    one, two = start(), start()
-    drawn = random.Random(seed)
-    victim, number = drawn.choice((one, two)), (signal.SIGKILL, signal.SIGSTOP)[seed % 2]
+    drawn, hosts = random.Random(seed), list(pair)
+    at, number = drawn.randrange(2), (signal.SIGKILL, signal.SIGSTOP)[seed % 2]
+    if number == signal.SIGKILL:  # the pair lives on
+        hosts[at] = start()
+    (one, two), victim = hosts, hosts[at]
     at_ns = drawn.randrange(1_000 * MS)
     seen: list[psutil.Process] = []
 
@@ -457,4 +460,5 @@ def test_a_worker_that_is_killed_or_stopped_is_named_and_leaves_no_process(
     assert not wait_for_end(seen, END_S)
     other = "tm-1" if victim is one else "tm-0"
     assert [each.stem for each in run.glob("*.fnt")] == [other]
-    assert list(tmp_path.glob("flinknet-worker-*/*/*/*.fnt"))
+    (kept,) = victim.log.parent.glob("flinknet-worker-*/*/*/*.fnt")
+    shutil.rmtree(kept.parents[1])
