@@ -102,7 +102,7 @@ def _change(base: FoundRate, found: FoundRate) -> str:
     factor = found.producers / base.producers
     change = change_between(base.search, found.search, factor)
     if change.verdict is Verdict.UNKNOWN:
-        return f"{found.name}: {change.verdict}"
+        return _verdict(found if found.search.is_below else base, is_short=False)
     total = "" if factor == 1 else " in all"
     return (
         f"{found.name}: {human_change(change.change)}{total} ({human_change(change.low)} to"

@@ -101,6 +101,12 @@ def test_no_rate_keeps_an_impossible_limit() -> None:
     assert min(each.workload.rate_per_s for each in server.scenarios[1:]) == 200
 
 
+def test_a_configuration_without_hope_is_no_change() -> None:
+    found = call(Server(), "compare-configs", "base", "segment-size=64kb", "--find", "p99<=1ms")
+    assert found.exit_code == 1
+    assert "verdict    segment-size=64kb: no rate that was tried, down to 200/s" in found.output
+
+
 @pytest.mark.parametrize(
     ("call_of", "error", "exit_code", "line"),
     [
