@@ -307,7 +307,7 @@ class Near:
         return launcher
 
     def until(self, is_so: Callable[[], bool]) -> None:
-        for _ in range(1000):
+        for _ in range(100):
             if is_so():
                 return
             self.loop.run_once(until_ns=0)
