@@ -1,7 +1,7 @@
 """What-if: recorded arrivals under other network settings, in virtual time.
 
-The compiled kernel (`fast_path`) computes what it covers, the real core the rest; both give the
-same numbers.
+The compiled kernel (`fast_path`) simulates the settings that it supports, and the real core all
+others; both give the same numbers.
 
 The simulation starts with empty queues at the start of the window; at the highest rate, records
 that do not count fill them first. Its data ends where that of the recorded run did

@@ -277,7 +277,7 @@ class Worker:
     def _lose(self, reason: str) -> None:
         if self.loss is None:
             if self.processes and (directory := self.facts.get("directory")):
-                reason += f"; what it recorded stays there in {directory}"
+                reason += f"; its traces are still on that host, in {directory}"
             self.loss = reason
             self._connection.close()
             for each in self.processes.values():
