@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from flinknet.core.wire.ids import ExecutionAttemptID, ExecutionVertexID, ResultPartitionID
@@ -41,6 +42,7 @@ class Ends:
         return f"{self.producer}->{self.consumer}"
 
 
+@dataclass(slots=True)
 class Wait:
     """Waits of one kind, in ns.
 
@@ -49,10 +51,8 @@ class Wait:
         since_ns: beginning of the current one; -1: there is none.
     """
 
-    __slots__ = ("ns", "since_ns")
-
-    def __init__(self) -> None:
-        self.ns, self.since_ns = 0, -1
+    ns: int = 0
+    since_ns: int = -1
 
     def begin(self, at_ns: int) -> None:
         """Begin a wait, unless one is going on."""
@@ -69,6 +69,7 @@ class Wait:
         return self.ns + (max(0, at_ns - self.since_ns) if self.since_ns >= 0 else 0)
 
 
+@dataclass(slots=True, eq=False)
 class ObservedChannel:
     """The state of one channel, as far as the observed messages show it.
 
@@ -97,48 +98,43 @@ class ObservedChannel:
         events_by_kind: by class name. `barriers`: (checkpoint id, instant), the last ones.
     """
 
-    __slots__ = (
-        *("_balance", "_ended_subpartitions", "_waits", "_waits_at", "backlog_buffers", "barriers"),
-        *("blocked", "counter", "counters", "credits_available", "credits_granted", "data_buffers"),
-        *("data_bytes", "ends", "events", "events_by_kind", "exhausted", "first_ns", "index"),
-        *("initial_credit", "is_blocked", "is_credit_inferred", "is_ended", "is_inside_unknown"),
-        *("largest_buffer_bytes", "last_ns", "may_lack_messages", "next_sequence_number"),
-        *("other_elements", "partition_id", "payload_bytes", "receiver_id", "records", "recovered"),
-        *("starved", "subpartitions", "uncounted_buffers"),
-    )
-
-    def __init__(self, index: int, receiver_id: bytes, ends: Ends) -> None:
-        self.index = index
-        self.receiver_id = receiver_id
-        self.ends = ends
-        self.partition_id: ResultPartitionID | None = None
-        self.subpartitions: tuple[int, int] | None = None  # first and last
-        self.initial_credit: int | None = None
-        self.forget_credit()
-        self.credits_granted = 0
-        self.backlog_buffers: int | None = None
-        self.next_sequence_number: int | None = None
-        self.may_lack_messages = False
-        self.is_blocked = False
-        self.starved, self.blocked, self.exhausted = Wait(), Wait(), Wait()
-        self.is_ended = False
-        self._ended_subpartitions = 0
-        self.data_buffers = 0
-        self.events = 0
-        self.payload_bytes = 0
-        self.data_bytes = 0
-        self.largest_buffer_bytes = 0
-        self.records = 0
-        self.other_elements = 0
-        self.uncounted_buffers = 0
-        self.events_by_kind: Counter[str] = Counter()
-        self.barriers: deque[tuple[int, int]] = deque(maxlen=BARRIERS_KEPT)
-        self.first_ns: int | None = None
-        self.last_ns: int | None = None
-        self.recovered: tuple[int, int] | None = None
-        self.is_inside_unknown = True  # record boundaries are unknown
-        self.counter: tuple[int, RecordCounter] | None = None  # last subpartition and its counter
-        self.counters: dict[tuple[int, tuple[int, int] | None], RecordCounter] = {}
+    index: int
+    receiver_id: bytes
+    ends: Ends
+    partition_id: ResultPartitionID | None = None
+    subpartitions: tuple[int, int] | None = None
+    initial_credit: int | None = None
+    credits_available: int | None = None
+    is_credit_inferred: bool = False
+    credits_granted: int = 0
+    backlog_buffers: int | None = None
+    next_sequence_number: int | None = None
+    may_lack_messages: bool = False
+    is_blocked: bool = False
+    is_ended: bool = False
+    exhausted: Wait = field(default_factory=Wait)
+    starved: Wait = field(default_factory=Wait)
+    blocked: Wait = field(default_factory=Wait)
+    data_buffers: int = 0
+    events: int = 0
+    payload_bytes: int = 0
+    data_bytes: int = 0
+    largest_buffer_bytes: int = 0
+    records: int = 0
+    other_elements: int = 0
+    uncounted_buffers: int = 0
+    events_by_kind: Counter[str] = field(default_factory=Counter)
+    barriers: deque[tuple[int, int]] = field(default_factory=partial(deque, maxlen=BARRIERS_KEPT))
+    first_ns: int | None = None
+    last_ns: int | None = None
+    recovered: tuple[int, int] | None = None
+    is_inside_unknown: bool = True  # record boundaries are unknown
+    counter: tuple[int, RecordCounter] | None = None  # last subpartition and its counter
+    counters: dict[tuple[int, tuple[int, int] | None], RecordCounter] = field(default_factory=dict)
+    _ended_subpartitions: int = 0
+    _balance: int = 0  # credit less data buffers while the credit is unknown
+    _waits_at: int = 0
+    _waits: int = 0
 
     @property
     def in_flight_buffers(self) -> int:
@@ -147,7 +143,7 @@ class ObservedChannel:
 
     def forget_credit(self) -> None:
         """Note that the credit is unknown from here on."""
-        self.credits_available: int | None = None
+        self.credits_available = None
         self.is_credit_inferred = False
         self._balance = self._waits_at = self._waits = 0
 

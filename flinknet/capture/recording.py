@@ -117,32 +117,23 @@ class TraceFiles:
         for file in self.files:
             file.is_kept = True
 
-    def take_older(self, than_ns: int) -> list[TraceFile]:
-        """Remove the files that end before an instant and are not kept. Returns: these files, for
-        the caller to delete once the manifest does not name them any more.
+    def take_old(self, before_ns: int | None, *, is_closed: bool) -> list[TraceFile]:
+        """Remove the files that end before an instant (None: all) and are not kept, except the one
+        that is being written and, of closed files, the last remaining one.
+
+        Returns: these files, for the caller to delete once the manifest does not name them.
         """
         old = [
             each
-            for each in self.files[:-1]
-            if not each.is_kept and (each.last_ns is None or each.last_ns < than_ns)
+            for each in (self.files if is_closed else self.files[:-1])
+            if not each.is_kept
+            and (before_ns is None or each.last_ns is None or each.last_ns < before_ns)
         ]
+        if len(old) == len(self.files):
+            old.pop()
         if old:
             self.files = [each for each in self.files if each not in old]
             self.has_changed = True
-        return old
-
-    def take_unkept(self, from_ns: int | None) -> list[TraceFile]:
-        """Remove the files that end before `from_ns` (None: all) and are not kept, except the last
-        remaining one. Returns: these files, for the caller to delete.
-        """
-        old = [
-            each
-            for each in self.files
-            if not each.is_kept
-            and (from_ns is None or each.last_ns is None or each.last_ns < from_ns)
-        ]
-        old = old if len(old) < len(self.files) else old[:-1]
-        self.files = [each for each in self.files if each not in old]
         return old
 
     def _is_full(self, at_ns: int) -> bool:
@@ -250,7 +241,6 @@ class CaptureRecording:
         rotate_ns = rotation.rotate_ns
         if rotation.ring_ns is not None:
             rotate_ns = max(1, rotation.ring_ns // RING_SLICES)
-        self._slice_ns = rotate_ns
         create = partial(
             TraceFiles,
             directory,
@@ -283,13 +273,7 @@ class CaptureRecording:
             is_ring = self._ring_ns is not None
             if is_ring or self.recorder.pending_events < FLUSH_EVENTS_MAX:
                 self.recorder.flush()
-        old = []
-        if self._ring_ns is not None:
-            if self._keep_until_ns is not None:
-                self.files.keep_all()
-                if now_ns >= self._keep_until_ns:
-                    self._keep_until_ns = None
-            old = self.files.take_older(now_ns - self._ring_ns)
+        old = self._take_old(now_ns, is_closed=False)
         has_changed = len(self.channels) != self._saved_channels
         since_due_ns = now_ns - self._next_save_ns
         is_stale = since_due_ns >= (0 if has_changed else SAVE_ANYHOW_NS)
@@ -317,12 +301,7 @@ class CaptureRecording:
             self.recorder.close()
         except TraceError as caught:
             error = caught
-        old = []
-        if self._ring_ns is not None:
-            if self._keep_until_ns is not None:
-                self.files.keep_all()
-            from_ns = None if self.triggers else now_ns - self._ring_ns
-            old = self.files.take_unkept(from_ns)
+        old = self._take_old(now_ns, is_closed=True)
         self._save()
         delete(old)
         if error is not None:
@@ -334,6 +313,17 @@ class CaptureRecording:
     def is_holding(self) -> bool:
         """Whether events are being kept after a recent trigger."""
         return self._keep_until_ns is not None
+
+    def _take_old(self, now_ns: int, *, is_closed: bool) -> list[TraceFile]:
+        """Remove the files that a ring drops now. Returns: these files."""
+        if self._ring_ns is None:
+            return []
+        if self._keep_until_ns is not None:
+            self.files.keep_all()
+            if now_ns >= self._keep_until_ns:
+                self._keep_until_ns = None
+        before_ns = None if is_closed and self.triggers else now_ns - self._ring_ns
+        return self.files.take_old(before_ns, is_closed=is_closed)
 
     def _measured(self) -> tuple[int | None, int | None]:
         """Instants of the first and the last data buffer that the files still contain."""
