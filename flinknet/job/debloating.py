@@ -6,7 +6,6 @@ producers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from flinknet.config import NetworkConfig
 from flinknet.core.consumer import SingleInputGate
@@ -14,19 +13,6 @@ from flinknet.results import DebloatingSample
 from flinknet.units import NS_PER_MS
 
 from .stream_task import StreamTask
-
-
-@dataclass(frozen=True, slots=True)
-class DebloatingConfig:
-    """Settings of debloating (Flink: BufferDebloatConfiguration); the defaults are those of 2.3."""
-
-    target_ns: int = 1_000_000_000
-    period_ns: int = 200_000_000
-    samples: int = 20
-    threshold_percent: int = 25
-    smallest_buffer_bytes: int = 256
-    largest_buffer_bytes: int = 32 * 1024
-    starting_buffer_bytes: int = 1024
 
 
 class ThroughputCalculator:
@@ -63,23 +49,17 @@ class ThroughputCalculator:
 class BufferDebloater:
     """Derives a buffer size from throughput (Flink: BufferDebloater with BufferSizeEMA).
 
-    Invariants: smallest_buffer_bytes <= buffer_size_bytes <= largest_buffer_bytes; the size at most
+    Invariants: min_segment_size_bytes <= buffer_size_bytes <= segment_size_bytes; the size at most
     doubles in one step.
     """
 
-    __slots__ = ("_alpha", "_config", "_size_bytes", "announced_bytes", "consume_ns")
+    __slots__ = ("_alpha", "_network", "_size_bytes", "announced_bytes", "consume_ns")
 
-    def __init__(self, config: DebloatingConfig) -> None:
-        if not (
-            config.smallest_buffer_bytes
-            <= config.starting_buffer_bytes
-            <= config.largest_buffer_bytes
-        ):
-            raise ValueError("the starting buffer size must lie between smallest and largest")
-        self._config = config
-        self._alpha = 2 / (config.samples + 1)
-        self._size_bytes = float(config.starting_buffer_bytes)
-        self.announced_bytes = config.starting_buffer_bytes
+    def __init__(self, network: NetworkConfig) -> None:
+        self._network = network
+        self._alpha = 2 / (network.debloating_samples + 1)
+        self._size_bytes = float(network.starting_segment_size_bytes)
+        self.announced_bytes = network.starting_segment_size_bytes
         self.consume_ns = 0
 
     @property
@@ -100,12 +80,13 @@ class BufferDebloater:
 
         Returns: the size in bytes to announce to every producer; None if the change is too small.
         """
-        config = self._config
+        network = self._network
         buffers = max(1, buffers_in_use)
-        desired_total = throughput_bytes_per_s * (config.target_ns // NS_PER_MS) // 1000
+        desired_total = throughput_bytes_per_s * (network.debloating_target_ns // NS_PER_MS) // 1000
         desired = min(desired_total / buffers, 2 * self._size_bytes)
         size = self._size_bytes + self._alpha * (desired - self._size_bytes)
-        self._size_bytes = min(max(size, config.smallest_buffer_bytes), config.largest_buffer_bytes)
+        self._size_bytes = max(size, network.min_segment_size_bytes)
+        self._size_bytes = min(self._size_bytes, network.segment_size_bytes)
         new = self.buffer_size_bytes
         self.consume_ns = new * buffers * 1000 // max(1, throughput_bytes_per_s) * NS_PER_MS
         if not self._is_worth_announcing(new):
@@ -114,31 +95,16 @@ class BufferDebloater:
         return new
 
     def _is_worth_announcing(self, new: int) -> bool:
-        config, announced = self._config, self.announced_bytes
+        network, announced = self._network, self.announced_bytes
         if new == announced:
             return False
-        if new <= config.smallest_buffer_bytes or new >= config.largest_buffer_bytes:
+        if new <= network.min_segment_size_bytes or new >= network.segment_size_bytes:
             return True
-        return abs(new - announced) >= announced * config.threshold_percent // 100
+        return abs(new - announced) >= announced * network.debloating_threshold_percent // 100
 
 
 SAMPLES_MAX = 4096
 """Samples kept per gate."""
-
-
-def debloating_config(network: NetworkConfig) -> DebloatingConfig | None:
-    """Debloating settings from the options; None if debloating is off."""
-    if not network.debloating_enabled:
-        return None
-    return DebloatingConfig(
-        target_ns=network.debloating_target_ns,
-        period_ns=network.debloating_period_ns,
-        samples=network.debloating_samples,
-        threshold_percent=network.debloating_threshold_percent,
-        smallest_buffer_bytes=network.min_segment_size_bytes,
-        largest_buffer_bytes=network.segment_size_bytes,
-        starting_buffer_bytes=network.starting_segment_size_bytes,
-    )
 
 
 class GateDebloating:
@@ -154,10 +120,9 @@ class GateDebloating:
     """
 
     def __init__(
-        self, task: StreamTask, gate: SingleInputGate, config: DebloatingConfig, *, now_ns: int
+        self, task: StreamTask, gate: SingleInputGate, network: NetworkConfig, *, now_ns: int
     ) -> None:
         self.task_name = task.name
-        self.config = config
         self.samples: list[DebloatingSample] = []
         self._evaluations = 0
         self._sample_every = 1
@@ -166,7 +131,7 @@ class GateDebloating:
         self._read_bytes = task.network_input.checkpoints.read_bytes
         self._idle = task.times.idle
         self._throughput = ThroughputCalculator(now_ns=now_ns)
-        self._debloater = BufferDebloater(config)
+        self._debloater = BufferDebloater(network)
 
     @property
     def name(self) -> str:
@@ -232,11 +197,10 @@ def debloated_gates(
     tasks: Iterable[StreamTask], network: NetworkConfig, *, now_ns: int
 ) -> list[GateDebloating]:
     """All gates of these tasks; none if debloating is off."""
-    config = debloating_config(network)
-    if config is None:
+    if not network.debloating_enabled:
         return []
     return [
-        GateDebloating(task, gate, config, now_ns=now_ns) for task in tasks for gate in task.gates
+        GateDebloating(task, gate, network, now_ns=now_ns) for task in tasks for gate in task.gates
     ]
 
 

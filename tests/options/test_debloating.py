@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from flinknet.errors import ConfigError
-from flinknet.job.debloating import debloating_config
 from flinknet.options import effective_flink_keys, effective_keys, network_config
 
 DEBLOATING = "taskmanager.network.memory.buffer-debloat"
@@ -24,25 +23,22 @@ def test_the_keys_say_how_gates_are_debloated() -> None:
         "taskmanager.memory.segment-size": "16kb",
     }
     network, warnings = network_config(settings)
-    config = debloating_config(network)
     assert not warnings
-    assert config is not None
-    assert (config.target_ns, config.period_ns) == (500 * MS, 50 * MS)
-    assert (config.samples, config.threshold_percent) == (10, 5)
-    assert config.smallest_buffer_bytes == 512
-    assert config.starting_buffer_bytes == 2048
-    assert config.largest_buffer_bytes == 16_384
+    assert (network.debloating_target_ns, network.debloating_period_ns) == (500 * MS, 50 * MS)
+    assert (network.debloating_samples, network.debloating_threshold_percent) == (10, 5)
+    assert network.min_segment_size_bytes == 512
+    assert network.starting_segment_size_bytes == 2048
+    assert network.segment_size_bytes == 16_384
     assert network_config(effective_flink_keys(network))[0] == network
 
 
 def test_the_defaults_are_those_of_flink() -> None:
-    assert debloating_config(network_config({})[0]) is None
-    config = debloating_config(network_config(ON)[0])
-    assert config is not None
-    assert (config.target_ns, config.period_ns) == (1000 * MS, 200 * MS)
-    assert (config.samples, config.threshold_percent) == (20, 25)
-    assert config.smallest_buffer_bytes == 256
-    assert config.starting_buffer_bytes == 1024
+    assert not network_config({})[0].debloating_enabled
+    network, _ = network_config(ON)
+    assert (network.debloating_target_ns, network.debloating_period_ns) == (1000 * MS, 200 * MS)
+    assert (network.debloating_samples, network.debloating_threshold_percent) == (20, 25)
+    assert network.min_segment_size_bytes == 256
+    assert network.starting_segment_size_bytes == 1024
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,10 @@
 """Golden values are those of Flink's own classes, from the reference."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flinknet.job.debloating import (
-    BufferDebloater,
-    DebloatingConfig,
-    ThroughputCalculator,
-)
+from flinknet.config import NetworkConfig
+from flinknet.job.debloating import BufferDebloater, ThroughputCalculator
 
 PLENTY = 2**40
 MS = 1_000_000
@@ -28,7 +24,7 @@ def announced(debloater: BufferDebloater, throughput: int, buffers: int, count: 
 
 
 def test_sizes_grow_by_at_most_their_double_smoothed() -> None:
-    grown = sizes(BufferDebloater(DebloatingConfig()), PLENTY, 1, 40)
+    grown = sizes(BufferDebloater(NetworkConfig()), PLENTY, 1, 40)
     assert grown[:13] == [
         1122,
         1228,
@@ -49,16 +45,16 @@ def test_sizes_grow_by_at_most_their_double_smoothed() -> None:
 
 
 def test_only_changes_of_a_quarter_are_announced() -> None:
-    found = announced(BufferDebloater(DebloatingConfig()), PLENTY, 1, 30)
+    found = announced(BufferDebloater(NetworkConfig()), PLENTY, 1, 30)
     assert found == [1345, 1767, 2322, 3051, 4008, 5266, 6918, 9089, 11941, 15688]
 
 
 def test_the_largest_size_is_always_announced() -> None:
-    assert announced(BufferDebloater(DebloatingConfig()), PLENTY, 1, 60)[-1] == 32768
+    assert announced(BufferDebloater(NetworkConfig()), PLENTY, 1, 60)[-1] == 32768
 
 
 def test_a_slow_gate_shrinks_its_buffers() -> None:
-    config = DebloatingConfig(starting_buffer_bytes=32 * 1024)
+    config = NetworkConfig(starting_segment_size_bytes=32 * 1024)
     shrunk = sizes(BufferDebloater(config), 10_000, 10, 7)
     assert shrunk == [29742, 27005, 24528, 22288, 20260, 18426, 16766]
     found = announced(BufferDebloater(config), 10_000, 10, 40)
@@ -66,32 +62,27 @@ def test_a_slow_gate_shrinks_its_buffers() -> None:
 
 
 def test_a_gate_that_stands_still_comes_to_the_smallest_size_and_says_no_more() -> None:
-    config = DebloatingConfig(starting_buffer_bytes=32 * 1024)
+    config = NetworkConfig(starting_segment_size_bytes=32 * 1024)
     found = announced(BufferDebloater(config), 0, 10, 200)
     assert found[:3] == [24269, 17974, 13312]
     assert found[-3:] == [363, 269, 256]
 
 
 def test_time_to_consume_what_is_in_flight() -> None:
-    debloater = BufferDebloater(DebloatingConfig(samples=1))  # alpha 1: no smoothing
+    debloater = BufferDebloater(NetworkConfig(debloating_samples=1))  # alpha 1: no smoothing
     assert debloater.recalculate(4_000, 2) == 2000
     assert debloater.consume_ns == 1_000 * MS
 
 
-def test_a_starting_size_outside_the_limits_is_refused() -> None:
-    with pytest.raises(ValueError, match="between"):
-        BufferDebloater(DebloatingConfig(starting_buffer_bytes=100))
-
-
 @given(st.lists(st.tuples(st.integers(0, PLENTY), st.integers(0, 1000)), max_size=60))
 def test_sizes_stay_within_their_limits(samples: list[tuple[int, int]]) -> None:
-    config = DebloatingConfig()
+    config = NetworkConfig()
     debloater = BufferDebloater(config)
     for throughput, buffers in samples:
         before = debloater.buffer_size_bytes
         debloater.recalculate(throughput, buffers)
-        assert config.smallest_buffer_bytes <= debloater.buffer_size_bytes
-        assert debloater.buffer_size_bytes <= min(config.largest_buffer_bytes, 2 * before + 1)
+        assert config.min_segment_size_bytes <= debloater.buffer_size_bytes
+        assert debloater.buffer_size_bytes <= min(config.segment_size_bytes, 2 * before + 1)
 
 
 def test_throughput_counts_only_the_time_with_data() -> None:
