@@ -172,14 +172,15 @@ class OutputCheckpoints:
 
 
 class InputCheckpoints(CheckpointedInput):
-    """Checkpoints of one input: handles its events and acknowledges complete checkpoints (Flink:
-    the CheckpointableTask side of StreamTask).
+    """Checkpoints of one input: handles its events, passes barriers on to all outputs of its task,
+    and acknowledges complete checkpoints (Flink: the CheckpointableTask side of StreamTask).
 
     Attributes:
         last_alignment: of the last checkpoint whose barriers have all arrived.
 
     Args:
-        task: name of the task.
+        task: name of the input.
+        before_barrier: called before a barrier is written, to write the pending output first.
         epoch_ns: instant of the run's clock that is timestamp 0.
     """
 
@@ -187,16 +188,20 @@ class InputCheckpoints(CheckpointedInput):
         self,
         task: str,
         gate: Gate,
+        outputs: Sequence[OutputCheckpoints],
         network: NetworkConfig,
         respond: CheckpointResponder = ignore,
+        before_barrier: Callable[[], None] = lambda: None,
         *,
         epoch_ns: int = 0,
     ) -> None:
         self.last_alignment: Alignment | None = None
         self._task = task
         self._channels = len(gate.channels)
+        self._outputs = tuple(outputs)
         self._network = network
         self._respond = respond
+        self._before_barrier = before_barrier
         self._epoch_ns = epoch_ns
         self._begun_id = -1
         self._begun_bytes = 0
@@ -221,10 +226,18 @@ class InputCheckpoints(CheckpointedInput):
         super().handle(event, data_type, channel, sequence_number, now_ns=now_ns)
 
     def trigger_checkpoint(self, barrier: CheckpointBarrier, *, now_ns: int) -> None:
-        """Do nothing: a sink has no state to save here, and no output to forward the barrier to."""
+        """Pass the barrier on; an unaligned one stays unaligned where the edge allows it."""
+        self._before_barrier()
+        for output in self._outputs:
+            outgoing = output.barrier_of(barrier.checkpoint_id, barrier.timestamp_ms)
+            if barrier.is_unaligned and outgoing.alignment is AlignmentType.ALIGNED:
+                outgoing = outgoing.as_unaligned()
+            output.write(outgoing, now_ns=now_ns)
 
     def abort_checkpoint(self, checkpoint_id: int, reason: AbortReason, *, now_ns: int) -> None:
         self._respond(DeclineCheckpoint(self._task, checkpoint_id, reason.value))
+        for output in self._outputs:
+            output.write(CancelCheckpointMarker(checkpoint_id), now_ns=now_ns)
 
     def complete_alignment(self, alignment: Alignment) -> None:
         """Acknowledge the checkpoint, with the time its barriers took."""
@@ -323,44 +336,6 @@ class TaskAcknowledgements:
     def _forget(self, checkpoint_id: int) -> None:
         self._asked = {each for each in self._asked if each > checkpoint_id}
         self._found = {each: found for each, found in self._found.items() if each > checkpoint_id}
-
-
-class BranchingCheckpoints(InputCheckpoints):
-    """Checkpoints of an input whose barriers go on to all outputs of its task.
-
-    Args:
-        task: name of the input.
-        before_barrier: called before a barrier is written, to write the pending output first.
-    """
-
-    def __init__(
-        self,
-        task: str,
-        gate: Gate,
-        outputs: Sequence[OutputCheckpoints],
-        network: NetworkConfig,
-        respond: CheckpointResponder,
-        before_barrier: Callable[[], None],
-        *,
-        epoch_ns: int = 0,
-    ) -> None:
-        super().__init__(task, gate, network, respond, epoch_ns=epoch_ns)
-        self._outputs = tuple(outputs)
-        self._before_barrier = before_barrier
-
-    def trigger_checkpoint(self, barrier: CheckpointBarrier, *, now_ns: int) -> None:
-        """Forward the barrier; an unaligned one stays unaligned where the edge allows it."""
-        self._before_barrier()
-        for output in self._outputs:
-            outgoing = output.barrier_of(barrier.checkpoint_id, barrier.timestamp_ms)
-            if barrier.is_unaligned and outgoing.alignment is AlignmentType.ALIGNED:
-                outgoing = outgoing.as_unaligned()
-            output.write(outgoing, now_ns=now_ns)
-
-    def abort_checkpoint(self, checkpoint_id: int, reason: AbortReason, *, now_ns: int) -> None:
-        super().abort_checkpoint(checkpoint_id, reason, now_ns=now_ns)
-        for output in self._outputs:
-            output.write(CancelCheckpointMarker(checkpoint_id), now_ns=now_ns)
 
 
 def _merged(

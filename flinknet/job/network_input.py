@@ -29,7 +29,7 @@ from flinknet.core.wire.events import (
     decode_event,
 )
 
-from .barriers import BranchingCheckpoints
+from .barriers import InputCheckpoints
 from .channel_input import ChannelInput
 from .load.sink import LatencySink
 
@@ -65,7 +65,7 @@ class NetworkInput(Generic[ReceiverT]):
         gate: SingleInputGate | UnionInputGate,
         receivers: tuple[ReceiverT, ...],
         probe: Probe,
-        checkpoints: BranchingCheckpoints,
+        checkpoints: InputCheckpoints,
         *,
         spills: SpillStore | None,
     ) -> None:

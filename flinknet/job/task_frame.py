@@ -17,8 +17,8 @@ from flinknet.core.probe import Probe
 
 from .barriers import (
     INPUT,
-    BranchingCheckpoints,
     CheckpointResponder,
+    InputCheckpoints,
     OutputCheckpoints,
     TaskAcknowledgements,
     barrier_of,
@@ -85,9 +85,9 @@ class TaskFrame:
             for output, partitioner in zip(outputs, partitioners, strict=True)
         ]
 
-    def input_checkpoints(self, gate: SingleInputGate | UnionInputGate) -> BranchingCheckpoints:
+    def input_checkpoints(self, gate: SingleInputGate | UnionInputGate) -> InputCheckpoints:
         """The checkpoints of the task's input."""
-        return BranchingCheckpoints(
+        return InputCheckpoints(
             INPUT,
             gate,
             self._checkpoints,

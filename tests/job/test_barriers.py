@@ -29,7 +29,6 @@ from flinknet.core.wire.events import (
 )
 from flinknet.errors import FrameCorruptedError
 from flinknet.job.barriers import (
-    BranchingCheckpoints,
     InputCheckpoints,
     OutputCheckpoints,
     barrier_of,
@@ -78,7 +77,7 @@ class CheckpointedPair(Pair):
             *("source", self.writer, range(channels), self.answers.append),
             partial(barrier_of, network, "rebalance"),
         )
-        self.inputs = Inputs("sink", self.gate, network, self.answers.append)
+        self.inputs = Inputs("sink", self.gate, (), network, self.answers.append)
         self.emitted = [0] * channels
         self.cuts: dict[int, list[int]] = {}
         self.checkpoint_id = 0
@@ -477,7 +476,7 @@ class Forwarding(CheckpointedPair):
             self.answers.append,
             partial(barrier_of, network, partitioner),
         )
-        self.forwarding = BranchingCheckpoints(
+        self.forwarding = InputCheckpoints(
             "relay input",
             self.gate,
             [self.written],

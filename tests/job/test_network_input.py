@@ -9,7 +9,7 @@ from flinknet.core.buffers import DataType
 from flinknet.core.probe import TracePoint
 from flinknet.core.wire.events import EndOfInputChannelStateEvent
 from flinknet.core.wire.messages import BufferResponse
-from flinknet.job.barriers import BranchingCheckpoints
+from flinknet.job.barriers import InputCheckpoints
 from flinknet.job.network_input import ElementInput
 from tests.pair import Consumer
 from tests.simulation import Rows
@@ -18,9 +18,7 @@ from tests.simulation import Rows
 def test_the_end_of_recovered_state_that_a_producer_sends_is_read_and_means_nothing() -> None:
     consumer, rows = Consumer(), Rows()
     gate, (channel,) = consumer.gate, consumer.channels
-    checkpoints = BranchingCheckpoints(
-        "input", gate, (), NetworkConfig(), lambda _: None, lambda: None
-    )
+    checkpoints = InputCheckpoints("input", gate, (), NetworkConfig(), lambda _: None, lambda: None)
     receivers: Any = (None,)  # nobody receives records
     network_input = ElementInput(gate, receivers, rows, checkpoints, spills=None)
     gate.finish_read_recovered_state()

@@ -17,7 +17,7 @@ from flinknet.core.consumer import (
 from flinknet.core.probe import Probe, note_consumed
 from flinknet.core.wire.events import Event
 
-from ..barriers import BranchingCheckpoints
+from ..barriers import InputCheckpoints
 from ..network_input import NetworkInput, Polled
 from .outputs import Measure
 from .sink import LatencySink
@@ -50,7 +50,7 @@ class RunInput(NetworkInput[LatencySink]):
         gate: SingleInputGate | UnionInputGate,
         sinks: tuple[LatencySink, ...],
         probe: Probe,
-        checkpoints: BranchingCheckpoints,
+        checkpoints: InputCheckpoints,
         *,
         measure: Measure | None = None,
         delay_ns_per_record: int = 0,

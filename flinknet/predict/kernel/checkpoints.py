@@ -97,7 +97,7 @@ def write_checkpoint(m: Exchange, source: Source, now: int) -> None:
 
 
 def pass_barriers(m: Exchange, source: Source, barrier: Barrier) -> None:
-    """BranchingCheckpoints.trigger_checkpoint: barriers that have overtaken data go on doing so,
+    """InputCheckpoints.trigger_checkpoint: barriers that have overtaken data go on doing so,
     where the data of an edge may be overtaken; others may time out."""
     m.began_ns = max(m.began_ns, barrier.began_ns)
     has_overtaken = barrier.is_overtaking > 0 and m.aligned_timeout_ns > 0
