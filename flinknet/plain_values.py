@@ -34,7 +34,10 @@ def to_plain(value: Any) -> Any:
             return encoded
         return {name: to_plain(getattr(value, name)) for name in _names(type(value))}
     if isinstance(value, Mapping):
-        return {_key_text(key): to_plain(each) for key, each in value.items()}
+        return {
+            key if isinstance(key, str) else str(to_plain(key)): to_plain(each)
+            for key, each in value.items()
+        }
     if isinstance(value, tuple | list):
         return [to_plain(each) for each in value]
     if isinstance(value, int | float | str):  # of a subclass
@@ -80,23 +83,24 @@ def decode_message(kinds: Mapping[str, type], data: bytes) -> Any:
     return from_plain(kind, document["body"])
 
 
-def _key_text(key: Any) -> str:
-    return key if isinstance(key, str) else str(to_plain(key))
-
-
 def _read(kind: Any, plain: Any) -> Any:
     if kind is Any:
         return plain
     origin = get_origin(kind)
     if origin in (Union, types.UnionType):
         return _read_union(get_args(kind), plain)
+    if origin is list:
+        return list(_read_tuple((*get_args(kind), Ellipsis), plain))
     if origin is tuple:
         return _read_tuple(get_args(kind), plain)
     if origin in (dict, Mapping):
         key_kind, value_kind = get_args(kind)
         if not isinstance(plain, dict):
             raise ValueError(f"{plain!r:.60} is not an object")
-        return {_read_key(key_kind, key): _read(value_kind, each) for key, each in plain.items()}
+        return {
+            int(key) if key_kind is int else _read(key_kind, key): _read(value_kind, each)
+            for key, each in plain.items()
+        }
     if isinstance(kind, NewType):
         return _read(kind.__supertype__, plain)
     if is_dataclass(kind) and isinstance(kind, type) and not _is_id(kind):
@@ -144,10 +148,6 @@ def _read_tuple(kinds: tuple[Any, ...], plain: Any) -> tuple[Any, ...]:
     if len(kinds) != len(plain):
         raise ValueError(f"a list has {len(plain)} elements, not {len(kinds)}")
     return tuple(_read(kind, each) for kind, each in zip(kinds, plain, strict=True))
-
-
-def _read_key(kind: Any, key: str) -> Any:
-    return int(key) if kind is int else _read(kind, key)
 
 
 @cache

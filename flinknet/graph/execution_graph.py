@@ -100,36 +100,6 @@ class Execution:
             self.timestamps_ns[state] = now_ns
 
 
-class ExecutionAttempts:
-    """The attempts of a subtask: the current one, and the latest earlier ones."""
-
-    def __init__(
-        self, graph_id: ExecutionGraphID, vertex_id: ExecutionVertexID, history_size: int
-    ) -> None:
-        self._graph_id, self._vertex_id = graph_id, vertex_id
-        self.prior: deque[Execution] = deque(maxlen=history_size)
-        self.current = self._attempt(0)
-
-    def reset_for_new_execution(self) -> Execution:
-        """Begin the next attempt (Flink: ExecutionVertex.resetForNewExecution). An attempt that was
-        never scheduled is kept.
-
-        Raises: LocalProtocolError while the current attempt has not ended.
-        """
-        if self.current.state is ExecutionState.CREATED:
-            return self.current
-        if not self.current.state.is_terminal:
-            raise LocalProtocolError(
-                f"attempt {self.current.attempt_number} has not ended ({self.current.state.value})"
-            )
-        self.prior.append(self.current)
-        self.current = self._attempt(self.current.attempt_number + 1)
-        return self.current
-
-    def _attempt(self, number: int) -> Execution:
-        return Execution(ExecutionAttemptID(self._graph_id, self._vertex_id, number))
-
-
 def aggregate_state(states: Iterable[ExecutionState]) -> ExecutionState:
     """The state of a vertex, aggregated over its subtasks (Flink:
     ExecutionJobVertex.getAggregateJobVertexState).
@@ -143,18 +113,20 @@ def aggregate_state(states: Iterable[ExecutionState]) -> ExecutionState:
     return _S.CREATED
 
 
-EMPTY_JSON_PLAN = "{}"
-
-
 class ExecutionVertex:
-    """One subtask (Flink: ExecutionVertex)."""
+    """One subtask (Flink: ExecutionVertex).
+
+    Attributes:
+        current: the current attempt; `prior` has the latest earlier ones.
+    """
 
     def __init__(self, job_vertex: ExecutionJobVertex, subtask_index: int) -> None:
         self.job_vertex = job_vertex
         self.subtask_index = subtask_index
         self.id = ExecutionVertexID(job_vertex.id, subtask_index)
-        graph = job_vertex.graph
-        self.attempts = ExecutionAttempts(graph.id, self.id, graph.attempts_history_size)
+        history_size = job_vertex.graph.job.config.attempts_history_size
+        self.prior: deque[Execution] = deque(maxlen=history_size)
+        self.current = self._attempt(0)
 
     @property
     def name(self) -> str:
@@ -163,12 +135,27 @@ class ExecutionVertex:
         return f"{vertex.name} ({self.subtask_index + 1}/{vertex.parallelism})"
 
     @property
-    def current(self) -> Execution:
-        return self.attempts.current
-
-    @property
     def state(self) -> ExecutionState:
-        return self.attempts.current.state
+        return self.current.state
+
+    def reset_for_new_execution(self) -> Execution:
+        """Begin the next attempt (Flink: resetForNewExecution). An attempt that was never scheduled
+        is kept.
+
+        Raises: LocalProtocolError while the current attempt has not ended.
+        """
+        if self.state is ExecutionState.CREATED:
+            return self.current
+        if not self.state.is_terminal:
+            raise LocalProtocolError(
+                f"attempt {self.current.attempt_number} has not ended ({self.state.value})"
+            )
+        self.prior.append(self.current)
+        self.current = self._attempt(self.current.attempt_number + 1)
+        return self.current
+
+    def _attempt(self, number: int) -> Execution:
+        return Execution(ExecutionAttemptID(self.job_vertex.graph.id, self.id, number))
 
 
 @dataclass(slots=True, eq=False)
@@ -317,10 +304,9 @@ class ExecutionGraph:
     def __init__(self, job: JobGraph, graph_id: ExecutionGraphID) -> None:
         self.job = job
         self.id = graph_id
-        self.attempts_history_size = job.config.attempts_history_size
         self.vertices: dict[JobVertexID, ExecutionJobVertex] = {}
         self.results: dict[IntermediateDataSetID, IntermediateResult] = {}
-        self.json_plan = EMPTY_JSON_PLAN
+        self.json_plan = "{}"
         self.total_vertices = 0
 
     @property

@@ -116,7 +116,7 @@ def subtasks_to_restart(
 def restart(subtasks: Iterable[ExecutionVertex]) -> None:
     """Begin new attempts of subtasks, all of which must have ended."""
     for subtask in subtasks:
-        subtask.attempts.reset_for_new_execution()
+        subtask.reset_for_new_execution()
         for result in subtask.job_vertex.results:
             result.partitions[subtask.subtask_index].is_released = False
 

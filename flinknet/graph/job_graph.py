@@ -15,6 +15,7 @@ from flinknet.core.producer.partition_type import ResultPartitionType
 from flinknet.core.wire.ids import IntermediateDataSetID, JobVertexID
 from flinknet.core.wiring import DistributionPattern
 from flinknet.errors import ConfigError
+from flinknet.plain_values import from_plain, to_plain
 
 from .job_config import JobConfig
 from .operators import OperatorFactory
@@ -81,11 +82,6 @@ class StreamConfig:
     operator_name: str
     operator_id: str
     chain_index: int
-    is_chain_start: bool = False
-    is_chain_end: bool = False
-    input_types: tuple[str, ...] = ()
-    output_type: str = "none"
-    max_parallelism: int | None = None
     managed_memory_fraction: float = 0.0
     delay_ns_per_record: int = 0
     has_checkpoints: bool = False
@@ -98,30 +94,12 @@ class StreamConfig:
     chained: dict[str, StreamConfig] = field(default_factory=dict)
 
     def to_json(self) -> str:
-        return json.dumps(self, default=_fields_of)
+        return json.dumps(to_plain(self))
 
     @classmethod
     def from_json(cls, text: str) -> StreamConfig:
-        return cls._from_dict(json.loads(text))
-
-    @classmethod
-    def _from_dict(cls, document: dict[str, Any]) -> StreamConfig:
-        known = dict(document)
-        known["input_types"] = tuple(known["input_types"])
-        known["chained_outputs"] = [ChainedOutput(**each) for each in known["chained_outputs"]]
-        known["outputs"] = [NonChainedOutput(**each) for each in known["outputs"]]
-        known["inputs"] = [NetworkInput(**each) for each in known["inputs"]]
-        known["chained"] = {
-            operator_id: cls._from_dict(each) for operator_id, each in known["chained"].items()
-        }
-        return cls(**known)
-
-
-def _fields_of(
-    part: StreamConfig | ChainedOutput | NonChainedOutput | NetworkInput,
-) -> dict[str, Any]:
-    """What json asks for; a third of the time that dataclasses.asdict takes, which copies."""
-    return {name: getattr(part, name) for name in part.__slots__}
+        found: StreamConfig = from_plain(cls, json.loads(text))
+        return found
 
 
 @dataclass(slots=True, eq=False)

@@ -187,15 +187,12 @@ class JobGraphGenerator:
             begun = self._chains.get(edge.target_id) or _Chain(edge.target_id)
             self._create_chain(edge.target_id, 1, begun)
         sources = chain.source_ids if node_id == chain.start_id else []
-        self._names[node_id] = self._chained_name(node, sources, chained)
-        self._descriptions[node_id] = self._chained_description(node, sources, chained)
+        self._set_texts(node, sources, chained)
         chain.add(node)
         self._head_of[node_id] = chain.start_id
         config = self._new_config(node, index)
         config.chained_outputs = [self._chained_output(edge) for edge in chained]
-        config.is_chain_end = not chained
         if node_id == chain.start_id:
-            config.is_chain_start = True
             self._create_vertex(chain)
             for edge in transitive:
                 self._connect(edge)
@@ -210,9 +207,6 @@ class JobGraphGenerator:
             node.operator_name,
             self._hashes[node.id].hex(),
             index,
-            input_types=tuple(type_name(each) for each in node.input_types),
-            output_type=type_name(node.output_type),
-            max_parallelism=node.max_parallelism,
             delay_ns_per_record=node.delay_ns_per_record,
         )
         if node.key_selector is not None:
@@ -224,36 +218,26 @@ class JobGraphGenerator:
             self._job.factories[config.operator_id] = node.operator_factory
         return config
 
-    def _chained_name(
+    def _set_texts(
         self, node: StreamNode, source_ids: list[int], chained: list[StreamEdge]
-    ) -> str:
-        name = node.operator_name
-        if source_ids:
-            taken = ", ".join(self._graph.nodes[each].operator_name for each in source_ids)
-            name = f"{name} [{taken}]"
-        children = [self._names[edge.target_id] for edge in chained]
-        if len(children) > 1:
-            return f"{name} -> ({', '.join(children)})"
-        return f"{name} -> {children[0]}" if children else name
-
-    def _chained_description(
-        self, node: StreamNode, source_ids: list[int], chained: list[StreamEdge]
-    ) -> str:
-        text = node.description
-        if source_ids:
-            taken = ", ".join(self._graph.nodes[each].description for each in source_ids)
-            text = f"{text} [{taken}]"
-        children = [self._descriptions[edge.target_id] for edge in chained]
+    ) -> None:
+        """Set the name and the description of the chain from a node on."""
+        sources = [self._graph.nodes[each] for each in source_ids]
+        targets = [edge.target_id for edge in chained]
+        names = [self._names[each] for each in targets]
+        name = _with_sources(node.operator_name, [each.operator_name for each in sources])
+        self._names[node.id] = _cascading(name, names)
+        descriptions = [self._descriptions[each] for each in targets]
+        text = _with_sources(node.description, [each.description for each in sources])
         if self._config.vertex_description_mode == "CASCADING":
-            if len(children) > 1:
-                return f"{text} -> ({', '.join(children)})"
-            return f"{text} -> {children[0]}" if children else text
-        for number, child in enumerate(children, start=1):
-            first, *rest = child.split("\n")
-            is_last = number == len(children)
-            text += f"\n{'+-' if is_last else ':-'} {first}"
-            text += "".join(f"\n{'  ' if is_last else ': '} {line}" for line in rest)
-        return text
+            text = _cascading(text, descriptions)
+        else:
+            for number, child in enumerate(descriptions, start=1):
+                first, *rest = child.split("\n")
+                is_last = number == len(descriptions)
+                text += f"\n{'+-' if is_last else ':-'} {first}"
+                text += "".join(f"\n{'  ' if is_last else ': '} {line}" for line in rest)
+        self._descriptions[node.id] = text
 
     def _create_vertex(self, chain: _Chain) -> None:
         head = self._graph.nodes[chain.start_id]
@@ -421,3 +405,13 @@ def _may_share(one: StreamEdge, other: StreamEdge) -> bool:
         and one.target.max_parallelism == other.target.max_parallelism
         and one.output_tag == other.output_tag
     )
+
+
+def _with_sources(text: str, chained_sources: list[str]) -> str:
+    return f"{text} [{', '.join(chained_sources)}]" if chained_sources else text
+
+
+def _cascading(text: str, children: list[str]) -> str:
+    if len(children) > 1:
+        return f"{text} -> ({', '.join(children)})"
+    return f"{text} -> {children[0]}" if children else text

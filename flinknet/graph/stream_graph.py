@@ -66,9 +66,8 @@ class StreamNode:
         max_parallelism: key groups; None: derived from the parallelism.
         invokable: class of the task if the operator is the head of a chain.
         buffer_timeout_ns: of its outputs.
-        input_types, output_type: types of the records.
+        output_type: type of its records.
         key_selector: key of its state.
-        has_sorted_inputs: whether records arrive key by key, as in batch.
         has_event_time: whether timestamps on the wire are event time in ms.
         has_own_time: whether a function of the program assigns that time; if not, it is the due
             instant.
@@ -82,7 +81,6 @@ class StreamNode:
     slot_sharing_group: str
     invokable: str | None
     buffer_timeout_ns: int
-    input_types: tuple[Any, ...]
     output_type: Any
     chaining_strategy: ChainingStrategy
     co_location_group_key: str | None = None
@@ -95,7 +93,6 @@ class StreamNode:
     description: str = ""
     delay_ns_per_record: int = 0
     emits_only_at_end: bool = False
-    has_sorted_inputs: bool = False
     has_event_time: bool = False
     has_own_time: bool = False
     in_edges: list[StreamEdge] = field(default_factory=list)

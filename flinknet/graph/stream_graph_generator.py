@@ -37,6 +37,13 @@ _EXCHANGE_MODES = {
     "ALL_EXCHANGES_BLOCKING": GlobalStreamExchangeMode.ALL_EDGES_BLOCKING,
 }
 
+_KEPT = (
+    *("max_parallelism", "invokable", "chaining_strategy", "co_location_group_key", "uid"),
+    *("uid_hash", "key_selector", "min_resources", "preferred_resources"),
+    *("managed_memory_weight", "delay_ns_per_record", "emits_only_at_end"),
+)
+"""Attributes of a transformation that its node has under the same name."""
+
 
 class StreamGraphGenerator:
     """Translates the program of one environment.
@@ -150,28 +157,16 @@ class StreamGraphGenerator:
             name,
             operator_factory,
             transformation.parallelism or self._config.parallelism,
-            transformation.max_parallelism,
-            self._slot_sharing_group(transformation.slot_sharing_group, input_ids),
-            transformation.invokable,
-            timeout_ns,
-            tuple(each.output_type for each in transformation.inputs),
-            None if is_sink else transformation.output_type,
-            transformation.chaining_strategy,
-            transformation.co_location_group_key,
-            transformation.uid,
-            transformation.uid_hash,
-            transformation.key_selector,
-            transformation.min_resources,
-            transformation.preferred_resources,
-            transformation.managed_memory_weight,
-            transformation.description or name,
-            transformation.delay_ns_per_record,
-            transformation.emits_only_at_end,
+            slot_sharing_group=self._slot_sharing_group(
+                transformation.slot_sharing_group, input_ids
+            ),
+            buffer_timeout_ns=timeout_ns,
+            output_type=None if is_sink else transformation.output_type,
+            description=transformation.description or name,
+            has_event_time=transformation.assigns_time,
+            has_own_time=transformation.assigns_own_time,
+            **{each: getattr(transformation, each) for each in _KEPT},
         )
-        node.has_event_time = transformation.assigns_time
-        node.has_own_time = transformation.assigns_own_time
-        # records of a keyed operator arrive key by key in batch
-        node.has_sorted_inputs = is_batch and not is_sink and node.key_selector is not None
         self.graph.add_node(node)
         if isinstance(transformation, SourceTransformation):
             self.graph.source_ids.append(node.id)

@@ -102,9 +102,9 @@ def test_as_many_prior_attempts_are_kept_as_asked(size: str, kept: int) -> None:
     subtask = next(graph.subtasks())
     for _ in range(17):
         run_to(subtask, graph, S.SCHEDULED, S.FAILED)
-        subtask.attempts.reset_for_new_execution()
+        subtask.reset_for_new_execution()
     assert subtask.current.attempt_number == 17
-    prior = [each.attempt_number for each in subtask.attempts.prior]
+    prior = [each.attempt_number for each in subtask.prior]
     assert prior == list(range(17))[17 - kept :]
 
 
@@ -241,7 +241,7 @@ def test_messages_of_an_old_attempt_change_nothing() -> None:
     partition = next(iter(graph.results.values())).partitions[0]
     assert partition.result_partition_id.producer_id == old.attempt_id
     run_to(subtask, graph, *RUNNING, S.FAILED)
-    new = subtask.attempts.reset_for_new_execution()
+    new = subtask.reset_for_new_execution()
     assert (new.attempt_number, subtask.state) == (1, S.CREATED)
     assert new.attempt_id != old.attempt_id
     assert partition.result_partition_id.producer_id == new.attempt_id
@@ -255,10 +255,10 @@ def test_messages_of_an_old_attempt_change_nothing() -> None:
 def test_an_attempt_that_has_not_ended_is_not_replaced() -> None:
     graph = execution_of(word_count())
     subtask = next(graph.subtasks())
-    assert subtask.attempts.reset_for_new_execution().attempt_number == 0  # not begun
+    assert subtask.reset_for_new_execution().attempt_number == 0  # not begun
     run_to(subtask, graph, S.SCHEDULED)
     with pytest.raises(LocalProtocolError, match="attempt 0 has not ended"):
-        subtask.attempts.reset_for_new_execution()
+        subtask.reset_for_new_execution()
 
 
 def test_states_of_an_execution() -> None:

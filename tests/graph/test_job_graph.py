@@ -270,16 +270,13 @@ def test_a_fork_on_two_levels() -> None:
     assert [vertex.name for vertex in others] == ["T -> Sink: 2", "Sink: U"]
     assert head.config is not None
     members = [head.config, *head.config.chained.values()]
-    actual = {
-        each.operator_name: (each.chain_index, each.is_chain_start, each.is_chain_end)
-        for each in members
-    }
+    actual = {each.operator_name: each.chain_index for each in members}
     assert actual == {
-        "Source: S": (1, True, False),
-        "M": (2, False, False),
-        "L": (3, False, False),
-        "Sink: 1": (4, False, True),
-        "R": (3, False, True),
+        "Source: S": 1,
+        "M": 2,
+        "L": 3,
+        "Sink: 1": 4,
+        "R": 3,
     }
     # edges that leave the chain, those of children first
     names = {each.operator_id: each.operator_name for each in members}

@@ -147,7 +147,6 @@ def test_the_same_program_as_a_stream_and_as_a_batch() -> None:
             "timeouts": {edge.buffer_timeout_ns for edge in graph.edges},
             "types": {edge.source.partition_type.name for edge in job.edges},
             "reduce": reduce.operator_factory.kind,
-            "sorted": reduce.has_sorted_inputs,
             "checkpoints": bool(job.checkpoints),
             "schedule": job.schedule,
         }
@@ -156,7 +155,6 @@ def test_the_same_program_as_a_stream_and_as_a_batch() -> None:
         "timeouts": {100_000_000},
         "types": {"PIPELINED_BOUNDED"},
         "reduce": StreamGroupedReduce,
-        "sorted": False,
         "checkpoints": True,
         "schedule": "all at once",
     }
@@ -165,7 +163,6 @@ def test_the_same_program_as_a_stream_and_as_a_batch() -> None:
         "timeouts": {-1},
         "types": {"BLOCKING"},
         "reduce": BatchGroupedReduce,
-        "sorted": True,
         "checkpoints": False,
         "schedule": "by pipelined region",
     }

@@ -320,7 +320,6 @@ def _stream_graph(
             slot_sharing_group=DEFAULT_SLOT_SHARING_GROUP,
             invokable="OneInputStreamTask" if index else "SourceStreamTask",
             buffer_timeout_ns=network.buffer_timeout_ns,
-            input_types=(bytes,) if index else (),
             output_type=bytes if index < last else None,
             chaining_strategy=ChainingStrategy.NEVER,
         )

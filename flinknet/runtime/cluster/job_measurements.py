@@ -39,9 +39,7 @@ from .reports import ReadChannel, Statistics
 def first_deployed_ns(graph: ExecutionGraph) -> int:
     """When the first task of a job was deployed, in any attempt; 0 if none was."""
     executions = (
-        execution
-        for subtask in graph.subtasks()
-        for execution in (*subtask.attempts.prior, subtask.current)
+        execution for subtask in graph.subtasks() for execution in (*subtask.prior, subtask.current)
     )
     instants = (each.timestamps_ns.get(ExecutionState.DEPLOYING) for each in executions)
     return min((each for each in instants if each is not None), default=0)
@@ -310,7 +308,7 @@ def prior_attempts(subtask: ExecutionVertex) -> tuple[PriorAttempt, ...]:
             None if each.task_manager is None else f"tm-{each.task_manager}",
             each.failure,
         )
-        for each in subtask.attempts.prior
+        for each in subtask.prior
     )
 
 
