@@ -15,14 +15,15 @@ from flinknet.predict.grid import Grid
 from flinknet.replay.pipeline import replay_runs
 from flinknet.replay.read import open_runs
 from flinknet.replay.spark.session import spark_errors
+from tests.recorded_run import write_run
 from tests.replay_documents import documents
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
-def run(tmp_path: Path, make_run: Callable[..., Path]) -> Path:
-    return make_run(tmp_path / "run", buffers=60)
+def run(tmp_path: Path) -> Path:
+    return write_run(tmp_path / "run", buffers=60)
 
 
 def tables(spark: Any, run: Path) -> None:

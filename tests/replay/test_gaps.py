@@ -141,7 +141,6 @@ def imported(packets: list[Packet], directory: Path) -> Path:
 def rows_of(path: Path) -> dict[Key, tuple[int, int]]:
     """Records and bytes of each buffer; none is there twice."""
     run = open_run(path)
-    assert run.manifest is not None
     names = {each.index: each.receiver_id for each in run.manifest.channels}
     found: dict[Key, tuple[int, int]] = {}
     for reader in run.readers():

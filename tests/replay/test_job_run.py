@@ -81,7 +81,6 @@ def test_the_buffer_timeout_of_each_operator_is_recorded(spark: Any, tmp_path: P
         assert error.p50 == pytest.approx(0, abs=0.1)
         assert error.p99 == pytest.approx(0, abs=0.1)
     assert "set_buffer_timeout" in job.notes[0]
-    assert job.choice is not None
     assert job.choice.patch.endswith('set_buffer_timeout("5ms")')
 
     edit_manifest(run, without_timeouts)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +12,15 @@ from flinknet.errors import TraceFormatError
 from flinknet.predict.measured_part import FOREVER_NS
 from flinknet.replay.read import RecordedRun, open_recorded_run
 from tests.edited_manifest import edit_manifest
-from tests.recorded_run import CONSUME_NS, MS, START_NS, TRANSIT_NS
+from tests.recorded_run import CONSUME_NS, MS, START_NS, TRANSIT_NS, write_run
 
 LIFE_NS = 10 * MS + TRANSIT_NS + CONSUME_NS
 """From the first record of a buffer until its consumer is done with it."""
 
 
 @pytest.fixture
-def run(tmp_path: Path, make_run: Callable[..., Path]) -> Path:
-    return make_run(tmp_path / "run", buffers=60)
+def run(tmp_path: Path) -> Path:
+    return write_run(tmp_path / "run", buffers=60)
 
 
 def cut(file: Path, share: float) -> None:
@@ -75,11 +74,9 @@ def test_damage_in_the_middle_of_a_cut_file_ends_it_there(run: Path) -> None:
     assert opened(run).to_ns < later - 100 * MS
 
 
-def test_a_cut_before_the_measured_part_is_an_error(
-    tmp_path: Path, make_run: Callable[..., Path]
-) -> None:
+def test_a_cut_before_the_measured_part_is_an_error(tmp_path: Path) -> None:
     window_ns = (START_NS + 400 * MS, START_NS + 600 * MS)
-    run = make_run(tmp_path / "late", buffers=60, window_ns=window_ns)
+    run = write_run(tmp_path / "late", buffers=60, window_ns=window_ns)
     cut(run / "tm-1.fnt", 0.3)
     with pytest.raises(TraceFormatError, match=r"tm-1\.fnt is cut off before anything"):
         opened(run)
@@ -108,10 +105,8 @@ def test_records_whose_buffers_all_left_later_are_measured(run: Path) -> None:
     assert opened(run).duration_ns == 5 * MS
 
 
-def test_the_manifest_of_another_run_is_an_error(
-    run: Path, tmp_path: Path, make_run: Callable[..., Path]
-) -> None:
-    other = json.loads((make_run(tmp_path / "other") / "manifest.json").read_text())
+def test_the_manifest_of_another_run_is_an_error(run: Path, tmp_path: Path) -> None:
+    other = json.loads((write_run(tmp_path / "other") / "manifest.json").read_text())
     for process in other["processes"]:
         process["pid"] += 100
     manifest(run, **other)

@@ -16,7 +16,7 @@ import pytest
 from flinknet import notebook
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.errors import ConfigError, FlinknetError
-from tests.recorded_run import CONSUME_NS, MS, START_NS, TRANSIT_NS, event
+from tests.recorded_run import CONSUME_NS, MS, START_NS, TRANSIT_NS, event, write_run
 from tests.replay.advise.test_caveats import add_events
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "replay.md"
@@ -94,8 +94,8 @@ def test_a_session_that_there_is_is_taken(spark: Any) -> None:
     assert notebook.session().sparkContext is spark.sparkContext
 
 
-def test_tables_are_lazy(spark: Any, tmp_path: Path, make_run: Any) -> None:
-    run = make_run(tmp_path / "run", buffers=20)
+def test_tables_are_lazy(spark: Any, tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", buffers=20)
     tables = notebook.observed(spark, str(run))
     predictions = notebook.predicted(spark, str(run), buffer_timeouts_ns=[0])
     for file in run.glob("*.fnt"):
@@ -144,8 +144,8 @@ def test_credit_is_told_window_by_window(spark: Any, sawtooth_run: Path) -> None
     assert [(row.changes, row.credit_mean) for row in own[-2:]] == [(1, 0.0), (1, 2.0)]
 
 
-def test_announced_buffer_sizes_are_told(spark: Any, tmp_path: Path, make_run: Any) -> None:
-    run = make_run(tmp_path / "run", buffers=20)
+def test_announced_buffer_sizes_are_told(spark: Any, tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", buffers=20)
     assert notebook.observed(spark, str(run)).buffer_sizes.collect() == []
     announced = {"kind": MessageKind.NEW_BUFFER_SIZE, "channel": 1, "value": 4096}
     sent = event(**announced, at_ns=START_NS + 7 * MS, point=TracePoint.SENT)
@@ -162,8 +162,8 @@ def test_tables_go_by_name(spark: Any, sawtooth_run: Path) -> None:
         _ = tables.latencies
 
 
-def test_durations_may_be_text(spark: Any, tmp_path: Path, make_run: Any) -> None:
-    run = str(make_run(tmp_path / "run", buffers=20))
+def test_durations_may_be_text(spark: Any, tmp_path: Path) -> None:
+    run = str(write_run(tmp_path / "run", buffers=20))
     table = notebook.predicted(spark, run, buffer_timeouts_ns=["5ms", "-1"], round_trips_ns=["1ms"])
     rows = table.select("buffer_timeout_ns", "round_trip_ns").collect()
     assert {(5 * MS, MS), (-1, MS)} <= {tuple(row) for row in rows}

@@ -23,13 +23,19 @@ from flinknet.replay import plans, simulations
 from flinknet.replay.advise.advice import UNKNOWN_ERROR, withheld
 from flinknet.replay.answers import model_error
 from flinknet.replay.plans import Part, Window, first_of, plan_exchanges, plan_of, slices_between
-from flinknet.replay.predictions import AskedSetting, Prediction, point_of, units_of
+from flinknet.replay.predictions import (
+    NOT_WHOLE_MS,
+    AskedSetting,
+    Prediction,
+    point_of,
+    units_of,
+)
 from flinknet.replay.read import AskedPart, RecordedRun, open_recorded_run, part_of
 from flinknet.simulator.cost_model import CostModel
 from flinknet.trace.job_names import ONLY_EDGE, Edge
 from flinknet.trace.manifest import TAP
 from tests.recorded_run import MS, write_run
-from tests.simulation import S
+from tests.simulation import US, S
 
 NOTHING = np.zeros(0, np.int64)
 
@@ -285,3 +291,22 @@ def test_a_window_in_which_nothing_came_is_known() -> None:
     assert (found.point.method, found.records) == ("kernel", 20_000)
     assert found.point.latency_ns.p50 == alone.point.latency_ns.p50
     assert found.point.buffers_per_s == pytest.approx((alone.point.buffers_per_s or 0) / 2)
+
+
+def notes_of(*timeouts_ns: int, recorded_ns: int) -> list[tuple[str, ...]]:
+    """The notes of each timeout."""
+    recorded = Setting(NetworkConfig(buffer_timeout_ns=recorded_ns))
+    found = []
+    for timeout_ns in timeouts_ns:
+        setting = Setting(NetworkConfig(buffer_timeout_ns=timeout_ns))
+        point = point_of(setting, is_recorded=setting == recorded)
+        asked = AskedSetting(**columns_of(setting))
+        row = Prediction(run=0, candidate=0, setting=asked, point=point, window_to_ns=0)
+        found.append(simulations.with_notes(row, recorded, None).point.notes)
+    return found
+
+
+def test_a_timeout_that_flink_does_not_accept_says_why_it_is_not_advised() -> None:
+    found = notes_of(0, 500 * US, 1500 * US, 2000 * US, -1, recorded_ns=0)
+    assert [NOT_WHOLE_MS in notes for notes in found] == [False, True, True, False, False]
+    assert notes_of(500 * US, recorded_ns=500 * US) == [()]

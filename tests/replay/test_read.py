@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,11 @@ from flinknet.replay.pipeline import replay_runs
 from flinknet.replay.plans import check_edge_timeouts
 from flinknet.replay.read import AskedPart, RecordedRun, open_runs
 from flinknet.trace import RunManifest
+from tests.recorded_run import write_run
 from tests.replay_documents import documents
 from tests.tapped_job import MS, SECOND, SOURCE, START_NS, TappedChannel, write_tapped_job
 
 S = 1_000 * MS
-MakeRun = Callable[..., Path]
 
 
 def tapped(directory: Path, *channels: TappedChannel, **asked: int) -> RecordedRun:
@@ -106,8 +105,8 @@ def test_a_part_that_there_is_not_is_refused(
         tapped(tmp_path, **asked)
 
 
-def test_of_a_blocking_exchange_no_part_can_be_asked_for(tmp_path: Path, make_run: MakeRun) -> None:
-    path = make_run(tmp_path / "run")
+def test_of_a_blocking_exchange_no_part_can_be_asked_for(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "run")
     manifest = RunManifest.load(path)
     scenario = manifest.scenario | {"workload": {"partition_type": "blocking"}}
     replace(manifest, scenario=scenario).save(path)

@@ -59,7 +59,6 @@ def test_no_timeout_can_be_doubled_and_none_for_all_tasks_is_cheaper(
 ) -> None:
     tried = searched(buffers, limit_ms)
     best = best_of(tried)
-    assert best is not None
     assert tried[best].holds
     assert len(tried) <= SETTINGS_TRIED_MAX
     for n, each in enumerate(best):
@@ -73,7 +72,6 @@ def test_no_timeout_can_be_doubled_and_none_for_all_tasks_is_cheaper(
 def test_many_buffers_get_the_long_timeout() -> None:
     """Of the least sum of n/t under a limit for the sum of t, t goes with the root of n."""
     best = best_of(tried := searched((1, 16), 25))
-    assert best is not None
     assert best[1] > 3 * best[0]
     assert tried[best].costs(Tried(0.0, 1000 * (1 / 5 + 16 / 20))) < 1.1
 
@@ -82,7 +80,6 @@ def test_a_task_whose_timeout_has_no_effect_gets_the_longest_one_at_once() -> No
     """Where buffers are full before, neither latency nor cost depends on it."""
     tried = searched((1, 0), 20, waits=(1, 0))
     best = best_of(tried)
-    assert best is not None
     assert best[1] == 100 * MS
     assert len(tried) < 30
 
@@ -137,20 +134,14 @@ def test_the_timeouts_of_a_job_keep_its_limit_and_none_can_be_doubled(
     replay = replay_runs(spark, open_runs([run]), grid, targets=[target], refine=True)
     (job,) = replay.jobs
     found, for_all = job.by_task, job.choice
-    assert found is not None
-    assert for_all is not None
-    assert for_all.point is not None
-    assert found.choice.point is not None
     assert found.settings <= SETTINGS_TRIED_MAX
     best = job.points[found.choice.point]
     assert len(best.timeouts_ns) == len(job.edges)
     reserve = target.reserve(job.model_error) if found.choice.is_safe else 0.0
     assert (target.margin(best.total) or 0.0) >= reserve >= MARGIN_MIN * found.choice.is_safe
     for longer in found.longer:
-        assert longer is not None
         place, margin = longer
         assert margin == target.margin(job.points[place].total)
-        assert margin is not None
         assert margin < reserve
     saved = 1 - (best.total.buffers_per_s or 0) / (
         job.points[for_all.point].total.buffers_per_s or 1

@@ -83,7 +83,6 @@ FASTER = [in_situation(each, 18.0, rate_factor=2.0) for each in POINTS[:3]]
 
 
 def chosen_in(advised: Advice | SituationAdvice) -> int | None:
-    assert advised.choice is not None
     return advised.choice.point
 
 
@@ -110,7 +109,6 @@ def test_a_choice_that_no_key_of_flink_makes_says_so() -> None:
     told = advice([*POINTS, tcp], [Target.parse("p99<=20ms")], EXACT)
     credit, other = told.situations
     assert credit.beyond_keys == ()
-    assert other.choice is not None
     assert (other.choice.point, other.choice.patch) == (7, "")
     assert "flow control tcp is that of Flink before 1.5" in other.beyond_keys[0]
 
@@ -160,7 +158,6 @@ def test_a_target_that_cannot_be_judged_is_unknown(targets: list[str]) -> None:
     found = choose(POINTS, [Target.parse(each) for each in targets], EXACT)
     assert (found.point, found.is_known) == (None, False)
     said = job_recommendation(replace(whole(), choice=replace(found, nearest=None)))
-    assert said is not None
     assert said.head.startswith(f"unknown whether a setting meets {', '.join(targets)}")
     assert said.is_none
     missed = choose(POINTS, [Target.parse(each) for each in ("p99.9<=20ms", "p99<=1us")], EXACT)
@@ -203,7 +200,6 @@ def test_where_all_are_alike_what_was_recorded_stays_and_there_is_no_knee() -> N
     told = advice(points, [Target.parse("p99<=50ms")], off)
     assert (told.situations[0].is_alike, told.knee) == (True, None)
     assert told.situations[0].why_no_knee == "all settings are equal within the model's error"
-    assert told.choice is not None
     assert (told.choice.point, told.choice.patch) == (1, "")
     differ = advice(points, [Target.parse("p99<=50ms")], EXACT)
     assert (differ.situations[0].is_alike, chosen_in(differ)) == (False, 2)
@@ -342,11 +338,9 @@ def whole(*target: str) -> JobAnswer:
 
 def test_a_job_as_a_whole_is_held_to_its_targets_at_one_timeout_for_all_edges() -> None:
     found = whole("p99<=6ms")
-    assert found.choice is not None
     assert found.choice.point == 2
     assert found.points[2].timeouts_ns == (5 * MS, 5 * MS)
     said = job_recommendation(found)
-    assert said is not None
     assert said.text.startswith(" is met by the job as a whole with buffer timeout 5ms: 5.00 ms")
     assert said.patch == "execution.buffer-timeout.interval: 5 ms"
     assert whole().choice is None
@@ -368,10 +362,8 @@ def test_csv_has_a_row_for_what_a_job_did_and_one_for_each_of_its_settings() -> 
 
 def test_the_nearest_setting_of_a_job_is_named_where_none_meets_the_target() -> None:
     found = whole("p99<=0.1ms")
-    assert found.choice is not None
     assert (found.choice.point, found.choice.nearest) == (None, 0)
     said = job_recommendation(found)
-    assert said is not None
     assert said.head == "no predicted setting meets p99<=0.1ms for the job as a whole"
 
 

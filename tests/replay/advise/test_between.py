@@ -103,7 +103,6 @@ def bottleneck(path: Path) -> Bottleneck | None:
 def test_verdicts_between(name: str, cause: Cause, edge: int | None, tmp_path: Path) -> None:
     case = next(each for each in CASES if each.name == name)
     found = bottleneck(tapped(case.make(tmp_path / "run", lambda _: None), tmp_path / "tap"))
-    assert found is not None
     assert found.cause is cause, found.text
     runs = open_runs([tmp_path / "tap"])
     names = {each.edge or 0: each.ends.name for each in runs}
@@ -122,7 +121,6 @@ def test_where_nothing_was_reported_an_unknown_order_names_nobody() -> None:
     unsure = [pressed(0, 0.9, unsure=frozenset({1})), pressed(1, 0.9, unsure=frozenset({0}))]
     assert verdict(Ledger(vertices, unsure)) is None
     sure = verdict(Ledger(vertices, [pressed(0, 0.9, behind=frozenset({1})), pressed(1, 0.8)]))
-    assert sure is not None
     assert (sure.cause, sure.edge) == (Cause.SLOW_TASKS, "B")
 
 
@@ -135,7 +133,6 @@ def silent(a: float, b: float, *, busy: float = 0.1) -> Bottleneck:
     inputs = [InputTime(each, f"tm{each + 1}", 1, 5) for each in range(2)]
     edges = [EdgeTime(0, 1, "A", inputs=inputs)]
     found = verdict(Ledger({1: VertexTime("A", tasks)}, edges, seen_by={"tasks": SeenBy.FLINK}))
-    assert found is not None
     return found
 
 
@@ -164,7 +161,6 @@ def test_a_task_behind_another_of_its_task_manager_gets_nothing_to_answer_while_
     inputs = [InputTime(each, f"tm{each + 1}", 1, 5) for each in range(2)]
     edges = [EdgeTime(each, each + 1, "AB"[each], inputs=inputs) for each in range(2)]
     found = verdict(Ledger(vertices, edges, seen_by={"tasks": SeenBy.FLINK}))
-    assert found is not None
     assert found.cause is (Cause.SLOW_HOST if is_named else Cause.NONE)
     assert ("tm1 stops at times: 39%" in found.text) is is_named
 
@@ -186,7 +182,6 @@ def test_a_first_checkpoint_is_no_alignment_unless_it_blocks_for_long(
     )
     path = write_tapped_job(tmp_path / "tapped", [blocked, TappedChannel(SOURCE, 0, 1)])
     found = bottleneck(path)
-    assert found is not None
     assert found.cause is cause
 
 
@@ -202,7 +197,6 @@ def test_metrics_of_tasks_speak_before_the_barriers_that_queue_for_them() -> Non
         job = ledger(source(waits), vertex("B", [busy, busy]))
         inputs = [InputTime(0, "tm0", 1, 5, most={BARRIER: blocked})]
         found = verdict(replace(job, edges=[replace(job.edges[0], inputs=inputs)]))
-        assert found is not None
         assert found.cause is cause
 
 
@@ -211,14 +205,12 @@ def test_buffers_that_are_long_on_their_way_to_idle_tasks_are_the_network(waits:
     job = ledger(source(waits), vertex("B", [0.1, 0.1]))
     inputs = [InputTime(each, f"tm{each}", 1, 5, most={UNANSWERED: 0.8}) for each in range(2)]
     found = verdict(replace(job, edges=[replace(job.edges[0], inputs=inputs)]))
-    assert found is not None
     assert found.cause is (Cause.NETWORK if waits else Cause.NONE)
 
 
 def test_few_buffers_are_told_with_the_number_that_would_do() -> None:
     job = ledger(source(0.75), vertex("B", [0.1, 0.1]))
     found = verdict(replace(job, edges=[replace(job.edges[0], buffers=1.5)]))
-    assert found is not None
     assert found.cause is Cause.FEW_BUFFERS
     assert "6 buffers for each channel instead of 1.5 to B" in found.text
 

@@ -281,14 +281,12 @@ def test_bench_and_job_run_say_of_a_run_what_its_replay_says(case: Case, tmp_pat
     live = list[Bottleneck | None]()
     path = case.make(tmp_path, live.append)
     found = verdict(ledger_of(observe_here(open_runs([path]))))
-    assert found is not None
     assert found.cause is case.cause, found.text
     if case.tasks:
         assert set(found.tasks) == set(case.tasks)
     if case.place is not None:
         assert found.place == case.place
     (own,) = live
-    assert own is not None
     if case.cause in IN_EVENTS:
         return
     if found.is_healthy and own.cause is Cause.NONE:  # a job knows nothing of its flusher
@@ -301,7 +299,6 @@ def test_a_source_that_its_own_metrics_call_busy_holds_its_job_up(tmp_path: Path
     path = job(stages())(tmp_path, lambda _: None)
     manifest = RunManifest.load(path)
     names = manifest.scenario["job"]["vertices"][0]["tasks"]
-    assert manifest.measured_from_ns is not None
     lines = [
         {
             "at_ns": manifest.measured_from_ns + at_ms * MS,
@@ -315,7 +312,6 @@ def test_a_source_that_its_own_metrics_call_busy_holds_its_job_up(tmp_path: Path
     text = "".join(json.dumps(each) + "\n" for each in lines)
     (path / METRICS_NAME).write_text(text, encoding="utf-8")
     found = verdict(ledger_of(observe_here(open_runs([path]))))
-    assert found is not None
     assert (found.cause, set(found.tasks)) == (Cause.SLOW_TASKS, set(names))
 
 
@@ -325,5 +321,4 @@ def test_late_buffers_show_nothing_on_a_machine_that_others_use(tmp_path: Path) 
     processors = {"busy_share": {}, "lacked_share": {}, "outside_share": 1.2, "cores": 2}
     (path / RESULT_NAME).write_text(json.dumps({"processors": processors}), encoding="utf-8")
     found = verdict(ledger_of(observe_here(open_runs([path]))))
-    assert found is not None
     assert found.cause is not Cause.NETWORK

@@ -4,7 +4,6 @@ that are simulated, blocking exchanges, barriers, taps."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +21,10 @@ from flinknet.trace import ProcessInfo, TraceReader, TraceWriter
 from flinknet.trace.schema import COLUMN_NAMES
 from tests.edited_manifest import edit_manifest
 from tests.predict.test_captured import write_tapped
-from tests.recorded_run import MS, START_NS, event, rows_of
+from tests.recorded_run import MS, START_NS, event, rows_of, write_run
 from tests.replay_documents import documents
 
 pytestmark = pytest.mark.spark
-
-MakeRun = Callable[..., Path]
 
 
 def answer_of(spark: Any, *paths: Path, **options: Any) -> dict[str, Any]:
@@ -47,36 +44,8 @@ def add_events(run: Path, name: str, events: list[tuple[int, ...]]) -> None:
         writer.write_events(rows_of(events))
 
 
-@pytest.mark.slow("more cases of a replay", first=True)
-@pytest.mark.parametrize("name", ["tm-0.fnt", "tm-1.fnt"])
-def test_a_cut_file_shortens_the_answer_and_does_not_falsify_it(
-    spark: Any, tmp_path: Path, make_run: MakeRun, name: str
-) -> None:
-    whole = answer_of(spark, make_run(tmp_path / "whole", buffers=60))
-    run = make_run(tmp_path / "run", buffers=60)
-    data = (run / name).read_bytes()
-    (run / name).write_bytes(data[: len(data) // 2])
-    answer = answer_of(spark, run)
-    assert answer["trace"]["damaged_files"] == [name]
-    assert answer["remarks"][0].startswith(f"{name} is cut off")
-    seen, all_seen = answer["observed"], whole["observed"]
-    assert 200 < seen["records"] < 1_000
-    per_s = all_seen["throughput_records_per_s"]
-    assert seen["throughput_records_per_s"] == pytest.approx(per_s, rel=0.05)
-    assert seen["latency_ns"]["mean"] == pytest.approx(all_seen["latency_ns"]["mean"], rel=0.05)
-    assert answer["regimes"] == pytest.approx(whole["regimes"], abs=0.03)
-    buffers_per_s = [
-        each["observed"]["buffers"] / each["observed"]["duration_ns"] for each in (answer, whole)
-    ]
-    assert buffers_per_s[0] == pytest.approx(buffers_per_s[1], rel=0.08)
-    shares = [each["credits"]["starved_ns"] / each["duration_ns"] for each in (seen, all_seen)]
-    assert shares[0] == pytest.approx(shares[1], rel=0.2)
-
-
-def test_an_interrupted_run_is_answered_up_to_there(
-    spark: Any, tmp_path: Path, make_run: MakeRun
-) -> None:
-    run = make_run(tmp_path / "run", buffers=60)
+def test_an_interrupted_run_is_answered_up_to_there(spark: Any, tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", buffers=60)
     edit_manifest(run, lambda manifest: manifest.update(measured_to_ns=None))
     answer = answer_of(spark, run)
     assert "interrupted" in answer["remarks"][0]
@@ -85,22 +54,10 @@ def test_an_interrupted_run_is_answered_up_to_there(
     assert answer["trade_offs"][0]["throughput_records_per_s"] == pytest.approx(2_000, rel=0.05)
 
 
-def test_a_part_is_compared_over_the_length_that_is_predicted(
-    spark: Any, sawtooth_run: Path
-) -> None:
-    whole = answer_of(spark, sawtooth_run)
-    part = answer_of(spark, sawtooth_run, max_records=500)
-    assert not part["simulated"]["is_whole"]
-    assert whole["model_error"]["throughput"] == pytest.approx(0, abs=0.01)
-    assert part["model_error"]["throughput"] == pytest.approx(0, abs=0.01)
-
-
-def test_a_blocking_exchange_is_not_predicted(
-    spark: Any, tmp_path: Path, make_run: MakeRun
-) -> None:
+def test_a_blocking_exchange_is_not_predicted(spark: Any, tmp_path: Path) -> None:
     # All leaves behind the measured part, as if it had been written before.
     window_ns = (START_NS, START_NS + 5 * MS)
-    run = make_run(tmp_path / "run", buffers=10, window_ns=window_ns)
+    run = write_run(tmp_path / "run", buffers=10, window_ns=window_ns)
     edit_manifest(
         run, lambda manifest: manifest["scenario"]["workload"].update(partition_type="blocking")
     )
@@ -114,8 +71,8 @@ def test_a_blocking_exchange_is_not_predicted(
     assert verdict["share"] == pytest.approx(1, abs=0.01)
 
 
-def test_barriers_are_told_beside_the_error(spark: Any, tmp_path: Path, make_run: MakeRun) -> None:
-    run = make_run(tmp_path / "run", buffers=20)
+def test_barriers_are_told_beside_the_error(spark: Any, tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", buffers=20)
     assert not any("barrier" in each for each in answer_of(spark, run)["remarks"])
     barrier = {
         "channel": 0,
@@ -130,10 +87,8 @@ def test_barriers_are_told_beside_the_error(spark: Any, tmp_path: Path, make_run
     assert remark.startswith("3 checkpoint barriers")
 
 
-def test_a_run_whose_checkpoint_interval_is_known_is_predicted_with_it(
-    tmp_path: Path, make_run: MakeRun
-) -> None:
-    run = make_run(tmp_path / "run", buffers=20)
+def test_a_run_whose_checkpoint_interval_is_known_is_predicted_with_it(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", buffers=20)
     barrier = {"kind": MessageKind.BUFFER_RESPONSE, "point": TracePoint.SENT, "channel": 0}
     barrier |= {"data_type": DataType.ALIGNED_CHECKPOINT_BARRIER, "sequence_number": 1000}
     add_events(run, "tm-0", [event(**barrier, at_ns=START_NS + 3 * MS)])
@@ -146,10 +101,8 @@ def test_a_run_whose_checkpoint_interval_is_known_is_predicted_with_it(
     assert "predictions have checkpoints at the recorded interval" in remark
 
 
-def test_what_the_run_said_to_doubt_it_is_repeated(
-    spark: Any, tmp_path: Path, make_run: MakeRun
-) -> None:
-    run = make_run(tmp_path / "run", buffers=20)
+def test_what_the_run_said_to_doubt_it_is_repeated(spark: Any, tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", buffers=20)
     assert answer_of(spark, run)["trace"]["warnings"] == []
     warning = {"code": "disturbed", "text": "a TaskManager waited for a CPU"}
     measured = {"records": 300, "throughput_records_per_s": 1_500.0}
@@ -170,12 +123,10 @@ def test_time_without_credit_is_told_apart_from_waiting_for_it(
     assert "no credit for 241 ms;" in remark
 
 
-def test_over_time_goes_on_until_the_last_record(
-    spark: Any, tmp_path: Path, make_run: MakeRun
-) -> None:
+def test_over_time_goes_on_until_the_last_record(spark: Any, tmp_path: Path) -> None:
     # One buffer of 100 ms in a measured part of 10 ms: its records come within, it leaves later.
     window_ns = (START_NS, START_NS + 10 * MS)
-    run = make_run(tmp_path / "run", period_ns=100 * MS, buffers=2, window_ns=window_ns)
+    run = write_run(tmp_path / "run", period_ns=100 * MS, buffers=2, window_ns=window_ns)
     (answer,) = documents(replay_runs(spark, open_runs([run]), Grid(), details=True))
     windows = answer["over_time"]
     assert len(windows) <= 60

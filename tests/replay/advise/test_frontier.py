@@ -103,8 +103,6 @@ def test_a_frontier_is_never_empty_and_nobody_on_it_is_beaten(points: list[Trade
         own = costs_of(points[index])
         for each in points:
             other = costs_of(each)
-            assert own is not None
-            assert other is not None
             is_no_worse = all(theirs <= ours for theirs, ours in zip(other, own, strict=True))
             if each.rate_factor == points[index].rate_factor:
                 assert not is_no_worse or other == own

@@ -111,7 +111,6 @@ def spark_processes(directory: Path) -> Iterator[SparkProcesses]:
 
 def told(process: subprocess.Popen[str], pattern: str) -> str:
     """What a process says on stderr."""
-    assert process.stderr is not None
     for line in process.stderr:
         found = re.search(pattern, line)
         if found:

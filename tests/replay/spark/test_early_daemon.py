@@ -39,7 +39,6 @@ def test_the_early_daemon_takes_the_place_of_the_one_that_spark_starts(tmp_path:
         with daemon:
             assert 0 < answer_of(daemon) < 65536
             assert not path.exists()
-            assert daemon.stdin is not None
             daemon.stdin.close()  # as a JVM does that ends
             assert daemon.wait() == 0
 

@@ -6,7 +6,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ import pytest
 from flinknet.errors import ConfigError, FlinknetError
 from flinknet.replay.spark.jvm import cause_in
 from flinknet.replay.spark.settings import check_master
+from tests.recorded_run import write_run
 
 
 @pytest.fixture
@@ -84,19 +85,15 @@ def check_told(done: subprocess.CompletedProcess[str], run: Path, told: str) -> 
 
 
 @pytest.mark.socket
-def test_a_replay_without_its_master_ends_in_one_line(
-    tmp_path: Path, make_run: Callable[..., Path], silent: str
-) -> None:
-    run = make_run(tmp_path / "run", buffers=20)
+def test_a_replay_without_its_master_ends_in_one_line(tmp_path: Path, silent: str) -> None:
+    run = write_run(tmp_path / "run", buffers=20)
     check_told(replayed(run, f"spark://{silent}"), run, f"at spark://{silent} (Connection refused)")
 
 
 @pytest.mark.slow("a JVM of its own")
 @pytest.mark.spark
-def test_what_java_says_of_a_master_is_told_in_one_line(
-    tmp_path: Path, make_run: Callable[..., Path]
-) -> None:
-    run = make_run(tmp_path / "run", buffers=20)
+def test_what_java_says_of_a_master_is_told_in_one_line(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", buffers=20)
     check_told(replayed(run, "local[x]"), run, "Could not parse Master URL: 'local[x]'")
 
 
@@ -112,10 +109,8 @@ main(sys.argv[1:])
 
 @pytest.mark.slow("a JVM of its own")
 @pytest.mark.spark
-def test_a_master_that_takes_no_application_is_told(
-    tmp_path: Path, make_run: Callable[..., Path]
-) -> None:
-    run = make_run(tmp_path / "run", buffers=20)
+def test_a_master_that_takes_no_application_is_told(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", buffers=20)
     done = replayed(run, "local[1]", sys.executable, "-c", UNREGISTERED)
     check_told(done, run, "local[1] answers, but takes no application")
 
