@@ -152,6 +152,7 @@ def arguments_parser() -> argparse.ArgumentParser:
     add("--drawn", type=int, default=0, metavar="N", help="with --slow: N cases drawn from --seed")
     add("--kinds", default="", metavar="LIST", help="with --drawn: parts of their names")
     add("--without-rest", action="store_true", help="the tap does not ask Flink's REST API")
+    add("--timestamps", action="store_true", help="records carry the time at which they are due")
     add("--again", metavar="WORK", help="only replay what is recorded in this directory")
     options_of.add_output(parser)
     return parser
@@ -170,6 +171,7 @@ def settings(options: argparse.Namespace) -> Exchange:
         warmup_ns=parse_duration_ns(options.warmup, "--warmup"),
         duration_ns=options_of.duration_ns_of(options),
         seed=options.seed,
+        has_timestamps=options.timestamps,
     )
 
 
