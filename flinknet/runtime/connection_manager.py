@@ -9,7 +9,7 @@ do ("Flink Netty Server (PORT) …").
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -294,39 +294,14 @@ class ConnectionManager:
             raise LocalProtocolError("the network client has already been shut down")
         return self.client_factory.create_client(connection_id)
 
-    def number_of(self, client: object) -> tuple[int, int]:
-        """The number of a client's connection (see PartitionRequestClientFactory)."""
-        return self.client_factory.number_of(client)
-
     def forget_closed(self) -> None:
         """Forget the connections that ended with a job."""
         self.client_factory.forget_closed()
         self.server.forget_closed()
 
-    @property
-    def clients(self) -> Sequence[ConsumerConnection]:
-        """Every opened connection that has not been forgotten, in order."""
-        return self.client_factory.connections
-
-    @property
-    def accepted(self) -> Sequence[AcceptedConnection]:
-        """Accepted connections, in order; see DataServer."""
-        return self.server.accepted
-
     def strangers(self) -> Strangers:
         """Counts of visitors that did not belong to the run."""
         return self.server.visitors.strangers()
-
-    def check_accepting(self) -> None:
-        """Raises: LocalTransportError while no connection can be accepted."""
-        self.server.check_accepting()
-
-    def next_deadline_ns(self) -> int | None:
-        """When a connection attempt times out, None for never."""
-        return self.client_factory.next_deadline_ns()
-
-    def handle_deadline(self, *, now_ns: int) -> None:
-        self.client_factory.handle_deadline(now_ns=now_ns)
 
     def close(self) -> None:
         """Stop connecting and listening; open connections stay open."""
@@ -335,13 +310,10 @@ class ConnectionManager:
         self.server.close()
 
 
-class LocalConnectionManager:
+class LocalConnectionManager(ConnectionManager):
     """The connections of a cluster of one TaskManager: every channel is local, there is no port
     (Flink: LocalConnectionManager).
     """
-
-    clients: Sequence[ConsumerConnection] = ()
-    accepted: Sequence[AcceptedConnection] = ()
 
     def start(self) -> int:
         return LOCAL_ONLY_PORT
@@ -352,29 +324,6 @@ class LocalConnectionManager:
             f"a channel asks for a connection to {connection_id}, but there is one task manager"
             " only, and no network; all channels must be local"
         )
-
-    def number_of(self, client: object) -> tuple[int, int]:
-        """Never called: there are no clients."""
-        raise KeyError(client)
-
-    def forget_closed(self) -> None:
-        """Do nothing: there are no connections."""
-
-    def strangers(self) -> Strangers:
-        return Strangers()
-
-    def check_accepting(self) -> None:
-        """Do nothing: no connections are accepted."""
-
-    def next_deadline_ns(self) -> int | None:
-        """None: there are no deadlines."""
-        return None
-
-    def handle_deadline(self, *, now_ns: int) -> None:
-        """Do nothing: there are no deadlines."""
-
-    def close(self) -> None:
-        """Do nothing: there are no connections."""
 
 
 def advertised_port(network: NetworkConfig, bound_port: int) -> int:

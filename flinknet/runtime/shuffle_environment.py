@@ -258,9 +258,8 @@ class ShuffleEnvironment:
             segment_size_bytes=network.segment_size_bytes,
             request_backoff=request_backoff_of(network),
         )
-        self.connections: ConnectionManager | LocalConnectionManager = LocalConnectionManager()
-        if task_managers > 1:
-            self.connections = ConnectionManager(network, self.loop, data_protocol, monotonic_ns)
+        manager = ConnectionManager if task_managers > 1 else LocalConnectionManager
+        self.connections = manager(network, self.loop, data_protocol, monotonic_ns)
 
     def start(self) -> int:
         """Start the connections. Returns: the port to advertise; see ConnectionManager.

@@ -23,9 +23,10 @@ The side of a worker:
 The TaskManager side:
 
     task_executor   the process: its loop, and the commands it carries out
-    hosted_job      settings, trace and printed lines of one job there; creates its tasks
-    attempts        the attempts it runs; attempt: one of them, from submission to end;
-                    attempt_channels: what they read from other TaskManagers
+    hosted_job      settings, trace, statistics and printed lines of one job there; creates its
+                    tasks
+    attempts        the attempts it runs, and the channels they read; attempt: one of them, from
+                    submission to end
     task_io         text and files that tasks read and write
     load_run        follows a load
 

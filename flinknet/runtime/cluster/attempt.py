@@ -6,28 +6,27 @@ the task ends the attempt, not the process.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from flinknet.config import NetworkConfig
 from flinknet.core.consumer import ConsumerConnection, RemoteInputChannel, SingleInputGate
-from flinknet.core.producer import BlockingStorage
+from flinknet.core.producer import BlockingStorage, ResultPartition
 from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.errors import FlinknetError, GateClosedError, PartitionError, TransportError
+from flinknet.graph.execution_graph import ExecutionState
 from flinknet.job.context import details_of
-from flinknet.job.debloating import BufferDebloating
+from flinknet.job.debloating import BufferDebloating, debloated_gates
 from flinknet.job.descriptor import InputChannelDescriptor
 from flinknet.job.gates import GateSetup, create_partitions
 from flinknet.job.stream_task import StreamTask
 from flinknet.job.task_metrics import Metrics, TaskMetrics
 from flinknet.job.times import TaskTimes
 
+from ..protocol import ConnectionID
 from ..shuffle_environment import ShuffleEnvironment
-from .control_messages import SubmitTask
+from .control_messages import SubmitTask, TaskStateChanged
 from .task_io import TextReader
-
-Addresses = Mapping[int, tuple[str, int]]
-"""Host and data port of each TaskManager."""
 
 _CONSEQUENCES = (PartitionError, TransportError, GateClosedError)
 
@@ -42,9 +41,8 @@ class Attempt:
         unread: input edges that are not readable yet.
         task: from `begin` on.
         debloating: of its gates; None if it is off, or there are no gates.
-        error: why it failed, or None; `details`: traceback and record, if a function of the
-            program failed; `kind`: the class name of that error, empty if it is not one of
-            flinknet's; `is_consequence`: whether another task failed first.
+        failure: the report of its failure; None: it has not failed. `details`: traceback and
+            record, if a function of the program failed.
         is_reported_running: whether the JobManager knows that its operators are open.
 
     Raises: the error that prevents it.
@@ -68,18 +66,14 @@ class Attempt:
         self.is_open = False
         self.unread = {each.edge for each in descriptor.inputs if not each.is_consumable}
         self.debloating: BufferDebloating | None = None
-        self.error: str | None = None
+        self.failure: TaskStateChanged | None = None
         self.details = ""
-        self.kind = ""
-        self.is_consequence = False
         self.is_reported_running = False
         self._addresses = message.addresses
         self._environment = environment
-        self._is_detailed = network.detailed_metrics
+        self._network = network
         self._readers: tuple[TextReader, ...] = ()
-        self._waits_for_readers = False
-        self._is_begun = False
-        self._is_canceled = False
+        self._waits_for_readers = self._is_begun = self._is_canceled = False
         self.partitions = tuple(
             create_partitions(
                 descriptor, network, environment.pool, environment.partitions, storage=storage
@@ -94,7 +88,6 @@ class Attempt:
 
     def try_open(
         self,
-        connect: Callable[[Addresses, InputChannelDescriptor], ConsumerConnection],
         request: Callable[[SingleInputGate], None],
         check_producer: Callable[[ExecutionAttemptID, RemoteInputChannel, int], None],
         *,
@@ -104,7 +97,6 @@ class Attempt:
         once the recovered state of its channels has been read.
 
         Args:
-            connect: returns the client for a channel.
             request: requests the partitions of a gate.
             check_producer: called with an attempt and its channel if the producer does not have the
                 partition.
@@ -115,7 +107,7 @@ class Attempt:
             return False
         self.gates = self._setup.gates(
             partitions=self._environment.partitions,
-            connect=partial(connect, self._addresses),
+            connect=self._connect,
             probe=self._environment.recorder,
         )
         self.is_open = True
@@ -129,6 +121,13 @@ class Attempt:
                 self._request(request, each.edge, gate)
         return True
 
+    def _connect(self, channel: InputChannelDescriptor) -> ConsumerConnection:
+        """Return the shared client that requests a channel; the first request connects it."""
+        at = channel.task_manager
+        return self._environment.connections.create_client(
+            ConnectionID(at, self._addresses[at], channel.connection_index)
+        )
+
     def _request(
         self, request: Callable[[SingleInputGate], None], edge: int, gate: SingleInputGate
     ) -> None:
@@ -139,7 +138,6 @@ class Attempt:
         self,
         task: StreamTask,
         readers: Sequence[TextReader],
-        debloating: BufferDebloating | None,
         *,
         start_ns: int,
         waits_for_readers: bool,
@@ -151,22 +149,24 @@ class Attempt:
             waits_for_readers: the attempt ends only when its pipelined partitions have been read.
         """
         self.task = task
-        self.debloating = debloating
         self._is_begun = True
         self._readers = tuple(readers)
         self._waits_for_readers = waits_for_readers
+        network = self._network
+        debloated = debloated_gates([task], network, now_ns=start_ns)
+        if debloated:
+            self.debloating = BufferDebloating(
+                debloated, network.debloating_period_ns, start_ns=start_ns
+            )
         task.times.start_window(now_ns=start_ns)
         self._metrics = TaskMetrics(
-            task,
-            now_ns=start_ns,
-            is_detailed=self._is_detailed,
-            debloating=() if debloating is None else debloating.gates,
+            task, now_ns=start_ns, is_detailed=network.detailed_metrics, debloating=debloated
         )
 
     @property
     def has_ended(self) -> bool:
         """Whether it has finished or failed."""
-        if self.error is not None:
+        if self.failure is not None:
             return True
         if not self.task.is_finished:
             return False
@@ -183,11 +183,11 @@ class Attempt:
 
     @property
     def is_blocked(self) -> bool:
-        return self.error is None and self.task.is_blocked
+        return self.failure is None and self.task.is_blocked
 
     @property
     def is_ready(self) -> bool:
-        return self.error is None and self.task.is_ready
+        return self.failure is None and self.task.is_ready
 
     @property
     def times(self) -> TaskTimes:
@@ -202,12 +202,12 @@ class Attempt:
         return False
 
     def rest(self, *, now_ns: int) -> None:
-        if self.error is None:
+        if self.failure is None:
             self.task.rest(now_ns=now_ns)
 
     def step(self, *, now_ns: int) -> int | None:
         """Do a bounded piece of work; see StreamTask. Errors of the task end the attempt."""
-        if self.error is not None:
+        if self.failure is not None:
             return None
         try:
             if self.debloating is not None:
@@ -222,16 +222,14 @@ class Attempt:
 
     def fail(self, error: BaseException) -> None:
         """End the attempt with an error of its own or of its input."""
-        self.is_consequence = isinstance(error, _CONSEQUENCES)
-        self.kind = type(error).__name__ if isinstance(error, FlinknetError) else ""
         self.details = details_of(error)
-        self.error = error_text(error).removeprefix(f"{self.task.name}: ")  # reports add the name
+        self.failure = failure_of(self.attempt_id, error, self.task.name)
 
     def check_channels(self) -> None:
         """Fail if a channel has failed, even while nothing is read."""
         for gate in self.gates:
             for channel in gate.channels:
-                if channel.error is not None and self.error is None:
+                if channel.error is not None and self.failure is None:
                     self.fail(channel.error)
 
     def release(self, cause: str | None) -> None:
@@ -279,6 +277,23 @@ class Attempt:
         return self._metrics.sample_end(now_ns=now_ns, is_drained=is_drained)
 
 
+def failure_of(
+    attempt_id: ExecutionAttemptID, error: BaseException, task_name: str = ""
+) -> TaskStateChanged:
+    """The report of a failure.
+
+    Args:
+        task_name: name of the running task, which is not repeated; empty: it could not start.
+    """
+    return TaskStateChanged(
+        attempt_id,
+        ExecutionState.FAILED,
+        error_text(error).removeprefix(f"{task_name}: "),
+        bool(task_name) and isinstance(error, _CONSEQUENCES),
+        type(error).__name__ if isinstance(error, FlinknetError) else "",
+    )
+
+
 def error_text(error: BaseException) -> str:
     """An error as one line; a bug with the place where it happened."""
     if isinstance(error, FlinknetError):
@@ -288,3 +303,7 @@ def error_text(error: BaseException) -> str:
     last = traceback.extract_tb(error.__traceback__)[-1:]
     where = "".join(f" ({frame.filename}:{frame.lineno})" for frame in last)
     return f"{type(error).__name__}: {error}{where}"
+
+
+def have_readers(partitions: Iterable[ResultPartition]) -> bool:
+    return all(each.has_view for partition in partitions for each in partition.subpartitions)

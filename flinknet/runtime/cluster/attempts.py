@@ -1,40 +1,40 @@
 # mypyc
-"""Attempts: the attempts of a TaskManager, from submission to their final state (Flink:
-TaskSlotTable, and the part of TaskExecutor that submits, cancels and releases).
+"""Attempts: the attempts of a TaskManager, from submission to their final state, with the channels
+that they read and their readers on other TaskManagers (Flink: TaskSlotTable, and the part of
+TaskExecutor that submits, cancels and releases).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from time import sleep
 from typing import Any
 
-from flinknet.config import NetworkConfig
 from flinknet.core.consumer import SingleInputGate
 from flinknet.core.wire.ids import ExecutionAttemptID, ExecutionGraphID
-from flinknet.errors import FlinknetError
+from flinknet.errors import PartitionConnectionError
 from flinknet.graph.execution_graph import ExecutionState
-from flinknet.job.checkpoint_coordinator import Answer
-from flinknet.job.debloating import BufferDebloating, debloated_gates
 from flinknet.job.scheduling import ProducerStateChecks, has_output
 from flinknet.job.sources import NextInputSplit, RequestedSplits
-from flinknet.job.stream_task import StreamTask
 
 from ..clock import monotonic_ns
 from ..shuffle_environment import ShuffleEnvironment
 from . import control_messages as messages
-from .attempt import Attempt, error_text
-from .attempt_channels import AttemptChannels, have_readers
+from .attempt import Attempt, error_text, failure_of, have_readers
 from .hosted_job import HostedJob
 from .load_run import LoadRun
+from .reports import UsedConnection
 from .task_io import reader_of
 
 FUNCTIONS_WAIT_NS = 500_000_000
 """How long a process that ends waits for running functions to return, so that files are written."""
 
 FUNCTIONS_POLL_S = 0.001
+
+OPENING_POLL_NS = 1_000_000
+"""An open channel or a first output is noticed this late at most: no socket signals it."""
 
 
 class Attempts:
@@ -52,12 +52,7 @@ class Attempts:
         prepared: attempts that have no task yet, in the order of their submission.
     """
 
-    def __init__(
-        self,
-        environment: ShuffleEnvironment,
-        channels: AttemptChannels,
-        send: Callable[[Any], None],
-    ) -> None:
+    def __init__(self, environment: ShuffleEnvironment, send: Callable[[Any], None]) -> None:
         self.running: list[Attempt] = []
         self.jobs: dict[ExecutionGraphID, HostedJob] = {}
         self.load: LoadRun | None = None
@@ -65,17 +60,15 @@ class Attempts:
         self.producers = ProducerStateChecks(send, self.cancel)
         self.prepared: list[Attempt] = []
         self._environment = environment
-        self._channels = channels
+        self._connections = environment.connections
         self._send = send
         self._begun: messages.Start | None = None
         self._tasks: dict[ExecutionAttemptID, Attempt] = {}
         self._written: dict[ExecutionAttemptID, Attempt] = {}
         self._ending: list[tuple[Attempt, messages.TaskStateChanged | None]] = []
         self._reported_outputs: set[tuple[ExecutionAttemptID, int]] = set()
-
-    @property
-    def gates(self) -> list[SingleInputGate]:
-        return [gate for each in (*self.running, *self.prepared) for gate in each.gates]
+        self._reader_names: dict[int, str] = {}
+        self._requests_ns: int | None = None
 
     @property
     def waiting_gates(self) -> list[SingleInputGate]:
@@ -110,8 +103,34 @@ class Attempts:
                 return True
         return False
 
-    def initialize(self, job: HostedJob) -> None:
-        self.jobs[job.id] = job
+    def next_deadline_ns(self) -> int | None:
+        """When to call `handle_deadline`, None for never."""
+        due = [self._requests_ns, self.producers.next_deadline_ns()]
+        due += [each.next_deadline_ns() for each in self.running]
+        if self.load is not None:
+            due.append(self.load.next_deadline_ns())
+        if self.has_setups or self.awaits_first_output:
+            due.append(monotonic_ns() + OPENING_POLL_NS)
+        return min((each for each in due if each is not None), default=None)
+
+    def handle_deadline(self, *, now_ns: int) -> None:
+        """Do what is due, and report what has changed. Early calls do no harm.
+
+        Raises: the first error that prevents waiting tasks from starting.
+        """
+        self.producers.handle_deadline(now_ns=now_ns)
+        if self._requests_ns is not None and now_ns >= self._requests_ns:
+            self._repeat_requests(now_ns)
+        if self.load is not None:
+            self.load.handle_deadline(now_ns=now_ns)
+        if self.has_setups:
+            self.advance_setups(now_ns=now_ns)
+        if any(each.is_open for each in self.prepared):
+            self._check_channels()
+        if self.awaits_first_output:
+            self.report_first_outputs()
+        self.report_changes()
+        self.flush_lines()
 
     def forget(self, job: HostedJob) -> None:
         """Drop everything of a job that is over but running functions, which end first."""
@@ -133,20 +152,32 @@ class Attempts:
         for partition in registered.partitions:
             if job.owns(partition.partition_id.producer_id):
                 registered.release(partition)
+        for receiver in job.readers:
+            self._reader_names.pop(self._environment.channel_of.pop(receiver, -1), None)
+        self._connections.forget_closed()
         del self.jobs[job.id]
         self._follow_tasks()
         job.close()
 
-    def of_job(self, job: HostedJob) -> list[Attempt]:
+    def of_job(self, job_id: ExecutionGraphID) -> list[Attempt]:
         """The running attempts of one job."""
-        if len(self.jobs) == 1:
+        if list(self.jobs) == [job_id]:
             return self.running
-        return [each for each in self.running if job.owns(each.attempt_id)]
+        return [x for x in self.running if x.attempt_id.execution_graph_id == job_id]
 
     def flush_lines(self) -> None:
         """Write the printed lines."""
         for job in self.jobs.values():
             job.io.flush()
+
+    def expect(self, job: HostedJob, readers: Mapping[str, tuple[int, int]]) -> None:
+        """Register the channels of a job that will be requested, so that its trace names them."""
+        for receiver_id, (channel, task_manager) in readers.items():
+            receiver = bytes.fromhex(receiver_id)
+            self._environment.channel_of[receiver] = channel
+            self._reader_names[channel] = f"tm-{task_manager}"
+            job.readers.append(receiver)
+        self._environment.traces.claim(job.trace, (channel for channel, _ in readers.values()))
 
     def submit(self, message: messages.SubmitTask, *, now_ns: int) -> None:
         """Run an attempt, at once or from the start of the run."""
@@ -161,7 +192,7 @@ class Attempts:
         try:
             prepared = Attempt(message, job.network, job.storage, self._environment, now_ns=now_ns)
         except (Exception, SystemExit) as error:
-            self._send_failure(descriptor.attempt_id, error)
+            self._send(failure_of(descriptor.attempt_id, error))
             return
         self.prepared.append(prepared)
         self.advance_setups(now_ns=now_ns)
@@ -170,19 +201,18 @@ class Attempts:
         """Continue with attempts whose gates can have their memory now."""
         for each in [each for each in self.prepared if not each.is_open]:
             try:
-                check = self.producers.check
-                if not each.try_open(self._channels.connect, self._request, check, now_ns=now_ns):
+                if not each.try_open(self._request, self.producers.check, now_ns=now_ns):
                     continue
             except (Exception, SystemExit) as error:
                 self._drop_prepared([each], error_text(error))
-                self._send_failure(each.attempt_id, error)
+                self._send(failure_of(each.attempt_id, error))
                 continue
             self._send_state(each.attempt_id, ExecutionState.INITIALIZING)
             if (start := each.start or self._begun) is not None:
                 self.prepared.remove(each)
                 self._start(each, start, now_ns)
 
-    def update_partitions(self, message: messages.UpdatePartitions, *, now_ns: int) -> None:
+    def update_partitions(self, message: messages.UpdatePartitions) -> None:
         """Request partitions that were not readable when the attempt started."""
         for each in self.prepared:
             if each.attempt_id == message.attempt_id:
@@ -192,7 +222,7 @@ class Attempts:
             running.unread.difference_update(message.edges)
             for described, gate in zip(running.descriptor.inputs, running.gates, strict=True):
                 if described.edge in message.edges and gate.is_state_consumed:
-                    self._channels.request([gate], now_ns=now_ns)
+                    self._request(gate)
 
     def receive_split(self, message: NextInputSplit) -> None:
         """Pass a split to the source that has requested it, if its attempt still runs."""
@@ -279,8 +309,53 @@ class Attempts:
                 self._send(messages.OutputConsumable(attempt_id, output))
         self.awaits_first_output = is_any_missing
 
+    def used(self, tasks: Iterable[Attempt]) -> tuple[UsedConnection, ...]:
+        """The connections that the open channels of these tasks use, in order."""
+        counts: Counter[tuple[int, int]] = Counter(
+            self._connections.client_factory.number_of(channel.connection)
+            for each in tasks
+            for gate in each.gates
+            for channel in gate.remote_channels
+            if channel.connection is not None
+            if channel.error is None and not channel.is_released  # else it may be forgotten
+        )
+        return tuple(UsedConnection(*key, count) for key, count in sorted(counts.items()))
+
+    def check_readers(self) -> None:
+        """Raises: TransportError if a reader disconnected while its channels were open."""
+        for accepted in self._connections.server.accepted:
+            if accepted.connection.loss is not None:
+                raise accepted.loss_error(self._reader_names)
+
+    def _check_channels(self) -> None:
+        """Raises: the first error that prevents waiting tasks from starting."""
+        self._connections.server.check_accepting()
+        channels = [channel.error for gate in self.waiting_gates for channel in gate.channels]
+        clients = self._connections.client_factory.connections
+        errors = [client.error for client in clients] + channels
+        # an error that names the partition first: its client's does not
+        errors.sort(key=lambda error: not isinstance(error, PartitionConnectionError))
+        for error in errors:
+            if error is not None:
+                raise error
+        self.check_readers()
+
     def _request(self, gate: SingleInputGate) -> None:
-        self._channels.request([gate], now_ns=monotonic_ns())
+        """Request the partitions of a gate."""
+        gate.request_partitions(now_ns=monotonic_ns())
+        deadline_ns = gate.next_deadline_ns()
+        if deadline_ns is not None:
+            self._requests_ns = min(deadline_ns, self._requests_ns or deadline_ns)
+
+    def _repeat_requests(self, now_ns: int) -> None:
+        """Let local channels request again the partitions that were missing."""
+        due: list[int] = []
+        for gate in [gate for each in (*self.running, *self.prepared) for gate in each.gates]:
+            gate.handle_deadline(now_ns=now_ns)
+            deadline_ns = gate.next_deadline_ns()
+            if deadline_ns is not None:
+                due.append(deadline_ns)
+        self._requests_ns = min(due, default=None)
 
     def _drop_prepared(self, attempts: Sequence[Attempt], cause: str) -> None:
         for each in attempts:
@@ -288,29 +363,29 @@ class Attempts:
             each.release(cause)
 
     def _start(self, opened: Attempt, start: messages.Start, now_ns: int) -> None:
-        job, descriptor = self._job_of(opened.attempt_id), opened.descriptor
+        job, attempt_id = self._job_of(opened.attempt_id), opened.attempt_id
         job.trace.statistics.measured_from_ns = start.measured_from_ns
         is_load = job.scenario is not None
-        respond = partial(self._answer, job.id)
         try:
             task = job.create_task(
-                *(descriptor, opened.partitions, opened.gates, start, respond, self._send),
+                opened,
+                start,
+                lambda answer: self._send(messages.JobAnswer(job.id, answer)),
+                self._send,
                 now_ns=now_ns,
             )
         except (Exception, SystemExit) as error:
             opened.release(error_text(error))
-            self._send_failure(descriptor.attempt_id, error)
+            self._send(failure_of(attempt_id, error))
             return
-        begin_ns = start.start_ns if is_load else max(start.start_ns, now_ns)
         loop = self._environment.loop
         opened.begin(
             task,
             [reader_of(loop, text) for text in task.text_inputs],
-            _debloating_of(task, job.network, begin_ns),
-            start_ns=begin_ns,
+            start_ns=start.start_ns if is_load else max(start.start_ns, now_ns),
             waits_for_readers=is_load,
         )
-        self._tasks[descriptor.attempt_id] = opened
+        self._tasks[attempt_id] = opened
         if job.reports_first_output:
             self.awaits_first_output = True
         if job.scenario is not None:
@@ -325,18 +400,14 @@ class Attempts:
         """The job of an attempt; messages of a job come between its initialization and its end."""
         return self.jobs[attempt_id.execution_graph_id]
 
-    def _answer(self, job: ExecutionGraphID, answer: Answer) -> None:
-        self._send(messages.JobAnswer(job, answer))
-
     def _send_last_statistics(self, running: Attempt) -> None:
         job = self._job_of(running.attempt_id)
-        others = [each for each in self.of_job(job) if each is not running]
-        connections = self._channels.used(others)
-        self._send(job.sampler.statistics_of([running], is_last=True, connections=connections))
+        connections = self.used([each for each in self.of_job(job.id) if each is not running])
+        self._send(job.statistics_of([running], is_last=True, connections=connections))
 
     def _follow_tasks(self) -> None:
         loop = self._environment.loop
-        self.running = sorted(self._tasks.values(), key=_key)
+        self.running = sorted(self._tasks.values(), key=lambda each: each.descriptor.key)
         loop.tasks = self.running
         loop.has_local_channels = any(
             channel.is_local
@@ -347,28 +418,24 @@ class Attempts:
 
     def _task_ended(self, running: Attempt) -> None:
         """Handle the end of an attempt: send its final statistics, then its final state."""
-        attempt_id = running.attempt_id
+        attempt_id, failure = running.attempt_id, running.failure
         self._send_last_statistics(running)
         del self._tasks[attempt_id]
-        if running.error is None and self.load is not None:
+        if failure is None and self.load is not None:
             self.load.ended(running)
-        running.release(running.error)
+        running.release(None if failure is None else failure.error)
         self._follow_tasks()
-        if running.error is None:
-            self._keep_blocking(running)
+        if failure is None:
+            types = (each.partition_type for each in running.partitions)
+            if any(each.is_blocking_or_blocking_persistent for each in types):
+                self._written[attempt_id] = running  # others go when they have been read
             self._send_state(attempt_id, ExecutionState.FINISHED)
-        else:
-            error = running.error
-            if running.details:
-                error += self._job_of(attempt_id).log(
-                    f"{running.task.name}: {error}", running.details
-                )
-            self._end(
-                running,
-                messages.TaskStateChanged(
-                    attempt_id, ExecutionState.FAILED, error, running.is_consequence, running.kind
-                ),
-            )
+            return
+        if running.details:
+            line = f"{running.task.name}: {failure.error}"
+            where = self._job_of(attempt_id).log(line, running.details)
+            failure = replace(failure, error=failure.error + where)
+        self._end(running, failure)
 
     def _end(self, running: Attempt, final_state: messages.TaskStateChanged | None) -> None:
         """Send the final state of an attempt as soon as none of its functions runs: until then it
@@ -384,31 +451,5 @@ class Attempts:
         else:
             self._ending.append((running, final_state))
 
-    def _keep_blocking(self, running: Attempt) -> None:
-        """Keep blocking partitions until the JobManager releases them; others go when read."""
-        types = (each.partition_type for each in running.partitions)
-        if any(each.is_blocking_or_blocking_persistent for each in types):
-            self._written[running.attempt_id] = running
-
     def _send_state(self, attempt_id: ExecutionAttemptID, state: ExecutionState) -> None:
         self._send(messages.TaskStateChanged(attempt_id, state))
-
-    def _send_failure(self, attempt_id: ExecutionAttemptID, error: BaseException) -> None:
-        kind = type(error).__name__ if isinstance(error, FlinknetError) else ""
-        failed = messages.TaskStateChanged(
-            attempt_id, ExecutionState.FAILED, error_text(error), False, kind
-        )
-        self._send(failed)
-
-
-def _key(running: Attempt) -> tuple[int, int]:
-    return running.descriptor.key
-
-
-def _debloating_of(
-    task: StreamTask, network: NetworkConfig, start_ns: int
-) -> BufferDebloating | None:
-    gates = debloated_gates([task], network, now_ns=start_ns)
-    if not gates:
-        return None
-    return BufferDebloating(gates, network.debloating_period_ns, start_ns=start_ns)

@@ -145,9 +145,6 @@ class Collected:
             metrics = {each.name: each.metrics for each in statistics.tasks if each.metrics}
             self.metrics_log.add(task_manager, metrics, statistics.memory, now_ns=statistics.at_ns)
 
-    def close(self, task_manager: int, report: Report) -> None:
-        self.reports[task_manager] = report
-
     def metrics_of(self, attempt_id: ExecutionAttemptID) -> Mapping[str, float] | None:
         """The latest metrics of an attempt."""
         counts = self.tasks.get(attempt_id)

@@ -7,7 +7,7 @@ TaskExecutorGateway.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import Any
 
 from flinknet.config import Scenario
@@ -43,12 +43,8 @@ CACHED = "cached"
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """The first message on every connection: who sends it, and the secret that admits it.
-
-    Attributes:
-        role: "client", "task manager" or "launcher".
-        token: the secret of the cluster, known only to its processes and its owner; in answer to a
-            Challenge, a nonce and the proof that its sender knows the secret.
+    """The first message on every connection: who sends it ("client", "task manager", "launcher"),
+    and the secret of the cluster; in answer to a Challenge, a nonce and the proof of the secret.
     """
 
     version: int
@@ -142,8 +138,8 @@ class RequestCluster:
 
 @dataclass(frozen=True, slots=True)
 class RequestStatus:
-    """Client: report the status of a job; the answer is a JobStatus. Without an id: the job that
-    this connection has submitted.
+    """Client: report the status of a job; the answer is a JobStatus. Without an id, here and in the
+    next requests: the job that this connection has submitted.
     """
 
     job_id: str = ""
@@ -158,7 +154,7 @@ class RequestDump:
 
 @dataclass(frozen=True, slots=True)
 class CancelJob:
-    """Client: cancel a job; the answer is JobEnded. Without an id: as in RequestStatus.
+    """Client: cancel a job; the answer is JobEnded.
 
     Attributes:
         is_urgent: end TaskManagers whose functions do not return, if the cluster is the job's own,
@@ -172,8 +168,7 @@ class CancelJob:
 @dataclass(frozen=True, slots=True)
 class StopJob:
     """Client: end the sources of a job, which finishes what they have emitted; the answer is
-    JobEnded, or Refused with the name of a source that cannot stop. Without an id: as in
-    RequestStatus.
+    JobEnded, or Refused with the name of a source that cannot stop.
     """
 
     job_id: str = ""
@@ -186,10 +181,8 @@ class StopCluster:
 
 @dataclass(frozen=True, slots=True)
 class ClusterStopped:
-    """JobManager: every process of the session has ended but this one, which ends now.
-
-    Attributes:
-        canceled: names of the jobs that were running.
+    """JobManager: every process of the session has ended but this one, which ends now; the names of
+    the jobs that were running.
     """
 
     canceled: tuple[str, ...]
@@ -347,6 +340,7 @@ class TaskStateChanged:
     """TaskManager: an attempt has changed its state (Flink: updateTaskExecutionState).
 
     Attributes:
+        is_consequence: another task failed first.
         kind: class name of the error, if it is a FlinknetError.
     """
 
@@ -359,11 +353,8 @@ class TaskStateChanged:
 
 @dataclass(frozen=True, slots=True)
 class OutputConsumable:
-    """TaskManager: a partition of a running attempt has its first output (Flink:
-    scheduleOrUpdateConsumers).
-
-    Attributes:
-        output: index of the partition among those of the attempt.
+    """TaskManager: a partition of a running attempt, `output` among its own, has its first output
+    (Flink: scheduleOrUpdateConsumers).
     """
 
     attempt_id: ExecutionAttemptID
@@ -514,8 +505,6 @@ class ReadFile:
 class FilePart:
     """Worker: bytes of a file from an offset on; none behind its end, or if it cannot be read."""
 
-    name: str
-    offset: int
     data: bytes
 
 
@@ -536,20 +525,15 @@ class WriteArrivals:
     data: bytes
 
 
-MESSAGES = {
-    each.__name__: each
-    for each in (
-        *(Hello, Refused, SubmitJob, JobAccepted, RequestStatus, CancelJob, JobStatus, JobEnded),
-        *(RequestCluster, ClusterStatus, StopCluster, ClusterStopped, StopJob, StopTasks),
-        *(RegisterTaskManager, TaskManagerFailed, InitializeJob, JobInitialized),
-        *(ExpectReaders, ReadersExpected, SubmitTask, CancelTask, ReleasePartitions),
-        *(AwaitChannels, ChannelsOpen, Start, TaskStateChanged, OutputConsumable, UpdatePartitions),
-        *(RequestPartitionState, PartitionState, RequestNextInputSplit, NextInputSplit),
-        *(RequestDump, DescribeTasks, TaskManagerDump, JobDump),
-        *(JobCommand, JobAnswer, CloseJob, JobClosed),
-        *(Heartbeat, HeartbeatAnswer, Statistics, Disconnect),
-        *(Challenge, Welcome, StartTaskManager, TaskManagerExited, EndTaskManager, AdjustClock),
-        *(ListFiles, Files, ReadFile, FilePart, WriteArrivals, Payload),
-    )
+_DEFINED_ELSEWHERE = (
+    *(ClusterStatus, JobStatus, JobDump, TaskManagerDump, Statistics),
+    *(RequestPartitionState, PartitionState, RequestNextInputSplit, NextInputSplit),
+)
+
+MESSAGES: dict[str, type] = {
+    name: kind
+    for name, kind in list(globals().items())
+    if isinstance(kind, type) and is_dataclass(kind)
+    if kind.__module__ == __name__ or kind in _DEFINED_ELSEWHERE
 }
 """Every message by the name it has on the wire."""

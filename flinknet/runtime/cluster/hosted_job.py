@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import redirect_stdout, suppress
 from dataclasses import replace
 from functools import partial
@@ -12,9 +12,6 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from flinknet.config import NetworkConfig, Scenario
-from flinknet.core.buffers import NetworkBufferPool
-from flinknet.core.consumer import SingleInputGate
-from flinknet.core.producer import ResultPartition
 from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.errors import TraceError
 from flinknet.histogram import LogLinearHistogram
@@ -27,18 +24,15 @@ from flinknet.job.scheduling import SchedulingType, scheduling_of
 from flinknet.job.sources import RequestNextInputSplit
 from flinknet.job.stream_task import StreamTask
 from flinknet.job.task_metrics import memory_metrics
-from flinknet.results import FillSample, Strangers
-from flinknet.trace.writer import EventStatistics
+from flinknet.results import FillSample
 
 from ..clock import monotonic_ns, wall_clock_iso
-from ..connection_manager import ConnectionManager, LocalConnectionManager
 from ..shuffle_environment import ShuffleEnvironment, create_spill_file
 from ..task_thread import TaskThread
 from . import control_messages as messages
 from .attempt import Attempt
-from .load_run import LoadRun
+from .load_run import LoadRun, totals_of
 from .reports import (
-    ProducerChannelReport,
     ReadChannel,
     Report,
     Statistics,
@@ -54,124 +48,6 @@ if TYPE_CHECKING:
 
 METRICS_PAUSE = 100
 """Pause after sampling metrics, in multiples of the time it took: at most 1% of the time."""
-
-
-class Sampler:
-    """Samples the statistics of one TaskManager."""
-
-    def __init__(
-        self, connections: ConnectionManager | LocalConnectionManager, memory: NetworkBufferPool
-    ) -> None:
-        self._connections = connections
-        self._memory = memory
-        self._next_metrics_ns = 0
-
-    def statistics_of(
-        self,
-        tasks: Iterable[Attempt],
-        *,
-        connections: tuple[UsedConnection, ...] = (),
-        is_last: bool = False,
-        fill: FillSample | None = None,
-    ) -> Statistics:
-        """Sample tasks and their channels, and the memory of the process; without metrics if they
-        were sampled recently and are so many that it would cost too much.
-
-        Args:
-            connections: connections that the job of these tasks uses.
-            is_last: the tasks have ended: their metrics are sampled in any case.
-        """
-        now_ns = monotonic_ns()
-        known = list(tasks)
-        has_metrics = is_last or now_ns >= self._next_metrics_ns
-        counts = tuple(_counts(each, has_metrics, now_ns) for each in known)
-        memory = memory_metrics(self._memory) if has_metrics else {}
-        if has_metrics and not is_last:
-            self._next_metrics_ns = now_ns + METRICS_PAUSE * (monotonic_ns() - now_ns)
-        own = {
-            channel
-            for each in known
-            for output in each.task.outputs.each
-            for channel in output.channels
-        }
-        written = (
-            WrittenChannel(
-                channel.channel,
-                channel.backlog_buffers,
-                channel.credits_available,
-                channel.starved_ns,
-            )
-            for accepted in self._connections.accepted
-            for channel in accepted.connection.snapshot(now_ns=now_ns)
-            if channel.channel in own
-        )
-        read = tuple(channel for each in known for channel in _read(each))
-        return Statistics(now_ns, counts, read, tuple(written), memory, fill, connections)
-
-
-def _counts(running: Attempt, has_metrics: bool, now_ns: int) -> TaskCounts:
-    latency = LogLinearHistogram()
-    records = size_bytes = 0
-    for meter in running.task.chain.latency_meters:
-        if running.task.is_handed_over:
-            meter.settle_soon()
-        else:
-            meter.settle()
-        latency.merge(meter.latency)
-        records += meter.measured_records
-        size_bytes += meter.measured_bytes
-    return TaskCounts(
-        running.attempt_id,
-        running.task.name,
-        running.metrics(now_ns=now_ns) if has_metrics else {},
-        latency.to_bytes() if latency.count else b"",
-        records,
-        size_bytes,
-        tuple(running.task.chain.latency_stats or ()) if has_metrics else (),
-    )
-
-
-def _read(running: Attempt) -> Iterable[ReadChannel]:
-    gate, network_input = running.task.gate, running.task.network_input
-    if gate is None or network_input is None:
-        return
-    sizes = network_input.checkpoints.read_bytes
-    for channel, receiver in zip(gate.channels, running.task.receivers, strict=True):
-        size_bytes = sizes[channel.index_in_input]
-        found = ReadChannel(channel.index, receiver.records, size_bytes)
-        if isinstance(receiver, ChannelInput):
-            found = replace(
-                found,
-                measured_records=receiver.measured_records,
-                waiting_since_ns=receiver.waiting_since_ns,
-                last_due_ns=receiver.last_due_ns,
-                last_read_ns=receiver.last_read_ns,
-            )
-        yield found
-
-
-def report_of(statistics: EventStatistics, strangers: Strangers, trace_error: str | None) -> Report:
-    """The final report on the tasks of a program; LoadRun makes that of a load."""
-    return Report(
-        producer_channels=tuple(
-            ProducerChannelReport(
-                index,
-                0,
-                0,
-                int(statistics.channel_buffers[index]),
-                int(statistics.channel_backlog_sum[index]),
-                int(statistics.channel_backlog_max[index]),
-            )
-            for index in statistics.channel_buffers.nonzero()[0].tolist()
-        ),
-        buffers=statistics.buffers,
-        events=statistics.events,
-        reasons=tuple(statistics.reasons.tolist()),
-        credit_announced=statistics.credit_announced,
-        credit_messages=statistics.credit_messages,
-        trace_error=trace_error,
-        strangers=strangers,
-    )
 
 
 class HostedJob:
@@ -224,12 +100,12 @@ class HostedJob:
                 path = Path(message.out_dir) / f"tm-{index}.out"
                 self._out = open(path, "a", encoding="utf-8")  # noqa: SIM115 - until close
         self.io = ProcessIO(self._out)
-        self.sampler = Sampler(environment.connections, environment.pool)
         self.load: LoadRun | None = None
         self.readers: list[bytes] = []
         self._information: dict[int | None, Any] = {}
         self._environment = environment
-        self._strangers_before: Strangers = environment.connections.strangers()
+        self._strangers_before = environment.connections.strangers()
+        self._next_metrics_ns = 0
 
     def owns(self, attempt_id: ExecutionAttemptID) -> bool:
         return attempt_id.execution_graph_id == self.id
@@ -247,9 +123,7 @@ class HostedJob:
 
     def create_task(
         self,
-        descriptor: TaskDeploymentDescriptor,
-        partitions: Sequence[ResultPartition],
-        gates: Sequence[SingleInputGate],
+        attempt: Attempt,
         start: messages.Start,
         respond: Callable[[Answer], None],
         request_split: Callable[[RequestNextInputSplit], None],
@@ -264,10 +138,10 @@ class HostedJob:
         submission, environment = self._submission, self._environment
         if isinstance(submission, messages.SubmitLoad):
             return create_load_task(
-                descriptor,
+                attempt.descriptor,
                 submission.scenario,
-                partitions,
-                gates,
+                attempt.partitions,
+                attempt.gates,
                 environment.recorder,
                 respond,
                 start_ns=start.start_ns,
@@ -283,10 +157,10 @@ class HostedJob:
 
         assert self._job is not None
         return create_task(
-            descriptor,
+            attempt.descriptor,
             self._job,
-            partitions,
-            gates,
+            attempt.partitions,
+            attempt.gates,
             environment.recorder,
             respond,
             io=self.io,
@@ -299,6 +173,48 @@ class HostedJob:
             worker=partial(TaskThread, environment.loop),
             request_split=request_split,
         )
+
+    def statistics_of(
+        self,
+        tasks: Iterable[Attempt],
+        *,
+        connections: tuple[UsedConnection, ...] = (),
+        is_last: bool = False,
+        fill: FillSample | None = None,
+    ) -> Statistics:
+        """Sample tasks and their channels, and the memory of the process; without metrics if they
+        were sampled recently and are so many that it would cost too much.
+
+        Args:
+            connections: connections that the job uses.
+            is_last: the tasks have ended: their metrics are sampled in any case.
+        """
+        now_ns = monotonic_ns()
+        known = list(tasks)
+        has_metrics = is_last or now_ns >= self._next_metrics_ns
+        counts = tuple(_counts(each, has_metrics, now_ns) for each in known)
+        memory = memory_metrics(self._environment.pool) if has_metrics else {}
+        if has_metrics and not is_last:
+            self._next_metrics_ns = now_ns + METRICS_PAUSE * (monotonic_ns() - now_ns)
+        own = {
+            channel
+            for each in known
+            for output in each.task.outputs.each
+            for channel in output.channels
+        }
+        written = (
+            WrittenChannel(
+                channel.channel,
+                channel.backlog_buffers,
+                channel.credits_available,
+                channel.starved_ns,
+            )
+            for accepted in self._environment.connections.server.accepted
+            for channel in accepted.connection.snapshot(now_ns=now_ns)
+            if channel.channel in own
+        )
+        read = tuple(channel for each in known for channel in _read(each))
+        return Statistics(now_ns, counts, read, tuple(written), memory, fill, connections)
 
     def log(self, text: str, details: str) -> str:
         """Log a failure in the run directory. Returns: where, to be added to its line."""
@@ -318,10 +234,10 @@ class HostedJob:
             self._environment.close_trace(self.trace)
         except TraceError as fault:
             error = str(fault)
+        totals = totals_of(self.trace.statistics)
+        found = totals if self.load is None else self.load.report(totals)
         strangers = self._environment.connections.strangers().since(self._strangers_before)
-        if self.load is not None:
-            return self.load.report(strangers, error)
-        return report_of(self.trace.statistics, strangers, error)
+        return replace(found, trace_error=error, strangers=strangers)
 
     def close(self) -> None:
         """Write the last printed lines and close their file."""
@@ -333,6 +249,47 @@ class HostedJob:
         """Delete its stored partitions, in case no other process is left to do it."""
         if self._spill_dir is not None:
             shutil.rmtree(self._spill_dir, ignore_errors=True)
+
+
+def _counts(running: Attempt, has_metrics: bool, now_ns: int) -> TaskCounts:
+    latency = LogLinearHistogram()
+    records = size_bytes = 0
+    for meter in running.task.chain.latency_meters:
+        if running.task.is_handed_over:
+            meter.settle_soon()
+        else:
+            meter.settle()
+        latency.merge(meter.latency)
+        records += meter.measured_records
+        size_bytes += meter.measured_bytes
+    return TaskCounts(
+        running.attempt_id,
+        running.task.name,
+        running.metrics(now_ns=now_ns) if has_metrics else {},
+        latency.to_bytes() if latency.count else b"",
+        records,
+        size_bytes,
+        tuple(running.task.chain.latency_stats or ()) if has_metrics else (),
+    )
+
+
+def _read(running: Attempt) -> Iterable[ReadChannel]:
+    gate, network_input = running.task.gate, running.task.network_input
+    if gate is None or network_input is None:
+        return
+    sizes = network_input.checkpoints.read_bytes
+    for channel, receiver in zip(gate.channels, running.task.receivers, strict=True):
+        size_bytes = sizes[channel.index_in_input]
+        found = ReadChannel(channel.index, receiver.records, size_bytes)
+        if isinstance(receiver, ChannelInput):
+            found = replace(
+                found,
+                measured_records=receiver.measured_records,
+                waiting_since_ns=receiver.waiting_since_ns,
+                last_due_ns=receiver.last_due_ns,
+                last_read_ns=receiver.last_read_ns,
+            )
+        yield found
 
 
 def _loaded(submission: messages.SubmitJob, cache: Path | None) -> tuple[JobGraph, NetworkConfig]:

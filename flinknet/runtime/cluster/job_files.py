@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from flinknet.config import Scenario
@@ -18,20 +18,16 @@ from flinknet.graph.physical_plan import PhysicalPlan
 from flinknet.options import effective_flink_keys
 from flinknet.plain_values import from_plain, to_plain
 from flinknet.results import (
-    CheckpointSummary,
     EdgeMeasured,
     JobResult,
     JobStatus,
     PriorAttempt,
     RunWarning,
     TaskManagerMeasured,
-    TaskManagerStatus,
     VertexMeasured,
-    VertexStatus,
 )
-from flinknet.trace.manifest import RESULT_NAME, ProcessInfo
+from flinknet.trace.manifest import ProcessInfo
 from flinknet.units import counted, format_duration_ns
-from flinknet.whole_files import whole_file
 
 from ..host import environment
 from . import control_messages as messages
@@ -39,9 +35,12 @@ from .cluster_process import TaskManagerProcess
 from .collected import manifest_of
 from .host_clock import ClockOfHost
 from .job_master import JobMaster
-from .job_measurements import Measurements, first_deployed_ns, prior_attempts, times_of
+from .job_measurements import Measurements, prior_attempts
 from .job_state import JobState
 from .measured_ledger import verdict_on_job
+
+if TYPE_CHECKING:
+    from .submitted_job import SubmittedJob
 
 CONTACT_NAME = "jobmanager.json"
 
@@ -145,30 +144,19 @@ def save_manifest(
     ).save(run_dir)
 
 
-def result_of(
-    submission: messages.SubmitJob,
-    run: str,
-    master: JobMaster,
-    measurements: Measurements,
-    task_managers: Iterable[TaskManagerProcess],
-    slots: int,
-    checkpoints: CheckpointSummary | None,
-    warnings: Sequence[RunWarning],
-    trace: str | None,
-) -> JobResult:
-    """The result of a job that is over."""
-    plan = measurements.plan
-    vertices = () if plan is None else measurements.vertices(plan)
-    edges = () if plan is None else measurements.edges(plan)
+def result_of(job: SubmittedJob, warnings: Sequence[RunWarning]) -> JobResult:
+    """The result of a job that is over, with these and more warnings."""
+    master, measurements = job.master, job.measurements
+    vertices, edges = measurements.vertices(), measurements.edges()
     deployed_ns, ended_ns = measurements.deployed_ns, measurements.ended_ns
     has_run = deployed_ns is not None and ended_ns is not None
     measured_ns = (ended_ns or 0) - measurements.measured_from_ns
     found = verdict_on_job(vertices, edges) if measured_ns > 0 else None
     return JobResult(
-        job_id=run,
-        name=master.graph.job.name,
-        path=submission.path,
-        arguments=submission.arguments,
+        job_id=job.job_id,
+        name=job.name,
+        path=job.submission.path,
+        arguments=job.submission.arguments,
         state=master.state.value,
         reason="" if master.state is JobState.FINISHED else master.reason,
         restarts=master.restarts,
@@ -183,13 +171,13 @@ def result_of(
                 each.name,
                 each.process.pid,
                 each.state.value,
-                slots,
+                job.slots_each,
                 dict(measurements.memory.get(each.index, {})),
             )
-            for each in task_managers
+            for each in job.own
         ),
-        checkpoints=checkpoints,
-        latency_markers=None if plan is None else measurements.latency_markers(plan),
+        checkpoints=job.checkpoint_summary(),
+        latency_markers=measurements.latency_markers(),
         limited_by="" if found is None else f"{found.text}.",
         verdict=found,
         warnings=(
@@ -197,7 +185,7 @@ def result_of(
             *_warnings(master.state, measurements, has_run),
             *_lost_records(master, vertices, edges),
         ),
-        trace=trace,
+        trace=str(job.run_dir) if job.submission.records_trace else None,
     )
 
 
@@ -239,12 +227,6 @@ def _lost_records(
                 f" most {vertex.records_out - sum(read)} were lost in {master.restarts} restarts"
             )
             yield RunWarning("records-lost", text)
-
-
-def save_result(run_dir: Path, result: JobResult) -> None:
-    """Write `result.json`, whole or not at all."""
-    with whole_file(run_dir / RESULT_NAME) as file:
-        file.write(json.dumps(result.to_dict(), indent=1).encode() + b"\n")
 
 
 def _job_document(
@@ -338,39 +320,22 @@ FAILED_ATTEMPTS_MAX = 16
 """The most failed attempts in a status; result.json has all that are kept."""
 
 
-def status_of(
-    run: str,
-    master: JobMaster,
-    measurements: Measurements,
-    task_managers: tuple[TaskManagerStatus, ...],
-    *,
-    elapsed_ns: int,
-    checkpoints: int,
-) -> JobStatus:
-    """The status of a job.
-
-    Args:
-        checkpoints: number of completed checkpoints.
-    """
-    plan = measurements.plan
-    p50 = p99 = None
-    vertices: tuple[VertexStatus, ...] = ()
-    if plan is not None:
-        latency = measurements.latency(plan)
-        p50, p99 = latency.percentile(0.5), latency.percentile(0.99)
-        vertices = tuple(_vertex(plan, each.index, measurements) for each in plan.vertices)
+def status_of(job: SubmittedJob, *, now_ns: int) -> JobStatus:
+    """The status of a job, without that of its cluster."""
+    master, measurements, checkpoints = job.master, job.measurements, job.checkpoints
+    latency = measurements.latency()
     return JobStatus(
-        run,
-        master.graph.job.name,
+        job.job_id,
+        job.name,
         master.state.name,
         master.shortage() or _canceling(master) or master.reason,
         master.restarts,
-        elapsed_ns,
-        checkpoints,
-        vertices,
-        task_managers,
-        p50,
-        p99,
+        (measurements.ended_ns or now_ns) - job.submitted_ns,
+        0 if checkpoints is None else checkpoints.completed,
+        measurements.vertices_now(),
+        (),
+        latency.percentile(0.5),
+        latency.percentile(0.99),
         _failed_attempts(master),
     )
 
@@ -395,25 +360,3 @@ def _failed_attempts(master: JobMaster) -> tuple[PriorAttempt, ...]:
     ]
     failed.sort(key=lambda each: each.attempt)
     return tuple(failed[-FAILED_ATTEMPTS_MAX:])
-
-
-def _vertex(plan: PhysicalPlan, index: int, measurements: Measurements) -> VertexStatus:
-    vertex = plan.vertices[index]
-    executions = vertex.vertex.task_vertices
-    shares = [measurements.shares_now(each.current.attempt_id) for each in executions]
-    busy, idle, back_pressured = (
-        sum(each[at] or 0.0 for each in shares) / len(shares) for at in range(3)
-    )
-    return VertexStatus(
-        vertex.name,
-        vertex.parallelism,
-        vertex.vertex.state.value,
-        max(each.current.attempt_number for each in executions),
-        measurements.records_in(plan, index),
-        measurements.records_in_per_s(plan, index),
-        measurements.records_out(plan, index),
-        busy,
-        idle,
-        back_pressured,
-        times_of(vertex.vertex, first_deployed_ns(plan.graph)),
-    )

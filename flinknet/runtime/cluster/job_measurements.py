@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from flinknet.core.wire.ids import ExecutionAttemptID
+from flinknet.core.wire.ids import ExecutionAttemptID, JobVertexID
 from flinknet.graph.execution_graph import (
     ExecutionGraph,
     ExecutionJobVertex,
@@ -14,7 +14,7 @@ from flinknet.graph.execution_graph import (
     ExecutionVertex,
 )
 from flinknet.graph.job_graph import JobVertex
-from flinknet.graph.physical_plan import PhysicalPlan
+from flinknet.graph.physical_plan import PhysicalPlan, PlannedEdge, PlannedVertex
 from flinknet.histogram import LogLinearHistogram
 from flinknet.job import TaskDeploymentDescriptor
 from flinknet.job.elements import MarkedLatency
@@ -28,11 +28,13 @@ from flinknet.results import (
     PriorAttempt,
     TaskMeasured,
     VertexMeasured,
+    VertexStatus,
     VertexTimes,
 )
 from flinknet.trace.job_names import Edge, numbered
 
 from .collected import Collected, backlog_of
+from .control_messages import Start
 from .reports import ReadChannel, Statistics
 
 
@@ -98,6 +100,11 @@ class Measurements(Collected):
     _early: set[int] = field(default_factory=set)  # edges with records before start_ns
     _edge_of: dict[int, int] = field(default_factory=dict)
 
+    def begin(self, start: Start, now_ns: int) -> None:
+        """Note the first deployment, and the instants of the run."""
+        self.deployed_ns, self.start_ns = now_ns, start.start_ns
+        self.measured_from_ns, self.end_ns = start.measured_from_ns, start.end_ns
+
     def deploy(self, plan: PhysicalPlan, tasks: Iterable[TaskDeploymentDescriptor]) -> None:
         """Add the channels of tasks that start."""
         self.plan = plan
@@ -145,78 +152,102 @@ class Measurements(Collected):
             each.vertex for each in self.plan.vertices if not self.plan.inputs_of(each.index)
         )
 
-    def records_in(self, plan: PhysicalPlan, vertex: int) -> int:
-        return sum(self._totals(edge.index)[0] for edge in plan.inputs_of(vertex))
-
-    def records_in_per_s(self, plan: PhysicalPlan, vertex: int) -> float:
-        """Records per second that a vertex reads, over the measured part so far."""
-        return sum(self._per_s(edge.index) or 0.0 for edge in plan.inputs_of(vertex))
-
-    def records_out(self, plan: PhysicalPlan, vertex: int) -> int:
-        """Number of records that all attempts of a vertex have emitted."""
-        return int(
-            sum(
-                each.metrics.get("numRecordsOut", 0)
-                for attempt_id, each in self.tasks.items()
-                if attempt_id.execution_vertex_id.job_vertex_id == plan.vertices[vertex].vertex.id
-            )
-        )
-
-    def latency(self, plan: PhysicalPlan, vertex: int | None = None) -> LogLinearHistogram:
+    def latency(self, vertex: JobVertexID | None = None) -> LogLinearHistogram:
         """Latency of the records that the sinks of one vertex, or of all, have measured."""
-        if vertex is None:
-            return self.latency_of(self.tasks)
-        wanted = plan.vertices[vertex].vertex.id
         return self.latency_of(
-            each for each in self.tasks if each.execution_vertex_id.job_vertex_id == wanted
+            each
+            for each in self.tasks
+            if vertex is None or each.execution_vertex_id.job_vertex_id == vertex
         )
 
-    def latency_markers(self, plan: PhysicalPlan) -> LatencyMarkersMeasured | None:
+    def latency_markers(self) -> LatencyMarkersMeasured | None:
         """The latency that markers measured; None if no source emits any."""
-        if plan.graph.job.config.latency_interval_ns <= 0:
+        plan = self.plan
+        if plan is None or plan.graph.job.config.latency_interval_ns <= 0:
             return None
         marked = {each: counts.marked for each, counts in self.tasks.items()}
-        return markers_measured(plan, marked, lambda vertex: self.latency(plan, vertex).summary())
+        return markers_measured(plan, marked, lambda vertex: self.latency(vertex).summary())
 
-    def vertices(self, plan: PhysicalPlan) -> tuple[VertexMeasured, ...]:
-        return tuple(self._vertex(plan, index) for index in range(len(plan.vertices)))
+    def vertices(self) -> tuple[VertexMeasured, ...]:
+        """The figures of every vertex; none before the deployment."""
+        plan = self.plan
+        return () if plan is None else tuple(self._vertex(plan, each) for each in plan.vertices)
 
-    def edges(self, plan: PhysicalPlan) -> tuple[EdgeMeasured, ...]:
-        """The figures of every edge."""
+    def edges(self) -> tuple[EdgeMeasured, ...]:
+        """The figures of every edge; none before the deployment."""
+        plan = self.plan
+        if plan is None:
+            return ()
         ends = (Edge(0, each.index, each.source, each.target, "", "") for each in plan.edges)
         numbers = {each.index: each.number for each in numbered(ends)}
-        return tuple(self._edge(plan, each.index, numbers[each.index]) for each in plan.edges)
+        return tuple(self._edge(plan, each, numbers[each.index]) for each in plan.edges)
 
-    def _vertex(self, plan: PhysicalPlan, index: int) -> VertexMeasured:
-        vertex = plan.vertices[index]
+    def vertices_now(self) -> tuple[VertexStatus, ...]:
+        """The state of every vertex at present; none before the deployment."""
+        plan = self.plan
+        return () if plan is None else tuple(self._state(plan, each) for each in plan.vertices)
+
+    def _state(self, plan: PhysicalPlan, vertex: PlannedVertex) -> VertexStatus:
+        executions = vertex.vertex.task_vertices
+        shares = [self.shares_now(each.current.attempt_id) for each in executions]
+        busy, idle, back_pressured = (
+            sum(each[at] or 0.0 for each in shares) / len(shares) for at in range(3)
+        )
+        return VertexStatus(
+            vertex.name,
+            vertex.parallelism,
+            vertex.vertex.state.value,
+            max(each.current.attempt_number for each in executions),
+            self._records_in(plan, vertex),
+            sum(self._per_s(edge.index) or 0.0 for edge in plan.inputs_of(vertex.index)),
+            self._records_out(vertex),
+            busy,
+            idle,
+            back_pressured,
+            times_of(vertex.vertex, first_deployed_ns(plan.graph)),
+        )
+
+    def _vertex(self, plan: PhysicalPlan, vertex: PlannedVertex) -> VertexMeasured:
         tasks = []
-        for subtask, execution in enumerate(vertex.vertex.task_vertices):
+        for execution, place in zip(vertex.vertex.task_vertices, vertex.task_managers, strict=True):
             attempt_id = execution.current.attempt_id
-            metrics = self.metrics_of(attempt_id)
             tasks.append(
                 TaskMeasured(
                     execution.name,
                     execution.current.attempt_number,
                     execution.state.value,
-                    f"tm-{vertex.task_managers[subtask]}",
+                    f"tm-{place}",
                     *self._shares(attempt_id),
-                    dict(metrics or {}),
+                    dict(self.metrics_of(attempt_id) or {}),
                     prior_attempts(execution),
                 )
             )
-        latency: LatencySummary = self.latency(plan, index).summary()
+        latency: LatencySummary = self.latency(vertex.vertex.id).summary()
         return VertexMeasured(
-            index,
+            vertex.index,
             vertex.name,
             vertex.parallelism,
-            self.records_in(plan, index),
-            self.records_out(plan, index),
+            self._records_in(plan, vertex),
+            self._records_out(vertex),
             _mean([each.busy for each in tasks]),
             _mean([each.idle for each in tasks]),
             _mean([each.back_pressured for each in tasks]),
             latency if latency.count else None,
             tuple(tasks),
             times_of(vertex.vertex, first_deployed_ns(plan.graph)),
+        )
+
+    def _records_in(self, plan: PhysicalPlan, vertex: PlannedVertex) -> int:
+        return sum(self._totals(edge.index)[0] for edge in plan.inputs_of(vertex.index))
+
+    def _records_out(self, vertex: PlannedVertex) -> int:
+        """Number of records that all attempts of a vertex have emitted."""
+        return int(
+            sum(
+                each.metrics.get("numRecordsOut", 0)
+                for attempt_id, each in self.tasks.items()
+                if attempt_id.execution_vertex_id.job_vertex_id == vertex.vertex.id
+            )
         )
 
     def shares_now(self, attempt_id: ExecutionAttemptID) -> Shares:
@@ -243,8 +274,8 @@ class Measurements(Collected):
             return UNKNOWN_SHARES
         return passed[0] / total, passed[1] / total, passed[2] / total
 
-    def _edge(self, plan: PhysicalPlan, index: int, number: int) -> EdgeMeasured:
-        edge = plan.edges[index]
+    def _edge(self, plan: PhysicalPlan, edge: PlannedEdge, number: int) -> EdgeMeasured:
+        index = edge.index
         own = {channel for channel, at in self._edge_of.items() if at == index}
         records, size_bytes = self._totals(index)
         per_s = self._per_s(index)
@@ -324,7 +355,7 @@ def _mean(shares: Sequence[float | None]) -> float | None:
 def markers_measured(
     plan: PhysicalPlan,
     marked: Mapping[ExecutionAttemptID, Sequence[MarkedLatency]],
-    latency_of: Callable[[int], LatencySummary],
+    latency_of: Callable[[JobVertexID], LatencySummary],
 ) -> LatencyMarkersMeasured:
     """Return the histograms of the current attempts, and each operator over its tasks.
 
@@ -348,7 +379,7 @@ def markers_measured(
                 found.setdefault((each.operator_id, each.source_id), []).append(each)
         for (operator_id, source_id), of_tasks in found.items():
             measures_latency = job.factories[operator_id].measures_latency
-            records = latency_of(vertex.index) if measures_latency else None
+            records = latency_of(vertex.vertex.id) if measures_latency else None
             operators.append(
                 MarkedOperator(
                     names.get(source_id, ""),

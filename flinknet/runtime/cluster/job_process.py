@@ -31,7 +31,7 @@ from .job_files import CONTACT_NAME, Contact, joined_settings
 from .job_manager import JobManager, take_all
 from .job_master import NEVER_NS
 from .resource_manager import ClusterSpec
-from .submitted_job import ConnectionUses, Submission, SubmittedJob, remove_empty
+from .submitted_job import ConnectionUses, SubmittedJob, remove_empty
 
 CLIENT_WAIT_NS = 60_000_000_000
 """How long a JobManager without a session waits for a job before it gives up."""
@@ -164,7 +164,7 @@ class JobManagerProcess:
         if connection.loss is not None:
             self._manager.clients.remove(connection)
             for job in self._jobs.values():
-                if connection is job.submitter and job.is_attached:
+                if connection is job.submitter and job.submission.is_attached:
                     self._cancel(job, "its client has gone", CANCEL_WAIT_NS, now_ns)
                 if connection in job.watchers:
                     job.watchers.remove(connection)
@@ -216,25 +216,24 @@ class JobManagerProcess:
         if self._is_ending:
             self._refuse(connection, "its cluster ends")
             return
-        if not self._spec.is_session and self._first is not None and self._first.is_attached:
+        first = None if self._spec.is_session else self._first
+        if first is not None and first.submission.is_attached:
             self._refuse(
                 connection,
-                f"its cluster ends with the client of {self._first.name}, which waits for it; join"
+                f"its cluster ends with the client of {first.name}, which waits for it; join"
                 " that of a detached job, or start one with `flinknet job cluster start`",
             )
             return
         try:
             settings = joined_settings(self._spec.settings, message.settings)
-            submission = Submission.of(
-                replace(message, settings=settings), secrets.token_hex(8), is_joining=is_joining
-            )
             job = SubmittedJob(
                 self._manager,
-                submission,
+                replace(message, settings=settings),
+                secrets.token_hex(8),
                 connection,
                 self._contact,
-                self._spec.slots,
                 self._uses,
+                is_joining=is_joining,
                 now_ns=now_ns,
             )
         except (FlinknetError, OSError) as error:
@@ -266,11 +265,12 @@ class JobManagerProcess:
     def _cancel(self, job: SubmittedJob, reason: str, within_ns: int, now_ns: int) -> None:
         """Cancel a job, in a shorter time if no other job needs its TaskManagers."""
         is_alone = len(self._jobs) == 1 and not self._spec.is_session
-        job.cancel(reason, now_ns=now_ns, within_ns=within_ns if is_alone else NEVER_NS)
+        within_ns = within_ns if is_alone else NEVER_NS
+        job.master.cancel(reason, now_ns=now_ns, within_ns=within_ns)
 
     def _cancel_all(self, reason: str, now_ns: int) -> None:
         for job in self._jobs.values():
-            job.cancel(reason, now_ns=now_ns, within_ns=CANCEL_WAIT_NS)
+            job.master.cancel(reason, now_ns=now_ns, within_ns=CANCEL_WAIT_NS)
 
     def _lose(
         self, task_manager: TaskManagerProcess, reason: str, log_name: str, now_ns: int

@@ -94,36 +94,31 @@ def run_scenario(
 
         create_tls(scenario.network)  # every TaskManager creates its own; report a fault once
     trace_dir = out_dir if trace else None
+    spilling = work_directory("spill") if scenario.workload.is_blocking else nullcontext()
     try:
-        spilling = work_directory("spill") if scenario.workload.is_blocking else nullcontext()
-        silence_max_ns = round(silence_max_s * 1e9)
-        with (
-            terminations_unwind(),
-            spilling as spill_dir,
-            _Bench(plan, trace_dir, spill_dir, silence_max_ns, sample_interval_ns, workers) as run,
-        ):
-            result = run.lead(on_progress or (lambda _: None), drain_max_ns)
+        with terminations_unwind(), spilling as spill_dir, ExitStack() as stack:
+            bench = _Bench(
+                plan, trace_dir, spill_dir, round(silence_max_s * 1e9), sample_interval_ns
+            )
+            bench.begin(stack, workers)
+            result = bench.lead(on_progress or (lambda _: None), drain_max_ns)
     except (KeyboardInterrupt, SystemExit) as end:
         if trace_dir is not None and (trace_dir / MANIFEST_NAME).is_file():
             end.add_note(f"what was recorded until then is in {trace_dir}")
         raise
-    return result if trace_dir is None else _sealed(result, trace_dir)
-
-
-def _sealed(result: RunResult, trace_dir: Path) -> RunResult:
-    """Seal the trace; the result gets a warning if it is incomplete."""
-    try:
-        seal_run(trace_dir)
-    except TraceError as error:
-        incomplete = RunWarning("trace-incomplete", str(error))
-        return replace(result, warnings=(*result.warnings, incomplete))
+    if trace_dir is not None:
+        try:
+            seal_run(trace_dir)
+        except TraceError as error:
+            incomplete = RunWarning("trace-incomplete", str(error))
+            return replace(result, warnings=(*result.warnings, incomplete))
     return result
 
 
 class _Bench(JobLead):
-    """The job of one run, its processes and its directory. No process outlives it: at exit all
-    receive the command to end, and those that do not end are killed.
-    """
+    """The job of one run, its processes and its directory."""
+
+    _manager: JobManager
 
     def __init__(
         self,
@@ -132,25 +127,19 @@ class _Bench(JobLead):
         spill_dir: Path | None,
         silence_max_ns: int,
         sample_interval_ns: int,
-        workers: WorkersSpec | None,
     ) -> None:
-        scenario = plan.scenario
-        self._workers = workers
         self._clocks: Sequence[ClockOfHost] = ()
         self._plan = plan
-        self._scenario = scenario
+        self._scenario = scenario = plan.scenario
         self._trace_dir = trace_dir
         self._silence_max_ns = silence_max_ns
         self._sample_interval_ns = sample_interval_ns
         self._began_ns = monotonic_ns()
         self._started_at = wall_clock_iso()
         self._host = environment()  # takes a few milliseconds, which must not fall into the run
-        self._metrics = MetricsLog(trace_dir) if trace_dir is not None else None
-        self._collected = Collected(self._metrics)
+        self._collected = Collected(None if trace_dir is None else MetricsLog(trace_dir))
         self._collected.note_channels(plan.tasks)
         self._has_begun = False
-        self._manager: JobManager
-        self._stack = ExitStack()
         self._stage_begins_ns: list[int] = []
         self._meter = ProgressMeter(plan, self._collected)
         self._timeline = FillTimeline(sample_interval_ns)
@@ -178,42 +167,39 @@ class _Bench(JobLead):
             ),
         )
 
-    def __enter__(self) -> _Bench:
-        with ExitStack() as stack:
-            if self._trace_dir is not None:
-                directory = RunDirectory(self._trace_dir)
-                stack.callback(self._leave, directory)
-                assert self._metrics is not None
-                stack.callback(self._metrics.close)
-            self._manager = JobManager(
-                ClusterSpec(
-                    secrets.token_hex(32),
-                    self._scenario.task_managers,
-                    self._plan.plan.slots_per_task_manager,
-                    self._scenario.network,
-                    self._scenario.flow_control,
-                    max(1, self._silence_max_ns // HEARTBEATS),
-                    self._silence_max_ns,
-                    None,
-                    self._sample_interval_ns,
-                    self._scenario.link,
-                    self._scenario.seed,
-                    self._workers,
-                    () if self._workers is None else places_of(self._plan, self._workers),
-                )
+    def begin(self, stack: ExitStack, workers: WorkersSpec | None) -> None:
+        """Start the TaskManagers. No process outlives the stack: at its exit all receive the
+        command to end, and those that do not end are killed.
+        """
+        if self._collected.metrics_log is not None:
+            assert self._trace_dir is not None
+            stack.callback(self._leave, RunDirectory(self._trace_dir))
+            stack.callback(self._collected.metrics_log.close)
+        scenario, silence_max_ns = self._scenario, self._silence_max_ns
+        self._manager = manager = JobManager(
+            ClusterSpec(
+                secrets.token_hex(32),
+                scenario.task_managers,
+                self._plan.plan.slots_per_task_manager,
+                scenario.network,
+                scenario.flow_control,
+                max(1, silence_max_ns // HEARTBEATS),
+                silence_max_ns,
+                None,
+                self._sample_interval_ns,
+                scenario.link,
+                scenario.seed,
+                workers,
+                () if workers is None else places_of(self._plan, workers),
             )
-            stack.callback(self._manager.close)
-            stack.callback(self._fetch)
-            stack.callback(self._manager.end_task_managers)
-            arrivals = self._scenario.workload.arrivals
-            if self._manager.workers is not None and arrivals.startswith(RECORDED):
-                self._manager.workers.send_arrivals(Path(arrivals.removeprefix(RECORDED)))
-            self._manager.start_task_managers()
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
+        )
+        stack.callback(manager.close)
+        stack.callback(self._fetch)
+        stack.callback(manager.end_task_managers)
+        arrivals = scenario.workload.arrivals
+        if manager.workers is not None and arrivals.startswith(RECORDED):
+            manager.workers.send_arrivals(Path(arrivals.removeprefix(RECORDED)))
+        manager.start_task_managers()
 
     def lead(self, on_progress: Callable[[Progress], None], drain_max_ns: int) -> RunResult:
         """Run the load from the registration of the TaskManagers to the result."""
@@ -237,8 +223,7 @@ class _Bench(JobLead):
         self._until(lambda: len(self._collected.reports) == len(manager.task_managers))
         processors = other_processes.taken()
         if manager.workers is not None:
-            manager.workers.measure_clocks()
-            self._clocks = manager.workers.clocks(start.start_ns, monotonic_ns())
+            self._clocks = manager.workers.clocks(start.start_ns)
         reports = self._collected.reports_in_order
         last_ns = max(
             (each.last_measured_ns for report in reports for each in report.consumer_channels),
@@ -289,7 +274,7 @@ class _Bench(JobLead):
         if isinstance(message, messages.ChannelsOpen):
             self._open.add(index)
         elif isinstance(message, messages.JobClosed):
-            self._collected.close(index, message.report)
+            self._collected.reports[index] = message.report
         elif isinstance(message, Statistics) and start is not None:
             if not self._is_measured and now_ns >= start.measured_from_ns:
                 self._is_measured = True  # an interrupted run keeps its measured part

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 
 from flinknet.config import Scenario
 from flinknet.job.load.load_tasks import generator_of, run_input_of
-from flinknet.job.load.sink import ForeignSink
+from flinknet.job.load.sink import ForeignSink, LatencySink
 from flinknet.job.task_metrics import memory_metrics
-from flinknet.results import FillSample, Strangers
+from flinknet.results import FillSample
 from flinknet.trace.writer import EventStatistics
 
 from ..clock import monotonic_ns, process_time_ns
@@ -169,63 +169,51 @@ class LoadRun:
         for sink in self._sinks:
             run_input_of(sink.task).unpause()
 
-    def note_standstill(self, *, within_ns: int) -> None:
-        """Note whether the process stood still. Called each time statistics are sent.
+    def note_statistics(self, memory: Metrics, *, within_ns: int) -> None:
+        """Note whether the process stood still, and keep the latest memory metrics of the measured
+        part. Called each time statistics are sent.
 
         Args:
             within_ns: time after which they were due.
         """
         self._standstill.look(within_ns=within_ns)
-
-    def note_memory(self, memory: Metrics) -> None:
-        """Keep the latest memory metrics of the measured part."""
         if memory and not self._is_over:
             self._memory = memory
 
-    def report(self, strangers: Strangers, trace_error: str | None) -> Report:
-        """End the measured part and return the final report."""
+    def report(self, totals: Report) -> Report:
+        """End the measured part and return the final report, with the totals of all messages."""
         self.end()
-        statistics = self._statistics
         tasks = self._tasks_in_order
         sources = [generator_of(each.task) for each in tasks if each.task.is_source]
-        return Report(
-            self.consumer_channels(),
-            self.producer_channels(),
-            statistics.buffers,
-            statistics.events,
-            tuple(statistics.reasons.tolist()),
-            statistics.credit_announced,
-            statistics.credit_messages,
-            max((each.late_ns_max for each in sources), default=0),
-            self._busy_share,
-            self._stolen_share,
-            self._standstill.stood_ns,
-            trace_error,
-            self._meter.bounds(),
-            {each.task.name: self._metrics[each.task.name] for each in tasks},
-            self._memory,
-            tuple(
+        return replace(
+            totals,
+            consumer_channels=self.consumer_channels(),
+            producer_channels=self.producer_channels(),
+            late_ns_max=max((each.late_ns_max for each in sources), default=0),
+            busy_share=self._busy_share,
+            stolen_share=self._stolen_share,
+            stood_still_ns=self._standstill.stood_ns,
+            fill_bounds=self._meter.bounds(),
+            tasks={each.task.name: self._metrics[each.task.name] for each in tasks},
+            memory=self._memory,
+            debloating=tuple(
                 (gate.name, tuple(gate.samples))
                 for each in tasks
                 if each.debloating is not None
                 for gate in each.debloating.gates
             ),
-            tuple(self._stored.values()),
-            strangers,
-            self._cpu_share,
+            stored=tuple(self._stored.values()),
+            cpu_share=self._cpu_share,
         )
 
     def producer_channels(self) -> tuple[ProducerChannelReport, ...]:
         """The reports on the channels written here."""
-        statistics = self._statistics
         return tuple(
-            ProducerChannelReport(
+            _producer_channel(
+                self._statistics,
                 index,
                 each.task.sent_records.get(index, 0),
                 self._starved_ns.get(index, 0),
-                int(statistics.channel_buffers[index]),
-                int(statistics.channel_backlog_sum[index]),
-                int(statistics.channel_backlog_max[index]),
             )
             for each in self._tasks_in_order
             for output in each.task.outputs.each
@@ -277,48 +265,71 @@ class LoadRun:
 
     def consumer_channels(self) -> tuple[ConsumerChannelReport, ...]:
         """The reports on the channels read here."""
-        reports, statistics = [], self._statistics
-        for each in self._tasks_in_order:
-            if each.task.is_source:
-                continue
-            reading = run_input_of(each.task)
-            for channel, sink in zip(reading.gate.channels, reading.receivers, strict=True):
-                sink.settle()
-                reports.append(
-                    ConsumerChannelReport(
-                        channel.index,
-                        sink.records,
-                        sink.measured_records,
-                        sink.measured_bytes,
-                        sink.last_measured_ns,
-                        sink.latency.to_bytes(),
-                        sink.uncorrected.to_bytes(),
-                        sink.disorder.lost,
-                        sink.disorder.repeated,
-                        sink.disorder.reordered,
-                        self._taken_per_s.get(channel.index),
-                        int(statistics.channel_bytes_in[channel.index]),
-                        sink.value_bytes if isinstance(sink, ForeignSink) else None,
-                        sink.other_elements if isinstance(sink, ForeignSink) else None,
-                    )
-                )
-        return tuple(reports)
+        size_bytes = self._statistics.channel_bytes_in
+        return tuple(
+            ConsumerChannelReport(
+                index,
+                sink.records,
+                sink.measured_records,
+                sink.measured_bytes,
+                sink.last_measured_ns,
+                sink.latency.to_bytes(),
+                sink.uncorrected.to_bytes(),
+                sink.disorder.lost,
+                sink.disorder.repeated,
+                sink.disorder.reordered,
+                self._taken_per_s.get(index),
+                int(size_bytes[index]),
+                sink.value_bytes if isinstance(sink, ForeignSink) else None,
+                sink.other_elements if isinstance(sink, ForeignSink) else None,
+            )
+            for index, sink in _settled(x for x in self._tasks_in_order if not x.task.is_source)
+        )
 
     def _starved_until_now_ns(self) -> dict[int, int]:
         """Credit-starved time so far of each channel that was read from here, in ns."""
         now_ns = monotonic_ns()
         return {
             channel.channel: channel.starved_ns
-            for accepted in self._environment.connections.accepted
+            for accepted in self._environment.connections.server.accepted
             for channel in accepted.connection.snapshot(now_ns=now_ns)
         }
 
     def _taken_records(self) -> dict[int, int]:
         """Number of records that each sink has taken so far, by channel."""
-        taken = {}
-        for each in self._sinks:
-            reading = run_input_of(each.task)
-            for channel, sink in zip(reading.gate.channels, reading.receivers, strict=True):
-                sink.settle()
-                taken[channel.index] = sink.records
-        return taken
+        return {index: sink.records for index, sink in _settled(self._sinks)}
+
+
+def _settled(readers: Iterable[Attempt]) -> Iterator[tuple[int, LatencySink]]:
+    """The channels that these attempts read, each with its settled receiver."""
+    for each in readers:
+        reading = run_input_of(each.task)
+        for channel, sink in zip(reading.gate.channels, reading.receivers, strict=True):
+            sink.settle()
+            yield channel.index, sink
+
+
+def totals_of(statistics: EventStatistics) -> Report:
+    """The totals of all messages, and those of the channels at their producers."""
+    channels = statistics.channel_buffers.nonzero()[0].tolist()
+    return Report(
+        producer_channels=tuple(_producer_channel(statistics, each, 0, 0) for each in channels),
+        buffers=statistics.buffers,
+        events=statistics.events,
+        reasons=tuple(statistics.reasons.tolist()),
+        credit_announced=statistics.credit_announced,
+        credit_messages=statistics.credit_messages,
+    )
+
+
+def _producer_channel(
+    statistics: EventStatistics, index: int, sent_records: int, starved_ns: int
+) -> ProducerChannelReport:
+    return ProducerChannelReport(
+        index,
+        sent_records,
+        starved_ns,
+        int(statistics.channel_buffers[index]),
+        int(statistics.channel_backlog_sum[index]),
+        int(statistics.channel_backlog_max[index]),
+    )

@@ -36,7 +36,6 @@ from flinknet.trace.writer import EventWriter
 from flinknet.whole_files import work_directory
 
 from ..clock import monotonic_ns, timestamp_epoch_ns, wall_clock_iso
-from ..connection_manager import ConnectionManager
 from ..host import available_cores, environment
 from ..protocol import PeerProtocol
 from ..shuffle_environment import ShuffleEnvironment
@@ -169,9 +168,7 @@ class Peer:
             protocol=self._create_protocol,
             counting=self._create_counts,
         )
-        connections = self._environment.connections
-        assert isinstance(connections, ConnectionManager)
-        self._connections = connections
+        self._connections = self._environment.connections
         self._create_counts(None)  # until there is a trace
         self._stack = ExitStack()
         self._control = LocalControl()

@@ -16,7 +16,7 @@ from flinknet.units import NS_PER_MS, format_address
 
 from ..clock import timestamp_epoch_ns
 from . import control_messages as messages
-from .attempt_channels import have_readers
+from .attempt import have_readers
 from .peer import CANCELLED, CONSUMERS, END_OF_PARTITION, PRODUCERS, Peer
 
 
@@ -132,7 +132,7 @@ class ProducerPeer(Peer):
             if self._are_all(ready):
                 self._listen(now_ns)
             return
-        self._executor.check_readers()
+        self._executor.attempts.check_readers()
         if not self._is_writing and have_readers(self._partitions):
             self._send(self._write())
         if self._is_writing and self._is_consumed:

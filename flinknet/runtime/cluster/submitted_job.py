@@ -4,12 +4,13 @@ the state of a job in Dispatcher and JobMaster).
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import redirect_stdout, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,11 @@ from flinknet.results import (
     TaskManagerStatus,
     clock_warnings,
 )
+from flinknet.trace.manifest import RESULT_NAME
 from flinknet.trace.run_directory import seal_run
+from flinknet.whole_files import whole_file
 
-from ..clock import monotonic_ns, timestamp_epoch_ns, wall_clock_iso
+from ..clock import timestamp_epoch_ns, wall_clock_iso
 from ..metrics_log import MetricsLog
 from . import control_messages as messages
 from .cluster_process import TaskManagerProcess
@@ -41,12 +44,11 @@ from .job_files import (
     copy_to_cache,
     result_of,
     save_manifest,
-    save_result,
     spill_directory,
     status_of,
 )
 from .job_manager import JobLead, JobManager
-from .job_master import NEVER_NS, JobMaster
+from .job_master import JobMaster
 from .job_measurements import Measurements
 from .job_state import JobState
 from .placement import Deployment
@@ -115,118 +117,81 @@ CLOSE_WAIT_NS = 10_000_000_000
 """How long TaskManagers may take to close their traces."""
 
 
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """A submission of a client, and the graph derived from it.
-
-    Attributes:
-        run: id of the job, unique among all runs.
-        is_joining: the cluster was not started for this job.
-    """
-
-    message: messages.SubmitJob
-    run: str
-    graph: ExecutionGraph
-    warnings: tuple[RunWarning, ...]
-    is_joining: bool
-
-    @classmethod
-    def of(cls, message: messages.SubmitJob, run: str, *, is_joining: bool) -> Submission:
-        """Run the program to obtain its graph. Raises: ConfigError."""
-        with redirect_stdout(sys.stderr):  # standard output carries the protocol
-            program = load_program(
-                Path(message.path), message.settings, message.arguments, source=message.source
-            )
-        job_graph = job_graph_of(program.stream_graph)
-        initialize_on_master(job_graph)
-        warnings = list(program.warnings)
-        graph = execution_graph_of(
-            job_graph, run, warn=lambda text: warnings.append(RunWarning("no-json-plan", text))
-        )
-        return cls(message, run, graph, tuple(warnings), is_joining)
-
-
 class SubmittedJob(JobLead):
     """One job of a cluster.
 
     Args:
+        run: id of the job, unique among all runs.
+        is_joining: the cluster was not started for this job.
         contact: address of its JobManager, to be saved in its run directory.
-        slots: slots of each TaskManager.
         uses: connections used by all jobs of the cluster.
 
     Attributes:
+        own: the TaskManagers of the cluster when it was submitted.
         watchers: clients that receive its final state.
         end: its final state; None while it runs or is being saved.
 
-    Raises: ConfigError if a slot has fewer resources than its subtasks need, or a cached file
-        cannot be copied; OSError if its run directory cannot be written.
+    Raises: ConfigError for a program that is invalid, if a slot has fewer resources than its
+        subtasks need, or if a cached file cannot be copied; OSError if its run directory cannot be
+        written.
     """
 
     def __init__(
         self,
         manager: JobManager,
-        submission: Submission,
+        message: messages.SubmitJob,
+        run: str,
         submitter: ControlConnection,
         contact: Contact,
-        slots: int,
         uses: ConnectionUses,
         *,
+        is_joining: bool,
         now_ns: int,
     ) -> None:
-        message = submission.message
+        self.submission = message
+        self.job_id = run
         self.run_dir = Path(message.run_dir)
         self.submitter = submitter
         self.watchers = [submitter]
         self.end: messages.JobEnded | None = None
-        self._manager = manager
-        self._task_managers = manager.task_managers
-        self._submission = submission
-        self._slots = slots
-        self._uses = uses
-        self._submitted_ns = now_ns
-        self._epoch_ns = timestamp_epoch_ns()
+        self.submitted_ns = now_ns
+        self.own = [each for each in manager.task_managers if each.is_alive]
+        self.slots_each = manager.shared.slots_each
         log = MetricsLog(self.run_dir) if message.records_trace else None
-        self._measurements = Measurements(log, started_at=wall_clock_iso())
+        self.measurements = Measurements(log, started_at=wall_clock_iso())
+        self._manager = manager
+        self._is_joining = is_joining
+        self._uses = uses
+        self._epoch_ns = timestamp_epoch_ns()
         self._others: dict[str, None] = {}
         self._clock_error_ns = 0
-        self._own = [each for each in self._task_managers if each.is_alive]
+        graph, self._warnings = _graph_of(message, run)
+        self.name = graph.job.name
         master = JobMaster(
-            submission.graph,
-            len(self._own),
-            slots,
+            graph,
+            len(self.own),
+            self.slots_each,
             now_ns=now_ns,
             cluster=manager.shared,
-            is_joining=submission.is_joining,
+            is_joining=is_joining,
         )
         spill_dir = spill_directory(self.run_dir)
         spill_dir.mkdir(exist_ok=True)
-        artifacts = submission.graph.job.artifacts
+        artifacts = graph.job.artifacts
         if artifacts and manager.workers is not None:
             raise ConfigError(f"the cached file {next(iter(artifacts))!r} cannot reach the workers")
         copy_to_cache(artifacts, self.run_dir)
-        replace(contact, job_id=self.job_id, name=self.name).save(self.run_dir)
+        replace(contact, job_id=run, name=self.name).save(self.run_dir)
         initialization = messages.InitializeJob(
-            submission.graph.id,
+            graph.id,
             message,
             message.run_dir if message.records_trace else None,
             str(spill_dir),
-            message.run_dir if submission.is_joining else None,
+            message.run_dir if is_joining else None,
         )
         super().__init__(initialization, master)
         manager.submit(self)
-        uses.begin(self.job_id, self.name)
-
-    @property
-    def job_id(self) -> str:
-        return self._submission.run
-
-    @property
-    def name(self) -> str:
-        return self._submission.graph.job.name
-
-    @property
-    def is_attached(self) -> bool:
-        return self._submission.message.is_attached
+        uses.begin(run, self.name)
 
     def watch(self, client: ControlConnection) -> None:
         """Add a client that waits for its end."""
@@ -236,13 +201,9 @@ class SubmittedJob(JobLead):
     def note_others(self, names: Iterable[str]) -> None:
         self._others.update(dict.fromkeys(names))
 
-    def cancel(self, reason: str, *, now_ns: int, within_ns: int = NEVER_NS) -> None:
-        """Cancel the job; see JobMaster."""
-        self.master.cancel(reason, now_ns=now_ns, within_ns=within_ns)
-
     def stop(self) -> str:
         """End the sources once all tasks run. Returns: why that cannot be; empty if it can."""
-        graph = self._submission.graph.job
+        graph = self.master.graph.job
         if graph.is_batch:
             return "a batch job ends when its input does; cancel it instead"
         if names := graph.unstoppable_sources:
@@ -264,20 +225,17 @@ class SubmittedJob(JobLead):
         now_ns: int,
     ) -> JobStatus:
         """The status of the job."""
-        checkpoints = self.checkpoints
-        status = status_of(
-            self.job_id,
-            self.master,
-            self._measurements,
-            task_managers,
-            elapsed_ns=(self._measurements.ended_ns or now_ns) - self._submitted_ns,
-            checkpoints=0 if checkpoints is None else checkpoints.completed,
+        status = status_of(self, now_ns=now_ns)
+        return replace(
+            status,
+            task_managers=task_managers,
+            connections=self._uses.of(self.job_id),
+            other_jobs=others,
         )
-        return replace(status, connections=self._uses.of(self.job_id), other_jobs=others)
 
     def summary(self) -> ClusterJob:
         """A short form of the status."""
-        slots = sum(self.master.slots_in_use(each.index) for each in self._task_managers)
+        slots = sum(self.master.slots_in_use(each.index) for each in self._manager.task_managers)
         state = self.master.state.name
         return ClusterJob(self.job_id, self.name, state, str(self.run_dir), slots)
 
@@ -285,44 +243,40 @@ class SubmittedJob(JobLead):
         """Remove the files that a job has only while it runs. The directory of the job that the
         cluster was started for belongs to the cluster, whose processes may still write there.
         """
-        if self._measurements.metrics_log is not None:
-            self._measurements.metrics_log.close()
+        if self.measurements.metrics_log is not None:
+            self.measurements.metrics_log.close()
         shutil.rmtree(spill_directory(self.run_dir), ignore_errors=True)
-        if self._submission.is_joining:
+        if self._is_joining:
             remove_empty(self.run_dir)
         with suppress(OSError):
             (self.run_dir / CONTACT_NAME).unlink(missing_ok=True)
 
     def receive(self, task_manager: TaskManagerProcess, message: Any, now_ns: int) -> None:
         if isinstance(message, messages.JobClosed):
-            self._measurements.close(task_manager.index, message.report)
+            self.measurements.reports[task_manager.index] = message.report
         elif isinstance(message, Statistics):
-            self._measurements.add(task_manager.index, message)
+            self.measurements.add(task_manager.index, message)
             self._uses.update(self.job_id, task_manager.index, message.connections)
 
     def deploy(self, deployments: Sequence[Deployment], now_ns: int) -> None:
         """Save the manifest with the channels of tasks that are deployed."""
         for deployment in deployments:
-            if self._measurements.deployed_ns is None:
+            if self.start is None:
                 self._begin(deployment, now_ns)
-            self._measurements.deploy(deployment.plan, deployment.tasks)
+            self.measurements.deploy(deployment.plan, deployment.tasks)
             try:
                 self._save_manifest()
             except (FlinknetError, OSError) as error:  # does not affect other jobs
                 self.master.fail(f"its manifest cannot be saved: {error}", now_ns=now_ns)
 
     def _begin(self, deployment: Deployment, now_ns: int) -> None:
-        message = self._submission.message
         start_ns = now_ns + START_DELAY_NS
-        measured_from_ns = start_ns + message.warmup_ns
-        duration_ns = message.duration_ns
+        measured_from_ns = start_ns + self.submission.warmup_ns
+        duration_ns = self.submission.duration_ns
         end_ns = None if duration_ns is None else measured_from_ns + duration_ns
         self.start = messages.Start(start_ns, measured_from_ns, None, end_ns, self._epoch_ns)
-        self._measurements.deployed_ns = now_ns
-        self._measurements.start_ns = start_ns
-        self._measurements.measured_from_ns = measured_from_ns
-        self._measurements.end_ns = end_ns
-        graph = self._submission.graph
+        self.measurements.begin(self.start, now_ns)
+        graph = self.master.graph
         config = graph.job.config
         if config.checkpoint_interval_ns is not None and deployment.plan.stages == 1:
             self.checkpoints = CheckpointCoordinator(
@@ -335,14 +289,14 @@ class SubmittedJob(JobLead):
 
     def _close(self, now_ns: int) -> None:
         """Let TaskManagers close and forget the job, which is over; then save everything."""
-        measurements = self._measurements
+        measurements, task_managers = self.measurements, self._manager.task_managers
         if measurements.ended_ns is None:
             measurements.ended_ns = now_ns
             self._manager.end(self, now_ns)
-            self._task_managers.send_to_all(messages.CloseJob(self.id))
+            task_managers.send_to_all(messages.CloseJob(self.id))
         waiting = [
             each
-            for each in self._task_managers
+            for each in task_managers
             if each.is_registered and each.index not in measurements.reports
         ]
         if waiting and now_ns - measurements.ended_ns < CLOSE_WAIT_NS:
@@ -359,25 +313,26 @@ class SubmittedJob(JobLead):
         self.end = messages.JobEnded(master.state.name, text, int(not is_well))
 
     def _save_manifest(self) -> None:
-        message = self._submission.message
-        if not message.records_trace:
+        if not self.submission.records_trace:
             return
-        workers, start, clocks = self._manager.workers, self.start, []
-        if workers is not None and start is not None and self.master.state.is_terminal:
-            workers.measure_clocks()
-            clocks = workers.clocks(start.start_ns, monotonic_ns())
+        workers, clocks = self._manager.workers, []
+        if workers is not None and self.start is not None and self.master.state.is_terminal:
+            clocks = workers.clocks(self.start.start_ns)
             self._clock_error_ns = error_between_ns(clocks)
-        measurements = self._measurements
-        save_manifest(self.run_dir, message, self.master, measurements, self._own, clocks)
+        save_manifest(
+            self.run_dir, self.submission, self.master, self.measurements, self.own, clocks
+        )
 
     def _save_all(self) -> str | None:
         """Save the result and seal the trace. Returns: the error, if there was one."""
         faults = self._manager.fetch(self.id, self.run_dir)
         try:
+            if self.start is not None:
+                self._save_manifest()
             self._save_result()
         except (FlinknetError, OSError) as error:
             return f"the results could not be saved: {error}"
-        if self._submission.message.records_trace and self._measurements.deployed_ns is not None:
+        if self.submission.records_trace and self.start is not None:
             try:
                 seal_run(self.run_dir)
             except (FlinknetError, OSError) as error:
@@ -385,46 +340,42 @@ class SubmittedJob(JobLead):
         return None
 
     def _save_result(self) -> None:
-        if self._measurements.deployed_ns is not None:
-            self._save_manifest()
-        message = self._submission.message
-        result = result_of(
-            message,
-            self.job_id,
-            self.master,
-            self._measurements,
-            self._own,
-            self._slots,
-            self.checkpoint_summary(),
-            [
-                *clock_warnings(self._clock_error_ns),
-                *self._submission.warnings,
-                *self._shared(),
-                *self._measurements.warnings(),
-            ],
-            str(self.run_dir) if message.records_trace else None,
-        )
+        error_ns = self._clock_error_ns
+        warnings = [*clock_warnings(error_ns), *self._warnings]
+        if self._others:
+            text = (
+                "other jobs ran on its TaskManagers at the same time:"
+                f" {', '.join(self._others)}; they took processor time and network memory"
+            )
+            warnings.append(RunWarning("shared-cluster", text))
+        result = result_of(self, [*warnings, *self.measurements.warnings()])
         vertices = (
             each
             if each.latency_ns is None
-            else replace(each, latency_ns=each.latency_ns.known_within(self._clock_error_ns))
+            else replace(each, latency_ns=each.latency_ns.known_within(error_ns))
             for each in result.vertices
         )
-        result = replace(result, vertices=tuple(vertices))
-        if self._submission.is_joining:  # it does not decide the size of the cluster
-            known = tuple(each for each in result.warnings if each.code != IDLE_TASK_MANAGER)
-            result = replace(result, warnings=known)
-        save_result(self.run_dir, result)
+        known = result.warnings
+        if self._is_joining:  # it does not decide the size of the cluster
+            known = tuple(each for each in known if each.code != IDLE_TASK_MANAGER)
+        result = replace(result, vertices=tuple(vertices), warnings=known)
+        with whole_file(self.run_dir / RESULT_NAME) as file:
+            file.write(json.dumps(result.to_dict(), indent=1).encode() + b"\n")
 
-    def _shared(self) -> list[RunWarning]:
-        """The warning that other jobs used CPU time and buffers."""
-        if not self._others:
-            return []
-        text = (
-            "other jobs ran on its TaskManagers at the same time:"
-            f" {', '.join(self._others)}; they took processor time and network memory"
+
+def _graph_of(message: messages.SubmitJob, run: str) -> tuple[ExecutionGraph, list[RunWarning]]:
+    """Run the program to obtain its graph, with warnings about it. Raises: ConfigError."""
+    with redirect_stdout(sys.stderr):  # standard output carries the protocol
+        program = load_program(
+            Path(message.path), message.settings, message.arguments, source=message.source
         )
-        return [RunWarning("shared-cluster", text)]
+    job_graph = job_graph_of(program.stream_graph)
+    initialize_on_master(job_graph)
+    warnings = list(program.warnings)
+    graph = execution_graph_of(
+        job_graph, run, warn=lambda text: warnings.append(RunWarning("no-json-plan", text))
+    )
+    return graph, warnings
 
 
 def remove_empty(directory: Path) -> None:

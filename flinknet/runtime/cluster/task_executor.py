@@ -1,10 +1,10 @@
 # mypyc
 """TaskExecutor: the process of a TaskManager (Flink: TaskExecutor).
 
-Registers at the JobManager, passes its commands to the attempts of the process (Attempts) and their
-channels (AttemptChannels), answers heartbeats, sends statistics. Tasks, network and control
-connection take turns on one event loop. The functions of a program run in a thread per task: a
-function that does not return blocks that task, and nothing else.
+Registers at the JobManager, passes its commands to the attempts of the process (Attempts), answers
+heartbeats, sends statistics. Tasks, network and control connection take turns on one event loop.
+The functions of a program run in a thread per task: a function that does not return blocks that
+task, and nothing else.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ from ..clock import adjust, monotonic_ns
 from ..host import stay_on_core
 from ..shuffle_environment import ShuffleEnvironment
 from . import control_messages as messages
-from .attempt_channels import AttemptChannels
-from .attempts import Attempts
+from .attempts import OPENING_POLL_NS, Attempts
 from .cluster_process import TaskManagerProcessSpec
 from .control_connection import ControlConnection
 from .dumps import dump_of
@@ -44,9 +43,6 @@ STATISTICS_PAUSE = 20
 """Pause after sampling statistics, in multiples of the time it took: at most a twentieth of the
 time, however many channels there are.
 """
-
-OPENING_POLL_NS = 1_000_000
-"""An open channel or a first output is noticed this late at most: no socket signals it."""
 
 
 class TaskExecutor:
@@ -66,12 +62,18 @@ class TaskExecutor:
         control: ControlConnection | None = None,
     ) -> None:
         self._spec = spec
-        self._environment = environment or _environment_of(spec)
+        self._environment = environment or ShuffleEnvironment(
+            spec.network,
+            spec.flow_control,
+            spec.name,
+            task_managers=spec.task_managers,
+            channel_of={},
+            may_spin=spec.has_own_core,
+        )
         self._loop = self._environment.loop
-        self._connections = self._environment.connections
+        self._factory = self._environment.connections.client_factory
         self._control = control or _control_of(spec)
-        self._channels = AttemptChannels(self._environment)
-        self.attempts = Attempts(self._environment, self._channels, self._control.send)
+        self.attempts = Attempts(self._environment, self._control.send)
         self._has_ended = False
         self._awaited_channels: messages.AwaitChannels | None = None
         self._last_message_ns = monotonic_ns()
@@ -117,32 +119,22 @@ class TaskExecutor:
         self.attempts.fail_partitions(str(error))
         self._flush()
 
-    def check_readers(self) -> None:
-        """Raises: TransportError if a reader disconnected while its channels were open."""
-        self._channels.check_readers()
-
     def save_trace(self) -> None:
         """Save the trace, on the way out after an error."""
         with suppress(FlinknetError):
             self._environment.recorder.close()
 
     def _next_deadline_ns(self) -> int:
-        attempts = self.attempts
         due = [self._next_statistics_ns, self._next_flush_ns]
-        wanted = [self._connections.next_deadline_ns(), self._channels.next_deadline_ns()]
-        wanted.append(attempts.producers.next_deadline_ns())
-        wanted += [each.next_deadline_ns() for each in attempts.running]
-        if attempts.load is not None:
-            wanted.append(attempts.load.next_deadline_ns())
-        is_polling = attempts.has_setups or self._awaited_channels is not None
-        if is_polling or attempts.awaits_first_output:
-            wanted.append(monotonic_ns() + OPENING_POLL_NS)
-        due += [each for each in wanted if each is not None]
+        if self._awaited_channels is not None:
+            due.append(monotonic_ns() + OPENING_POLL_NS)
+        for each in self._factory.next_deadline_ns(), self.attempts.next_deadline_ns():
+            if each is not None:
+                due.append(each)
         return min(due)
 
     def _turn(self, now_ns: int) -> None:
-        attempts, channels = self.attempts, self._channels
-        received = self._control.received
+        attempts, received = self.attempts, self._control.received
         while received:
             self._last_message_ns = now_ns
             self._receive(received.popleft(), now_ns)
@@ -153,24 +145,11 @@ class TaskExecutor:
         elif now_ns - self._last_message_ns > self._spec.silence_max_ns:
             print("the JobManager has sent no heartbeat in time", file=sys.stderr)
             self._has_ended = True
-        self._connections.handle_deadline(now_ns=now_ns)
-        attempts.producers.handle_deadline(now_ns=now_ns)
-        repeat_ns = channels.next_deadline_ns()
-        if repeat_ns is not None and now_ns >= repeat_ns:
-            channels.handle_deadline(attempts.gates, now_ns=now_ns)
-        if attempts.load is not None:
-            attempts.load.handle_deadline(now_ns=now_ns)
-        if attempts.has_setups:
-            attempts.advance_setups(now_ns=now_ns)
-        if any(each.is_open for each in attempts.prepared):
-            channels.check(attempts.waiting_gates)
+        self._factory.handle_deadline(now_ns=now_ns)
+        attempts.handle_deadline(now_ns=now_ns)
         if self._awaited_channels is not None and attempts.are_channels_open:
             self._control.send(messages.ChannelsOpen(self._awaited_channels.job))
             self._awaited_channels = None
-        if attempts.awaits_first_output:
-            attempts.report_first_outputs()
-        attempts.report_changes()
-        attempts.flush_lines()
         if now_ns >= self._next_statistics_ns:
             self._send_statistics()
         self._next_flush_ns = self._environment.flush_trace(now_ns=now_ns)
@@ -182,10 +161,10 @@ class TaskExecutor:
             check_partitioners(self._spec, *(each.partitioner for each in outputs))
             attempts.submit(message, now_ns=now_ns)
         elif isinstance(message, messages.UpdatePartitions):
-            attempts.update_partitions(message, now_ns=now_ns)
+            attempts.update_partitions(message)
         elif isinstance(message, messages.ExpectReaders):
             if (job := attempts.jobs.get(message.job)) is not None:
-                self._channels.expect(job, message.readers)
+                attempts.expect(job, message.readers)
             self._control.send(messages.ReadersExpected())
         elif isinstance(message, messages.CancelTask):
             attempts.cancel(message.attempt_id)
@@ -196,13 +175,11 @@ class TaskExecutor:
         elif isinstance(message, messages.Heartbeat):
             self._control.send(messages.HeartbeatAnswer(message.number))
         elif isinstance(message, messages.JobCommand):
-            job = attempts.jobs.get(message.job)
-            for each in () if job is None else attempts.of_job(job):
+            for each in attempts.of_job(message.job):
                 each.task.execute(message.command, now_ns=now_ns)
         elif isinstance(message, messages.StopTasks):
-            if (job := attempts.jobs.get(message.job)) is not None:
-                for each in attempts.of_job(job):
-                    each.task.stop()
+            for each in attempts.of_job(message.job):
+                each.task.stop()
         elif isinstance(message, messages.ReleasePartitions):
             for attempt_id in message.attempt_ids:
                 attempts.release_partitions(attempt_id)
@@ -242,7 +219,7 @@ class TaskExecutor:
                 gc.unfreeze()
                 gc.collect()
             gc.freeze()
-        self.attempts.initialize(job)
+        self.attempts.jobs[job.id] = job
         self._control.send(messages.JobInitialized(message.job))
 
     def _close(self, job_id: ExecutionGraphID) -> None:
@@ -251,43 +228,31 @@ class TaskExecutor:
         if job is not None:
             report = job.report()
             self.attempts.forget(job)
-            self._channels.forget(job)
         self._control.send(messages.JobClosed(job_id, report))
 
     def _send_statistics(self) -> None:
         began_ns = monotonic_ns()
-        attempts, channels = self.attempts, self._channels
+        attempts = self.attempts
         for job in attempts.jobs.values():
-            running, load = attempts.of_job(job), job.load
+            running, load = attempts.of_job(job.id), job.load
             if load is not None:
-                load.note_standstill(within_ns=self._statistics_pause_ns)
                 for each in running:  # channels can fail while they are not read
                     each.check_channels()
-                channels.check_readers()
+                attempts.check_readers()
             if running:
-                statistics = job.sampler.statistics_of(
+                statistics = job.statistics_of(
                     running,
-                    connections=channels.used(running),
+                    connections=attempts.used(running),
                     fill=None if load is None else load.fill_sample(),
                 )
-                if load is not None:
-                    load.note_memory(statistics.memory)
                 self._control.send(statistics)
+            if load is not None:
+                memory = statistics.memory if running else {}
+                load.note_statistics(memory, within_ns=self._statistics_pause_ns)
         took_ns = monotonic_ns() - began_ns
         pause_ns = max(self._spec.sample_interval_ns, STATISTICS_PAUSE * took_ns)
         self._statistics_pause_ns = pause_ns
         self._next_statistics_ns = began_ns + pause_ns
-
-
-def _environment_of(spec: TaskManagerProcessSpec) -> ShuffleEnvironment:
-    return ShuffleEnvironment(
-        spec.network,
-        spec.flow_control,
-        spec.name,
-        task_managers=spec.task_managers,
-        channel_of={},
-        may_spin=spec.has_own_core,
-    )
 
 
 def connected(spec: TaskManagerProcessSpec) -> socket.socket:

@@ -350,7 +350,7 @@ def part_of(directory: Path, message: messages.ReadFile) -> messages.FilePart:
                 file.seek(message.offset)
                 data = file.read(PART_BYTES)
                 break
-    return messages.FilePart(message.name, message.offset, data)
+    return messages.FilePart(data)
 
 
 def _append(directory: Path, message: messages.WriteArrivals) -> None:

@@ -343,16 +343,16 @@ class Workers:
         )
         return worker.start(placed, self.servers[worker.local_host].port)
 
-    def measure_clocks(self) -> None:
-        """Measure the clocks of the hosts once more."""
+    def clocks(self, from_ns: int) -> list[ClockOfHost]:
+        """Measure the clocks of all hosts once more.
+
+        Returns: them, with the error of instants since `from_ns`.
+        """
         for worker in self.each:
             with suppress(TransportError):
                 if worker.loss is None and worker.has_own_clock:
                     worker.measure_clock()
-
-    def clocks(self, from_ns: int, to_ns: int) -> list[ClockOfHost]:
-        """The clocks of all hosts, with the error of instants within [from_ns, to_ns]."""
-        found = []
+        found, to_ns = [], monotonic_ns()
         for worker in self.each:
             clock = ClockOfHost(worker.name, worker.facts["host_id"], 0, 0.0, 0)
             if worker.has_own_clock:
