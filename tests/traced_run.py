@@ -80,8 +80,8 @@ def trace_job(
         for each in deployment.tasks
     ]
     measurements.add(0, Statistics(START_NS, tuple(counts)))
-    vertices = measurements.vertices(deployment.plan)
-    judge(verdict_on_job(vertices, measurements.edges(deployment.plan)))
+    vertices = measurements.vertices()
+    judge(verdict_on_job(vertices, measurements.edges()))
     for recorder in recorders:
         recorder.close()
     submission = submission or SubmitJob("", "", (), {}, True, None, 0, 1)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from flinknet.config import NetworkConfig
+from flinknet.config import CREDIT, NetworkConfig
 from flinknet.core.buffers import DataType, NetworkBufferPool
 from flinknet.core.buffers.network_buffer_pool import BatchShuffleReadBufferPool
 from flinknet.core.buffers.pool_sizes import SortShuffle
@@ -50,10 +50,10 @@ from flinknet.errors import (
     RemoteTransportError,
     TransportError,
 )
-from flinknet.runtime.connection_manager import LOCAL_ONLY_PORT, LocalConnectionManager
+from flinknet.runtime.connection_manager import LOCAL_ONLY_PORT
 from flinknet.runtime.event_loop import EventLoop
 from flinknet.runtime.protocol import ConnectingChannel, ConnectionID
-from flinknet.runtime.shuffle_environment import create_spill_file
+from flinknet.runtime.shuffle_environment import ShuffleEnvironment, create_spill_file
 from flinknet.runtime.sockets import create_selector
 from flinknet.runtime.transport import TcpTransport
 from tests.node import HOST, SEGMENT_BYTES, Node, drive, settle
@@ -106,11 +106,14 @@ def test_a_connection_manager_has_five_parts(node: NewNode) -> None:
 
 @pytest.mark.row("S064")
 def test_where_everything_is_local_there_is_no_port_and_no_client() -> None:
-    manager = LocalConnectionManager()
+    environment = ShuffleEnvironment(
+        NETWORK, CREDIT, "tm-0", task_managers=1, channel_of={}, may_spin=False
+    )
+    manager = environment.connections
     assert manager.start() == LOCAL_ONLY_PORT
     with pytest.raises(LocalTransportError, match=r"tm-1 at 127\.0\.0\.1:50100.*must be local"):
         manager.create_client(ConnectionID(1, (HOST, 50100)))
-    manager.close()
+    environment.close()
 
 
 @pytest.mark.row("S067")
@@ -336,13 +339,13 @@ def test_an_idle_connection_stays_open_only_to_be_used_again(node: NewNode, reus
     drive([one, other], lambda: bool(read.extend(other.read())) or bool(read))
     assert read == [(third.index, b"again")]
     assert len(one.accepted) == (1 if reuse else 2)
-    assert [other.manager.number_of(each) for each in other.clients] == (
+    assert [other.factory.number_of(each) for each in other.clients] == (
         [(0, 0)] if reuse else [(0, 0), (0, 1)]
     )
     for each in (one, other):
         each.manager.forget_closed()
     assert (len(one.accepted), len(other.clients)) == (1, 1)
-    assert other.manager.number_of(third.connection) == (0, 0 if reuse else 1)
+    assert other.factory.number_of(third.connection) == (0, 0 if reuse else 1)
 
 
 @pytest.mark.row("S078")

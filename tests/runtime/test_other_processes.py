@@ -1,17 +1,23 @@
-"""What others took of the processors during a run."""
+"""The host of a run: its facts, what others took of its processors, and whether it stood still."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from flinknet.results import Taken
+from flinknet.runtime import host
+from flinknet.runtime.host import MISSING, OK, check_machine
 from flinknet.runtime.other_processes import (
     OtherProcesses,
     ProcessorReading,
+    ProcessTimes,
+    Standstill,
     ThreadUse,
     read_processors,
+    read_times,
     threads_in,
 )
 
@@ -95,3 +101,61 @@ def test_this_machine_can_be_read() -> None:
     assert use.cores
     assert use.at_ns > 0
     assert use.launcher not in use.task_managers
+
+
+@pytest.mark.parametrize(
+    ("cpu_ns", "queued_ns", "stood_ns"),
+    [
+        (0, 0, 2 * S - S // 10),
+        (S // 2, S // 2, S - S // 10),
+        (S, S, 0),
+        (0, 2 * S, 0),
+        (0, None, 0),
+    ],
+)
+def test_a_gap_without_cpu_time_and_without_waiting_for_a_cpu_is_a_standstill(
+    cpu_ns: int, queued_ns: int | None, stood_ns: int
+) -> None:
+    begun = ProcessTimes(5 * S, S, None if queued_ns is None else 7 * S)
+    ended = ProcessTimes(7 * S, S + cpu_ns, None if queued_ns is None else 7 * S + queued_ns)
+    readings = [begun, ended, ended]
+    standstill = Standstill(lambda: readings.pop(0))
+    standstill.look(within_ns=S // 10)
+    standstill.look(within_ns=S // 10)
+    assert standstill.stood_ns == stood_ns
+    assert standstill.queued_ns == queued_ns
+
+
+def test_the_times_of_this_process_can_be_read() -> None:
+    first, second = read_times(), read_times()
+    assert second.clock_ns > first.clock_ns
+    assert second.cpu_ns >= first.cpu_ns
+
+
+@pytest.mark.parametrize(("number", "core"), [(0, 3), (1, 5), (2, 3)])
+def test_a_process_stays_on_one_of_the_cores_it_may_use(
+    number: int, core: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen: list[set[int]] = []
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: {5, 3})
+    monkeypatch.setattr(os, "sched_setaffinity", lambda _pid, cores: chosen.append(cores))
+    host.stay_on_core(number)
+    assert chosen == [{core}]
+
+
+def test_what_makes_records_cost_more_is_reported_by_name() -> None:
+    here = host.environment()
+    there = {**here, "cores": 64, "core": "hand-made", "load_average": -1}
+    assert host.differences_from(there, here) == [
+        f"core hand-made there, {here['core']} here",
+        f"cores 64 there, {here['cores']} here",
+    ]
+    assert host.differences_from(here, here) == []
+    assert host.differences_from({}, here) == []
+
+
+def test_this_machine_passes_every_check_that_a_run_needs() -> None:
+    checks = check_machine()
+    assert len({check.name for check in checks}) == len(checks)
+    assert all(check.status != MISSING for check in checks)
+    assert all(check.advice for check in checks if check.status != OK)

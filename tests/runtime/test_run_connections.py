@@ -15,7 +15,7 @@ import pytest
 
 from flinknet.certificates.stores import generate, settings_for
 from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
-from flinknet.errors import ConfigError, PartitionConnectionError, RunFailedError
+from flinknet.errors import PartitionConnectionError, RunFailedError
 from flinknet.options import network_config
 from flinknet.results import STRANGERS, Progress, RunResult
 from flinknet.runtime.cluster.launcher import run_scenario
@@ -125,13 +125,6 @@ def test_every_record_arrives_over_tls(tmp_path: Path, pem: bool) -> None:
     network, _ = network_config(settings_for(tmp_path, "a secret", pem=pem))
     result = run(scenario_of(network, records=3000))
     assert result.measured.records == 6000
-
-
-@pytest.mark.row("S072")
-def test_a_run_without_its_certificate_is_refused_with_the_key(tmp_path: Path) -> None:
-    network = replace(NetworkConfig(), ssl_internal_enabled=True)
-    with pytest.raises(ConfigError, match=r"internal\.keystore is missing.*flinknet certificates"):
-        run(scenario_of(network, records=10))
 
 
 def test_a_run_whose_certificate_its_own_side_does_not_trust_says_so(tmp_path: Path) -> None:

@@ -198,22 +198,6 @@ def test_a_slow_consumer_holds_the_source_at_its_rate() -> None:
     assert (result.measured.credits.starved_ns or 0) > 0
 
 
-@pytest.mark.slow("real processes for each case", first=True)
-@pytest.mark.row("S100")
-@pytest.mark.parametrize("victim", ["tm-0", "tm-1"])
-def test_a_killed_task_manager_ends_the_run_with_its_name(victim: str) -> None:
-    killed: list[int] = []
-
-    def kill(progress: Progress) -> None:
-        if progress.phase == "measuring" and not killed:
-            killed.append(task_managers()[victim].pid)
-            os.kill(killed[0], signal.SIGKILL)
-
-    with pytest.raises(RunFailedError, match=victim):
-        run(scenario_of(1, 1, duration_ns=30_000 * MS, rate_per_s=1000.0), kill)
-    assert len(killed) == 1
-
-
 def test_a_task_manager_that_hangs_is_declared_lost() -> None:
     stopped: list[int] = []
 
@@ -296,6 +280,7 @@ def test_a_trace_that_is_gone_at_the_end_is_not_announced_as_whole(tmp_path: Pat
     assert "tm-0.fnt, which is not there" in text
 
 
+@pytest.mark.row("S072")
 def test_tls_settings_that_cannot_be_used_start_nothing(tmp_path: Path) -> None:
     network = NetworkConfig(ssl_internal_enabled=True)
     seen: list[Progress] = []

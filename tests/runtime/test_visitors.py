@@ -171,10 +171,10 @@ def test_without_descriptors_the_listener_rests_and_accepts_later(
     with no_descriptors():
         settle([node], turns=3)
         with pytest.raises(LocalTransportError, match=r"too many open files.*ulimit -n"):
-            node.manager.check_accepting()
+            node.manager.server.check_accepting()
     assert node.accepted == []
     drive([node], lambda: len(node.accepted) == 1)
-    node.manager.check_accepting()
+    node.manager.server.check_accepting()
 
 
 def test_without_descriptors_a_stranger_makes_room(
@@ -184,7 +184,7 @@ def test_without_descriptors_a_stranger_makes_room(
     sockets.enter_context(socket.create_connection((HOST, node.port)))
     with no_descriptors():
         drive([node], lambda: node.manager.strangers().connections == 2)
-        node.manager.check_accepting()
+        node.manager.server.check_accepting()
     assert stranger.recv(1) == b""
     assert len(node.accepted) == 1
 

@@ -101,6 +101,10 @@ class LiveJob:
         self.job.job_manager.wait()
 
 
+Start = Callable[..., LiveJob]
+"""The fixtures that submit a job."""
+
+
 def start_job(
     directory: Path,
     program: str,

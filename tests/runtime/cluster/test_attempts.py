@@ -26,7 +26,6 @@ from flinknet.job.elements import StreamElementSerializer
 from flinknet.job.load.plan import load_plan_of
 from flinknet.job.serializers import serializer_of
 from flinknet.runtime.cluster import control_messages as messages
-from flinknet.runtime.cluster.attempt_channels import AttemptChannels
 from flinknet.runtime.cluster.attempts import Attempts
 from flinknet.runtime.cluster.hosted_job import HostedJob
 from flinknet.runtime.cluster.reports import UsedConnection
@@ -110,8 +109,7 @@ class Manager:
         )
         self.memory = self.environment.pool
         self.said: list[Any] = []
-        self.channels = AttemptChannels(self.environment)
-        self.attempts = Attempts(self.environment, self.channels, self.said.append)
+        self.attempts = Attempts(self.environment, self.said.append)
         (self.task,) = load_plan_of(scenario).sinks
         self.initialize(messages.SubmitLoad(scenario))
         self.addresses = {0: ("127.0.0.1", 1)}
@@ -123,7 +121,7 @@ class Manager:
         job = HostedJob(message, self.environment, 1)
         job.network = self.network
         job.io = self.io  # type: ignore[assignment]
-        self.attempts.initialize(job)
+        self.attempts.jobs[job.id] = job
         self.job = job
 
     def load_program(self) -> None:
@@ -238,7 +236,7 @@ def test_partitions_that_cannot_be_read_yet_are_requested_when_they_can(manager:
     held = manager.held_by_another()
     manager.submit()
     update = messages.UpdatePartitions(manager.task.attempt_id, (gate.edge,))
-    manager.attempts.update_partitions(update, now_ns=NOW_NS)
+    manager.attempts.update_partitions(update)
     for buffer in held:
         buffer.recycle()
     manager.attempts.advance_setups(now_ns=NOW_NS)
@@ -275,11 +273,11 @@ def test_connections_that_broke_are_not_told_when_another_job_has_ended(manager:
     manager.submit()
     manager.attempts.start(START, now_ns=NOW_NS)
     connections, running = manager.environment.connections, manager.attempts.running
-    assert manager.channels.used(running) == (UsedConnection(0, 0, 2),)
-    (client,) = connections.clients
+    assert manager.attempts.used(running) == (UsedConnection(0, 0, 2),)
+    (client,) = connections.client_factory.connections
     client.fail(RemoteTransportError("broke"), now_ns=NOW_NS)
     connections.forget_closed()
-    assert manager.channels.used(running) == ()
+    assert manager.attempts.used(running) == ()
     manager.attempts.cancel(manager.task.attempt_id)
     assert manager.said[-1] == messages.TaskStateChanged(manager.task.attempt_id, _E.CANCELED)
 
@@ -298,7 +296,7 @@ def test_what_cannot_be_read_yet_is_not_requested_when_the_state_was_read(
         running.step(now_ns=NOW_NS)
     assert not made.is_requested
     update = messages.UpdatePartitions(manager.task.attempt_id, (gate.edge,))
-    manager.attempts.update_partitions(update, now_ns=NOW_NS)
+    manager.attempts.update_partitions(update)
     assert made.is_requested
     manager.attempts.cancel(manager.task.attempt_id)
 

@@ -7,7 +7,6 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,12 +19,11 @@ from flinknet.graph import (
     physical_plan_of,
 )
 from flinknet.results import JobDump
-from tests.runtime.cluster.live_job import LiveJob
+from tests.runtime.cluster.live_job import Start
 from tests.runtime.cluster.programs import PIPELINE
 
 pytestmark = pytest.mark.socket
 
-Start = Callable[..., LiveJob]
 
 JOBS = sorted((Path(__file__).parents[3] / "bench" / "jobs").glob("*.py"))
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from flinknet.errors import RunFailedError
 from flinknet.results import JobDump
-from tests.runtime.cluster.live_job import RESTARTS, LiveJob, gone
+from tests.runtime.cluster.live_job import RESTARTS, LiveJob, Start, gone
 from tests.runtime.cluster.programs import FAILS_ONCE, STAGES, TIGHT, TWO_REGIONS
 
 pytestmark = [pytest.mark.socket, pytest.mark.slow("real processes, for rules tested without")]
 
-Start = Callable[..., LiveJob]
 
 RECORDS = 1000
 BATCH = {"execution.runtime-mode": "BATCH", "taskmanager.load-balance.mode": "SLOTS"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,9 +12,7 @@ from flinknet.graph.execution_graph import ExecutionState
 from flinknet.graph.failover import InputSplits
 from flinknet.job.sources import RequestedSplits
 from flinknet.runtime.cluster.job_master import JobMaster
-from tests.runtime.cluster.live_job import RESTARTS, LiveJob
-
-Start = Callable[..., LiveJob]
+from tests.runtime.cluster.live_job import RESTARTS, Start
 
 SPLITS = 60
 S = 1_000_000_000

@@ -1,4 +1,4 @@
-"""The JobMaster, driven by hand with a clock of its own."""
+"""The JobMaster, driven by hand with its own clock: its restarts, and its messages in order."""
 
 from __future__ import annotations
 
@@ -9,16 +9,27 @@ from typing import Any
 import pytest
 
 from flinknet.config import Scenario, WorkloadConfig
-from flinknet.core.wire.ids import ExecutionAttemptID
+from flinknet.core.wire.ids import ExecutionAttemptID, ExecutionGraphID
 from flinknet.graph import StreamGraph, execution_graph_of, job_graph_of
 from flinknet.graph.execution_graph import ExecutionState
+from flinknet.graph.job_config import job_config
 from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.load.plan import load_plan_of, task_name
 from flinknet.job.scheduling import RequestPartitionState
 from flinknet.runtime.cluster import control_messages as messages
+from flinknet.runtime.cluster.control_messages import ExpectReaders
+from flinknet.runtime.cluster.job_manager import Outbox
 from flinknet.runtime.cluster.job_master import JobMaster
 from flinknet.runtime.cluster.job_measurements import first_deployed_ns, times_of
-from flinknet.runtime.cluster.job_state import Failure, JobState
+from flinknet.runtime.cluster.job_state import (
+    INITIAL_NS,
+    MAX_NS,
+    RESET_NS,
+    ExponentialDelay,
+    Failure,
+    JobState,
+    RestartStrategy,
+)
 from flinknet.runtime.cluster.placement import FixedPlan
 from flinknet.runtime.cluster.resource_manager import HeartbeatMonitor
 from tests.graph.programs import environment, same
@@ -546,3 +557,109 @@ def test_with_checkpoints_a_job_begins_again_without_end_and_later_each_time() -
         assert set(cluster.attempts().values()) == {attempt}
         cluster.run_all()
     assert cluster.master.restarts == 3
+
+
+def test_the_delay_grows_by_half_up_to_a_minute() -> None:
+    delay, now_ns, waits = ExponentialDelay(), 0, []
+    for _ in range(13):
+        restart_at_ns = delay.restart_at_ns(now_ns=now_ns)
+        waits.append(restart_at_ns - now_ns)
+        now_ns = restart_at_ns + 1
+    assert waits[:4] == [S, 3 * S // 2, 9 * S // 4, 27 * S // 8]
+    assert waits[-2:] == [MAX_NS, MAX_NS]
+
+
+def test_failures_while_it_passes_share_a_restart() -> None:
+    delay = ExponentialDelay()
+    assert [delay.restart_at_ns(now_ns=at) for at in (0, S // 2, S)] == [INITIAL_NS] * 3
+    assert delay.restart_at_ns(now_ns=S + 1) == S + 1 + 3 * S // 2
+
+
+def test_after_an_hour_without_failure_it_begins_anew() -> None:
+    delay = ExponentialDelay()
+    delay.restart_at_ns(now_ns=0)
+    again_ns = delay.restart_at_ns(now_ns=2 * S)
+    late_ns = again_ns + RESET_NS + 3 * S // 2
+    assert delay.restart_at_ns(now_ns=late_ns) == late_ns + INITIAL_NS
+
+
+@pytest.mark.parametrize(
+    ("name", "may_restart"),
+    [
+        ("off", False),
+        ("exponential-delay", True),
+        ("exponentialdelay", True),
+        ("failurerate", True),
+    ],
+)
+def test_a_strategy_of_flink_has_the_nearest_of_flinknets(name: str, may_restart: bool) -> None:
+    config, warnings = job_config({"restart-strategy.type": name})
+    assert RestartStrategy(config).may_restart(1000) is may_restart
+    assert len(warnings) == (name == "failurerate")
+
+
+JOB = ExecutionGraphID(bytes(16))
+READERS = {"ab": (0, 1)}
+
+
+@pytest.fixture
+def sent() -> list[tuple[int, Any]]:
+    return []
+
+
+@pytest.fixture
+def outbox(sent: list[tuple[int, Any]]) -> Outbox:
+    return Outbox(lambda index, message: sent.append((index, message)))
+
+
+def test_without_an_announcement_nothing_is_held_back(
+    outbox: Outbox, sent: list[tuple[int, Any]]
+) -> None:
+    outbox.send(1, "submit")
+    assert sent == [(1, "submit")]
+
+
+def test_what_comes_behind_an_announcement_waits_for_every_answer(
+    outbox: Outbox, sent: list[tuple[int, Any]]
+) -> None:
+    outbox.announce(0, JOB, READERS)
+    outbox.announce(2, JOB, READERS)
+    outbox.send(1, "submit")
+    outbox.send(0, "cancel")
+    outbox.answered(2)
+    announced = [(0, ExpectReaders(JOB, READERS)), (2, ExpectReaders(JOB, READERS))]
+    assert sent == announced
+    outbox.answered(0)
+    assert sent == [*announced, (1, "submit"), (0, "cancel")]
+
+
+def test_two_announcements_to_one_want_two_answers(
+    outbox: Outbox, sent: list[tuple[int, Any]]
+) -> None:
+    outbox.announce(0, JOB, READERS)
+    outbox.send(1, "first")
+    outbox.announce(0, JOB, READERS)
+    outbox.send(1, "second")
+    outbox.answered(0)
+    assert len(sent) == 2
+    outbox.answered(0)
+    assert sent[2:] == [(1, "first"), (1, "second")]
+
+
+def test_nobody_waits_for_one_that_is_gone(outbox: Outbox, sent: list[tuple[int, Any]]) -> None:
+    outbox.announce(0, JOB, READERS)
+    outbox.send(1, "submit")
+    outbox.lose(0)
+    assert sent[1:] == [(1, "submit")]
+    outbox.announce(0, JOB, READERS)
+    outbox.send(1, "again")
+    assert sent[-1] == (1, "again")
+
+
+def test_an_answer_that_nobody_asked_for_counts_for_nothing(
+    outbox: Outbox, sent: list[tuple[int, Any]]
+) -> None:
+    outbox.answered(0)
+    outbox.announce(0, JOB, READERS)
+    outbox.send(1, "submit")
+    assert len(sent) == 1

@@ -87,8 +87,7 @@ def test_records_that_waited_when_the_measured_part_began_count_from_when_they_w
     measurements.end_ns = 3 * S
     measurements.add(0, read(S // 2, 50, 50, 50, 50))
     measurements.add(0, measured(last_read_ns, 200, 100, 0, 100, since_ns=since_ns))
-    assert measurements.plan is not None
-    (edge,) = measurements.edges(measurements.plan)
+    (edge,) = measurements.edges()
     assert (edge.records, edge.bytes) == (800, 6400)
     assert edge.throughput_records_per_s == pytest.approx(per_s)
     assert edge.throughput_bytes_per_s == pytest.approx(8 * per_s)
@@ -127,8 +126,7 @@ def test_all_of_a_job_counts_whose_sources_ended_in_the_warm_up() -> None:
 def test_a_job_shorter_than_its_warm_up_has_the_rates_of_all_of_it() -> None:
     measurements, _ = deployed()
     measurements.add(0, read(S // 2, 50, 50, 0, 0))
-    assert measurements.plan is not None
-    (edge,) = measurements.edges(measurements.plan)
+    (edge,) = measurements.edges()
     assert edge.throughput_records_per_s == pytest.approx(200)
 
 
@@ -136,8 +134,7 @@ def test_text_that_is_read_before_generated_records_begin_has_a_rate() -> None:
     measurements, _ = deployed()
     measurements.start_ns = S // 10
     measurements.add(0, read(S // 20, 5, 5, 0, 0))
-    assert measurements.plan is not None
-    (edge,) = measurements.edges(measurements.plan)
+    (edge,) = measurements.edges()
     assert edge.throughput_records_per_s == pytest.approx(200)
 
 
@@ -145,11 +142,10 @@ def test_backlog_and_credit_of_remote_channels_are_those_of_their_edge() -> None
     measurements, _ = deployed()
     for index, sent in enumerate(((1, 0, 0, 4, 8, 5), (2, 0, 0, 4, 4, 2))):
         report = Report(producer_channels=(ProducerChannelReport(*sent),))
-        measurements.close(index, report)
+        measurements.reports[index] = report
     starved = (WrittenChannel(1, 0, 2, 30), WrittenChannel(2, 0, 2, 40))
     measurements.add(0, Statistics(S, written=starved))
-    assert measurements.plan is not None
-    (edge,) = measurements.edges(measurements.plan)
+    (edge,) = measurements.edges()
     assert edge.buffers == 8
     assert edge.backlog_buffers == BacklogSummary(1.5, 5)
     assert edge.starved_ns == 70
@@ -162,8 +158,7 @@ def test_shares_are_those_of_the_measured_part() -> None:
     for at_ns, found in ((S, times(900, 100, 0)), (2 * S, times(1000, 100, 300))):
         counts = (TaskCounts(attempts[name], name, found),)
         measurements.add(0, Statistics(at_ns, counts))
-    assert measurements.plan is not None
-    source, sink = measurements.vertices(measurements.plan)
+    source, sink = measurements.vertices()
     assert (source.tasks[0].busy, source.tasks[0].back_pressured) == (0.25, 0.75)
     assert source.tasks[1].busy is None
     assert source.busy == 0.25
@@ -178,8 +173,7 @@ def test_latencies_of_all_subtasks_of_a_vertex_are_one_distribution() -> None:
         ages.add([value])
         counts = TaskCounts(attempts[name], name, times(1, 0, 0), ages.to_bytes())
         measurements.add(0, Statistics(S, (counts,)))
-    assert measurements.plan is not None
-    source, sink = measurements.vertices(measurements.plan)
+    source, sink = measurements.vertices()
     assert source.latency_ns is None
     assert sink.latency_ns is not None
     assert (sink.latency_ns.count, sink.latency_ns.min, sink.latency_ns.max) == (2, 10, 30)

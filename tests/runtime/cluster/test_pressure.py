@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
 
 import pytest
 
 from flinknet.results import JobStatus
-from tests.runtime.cluster.live_job import LiveJob
+from tests.runtime.cluster.live_job import Start
 
 pytestmark = pytest.mark.socket
 
-Start = Callable[..., LiveJob]
 
 MIB = 1 << 20
 LINE = b"x" * 1023 + b"\n"

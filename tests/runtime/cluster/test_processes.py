@@ -19,7 +19,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from flinknet.cli.job import RUNS
 from flinknet.errors import TransportError
 from flinknet.graph.job_config import START_CONDITION
 from flinknet.results import STRANGERS
@@ -28,7 +27,7 @@ from flinknet.runtime.cluster.control_connection import UNKNOWN_MAX
 from flinknet.runtime.cluster.job_files import Contact
 from flinknet.trace import open_run
 from flinknet.trace.verify import verify_run
-from tests.runtime.cluster.live_job import RESTARTS, LiveJob, gone, listening_port
+from tests.runtime.cluster.live_job import RESTARTS, LiveJob, Start, gone, listening_port
 from tests.runtime.cluster.programs import (
     ACROSS,
     FAILS_ONCE,
@@ -42,7 +41,6 @@ from tests.strangers import intrude
 
 pytestmark = [pytest.mark.socket, pytest.mark.slow("real processes, for rules tested without")]
 
-Start = Callable[..., LiveJob]
 
 COMMAND = [sys.executable, "-c", "from flinknet.cli import main; main()"]
 TEXT = "".join(f"the {number % 7} quick {number % 5} fox\n" for number in range(3000))
@@ -457,10 +455,6 @@ def test_a_program_that_is_none_is_reported_by_the_job_manager(tmp_path: Path) -
     assert ended.returncode == 2
     assert "program.py:2" in ended.stderr
     assert len(ended.stderr.splitlines()) == 1
-
-
-def test_jobs_are_looked_for_where_bench_puts_them() -> None:
-    assert str(RUNS) == "flinknet-runs"
 
 
 class Forwarder:

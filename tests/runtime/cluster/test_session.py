@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,12 +25,11 @@ from flinknet.runtime.cluster.control_messages import SubmitJob
 from flinknet.runtime.cluster.job_files import Contact
 from flinknet.trace import open_run
 from flinknet.trace.verify import verify_run
-from tests.runtime.cluster.live_job import LiveJob, gone, listening_port
+from tests.runtime.cluster.live_job import Start, gone, listening_port
 from tests.runtime.cluster.programs import ACROSS
 
 pytestmark = pytest.mark.socket
 
-Start = Callable[..., LiveJob]
 
 RUNS = ("one", "two")
 SPREAD = {"taskmanager.load-balance.mode": "SLOTS"}
