@@ -9,21 +9,17 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 from flinknet.config import Scenario
 from flinknet.errors import ConfigError, FlinknetError
 from flinknet.graph.physical_plan import PhysicalPlan
-from flinknet.options import effective_flink_keys
 from flinknet.plain_values import from_plain, to_plain
 from flinknet.results import (
     EdgeMeasured,
-    JobResult,
-    JobStatus,
     PriorAttempt,
     RunWarning,
-    TaskManagerMeasured,
     VertexMeasured,
 )
 from flinknet.trace.manifest import ProcessInfo
@@ -37,10 +33,6 @@ from .host_clock import ClockOfHost
 from .job_master import JobMaster
 from .job_measurements import Measurements, prior_attempts
 from .job_state import JobState
-from .measured_ledger import verdict_on_job
-
-if TYPE_CHECKING:
-    from .submitted_job import SubmittedJob
 
 CONTACT_NAME = "jobmanager.json"
 
@@ -144,52 +136,7 @@ def save_manifest(
     ).save(run_dir)
 
 
-def result_of(job: SubmittedJob, warnings: Sequence[RunWarning]) -> JobResult:
-    """The result of a job that is over, with these and more warnings."""
-    master, measurements = job.master, job.measurements
-    vertices, edges = measurements.vertices(), measurements.edges()
-    deployed_ns, ended_ns = measurements.deployed_ns, measurements.ended_ns
-    has_run = deployed_ns is not None and ended_ns is not None
-    measured_ns = (ended_ns or 0) - measurements.measured_from_ns
-    found = verdict_on_job(vertices, edges) if measured_ns > 0 else None
-    return JobResult(
-        job_id=job.job_id,
-        name=job.name,
-        path=job.submission.path,
-        arguments=job.submission.arguments,
-        state=master.state.value,
-        reason="" if master.state is JobState.FINISHED else master.reason,
-        restarts=master.restarts,
-        duration_ns=(ended_ns or 0) - (deployed_ns or 0) if has_run else 0,
-        measured_ns=measured_ns if has_run and measured_ns > 0 else None,
-        config=dict(effective_flink_keys(master.graph.job.config.network)),
-        vertices=vertices,
-        edges=edges,
-        connections=measurements.connections(),
-        task_managers=tuple(
-            TaskManagerMeasured(
-                each.name,
-                each.process.pid,
-                each.state.value,
-                job.slots_each,
-                dict(measurements.memory.get(each.index, {})),
-            )
-            for each in job.own
-        ),
-        checkpoints=job.checkpoint_summary(),
-        latency_markers=measurements.latency_markers(),
-        limited_by="" if found is None else f"{found.text}.",
-        verdict=found,
-        warnings=(
-            *warnings,
-            *_warnings(master.state, measurements, has_run),
-            *_lost_records(master, vertices, edges),
-        ),
-        trace=str(job.run_dir) if job.submission.records_trace else None,
-    )
-
-
-def _warnings(state: JobState, measurements: Measurements, has_run: bool) -> Iterator[RunWarning]:
+def warnings_of(state: JobState, measurements: Measurements, has_run: bool) -> Iterator[RunWarning]:
     plan = measurements.plan
     if has_run and measurements.ended_in_warm_up and state is not JobState.FAILED:
         is_over = (measurements.ended_ns or 0) <= measurements.measured_from_ns
@@ -210,7 +157,7 @@ def _warnings(state: JobState, measurements: Measurements, has_run: bool) -> Ite
         )
 
 
-def _lost_records(
+def lost_records(
     master: JobMaster, vertices: Iterable[VertexMeasured], edges: Sequence[EdgeMeasured]
 ) -> Iterator[RunWarning]:
     """Warnings about records that were on their way to tasks that restarted alone. What a task read
@@ -320,27 +267,7 @@ FAILED_ATTEMPTS_MAX = 16
 """The most failed attempts in a status; result.json has all that are kept."""
 
 
-def status_of(job: SubmittedJob, *, now_ns: int) -> JobStatus:
-    """The status of a job, without that of its cluster."""
-    master, measurements, checkpoints = job.master, job.measurements, job.checkpoints
-    latency = measurements.latency()
-    return JobStatus(
-        job.job_id,
-        job.name,
-        master.state.name,
-        master.shortage() or _canceling(master) or master.reason,
-        master.restarts,
-        (measurements.ended_ns or now_ns) - job.submitted_ns,
-        0 if checkpoints is None else checkpoints.completed,
-        measurements.vertices_now(),
-        (),
-        latency.percentile(0.5),
-        latency.percentile(0.99),
-        _failed_attempts(master),
-    )
-
-
-def _canceling(master: JobMaster) -> str:
+def canceling(master: JobMaster) -> str:
     """The tasks that a cancelled job waits for, and how long, in words; empty if there are none."""
     attempts = list(master.canceling_since_ns)
     if not attempts:
@@ -351,7 +278,7 @@ def _canceling(master: JobMaster) -> str:
     return f"waits up to {waits} (task.cancellation.timeout) for {first}{more} to return"
 
 
-def _failed_attempts(master: JobMaster) -> tuple[PriorAttempt, ...]:
+def failed_attempts(master: JobMaster) -> tuple[PriorAttempt, ...]:
     failed = [
         attempt
         for subtask in master.graph.subtasks()

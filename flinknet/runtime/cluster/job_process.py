@@ -31,7 +31,7 @@ from .job_files import CONTACT_NAME, Contact, joined_settings
 from .job_manager import JobManager, take_all
 from .job_master import NEVER_NS
 from .resource_manager import ClusterSpec
-from .submitted_job import ConnectionUses, SubmittedJob, remove_empty
+from .submitted_job import SubmittedJob, remove_empty
 
 CLIENT_WAIT_NS = 60_000_000_000
 """How long a JobManager without a session waits for a job before it gives up."""
@@ -73,7 +73,6 @@ class JobManagerProcess:
         self._jobs: dict[str, SubmittedJob] = {}
         self._first: SubmittedJob | None = None
         self._last: SubmittedJob | None = None
-        self._uses = ConnectionUses()
         self._dumps: list[tuple[DumpRound, SubmittedJob]] = []
         self._began_ns = monotonic_ns()
         self._is_terminated = False
@@ -232,7 +231,6 @@ class JobManagerProcess:
                 secrets.token_hex(8),
                 connection,
                 self._contact,
-                self._uses,
                 is_joining=is_joining,
                 now_ns=now_ns,
             )
@@ -276,7 +274,7 @@ class JobManagerProcess:
         self, task_manager: TaskManagerProcess, reason: str, log_name: str, now_ns: int
     ) -> None:
         self._manager.lose(task_manager, reason, now_ns)
-        self._uses.lose(task_manager.index)
+        self._manager.shared.connections.lose(task_manager.index)
         self._give_up(messages.JobEnded("FAILED", f"{reason}; see {log_name}", 1))
 
     def _known(self, now_ns: int) -> tuple[TaskManagerStatus, ...]:

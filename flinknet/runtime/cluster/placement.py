@@ -6,12 +6,13 @@ Shared slots of different stages do not run at the same time and may use the sam
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from flinknet.core.wire.ids import JobVertexID
 from flinknet.graph.execution_graph import ExecutionGraph, ExecutionVertex
-from flinknet.graph.physical_plan import PhysicalPlan
+from flinknet.graph.physical_plan import Connection, PhysicalPlan
 from flinknet.graph.planning import depths_of, placed_plan_of, stages_of
 from flinknet.graph.slots import (
     PlacedSlot,
@@ -22,10 +23,69 @@ from flinknet.graph.slots import (
     slots_needed,
 )
 from flinknet.job import TaskDeploymentDescriptor, descriptors_of
+from flinknet.results import ConnectionStatus
 from flinknet.units import counted
+
+from .reports import UsedConnection
 
 Slot = tuple[int, int]
 """Index of the TaskManager, and number of the slot on it."""
+
+
+_ConnectionKey = tuple[int, int, int]
+"""The producers' TaskManager, the consumers' TaskManager, and the connection's number."""
+
+
+class ConnectionUses:
+    """The connections of all jobs of a cluster."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+        self._now: dict[str, dict[_ConnectionKey, int]] = {}
+        self._ever: dict[str, set[_ConnectionKey]] = {}
+        self._before: Counter[_ConnectionKey] = Counter()
+
+    def begin(self, job_id: str, name: str) -> None:
+        """Add a job."""
+        self._names[job_id] = name
+        self._now[job_id] = {}
+        self._ever[job_id] = set()
+
+    def update(self, job_id: str, task_manager: int, used: Iterable[UsedConnection]) -> None:
+        """Set the connections that the tasks of a job have open on one TaskManager."""
+        now = self._now[job_id]
+        for key in [each for each in now if each[1] == task_manager]:
+            del now[key]
+        for each in used:
+            now[each.task_manager, task_manager, each.number] = each.channels
+        self._ever[job_id].update(now)
+
+    def end(self, job_id: str) -> None:
+        """Remove a job that has ended."""
+        del self._names[job_id], self._now[job_id]
+        self._before.update(self._ever.pop(job_id))
+
+    def lose(self, task_manager: int) -> None:
+        """Remove the connections of a lost TaskManager."""
+        for uses in (*self._now.values(), self._before):
+            for key in [each for each in uses if task_manager in each[:2]]:
+                del uses[key]
+
+    def of(self, job_id: str) -> tuple[ConnectionStatus, ...]:
+        """The connections that a job uses now."""
+        return tuple(
+            ConnectionStatus(
+                str(Connection(*key)),
+                channels,
+                tuple(
+                    name
+                    for other, name in self._names.items()
+                    if other != job_id and key in self._now[other]
+                ),
+                self._before[key],
+            )
+            for key, channels in sorted(self._now[job_id].items())
+        )
 
 
 class SharedCluster:
@@ -35,10 +95,14 @@ class SharedCluster:
 
     Args:
         slots_each: slots of every TaskManager.
+
+    Attributes:
+        connections: the connections that its jobs use.
     """
 
     def __init__(self, slots_each: int) -> None:
         self.slots_each = slots_each
+        self.connections = ConnectionUses()
         self._owner_of: dict[Slot, SlotPool] = {}
         self._channels = 0
         self._data_sets = 0

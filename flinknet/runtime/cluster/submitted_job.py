@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import redirect_stdout, suppress
 from dataclasses import replace
@@ -17,13 +16,14 @@ from typing import Any
 from flinknet.errors import ConfigError, FlinknetError
 from flinknet.graph import execution_graph_of, job_graph_of, load_program
 from flinknet.graph.execution_graph import ExecutionGraph, initialize_on_master
-from flinknet.graph.physical_plan import Connection
 from flinknet.job.checkpoint_coordinator import CheckpointCoordinator
+from flinknet.options import effective_flink_keys
 from flinknet.results import (
     ClusterJob,
-    ConnectionStatus,
+    JobResult,
     JobStatus,
     RunWarning,
+    TaskManagerMeasured,
     TaskManagerStatus,
     clock_warnings,
 )
@@ -41,74 +41,21 @@ from .job_files import (
     CONTACT_NAME,
     IDLE_TASK_MANAGER,
     Contact,
+    canceling,
     copy_to_cache,
-    result_of,
+    failed_attempts,
+    lost_records,
     save_manifest,
     spill_directory,
-    status_of,
+    warnings_of,
 )
 from .job_manager import JobLead, JobManager
 from .job_master import JobMaster
 from .job_measurements import Measurements
 from .job_state import JobState
+from .measured_ledger import verdict_on_job
 from .placement import Deployment
-from .reports import Statistics, UsedConnection
-
-_Key = tuple[int, int, int]
-"""The producers' TaskManager, the consumers' TaskManager, and the connection's number."""
-
-
-class ConnectionUses:
-    """The connections of all jobs of a cluster."""
-
-    def __init__(self) -> None:
-        self._names: dict[str, str] = {}
-        self._now: dict[str, dict[_Key, int]] = {}
-        self._ever: dict[str, set[_Key]] = {}
-        self._before: Counter[_Key] = Counter()
-
-    def begin(self, job_id: str, name: str) -> None:
-        """Add a job."""
-        self._names[job_id] = name
-        self._now[job_id] = {}
-        self._ever[job_id] = set()
-
-    def update(self, job_id: str, task_manager: int, used: Iterable[UsedConnection]) -> None:
-        """Set the connections that the tasks of a job have open on one TaskManager."""
-        now = self._now[job_id]
-        for key in [each for each in now if each[1] == task_manager]:
-            del now[key]
-        for each in used:
-            now[each.task_manager, task_manager, each.number] = each.channels
-        self._ever[job_id].update(now)
-
-    def end(self, job_id: str) -> None:
-        """Remove a job that has ended."""
-        del self._names[job_id], self._now[job_id]
-        self._before.update(self._ever.pop(job_id))
-
-    def lose(self, task_manager: int) -> None:
-        """Remove the connections of a lost TaskManager."""
-        for uses in (*self._now.values(), self._before):
-            for key in [each for each in uses if task_manager in each[:2]]:
-                del uses[key]
-
-    def of(self, job_id: str) -> tuple[ConnectionStatus, ...]:
-        """The connections that a job uses now."""
-        return tuple(
-            ConnectionStatus(
-                str(Connection(*key)),
-                channels,
-                tuple(
-                    name
-                    for other, name in self._names.items()
-                    if other != job_id and key in self._now[other]
-                ),
-                self._before[key],
-            )
-            for key, channels in sorted(self._now[job_id].items())
-        )
-
+from .reports import Statistics
 
 START_DELAY_NS = 100_000_000
 """From the deployment to the first generated record, so that every task runs by then."""
@@ -124,7 +71,6 @@ class SubmittedJob(JobLead):
         run: id of the job, unique among all runs.
         is_joining: the cluster was not started for this job.
         contact: address of its JobManager, to be saved in its run directory.
-        uses: connections used by all jobs of the cluster.
 
     Attributes:
         own: the TaskManagers of the cluster when it was submitted.
@@ -143,7 +89,6 @@ class SubmittedJob(JobLead):
         run: str,
         submitter: ControlConnection,
         contact: Contact,
-        uses: ConnectionUses,
         *,
         is_joining: bool,
         now_ns: int,
@@ -161,7 +106,7 @@ class SubmittedJob(JobLead):
         self.measurements = Measurements(log, started_at=wall_clock_iso())
         self._manager = manager
         self._is_joining = is_joining
-        self._uses = uses
+        self._uses = uses = manager.shared.connections
         self._epoch_ns = timestamp_epoch_ns()
         self._others: dict[str, None] = {}
         self._clock_error_ns = 0
@@ -225,12 +170,23 @@ class SubmittedJob(JobLead):
         now_ns: int,
     ) -> JobStatus:
         """The status of the job."""
-        status = status_of(self, now_ns=now_ns)
-        return replace(
-            status,
-            task_managers=task_managers,
-            connections=self._uses.of(self.job_id),
-            other_jobs=others,
+        master, measurements, checkpoints = self.master, self.measurements, self.checkpoints
+        latency = measurements.latency()
+        return JobStatus(
+            self.job_id,
+            self.name,
+            master.state.name,
+            master.shortage() or canceling(master) or master.reason,
+            master.restarts,
+            (measurements.ended_ns or now_ns) - self.submitted_ns,
+            0 if checkpoints is None else checkpoints.completed,
+            measurements.vertices_now(),
+            task_managers,
+            latency.percentile(0.5),
+            latency.percentile(0.99),
+            failed_attempts(master),
+            self._uses.of(self.job_id),
+            others,
         )
 
     def summary(self) -> ClusterJob:
@@ -348,7 +304,7 @@ class SubmittedJob(JobLead):
                 f" {', '.join(self._others)}; they took processor time and network memory"
             )
             warnings.append(RunWarning("shared-cluster", text))
-        result = result_of(self, [*warnings, *self.measurements.warnings()])
+        result = self._result([*warnings, *self.measurements.warnings()])
         vertices = (
             each
             if each.latency_ns is None
@@ -361,6 +317,50 @@ class SubmittedJob(JobLead):
         result = replace(result, vertices=tuple(vertices), warnings=known)
         with whole_file(self.run_dir / RESULT_NAME) as file:
             file.write(json.dumps(result.to_dict(), indent=1).encode() + b"\n")
+
+    def _result(self, warnings: Sequence[RunWarning]) -> JobResult:
+        """The result of a job that is over, with these and more warnings."""
+        master, measurements = self.master, self.measurements
+        vertices, edges = measurements.vertices(), measurements.edges()
+        deployed_ns, ended_ns = measurements.deployed_ns, measurements.ended_ns
+        has_run = deployed_ns is not None and ended_ns is not None
+        measured_ns = (ended_ns or 0) - measurements.measured_from_ns
+        found = verdict_on_job(vertices, edges) if measured_ns > 0 else None
+        return JobResult(
+            job_id=self.job_id,
+            name=self.name,
+            path=self.submission.path,
+            arguments=self.submission.arguments,
+            state=master.state.value,
+            reason="" if master.state is JobState.FINISHED else master.reason,
+            restarts=master.restarts,
+            duration_ns=(ended_ns or 0) - (deployed_ns or 0) if has_run else 0,
+            measured_ns=measured_ns if has_run and measured_ns > 0 else None,
+            config=dict(effective_flink_keys(master.graph.job.config.network)),
+            vertices=vertices,
+            edges=edges,
+            connections=measurements.connections(),
+            task_managers=tuple(
+                TaskManagerMeasured(
+                    each.name,
+                    each.process.pid,
+                    each.state.value,
+                    self.slots_each,
+                    dict(measurements.memory.get(each.index, {})),
+                )
+                for each in self.own
+            ),
+            checkpoints=self.checkpoint_summary(),
+            latency_markers=measurements.latency_markers(),
+            limited_by="" if found is None else f"{found.text}.",
+            verdict=found,
+            warnings=(
+                *warnings,
+                *warnings_of(master.state, measurements, has_run),
+                *lost_records(master, vertices, edges),
+            ),
+            trace=str(self.run_dir) if self.submission.records_trace else None,
+        )
 
 
 def _graph_of(message: messages.SubmitJob, run: str) -> tuple[ExecutionGraph, list[RunWarning]]:

@@ -21,9 +21,9 @@ from flinknet.runtime.cluster.job_files import CONTACT_NAME, Contact, joined_set
 from flinknet.runtime.cluster.job_master import JobMaster
 from flinknet.runtime.cluster.job_process import JobManagerProcess
 from flinknet.runtime.cluster.job_state import JobState
-from flinknet.runtime.cluster.placement import SharedCluster, SlotPool
+from flinknet.runtime.cluster.placement import ConnectionUses, SharedCluster, SlotPool
 from flinknet.runtime.cluster.reports import UsedConnection
-from flinknet.runtime.cluster.submitted_job import ConnectionUses, SubmittedJob
+from flinknet.runtime.cluster.submitted_job import SubmittedJob
 from tests.graph.programs import environment
 from tests.runtime.cluster.programs import PIPELINE
 
@@ -367,7 +367,7 @@ def test_connections_to_a_task_manager_that_a_job_ends_are_told_no_more(
 ) -> None:
     task_managers = [session.register() for _ in range(2)]
     one, two = (session.run(name, *task_managers) for name in ("one", "two"))
-    session.process._uses.update(one.job_id, 1, [UsedConnection(0, 0, 4)])
+    session.process._manager.shared.connections.update(one.job_id, 1, [UsedConnection(0, 0, 4)])
     client = session.client()
     (used,) = client.says(messages.RequestStatus(one.job_id)).connections
     assert used.name == "tm-0->tm-1"
