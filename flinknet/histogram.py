@@ -237,25 +237,21 @@ class LogLinearHistogram:
         return encoded(filled, self.counts[filled], self.total, self.min or 0, self.max or 0)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> LogLinearHistogram:
-        """Decode a histogram from `to_bytes`."""
+    def from_bytes(cls, *encoded: bytes) -> LogLinearHistogram:
+        """Add up histograms from `to_bytes`."""
         histogram = cls()
-        histogram.merge_bytes(data)
+        for data in encoded:
+            size, total, low, high = (
+                int.from_bytes(data[at : at + _SCALAR_BYTES], "little", signed=True)
+                for at in range(0, 4 * _SCALAR_BYTES, _SCALAR_BYTES)
+            )
+            if size:
+                body = 4 * _SCALAR_BYTES
+                indices = np.frombuffer(data, "<i4", count=size, offset=body)
+                counts = np.frombuffer(data, "<i8", count=size, offset=body + 4 * size)
+                histogram.counts[indices] += counts
+                histogram.add_totals(int(counts.sum()), total, low, high)
         return histogram
-
-    def merge_bytes(self, data: bytes) -> None:
-        """Add all values of a histogram encoded by `to_bytes`."""
-        size, total, low, high = (
-            int.from_bytes(data[at : at + _SCALAR_BYTES], "little", signed=True)
-            for at in range(0, 4 * _SCALAR_BYTES, _SCALAR_BYTES)
-        )
-        if size == 0:
-            return
-        body = 4 * _SCALAR_BYTES
-        indices = np.frombuffer(data, "<i4", count=size, offset=body)
-        counts = np.frombuffer(data, "<i8", count=size, offset=body + 4 * size)
-        self.counts[indices] += counts
-        self.add_totals(int(counts.sum()), total, low, high)
 
     def to_dict(self) -> dict[str, Any]:
         """The non-empty buckets as plain data for JSON: index to count, with total, min and max."""

@@ -23,7 +23,7 @@ from flinknet.predict.synth.plan import plan
 from flinknet.predict.synth.run import write_slices
 from flinknet.replay import simulations, slices
 from flinknet.replay.observe import traffic
-from flinknet.replay.observe.tree import own_blocks
+from flinknet.replay.observe.tree import answers_of
 from flinknet.replay.observe.units import work_units
 from flinknet.replay.plans import Part, Plan, Window, plan_of, slices_between
 from flinknet.replay.predictions import Prediction, units_of
@@ -56,8 +56,8 @@ def arrivals_in(run: RecordedRun, parts: int) -> tuple[list[int], pa.Table]:
     rows = [table_of(traffic.ArrivalsRow, [])]
     units = work_units([run])
     for unit in units.units:
-        for answer in question.ask(unit, own_blocks(unit, units.groups[unit.group])):
-            rows.append(pa.table(dict(answer), schema=rows[0].schema))
+        group = units.groups[unit.group]
+        rows += [table for _, table in answers_of(unit, group, {question.name: question})]
     return edges, question.merged(rows)
 
 

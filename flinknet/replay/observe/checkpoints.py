@@ -27,7 +27,7 @@ from flinknet.units import NS_PER_MS, human_duration
 from ..read import RecordedRun, result_of
 from ..spark.frames import Columns
 from .flink_metrics import recorded_edge
-from .question import Question, is_at
+from .question import Question, is_at, of_blocks
 from .units import Unit
 
 BARRIERS_MAX = 200_000
@@ -229,35 +229,33 @@ def _alignments(
     ]
 
 
-def _barriers(unit: Unit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
+def _barriers(unit: Unit, block: EventBlock) -> Iterator[Columns]:
     is_between = unit.counted_at == TracePoint.SENT
-    for block in blocks:
-        if not is_between and block["data_type"].max(initial=0) < min(BARRIER_TYPES):
-            continue  # nearly all blocks: only data
-        is_known = block["channel"] >= 0
-        is_barrier = _IS_BARRIER_BY_TYPE[block["data_type"]] & is_known
-        is_barrier &= block["kind"] == MessageKind.BUFFER_RESPONSE
-        is_sent = is_barrier & (block["point"] == TracePoint.SENT)
-        is_read = is_barrier & (block["point"] == TracePoint.CONSUMED)
-        if is_between:
-            is_sent &= block["value"] >= 0
-            is_read |= is_known & is_at(block, MessageKind.RESUME_CONSUMPTION, TracePoint.RECEIVED)
-        rows = np.flatnonzero(is_sent | is_read)
-        if not len(rows):
-            continue
-        at_ns, sent, barrier = block["at_ns"][rows], is_sent[rows], is_barrier[rows]
-        overtakes = barrier & (block["data_type"][rows] == BARRIER_TYPES[0])
-        # Between processes a barrier that overtakes data blocks nobody.
-        has_read = ~sent | overtakes if is_between else ~sent
-        yield {
-            "run": np.full(len(rows), unit.run),
-            "channel": block["channel"][rows].astype(np.int64),
-            "sequence_number": _known(block["sequence_number"][rows], barrier),
-            "checkpoint": _known(block["value"][rows], barrier),
-            "sent_ns": _known(at_ns, sent),
-            "read_ns": _known(at_ns, has_read),
-            "unaligned": overtakes.astype(np.int64),
-        }
+    if not is_between and block["data_type"].max(initial=0) < min(BARRIER_TYPES):
+        return  # nearly all blocks: only data
+    is_known = block["channel"] >= 0
+    is_barrier = _IS_BARRIER_BY_TYPE[block["data_type"]] & is_known
+    is_barrier &= block["kind"] == MessageKind.BUFFER_RESPONSE
+    is_sent = is_barrier & (block["point"] == TracePoint.SENT)
+    is_read = is_barrier & (block["point"] == TracePoint.CONSUMED)
+    if is_between:
+        is_sent &= block["value"] >= 0
+        is_read |= is_known & is_at(block, MessageKind.RESUME_CONSUMPTION, TracePoint.RECEIVED)
+    rows = np.flatnonzero(is_sent | is_read)
+    if not len(rows):
+        return
+    at_ns, sent, barrier = block["at_ns"][rows], is_sent[rows], is_barrier[rows]
+    overtakes = barrier & (block["data_type"][rows] == BARRIER_TYPES[0])
+    # Between processes a barrier that overtakes data blocks nobody.
+    has_read = ~sent | overtakes if is_between else ~sent
+    yield {
+        "channel": block["channel"][rows].astype(np.int64),
+        "sequence_number": _known(block["sequence_number"][rows], barrier),
+        "checkpoint": _known(block["value"][rows], barrier),
+        "sent_ns": _known(at_ns, sent),
+        "read_ns": _known(at_ns, has_read),
+        "unaligned": overtakes.astype(np.int64),
+    }
 
 
 def _known(values: IntArray, is_known: npt.NDArray[np.bool_]) -> IntArray:
@@ -265,26 +263,22 @@ def _known(values: IntArray, is_known: npt.NDArray[np.bool_]) -> IntArray:
     return found
 
 
-def _milestones(unit: Unit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
+def _milestones(unit: Unit, block: EventBlock) -> Iterator[Columns]:
     if unit.counted_at != TracePoint.SENT:
         return
-    for block in blocks:
-        is_event = is_at(block, MessageKind.BUFFER_RESPONSE, TracePoint.SENT) & (
-            block["channel"] >= 0
-        )
-        is_barrier = is_event & np.isin(block["data_type"], BARRIER_TYPES) & (block["value"] >= 0)
-        checkpoints = np.unique(block["value"][is_barrier])[:CHECKPOINTS_PER_BLOCK]
-        is_barrier &= np.isin(block["value"], checkpoints)
-        rows = np.flatnonzero(is_barrier | (is_event & np.isin(block["data_type"], _ENDS)))
-        # A barrier is one milestone, although its type may change on its way.
-        data_type = np.where(is_barrier[rows], BARRIER_TYPES[1], block["data_type"][rows])
-        yield {
-            "run": np.full(len(rows), unit.run),
-            "channel": block["channel"][rows].astype(np.int64),
-            "data_type": data_type.astype(np.int64),
-            "value": np.where(is_barrier[rows], block["value"][rows], -1).astype(np.int64),
-            "at_ns": block["at_ns"][rows],
-        }
+    is_event = is_at(block, MessageKind.BUFFER_RESPONSE, TracePoint.SENT) & (block["channel"] >= 0)
+    is_barrier = is_event & np.isin(block["data_type"], BARRIER_TYPES) & (block["value"] >= 0)
+    checkpoints = np.unique(block["value"][is_barrier])[:CHECKPOINTS_PER_BLOCK]
+    is_barrier &= np.isin(block["value"], checkpoints)
+    rows = np.flatnonzero(is_barrier | (is_event & np.isin(block["data_type"], _ENDS)))
+    # A barrier is one milestone, although its type may change on its way.
+    data_type = np.where(is_barrier[rows], BARRIER_TYPES[1], block["data_type"][rows])
+    yield {
+        "channel": block["channel"][rows].astype(np.int64),
+        "data_type": data_type.astype(np.int64),
+        "value": np.where(is_barrier[rows], block["value"][rows], -1).astype(np.int64),
+        "at_ns": block["at_ns"][rows],
+    }
 
 
 BARRIERS = Question(
@@ -292,7 +286,7 @@ BARRIERS = Question(
     BarrierRow,
     keys=_KEYS,
     maxima=("checkpoint", "sent_ns", "read_ns", "unaligned"),
-    ask=_barriers,
+    ask=of_blocks(_barriers),
     apart=_is_answer,
     finish=_answered,
 )
@@ -301,7 +295,7 @@ MILESTONES = Question(
     MilestoneRow,
     keys=("run", "channel", "data_type", "value"),
     minima=("at_ns",),
-    ask=_milestones,
+    ask=of_blocks(_milestones),
 )
 
 

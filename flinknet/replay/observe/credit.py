@@ -9,7 +9,7 @@ that is alone on its way after others without backlog, or while every buffer wai
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,7 @@ from flinknet.trace.manifest import ChannelInfo
 from ..read import RecordedRun
 from ..spark.frames import Columns, Rows
 from .channel_events import Window
-from .question import Question, is_at, is_measured
+from .question import Question, is_at, is_measured, of_blocks
 from .stretches import ChannelTime
 from .traffic import ThroughputWindow
 from .units import Unit
@@ -71,7 +71,7 @@ class CreditRow:
     trip_ns: bytes
 
 
-def own_trips(unit: Unit, channels: IntArray, events: SortedEvents, window: Window) -> Columns:
+def own_trips(channels: IntArray, events: SortedEvents, window: Window) -> Columns:
     """Columns of CreditRow for channels within a slice, whose events are on the axis of the
     window."""
     lives = ("at_ns", "sequence_number")
@@ -108,7 +108,6 @@ def own_trips(unit: Unit, channels: IntArray, events: SortedEvents, window: Wind
     queued = np.maximum(number - np.searchsorted(done_ns, arrived_ns), 0)
     exhausted = np.flatnonzero(counts & (sent["credit_after"] == 0) & (sent["backlog_buffers"] > 0))
     return _rows(
-        unit,
         channels,
         (channel[back], credited_ns[place[back]] - sent_ns[back]),
         reader_ns=(channel[back], done_ns[back] - arrived_ns[back]),
@@ -137,47 +136,45 @@ def _credits_reached(
     return added["at_ns"][own], channel, np.maximum.accumulate(reached)
 
 
-def _captured(unit: Unit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
+def _captured(unit: Unit, block: EventBlock) -> Iterator[Columns]:
     """Columns of CreditRow of each block of a trace recorded between TaskManagers."""
     if unit.counted_at != TracePoint.SENT:
         return
-    for block in blocks:
-        is_sent = is_at(block, MessageKind.BUFFER_RESPONSE, TracePoint.SENT)
-        is_sent &= IS_BUFFER_BY_TYPE[block["data_type"]]
-        is_credit = is_at(block, MessageKind.ADD_CREDIT, TracePoint.RECEIVED)
-        keep = (is_sent | is_credit) & (block["credit_after"] >= 0) & (block["channel"] >= 0)
-        rows = np.flatnonzero(keep & is_measured(unit, block["at_ns"]))
-        if not len(rows):
-            continue
-        rows = rows[np.lexsort([block[name][rows] for name in ("order", "at_ns", "channel")])]
-        at_ns, whose = block["at_ns"][rows].astype(np.int64), block["channel"][rows]
-        channels, channel = np.unique(whose, return_inverse=True)
-        is_sent, backlog = is_sent[rows], block["backlog_buffers"][rows]
-        after = block["credit_after"][rows]
-        sends, credits = np.flatnonzero(is_sent), np.flatnonzero(~is_sent)
-        quiet = sends[_quiet(channel[sends], backlog[sends])]
-        home = np.zeros(len(channels), np.int64)  # credit while only the buffer that left is out
-        np.maximum.at(home, channel[quiet], after[quiet])
-        alone = quiet[after[quiet] == home[channel[quiet]]]
-        alone = alone[alone < (credits[-1] if len(credits) else 0)]
-        answer = credits[np.searchsorted(credits, alone)] if len(credits) else alone
-        alone, answer = (each[channel[alone] == channel[answer]] for each in (alone, answer))
+    is_sent = is_at(block, MessageKind.BUFFER_RESPONSE, TracePoint.SENT)
+    is_sent &= IS_BUFFER_BY_TYPE[block["data_type"]]
+    is_credit = is_at(block, MessageKind.ADD_CREDIT, TracePoint.RECEIVED)
+    keep = (is_sent | is_credit) & (block["credit_after"] >= 0) & (block["channel"] >= 0)
+    rows = np.flatnonzero(keep & is_measured(unit, block["at_ns"]))
+    if not len(rows):
+        return
+    rows = rows[np.lexsort([block[name][rows] for name in ("order", "at_ns", "channel")])]
+    at_ns, whose = block["at_ns"][rows].astype(np.int64), block["channel"][rows]
+    channels, channel = np.unique(whose, return_inverse=True)
+    is_sent, backlog = is_sent[rows], block["backlog_buffers"][rows]
+    after = block["credit_after"][rows]
+    sends, credits = np.flatnonzero(is_sent), np.flatnonzero(~is_sent)
+    quiet = sends[_quiet(channel[sends], backlog[sends])]
+    home = np.zeros(len(channels), np.int64)  # credit while only the buffer that left is out
+    np.maximum.at(home, channel[quiet], after[quiet])
+    alone = quiet[after[quiet] == home[channel[quiet]]]
+    alone = alone[alone < (credits[-1] if len(credits) else 0)]
+    answer = credits[np.searchsorted(credits, alone)] if len(credits) else alone
+    alone, answer = (each[channel[alone] == channel[answer]] for each in (alone, answer))
 
-        is_last = is_sent & (backlog > 0) & (after == 0)
-        last, sent = np.flatnonzero(is_last), np.cumsum(is_sent)
-        idle = np.cumsum(is_sent & (backlog <= 0))
-        first, then = last[:-1], last[1:]
-        is_pair = (channel[first] == channel[then]) & (idle[first] == idle[then])
-        first, then = first[is_pair], then[is_pair]
-        yield _rows(
-            unit,
-            channels,
-            (channel[alone], at_ns[answer] - at_ns[alone]),
-            sent=(channel[is_sent], None),
-            exhausted=(channel[last], None),
-            refill_ns=(channel[then], at_ns[then] - at_ns[first]),
-            refilled=(channel[then], sent[then] - sent[first]),
-        )
+    is_last = is_sent & (backlog > 0) & (after == 0)
+    last, sent = np.flatnonzero(is_last), np.cumsum(is_sent)
+    idle = np.cumsum(is_sent & (backlog <= 0))
+    first, then = last[:-1], last[1:]
+    is_pair = (channel[first] == channel[then]) & (idle[first] == idle[then])
+    first, then = first[is_pair], then[is_pair]
+    yield _rows(
+        channels,
+        (channel[alone], at_ns[answer] - at_ns[alone]),
+        sent=(channel[is_sent], None),
+        exhausted=(channel[last], None),
+        refill_ns=(channel[then], at_ns[then] - at_ns[first]),
+        refilled=(channel[then], sent[then] - sent[first]),
+    )
 
 
 def _quiet(channel: IntArray, backlog: IntArray) -> npt.NDArray[np.bool_]:
@@ -192,7 +189,6 @@ def _quiet(channel: IntArray, backlog: IntArray) -> npt.NDArray[np.bool_]:
 
 
 def _rows(
-    unit: Unit,
     channels: IntArray,
     trips: tuple[IntArray, IntArray],
     **sums: tuple[IntArray, IntArray | None],
@@ -213,7 +209,6 @@ def _rows(
         for own, values in [sums.get(name, none)]
     }
     return {
-        "run": np.full(count, unit.run),
         "channel": channels,
         "trips": np.bincount(place, minlength=count),
         **found,
@@ -227,7 +222,7 @@ CREDIT_TRIPS = Question(
     keys=("run", "channel"),
     sums=("trips", "reader_ns", "sent", "exhausted", "given", "refill_ns", "refilled"),
     histograms=("trip_ns",),
-    ask=_captured,
+    ask=of_blocks(_captured),
 )
 """Round trips of credit; `regimes.observe_slice` answers it for runs that recorded themselves."""
 
@@ -261,7 +256,8 @@ def credit_paths(
         if is_exhausted and total["given"]:
             parts = [(int(rows["given"][each]), int(rows["exhausted"][each])) for each in places]
             credits = sum(given / count for given, count in parts if count)
-        trip_ns = _typical_ns([rows["trip_ns"][each] for each in places])
+        trips = LogLinearHistogram.from_bytes(*rows["trip_ns"][places])
+        trip_ns = trips.percentile(0.5) if trips.count >= TRIPS_MIN else None
         reader_ns = total["reader_ns"] / max(total["trips"], 1)
         if is_exhausted and total["refilled"] >= TRIPS_MIN:
             trip_ns = credits * total["refill_ns"] / total["refilled"] / len(infos)
@@ -284,11 +280,3 @@ def credit_paths(
             )
         )
     return tuple(found)
-
-
-def _typical_ns(histograms: Sequence[bytes]) -> float | None:
-    """Median of the values of all histograms; None for fewer than TRIPS_MIN."""
-    whole = LogLinearHistogram()
-    for each in histograms:
-        whole.merge_bytes(each)
-    return whole.percentile(0.5) if whole.count >= TRIPS_MIN else None

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,7 +31,7 @@ from ..spark.frames import Columns, collected, in_order
 from .channel_events import ChannelEvents
 from .measured import ObservedRun
 from .observed import ObservedTables
-from .question import Question, group_rows, is_measured, sum_by_group
+from .question import Question, group_rows, is_at, is_measured, of_blocks, sum_by_group
 from .regimes import REGIMES, RegimeRow
 from .traffic import window_width_ns
 from .tree import ask, ask_merged
@@ -169,7 +168,7 @@ def fill_ratios(segment_sizes: Mapping[int, int]) -> Question:
         FillRow,
         keys=("run", "reason", "bin"),
         sums=("buffers", "payload_bytes"),
-        ask=partial(_measure_fill, segment_sizes=dict(segment_sizes)),
+        ask=of_blocks(_measure_fill, segment_sizes=segment_sizes),
     )
 
 
@@ -178,59 +177,54 @@ def narrow_width_ns(duration_ns: int) -> int:
     return max(window_width_ns(duration_ns) // WINDOWS_PER_WIDE_ONE, 1)
 
 
-def _by_window(unit: Unit, blocks: Iterator[EventColumns]) -> Iterator[Columns]:
+def _by_window(unit: Unit, block: EventColumns) -> Iterator[Columns]:
     width_ns = narrow_width_ns(unit.to_ns - unit.from_ns)
-    for block in blocks:
-        has_backlog = is_data(block, TracePoint.SENT) & (block["backlog_buffers"] >= 0)
-        is_credit = (block["kind"] == MessageKind.ADD_CREDIT) & (
-            block["point"] == TracePoint.RECEIVED
-        )
-        has_credit = (is_data(block, TracePoint.SENT) | is_credit) & (block["credit_after"] >= 0)
-        is_taken = is_data(block, TracePoint.CONSUMED)
-        keep = (has_backlog | has_credit | is_taken) & (block["channel"] >= 0)
-        keep &= (block["at_ns"] >= unit.from_ns) & (block["at_ns"] < unit.until_ns)
-        (channel, window), group = group_rows(
-            block["channel"][keep], (block["at_ns"][keep] - unit.from_ns) // width_ns
-        )
-        groups = len(channel)
-        backlog = np.where(has_backlog, block["backlog_buffers"], 0)[keep].astype(np.int64)
-        credit = np.where(has_credit, block["credit_after"], 0)[keep].astype(np.int64)
-        backlog_max = np.zeros(groups, np.int64)
-        np.maximum.at(backlog_max, group, backlog)
-        credit_min = np.full(groups, _NO_CREDIT)
-        np.minimum.at(credit_min, group[has_credit[keep]], credit[has_credit[keep]])
-        records = np.where(is_taken, np.maximum(block["records"], 0), 0)[keep]
-        yield {
-            "run": np.full(groups, unit.run),
-            "channel": channel,
-            "from_ns": window * width_ns,
-            "records": sum_by_group(group, records, groups),
-            "buffers": sum_by_group(group, has_backlog[keep], groups),
-            "backlog_sum": sum_by_group(group, backlog, groups),
-            "backlog_max": backlog_max,
-            "credits": sum_by_group(group, has_credit[keep], groups),
-            "credit_sum": sum_by_group(group, credit, groups),
-            "credit_min": credit_min,
-        }
+    is_sent, is_taken = (is_data(block, each) for each in (TracePoint.SENT, TracePoint.CONSUMED))
+    has_backlog = is_sent & (block["backlog_buffers"] >= 0)
+    is_credit = is_at(block, MessageKind.ADD_CREDIT, TracePoint.RECEIVED)
+    has_credit = (is_sent | is_credit) & (block["credit_after"] >= 0)
+    keep = (has_backlog | has_credit | is_taken) & (block["channel"] >= 0)
+    keep &= (block["at_ns"] >= unit.from_ns) & (block["at_ns"] < unit.until_ns)
+    (channel, window), group = group_rows(
+        block["channel"][keep], (block["at_ns"][keep] - unit.from_ns) // width_ns
+    )
+    groups = len(channel)
+    backlog = np.where(has_backlog, block["backlog_buffers"], 0)[keep].astype(np.int64)
+    credit = np.where(has_credit, block["credit_after"], 0)[keep].astype(np.int64)
+    backlog_max = np.zeros(groups, np.int64)
+    np.maximum.at(backlog_max, group, backlog)
+    credit_min = np.full(groups, _NO_CREDIT)
+    np.minimum.at(credit_min, group[has_credit[keep]], credit[has_credit[keep]])
+    counted = {
+        "records": np.where(is_taken, np.maximum(block["records"], 0), 0)[keep],
+        "buffers": has_backlog[keep],
+        "backlog_sum": backlog,
+        "credits": has_credit[keep],
+        "credit_sum": credit,
+    }
+    yield {
+        "channel": channel,
+        "from_ns": window * width_ns,
+        "backlog_max": backlog_max,
+        "credit_min": credit_min,
+        **{name: sum_by_group(group, each, groups) for name, each in counted.items()},
+    }
 
 
 def _measure_fill(
-    unit: Unit, blocks: Iterator[EventColumns], *, segment_sizes: Mapping[int, int]
+    unit: Unit, block: EventColumns, *, segment_sizes: Mapping[int, int]
 ) -> Iterator[Columns]:
-    size_bytes = segment_sizes[unit.run]
-    for block in blocks:
-        keep = is_data(block, TracePoint.SENT) & is_measured(unit, block["at_ns"])
-        payload_bytes = block["payload_bytes"][keep].astype(np.int64)
-        (reason, number), group = group_rows(
-            block["reason"][keep], fill_bin(payload_bytes, size_bytes)
-        )
-        yield {
-            "run": np.full(len(reason), unit.run),
-            "reason": reason,
-            "bin": number,
-            "buffers": np.bincount(group, minlength=len(reason)),
-            "payload_bytes": sum_by_group(group, payload_bytes, len(reason)),
-        }
+    keep = is_data(block, TracePoint.SENT) & is_measured(unit, block["at_ns"])
+    payload_bytes = block["payload_bytes"][keep].astype(np.int64)
+    (reason, number), group = group_rows(
+        block["reason"][keep], fill_bin(payload_bytes, segment_sizes[unit.run])
+    )
+    yield {
+        "reason": reason,
+        "bin": number,
+        "buffers": np.bincount(group, minlength=len(reason)),
+        "payload_bytes": sum_by_group(group, payload_bytes, len(reason)),
+    }
 
 
 def fill_bin(payload_bytes: IntArray, size_bytes: int) -> IntArray:
@@ -363,23 +357,19 @@ def _paired(unit: Unit, group: Group, events: ChannelEvents) -> Iterator[tuple[s
     for channel in group.channels.tolist():
         found = paired_buffers(events[channel])
         keep = (found.sent_ns >= unit.slice_from_ns) & (found.sent_ns < unit.slice_to_ns)
-        count = int(keep.sum())
         own = {name: getattr(found, name)[keep] for name in _PAIRED}
-        ids = {"run": np.full(count, unit.run), "channel": np.full(count, channel)}
-        yield BUFFERS.name, ids | own
+        yield BUFFERS.name, {"channel": np.full(int(keep.sum()), channel)} | own
 
 
-def _announced(unit: Unit, blocks: Iterator[EventColumns]) -> Iterator[Columns]:
-    for block in blocks:
-        keep = (block["kind"] == MessageKind.NEW_BUFFER_SIZE) & (block["channel"] >= 0)
-        keep &= is_measured(unit, block["at_ns"])
-        yield {
-            "run": np.full(int(keep.sum()), unit.run),
-            "channel": block["channel"][keep],
-            "at_ns": block["at_ns"][keep] - unit.from_ns,
-            "point": block["point"][keep],
-            "size_bytes": block["value"][keep],
-        }
+def _announced(unit: Unit, block: EventColumns) -> Iterator[Columns]:
+    keep = (block["kind"] == MessageKind.NEW_BUFFER_SIZE) & (block["channel"] >= 0)
+    keep &= is_measured(unit, block["at_ns"])
+    yield {
+        "channel": block["channel"][keep],
+        "at_ns": block["at_ns"][keep] - unit.from_ns,
+        "point": block["point"][keep],
+        "size_bytes": block["value"][keep],
+    }
 
 
 WINDOWS = Question(
@@ -389,7 +379,7 @@ WINDOWS = Question(
     sums=_COUNTED,
     maxima=("backlog_max",),
     minima=("credit_min",),
-    ask=_by_window,
+    ask=of_blocks(_by_window),
 )
 BUFFERS = Question("buffers", BufferRow, ask_slice=_paired)
-BUFFER_SIZES = Question("buffer_sizes", BufferSizeRow, ask=_announced)
+BUFFER_SIZES = Question("buffer_sizes", BufferSizeRow, ask=of_blocks(_announced))

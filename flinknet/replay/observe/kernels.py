@@ -27,7 +27,8 @@ _SHIFT = 52 - SUB_BUCKET_BITS
 _OFFSET = (1023 + SUB_BUCKET_BITS - 1) << SUB_BUCKET_BITS
 
 
-def _count_kinds(
+@kept_on_disk
+def count_kinds(
     starts: Ints,
     ends: Ints,
     at_ns: Column,
@@ -69,7 +70,8 @@ def _count_kinds(
     return found[:count].copy()
 
 
-def _sum_windows(
+@kept_on_disk
+def sum_windows(
     starts: Ints,
     ends: Ints,
     at_ns: Column,
@@ -119,62 +121,8 @@ def _sum_windows(
     return found[: last + 1].copy()
 
 
-def _starve(
-    channels: Ints,
-    at_ns: Column,
-    credit_after: Column,
-    backlog_buffers: Column,
-    order: Column,
-    window_ns: tuple[int, int],
-) -> tuple[int, Ints]:
-    """Measure how long channels were without credit in a block, each up to its last row. Time with
-    unknown credit, as after a gap of a capture, does not count.
-
-    Args:
-        channels: for each the first row of sent messages and the one after the last, and the rows
-            of received credit in the same way.
-        order: order of recording; may be empty.
-        window_ns: earlier and later instants are moved to its edges.
-
-    Returns: 0, or -1 if the order of recording is needed, or -2 if instants decrease; and rows of
-    number of rows, first instant, time without credit, first and last instant within the window,
-    and whether it ends without credit.
-    """
-    found = np.zeros((len(channels), 6), np.int64)
-    for place in range(len(channels)):
-        left, sent_to, right, credited_to = channels[place]
-        begun_ns = last_ns = whole_ns = np.int64(0)
-        is_starved, count = False, 0
-        while left < sent_to or right < credited_to:
-            is_sent = right == credited_to
-            if left < sent_to and right < credited_to:
-                if at_ns[left] == at_ns[right]:
-                    if not len(order):
-                        return -1, found
-                    is_sent = order[left] < order[right]
-                else:
-                    is_sent = at_ns[left] < at_ns[right]
-            row = left if is_sent else right
-            at = at_ns[row]
-            if count and at < begun_ns:
-                return -2, found
-            inside_ns = min(max(at, window_ns[0]), window_ns[1])
-            if not count:
-                found[place, 1], found[place, 3] = at, inside_ns
-            elif is_starved:
-                whole_ns += inside_ns - last_ns
-            begun_ns, last_ns, count = at, inside_ns, count + 1
-            is_starved = is_sent and credit_after[row] == 0 and backlog_buffers[row] > 0
-            if is_sent:
-                left += 1
-            else:
-                right += 1
-        found[place, 0], found[place, 2] = count, whole_ns
-        found[place, 4], found[place, 5] = last_ns, is_starved
-    return 0, found
-
-
-def _sum_slices(
+@kept_on_disk
+def sum_slices(
     starts: Ints,
     ends: Ints,
     at_ns: Column,
@@ -232,7 +180,8 @@ def _sum_slices(
     return found[: last + 1].copy(), cut[:cuts].copy()
 
 
-def _count_latencies(
+@kept_on_disk
+def count_latencies(
     at_ns: Ints,
     records: npt.NDArray[Any],
     first_ns: Ints,
@@ -292,10 +241,3 @@ def _count_latencies(
                 came_ns += 1
         inside[row] = taken
     whole[0], whole[1], whole[2] = total, smallest, largest
-
-
-count_kinds = kept_on_disk(_count_kinds)
-sum_windows = kept_on_disk(_sum_windows)
-starve = kept_on_disk(_starve)
-sum_slices = kept_on_disk(_sum_slices)
-count_latencies = kept_on_disk(_count_latencies)

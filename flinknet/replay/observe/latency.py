@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -25,14 +25,14 @@ from flinknet.results import LatencySummary
 from flinknet.trace.event_block import EventBlock, EventColumns
 
 from ..spark.frames import Columns, merged, schema_of
-from .question import Ask, Question, Tally, is_measured
+from .question import Question, Tally, is_measured
 from .tree import ask
 from .units import Unit, Units
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_TAKEN = ("at_ns", "channel", "payload_bytes", "records", "first_record_ns", "last_record_ns")
+_TAKEN = ("channel", "payload_bytes", "at_ns", "records", "first_record_ns", "last_record_ns")
 _RECORDS_AT_ONCE = 1 << 20
 
 _NONE = np.zeros(0, np.int64)
@@ -77,15 +77,6 @@ class LatencyRow:
     histogram: bytes = b""
 
 
-@dataclass(slots=True)
-class _Consumed:
-    """Records of one channel."""
-
-    histogram: LogLinearHistogram = field(default_factory=LogLinearHistogram)
-    payload_bytes: float = 0.0
-    consumed_to_ns: int = 0
-
-
 def total_latency(spark: SparkSession, units: Units) -> DataFrame:
     """Latency of all channels together, a LatencyRow for each run."""
     return merged(ask(spark, units, LATENCY), total_of_channels, LatencyRow)
@@ -104,71 +95,35 @@ def _with_figures(parts: pa.Table) -> pa.Table:
     return parts.append_column("latency_ns", figures).select(schema.names)
 
 
-class _FewLatencies:
-    """Latencies of channels with few records each, as arrays of all of them: a histogram for each
-    channel would take 45 KB and a millisecond."""
+class _Latencies(Tally):
+    """Counts the latencies of the blocks of a unit, by channel. Channels with many records in a
+    block have a histogram each; latencies of others are held as arrays of all of them, because a
+    histogram would take 45 KB and a millisecond."""
 
-    def __init__(self) -> None:
-        self.size = 0
+    def __init__(self, unit: Unit) -> None:
+        super().__init__(self._count, unit)
+        self._clear()
+
+    def answers(self) -> Iterable[Columns]:
+        """Columns of LatencyPart, with one or a few rows for each channel."""
+        return [*self._answers, *self._packed()]
+
+    def _clear(self) -> None:
+        self._histograms: defaultdict[int, LogLinearHistogram] = defaultdict(LogLinearHistogram)
         self._buffers: list[tuple[IntArray, IntArray, IntArray]] = []
         self._records: list[tuple[IntArray, IntArray]] = []
+        self._held = 0
 
-    def add_buffers(
-        self, channel: IntArray, payload_bytes: IntArray, consumed_to_ns: IntArray
-    ) -> None:
-        """Add buffers.
-
-        Args:
-            payload_bytes: payload of the records that count.
-            consumed_to_ns: instant at which each was consumed; 0 if none of its records count.
-        """
-        self._buffers.append((channel, payload_bytes, consumed_to_ns))
-        self.size += len(channel)
-
-    def add_records(self, channel: IntArray, latency_ns: IntArray) -> None:
-        """Add the latencies of records, whose buffers are added, too."""
-        self._records.append((channel, latency_ns))
-        self.size += len(channel)
-
-    def answers(self, run: int) -> Iterator[Columns]:
-        """Columns of LatencyPart, with a row for each channel."""
-        if not self._buffers:
-            return
-        own, payload_bytes, consumed_ns = map(np.concatenate, zip(*self._buffers, strict=True))
-        channels, place = np.unique(own, return_inverse=True)
-        consumed_to_ns = np.zeros(len(channels), np.int64)
-        np.maximum.at(consumed_to_ns, place, consumed_ns)
-        yield {
-            "run": np.full(len(channels), run),
-            "channel": channels,
-            "payload_bytes": np.bincount(place, payload_bytes, len(channels)),
-            "consumed_to_ns": consumed_to_ns,
-            "histogram": self._histograms(channels),
-        }
-
-    def _histograms(self, channels: IntArray) -> list[bytes]:
-        """The encoded histogram of each channel."""
-        records = zip(*self._records, strict=True) if self._records else (_NONE, _NONE)
-        channel, latency_ns = (np.concatenate([_NONE, *each]) for each in records)
-        place = np.searchsorted(channels, channel)
-        return encoded_by_group(place, latency_ns, np.ones(len(place), np.int64), len(channels))
-
-
-class _Latencies(Tally):
-    """Counts the latencies of the blocks of a unit, by channel."""
-
-    def __init__(self, unit: Unit, ask: Ask) -> None:
-        super().__init__(unit, ask)
-        self._consumed: defaultdict[int, _Consumed] = defaultdict(_Consumed)
-        self._few = _FewLatencies()
-
-    def take(self, block: EventBlock) -> None:
+    def _count(self, unit: Unit, block: EventBlock) -> Iterator[Columns]:
         """Count the records of a block that were consumed."""
-        unit = self._unit
         rows = block.data_at(TracePoint.CONSUMED)
         if not len(rows["records"]):
             return
-        self._take_bare_buffers(rows)
+        bare = np.flatnonzero(rows["records"] == 0)
+        if len(bare):  # no record ends in them: their bytes count if they were consumed in the part
+            bare = bare[is_measured(unit, rows["at_ns"].take(bare))]
+            channel, payload_bytes = (rows[name].take(bare) for name in _TAKEN[:2])
+            self._hold(channel, payload_bytes, np.zeros(len(bare), np.int64))
         keep = (rows["records"] > 0) & (rows["first_record_ns"] >= 0)
         keep &= rows["first_record_ns"] < unit.to_ns
         keep &= rows["last_record_ns"] >= unit.from_ns
@@ -180,64 +135,73 @@ class _Latencies(Tally):
             return
         many, few = _by_records(wanted["channel"], wanted["records"])
         for start, end in many:
-            channel = int(wanted["channel"][start])
             piece = {name: values[start:end] for name, values in wanted.items()}
-            _add(unit, piece, self._consumed[channel])
+            histogram = self._histograms[int(piece["channel"][0])]
+            inside = add_latencies(histogram, piece, unit.from_ns, unit.to_ns)
+            payload_bytes, consumed_ns = _inside(piece, inside)
+            whole = np.array([payload_bytes.sum(dtype=np.int64)]), np.array([consumed_ns.max()])
+            self._hold(piece["channel"][:1].copy(), *whole)
         if len(few):
-            self._take_few({name: values.take(few) for name, values in wanted.items()})
-        if len(self._consumed) > CHANNELS_HELD_MAX or self._few.size > FEW_HELD_MAX:
-            self._pack()
+            self._count_few({name: values.take(few) for name, values in wanted.items()})
+        if len(self._histograms) > CHANNELS_HELD_MAX or self._held > FEW_HELD_MAX:
+            yield from self._packed()
 
-    def answers(self) -> Iterable[Columns]:
-        """Columns of LatencyPart, with one or a few rows for each channel."""
-        self._pack()
-        return self._answers
-
-    def _take_bare_buffers(self, rows: EventColumns) -> None:
-        """Add buffers in which no record ends: their bytes count if they were consumed in the
-        measured window."""
-        bare = np.flatnonzero(rows["records"] == 0)
-        if not len(bare):
-            return
-        bare = bare[is_measured(self._unit, rows["at_ns"].take(bare))]
-        channel, payload_bytes = (rows[name].take(bare) for name in ("channel", "payload_bytes"))
-        self._few.add_buffers(channel, payload_bytes, np.zeros(len(bare), np.int64))
-
-    def _take_few(self, rows: EventColumns) -> None:
-        """Add buffers of channels with few records each."""
+    def _count_few(self, rows: EventColumns) -> None:
+        """Count buffers of channels with few records each."""
         records, at_ns, channel = rows["records"], rows["at_ns"], rows["channel"]
-        ramps = Ramps(records, rows["first_record_ns"], rows["last_record_ns"])
-        buffer, intended_ns = ramps.instants()
+        buffer, intended_ns = Ramps(
+            records, rows["first_record_ns"], rows["last_record_ns"]
+        ).instants()
         counts = (intended_ns >= self._unit.from_ns) & (intended_ns < self._unit.to_ns)
         buffer = buffer[counts]
         inside = np.bincount(buffer, minlength=len(records))
-        # Whole bytes, so that sums do not depend on their order.
-        payload_bytes = rows["payload_bytes"] * inside // records
-        self._few.add_buffers(channel, payload_bytes, np.where(inside > 0, at_ns, 0))
-        self._few.add_records(channel[buffer], at_ns[buffer] - intended_ns[counts])
+        self._hold(channel, *_inside(rows, inside))
+        self._records.append((channel[buffer], at_ns[buffer] - intended_ns[counts]))
+        self._held += len(buffer)
 
-    def _pack(self) -> None:
-        """Encode the histograms, which takes a tenth of their memory."""
-        few, self._few = self._few, _FewLatencies()
-        self._answers += few.answers(self._unit.run)
-        parts, self._consumed = self._consumed, defaultdict(_Consumed)
-        if not parts:
+    def _hold(self, channel: IntArray, payload_bytes: IntArray, consumed_ns: IntArray) -> None:
+        """Hold payload of the records that count, and instants at which buffers were consumed."""
+        self._buffers.append((channel, payload_bytes, consumed_ns))
+        self._held += len(channel)
+
+    def _packed(self) -> Iterator[Columns]:
+        """Hand over all that is held, with encoded histograms, which take a tenth of the memory."""
+        if not self._buffers:
             return
-        rows: Columns = {
-            "run": [self._unit.run] * len(parts),
-            "channel": list(parts),
-            "payload_bytes": [part.payload_bytes for part in parts.values()],
-            "consumed_to_ns": [part.consumed_to_ns for part in parts.values()],
-            "histogram": [part.histogram.to_bytes() for part in parts.values()],
+        own, payload_bytes, consumed_ns = map(np.concatenate, zip(*self._buffers, strict=True))
+        channels, place = np.unique(own, return_inverse=True)
+        consumed_to_ns = np.zeros(len(channels), np.int64)
+        np.maximum.at(consumed_to_ns, place, consumed_ns)
+        records = zip(*self._records, strict=True) if self._records else (_NONE, _NONE)
+        channel, latency_ns = (np.concatenate([_NONE, *each]) for each in records)
+        ones, whose = np.ones(len(channel), np.int64), np.searchsorted(channels, channel)
+        yield {
+            "channel": channels,
+            "payload_bytes": np.bincount(place, payload_bytes, len(channels)),
+            "consumed_to_ns": consumed_to_ns,
+            "histogram": encoded_by_group(whose, latency_ns, ones, len(channels)),
         }
-        self._answers.append(rows)
+        if self._histograms:
+            yield {
+                "channel": np.array(list(self._histograms)),
+                "payload_bytes": np.zeros(len(self._histograms)),
+                "consumed_to_ns": np.zeros(len(self._histograms), np.int64),
+                "histogram": [each.to_bytes() for each in self._histograms.values()],
+            }
+        self._clear()
 
 
-def _measure(unit: Unit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
-    tally = _Latencies(unit, _measure)
-    for block in blocks:
-        tally.take(block)
-    yield from tally.answers()
+def _inside(rows: EventColumns, inside: IntArray) -> tuple[IntArray, IntArray]:
+    """Payload of the records that count, in whole bytes, so that sums do not depend on their order;
+    and the instants at which buffers were consumed, 0 if none of their records count.
+
+    Args:
+        inside: number of records of each buffer that count.
+    """
+    payload_bytes, at_ns = rows["payload_bytes"], rows["at_ns"]
+    if np.array_equal(inside, rows["records"]):
+        return payload_bytes, at_ns
+    return payload_bytes * inside // rows["records"], np.where(inside > 0, at_ns, 0)
 
 
 def _by_records(channel: IntArray, records: IntArray) -> tuple[Iterator[tuple[int, int]], IntArray]:
@@ -263,18 +227,6 @@ def _pieces(ranges: Iterable[tuple[int, int]], records: IntArray) -> Iterator[tu
         portion = (before - records[low]) // _RECORDS_AT_ONCE
         cuts = np.flatnonzero(np.r_[True, portion[1:] != portion[:-1], True]) + low
         yield from pairwise(cuts.tolist())
-
-
-def _add(unit: Unit, rows: EventColumns, into: _Consumed) -> None:
-    records, payload_bytes = rows["records"], rows["payload_bytes"]
-    inside = add_latencies(into.histogram, rows, unit.from_ns, unit.to_ns)
-    if np.array_equal(inside, records):
-        into.payload_bytes += float(payload_bytes.sum(dtype=np.int64))
-        into.consumed_to_ns = max(into.consumed_to_ns, int(rows["at_ns"].max()))
-    elif inside.any():
-        # Whole bytes, so that sums do not depend on their order.
-        into.payload_bytes += float((payload_bytes * inside // records).sum())
-        into.consumed_to_ns = max(into.consumed_to_ns, int(rows["at_ns"][inside > 0].max()))
 
 
 def add_latencies(
@@ -303,8 +255,7 @@ LATENCY = Question(
     sums=("payload_bytes",),
     maxima=("consumed_to_ns",),
     histograms=("histogram",),
-    ask=_measure,
-    tally=_Latencies,
+    ask=_Latencies,
     part=LatencyPart,
     finish=_with_figures,
 )

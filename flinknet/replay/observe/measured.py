@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Annotated, TypeVar
 
@@ -50,7 +51,7 @@ from .latency import LatencyRow
 from .question import Summary, sum_by_group
 from .record_times import WATERMARKS, TimesWindow
 from .regimes import REGIMES, RegimeRow, TaskTimeRow, known_task_times
-from .stretches import ChannelTime
+from .stretches import BLOCKED, STARVED, UNANSWERED, WITHOUT_CREDIT, ChannelTime, in_state
 from .traffic import (
     WINDOWS_MAX,
     ArrivalsRow,
@@ -63,6 +64,10 @@ from .tree import WorkRow
 
 _CHANNEL = ("channel",)
 _WINDOW = ("from_ns", "width_ns")
+
+
+def _in_state(state: int) -> Summary:
+    return Summary("channel_times", keep=partial(in_state, state=state))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +112,11 @@ class ObservedRows:
         Rows[LatencyRow],
         Summary("latency", columns=("run", "channel", "latency_ns.count", "latency_ns.p99")),
     ]
-    credit_starved: Annotated[Rows[ChannelTime], Summary("credit_starved")]
+    credit_starved: Annotated[Rows[ChannelTime], _in_state(STARVED)]
     regimes: Annotated[Rows[RegimeRow], Summary("regimes", over=("from_ns",))]
-    blocked: Annotated[Rows[ChannelTime], Summary("blocked")]
-    unanswered: Annotated[Rows[ChannelTime], Summary("unanswered")]
-    without_credit: Annotated[Rows[ChannelTime], Summary("without_credit")]
+    blocked: Annotated[Rows[ChannelTime], _in_state(BLOCKED)]
+    unanswered: Annotated[Rows[ChannelTime], _in_state(UNANSWERED)]
+    without_credit: Annotated[Rows[ChannelTime], _in_state(WITHOUT_CREDIT)]
     task_times: Annotated[Rows[TaskTimeRow], Summary("task_times", keep=known_task_times)]
     latency: Annotated[
         Rows[LatencyRow],
@@ -401,10 +406,7 @@ def spent_ns(rows: ObservedRows) -> dict[str, int]:
 
 def latency_distribution(rows: ObservedRows) -> LatencyDistribution:
     """Latency distribution of all records; empty without any."""
-    total = rows.total_latency
-    return distribution(
-        LogLinearHistogram.from_bytes(total.histogram) if total else LogLinearHistogram()
-    )
+    return distribution(LogLinearHistogram.from_bytes(*(each.histogram for each in rows.totals)))
 
 
 def distribution(histogram: LogLinearHistogram) -> LatencyDistribution:

@@ -37,7 +37,7 @@ from .measured import ObservedRows, ObservedRun, filled_channels, filled_windows
 from .question import Summary
 from .record_times import record_times_in
 from .regimes import REGIME_TIMES, REGIMES, TASK_TIMES
-from .stretches import BLOCKED, STARVED, UNANSWERED, WITHOUT_CREDIT
+from .stretches import CHANNEL_TIMES, STARVED
 from .traffic import BACKLOG, MESSAGES, THROUGHPUT, arrivals_in, slice_edges
 from .tree import (
     WORK,
@@ -59,15 +59,15 @@ DETAILED_CHANNELS_MAX = 20_000
 """Most channels, of all runs together, that are reported in full; 4 KB each."""
 
 QUESTIONS = (
-    *(MESSAGES, THROUGHPUT, BACKLOG, LATENCY, STARVED, BLOCKED, UNANSWERED, WITHOUT_CREDIT),
-    *(MILESTONES, BARRIERS, REGIME_TIMES, TASK_TIMES, CREDIT_TRIPS, WORK),
+    *(MESSAGES, THROUGHPUT, BACKLOG, LATENCY, CHANNEL_TIMES, MILESTONES, BARRIERS),
+    *(REGIME_TIMES, TASK_TIMES, CREDIT_TRIPS, WORK),
 )
 """All questions but those that depend on the runs: for arrivals in slices, and for times."""
 
 TABLES = (
     *("messages", "throughput", "backlog", "latency", "credit_starved", "arrivals", "regimes"),
 )
-"""Questions whose tables are exported; others are for summaries alone."""
+"""Exported tables; other questions are for summaries alone."""
 
 _PREFIX = "summary."
 
@@ -113,6 +113,9 @@ class ObservedTables:
     def __getattr__(self, name: str) -> DataFrame:
         if name not in TABLES:
             raise AttributeError(f"there is no table {name!r}; there are {', '.join(TABLES)}")
+        if name == "credit_starved":
+            table = self.rows(CHANNEL_TIMES.name).where(f"state = {STARVED}").drop("state")
+            return table.withColumnRenamed("ns", "starved_ns")
         table = self.rows(name)
         if name == "latency":
             totals = named_table(self.whole, f"{_PREFIX}totals", LatencyRow)
@@ -120,7 +123,7 @@ class ObservedTables:
         if name == "regimes":  # a row for each regime
             kept = ("run", "channel", "from_ns", "width_ns")
             return table.unpivot(kept, tuple(sorted(REGIMES)), "regime", "ns")
-        return flattened(table).withColumnRenamed("ns", "starved_ns")
+        return flattened(table)
 
     def named(self) -> dict[str, DataFrame]:
         """The exported tables by name."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -21,15 +22,15 @@ import pyarrow.compute as pc
 from flinknet.arrays import IntArray
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.histogram import LogLinearHistogram
-from flinknet.trace.event_block import EventBlock
+from flinknet.trace.event_block import EventBlock, EventColumns
 
 from ..spark.frames import Columns, Merge, schema_of
 from .channel_events import ChannelEvents
 from .units import Group, Unit
 
-Ask = Callable[[Unit, Iterator[EventBlock]], Iterable[Columns]]
-"""Function that answers a question in an executor, from a unit and its blocks. Must be importable
-by name."""
+AskBlock = Callable[..., Iterable[Columns]]
+"""Function of a unit and a block that answers a question in an executor: columns of rows without
+`run`, which is that of the unit. Must be importable by name."""
 
 AskSlice = Callable[[Unit, Group, ChannelEvents], Iterable[tuple[str, Columns]]]
 """Function that answers one or several questions about a slice in an executor: rows with the name
@@ -48,21 +49,23 @@ class Tally:
     Subclasses answer questions whose blocks are not independent of each other.
     """
 
-    def __init__(self, unit: Unit, ask: Ask) -> None:
-        self._unit = unit
+    def __init__(self, ask: AskBlock, unit: Unit) -> None:
         self._ask = ask
+        self._unit = unit
         self._answers: list[Columns] = []
 
     def take(self, block: EventBlock) -> None:
         """Put the question to the next block."""
-        self._answers += self._ask(self._unit, iter((block,)))
-
-    def end_stretch(self) -> None:
-        """Note that the next block, if any, does not follow in the same file."""
+        self._answers += self._ask(self._unit, block)
 
     def answers(self) -> Iterable[Columns]:
         """Rows of the answer, after the last block."""
         return self._answers
+
+
+def of_blocks(ask: AskBlock, **parameters: Any) -> Callable[[Unit], Tally]:
+    """Put a question to each block on its own, with further parameters."""
+    return partial(Tally, partial(ask, **parameters))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +77,9 @@ class Question:
         keys: columns that identify a row; without any, rows are not merged.
         sums, maxima, minima: columns that are merged in this way.
         histograms: columns of encoded LogLinearHistograms, which are added up.
-        ask: answers from blocks; None for other questions, whose answers have one row for each
-            combination of keys.
+        ask: collects answers from the blocks of a unit; None for other questions, whose answers
+            have one row for each combination of keys.
         ask_slice: answers from the events of a whole slice.
-        tally: collects the answers of a unit.
         part: dataclass of the rows until `finish` has made rows of the table; None: `row`.
         by: column by which the table is cut into buckets; None: it is not cut.
         apart: marks rows that are not merged.
@@ -91,9 +93,8 @@ class Question:
     maxima: tuple[str, ...] = ()
     minima: tuple[str, ...] = ()
     histograms: tuple[str, ...] = ()
-    ask: Ask | None = None
+    ask: Callable[[Unit], Tally] | None = None
     ask_slice: AskSlice | None = None
-    tally: Callable[[Unit, Ask], Tally] = Tally
     part: type | None = None
     by: str | None = "channel"
     apart: Callable[[pa.Table], npt.NDArray[np.bool_]] | None = None
@@ -154,13 +155,8 @@ def _histograms(rows: pa.Table, keys: Sequence[str], name: str) -> list[bytes]:
     starts = np.flatnonzero(np.logical_or.reduce(changes)).tolist()
     found, encoded = [], rows[name].to_pylist()
     for start, end in pairwise([*starts, len(encoded)]):
-        if end - start == 1:
-            found.append(encoded[start])
-            continue
-        whole = LogLinearHistogram()
-        for each in encoded[start:end]:
-            whole.merge_bytes(each)
-        found.append(whole.to_bytes())
+        own = encoded[start:end]
+        found.append(own[0] if len(own) == 1 else LogLinearHistogram.from_bytes(*own).to_bytes())
     return found
 
 
@@ -211,7 +207,7 @@ def _selected(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
     return pa.table(found)
 
 
-def is_at(block: EventBlock, kind: MessageKind, point: TracePoint) -> npt.NDArray[np.bool_]:
+def is_at(block: EventColumns, kind: MessageKind, point: TracePoint) -> npt.NDArray[np.bool_]:
     """Whether rows are messages of a kind at a point."""
     found: npt.NDArray[np.bool_] = (block["kind"] == kind) & (block["point"] == point)
     return found

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 import numpy as np
@@ -26,7 +25,7 @@ from flinknet.trace.schema import TIMESTAMPS
 
 from ..read import RecordedRun
 from ..spark.frames import Columns, Rows
-from .question import Question, group_rows, is_measured, sum_by_group
+from .question import Question, group_rows, is_measured, of_blocks, sum_by_group
 from .traffic import window_width_ns
 from .units import Unit
 
@@ -91,79 +90,71 @@ def record_times_in(runs: Sequence[RecordedRun]) -> Question:
         sums=("records", "far"),
         maxima=WATERMARKS,
         histograms=("age", "travel"),
-        ask=partial(_times, epochs=epochs),
+        ask=of_blocks(_times, epochs=epochs),
     )
 
 
-def _times(
-    unit: Unit, blocks: Iterator[EventBlock], *, epochs: Mapping[int, int | None]
-) -> Iterator[Columns]:
+def _times(unit: Unit, block: EventBlock, *, epochs: Mapping[int, int | None]) -> Iterator[Columns]:
     if unit.counted_at != TracePoint.SENT:
         return
     width_ns = window_width_ns(unit.to_ns - unit.from_ns)
     epoch = epochs[unit.run]
-    for block in blocks:
-        if not block.has_times:
-            continue
-        rows = block.data_at(TracePoint.SENT)
-        keep = is_measured(unit, rows["at_ns"]) & (rows["channel"] >= 0) & (rows["records"] >= 0)
-        if not keep.any():
-            continue
-        at_ns, records = rows["at_ns"][keep], rows["records"][keep].astype(np.int64)
-        sample = np.stack([rows[name][keep] for name in TIMESTAMPS])
-        watermark_ms, marker_ms = rows["watermark_ms"][keep], rows["marker_ms"][keep]
-        (channel, window), group = group_rows(
-            rows["channel"][keep], (at_ns - unit.from_ns) // width_ns
-        )
-        groups = len(channel)
-        is_known = sample != NO_TIME
-        count = is_known.sum(axis=0)
-        timed = np.where(count > 0, records, 0)
-        of_group, timed_of_group = (sum_by_group(group, e, groups) for e in (records, timed))
-        # buffers that were passed over are taken to be as those of the sample
-        factor = (of_group / np.maximum(timed_of_group, 1))[group]
-        weight = np.maximum(np.rint(timed * factor / np.maximum(count, 1)), 1).astype(np.int64)
-        wall_ns = at_ns - (epoch or 0)
-        sample[1:] += np.where(is_known[1:], sample[0], 0)
-        age_ns = wall_ns - np.clip(sample, -_FARTHEST_MS, _FARTHEST_MS) * _MS
-        own = np.broadcast_to(group, sample.shape)[is_known]
-        ages, weights = age_ns[is_known], np.broadcast_to(weight, sample.shape)[is_known]
-        is_far = (ages < NEAR_NS[0]) | (ages > NEAR_NS[1])
-        is_near = ~is_far if epoch is not None else np.zeros(len(ages), bool)
-        is_marked = (marker_ms != NO_TIME) & (epoch is not None)
-        travel_ns = wall_ns[is_marked] - marker_ms[is_marked] * _MS
-        is_near_marker = (travel_ns >= NEAR_NS[0]) & (travel_ns <= NEAR_NS[1])
-        yield {
-            "run": np.full(groups, unit.run),
-            "channel": channel,
-            "from_ns": window * width_ns,
-            "width_ns": np.full(groups, width_ns),
-            "records": sum_by_group(own, weights, groups),
-            "far": sum_by_group(own[is_far], weights[is_far], groups),
-            "watermark_ms": _highest(
-                *_only(group, watermark_ms, _is_watermark(watermark_ms)), groups
-            ),
-            **{
-                name: _highest(*_only(group, at_ns, is_one), groups, -1)
-                for name, is_one in (
-                    (
-                        "watermark_ns",
-                        (watermark_ms > WATERMARK_IDLE) & (watermark_ms < _LAST_WATERMARK),
-                    ),
-                    ("idle_ns", watermark_ms == WATERMARK_IDLE),
-                    ("ended_ns", watermark_ms == _LAST_WATERMARK),
-                )
-            },
-            "age": encoded_by_group(
-                own[is_near], np.maximum(ages[is_near], 0), weights[is_near], groups
-            ),
-            "travel": encoded_by_group(
-                group[is_marked][is_near_marker],
-                np.maximum(travel_ns[is_near_marker], 0),
-                np.ones(int(is_near_marker.sum()), np.int64),
-                groups,
-            ),
-        }
+    if not block.has_times:
+        return
+    rows = block.data_at(TracePoint.SENT)
+    keep = is_measured(unit, rows["at_ns"]) & (rows["channel"] >= 0) & (rows["records"] >= 0)
+    if not keep.any():
+        return
+    at_ns, records = rows["at_ns"][keep], rows["records"][keep].astype(np.int64)
+    sample = np.stack([rows[name][keep] for name in TIMESTAMPS])
+    watermark_ms, marker_ms = rows["watermark_ms"][keep], rows["marker_ms"][keep]
+    (channel, window), group = group_rows(rows["channel"][keep], (at_ns - unit.from_ns) // width_ns)
+    groups = len(channel)
+    is_known = sample != NO_TIME
+    count = is_known.sum(axis=0)
+    timed = np.where(count > 0, records, 0)
+    of_group, timed_of_group = (sum_by_group(group, e, groups) for e in (records, timed))
+    # buffers that were passed over are taken to be as those of the sample
+    factor = (of_group / np.maximum(timed_of_group, 1))[group]
+    weight = np.maximum(np.rint(timed * factor / np.maximum(count, 1)), 1).astype(np.int64)
+    wall_ns = at_ns - (epoch or 0)
+    sample[1:] += np.where(is_known[1:], sample[0], 0)
+    age_ns = wall_ns - np.clip(sample, -_FARTHEST_MS, _FARTHEST_MS) * _MS
+    own = np.broadcast_to(group, sample.shape)[is_known]
+    ages, weights = age_ns[is_known], np.broadcast_to(weight, sample.shape)[is_known]
+    is_far = (ages < NEAR_NS[0]) | (ages > NEAR_NS[1])
+    is_near = ~is_far if epoch is not None else np.zeros(len(ages), bool)
+    is_marked = (marker_ms != NO_TIME) & (epoch is not None)
+    travel_ns = wall_ns[is_marked] - marker_ms[is_marked] * _MS
+    is_near_marker = (travel_ns >= NEAR_NS[0]) & (travel_ns <= NEAR_NS[1])
+    yield {
+        "channel": channel,
+        "from_ns": window * width_ns,
+        "width_ns": np.full(groups, width_ns),
+        "records": sum_by_group(own, weights, groups),
+        "far": sum_by_group(own[is_far], weights[is_far], groups),
+        "watermark_ms": _highest(*_only(group, watermark_ms, _is_watermark(watermark_ms)), groups),
+        **{
+            name: _highest(*_only(group, at_ns, is_one), groups, -1)
+            for name, is_one in (
+                (
+                    "watermark_ns",
+                    (watermark_ms > WATERMARK_IDLE) & (watermark_ms < _LAST_WATERMARK),
+                ),
+                ("idle_ns", watermark_ms == WATERMARK_IDLE),
+                ("ended_ns", watermark_ms == _LAST_WATERMARK),
+            )
+        },
+        "age": encoded_by_group(
+            own[is_near], np.maximum(ages[is_near], 0), weights[is_near], groups
+        ),
+        "travel": encoded_by_group(
+            group[is_marked][is_near_marker],
+            np.maximum(travel_ns[is_near_marker], 0),
+            np.ones(int(is_near_marker.sum()), np.int64),
+            groups,
+        ),
+    }
 
 
 def _is_watermark(values_ms: IntArray) -> np.ndarray:
@@ -191,19 +182,16 @@ def record_times(
     """
     watermarks = _watermarks(run, windows, rows)
     records, far = sum(each.records for each in windows), sum(each.far for each in windows)
-    travel = _merged(each.travel for each in windows)
+    travel = LogLinearHistogram.from_bytes(*(each.travel for each in windows))
     if not records and not travel.count and not watermarks:
         return None
     is_near = run.manifest.clock.wall_epoch_ns is not None and records > 0
     is_near &= records - far >= NEAR_SHARE * records
-    ages = [(each, _merged([each.age])) for each in windows] if is_near else []
-    whole = LogLinearHistogram()
-    for _, each in ages:
-        whole.merge(each)
+    ages = [(each, LogLinearHistogram.from_bytes(each.age)) for each in windows] if is_near else []
     return RecordTimes(
         records=records,
         follows_clock=is_near,
-        age_ns=whole.summary(),
+        age_ns=LogLinearHistogram.from_bytes(*(each.age for each, _ in ages)).summary(),
         travel_ns=travel.summary(),
         over_time=tuple(
             WindowAge(each.from_ns, each.width_ns, age.percentile(0.5), age.percentile(0.99))
@@ -212,13 +200,6 @@ def record_times(
         ),
         watermarks=watermarks,
     )
-
-
-def _merged(encoded: Iterator[bytes] | Sequence[bytes]) -> LogLinearHistogram:
-    found = LogLinearHistogram()
-    for each in encoded:
-        found.merge_bytes(each)
-    return found
 
 
 def _watermarks(

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flinknet.arrays import IntArray
-from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, DataType
+from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.predict.intervals import NOTHING, Intervals, from_switches, merged
 from flinknet.trace.buffers import (
@@ -34,6 +34,7 @@ from ..spark.frames import Columns, columns_of
 from .channel_events import ChannelEvents, Window
 from .credit import CREDIT_TRIPS, own_trips
 from .question import EVERY, Question
+from .stretches import CHANNEL_TIMES, IS_BLOCKING_BY_TYPE, STARVED
 from .traffic import window_width_ns
 from .units import Group, Unit
 
@@ -58,8 +59,6 @@ class Regimes:
 _NEVER_NS = 1 << 62
 
 REGIMES = (*(each.name for each in fields(Regimes)), "idle")
-
-_IS_BLOCKING_BY_TYPE = np.isin(np.arange(1 << 8), list(IS_BLOCKING_UPSTREAM))
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +167,7 @@ def hindrances_in(events: SortedEvents, window: Window) -> Hindrances:
     columns = ("at_ns", "data_type", "backlog_buffers", "credit_after")
     sent = events_at(events, MessageKind.BUFFER_RESPONSE, TracePoint.SENT, columns)
     has_backlog, is_local = sent["backlog_buffers"] > 0, sent["credit_after"] < 0
-    is_barrier = _IS_BLOCKING_BY_TYPE[sent["data_type"]]
+    is_barrier = IS_BLOCKING_BY_TYPE[sent["data_type"]]
     is_barrier &= ~(is_local & (sent["data_type"] == DataType.RECOVERY_COMPLETION))
     is_starved = (sent["credit_after"] == 0) & has_backlog
     return Hindrances(
@@ -199,31 +198,24 @@ def _switched(
     return Intervals(starts_ns[keep], ends_ns[keep])
 
 
-def regimes_in(events: SortedEvents, window: Window) -> Regimes:
-    """Split the time of channels within a slice.
-
-    Args:
-        events: events of the channels, on the axis of the window.
-    """
-    return regimes_of(paired_buffers(events), hindrances_in(events, window), window)
-
-
 def known_task_times(rows: pa.Table) -> pa.Table:
     """The rows with an amount."""
     return rows.filter(pc.greater(rows["amount"], 0))
 
 
 def observe_slice(unit: Unit, group: Group, events: ChannelEvents) -> Iterator[tuple[str, Columns]]:
-    """Columns of RegimeRow, TaskTimeRow and CreditRow of a slice, each with the name of their
-    table."""
+    """Columns of RegimeRow, TaskTimeRow, CreditRow and Stretch of a slice, each with the name of
+    their table."""
     in_queue: dict[int, list[Intervals]] = {each: [] for each in group.consumers.tolist()}
     width_ns = _width_ns(unit, len(group.channels))
     for places, own, window in events.laid_out(unit.slice_from_ns, unit.slice_to_ns):
-        regimes = regimes_in(own, window)
+        hindrances = hindrances_in(own, window)
+        regimes = regimes_of(paired_buffers(own), hindrances, window)
         channels, producers, consumers = (each[places] for each in group.ends)
         yield REGIME_TIMES.name, _regime_rows(unit, channels, regimes, window, width_ns)
-        yield TASK_TIMES.name, _transits(unit, producers, consumers, own, window)
-        yield CREDIT_TRIPS.name, own_trips(unit, channels, own, window)
+        yield TASK_TIMES.name, _transits(producers, consumers, own, window)
+        yield CREDIT_TRIPS.name, own_trips(channels, own, window)
+        yield CHANNEL_TIMES.name, _starved(unit, channels, hindrances.starved, window)
         queued = _by_channel(unit, regimes.in_receiver_queue, window)
         for consumer, found in zip(consumers.tolist(), queued, strict=True):
             in_queue[consumer].append(found)
@@ -267,20 +259,43 @@ def _regime_rows(
     first = (unit.slice_from_ns - unit.from_ns) // width_ns
     starts_ns = np.arange(unit.from_ns + first * width_ns, unit.slice_to_ns, width_ns)
     edges_ns = np.r_[unit.slice_from_ns, starts_ns[1:], unit.slice_to_ns]
-    on_axis_ns = window.on_axis(edges_ns - unit.slice_from_ns + window.from_ns)
-    spent: dict[str, IntArray] = {}
-    for each in fields(Regimes):
-        before_ns = getattr(regimes, each.name).until(on_axis_ns.ravel())
-        spent[each.name] = np.diff(before_ns.reshape(on_axis_ns.shape), axis=1)
+    spent = {
+        each.name: _spent_ns(getattr(regimes, each.name), unit, edges_ns, window)
+        for each in fields(Regimes)
+    }
     widths_ns = np.diff(edges_ns)
     spent["idle"] = widths_ns - np.sum(list(spent.values()), axis=0)
     count, times = len(starts_ns), len(channels)
     return {
-        "run": np.full(times * count, unit.run),
         "channel": np.repeat(channels, count),
         "from_ns": np.tile(starts_ns - unit.from_ns, times),
         "width_ns": np.tile(widths_ns, times),
         **{name: each.ravel() for name, each in spent.items()},
+    }
+
+
+def _spent_ns(found: Intervals, unit: Unit, edges_ns: IntArray, window: Window) -> IntArray:
+    """Time of the intervals on an axis between instants of a slice, by channel."""
+    on_axis_ns = window.on_axis(edges_ns - unit.slice_from_ns + window.from_ns)
+    before_ns = found.until(on_axis_ns.ravel()).reshape(on_axis_ns.shape)
+    return np.diff(before_ns, axis=1)
+
+
+def _starved(unit: Unit, channels: IntArray, starved: Intervals, window: Window) -> Columns:
+    """Columns of Stretch: time of some channels without credit in a slice."""
+    edges_ns = np.array([unit.slice_from_ns, unit.slice_to_ns])
+    instants = {
+        "window_to_ns": unit.to_ns,
+        "begun_ns": unit.slice_from_ns,
+        "first_ns": unit.slice_from_ns,
+        "last_ns": unit.slice_to_ns,
+    }
+    return {
+        "channel": channels,
+        "state": np.full(len(channels), STARVED),
+        "on_ns": _spent_ns(starved, unit, edges_ns, window).ravel(),
+        "ends_on": np.zeros(len(channels), bool),
+        **{name: np.full(len(channels), each) for name, each in instants.items()},
     }
 
 
@@ -310,7 +325,7 @@ def _waits(unit: Unit, events: ChannelEvents, places: Sequence[int]) -> Interval
 
 
 def _transits(
-    unit: Unit, producers: IntArray, consumers: IntArray, events: SortedEvents, window: Window
+    producers: IntArray, consumers: IntArray, events: SortedEvents, window: Window
 ) -> Columns:
     """Columns of TaskTimeRow: buffers that channels received within a slice, and late ones."""
     columns = ("at_ns", "sequence_number", "channel")
@@ -327,7 +342,6 @@ def _transits(
         else [[np.count_nonzero(each)] for each in (inside, late)]
     )
     return {
-        "run": np.full(2 * count, unit.run),
         "producer": np.tile(producers, 2),
         "consumer": np.tile(consumers, 2),
         "what": np.repeat(np.array([TRANSITS, LATE_TRANSITS], object), count),

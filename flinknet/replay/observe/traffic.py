@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +21,7 @@ from flinknet.trace.event_block import IS_BUFFER_BY_TYPE, EventBlock
 
 from ..read import RecordedRun
 from ..spark.frames import Columns
-from .question import Question
+from .question import Question, of_blocks
 from .units import Unit, even_edges, events_within, most_events
 
 WINDOWS_MAX = 60
@@ -143,38 +142,36 @@ def window_width_ns(duration_ns: int) -> int:
         width_ns *= 10
 
 
-def _count(unit: Unit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
+def _count(unit: Unit, block: EventBlock) -> Iterator[Columns]:
     from .kernels import REASONS, count_kinds
 
-    for block in blocks:
-        spans = block.spans
-        span, number, messages, sizes, credit = count_kinds(
-            spans.starts,
-            spans.ends,
-            block["at_ns"],
-            block["data_type"],
-            block["reason"],
-            block["payload_bytes"],
-            block["value"],
-            spans.kind == MessageKind.ADD_CREDIT,
-            (unit.from_ns, unit.until_ns),
-        ).T
-        data_type, reason = np.divmod(number, REASONS)
-        yield {
-            "run": np.full(len(span), unit.run),
-            "channel": spans.channel[span],
-            "point": spans.point[span],
-            "kind": spans.kind[span],
-            "data_type": data_type,
-            "reason": reason,
-            "messages": messages,
-            "payload_bytes": sizes,
-            "credit": credit,
-        }
+    spans = block.spans
+    span, number, messages, payload_bytes, credit = count_kinds(
+        spans.starts,
+        spans.ends,
+        block["at_ns"],
+        block["data_type"],
+        block["reason"],
+        block["payload_bytes"],
+        block["value"],
+        spans.kind == MessageKind.ADD_CREDIT,
+        (unit.from_ns, unit.until_ns),
+    ).T
+    data_type, reason = np.divmod(number, REASONS)
+    yield {
+        "channel": spans.channel[span],
+        "point": spans.point[span],
+        "kind": spans.kind[span],
+        "data_type": data_type,
+        "reason": reason,
+        "messages": messages,
+        "payload_bytes": payload_bytes,
+        "credit": credit,
+    }
 
 
 def _by_window(
-    unit: Unit, blocks: Iterator[EventBlock], *, column: str, names: Sequence[str]
+    unit: Unit, block: EventBlock, *, column: str, names: Sequence[str]
 ) -> Iterator[Columns]:
     """Add up a column of data buffers by channel and window: records where they are counted, the
     backlog where it was sent and is known.
@@ -185,30 +182,28 @@ def _by_window(
     from .kernels import sum_windows
 
     is_backlog = column == "backlog_buffers"
-    point = TracePoint.SENT if is_backlog else unit.counted_at
     width_ns = window_width_ns(unit.to_ns - unit.from_ns)
-    for block in blocks:
-        spans = block.spans.of(MessageKind.BUFFER_RESPONSE, point)
-        if not len(spans.starts):
-            continue
-        span, window, *figures = sum_windows(
-            spans.starts,
-            spans.ends,
-            block["at_ns"],
-            block["data_type"],
-            IS_BUFFER_BY_TYPE,
-            block[column],
-            block["payload_bytes"],
-            (unit.from_ns, unit.until_ns, width_ns),
-            is_backlog,
-        ).T
-        yield {
-            "run": np.full(len(span), unit.run),
-            "channel": spans.channel[span],
-            "from_ns": window * width_ns,
-            "width_ns": np.full(len(span), width_ns),
-            **{name: each for name, each in zip(names, figures, strict=True) if name},
-        }
+    point = TracePoint.SENT if is_backlog else unit.counted_at
+    spans = block.spans.of(MessageKind.BUFFER_RESPONSE, point)
+    if not len(spans.starts):
+        return
+    span, window, *figures = sum_windows(
+        spans.starts,
+        spans.ends,
+        block["at_ns"],
+        block["data_type"],
+        IS_BUFFER_BY_TYPE,
+        block[column],
+        block["payload_bytes"],
+        (unit.from_ns, unit.until_ns, width_ns),
+        is_backlog,
+    ).T
+    yield {
+        "channel": spans.channel[span],
+        "from_ns": window * width_ns,
+        "width_ns": np.full(len(span), width_ns),
+        **{name: each for name, each in zip(names, figures, strict=True) if name},
+    }
 
 
 def slice_edges(run: RecordedRun, split: int | None) -> list[int]:
@@ -236,7 +231,7 @@ def arrivals_in(edges: Mapping[int, Sequence[int]]) -> Question:
         keys=("run", "channel", "slice"),
         sums=("records", "whole_records", "payload_bytes"),
         maxima=("latest_ns",),
-        ask=partial(_count_arrivals, edges={run: list(each) for run, each in edges.items()}),
+        ask=of_blocks(_count_arrivals, edges=edges),
     )
 
 
@@ -274,53 +269,47 @@ def loads_of(arrivals: pa.Table, slices: Sequence[int]) -> Iterator[SliceLoad]:
 
 
 def _count_arrivals(
-    unit: Unit, blocks: Iterator[EventBlock], *, edges: Mapping[int, Sequence[int]]
+    unit: Unit, block: EventBlock, *, edges: Mapping[int, Sequence[int]]
 ) -> Iterator[Columns]:
     from .kernels import sum_slices
 
     own_edges = np.array(edges[unit.run])
-    for block in blocks:
-        spans = block.spans.of(MessageKind.BUFFER_RESPONSE, TracePoint.SENT)
-        spans = spans.only(spans.channel >= 0)
-        if not len(spans.starts):
-            continue
-        at_ns, records, first_ns, last_ns = (
-            block[name] for name in ("at_ns", "records", "first_record_ns", "last_record_ns")
-        )
-        sums, cut = sum_slices(
-            spans.starts,
-            spans.ends,
-            at_ns,
-            block["data_type"],
-            IS_BUFFER_BY_TYPE,
-            records,
-            block["payload_bytes"],
-            first_ns,
-            last_ns,
-            own_edges,
-            (unit.from_ns, unit.to_ns),
-        )
-        span, number, own_records, payload_bytes, latest_ns = sums.T
-        yield {
-            "run": np.full(len(span), unit.run),
-            "channel": spans.channel[span],
-            "slice": number,
-            "records": own_records,
-            "whole_records": own_records,
-            "payload_bytes": payload_bytes,
-            "latest_ns": latest_ns,
-        }
-        if len(cut):
-            ramps = Ramps(
-                *(each.take(cut).astype(np.int64) for each in (records, first_ns, last_ns))
-            )
-            late_ns = at_ns.take(cut) - ramps.first_ns
-            yield _parts_of(unit, own_edges, block["channel"].take(cut), ramps, late_ns)
+    spans = block.spans.of(MessageKind.BUFFER_RESPONSE, TracePoint.SENT)
+    spans = spans.only(spans.channel >= 0)
+    if not len(spans.starts):
+        return
+    at_ns, records, first_ns, last_ns = (
+        block[name] for name in ("at_ns", "records", "first_record_ns", "last_record_ns")
+    )
+    sums, cut = sum_slices(
+        spans.starts,
+        spans.ends,
+        at_ns,
+        block["data_type"],
+        IS_BUFFER_BY_TYPE,
+        records,
+        block["payload_bytes"],
+        first_ns,
+        last_ns,
+        own_edges,
+        (unit.from_ns, unit.to_ns),
+    )
+    span, number, own_records, payload_bytes, latest_ns = sums.T
+    yield {
+        "channel": spans.channel[span],
+        "slice": number,
+        "records": own_records,
+        "whole_records": own_records,
+        "payload_bytes": payload_bytes,
+        "latest_ns": latest_ns,
+    }
+    if len(cut):
+        ramps = Ramps(*(each.take(cut).astype(np.int64) for each in (records, first_ns, last_ns)))
+        late_ns = at_ns.take(cut) - ramps.first_ns
+        yield _parts_of(own_edges, block["channel"].take(cut), ramps, late_ns)
 
 
-def _parts_of(
-    unit: Unit, edges: IntArray, channel: IntArray, ramps: Ramps, late_ns: IntArray
-) -> Columns:
+def _parts_of(edges: IntArray, channel: IntArray, ramps: Ramps, late_ns: IntArray) -> Columns:
     """Records of buffers whose records arrived in several slices, slice by slice."""
     row, at_ns = ramps.instants()
     number = np.searchsorted(edges, at_ns, side="right") - 1
@@ -330,7 +319,6 @@ def _parts_of(
     row, number = np.divmod(parts, slices)
     nothing = np.zeros(len(parts), np.int64)
     return {
-        "run": np.full(len(parts), unit.run),
         "channel": channel[row],
         "slice": number,
         "records": records,
@@ -345,14 +333,14 @@ MESSAGES = Question(
     MessagesRow,
     keys=("run", "channel", "point", "kind", "data_type", "reason"),
     sums=("messages", "payload_bytes", "credit"),
-    ask=_count,
+    ask=of_blocks(_count),
 )
 THROUGHPUT = Question(
     "throughput",
     ThroughputWindow,
     keys=_WINDOW_KEYS,
     sums=("buffers", "records", "payload_bytes", "uncounted_bytes"),
-    ask=partial(_by_window, column="records", names=("buffers", "records", "", *_BYTES)),
+    ask=of_blocks(_by_window, column="records", names=("buffers", "records", "", *_BYTES)),
 )
 BACKLOG = Question(
     "backlog",
@@ -360,7 +348,7 @@ BACKLOG = Question(
     keys=_WINDOW_KEYS,
     sums=("buffers", "backlog_buffers_sum"),
     maxima=("backlog_buffers_max",),
-    ask=partial(
+    ask=of_blocks(
         _by_window,
         column="backlog_buffers",
         names=("buffers", "backlog_buffers_sum", "backlog_buffers_max", "", ""),

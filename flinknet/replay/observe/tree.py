@@ -32,12 +32,13 @@ from ..spark.frames import (
     record_batches,
     rows_of,
     schema_of,
+    table_of,
     unpacked,
 )
 from ..spark.units import Checkpoint, digest
 from ..spark.worker import return_free_memory
 from .channel_events import ChannelEvents, SetAside
-from .question import Question, Summary, Tally
+from .question import Question, Summary
 from .units import Group, Unit, Units
 from .widening import completed
 
@@ -150,10 +151,22 @@ def ask_merged(spark: SparkSession, units: Units, question: Question) -> DataFra
 def _answered(unit: Unit, *, groups: Sequence[Group], question: Question) -> Iterator[Columns]:
     group = groups[unit.group]
     if question.ask is not None:
-        yield from question.ask(unit, own_blocks(unit, group))
+        tally = question.ask(unit)
+        for block in own_blocks(unit, group):
+            tally.take(block)
+        answers = tally.answers()
     elif question.ask_slice is not None and unit.is_slice:
-        for _, columns in question.ask_slice(unit, group, events_of(unit, group)):
-            yield columns
+        found = events_of(unit, group)
+        answers = (columns for _, columns in question.ask_slice(unit, group, found))
+    else:
+        return
+    for each in answers:
+        yield of_run(unit.run, each)
+
+
+def of_run(run: int, columns: Columns) -> Columns:
+    """Columns of rows of a run, with its number."""
+    return {"run": np.full(len(next(iter(columns.values()))), run), **columns}
 
 
 def own_blocks(unit: Unit, group: Group) -> Iterator[EventBlock]:
@@ -165,19 +178,15 @@ def own_blocks(unit: Unit, group: Group) -> Iterator[EventBlock]:
                     yield lazy_block(reader, index, group.own)
 
 
-def events_of(unit: Unit, group: Group, counted: BytesRead | None = None) -> ChannelEvents:
-    """The events of each channel that determine its state in a slice.
-
-    Args:
-        counted: increased by reads beyond the blocks of the unit.
-    """
+def events_of(unit: Unit, group: Group) -> ChannelEvents:
+    """The events of each channel that determine its state in a slice."""
     aside = SetAside(group.channels, *unit.reach_ns)
     for file in unit.files:
         with TraceReader(file.file, file.extents) as reader:
             for index, entry in enumerate(reader.blocks()):
                 block = lazy_block(reader, index, group.own)
                 aside.take(block, entry.first_ns, entry.last_ns)
-    return completed(unit, aside.events(), counted or BytesRead())
+    return completed(unit, aside.events(), BytesRead())
 
 
 def answers_of(
@@ -187,51 +196,38 @@ def answers_of(
 
     Yields: tables of rows with their names, several of one name where there are many rows.
     """
-    tallies = {
-        name: each.tally(unit, each.ask) for name, each in questions.items() if each.ask is not None
-    }
+    tallies = {name: each.ask(unit) for name, each in questions.items() if each.ask is not None}
     asks = dict.fromkeys(each.ask_slice for each in questions.values() if each.ask_slice)
     aside = SetAside(group.channels, *unit.reach_ns) if unit.is_slice else None
     events, counted = 0, BytesRead()
     for file in unit.files:
-        last = file.own_from - 1
         with TraceReader(file.file, file.extents) as reader:
             for index, entry in enumerate(reader.blocks()):
                 block = lazy_block(reader, index, group.own)
-                number = reader.numbers[index]
-                if file.own_from <= number < file.own_to:
+                if file.own_from <= reader.numbers[index] < file.own_to:
                     events += entry.count
-                    if number != last + 1:
-                        _end_stretch(tallies.values())
-                    last = number
                     for tally in tallies.values():
                         tally.take(block)
                 if aside is not None:
                     aside.take(block, entry.first_ns, entry.last_ns)
-        _end_stretch(tallies.values())
         counted.add(reader.counted)
     for name in list(tallies):  # frees the memory of each in turn
         answers = tallies.pop(name).answers()
-        yield from _tables(((name, each) for each in answers), questions)
+        yield from _tables(unit, ((name, each) for each in answers), questions)
     if aside is not None:
         found = completed(unit, aside.events(), counted)
         del aside
         for each in asks:
-            yield from _tables(each(unit, group, found), questions)
+            yield from _tables(unit, each(unit, group, found), questions)
     read = WorkRow(unit.run, events, counted.index_bytes, counted.data_bytes)
     if WORK.name in questions:
-        yield from _tables([(WORK.name, columns_of(WorkRow, [read]))], questions)
-
-
-def _end_stretch(tallies: Iterable[Tally]) -> None:
-    for tally in tallies:
-        tally.end_stretch()
+        yield WORK.name, table_of(WorkRow, [read])
 
 
 def _tables(
-    answers: Iterable[tuple[str, Columns]], questions: Mapping[str, Question]
+    unit: Unit, answers: Iterable[tuple[str, Columns]], questions: Mapping[str, Question]
 ) -> Iterator[tuple[str, pa.Table]]:
-    """Tables of answers, with ROWS_AT_ONCE rows each."""
+    """Tables of answers about a unit, with ROWS_AT_ONCE rows each."""
     held: dict[str, list[Columns]] = {}
     rows: dict[str, int] = {}
 
@@ -241,8 +237,9 @@ def _tables(
         return name, pa.Table.from_batches(record_batches(held.pop(name), schema), schema)
 
     for name, columns in answers:
-        held.setdefault(name, []).append(columns)
-        rows[name] = rows.get(name, 0) + len(columns["run"])
+        whole = of_run(unit.run, columns)
+        held.setdefault(name, []).append(whole)
+        rows[name] = rows.get(name, 0) + len(whole["run"])
         if rows[name] >= ROWS_AT_ONCE:
             yield table_of_held(name)
     for name in list(held):
@@ -388,9 +385,7 @@ def _in_buckets(table: pa.Table, by: str | None) -> Iterator[tuple[int, pa.Table
 def _merged(batches: Iterator[pa.RecordBatch], *, tree: Tree) -> Iterator[pa.RecordBatch]:
     parts = (part for batch in batches for part in rows_of(NamedTable, batch))
     for found in _buckets(parts, tree):
-        yield pa.RecordBatch.from_pydict(
-            dict(columns_of(NamedTable, [found])), schema=schema_of(NamedTable)
-        )
+        yield from table_of(NamedTable, [found]).to_batches()
 
 
 def _buckets(parts: Iterable[NamedTable], tree: Tree) -> Iterator[NamedTable]:

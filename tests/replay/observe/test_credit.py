@@ -88,7 +88,9 @@ def test_between_taskmanagers_only_unmistakable_round_trips_count(tmp_path: Path
         unit = Unit(0, 0, [], run.from_ns, run.to_ns, counted_at=TracePoint.SENT)
         assert CREDIT_TRIPS.ask is not None
         with TraceReader(run.files[0]) as reader:
-            (rows,) = CREDIT_TRIPS.ask(unit, (lazy_block(reader, 0, []) for _ in reader.blocks()))
+            tally = CREDIT_TRIPS.ask(unit)
+            tally.take(next(lazy_block(reader, 0, []) for _ in reader.blocks()))
+            (rows,) = tally.answers()
         found.append(LogLinearHistogram.from_bytes(rows["trip_ns"][0]))
     alone, crowded = found
     assert alone.count > 10

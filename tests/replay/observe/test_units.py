@@ -24,7 +24,7 @@ from flinknet.replay.observe.channel_events import SetAside
 from flinknet.replay.observe.latency import add_latencies
 from flinknet.replay.observe.observed import collect, observe
 from flinknet.replay.observe.regimes import REGIME_TIMES, REGIMES, WAITS, observe_slice
-from flinknet.replay.observe.tree import events_of
+from flinknet.replay.observe.tree import events_of, of_run
 from flinknet.replay.observe.units import Group, Unit, Units, even_cuts, groups_of
 from flinknet.replay.read import RecordedRun, open_recorded_run
 from flinknet.trace import BytesRead, TraceFile, index
@@ -107,7 +107,8 @@ def of_a_slice(run: RecordedRun) -> dict[str, list[tuple[Any, ...]]]:
     found = slices_of(run, 1)
     rows: dict[str, list[tuple[Any, ...]]] = {}
     for name, part in observe_slice(*of_first(found), events_of(*of_first(found))):
-        rows.setdefault(name, []).extend(zip(*(list(each) for each in part.values()), strict=True))
+        columns = of_run(0, part).values()
+        rows.setdefault(name, []).extend(zip(*map(list, columns), strict=True))
     return {name: sorted(own) for name, own in rows.items()}
 
 
