@@ -18,13 +18,14 @@ normally ends by such a signal, and exits with 0.
     trace               with trace_replay, trace_tap, trace_import, trace_export (trace convert,
                         too), trace_watch, trace_synth, trace_share; capture_options: options of
                         tap and import; trace.py has the other commands
-    worker              with the options by which commands find workers
+    worker              with the workers of other commands
     certificates, doctor
 
     commands            kinds of commands, with help in sections; completion in a shell; one line
                         about a rejected call or a missing package
-    options             options that commands share; option_tables: their tables; value_parsers:
-                        parsers of values; replay_options: options of commands that read recordings
+    option_tables       options as texts, and those that several commands have
+    options             the settings of a call; value_parsers: parsers of values; replay_options:
+                        values of options of commands that read recordings
     files               checks of paths, --json, --report and --plot, a progress line that counts
     result_files        results for other programs: CSV, histogram, live values
 """

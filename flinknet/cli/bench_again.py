@@ -24,22 +24,11 @@ from flinknet.units import human_duration
 from flinknet.whole_files import work_directory
 
 from . import value_parsers
-from .commands import SectionedCommand, WholeNumber
-from .files import (
-    STDOUT,
-    ReportFiles,
-    existing_path,
-    json_option,
-    one_run,
-    put_json,
-    report_options,
-    target_of,
-)
+from .commands import SectionedCommand
+from .files import STDOUT, ReportFiles, existing_path, one_run, put_json, target_of
 from .job import call_again, is_job, measured_of, name_of, predicted_again, run_again
-from .option_tables import NETWORK_OPTIONS
-from .options import collect, details_option, load_options, out_option, trace_option
-from .replay_options import edge_timeout_option
-from .worker import worker_options
+from .option_tables import KEYS, NETWORK, WORKERS, options
+from .options import collect
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -66,30 +55,16 @@ class _Attempt:
 
 @click.command(cls=SectionedCommand)
 @click.argument("run_dir", metavar="RUN", type=existing_path)
-@load_options(
-    ("duration", "flow-control", "link"),
-    defaults=dict.fromkeys(("duration", "flow-control", "link", *NETWORK_OPTIONS), "as recorded"),
+@options(
+    f"""
+    --duration [default: as recorded]
+    --edge --control {WORKERS}
+    --link --flow-control {NETWORK} [default: as recorded]
+    {KEYS} --out --trace --json --report --plot --details
+    --edge-timeout
+    """,
     is_sweep=True,
 )
-@worker_options()
-@click.option(
-    "--edge",
-    metavar="N",
-    type=WholeNumber(1),
-    help="Number of the exchange to send again, if a tap or a capture has several.",
-)
-@edge_timeout_option
-@click.option(
-    "--control/--no-control",
-    default=True,
-    help="Run the recorded setting first. This shows whether this machine is as fast as that of the"
-    " recording, and changes are relative to this run. [default: control]",
-)
-@out_option
-@json_option
-@report_options
-@trace_option
-@details_option
 @click.pass_obj
 def again(executor: Executor | None, /, **values: Any) -> None:
     """Send the records of a recorded run again, under other settings.
@@ -347,7 +322,7 @@ def _notes_on_control(recorded: Scenario, values: Mapping[str, Any]) -> list[str
 
 def _shortened(recorded: Scenario, duration: str) -> Scenario:
     """The recorded scenario, shortened to its first `duration`. Raises: ConfigError."""
-    duration_ns = value_parsers.measured_part(duration)
+    duration_ns = value_parsers.measured_part(duration, "--duration")
     recorded_ns = recorded.workload.duration_ns or 0
     if duration_ns > recorded_ns:
         raise ConfigError(

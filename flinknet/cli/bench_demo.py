@@ -21,17 +21,9 @@ from flinknet.units import format_duration_ns
 from flinknet.whole_files import work_directory
 
 from .commands import SectionedCommand
-from .files import STDOUT, ReportFiles, json_option, put_json, report_options, target_of
-from .option_tables import NETWORK_OPTIONS, WORKLOAD_OPTIONS
-from .options import (
-    Settings,
-    check_single_values,
-    collect,
-    load_options,
-    scenario_of,
-    seed_option,
-)
-from .worker import worker_options
+from .files import STDOUT, ReportFiles, put_json, target_of
+from .option_tables import KEYS, NETWORK, WORKERS, default_of, options
+from .options import Settings, check_single_values, collect, scenario_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -219,24 +211,27 @@ _COLUMNS = (
 SAMPLES = 60
 """Samples of a run, which are the points of its plots."""
 
-_LOAD = ("rate", "record-size", "arrivals", "link", "duration", "warmup")
-_CHECKPOINT_INTERVAL = "checkpoint-interval"
 
-
-def _defaults() -> dict[str, str]:
-    """Default of each option: that of most demos that take it, then those of the others."""
-    key, _, _ = NETWORK_OPTIONS[_CHECKPOINT_INTERVAL]
-    intervals = {name: each.network.get(key, "never") for name, each in DEMOS.items()}
-    shown = {_CHECKPOINT_INTERVAL: _mostly(intervals)}
-    for option in _LOAD:
-        otherwise = WORKLOAD_OPTIONS[option].default or ""
+def _options() -> str:
+    """The table of options. A default is that of most demos that take it, then those of others."""
+    intervals = {name: each.network.get(flink.CHECKPOINT_INTERVAL) for name, each in DEMOS.items()}
+    defaults = {"checkpoint-interval": _mostly({n: x or "never" for n, x in intervals.items()})}
+    for option in ("rate", "record-size", "arrivals", "duration", "warmup", "link"):
+        otherwise = default_of(f"--{option}")
         values = {
             name: each.load.get(option, otherwise)
             for name, each in DEMOS.items()
             if option not in each.fixed
         }
-        shown[option] = _mostly(values)
-    return shown
+        defaults[option] = _mostly(values)
+    *load, link = (f"--{name}" for name in defaults if name != "checkpoint-interval")
+    own = "--out DIR\n    Directory for the runs and their traces. [default: none is kept]"
+    ordered = [*load, *WORKERS.split(), link, *NETWORK.split()]
+    shown = [
+        f"{each} [default: {defaults[each[2:]]}]" if each[2:] in defaults else each
+        for each in ordered
+    ]
+    return "\n".join([*shown, f"{KEYS} --seed", own, "--json --report --plot"])
 
 
 def _mostly(values: Mapping[str, str]) -> str:
@@ -247,16 +242,7 @@ def _mostly(values: Mapping[str, str]) -> str:
 
 @click.command(cls=SectionedCommand)
 @click.argument("name", metavar="[NAME]", type=click.Choice(list(DEMOS)), required=False)
-@load_options(_LOAD, defaults=_defaults())
-@worker_options()
-@seed_option
-@click.option(
-    "--out",
-    metavar="DIR",
-    help="Directory for the runs and their traces. [default: none is kept]",
-)
-@json_option
-@report_options
+@options(_options())
 @click.pass_obj
 def demo(executor: Executor | None, /, **values: Any) -> None:
     """Show one effect in a few seconds; without NAME, list the demos.

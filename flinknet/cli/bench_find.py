@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -19,6 +19,7 @@ from flinknet.results.validity import GIVEN_UP, RATE_NOT_REACHED
 from flinknet.units import NS_PER_S, human_rate
 
 from .files import STDOUT, put_json, put_text, target_of
+from .value_parsers import percent
 
 if TYPE_CHECKING:
     from flinknet.config import WorkloadConfig
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from flinknet.storage import AnyPath
 
     from .sweep import Executor, Plan
-
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 QUICK_NS = NS_PER_S
 """Longest measured part of the run at full speed from which the search starts."""
@@ -46,31 +45,13 @@ _NOT_WITH = (
 """Options that have no meaning in a search."""
 
 
-def find_options(command: _Command) -> _Command:
-    """Add the options of a search to a command."""
-    within = click.option(
-        "--find-within",
-        metavar="PERCENT",
-        default="3%",
-        show_default=True,
-        help="Precision of --find.",
-    )
-    find = click.option(
-        "--find",
-        metavar="LIMIT",
-        help="Search the highest rate that keeps LIMIT, such as 'p99<=20ms' or 'backlog<=5'.",
-    )
-    return find(within(command))
-
-
 def is_search(values: Mapping[str, Any]) -> bool:
     """Whether a call is a search. Raises: ConfigError for a precision without one, and for traces,
     which a search does not leave.
     """
-    own = click.get_current_context()
-    given = [  # to `bench run`, or to plain `bench`, which invokes it
+    context = click.get_current_context()
+    given = [
         name
-        for context in (own, own.parent or own)
         for name in ("find_within", "trace")
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
     ]
@@ -289,10 +270,7 @@ def _target(values: Mapping[str, Any], plans: Sequence[Plan]) -> Target:
 
 
 def _within(text: str) -> float:
-    try:
-        share = float(text.strip().removesuffix("%")) / 100
-    except ValueError:
-        raise ConfigError(f"--find-within: {text!r} is not a percentage; write 3%") from None
+    share = percent(text, "--find-within", "3%")
     if not 0.001 <= share <= 0.5:
         raise ConfigError(f"--find-within: {text} is out of range: use 0.1% to 50%, such as 3%")
     return share

@@ -21,17 +21,11 @@ from flinknet.options.keys import COMPRESSION_CODEC
 from flinknet.storage import AnyPath
 from flinknet.units import human_bytes
 
-from .commands import SectionedCommand, WholeNumber
-from .files import STDOUT, json_option, put_json, target_of
-from .options import (
-    Settings,
-    check_single_values,
-    collect,
-    load_options,
-    output_options,
-    scenario_of,
-    trace_option,
-)
+from .commands import SectionedCommand
+from .files import STDOUT, put_json, target_of
+from .option_tables import KEYS, LOAD, NETWORK, options
+from .options import Settings, check_single_values, collect, scenario_of
+from .value_parsers import address
 
 if TYPE_CHECKING:
     from flinknet.core.buffers.pool_sizes import TaskManagerBuffers
@@ -45,37 +39,20 @@ if TYPE_CHECKING:
 
 @click.command(cls=SectionedCommand)
 @click.argument("address", metavar="HOST:PORT")
-@click.option(
-    "--partition",
-    metavar="ID",
-    multiple=True,
-    help="The ResultPartitionID to read, as Flink's logs print it"
-    " (DATASET#PARTITION@GRAPH_VERTEX_SUBTASK_ATTEMPT) or as the 120 hexadecimal digits of its"
-    " bytes. May be repeated; all are read over one connection.",
+@options(
+    f"""
+    --duration TIME
+        Stop after TIME. [default: to the end of the partition]
+    --records N
+        Stop after N records, those of all channels together.
+    --slow-consumer --partition-type
+    --partition ID ...
+        The ResultPartitionID to read, as Flink's logs print it
+        (DATASET#PARTITION@GRAPH_VERTEX_SUBTASK_ATTEMPT) or as the 120 hexadecimal digits of its
+        bytes. May be repeated; all are read over one connection.
+    --subpartition --stamped {NETWORK} {KEYS} --seed --out --trace --json
+    """
 )
-@click.option(
-    "--subpartition",
-    type=WholeNumber(0),
-    metavar="N",
-    multiple=True,
-    help="Which subpartition of each partition to read. May be repeated. [default: 0]",
-)
-@click.option(
-    "--stamped",
-    is_flag=True,
-    help="The records have flinknet's form: check that each arrives once and in order. Without it,"
-    " records of any form are counted.",
-)
-@load_options(
-    ("records", "duration", "slow-consumer", "partition-type"),
-    defaults={"duration": "to the end of the partition"},
-    helps={
-        "records": "Stop after N records, those of all channels together.",
-        "duration": "Stop after TIME.",
-    },
-)
-@output_options
-@trace_option
 def consume(**values: Any) -> None:
     """Read what a TaskManager of a real Flink produces.
 
@@ -100,13 +77,13 @@ def _consumer(values: Mapping[str, Any], interrupts: list[int]) -> ConsumerPeer:
             " TaskManager's log prints it at DEBUG"
         )
     partitions = partitions_of(values["partition"])
-    address = address_of(values["address"], "the TaskManager")
-    if not address[1]:
+    where = address(values["address"], "the TaskManager")
+    if not where[1]:
         raise ConfigError("the TaskManager: port 0 is not a data port; see the TaskManager's log")
     consumer = consumer_plan(scenario, partitions, values["subpartition"] or (0,))
     return ConsumerPeer(
         consumer,
-        address,
+        where,
         is_stamped=values["stamped"],
         directory=run_directory(values),
         interrupts=interrupts,
@@ -133,27 +110,12 @@ LISTEN_DEFAULT = "127.0.0.1:0"
 
 
 @click.command(cls=SectionedCommand)
-@click.option(
-    "--listen",
-    metavar="HOST:PORT",
-    help=f"Address that TaskManagers connect to; port 0: any. [default: {LISTEN_DEFAULT}]",
+@options(
+    f"""
+    --rate --record-size --arrivals --duration --records --consumers --partitioner --keys --key-skew
+    --partition-type --listen --partition {NETWORK} {KEYS} --seed --out --trace --json
+    """
 )
-@click.option(
-    "--partition",
-    metavar="ID",
-    multiple=True,
-    help="The ResultPartitionID to serve, as Flink's logs print it"
-    " (DATASET#PARTITION@GRAPH_VERTEX_SUBTASK_ATTEMPT) or as the 120 hexadecimal digits of its"
-    " bytes. May be repeated, with a producer for each. [default: one is made up]",
-)
-@load_options(
-    (
-        *("rate", "record-size", "arrivals", "duration", "records"),
-        *("consumers", "partitioner", "keys", "key-skew", "partition-type"),
-    ),
-)
-@output_options
-@trace_option
 def produce(**values: Any) -> None:
     """Serve partitions to TaskManagers of a real Flink.
 
@@ -176,7 +138,7 @@ def _producer(values: Mapping[str, Any], interrupts: list[int]) -> ProducerPeer:
     partitions = partitions_of(values["partition"])
     if not partitions:
         partitions = [load_plan_of(Scenario(seed=values["seed"])).channels[0].partition_id]
-    host, port = address_of(values["listen"] or LISTEN_DEFAULT, "--listen")
+    host, port = address(values["listen"] or LISTEN_DEFAULT, "--listen")
     network = replace(scenario.network, bind_host=host, data_port=str(port), bind_port=None)
     producers = producers_plan(replace(scenario, network=network), partitions)
 
@@ -259,17 +221,6 @@ def run_directory(values: Mapping[str, Any]) -> Path | None:
     return out / "run-0001" if out is not None and values["trace"] else None
 
 
-def address_of(text: str, source: str) -> tuple[str, int]:
-    """Host and port of HOST:PORT; `source` names the option in errors. Raises: ConfigError."""
-    host, colon, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not colon or not host or not port.isdecimal() or int(port) > 65_535:
-        raise ConfigError(
-            f"{source}: {text!r} is not HOST:PORT; write 127.0.0.1:6121 (ports end at 65535)"
-        )
-    return host, int(port)
-
-
 def _print_result(result: PeerResult, json_target: AnyPath | str | None) -> None:
     from flinknet.report.bench_modes import peer_view
     from flinknet.report.console import console_for, print_view
@@ -283,8 +234,7 @@ def _print_result(result: PeerResult, json_target: AnyPath | str | None) -> None
 
 
 @click.command(cls=SectionedCommand)
-@load_options(is_sweep=True)
-@json_option
+@options(f"{LOAD} --json", is_sweep=True)
 def channels(**values: Any) -> None:
     """Print where tasks run and which channels share a connection.
 
@@ -334,8 +284,7 @@ def _placed(plan: Plan) -> PlacedChannels:
 
 
 @click.command(cls=SectionedCommand)
-@load_options(is_sweep=True)
-@json_option
+@options(f"{LOAD} --json", is_sweep=True)
 def config(**values: Any) -> None:
     """Print the effective value of every key and where it comes from.
 

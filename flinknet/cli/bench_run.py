@@ -11,19 +11,12 @@ import click
 from flinknet.errors import RunFailedError, TraceError
 from flinknet.units import which_runs
 
-from .bench_find import find_options, find_rates, is_search
-from .commands import SectionedCommand, WholeNumber
-from .files import STDOUT, ReportFiles, put_json, report_options
-from .options import (
-    collect,
-    details_option,
-    explain_option,
-    load_options,
-    output_options,
-    trace_option,
-)
-from .result_files import ResultFiles, reading_options, watching
-from .worker import worker_options
+from .bench_find import find_rates, is_search
+from .commands import SectionedCommand
+from .files import STDOUT, ReportFiles, put_json
+from .option_tables import LOAD, WORKERS, options
+from .options import collect
+from .result_files import ResultFiles, watching
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,27 +27,14 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=SectionedCommand)
-@load_options(is_sweep=True)
-@worker_options()
-@click.option(
-    "--runs",
-    metavar="N",
-    type=WholeNumber(1),
-    default=1,
-    show_default=True,
-    help="Runs of each setting, interleaved.",
-)
-@output_options
-@reading_options
-@report_options
-@trace_option
-@find_options
-@details_option
-@explain_option
-@click.option(
-    "--reference",
-    is_flag=True,
-    help="Add published figures of Flink with their sources.",
+@options(
+    f"""
+    {LOAD} {WORKERS}
+    --runs --seed --out --trace --json --csv --report --plot --histogram --live-json --metrics-port
+    --details --explain --reference
+    --find --find-within
+    """,
+    is_sweep=True,
 )
 @click.pass_obj
 def run(executor: Executor | None, /, **values: Any) -> int:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import wraps
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from flinknet.errors import ConfigError
-from flinknet.units import parse_duration_ns, parse_size_bytes
+from flinknet.units import parse_size_bytes
 
-from .replay_options import REST_FILES, RestFiles, rest_files_options
-from .result_files import metrics_endpoint, metrics_port_option
+from .option_tables import REST_FILES
+from .replay_options import rest_place
+from .result_files import metrics_endpoint
+from .value_parsers import some_time
 
 if TYPE_CHECKING:
     from flinknet.capture.recording import Rotation
@@ -26,148 +27,89 @@ if TYPE_CHECKING:
 _ROTATE_BYTES_MIN = 64 << 10
 """Smallest size for --rotate, in bytes, as each trace file has a header and an index."""
 
-CAPTURE_SECTIONS = {
-    "How long": ("duration", "rotate", "ring", "trigger"),
-    "Flink": ("flink-version", "flink-conf", "rest", *REST_FILES, "records", "record-times"),
-}
-"""Sections of help with these options; --metrics-port belongs to the output."""
-
-_OPTIONS = (
-    click.option(
-        "--flink-version",
-        metavar="VERSION",
-        help="Release of Flink: 1.20, or 2.0 to 2.3. [default: detected on each connection]",
-    ),
-    click.option(
-        "--records/--no-records",
-        default=True,
-        help="Read the lengths of records in payloads, to count them. [default: records]",
-    ),
-    click.option(
-        "--record-times/--no-record-times",
-        default=True,
-        help="Read the timestamps of records, watermarks and latency markers. [default:"
-        " record-times]",
-    ),
-    click.option("--duration", metavar="TIME", help="Stop after TIME. [default: at Ctrl-C]"),
-    click.option(
-        "--rotate",
-        metavar="SIZE|TIME",
-        help="Begin a new trace file at this size (256MiB) or age (10min).",
-    ),
-    click.option("--ring", metavar="TIME", help="Keep only the last TIME before the end, as 60s."),
-    click.option(
-        "--trigger",
-        metavar="BOUND",
-        help="With --ring TIME: when this becomes true, such as 'no_credit>50%', keep the TIME"
-        " before and half of TIME after it. Everything else is dropped.",
-    ),
-    click.option(
-        "--flink-conf",
-        metavar="FILE",
-        help="The cluster's config.yaml or FlinkDeployment: its settings go into the trace, because"
-        " they are not on the wire. It overrides what --rest reports about the cluster; a job's own"
-        " settings override both.",
-    ),
-    click.option(
-        "--rest",
-        metavar="URL",
-        help="Flink's REST API, such as http://localhost:8081. From it, the names of vertices and"
-        " tasks, the settings of the cluster and its jobs, and Flink's own metrics, once a second,"
-        " go into the trace.",
-    ),
-    rest_files_options,
-    metrics_port_option,
-)
+CAPTURE = f"""
+[How long]
+--duration TIME
+    Stop after TIME. [default: at Ctrl-C]
+--rotate SIZE|TIME
+    Begin a new trace file at this size (256MiB) or age (10min).
+--ring TIME
+    Keep only the last TIME before the end, as 60s.
+--trigger BOUND
+    With --ring TIME: when this becomes true, such as 'no_credit>50%', keep the TIME before and half
+    of TIME after it. Everything else is dropped.
+[Flink]
+--flink-version VERSION
+    Release of Flink: 1.20, or 2.0 to 2.3. [default: detected on each connection]
+--flink-conf FILE
+    The cluster's config.yaml or FlinkDeployment: its settings go into the trace, because they are
+    not on the wire. It overrides what --rest reports about the cluster; a job's own settings
+    override both.
+--rest URL
+    Flink's REST API, such as http://localhost:8081. From it, the names of vertices and tasks, the
+    settings of the cluster and its jobs, and Flink's own metrics, once a second, go into the trace.
+{REST_FILES}
+--records/--no-records
+    Read the lengths of records in payloads, to count them. [default: records]
+--record-times/--no-record-times
+    Read the timestamps of records, watermarks and latency markers. [default: record-times]
+"""
+"""Options of a recording."""
 
 
-@dataclass(frozen=True, slots=True)
-class CaptureOptions:
-    """Values of the options, as given."""
-
-    flink_version: str | None
-    records: bool
-    record_times: bool
-    duration: str | None
-    rotate: str | None
-    ring: str | None
-    trigger: str | None
-    flink_conf: str | None
-    rest: str | None
-    rest_files: RestFiles
-    metrics_port: str | None
-
-    @property
-    def only_live(self) -> list[str]:
-        """Names of the given options that make no sense for a capture that has ended."""
-        names = ("duration", "ring", "trigger", "rest", "metrics_port")
-        return [f"--{each.replace('_', '-')}" for each in names if getattr(self, each) is not None]
-
-    def values(self, directory: Path) -> dict[str, Any]:
-        """The fields of a SessionConfig. Raises: ConfigError."""
-        from flinknet.capture.meter import Trigger
-        from flinknet.capture.observer import layout_of_release
-
-        if self.trigger is not None and self.ring is None:
-            raise ConfigError("--trigger: chooses what a ring keeps; give --ring, such as 60s, too")
-        duration = self.duration
-        return {
-            "out": directory,
-            "layout": layout_of_release(self.flink_version),
-            "counts_records": self.records,
-            "has_times": self.record_times,
-            "rotation": _rotation(self.rotate, self.ring),
-            "trigger": None if self.trigger is None else Trigger.parse(self.trigger),
-            "duration_ns": None if duration is None else positive_duration(duration, "--duration"),
-            "stated": _stated(self.flink_conf),
-            "rest": _rest(self.rest, self.rest_files),
-        }
-
-    @staticmethod
-    def begin(view: TapView, config: SessionConfig, earlier: str = "") -> None:
-        """Print where a recording goes, after `earlier`."""
-        from flinknet.report.tap_console import recording_line
-
-        kept = config.rotation.ring_ns, "" if config.trigger is None else config.trigger.text
-        line = recording_line(str(config.out), config.duration_ns, *kept)
-        view.console.print(earlier + line, soft_wrap=True, highlight=False)
-
-    def showing(self, view: TapView) -> tuple[Callable[[dict[str, Any]], None], Any]:
-        """Functions that show figures in a view and to Prometheus, and that answer Prometheus."""
-        from flinknet.report.live import tap_metrics
-
-        if self.metrics_port is None:
-            return view.update, lambda: None
-        endpoint = metrics_endpoint(self.metrics_port, view.console)
-        click.get_current_context().call_on_close(endpoint.close)
-
-        def show(look: dict[str, Any]) -> None:
-            if "channels" in look:
-                endpoint.publish(tap_metrics(look))
-            view.update(look)
-
-        return show, endpoint.poll
+def only_live(values: Mapping[str, Any]) -> list[str]:
+    """Names of the given options that make no sense for a capture that has ended."""
+    names = ("duration", "ring", "trigger", "rest", "metrics_port")
+    return [f"--{each.replace('_', '-')}" for each in names if values[each] is not None]
 
 
-def capture_options(command: Any) -> Any:
-    """Add the options to a command, which gets their values as `options`."""
+def session_settings(values: Mapping[str, Any], directory: Path) -> dict[str, Any]:
+    """The fields of a SessionConfig. Raises: ConfigError."""
+    from flinknet.capture.meter import Trigger
+    from flinknet.capture.observer import layout_of_release
 
-    @wraps(command)
-    def called(*args: Any, **values: Any) -> Any:
-        own = {name: values.pop(name) for name in CaptureOptions.__slots__}
-        return command(*args, options=CaptureOptions(**own), **values)
+    trigger, duration = values["trigger"], values["duration"]
+    if trigger is not None and values["ring"] is None:
+        raise ConfigError("--trigger: chooses what a ring keeps; give --ring, such as 60s, too")
+    return {
+        "out": directory,
+        "layout": layout_of_release(values["flink_version"]),
+        "counts_records": values["records"],
+        "has_times": values["record_times"],
+        "rotation": _rotation(values["rotate"], values["ring"]),
+        "trigger": None if trigger is None else Trigger.parse(trigger),
+        "duration_ns": None if duration is None else some_time(duration, "--duration"),
+        "stated": _stated(values["flink_conf"]),
+        "rest": _rest(values),
+    }
 
-    for option in reversed(_OPTIONS):
-        called = option(called)
-    return called
+
+def print_begin(view: TapView, config: SessionConfig, earlier: str = "") -> None:
+    """Print where a recording goes, after `earlier`."""
+    from flinknet.report.tap_console import recording_line
+
+    kept = config.rotation.ring_ns, "" if config.trigger is None else config.trigger.text
+    line = recording_line(str(config.out), config.duration_ns, *kept)
+    view.console.print(earlier + line, soft_wrap=True, highlight=False)
 
 
-def positive_duration(text: str, option: str) -> int:
-    """A duration above 0, in ns. Raises: ConfigError."""
-    duration_ns = parse_duration_ns(text, option, bare_unit=None)
-    if not duration_ns:
-        raise ConfigError(f"{option}: 0 is too short; give some seconds, such as 60s")
-    return duration_ns
+def showing(
+    values: Mapping[str, Any], view: TapView
+) -> tuple[Callable[[dict[str, Any]], None], Any]:
+    """Functions that show figures in a view and to Prometheus, and that answer Prometheus."""
+    from flinknet.report.live import tap_metrics
+
+    if values["metrics_port"] is None:
+        return view.update, lambda: None
+    endpoint = metrics_endpoint(values["metrics_port"], view.console)
+    click.get_current_context().call_on_close(endpoint.close)
+
+    def show(look: dict[str, Any]) -> None:
+        if "channels" in look:
+            endpoint.publish(tap_metrics(look))
+        view.update(look)
+
+    return show, endpoint.poll
 
 
 def _rotation(rotate: str | None, ring: str | None) -> Rotation:
@@ -176,11 +118,11 @@ def _rotation(rotate: str | None, ring: str | None) -> Rotation:
     if ring is not None:
         if rotate is not None:
             raise ConfigError("--rotate and --ring do not go together: a ring rotates by itself")
-        return Rotation(ring_ns=positive_duration(ring, "--ring"))
+        return Rotation(ring_ns=some_time(ring, "--ring"))
     if rotate is None:
         return Rotation()
     try:
-        return Rotation(rotate_ns=positive_duration(rotate, "--rotate"))
+        return Rotation(rotate_ns=some_time(rotate, "--rotate"))
     except ConfigError:
         try:
             size = parse_size_bytes(rotate, "--rotate")
@@ -195,8 +137,8 @@ def _rotation(rotate: str | None, ring: str | None) -> Rotation:
     return Rotation(rotate_bytes=size)
 
 
-def _rest(rest: str | None, files: RestFiles) -> RestPlace | None:
-    place = files.place(rest)
+def _rest(values: Mapping[str, Any]) -> RestPlace | None:
+    place = rest_place(values)
     if place is None:
         return None
     from flinknet.capture.rest.http_client import RestClient

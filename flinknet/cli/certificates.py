@@ -10,29 +10,24 @@ import click
 from flinknet.errors import ConfigError
 
 from .commands import WholeNumber
+from .option_tables import options
 
 
 @click.command()
-@click.option(
-    "--out", metavar="DIR", required=True, help="Directory for the files; created if needed."
+@options(
+    """
+    --out DIR required
+        Directory for the files; created if needed.
+    --password TEXT
+        Password of the stores and the key. [default: random]
+    --host NAME ...
+        Name or address in the certificate; may be repeated. [default: localhost]
+    --days N = 365
+        How long the certificate is valid.
+    """,
+    days=WholeNumber(1, 36_500),
 )
-@click.option("--password", help="Password of the stores and the key. [default: random]")
-@click.option(
-    "--host",
-    "hosts",
-    metavar="NAME",
-    multiple=True,
-    default=("localhost",),
-    help="Name or address in the certificate; may be repeated. [default: localhost]",
-)
-@click.option(
-    "--days",
-    type=WholeNumber(1, 36_500),
-    default=365,
-    show_default=True,
-    help="How long the certificate is valid.",
-)
-def certificates(out: str, password: str | None, hosts: tuple[str, ...], days: int) -> None:
+def certificates(out: str, password: str | None, host: tuple[str, ...], days: int) -> None:
     """Make a certificate authority, a node's certificate and key, and the stores that Flink reads.
 
     \b
@@ -69,7 +64,9 @@ def certificates(out: str, password: str | None, hosts: tuple[str, ...], days: i
     if password == "":
         raise ConfigError("--password: is empty; leave it out for a random one")
     directory = Path(out)
-    settings = generate(directory, password or secrets.token_urlsafe(12), hosts=hosts, days=days)
+    settings = generate(
+        directory, password or secrets.token_urlsafe(12), hosts=host or ("localhost",), days=days
+    )
     for key, value in settings.items():
         click.echo(f"{key}: {HIDDEN if find_option(key).is_secret else value}")
     config = shlex.quote(str(directory / CONFIG))

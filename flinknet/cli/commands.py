@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import metadata
 from importlib.util import find_spec
 from inspect import cleandoc
 from shlex import quote
+from types import MappingProxyType
 from typing import Any
 
 import click
@@ -183,41 +184,20 @@ def advice_for(error: ModuleNotFoundError) -> str | None:
     return f"this command needs {package}, which is not installed here: {install_line(extra)}"
 
 
-SECTIONS: Mapping[str, tuple[str, ...]] = {
-    "Comparison": (
-        *("fail-if", "baseline", "history", "confidence"),
-        *("repeat-disturbed", "fail-on-disturbed"),
-    ),
-    "Load": (
-        *("rate", "record-size", "arrivals", "duration", "records", "warmup", "slow-consumer"),
-        *("edge", "control"),
-    ),
-    "Tasks": (
-        *("producers", "consumers", "partitioner", "keys", "key-skew"),
-        *("relays", "relay-parallelism", "relay-delay"),
-        *("placement", "task-managers", "slots", "cluster"),
-        *("workers", "secret-file", "producers-on", "consumers-on"),
-    ),
-    "Exchange": ("link", "flow-control", "partition-type", "scheduling"),
-    "Peer": ("listen", "partition", "subpartition", "stamped"),
-    "Network": (
-        *("buffer-timeout", "exclusive-buffers", "floating-buffers", "segment-size"),
-        *("checkpoint-interval", "define", "flink-conf"),
-    ),
-    "Output": (
-        *("runs", "seed", "out", "trace", "detached"),
-        *("json", "markdown", "junit", "csv", "report", "plot"),
-        *("histogram", "live-json", "metrics-port", "details", "explain", "reference"),
-    ),
-}
-"""Sections of help: headings with the long names of their options. Other options come last."""
+OTHERS = "Other options"
+"""Last section of help, of options that are in no other."""
 
-SPARK_SECTION: Mapping[str, tuple[str, ...]] = {
-    "Spark": (
-        *("master", "remote", "spark-conf", "properties-file", "ship", "spark-ui", "event-log"),
-    )
-}
-"""Section of commands that use Spark."""
+
+class SectionedOption(click.Option):
+    """An option with its section of help; a rare one is only named in the short help."""
+
+    def __init__(
+        self, *args: Any, section: str = OTHERS, is_rare: bool = False, **more: Any
+    ) -> None:
+        super().__init__(*args, **more)
+        self.section = section
+        self.is_rare = is_rare
+
 
 _TERM_WIDTH = 26
 """Width of the widest term with its explanation on the same line, in characters."""
@@ -281,27 +261,15 @@ def _show_all(ctx: click.Context, _: click.Parameter, is_wanted: bool) -> None:
 
 
 class SectionedCommand(_Named):
-    """A command with many options, whose help has sections.
+    """A command with many options, whose help has their sections.
 
     Rare options are named in its help and explained by --help-all, which also has the text after a
     form feed in the docstring and in the epilog.
-
-    Attributes:
-        sections: headings with their options, as in SECTIONS.
-        rare: names of rare options.
     """
 
-    def __init__(
-        self,
-        *args: Any,
-        sections: Mapping[str, tuple[str, ...]] = SECTIONS,
-        rare: Collection[str] = (),
-        **more: Any,
-    ) -> None:
+    def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
-        self.sections = sections
-        self.rare = frozenset(rare)
-        if rare:
+        if any(map(_is_rare, self.params)):
             option = click.Option(
                 ["--help-all"],
                 is_flag=True,
@@ -321,8 +289,7 @@ class SectionedCommand(_Named):
             super().format_help_text(ctx, formatter)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        rare: frozenset[str] = frozenset() if ctx.meta.get(_ALL) else self.rare
-        write_sections(self, ctx, formatter, sections=self.sections, rare=rare)
+        write_sections(self, ctx, formatter)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if not self.epilog:
@@ -333,44 +300,45 @@ class SectionedCommand(_Named):
             formatter.write_text(always + more if ctx.meta.get(_ALL) else always)
 
 
+def _is_rare(parameter: click.Parameter) -> bool:
+    return isinstance(parameter, SectionedOption) and parameter.is_rare
+
+
 def write_sections(
     command: click.Command,
     ctx: click.Context,
     formatter: click.HelpFormatter,
-    *,
-    sections: Mapping[str, tuple[str, ...]] = SECTIONS,
-    only_named: Mapping[str, str] | None = None,
-    rare: frozenset[str] = frozenset(),
+    only_named: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Write the sections for which a command has visible options.
+    """Write the options of a command in their sections.
 
     Args:
-        sections: headings with their options, as in SECTIONS.
         only_named: headings of sections that list options without explanations, each with the place
             of the explanations.
-        rare: options that are listed without explanations at the end.
     """
-    only_named = only_named or {}
-    records = {
-        (parameter.name or "").replace("_", "-"): record
-        for parameter in command.get_params(ctx)
-        if isinstance(parameter, click.Option) and (record := parameter.get_help_record(ctx))
-    }
-    hidden = [records.pop(name)[0].split(",")[0].split()[0] for name in rare & records.keys()]
-    for heading, names in sections.items():
-        options = [records.pop(name) for name in names if name in records]
-        if options and heading in only_named:
+    sections: dict[str, list[tuple[str, str]]] = {}
+    rare = []
+    for each in command.get_params(ctx):
+        if not (isinstance(each, click.Option) and (record := each.get_help_record(ctx))):
+            continue
+        if _is_rare(each) and not ctx.meta.get(_ALL):
+            rare.append(each.opts[0])
+        else:
+            section = each.section if isinstance(each, SectionedOption) else OTHERS
+            sections.setdefault(section, []).append(record)
+    others = sections.pop(OTHERS)
+    for heading, records in sections.items():
+        if heading in only_named:
             with formatter.section(f"{heading} ({only_named[heading]})"):
-                formatter.write_text(", ".join(term.split()[0] for term, _ in options))
-        elif options:
+                formatter.write_text(", ".join(term.split()[0] for term, _ in records))
+        else:
             with formatter.section(heading):
-                formatter.write_dl(options, col_max=_TERM_WIDTH)
-    if hidden:
+                formatter.write_dl(records, col_max=_TERM_WIDTH)
+    if rare:
         with formatter.section("Rare options (explained by --help-all)"):
-            formatter.write_text(", ".join(sorted(hidden)))
-    if records:
-        with formatter.section("Other options"):
-            formatter.write_dl(list(records.values()))
+            formatter.write_text(", ".join(sorted(rare)))
+    with formatter.section(OTHERS):
+        formatter.write_dl(others)
 
 
 class CommandGroup(_Named, click.Group):

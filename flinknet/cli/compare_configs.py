@@ -10,11 +10,9 @@ import click
 from flinknet.errors import FlinknetError, RunFailedError
 from flinknet.results.comparison import Outcome
 
-from .bench_find import find_options, find_rates, is_search
+from .bench_find import find_rates, is_search
 from .commands import SectionedCommand, WholeNumber
-from .files import report_options
-from .options import details_option, explain_option, load_options, output_options
-from .worker import worker_options
+from .option_tables import KEYS, WORKERS, options
 
 if TYPE_CHECKING:
     from .sweep import Executor
@@ -69,93 +67,43 @@ better candidate could break (p99<+10%), or no candidate, is refused.
 """
 
 
-_RARE = (
-    *(
-        "find",
-        "find-within",
-        "confidence",
-        "repeat-disturbed",
-        "fail-on-disturbed",
-        "arrivals",
-        "records",
-        "warmup",
-    ),
-    *("slow-consumer", "partitioner", "keys", "key-skew", "link", "relays", "relay-parallelism"),
-    *("relay-delay", "placement", "task-managers", "flow-control", "partition-type", "scheduling"),
-    *("exclusive-buffers", "floating-buffers", "checkpoint-interval", "seed", "out", "trace"),
-    *("junit", "csv", "plot", "workers", "secret-file", "producers-on", "consumers-on"),
-)
-"""Options that the short help only names."""
-
 _EXIT_CODES = {Outcome.PASS: 0, Outcome.REGRESSION: 1, Outcome.INCONCLUSIVE: 3}
 
 
-@click.command("compare-configs", cls=SectionedCommand, epilog=_EPILOG, rare=_RARE)
+@click.command("compare-configs", cls=SectionedCommand, epilog=_EPILOG)
 @click.argument("configs", metavar="CONFIG...", nargs=-1)
-@click.option(
-    "--runs",
-    type=WholeNumber(2),
-    default=5,
-    show_default=True,
-    help="Runs of each configuration.",
+@options(
+    f"""
+    --fail-if --baseline --history
+    ~ --confidence --repeat-disturbed --fail-on-disturbed
+    --rate --record-size
+    ~ --arrivals
+    --duration
+    ~ --records --warmup --slow-consumer
+    --producers --consumers
+    ~ --partitioner --keys --key-skew --relays --relay-parallelism --relay-delay --placement
+    ~ --task-managers {WORKERS} --link --flow-control --partition-type --scheduling
+    --buffer-timeout
+    ~ --exclusive-buffers --floating-buffers
+    --segment-size
+    ~ --checkpoint-interval
+    {KEYS}
+    --runs N = 5
+        Runs of each configuration.
+    ~ --seed --out
+    ~ --trace/--no-trace
+        Record every message, for `trace`. [default: no-trace]
+    --json --markdown
+    ~ --junit
+    ~ --csv FILE|-
+        Write a line for each run, as CSV; - prints only that.
+    --report
+    ~ --plot
+    --details --explain
+    ~ --find --find-within
+    """,
+    runs=WholeNumber(2),
 )
-@click.option(
-    "--confidence",
-    metavar="PERCENT",
-    default="95%",
-    show_default=True,
-    help="Confidence level of the intervals.",
-)
-@click.option(
-    "--fail-if",
-    metavar="LIMIT",
-    multiple=True,
-    help="Exit with 1 if a change is beyond LIMIT, such as 'p99>+10%'. May be repeated.",
-)
-@click.option(
-    "--baseline",
-    metavar="FILE",
-    help="JSON of an earlier comparison or of bench; the candidate in it is the baseline.",
-)
-@click.option(
-    "--history",
-    metavar="DIR",
-    help="Add the result to those in DIR, print the trend of all, and warn if there is a step.",
-)
-@click.option(
-    "--repeat-disturbed",
-    metavar="N",
-    type=WholeNumber(0, 10),
-    default=2,
-    show_default=True,
-    help="Repeat a run that is invalid or disturbed by other processes, at most N times.",
-)
-@click.option(
-    "--fail-on-disturbed",
-    is_flag=True,
-    help="Exit with 3 if a run is still disturbed after being repeated.",
-)
-@click.option(
-    "--trace/--no-trace",
-    default=False,
-    help="Record every message, for `trace`. [default: no-trace]",
-)
-@click.option(
-    "--markdown",
-    metavar="FILE|-",
-    help="Write a comment for a pull request, in Markdown; - prints only that.",
-)
-@click.option("--junit", metavar="FILE|-", help="Write JUnit XML; - prints only that.")
-@click.option(
-    "--csv", metavar="FILE|-", help="Write a line for each run, as CSV; - prints only that."
-)
-@find_options
-@report_options
-@load_options()
-@worker_options()
-@output_options
-@details_option
-@explain_option
 @click.pass_obj
 def compare_configs(executor: Executor | None, /, configs: tuple[str, ...], **values: Any) -> int:
     """Interleave runs of configurations: which is better, and with what confidence?

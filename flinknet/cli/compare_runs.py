@@ -41,6 +41,7 @@ from .configs import (
 )
 from .options import collect
 from .sweep import Finished, Plan
+from .value_parsers import percent
 
 Described = tuple[Mapping[str, Any], Mapping[str, Any]]
 """Flink's keys and the workload of a run (`RunResult.config`, `workload`)."""
@@ -313,11 +314,7 @@ def _compared(finished: Finished) -> ComparedRun:
 
 
 def _confidence(text: str) -> float:
-    number = text.strip().removesuffix("%")
-    try:
-        ratio = float(number) / 100
-    except ValueError:
-        raise ConfigError(f"--confidence: {text!r} is not a percentage; write 95%") from None
+    ratio = percent(text, "--confidence", "95%")
     if not 0.5 <= ratio < 1:
         raise ConfigError(f"--confidence: {text} is out of range: use 50% to 99.9%, such as 95%")
     return ratio

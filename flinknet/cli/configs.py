@@ -17,8 +17,14 @@ from flinknet.results import RunWarning
 from flinknet.results.comparison import SettingChange
 from flinknet.units import format_duration_ns, format_size_bytes, human_bytes
 
-from .option_tables import WORKLOAD_OPTIONS
-from .options import Settings, read_cluster_conf, scenario_of, settings_from, total_warning
+from .options import (
+    WORKLOAD_OPTIONS,
+    Settings,
+    read_cluster_conf,
+    scenario_of,
+    settings_from,
+    total_warning,
+)
 from .sweep import Plan
 
 _KEYS_ALWAYS = frozenset(("execution.buffer-timeout.interval",))

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from .commands import install_line, is_light
-from .files import STDOUT, json_option, put_json, target_of
-from .worker import worker_options, workers_of
+from .files import STDOUT, put_json, target_of
+from .option_tables import options
+from .worker import workers_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,14 +25,15 @@ SILENCE_MAX_NS = 60_000_000_000
 
 
 @click.command()
-@json_option
-@click.option(
-    "--start-spark",
-    is_flag=True,
-    help="Also start Spark and run a small job (seconds). The first time, this also makes an"
-    " archive in the cache directory with which Spark starts faster (a minute, 170 MB).",
+@options(
+    """
+    --json
+    --start-spark
+        Also start Spark and run a small job (seconds). The first time, this also makes an archive
+        in the cache directory with which Spark starts faster (a minute, 170 MB).
+    --workers --secret-file
+    """
 )
-@worker_options(has_places=False)
 def doctor(json: str | None, start_spark: bool, **values: str | None) -> None:
     """Check Python, Java, Spark, loopback, clock, cores and memory.
 

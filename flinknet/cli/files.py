@@ -1,4 +1,4 @@
-"""Files of a call: checks of paths, `--json`, `--report` and `--plot` with what they write, and a
+"""Files of a call: checks of paths, what `--json`, `--report` and `--plot` write, and a
 progress line that counts."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -77,6 +77,15 @@ def directory_here(text: str | Path) -> Path:
     return path
 
 
+def first_line(file: str, option: str) -> str:
+    """The first line of a file with a secret; empty for an empty file. Raises: ConfigError."""
+    try:
+        lines = Path(file).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{option}: {file}: cannot be read") from error
+    return lines[0] if lines else ""
+
+
 def check_writable_file(path: AnyPath, option: str) -> None:
     """Check that a file can be written. Raises: ConfigError if it cannot, or if stdout seems to be
     meant; StorageError if the store cannot be reached.
@@ -129,24 +138,6 @@ class CountingLine:
     def show(self, count: int) -> None:
         if self._is_shown:
             click.echo(f"\r\x1b[Kflinknet: {count:,} {self._noun} …", nl=False, err=True)
-
-
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
-
-plot_option = click.option(
-    "--plot", metavar="FILE", help="Draw the main chart: FILE.svg or FILE.png."
-)
-
-
-report_option = click.option(
-    "--report", metavar="FILE", help="Write an HTML page that works without a network."
-)
-
-
-def report_options(command: _Command) -> _Command:
-    """Add the two options to a command."""
-    return report_option(plot_option(command))
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,14 +198,6 @@ def _check_plot(path: AnyPath) -> None:
 
 
 STDOUT = "-"
-
-json_option = click.option(
-    "--json",
-    metavar="[FILE]",
-    is_flag=False,
-    flag_value=STDOUT,
-    help="Write the result as JSON to FILE; without FILE, print it and nothing else.",
-)
 
 
 def target_of(text: str | None, option: str = "--json") -> AnyPath | str | None:

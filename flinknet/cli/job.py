@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flinknet import options as flink
 from flinknet.errors import ConfigError, RunFailedError, TransportError
 from flinknet.options.what_if import TIMEOUT
 from flinknet.units import counted, format_duration_ns
 
-from .commands import CommandGroup, SectionedCommand, WholeNumber
+from .commands import CommandGroup, SectionedCommand
 from .job_run import attend, call_of, run
-from .option_tables import WORKLOAD_OPTIONS
-from .options import collect, load_options, out_option
+from .option_tables import KEYS, NETWORK, options
+from .options import check_single_values, collect, workload_values
 from .replay_options import edge_timeouts_of
 
 if TYPE_CHECKING:
@@ -201,14 +200,12 @@ def cluster() -> None:
 
 
 @cluster.command(cls=SectionedCommand)
-@click.option(
-    "--slots",
-    type=WholeNumber(1),
-    metavar="N",
-    help="Slots of each TaskManager. [default: taskmanager.numberOfTaskSlots]",
+@options(
+    f"""
+    --task-managers [default: {DEFAULT_TASK_MANAGERS}]
+    --slots {NETWORK} {KEYS} --out
+    """
 )
-@load_options(("task-managers",), defaults={"task-managers": str(DEFAULT_TASK_MANAGERS)})
-@out_option
 def start(**values: Any) -> None:
     """Start a cluster without a job, and leave it running.
 
@@ -228,12 +225,9 @@ def start(**values: Any) -> None:
     from . import sweep
 
     settings = collect(values)
-    if swept := flink.swept_keys(settings.network):
-        raise ConfigError(f"{swept[0]} has several values; a cluster has one of each")
-    given = settings.workload.get("task-managers")
-    task_managers = DEFAULT_TASK_MANAGERS
-    if given is not None:
-        task_managers = WORKLOAD_OPTIONS["task-managers"].parse(given)
+    check_single_values(settings, "a cluster")
+    workload = workload_values(settings.workload)
+    task_managers = workload.get("task-managers", DEFAULT_TASK_MANAGERS)
     config, warnings = job_config(settings.network)
     for warning in (*settings.warnings, *warnings):
         click.echo(f"flinknet: {warning.text}", err=True)

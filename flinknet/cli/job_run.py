@@ -13,17 +13,16 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from flinknet import options as flink
 from flinknet.errors import ConfigError, RunFailedError
 from flinknet.starting import EXIT_INTERRUPTED
 from flinknet.storage import AnyPath
 
-from .commands import SectionedCommand, WholeNumber
-from .files import STDOUT, ReportFiles, put_json, report_option, target_of
-from .option_tables import DEFAULT_DURATION_NS, WORKLOAD_OPTIONS
-from .options import collect, details_option, load_options, output_options, trace_option
+from .commands import SectionedCommand
+from .files import STDOUT, ReportFiles, put_json, target_of
+from .option_tables import DEFAULT_DURATION_NS, KEYS, NETWORK, options
+from .options import check_single_values, collect, workload_values
 from .plan import warn_of_idle_parallelism
-from .worker import worker_options, workers_of
+from .worker import workers_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,9 +31,6 @@ if TYPE_CHECKING:
     from flinknet.runtime.cluster.cluster_process import JobManagerSpec, WorkersSpec
     from flinknet.runtime.cluster.control_messages import JobAccepted, JobEnded, SubmitJob
     from flinknet.runtime.cluster.job_files import Contact
-
-JOB_OPTIONS = ("duration", "warmup", "task-managers")
-"""Workload options that apply to a job."""
 
 DEFAULT_WARMUP_NS = 500_000_000
 
@@ -68,35 +64,15 @@ class JobCall:
 @click.command(cls=SectionedCommand)
 @click.argument("file", metavar="FILE")
 @click.argument("arguments", nargs=-1, metavar="[-- ARGUMENTS...]")
-@click.option(
-    "--slots",
-    type=WholeNumber(1),
-    metavar="N",
-    help="Slots of each TaskManager. [default: taskmanager.numberOfTaskSlots]",
+@options(
+    f"""
+    --duration --warmup
+    --task-managers [default: as many as the job needs]
+    --slots --cluster --workers --secret-file {NETWORK} {KEYS}
+    --seed --out --trace --detached --json --report --details
+    --start-condition
+    """
 )
-@click.option(
-    "--detached",
-    is_flag=True,
-    help="Submit the job, print the commands that show and end it, and do not wait for it.",
-)
-@click.option(
-    "--cluster",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="Join the cluster that runs in DIR, next to its other jobs.",
-)
-@click.option(
-    "--start-condition",
-    type=click.Choice(("all", "any")),
-    help="Which of its blocking inputs a task waits for: all of them, or any one. The program's own"
-    " setting overrides it. [default: all]",
-)
-@load_options(JOB_OPTIONS, defaults={"task-managers": "as many as the job needs"})
-@worker_options(has_places=False)
-@output_options
-@report_option
-@trace_option
-@details_option
 def run(**values: Any) -> int:
     """Run the job of a program on a JobManager and TaskManagers of its own.
 
@@ -162,9 +138,8 @@ def call_of(values: Mapping[str, Any], recorded: Mapping[str, str] | None = None
             if values[name] is not None:
                 option = f"--{name.replace('_', '-')}"
                 raise ConfigError(f"{option}: the cluster has its own; leave it out")
-    workload = {name: WORKLOAD_OPTIONS[name].parse(t) for name, t in settings.workload.items()}
-    if swept := flink.swept_keys(settings.network):
-        raise ConfigError(f"{swept[0]} has several values; a job has one of each")
+    workload = workload_values(settings.workload)
+    check_single_values(settings, "a job")
     if values["start_condition"] is not None:
         network[START_CONDITION] = values["start_condition"]
     path = Path(values["file"])

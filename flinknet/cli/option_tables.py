@@ -1,320 +1,393 @@
-"""Tables of the options that commands share: the field or key of each, its parser and its help; and
-effects of the exchange's type on other settings."""
+"""Options as texts in the form of their help, and the options that several commands have.
+
+A table has a line for each option, with its help below, indented:
+
+    [Heading]                       section of the help
+    --port PORT[-PORT] ...          names and metavar; "..." may be repeated
+    --interface NAME = any          a default, which the help shows
+    --out DIR required
+    --json [FILE]                   the value may be left out, and is then "-"
+    --follow                        without a metavar: a flag
+    --trace/--no-trace              a pair: the first is the default, unless its help has another
+    -D (define) KEY=VALUE           name of the parameter, where the option does not have it
+    ~ --ring TIME                   rare: named in the help, explained by --help-all
+    --details --explain             without a help: of SHARED, where else is a section
+    --rate --link [default: none]   the same with another default in the help
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cache
+from inspect import cleandoc
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
 
 from flinknet import options as flink
 from flinknet.config import (
     ARRIVAL_LAWS,
-    BLOCKING,
-    BUFFER_TIMEOUT_NEVER_NS,
     CUSTOM_PARTITIONER,
     FLOW_CONTROLS,
     PARTITION_TYPES,
     PARTITIONERS,
-    PIPELINED_BOUNDED,
     SCHEDULINGS,
-    NetworkConfig,
-    WorkloadConfig,
 )
-from flinknet.errors import ConfigError
-from flinknet.options.keys import (
-    BATCH_SHUFFLE_COMPRESSION,
-    BATCH_SHUFFLE_MODE,
-    COMPRESSION_CODEC,
-    RUNTIME_MODE,
-)
-from flinknet.options.link import parse_link
-from flinknet.results import RunWarning
+from flinknet.options.what_if import WORDS
 from flinknet.units import format_duration_ns
 
-from . import value_parsers
-
-DEFAULT_BLOCKING_RECORDS = 1_000_000
-"""Records of each producer by default; with a duration, the size on disk would depend on speed."""
-
-_BLOCKING_KEYS = {
-    COMPRESSION_CODEC: "compression_codec",
-    "taskmanager.network.sort-shuffle.min-buffers": "sort_shuffle_min_buffers",
-    "taskmanager.network.sort-shuffle.min-parallelism": "sort_shuffle_min_parallelism",
-}
-"""Keys that act only in blocking exchanges, with their settings. Other exchanges get the defaults,
-so that configurations that differ only in these keys are equal."""
-
-_TYPES = {
-    "ALL_EXCHANGES_BLOCKING": BLOCKING,
-    "ALL_EXCHANGES_PIPELINED": PIPELINED_BOUNDED,
-}
-
-
-def partition_type_of(network: Mapping[str, str]) -> str:
-    """The exchange type that follows from Flink's keys: pipelined and bounded in streaming jobs,
-    by `execution.batch-shuffle-mode` in batch jobs.
-
-    Raises: ConfigError for hybrid exchanges, which flinknet lacks.
-    """
-    if network.get(RUNTIME_MODE, "STREAMING").upper() == "STREAMING":
-        return PIPELINED_BOUNDED
-    mode = network.get(BATCH_SHUFFLE_MODE, "ALL_EXCHANGES_BLOCKING").upper()
-    if mode not in _TYPES:
-        raise ConfigError(
-            f"{BATCH_SHUFFLE_MODE}: flinknet has no {mode}, for its tiers (memory, disk, remote)"
-            f" are out of scope; use {' or '.join(_TYPES)}"
-        )
-    return _TYPES[mode]
-
-
-def with_exchange(
-    network: NetworkConfig,
-    workload: WorkloadConfig,
-    settings: Mapping[str, str],
-    given: Mapping[str, str],
-) -> tuple[NetworkConfig, WorkloadConfig, tuple[RunWarning, ...]]:
-    """The configuration adapted to its exchange type, and warnings.
-
-    Args:
-        settings: Flink's keys from the user.
-        given: bench options from the user.
-
-    Raises: ConfigError for settings that contradict each other.
-    """
-    if "partition-type" not in given:
-        workload = replace(workload, partition_type=partition_type_of(settings))
-    if not workload.is_blocking:
-        usual = {name: getattr(NetworkConfig(), name) for name in _BLOCKING_KEYS.values()}
-        return replace(network, **usual), workload, _ignored(workload, settings)
-    if workload.slow_consumers and any(
-        each.delay_ns_per_record < 0 for each in workload.slow_consumers
-    ):
-        raise ConfigError("--slow-consumer: pausing one means nothing when all start at the end")
-    if network.buffer_timeout_ns != BUFFER_TIMEOUT_NEVER_NS and flink.BUFFER_TIMEOUT in settings:
-        raise ConfigError(
-            f"{flink.BUFFER_TIMEOUT}: a blocking exchange has no buffer timeout, for nothing is"
-            " read before its end; leave it out"
-        )
-    if settings.get(BATCH_SHUFFLE_COMPRESSION, "true").lower() == "false":
-        network = replace(network, compression_codec="NONE")
-    from flinknet.core.wire.compression import CompressionCodec, check_codec
-
-    check_codec(CompressionCodec(network.compression_codec))
-    network = replace(network, buffer_timeout_ns=BUFFER_TIMEOUT_NEVER_NS)
-    if "warmup" not in given:
-        workload = replace(workload, warmup_ns=0)
-    if workload.records is None and workload.duration_ns is None:
-        workload = replace(workload, records=DEFAULT_BLOCKING_RECORDS)
-    return network, workload, ()
-
-
-def _ignored(workload: WorkloadConfig, settings: Mapping[str, str]) -> tuple[RunWarning, ...]:
-    ignored = [key for key in (*_BLOCKING_KEYS, BATCH_SHUFFLE_COMPRESSION) if key in settings]
-    if not ignored:
-        return ()
-    text = (
-        f"{', '.join(ignored)}: ignored by Flink and flinknet in {workload.partition_type}"
-        " exchanges; only --partition-type blocking uses it"
-    )
-    return (RunWarning("acts-in-blocking-exchanges", text),)
-
+from .commands import OTHERS, SectionedOption, WholeNumber, flink_keys, words
+from .files import STDOUT
 
 DEFAULT_DURATION_NS = 3_000_000_000
 PLACEMENTS = ("split", "spread")
 
-NETWORK_OPTIONS: Mapping[str, tuple[str, str, str]] = {
-    "buffer-timeout": (
-        flink.BUFFER_TIMEOUT,
-        "LIST",
-        "How long a record may wait in a buffer that is not full; 0 sends each record at once, -1"
-        " sends only full buffers. [default: 100ms]",
-    ),
-    "exclusive-buffers": (
-        flink.EXCLUSIVE_BUFFERS,
-        "LIST",
-        "Exclusive buffers of each channel; ignored by Flink 2.x. [default: 2]",
-    ),
-    "floating-buffers": (
-        flink.FLOATING_BUFFERS,
-        "LIST",
-        "Buffers of each gate for any of its channels; ignored by Flink 2.x. [default: 8]",
-    ),
-    "segment-size": (flink.SEGMENT_SIZE, "LIST", "Size of a buffer. [default: 32kb]"),
-    "checkpoint-interval": (
-        flink.CHECKPOINT_INTERVAL,
-        "LIST",
-        "How often checkpoint barriers are sent; their alignment follows Flink's"
-        " execution.checkpointing keys. [default: never]",
-    ),
+NETWORK_OPTIONS: Mapping[str, str] = {
+    "buffer-timeout": flink.BUFFER_TIMEOUT,
+    "exclusive-buffers": flink.EXCLUSIVE_BUFFERS,
+    "floating-buffers": flink.FLOATING_BUFFERS,
+    "segment-size": flink.SEGMENT_SIZE,
+    "checkpoint-interval": flink.CHECKPOINT_INTERVAL,
 }
-"""Options for Flink's keys: key, metavar and help, by the name of the option."""
+"""Options for Flink's keys, by name."""
+
+NETWORK = " ".join(f"--{name}" for name in NETWORK_OPTIONS)
+KEYS = "-D --flink-conf"
+LOAD = " ".join(
+    (
+        "--rate --record-size --arrivals --duration --records --warmup --slow-consumer",
+        "--producers --consumers --partitioner --keys --key-skew",
+        "--relays --relay-parallelism --relay-delay --placement --task-managers",
+        f"--link --flow-control --partition-type --scheduling {NETWORK} {KEYS}",
+    )
+)
+WORKERS = "--workers --secret-file --producers-on --consumers-on"
+REST_FILES = "--rest-token-file --rest-ca --rest-cert --rest-key"
+SPARK = "--master --remote --spark-conf --properties-file --ship --spark-ui --event-log"
+
+SHARED = f"""
+[Comparison]
+--fail-if LIMIT ...
+    Exit with 1 if a change is beyond LIMIT, such as 'p99>+10%'. May be repeated.
+--baseline FILE
+    JSON of an earlier comparison or of bench; the candidate in it is the baseline.
+--history DIR
+    Add the result to those in DIR, print the trend of all, and warn if there is a step.
+--confidence PERCENT = 95%
+    Confidence level of the intervals.
+--repeat-disturbed N = 2
+    Repeat a run that is invalid or disturbed by other processes, at most N times.
+--fail-on-disturbed
+    Exit with 3 if a run is still disturbed after being repeated.
+[Load]
+--rate RATE
+    Records per second of each producer, such as 20k/s. [default: max, as fast as possible]
+--record-size SIZE
+    Size of a record's value: a size, 100b..1kb (uniform) or exponential:200b (mean 200b).
+    [default: 100b]
+--arrivals {"|".join(ARRIVAL_LAWS)}
+    Spread of records over time; on-off:50ms:150ms sends for 50 ms at four times the rate, then
+    pauses for 150 ms. [default: constant]
+--duration TIME
+    Length of the measured part. Records due in it are sent for up to 10s after its end.
+    [default: {format_duration_ns(DEFAULT_DURATION_NS)}]
+--records N
+    Records that each producer sends in the measured part, instead of --duration.
+--warmup TIME
+    Time before the measured part; recorded, but not measured. [default: 500ms]
+--slow-consumer INDEX:DELAY[:TIME] ...
+    Consumer INDEX spends DELAY on each record, or stops (`pause`), for the whole run or the first
+    TIME of the measured part. May be repeated.
+--edge N
+    Number of the exchange to send again, if a tap or a capture has several.
+--control/--no-control
+    Run the recorded setting first. This shows whether this machine is as fast as that of the
+    recording, and changes are relative to this run. [default: control]
+[Tasks]
+--producers N
+    Producing tasks. [default: 1]
+--consumers N
+    Consuming tasks. [default: 1]
+--partitioner NAME
+    Which consumer gets a record: {", ".join(PARTITIONERS)} or {CUSTOM_PARTITIONER}MODULE:FUNCTION.
+    [default: rebalance]
+--keys N
+    Number of different keys, for --partitioner hash. [default: 1048576]
+--key-skew EXPONENT
+    Zipf exponent: 1 makes the second most frequent key half as frequent as the first. [default: 0]
+--relays N
+    Stages between producers and consumers that pass records on. [default: 0]
+--relay-parallelism N[,N...]
+    Tasks in a stage of relays: one number for all stages, or one for each.
+    [default: as many as producers]
+--relay-delay TIME[,TIME...]
+    Time that a relay spends on a record: one for all stages, or one for each. [default: 0]
+--placement {"|".join(PLACEMENTS)}
+    split: producers and consumers on separate TaskManagers, so that all channels are remote.
+    spread: task i of each stage on the same TaskManager, so that some are local. [default: split]
+--task-managers N
+    Number of TaskManager processes. [default: 2 + one per relay]
+--slots N
+    Slots of each TaskManager. [default: taskmanager.numberOfTaskSlots]
+--cluster DIR
+    Join the cluster that runs in DIR, next to its other jobs.
+--workers LIST
+    HOST:PORT of each `flinknet worker` to run on. [default: this machine]
+--secret-file FILE
+    Secret that workers and launchers share; readable by you alone.
+--producers-on WORKER
+    Where producers run. [default: the first]
+--consumers-on WORKER
+    Where consumers run. [default: the others]
+[Exchange]
+--link LINK ...
+    Emulated wire between TaskManagers: some of rtt=2ms,bandwidth=1gbit,jitter=0.2ms,queue=256kb.
+    May be repeated. [default: none, plain sockets]
+--flow-control {"|".join(FLOW_CONTROLS)}
+    credit; or tcp, as before Flink 1.5, where a slow channel stops all others of its connection.
+    [default: credit]
+--partition-type TYPE
+    {", ".join(PARTITION_TYPES[:-1])}: consumers read while producers write;
+    {PARTITION_TYPES[-1]}: once everything is written.
+    [default: pipelined-bounded, or as execution.runtime-mode and .batch-shuffle-mode imply]
+--scheduling WHEN
+    When consumers start: {", ".join(SCHEDULINGS[:-1])} or {SCHEDULINGS[-1]}.
+    [default: complete-output for blocking exchanges, else all-at-once]
+[Peer]
+--listen HOST:PORT
+    Address that TaskManagers connect to; port 0: any. [default: 127.0.0.1:0]
+--partition ID ...
+    The ResultPartitionID to serve, as Flink's logs print it
+    (DATASET#PARTITION@GRAPH_VERTEX_SUBTASK_ATTEMPT) or as the 120 hexadecimal digits of its bytes.
+    May be repeated, with a producer for each. [default: one is made up]
+--subpartition N ...
+    Which subpartition of each partition to read. May be repeated. [default: 0]
+--stamped
+    The records have flinknet's form: check that each arrives once and in order. Without it, records
+    of any form are counted.
+[Network]
+--buffer-timeout LIST
+    How long a record may wait in a buffer that is not full; 0 sends each record at once, -1 sends
+    only full buffers. [default: 100ms]
+--exclusive-buffers LIST
+    Exclusive buffers of each channel; ignored by Flink 2.x. [default: 2]
+--floating-buffers LIST
+    Buffers of each gate for any of its channels; ignored by Flink 2.x. [default: 8]
+--segment-size LIST
+    Size of a buffer. [default: 32kb]
+--checkpoint-interval LIST
+    How often checkpoint barriers are sent; their alignment follows Flink's execution.checkpointing
+    keys. [default: never]
+-D (define) KEY=VALUE ...
+    Any of Flink's network keys; overrides --flink-conf. May be repeated.
+--flink-conf FILE
+    Take keys from a config.yaml or FlinkDeployment.
+[Output]
+--runs N = 1
+    Runs of each setting, interleaved.
+--seed N = 1
+    The same seed gives the same arrivals, sizes and keys.
+--out DIR
+    Directory for the runs. [default: a new one in flinknet-runs, if traces are kept]
+--trace/--no-trace
+    Record every message, for `trace`. [default: trace]
+--detached
+    Submit the job, print the commands that show and end it, and do not wait for it.
+--json [FILE]
+    Write the result as JSON to FILE; without FILE, print it and nothing else.
+--markdown FILE|-
+    Write a comment for a pull request, in Markdown; - prints only that.
+--junit FILE|-
+    Write JUnit XML; - prints only that.
+--csv FILE|-
+    Write the table as CSV, with units in column names; - prints only the CSV.
+--report FILE
+    Write an HTML page that works without a network.
+--plot FILE
+    Draw the main chart: FILE.svg or FILE.png.
+--histogram FILE
+    Write the latency histogram: FILE.hlog for HdrHistogram, or FILE.csv.
+--live-json FILE|-
+    Write progress during a run as lines of JSON, several times a second.
+--metrics-port [HOST:]PORT
+    Serve live values to Prometheus at /metrics. [default HOST: 127.0.0.1]
+--details
+    Show all figures, not only those that decide.
+--explain
+    Print warnings in full: why, and what to do.
+--reference
+    Add published figures of Flink with their sources.
+[{OTHERS}]
+--find LIMIT
+    Search the highest rate that keeps LIMIT, such as 'p99<=20ms' or 'backlog<=5'.
+--find-within PERCENT = 3%
+    Precision of --find.
+--start-condition
+    Which of its blocking inputs a task waits for: all of them, or any one. The program's own
+    setting overrides it. [default: all]
+--edge-timeout EDGE=TIMEOUT,... ...
+    For a job of several exchanges: one more setting, with other timeouts on some edges, as
+    setBufferTimeout sets them. EDGE: its number, or a part of its name. May be repeated.
+[Flink]
+--rest-token-file FILE
+    File whose first line is sent to --rest: a bearer token, or user:password.
+--rest-ca FILE
+    PEM file: the authority that signed the certificate of --rest. [default: those of the system, or
+    SSL_CERT_FILE]
+--rest-cert FILE
+    PEM file: a client certificate for --rest.
+--rest-key FILE
+    PEM file: the key of --rest-cert. [default: in the file of --rest-cert]
+[Spark]
+--master URL
+    Spark master, such as local[2], spark://host:7077, yarn or k8s://https://host:443. Traces on a
+    file system must have the same path on all of its machines. [default: that of spark-submit or of
+    the platform's configuration, or local[*]]
+--remote sc://HOST:PORT
+    Server of Spark Connect, instead of a master. [default: SPARK_REMOTE]
+--spark-conf KEY=VALUE ...
+    A setting of Spark, such as spark.executor.memory=4g. May be repeated.
+--properties-file FILE
+    Settings of Spark, instead of spark-defaults.conf and in its form. [default: spark-defaults.conf
+    in SPARK_CONF_DIR, or in conf of SPARK_HOME]
+--ship = none
+    What to send to a cluster. none: nothing, flinknet is installed there. code: flinknet; the
+    packages that it needs are installed there. environment: flinknet and its packages, for machines
+    of the same kind with the same Python.
+--spark-ui
+    Serve Spark's own page while it runs.
+--event-log DIR
+    Write Spark's event log, for its history server.
+"""
+
+_TYPES: Mapping[str, Any] = {
+    **{"repeat_disturbed": WholeNumber(0, 10), "subpartition": WholeNumber(0)},
+    **{"seed": WholeNumber(0), "runs": WholeNumber(1)},
+    **{"slots": WholeNumber(1), "edge": WholeNumber(1)},
+    **dict.fromkeys(("cluster", "properties_file"), click.Path(path_type=Path)),
+    "start_condition": click.Choice(("all", "any")),
+    "ship": click.Choice(("none", "code", "environment")),
+}
+"""Types of the values of shared options; all others are texts."""
+
+_COMPLETED: Mapping[str, Any] = {
+    **{each.replace("-", "_"): words(known) for each, known in WORDS.items()},
+    "placement": words(PLACEMENTS),
+    "partitioner": words(PARTITIONERS),
+    "partition_type": words(PARTITION_TYPES),
+    "scheduling": words(SCHEDULINGS),
+    "arrivals": words(ARRIVAL_LAWS[:-1]),
+    "define": flink_keys,
+}
+"""Completion of values in a shell."""
+
+_LINES = re.compile(r"^(?:\[(.+)\]|(~ )?(-.*)((?:\n    .*)*))$", re.MULTILINE)
+_OPTION = re.compile(
+    r"(?P<names>-[\w/-]+(?:, -[\w/-]+)*)(?: \((?P<parameter>\w+)\))?"
+    r"(?: (?P<metavar>(?!= |\.{3}|required)\S+))?"
+    r"(?P<many> \.{3})?(?: = (?P<default>\S+))?(?P<required> required)?"
+)
+_DEFAULT = " [default: "
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
-class WorkloadOption:
-    """A bench option: the WorkloadConfig field it sets, its parser, metavar, help and default;
-    `words` are for completion in a shell.
+class _Entry:
+    """An option of a table: its line, split, and its help."""
+
+    section: str
+    is_rare: bool
+    help: str
+    names: str
+    parameter: str | None
+    metavar: str | None
+    many: str | None
+    default: str | None
+    required: str | None
+
+    @property
+    def key(self) -> str:
+        """Name of the parameter."""
+        first = self.names.partition("/")[0].split(", ")[-1]
+        return self.parameter or first.lstrip("-").replace("-", "_")
+
+    def add_to(self, command: _Command, kind: Any, *, is_sweep: bool) -> _Command:
+        """Add the option to a command; `kind` is the type of its values."""
+        more: dict[str, Any] = {}
+        if self.metavar and self.metavar[0] + self.metavar[-1] == "[]":
+            more = {"is_flag": False, "flag_value": STDOUT}
+        elif "/" in self.names:
+            more = {"default": f"{_DEFAULT}no-" not in self.help}
+        elif self.metavar is None and kind is None:
+            more = {"is_flag": True}
+        if self.default is not None:
+            value = self.default if kind is None else kind(self.default)
+            more |= {"default": value, "show_default": True}
+        is_one = self.metavar == "LIST" and self.key.replace("_", "-") in NETWORK_OPTIONS
+        return click.option(
+            *self.names.split(", "),
+            *([self.parameter] if self.parameter else []),
+            cls=SectionedOption,
+            section=self.section,
+            is_rare=self.is_rare,
+            metavar="VALUE" if is_one and not is_sweep else self.metavar,
+            type=kind,
+            multiple=self.many is not None,
+            required=self.required is not None,
+            help=self.help,
+            shell_complete=_COMPLETED.get(self.key),
+            **more,
+        )(command)
+
+
+@cache
+def _shared() -> Mapping[str, _Entry]:
+    return {each.names.partition("/")[0]: each for each in _entries(SHARED, {})}
+
+
+def default_of(option: str) -> str:
+    """The default that the help of a shared option shows; empty without one."""
+    return _shared()[option].help.partition(_DEFAULT)[2].removesuffix("]")
+
+
+def _entries(text: str, shared: Mapping[str, _Entry]) -> Iterator[_Entry]:
+    section = ""
+    for heading, tilde, line, more in _LINES.findall(cleandoc(text)):
+        section = heading or section
+        if more:
+            match = _OPTION.fullmatch(line)
+            assert match is not None, line
+            known = shared.get(match["names"].partition("/")[0])
+            own = section or (known.section if known else OTHERS)
+            yield _Entry(own, bool(tilde), " ".join(more.split()), **match.groupdict())
+        elif line:
+            names, _, default = line.partition(_DEFAULT)
+            for each in (shared[name] for name in names.split()):
+                help_text = each.help.partition(_DEFAULT)[0] + _DEFAULT + default
+                yield replace(
+                    each,
+                    section=section or each.section,
+                    is_rare=bool(tilde),
+                    help=help_text if default else each.help,
+                )
+
+
+def options(text: str, *, is_sweep: bool = False, **types: Any) -> Callable[[_Command], _Command]:
+    """Add the options of a table to a command.
+
+    Args:
+        is_sweep: options for Flink's keys may be comma lists.
+        types: types of values by parameter; others are those of SHARED, or texts.
     """
 
-    field: str
-    parse: Callable[[str], Any]
-    metavar: str
-    help: str
-    default: str | None = None
-    words: tuple[str, ...] = ()
+    def decorate(command: _Command) -> _Command:
+        for each in reversed([*_entries(text, _shared())]):
+            kind = types.get(each.key, _TYPES.get(each.key))
+            command = each.add_to(command, kind, is_sweep=is_sweep)
+        return command
 
-
-WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
-    "rate": WorkloadOption(
-        "rate_per_s",
-        value_parsers.rate,
-        "RATE",
-        "Records per second of each producer, such as 20k/s.",
-        "max, as fast as possible",
-    ),
-    "record-size": WorkloadOption(
-        "record_size",
-        value_parsers.record_size,
-        "SIZE",
-        "Size of a record's value: a size, 100b..1kb (uniform) or exponential:200b (mean 200b).",
-        "100b",
-    ),
-    "producers": WorkloadOption(
-        "producers", value_parsers.count("--producers"), "N", "Producing tasks.", "1"
-    ),
-    "consumers": WorkloadOption(
-        "consumers", value_parsers.count("--consumers"), "N", "Consuming tasks.", "1"
-    ),
-    "task-managers": WorkloadOption(
-        "task_managers",
-        value_parsers.count("--task-managers"),
-        "N",
-        "Number of TaskManager processes.",
-        "2 + one per relay",
-    ),
-    "placement": WorkloadOption(
-        "placement",
-        value_parsers.choice("--placement", PLACEMENTS),
-        "|".join(PLACEMENTS),
-        "split: producers and consumers on separate TaskManagers, so that all channels are remote."
-        " spread: task i of each stage on the same TaskManager, so that some are local.",
-        "split",
-        words=PLACEMENTS,
-    ),
-    "relays": WorkloadOption(
-        "relays",
-        value_parsers.number("--relays"),
-        "N",
-        "Stages between producers and consumers that pass records on.",
-        "0",
-    ),
-    "relay-delay": WorkloadOption(
-        "relay_delay_ns_per_record",
-        value_parsers.each_of(value_parsers.duration("--relay-delay")),
-        "TIME[,TIME...]",
-        "Time that a relay spends on a record: one for all stages, or one for each.",
-        "0",
-    ),
-    "relay-parallelism": WorkloadOption(
-        "relay_parallelism",
-        value_parsers.each_of(value_parsers.count("--relay-parallelism")),
-        "N[,N...]",
-        "Tasks in a stage of relays: one number for all stages, or one for each.",
-        "as many as producers",
-    ),
-    "flow-control": WorkloadOption(
-        "flow_control",
-        value_parsers.choice("--flow-control", FLOW_CONTROLS),
-        "|".join(FLOW_CONTROLS),
-        "credit; or tcp, as before Flink 1.5, where a slow channel stops all others of its"
-        " connection.",
-        "credit",
-        words=FLOW_CONTROLS,
-    ),
-    "link": WorkloadOption(
-        "link",
-        parse_link,
-        "LINK",
-        "Emulated wire between TaskManagers: some of"
-        " rtt=2ms,bandwidth=1gbit,jitter=0.2ms,queue=256kb. May be repeated.",
-        "none, plain sockets",
-    ),
-    "partitioner": WorkloadOption(
-        "partitioner",
-        value_parsers.partitioner,
-        "NAME",
-        f"Which consumer gets a record: {', '.join(PARTITIONERS)} or"
-        f" {CUSTOM_PARTITIONER}MODULE:FUNCTION.",
-        "rebalance",
-        words=PARTITIONERS,
-    ),
-    "keys": WorkloadOption(
-        "keys",
-        value_parsers.count("--keys"),
-        "N",
-        "Number of different keys, for --partitioner hash.",
-        "1048576",
-    ),
-    "key-skew": WorkloadOption(
-        "key_skew",
-        value_parsers.exponent("--key-skew"),
-        "EXPONENT",
-        "Zipf exponent: 1 makes the second most frequent key half as frequent as the first.",
-        "0",
-    ),
-    "partition-type": WorkloadOption(
-        "partition_type",
-        value_parsers.choice("--partition-type", PARTITION_TYPES),
-        "TYPE",
-        f"{', '.join(PARTITION_TYPES[:-1])}: consumers read while producers write;"
-        f" {PARTITION_TYPES[-1]}: once everything is written.",
-        "pipelined-bounded, or as execution.runtime-mode and .batch-shuffle-mode imply",
-        words=PARTITION_TYPES,
-    ),
-    "scheduling": WorkloadOption(
-        "scheduling",
-        value_parsers.choice("--scheduling", SCHEDULINGS),
-        "WHEN",
-        f"When consumers start: {', '.join(SCHEDULINGS[:-1])} or {SCHEDULINGS[-1]}.",
-        "complete-output for blocking exchanges, else all-at-once",
-        words=SCHEDULINGS,
-    ),
-    "arrivals": WorkloadOption(
-        "arrivals",
-        value_parsers.arrivals,
-        "|".join(ARRIVAL_LAWS),
-        "Spread of records over time; on-off:50ms:150ms sends for 50 ms at four times the rate,"
-        " then pauses for 150 ms.",
-        "constant",
-        words=ARRIVAL_LAWS[:-1],
-    ),
-    "slow-consumer": WorkloadOption(
-        "slow_consumers",
-        value_parsers.slow_consumers,
-        "INDEX:DELAY[:TIME]",
-        "Consumer INDEX spends DELAY on each record, or stops (`pause`), for the whole run or the"
-        " first TIME of the measured part. May be repeated.",
-    ),
-    "records": WorkloadOption(
-        "records",
-        value_parsers.count("--records"),
-        "N",
-        "Records that each producer sends in the measured part, instead of --duration.",
-    ),
-    "duration": WorkloadOption(
-        "duration_ns",
-        value_parsers.measured_part,
-        "TIME",
-        "Length of the measured part. Records due in it are sent for up to 10s after its end.",
-        format_duration_ns(DEFAULT_DURATION_NS),
-    ),
-    "warmup": WorkloadOption(
-        "warmup_ns",
-        value_parsers.duration("--warmup"),
-        "TIME",
-        "Time before the measured part; recorded, but not measured.",
-        "500ms",
-    ),
-}
-"""Bench options by name."""
+    return decorate

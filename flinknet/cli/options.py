@@ -1,4 +1,4 @@
-"""Options that commands share: adds them to a command, collects their values, makes a scenario.
+"""The settings of a call: collected from its options, and made a scenario.
 
 All values stay texts until a scenario is made, so that the command line, TOML files and `key=value`
 sets use the same parsers, and a sweep can be split at its commas.
@@ -8,30 +8,171 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
-
-import click
+from typing import Any, NamedTuple
 
 from flinknet import options as flink
-from flinknet.config import PARTITIONERS, Scenario, WorkloadConfig
+from flinknet.config import (
+    BLOCKING,
+    BUFFER_TIMEOUT_NEVER_NS,
+    FLOW_CONTROLS,
+    PARTITION_TYPES,
+    PARTITIONERS,
+    PIPELINED_BOUNDED,
+    SCHEDULINGS,
+    NetworkConfig,
+    Scenario,
+    WorkloadConfig,
+)
 from flinknet.errors import ConfigError
-from flinknet.options.link import SEPARATOR
+from flinknet.options.keys import (
+    BATCH_SHUFFLE_COMPRESSION,
+    BATCH_SHUFFLE_MODE,
+    COMPRESSION_CODEC,
+    RUNTIME_MODE,
+)
+from flinknet.options.link import SEPARATOR, parse_link
 from flinknet.results import RunWarning
 from flinknet.units import counted
 
-from .commands import WholeNumber, flink_keys
-from .commands import words as completer_of
-from .files import json_option
-from .option_tables import DEFAULT_DURATION_NS, NETWORK_OPTIONS, WORKLOAD_OPTIONS, with_exchange
+from . import value_parsers
+from .option_tables import DEFAULT_DURATION_NS, NETWORK_OPTIONS, PLACEMENTS
+from .value_parsers import Parser
 
 _DURATION_OPTIONS = frozenset(("buffer-timeout", "checkpoint-interval"))
-_DEFAULT = " [default: "
 _BARE_NUMBER = re.compile(r"\d+(\.\d+)?", re.ASCII)
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
+DEFAULT_BLOCKING_RECORDS = 1_000_000
+"""Records of each producer by default; with a duration, the size on disk would depend on speed."""
+
+_BLOCKING_KEYS = {
+    COMPRESSION_CODEC: "compression_codec",
+    "taskmanager.network.sort-shuffle.min-buffers": "sort_shuffle_min_buffers",
+    "taskmanager.network.sort-shuffle.min-parallelism": "sort_shuffle_min_parallelism",
+}
+"""Keys that act only in blocking exchanges, with their settings. Other exchanges get the defaults,
+so that configurations that differ only in these keys are equal."""
+
+_TYPES = {
+    "ALL_EXCHANGES_BLOCKING": BLOCKING,
+    "ALL_EXCHANGES_PIPELINED": PIPELINED_BOUNDED,
+}
+
+
+def partition_type_of(network: Mapping[str, str]) -> str:
+    """The exchange type that follows from Flink's keys: pipelined and bounded in streaming jobs,
+    by `execution.batch-shuffle-mode` in batch jobs.
+
+    Raises: ConfigError for hybrid exchanges, which flinknet lacks.
+    """
+    if network.get(RUNTIME_MODE, "STREAMING").upper() == "STREAMING":
+        return PIPELINED_BOUNDED
+    mode = network.get(BATCH_SHUFFLE_MODE, "ALL_EXCHANGES_BLOCKING").upper()
+    if mode not in _TYPES:
+        raise ConfigError(
+            f"{BATCH_SHUFFLE_MODE}: flinknet has no {mode}, for its tiers (memory, disk, remote)"
+            f" are out of scope; use {' or '.join(_TYPES)}"
+        )
+    return _TYPES[mode]
+
+
+def with_exchange(
+    network: NetworkConfig,
+    workload: WorkloadConfig,
+    settings: Mapping[str, str],
+    given: Mapping[str, str],
+) -> tuple[NetworkConfig, WorkloadConfig, tuple[RunWarning, ...]]:
+    """The configuration adapted to its exchange type, and warnings.
+
+    Args:
+        settings: Flink's keys from the user.
+        given: bench options from the user.
+
+    Raises: ConfigError for settings that contradict each other.
+    """
+    if "partition-type" not in given:
+        workload = replace(workload, partition_type=partition_type_of(settings))
+    if not workload.is_blocking:
+        usual = {name: getattr(NetworkConfig(), name) for name in _BLOCKING_KEYS.values()}
+        return replace(network, **usual), workload, _ignored(workload, settings)
+    if workload.slow_consumers and any(
+        each.delay_ns_per_record < 0 for each in workload.slow_consumers
+    ):
+        raise ConfigError("--slow-consumer: pausing one means nothing when all start at the end")
+    if network.buffer_timeout_ns != BUFFER_TIMEOUT_NEVER_NS and flink.BUFFER_TIMEOUT in settings:
+        raise ConfigError(
+            f"{flink.BUFFER_TIMEOUT}: a blocking exchange has no buffer timeout, for nothing is"
+            " read before its end; leave it out"
+        )
+    if settings.get(BATCH_SHUFFLE_COMPRESSION, "true").lower() == "false":
+        network = replace(network, compression_codec="NONE")
+    from flinknet.core.wire.compression import CompressionCodec, check_codec
+
+    check_codec(CompressionCodec(network.compression_codec))
+    network = replace(network, buffer_timeout_ns=BUFFER_TIMEOUT_NEVER_NS)
+    if "warmup" not in given:
+        workload = replace(workload, warmup_ns=0)
+    if workload.records is None and workload.duration_ns is None:
+        workload = replace(workload, records=DEFAULT_BLOCKING_RECORDS)
+    return network, workload, ()
+
+
+def _ignored(workload: WorkloadConfig, settings: Mapping[str, str]) -> tuple[RunWarning, ...]:
+    ignored = [key for key in (*_BLOCKING_KEYS, BATCH_SHUFFLE_COMPRESSION) if key in settings]
+    if not ignored:
+        return ()
+    text = (
+        f"{', '.join(ignored)}: ignored by Flink and flinknet in {workload.partition_type}"
+        " exchanges; only --partition-type blocking uses it"
+    )
+    return (RunWarning("acts-in-blocking-exchanges", text),)
+
+
+class WorkloadOption(NamedTuple):
+    """A bench option: the WorkloadConfig field it sets, and the parser of its value."""
+
+    field: str
+    parser: Parser
+
+
+WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
+    name: WorkloadOption(field, parser)
+    for name, field, parser in (
+        ("rate", "rate_per_s", value_parsers.rate),
+        ("record-size", "record_size", value_parsers.record_size),
+        ("producers", "producers", value_parsers.count),
+        ("consumers", "consumers", value_parsers.count),
+        ("task-managers", "task_managers", value_parsers.count),
+        ("placement", "placement", value_parsers.choice(*PLACEMENTS)),
+        ("relays", "relays", value_parsers.number),
+        (
+            "relay-delay",
+            "relay_delay_ns_per_record",
+            value_parsers.each_of(value_parsers.duration),
+        ),
+        ("relay-parallelism", "relay_parallelism", value_parsers.each_of(value_parsers.count)),
+        ("flow-control", "flow_control", value_parsers.choice(*FLOW_CONTROLS)),
+        ("link", "link", parse_link),
+        ("partitioner", "partitioner", value_parsers.partitioner),
+        ("keys", "keys", value_parsers.count),
+        ("key-skew", "key_skew", value_parsers.exponent),
+        ("partition-type", "partition_type", value_parsers.choice(*PARTITION_TYPES)),
+        ("scheduling", "scheduling", value_parsers.choice(*SCHEDULINGS)),
+        ("arrivals", "arrivals", value_parsers.arrivals),
+        ("slow-consumer", "slow_consumers", value_parsers.slow_consumers),
+        ("records", "records", value_parsers.count),
+        ("duration", "duration_ns", value_parsers.measured_part),
+        ("warmup", "warmup_ns", value_parsers.duration),
+    )
+}
+"""Bench options by name."""
+
+
+def workload_values(texts: Mapping[str, str]) -> dict[str, Any]:
+    """The values of bench options, by name."""
+    return {name: WORKLOAD_OPTIONS[name].parser(text, f"--{name}") for name, text in texts.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +205,7 @@ def settings_from(assignments: Mapping[str, str], *, source: str) -> Settings:
         option = name.replace("_", "-")
         if option in NETWORK_OPTIONS:
             where = source if source.startswith(f"{name}=") else f"{source}: {name}"
-            network[NETWORK_OPTIONS[option][0]] = _with_unit(option, text, where)
+            network[NETWORK_OPTIONS[option]] = _with_unit(option, text, where)
         elif option in WORKLOAD_OPTIONS:
             workload[option] = text
         elif "." in name:
@@ -92,7 +233,7 @@ def collect(values: Mapping[str, Any]) -> Settings:
     options = network_options(values)
     workload = {}
     for option in WORKLOAD_OPTIONS:
-        text = values.get(_parameter(option))
+        text = values.get(option.replace("-", "_"))
         if isinstance(text, tuple):
             text = (SEPARATOR if option == "link" else ",").join(text) if text else None
         if text is not None:
@@ -134,18 +275,18 @@ def total_warning(file: object, settings: Mapping[str, str]) -> tuple[RunWarning
     return ()
 
 
-def check_single_values(settings: Settings) -> None:
+def check_single_values(settings: Settings, what: str = "this command") -> None:
     """Check for single values. Raises: ConfigError for a comma list, which only a sweep takes."""
     if swept := flink.swept_keys(settings.network):
-        raise ConfigError(f"{swept[0]} must be one value, not a list")
+        raise ConfigError(f"{swept[0]} has several values; {what} has one of each")
 
 
 def network_options(values: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     """The given options that set one of Flink's keys, each with the key and the text."""
     return {
         f"--{option}": (key, _with_unit(option, text, f"--{option}"))
-        for option, (key, _, _) in NETWORK_OPTIONS.items()
-        if (text := values.get(_parameter(option))) is not None
+        for option, key in NETWORK_OPTIONS.items()
+        if (text := values.get(option.replace("-", "_"))) is not None
     }
 
 
@@ -168,7 +309,7 @@ def scenario_of(settings: Settings, seed: int) -> tuple[Scenario, tuple[RunWarni
     from flinknet.job.load.plan import load_plan_of
 
     network, warnings = flink.network_config(settings.network)
-    fields = {name: WORKLOAD_OPTIONS[name].parse(t) for name, t in settings.workload.items()}
+    fields = workload_values(settings.workload)
     placement = fields.pop("placement", Scenario().placement)
     stages = 2 + fields.get("relays", 0)
     task_managers = fields.pop("task-managers", stages if placement == "split" else 2)
@@ -176,8 +317,8 @@ def scenario_of(settings: Settings, seed: int) -> tuple[Scenario, tuple[RunWarni
     if link is not None and task_managers == 1:
         raise ConfigError("--link: there is one TaskManager, so no channel crosses a link")
     flow_control = fields.pop("flow-control", None) or flink.flow_control_of(settings.network)
-    names = {name: WORKLOAD_OPTIONS[name].field for name in fields}
-    workload = WorkloadConfig(**{names[name]: value for name, value in fields.items()})
+
+    workload = WorkloadConfig(**{WORKLOAD_OPTIONS[name].field: fields[name] for name in fields})
     network, workload, doubts = with_exchange(
         network, workload, settings.network, settings.workload
     )
@@ -228,117 +369,3 @@ def _check(workload: WorkloadConfig, given: Mapping[str, str]) -> None:
                 f"--slow-consumer: there is no consumer {slow.index}; they count from 0 to"
                 f" {workload.consumers - 1}"
             )
-
-
-def named_options(
-    names: Iterable[str],
-    *,
-    defaults: Mapping[str, str] | None = None,
-    helps: Mapping[str, str] | None = None,
-    is_sweep: bool = False,
-) -> Callable[[_Command], _Command]:
-    """Add options of the tables to a command.
-
-    Args:
-        names: names in WORKLOAD_OPTIONS and NETWORK_OPTIONS.
-        defaults: defaults to show in the help instead of the tables'.
-        helps: help texts of workload options to use instead of the tables'.
-        is_sweep: network options may be comma lists.
-    """
-    defaults, helps = defaults or {}, helps or {}
-    decorators = []
-    for name in names:
-        if name in WORKLOAD_OPTIONS:
-            option = WORKLOAD_OPTIONS[name]
-            default = defaults.get(name, option.default)
-            metavar, text, words = option.metavar, helps.get(name, option.help), option.words
-            text += f"{_DEFAULT}{default}]" if default else ""
-        else:
-            (_, metavar, text), words = NETWORK_OPTIONS[name], ()
-            if name in defaults:
-                text = f"{text.rpartition(_DEFAULT)[0]}{_DEFAULT}{defaults[name]}]"
-            metavar = metavar if is_sweep else "VALUE"
-        decorators.append(
-            click.option(
-                f"--{name}",
-                metavar=metavar,
-                multiple=name in ("slow-consumer", "link"),
-                help=text,
-                shell_complete=completer_of(words),
-            )
-        )
-    return _together(decorators)
-
-
-def load_options(
-    names: Iterable[str] = tuple(WORKLOAD_OPTIONS),
-    *,
-    defaults: Mapping[str, str] | None = None,
-    helps: Mapping[str, str] | None = None,
-    is_sweep: bool = False,
-) -> Callable[[_Command], _Command]:
-    """Add some workload options and all network options to a command; see `named_options`."""
-    return _together(
-        [
-            named_options(
-                (*names, *NETWORK_OPTIONS), defaults=defaults, helps=helps, is_sweep=is_sweep
-            ),
-            click.option(
-                "-D",
-                "define",
-                metavar="KEY=VALUE",
-                multiple=True,
-                shell_complete=flink_keys,
-                help="Any of Flink's network keys; overrides --flink-conf. May be repeated.",
-            ),
-            click.option(
-                "--flink-conf",
-                metavar="FILE",
-                help="Take keys from a config.yaml or FlinkDeployment.",
-            ),
-        ]
-    )
-
-
-seed_option = click.option(
-    "--seed",
-    metavar="N",
-    type=WholeNumber(0),
-    default=1,
-    show_default=True,
-    help="The same seed gives the same arrivals, sizes and keys.",
-)
-out_option = click.option(
-    "--out",
-    metavar="DIR",
-    help="Directory for the runs. [default: a new one in flinknet-runs, if traces are kept]",
-)
-trace_option = click.option(
-    "--trace/--no-trace", default=True, help="Record every message, for `trace`. [default: trace]"
-)
-details_option = click.option(
-    "--details", is_flag=True, help="Show all figures, not only those that decide."
-)
-explain_option = click.option(
-    "--explain", is_flag=True, help="Print warnings in full: why, and what to do."
-)
-
-
-def output_options(command: _Command) -> _Command:
-    """Add the seed and the options for results to a command."""
-    return _together([seed_option, out_option, json_option])(command)
-
-
-def _together(decorators: Sequence[Callable[..., Any]]) -> Callable[[_Command], _Command]:
-    """Combine decorators into one that adds their options in this order."""
-
-    def decorate(command: _Command) -> _Command:
-        for each in reversed(decorators):
-            command = each(command)
-        return command
-
-    return decorate
-
-
-def _parameter(option: str) -> str:
-    return option.replace("-", "_")

@@ -15,9 +15,9 @@ from flinknet import options as flink
 from flinknet.errors import ConfigError
 
 from .commands import SectionedCommand, WholeNumber
-from .options import details_option
+from .option_tables import REST_FILES, options
 from .plan_running import memory_sentences, show_running_plan
-from .replay_options import REST_FILES, RestFiles, rest_files_options
+from .replay_options import rest_place
 
 if TYPE_CHECKING:
     from flinknet.graph import ExecutionGraph, JobGraph, PhysicalPlan, Program, StreamGraph
@@ -35,115 +35,59 @@ OF_PROGRAM = (
 OF_VERTICES = "; of a job without a program, --vertices has the numbers of subtasks"
 
 
-_SECTIONS = {
-    "What to show": ("layer", "form", "channels", "details"),
-    "What to plan": ("vertices",),
-    "Where it would run": (*("task-managers", "slots", "define", "start-condition", "flink-conf"),),
-    "A job that runs": ("rest", *REST_FILES, "rest-save", "job-name", "parallelism"),
-}
+_OPTIONS = f"""
+[What to show]
+--layer
+    Show only this layer. [default: the answer; with --details all; for pictures and --vertices:
+    physical]
+--format (form) = tree
+    Text, JSON, a picture in Graphviz's language, or a picture as SVG.
+--channels N
+    List each channel if there are at most N. [default: 64]
+--details
+[What to plan]
+--vertices N,N,…
+    Instead of JOB: the number of subtasks of each vertex in a chain of vertices, the source first.
+    All subtasks of a vertex send to all of the next.
+[Where it would run]
+--task-managers N
+    Number of TaskManagers. [default: as many as the job needs]
+--slots N
+    Slots of each TaskManager. [default: taskmanager.numberOfTaskSlots; with --rest: as now]
+-D (define) KEY=VALUE ...
+    Any of Flink's keys, such as parallelism.default=4; overrides --flink-conf. The program's own
+    settings override both. May be repeated.
+--start-condition
+--flink-conf FILE
+    Read Flink's keys from a config.yaml or a FlinkDeployment.
+[A job that runs]
+--rest URL|DIR|FILE
+    Instead of JOB: the job that runs on a cluster, as Flink's REST API describes it, and the
+    network memory that it takes. FILE: an answer to /jobs/ID, or a plan of Flink's web page or
+    `flink info`.
+{REST_FILES}
+--rest-save DIR
+    Save the API's answers in DIR; --rest DIR then needs no cluster.
+--job-name NAME|ID
+    Which job, if --rest has several.
+--parallelism N|VERTEX=N,…
+    With --rest: the network memory at another parallelism; N applies to all vertices but those with
+    one subtask and those that cannot have as many. A part of a vertex's name is enough.
+    TaskManagers are added or left out as the job then needs.
+"""
 
 
-@click.command(cls=SectionedCommand, sections=_SECTIONS)
+@click.command(cls=SectionedCommand)
 @click.argument("job", type=click.Path(path_type=Path), required=False)
 @click.argument("arguments", nargs=-1)
-@click.option(
-    "--vertices",
-    metavar="N,N,…",
-    help="Instead of JOB: the number of subtasks of each vertex in a chain of vertices, the source"
-    " first. All subtasks of a vertex send to all of the next.",
+@options(
+    _OPTIONS,
+    layer=click.Choice(LAYERS),
+    form=click.Choice(FORMATS),
+    task_managers=WholeNumber(1),
+    channels=WholeNumber(0),
 )
-@click.option(
-    "--layer",
-    type=click.Choice(LAYERS),
-    help="Show only this layer. [default: the answer; with --details all; for pictures and"
-    " --vertices: physical]",
-)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(FORMATS),
-    default="tree",
-    show_default=True,
-    help="Text, JSON, a picture in Graphviz's language, or a picture as SVG.",
-)
-@click.option(
-    "--task-managers",
-    type=WholeNumber(1),
-    metavar="N",
-    help="Number of TaskManagers. [default: as many as the job needs]",
-)
-@click.option(
-    "--slots",
-    type=WholeNumber(1),
-    metavar="N",
-    help="Slots of each TaskManager. [default: taskmanager.numberOfTaskSlots; with --rest: as now]",
-)
-@click.option(
-    "--channels",
-    type=WholeNumber(0),
-    metavar="N",
-    help="List each channel if there are at most N. [default: 64]",
-)
-@click.option(
-    "-D",
-    "define",
-    metavar="KEY=VALUE",
-    multiple=True,
-    help="Any of Flink's keys, such as parallelism.default=4; overrides --flink-conf. The program's"
-    " own settings override both. May be repeated.",
-)
-@click.option(
-    "--start-condition",
-    type=click.Choice(("all", "any")),
-    help="Which of its blocking inputs a task waits for: all of them, or any one. The program's own"
-    " setting overrides it. [default: all]",
-)
-@click.option(
-    "--flink-conf",
-    metavar="FILE",
-    help="Read Flink's keys from a config.yaml or a FlinkDeployment.",
-)
-@click.option(
-    "--rest",
-    metavar="URL|DIR|FILE",
-    help="Instead of JOB: the job that runs on a cluster, as Flink's REST API describes it, and the"
-    " network memory that it takes. FILE: an answer to /jobs/ID, or a plan of Flink's web page or"
-    " `flink info`.",
-)
-@rest_files_options
-@click.option(
-    "--rest-save",
-    metavar="DIR",
-    help="Save the API's answers in DIR; --rest DIR then needs no cluster.",
-)
-@click.option("--job-name", metavar="NAME|ID", help="Which job, if --rest has several.")
-@click.option(
-    "--parallelism",
-    metavar="N|VERTEX=N,…",
-    help="With --rest: the network memory at another parallelism; N applies to all vertices but"
-    " those with one subtask and those that cannot have as many. A part of a vertex's name is"
-    " enough. TaskManagers are added or left out as the job then needs.",
-)
-@details_option
-def plan(
-    job: Path | None,
-    arguments: tuple[str, ...],
-    vertices: str | None,
-    layer: str | None,
-    form: str,
-    task_managers: int | None,
-    slots: int | None,
-    channels: int | None,
-    define: tuple[str, ...],
-    start_condition: str | None,
-    flink_conf: str | None,
-    rest: str | None,
-    rest_files: RestFiles,
-    rest_save: str | None,
-    job_name: str | None,
-    parallelism: str | None,
-    details: bool,
-) -> int:
+def plan(job: Path | None, arguments: tuple[str, ...], **values: Any) -> int:
     """Show what the program in the file JOB becomes: its operators (StreamGraph), what is submitted
     (JobGraph), its parallel form (ExecutionGraph), and what would run where (slots, channels, TCP
     connections, buffers).
@@ -178,44 +122,33 @@ def plan(
     from flinknet.graph.placements import placement_bounds, shortage_in
     from flinknet.graph.tree import CHANNELS_MAX
 
-    settings = _settings(define, flink_conf)
+    layer, form, vertices = values["layer"], values["form"], values["vertices"]
+    rest, flink_conf, channels = values["rest"], values["flink_conf"], values["channels"]
+    settings = _settings(values)
     if rest is None and job is not None and job.suffix == ".json":
         rest, job = str(job), None
+        values["rest"] = rest
     if rest is not None:
         if job is not None or vertices is not None or layer is not None:
             raise ConfigError("--rest takes no JOB, no --vertices and no --layer; leave that out")
         if form not in ("tree", "json"):
             raise ConfigError("--rest prints text or JSON: give --format tree or json")
-        would_start = show_running_plan(
-            rest,
-            rest_files,
-            rest_save,
-            job=job_name,
-            parallelism=parallelism,
-            task_managers=task_managers,
-            slots=slots,
-            settings=settings,
-            as_json=form == "json",
-        )
+        would_start = show_running_plan(values, settings)
         return 0 if would_start else EXIT_WOULD_NOT_START
     if job is None and vertices is None:
         raise ConfigError(
             "give the file of a JOB, --vertices N,N for a job without one, or --rest URL for a"
             " running job"
         )
-    rest_files.place(rest)
-    for option, value in (
-        ("--rest-save", rest_save),
-        ("--job-name", job_name),
-        ("--parallelism", parallelism),
-    ):
-        if value is not None:
+    rest_place(values)
+    for name in ("rest_save", "job_name", "parallelism"):
+        if values[name] is not None:
             own = ""
-            if option == "--parallelism":
+            if name == "parallelism":
                 own = OF_PROGRAM if vertices is None else OF_VERTICES
-            raise ConfigError(f"{option} needs --rest{own}")
-    if start_condition is not None:
-        settings[START_CONDITION] = start_condition
+            raise ConfigError(f"--{name.replace('_', '-')} needs --rest{own}")
+    if values["start_condition"] is not None:
+        settings[START_CONDITION] = values["start_condition"]
     program = _program(job, arguments, vertices, settings)
     for warning in program.warnings:
         click.echo(f"flinknet: {warning.text}", err=True)
@@ -233,14 +166,16 @@ def plan(
             graph = layers["execution"] = execution_graph_of(job_graph)
             if "physical" in wanted:
                 layers["physical"] = physical_plan_of(
-                    graph, task_managers=task_managers, slots_per_task_manager=slots
+                    graph,
+                    task_managers=values["task_managers"],
+                    slots_per_task_manager=values["slots"],
                 )
     shown = {name: layers[name] for name in wanted}
     physical = layers.get("physical")
     is_answer = form == "tree" and layer is None
     if is_answer and isinstance(physical, PhysicalPlan):
         _print_answer(physical)
-    if not is_answer or details or channels is not None:
+    if not is_answer or values["details"] or channels is not None:
         click.echo("\n" * is_answer, nl=False)
         click.echo(_rendered(shown, form, CHANNELS_MAX if channels is None else channels))
     if isinstance(physical, PhysicalPlan) and shortage_in(physical, placement_bounds(physical)):
@@ -332,13 +267,13 @@ def _is_list_of_numbers(path: Path) -> bool:
     return all(each.isdecimal() for each in str(path).split(","))
 
 
-def _settings(define: tuple[str, ...], flink_conf: str | None) -> dict[str, str]:
+def _settings(values: Mapping[str, Any]) -> dict[str, str]:
     conf: dict[str, str] = {}
-    if flink_conf is not None:
-        conf, warnings = flink.read_flink_conf(Path(flink_conf))
+    if values["flink_conf"] is not None:
+        conf, warnings = flink.read_flink_conf(Path(values["flink_conf"]))
         for warning in warnings:
             click.echo(f"flinknet: {warning.text}", err=True)
-    defined = dict(flink.parse_assignment(text) for text in define)
+    defined = dict(flink.parse_assignment(text) for text in values["define"])
     for warning in flink.deprecated_keys(defined):
         click.echo(f"flinknet: {warning.text}", err=True)
     settings = flink.merge(conf, defined)

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from flinknet.graph.running_job import RunningJob, RunningTaskManager, RunningVertex
     from flinknet.report.page_parts import Part, Sentence, View
 
-    from .replay_options import RestFiles
 
 SCHEMA_VERSION = 1
 
@@ -33,20 +32,15 @@ _BUFFERS = {
 """Headings of the numbers of buffers that a TaskManager needs, by field of the plan's buffers."""
 
 
-def show_running_plan(
-    rest: str,
-    files: RestFiles,
-    save_to: str | None,
-    *,
-    job: str | None,
-    parallelism: str | None,
-    task_managers: int | None,
-    slots: int | None,
-    settings: Mapping[str, str],
-    as_json: bool,
-) -> bool:
-    """Print the network memory of a running job, and of the job as planned. Returns: whether it
-    would start as planned. Raises: ConfigError for an unknown job or vertex; RemoteTransportError.
+def show_running_plan(values: Mapping[str, Any], settings: Mapping[str, str]) -> bool:
+    """Print the network memory of a running job, and of the job as planned.
+
+    Args:
+        values: the options of `plan`.
+        settings: Flink's keys of -D and --flink-conf.
+
+    Returns: whether it would start as planned.
+    Raises: ConfigError for an unknown job or vertex; RemoteTransportError.
     """
     from flinknet.capture.rest import jobs as ask
     from flinknet.capture.rest.answers import PLAN, SavedJob
@@ -54,13 +48,15 @@ def show_running_plan(
 
     from .replay_options import answers_of
 
+    rest, save_to, parallelism = values["rest"], values["rest_save"], values["parallelism"]
+    task_managers, slots = values["task_managers"], values["slots"]
     parallelisms = _wanted(parallelism)
     answers: RestAnswers
     if Path(rest).is_file():
         answers = SavedJob(Path(rest))
     else:
-        answers = answers_of(rest, files, None if save_to is None else Path(save_to))
-    chosen = _chosen(ask.read_jobs(answers, ask.read_job_as_placed), job)
+        answers = answers_of(values, None if save_to is None else Path(save_to))
+    chosen = _chosen(ask.read_jobs(answers, ask.read_job_as_placed), values["job_name"])
     if not chosen.vertices:
         raise ConfigError(f"--rest: {chosen.name} has no tasks yet (it is {chosen.state})")
     managers = (
@@ -84,7 +80,7 @@ def show_running_plan(
             wanted, config, task_managers=task_managers, slots_per_task_manager=slots or slots_now
         )
     report = _Report(chosen, managers, now, planned, tuple(notes))
-    if as_json:
+    if values["form"] == "json":
         from flinknet.report.export import dump
 
         click.echo(dump(report.document()), nl=False)

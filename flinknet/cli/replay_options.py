@@ -6,8 +6,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
-from functools import cache, wraps
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +27,8 @@ from flinknet.storage import path_of
 from flinknet.units import parse_duration_ns
 
 from .commands import check_installed
+from .files import first_line
+from .value_parsers import count
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,67 +41,32 @@ if TYPE_CHECKING:
     from flinknet.results import RunWarning
     from flinknet.trace import RunManifest
 
-REST_FILES = ("rest-token-file", "rest-ca", "rest-cert", "rest-key")
-"""Names of the options of `rest_files_options`, for sections of help."""
-
-_HELP = (
-    "File whose first line is sent to --rest: a bearer token, or user:password.",
-    "PEM file: the authority that signed the certificate of --rest. [default: those of the system,"
-    " or SSL_CERT_FILE]",
-    "PEM file: a client certificate for --rest.",
-    "PEM file: the key of --rest-cert. [default: in the file of --rest-cert]",
-)
+_REST_FILES = ("rest_token_file", "rest_ca", "rest_cert", "rest_key")
 
 
-@dataclass(frozen=True, slots=True)
-class RestFiles:
-    """Files with credentials and certificates for --rest; None where not given."""
+def rest_place(values: Mapping[str, Any]) -> RestPlace | None:
+    """Address and credentials of the REST API that the options name; None without --rest.
 
-    token_file: str | None
-    ca: str | None
-    cert: str | None
-    key: str | None
+    Raises: ConfigError.
+    """
+    if values["rest"] is None:
+        for name in _REST_FILES:
+            if values[name] is not None:
+                raise ConfigError(f"--{name.replace('_', '-')} needs --rest")
+        return None
+    token_file, *files = (values[name] for name in _REST_FILES)
+    if values["rest_key"] is not None and values["rest_cert"] is None:
+        raise ConfigError("--rest-key needs --rest-cert")
+    from flinknet.capture.rest.http_client import RestPlace
 
-    def place(self, rest: str | None) -> RestPlace | None:
-        """Address and credentials of the API; None without --rest.
-
-        Raises: ConfigError.
-        """
-        given = zip(REST_FILES, (self.token_file, self.ca, self.cert, self.key), strict=True)
-        if rest is None:
-            for option, value in given:
-                if value is not None:
-                    raise ConfigError(f"--{option} needs --rest")
-            return None
-        if self.key is not None and self.cert is None:
-            raise ConfigError("--rest-key needs --rest-cert")
-        from flinknet.capture.rest.http_client import RestPlace
-
-        return RestPlace(rest, _credentials(self.token_file), self.ca, self.cert, self.key)
-
-
-def rest_files_options(command: Any) -> Any:
-    """Add the options of `RestFiles` to a command, which gets them as `rest_files`."""
-
-    @wraps(command)
-    def called(*args: Any, **values: Any) -> Any:
-        files = [values.pop(name.replace("-", "_")) for name in REST_FILES]
-        return command(*args, rest_files=RestFiles(*files), **values)
-
-    for name, text in reversed(list(zip(REST_FILES, _HELP, strict=True))):
-        called = click.option(f"--{name}", metavar="FILE", help=text)(called)
-    return called
+    return RestPlace(values["rest"], _credentials(token_file), *files)
 
 
 def _credentials(token_file: str | None) -> str | None:
     """The token or user:password in a file; None for None. Raises: ConfigError."""
     if token_file is None:
         return None
-    try:
-        lines = Path(token_file).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
-        raise ConfigError(f"--rest-token-file: {token_file}: cannot be read") from None
-    found = lines[0].strip() if lines else ""
+    found = first_line(token_file, "--rest-token-file").strip()
     if not found or not found.isprintable() or not (found.isascii() or ":" in found):
         raise ConfigError(
             f"--rest-token-file: the first line of {token_file} is neither a token nor"
@@ -109,55 +75,43 @@ def _credentials(token_file: str | None) -> str | None:
     return found
 
 
-def answers_of(rest: str, files: RestFiles, save_to: Path | None = None) -> RestAnswers:
+def answers_of(values: Mapping[str, Any], save_to: Path | None = None) -> RestAnswers:
     """The source of answers that --rest names. Raises: ConfigError."""
     from flinknet.capture.rest.answers import answers_at
 
-    place = files.place(rest)
+    place = rest_place(values)
     assert place is not None
     return answers_at(place, save_to=save_to)
 
 
-def naming(rest: str | None, files: RestFiles) -> Callable[[RunManifest], RunManifest]:
+def naming(values: Mapping[str, Any]) -> Callable[[RunManifest], RunManifest]:
     """A function that adds the job's names to a manifest; it does nothing without --rest.
 
     Raises: ConfigError; RemoteTransportError without an answer.
     """
-    if rest is None:
-        files.place(rest)
+    if (place := rest_place(values)) is None:
         return lambda manifest: manifest
     from flinknet.capture.rest.jobs import read_jobs
     from flinknet.capture.rest.names import named
 
-    jobs = read_jobs(answers_of(rest, files))
+    jobs = read_jobs(answers_of(values))
 
     def describe(manifest: RunManifest) -> RunManifest:
         found = named(manifest, jobs)
         if found is manifest:
             names = ", ".join(each.name for each in jobs) or "none"
             raise ConfigError(
-                f"--rest: the job in the trace is none of those at {rest} ({names}); give the REST"
-                " API, or the saved answers, of the cluster on which it was recorded"
+                f"--rest: the job in the trace is none of those at {place.place}"
+                f" ({names}); give the REST API, or the saved answers, of the cluster on which it"
+                " was recorded"
             )
         return found
 
     return describe
 
 
-edge_timeout_option = click.option(
-    "--edge-timeout",
-    metavar="EDGE=TIMEOUT,...",
-    multiple=True,
-    help="For a job of several exchanges: one more setting, with other timeouts on some edges, as"
-    " setBufferTimeout sets them. EDGE: its number, or a part of its name. May be repeated.",
-)
-
-Lists = Mapping[str, str | None]
-"""Texts of the options that list settings, by click's name of the option."""
-
-
-def grid_of(lists: Lists, *, is_fine: bool) -> Grid:
-    """The grid of the given lists, with many timeouts if `is_fine`.
+def grid_of(values: Mapping[str, Any], *, is_fine: bool) -> Grid:
+    """The grid of the lists in a call, with many timeouts if `is_fine`.
 
     Raises: ConfigError for an invalid value, and for too many settings.
     """
@@ -166,7 +120,7 @@ def grid_of(lists: Lists, *, is_fine: bool) -> Grid:
     given = {
         each.values: [each.kind.read(text, f"--{each.option}") for text in texts]
         for each in SETTINGS
-        if (texts := _texts(lists, each))
+        if (texts := _texts(values, each))
     }
     if is_fine:
         given[TIMEOUT.values] = [*FINE_TIMEOUTS_NS]
@@ -175,19 +129,19 @@ def grid_of(lists: Lists, *, is_fine: bool) -> Grid:
     return grid
 
 
-def setting_warnings(lists: Lists) -> list[tuple[str, tuple[RunWarning, ...]]]:
+def setting_warnings(values: Mapping[str, Any]) -> list[tuple[str, tuple[RunWarning, ...]]]:
     """Warnings about numbers and sizes of buffers, known before anything runs: each option with its
     value, and its warnings."""
     return [
         (f"{each.option}={text}", flink.network_config({key_of(each.field): text})[1])
         for each in (EXCLUSIVE, FLOATING, SEGMENT_SIZE)
-        for text in _texts(lists, each)
+        for text in _texts(values, each)
         if text
     ]
 
 
-def _texts(lists: Lists, asked: Asked) -> list[str]:
-    text = lists[asked.option.replace("-", "_")]
+def _texts(values: Mapping[str, Any], asked: Asked) -> list[str]:
+    text = values[asked.option.replace("-", "_")]
     return [] if text is None else [part.strip() for part in text.split(",")]
 
 
@@ -211,10 +165,7 @@ def number_or(option: str, text: str, word: str) -> int | None:
     """A number of 1 or more, or `word`: the largest number for `all`, otherwise None."""
     if text == word:
         return sys.maxsize if word == "all" else None
-    digits = text.replace("_", "")
-    if not digits.isdecimal() or not int(digits):
-        raise ConfigError(f"{option}: {text!r} is not a number of 1 or more, and not {word}")
-    return int(digits)
+    return count(text, option, word)
 
 
 def offset(option: str, text: str | None) -> int | None:
@@ -222,79 +173,20 @@ def offset(option: str, text: str | None) -> int | None:
     return None if text is None else parse_duration_ns(text, option, bare_unit=None)
 
 
-_OPTIONS = (
-    click.option(
-        "--master",
-        metavar="URL",
-        help="Spark master, such as local[2], spark://host:7077, yarn or k8s://https://host:443."
-        " Traces on a file system must have the same path on all of its machines. [default: that of"
-        " spark-submit or of the platform's configuration, or local[*]]",
-    ),
-    click.option(
-        "--remote",
-        metavar="sc://HOST:PORT",
-        help="Server of Spark Connect, instead of a master. [default: SPARK_REMOTE]",
-    ),
-    click.option(
-        "--spark-conf",
-        metavar="KEY=VALUE",
-        multiple=True,
-        help="A setting of Spark, such as spark.executor.memory=4g. May be repeated.",
-    ),
-    click.option(
-        "--properties-file",
-        metavar="FILE",
-        type=click.Path(path_type=Path),
-        help="Settings of Spark, instead of spark-defaults.conf and in its form. [default:"
-        " spark-defaults.conf in SPARK_CONF_DIR, or in conf of SPARK_HOME]",
-    ),
-    click.option(
-        "--ship",
-        type=click.Choice(("none", "code", "environment")),
-        default="none",
-        show_default=True,
-        help="What to send to a cluster. none: nothing, flinknet is installed there. code:"
-        " flinknet; the packages that it needs are installed there. environment: flinknet and its"
-        " packages, for machines of the same kind with the same Python.",
-    ),
-    click.option("--spark-ui", is_flag=True, help="Serve Spark's own page while it runs."),
-    click.option(
-        "--event-log", metavar="DIR", help="Write Spark's event log, for its history server."
-    ),
-)
+def session_options(values: Mapping[str, Any]) -> SessionOptions:
+    """The options of Spark's session. Raises: ConfigError."""
+    from flinknet.replay.spark.settings import SessionOptions, parse_conf
 
-
-def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options to a command, which gets them as `session`, a SessionOptions."""
-
-    @wraps(command)
-    def called(
-        *,
-        master: str | None,
-        remote: str | None,
-        spark_conf: tuple[str, ...],
-        properties_file: Path | None,
-        ship: str,
-        spark_ui: bool,
-        event_log: str | None,
-        **others: Any,
-    ) -> Any:
-        from flinknet.replay.spark.settings import SessionOptions, parse_conf
-
-        session = SessionOptions(
-            master,
-            remote,
-            dict(parse_conf(each) for each in spark_conf),
-            properties_file,
-            has_ui=spark_ui,
-            event_log=path_of(event_log) if event_log is not None else None,
-            ship=ship,
-        )
-        return command(session=session, **others)
-
-    for option in reversed(_OPTIONS):
-        called = option(called)
-    return called
+    event_log = values["event_log"]
+    return SessionOptions(
+        values["master"],
+        values["remote"],
+        dict(parse_conf(each) for each in values["spark_conf"]),
+        values["properties_file"],
+        has_ui=values["spark_ui"],
+        event_log=path_of(event_log) if event_log is not None else None,
+        ship=values["ship"],
+    )
 
 
 @contextmanager

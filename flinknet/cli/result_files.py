@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from flinknet.errors import ConfigError
 from flinknet.loopback import loopback
 from flinknet.storage import AnyPath, path_of
 from flinknet.units import format_address
 
 from .files import STDOUT, check_writable_file, growing_file, put_text, target_of
+from .value_parsers import PORT_MAX
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,39 +26,6 @@ if TYPE_CHECKING:
 
 
 _HISTOGRAM_SUFFIXES = (".hlog", ".csv")
-
-csv_option = click.option(
-    "--csv",
-    metavar="FILE|-",
-    help="Write the table as CSV, with units in column names; - prints only the CSV.",
-)
-metrics_port_option = click.option(
-    "--metrics-port",
-    metavar="[HOST:]PORT",
-    help="Serve live values to Prometheus at /metrics. [default HOST: 127.0.0.1]",
-)
-
-
-def reading_options(command: Any) -> Any:
-    """Add the options for output to other programs to a command."""
-    for option in reversed(
-        (
-            csv_option,
-            click.option(
-                "--histogram",
-                metavar="FILE",
-                help="Write the latency histogram: FILE.hlog for HdrHistogram, or FILE.csv.",
-            ),
-            click.option(
-                "--live-json",
-                metavar="FILE|-",
-                help="Write progress during a run as lines of JSON, several times a second.",
-            ),
-            metrics_port_option,
-        )
-    ):
-        command = option(command)
-    return command
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +108,7 @@ def metrics_endpoint(text: str, talk: Console) -> MetricsEndpoint:
     from flinknet.runtime.metrics_log import MetricsEndpoint
 
     host, _, port = text.rpartition(":")
-    if not port.isdecimal() or int(port) > 65_535:
+    if not port.isdecimal() or int(port) > PORT_MAX:
         raise ConfigError(f"--metrics-port: {text!r} is not a port; write 9249 or 0.0.0.0:9249")
     endpoint = MetricsEndpoint(host.strip("[]") or loopback(), int(port))
     talk.print(

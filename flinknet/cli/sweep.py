@@ -111,7 +111,7 @@ def plan_sweep(settings: Settings, seed: int = 1) -> list[Plan]:
 
 def short_name(key: str) -> str:
     """The name of the option for one of Flink's keys, or the end of the key."""
-    named = {flink_key: option for option, (flink_key, _, _) in NETWORK_OPTIONS.items()}
+    named = {flink_key: option for option, flink_key in NETWORK_OPTIONS.items()}
     *stem, end = key.split(".")
     return named.get(key) or (f"{stem[-1]}.{end}" if end in _GENERIC_ENDS else end)
 

@@ -15,7 +15,8 @@ from flinknet.report.plain_text import printable
 from flinknet.storage import AnyPath
 
 from .commands import CommandGroup
-from .files import STDOUT, json_option, path_of_runs, put_json, target_of
+from .files import STDOUT, path_of_runs, put_json, target_of
+from .option_tables import options
 
 _LAZY_COMMANDS = {
     "convert": (
@@ -91,7 +92,7 @@ def trace() -> None:
 
 @trace.command()
 @_RUNS
-@json_option
+@options("--json")
 @click.option("--all", "is_all", is_flag=True, help="Also show settings at their defaults.")
 def info(paths: tuple[AnyPath, ...], json: str | None, is_all: bool) -> None:
     """Show what is in a trace: processes, channels, events, and settings that are not at their
@@ -138,7 +139,7 @@ def info(paths: tuple[AnyPath, ...], json: str | None, is_all: bool) -> None:
 
 @trace.command()
 @click.argument("paths", metavar="RUN...", nargs=-1, required=True)
-@json_option
+@options("--json")
 def verify(paths: tuple[str, ...], json: str | None) -> None:
     """Check that a trace is whole, and that credit and sequence numbers add up.
 

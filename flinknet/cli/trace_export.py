@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
@@ -14,7 +14,7 @@ from flinknet.errors import ConfigError
 from flinknet.storage import AnyPath
 from flinknet.units import human_bytes, parse_duration_ns
 
-from .commands import SPARK_SECTION, SectionedCommand, WholeNumber
+from .commands import SectionedCommand, WholeNumber
 from .files import (
     CountingLine,
     any_path,
@@ -24,56 +24,39 @@ from .files import (
     one_run,
     path_of_runs,
 )
-from .replay_options import spark_options
-
-if TYPE_CHECKING:
-    from flinknet.replay.spark.settings import SessionOptions
-
-FORMS = ("parquet", "delta")
+from .option_tables import SPARK, options
+from .replay_options import session_options
 
 
-_SECTIONS = {
-    "Table": ("out", "form", "buckets"),
-    "Events": ("channel", "kind"),
-    **SPARK_SECTION,
-}
-
-
-@click.command(cls=SectionedCommand, sections=_SECTIONS)
+@click.command(cls=SectionedCommand)
 @click.argument("traces", metavar="TRACE...", nargs=-1, required=True, type=path_of_runs)
-@click.option(
-    "--out",
-    metavar="DIR|URI",
-    required=True,
-    help="New directory, or a URI that this Spark can write to.",
+@options(
+    f"""
+    [Table]
+    --out DIR|URI required
+        New directory, or a URI that this Spark can write to.
+    --format (form) = parquet
+        Delta needs Delta Lake in this Spark.
+    --buckets N = 16
+        Directories for each hour; its channels are divided among them.
+    [Events]
+    --channel LIST
+        Channels, such as 0,3. [default: all]
+    --kind LIST
+        Messages, such as ADD_CREDIT. [default: all]
+    [Spark]
+    {SPARK}
+    """,
+    form=click.Choice(("parquet", "delta")),
+    buckets=WholeNumber(1, 10_000),
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(FORMS),
-    default=FORMS[0],
-    show_default=True,
-    help="Delta needs Delta Lake in this Spark.",
-)
-@click.option(
-    "--buckets",
-    metavar="N",
-    type=WholeNumber(1, 10_000),
-    default=16,
-    show_default=True,
-    help="Directories for each hour; its channels are divided among them.",
-)
-@click.option("--channel", metavar="LIST", help="Channels, such as 0,3. [default: all]")
-@click.option("--kind", metavar="LIST", help="Messages, such as ADD_CREDIT. [default: all]")
-@spark_options
 def convert(
     traces: tuple[Path, ...],
     out: str,
     form: str,
-    buckets: int,
     channel: str | None,
     kind: str | None,
-    session: SessionOptions,
+    **more: Any,
 ) -> None:
     """Write recorded runs as a table of Parquet files or of Delta Lake, with Spark.
 
@@ -92,11 +75,11 @@ def convert(
 
     from . import value_parsers
 
-    options = {}
+    chosen = {}
     if channel is not None:
-        options["channels"] = ",".join(map(str, value_parsers.channels(channel)))
+        chosen["channels"] = ",".join(map(str, value_parsers.channels(channel)))
     if kind is not None:
-        options["kinds"] = ",".join(value_parsers.kinds(kind))
+        chosen["kinds"] = ",".join(value_parsers.kinds(kind))
     if "://" not in out:
         check_new_directory(Path(out))
         if Path(out).exists():
@@ -105,65 +88,44 @@ def convert(
     else:
         target = out
     click.echo("flinknet: starting Spark …", err=True)
-    with spark_session(session) as spark, spark_errors():
+    with spark_session(session_options(more)) as spark, spark_errors():
         paths = [str(each.absolute()) for each in traces]
-        rows = write(spark, paths, target, form=form, buckets=buckets, options=options)
+        rows = write(spark, paths, target, form=form, buckets=more["buckets"], options=chosen)
     if not rows:
         raise ConfigError(f"{out}: no event was chosen, so the table is empty")
     click.echo(f"{out}: {rows:,} events as {form}, by run, hour and channel bucket", err=True)
 
 
-TABLES = ("events", "metrics")
 METRICS_FORMATS = ("parquet", "csv", "json")
 FORMATS = ("parquet", "csv", "json", "perfetto", "hdr")
 
 
 @click.command()
 @click.argument("run", metavar="RUN", type=existing_path)
-@click.option(
-    "--format", "form", metavar="|".join(FORMATS), required=True, type=click.Choice(FORMATS),
-    help="Form of the file; see above.",
-)  # fmt: skip
-@click.option(
-    "--table",
-    type=click.Choice(TABLES),
-    default=TABLES[0],
-    show_default=True,
-    help="Which table: events, or the metrics of tasks and TaskManagers over time.",
+@options(
+    f"""
+    --format (form) {"|".join(FORMATS)} required
+        Form of the file; see above.
+    --table = events
+        Which table: events, or the metrics of tasks and TaskManagers over time.
+    --out PATH required
+        File to write, here or in an object store; compressed if its name ends with .gz (Parquet is
+        compressed anyway).
+    -f, --overwrite
+        Replace PATH if it exists.
+    --channel LIST
+        Channels, such as 0,3. [default: all]
+    --from TIME
+        Start, counted from the start of the measured part: 1.5s, or -200ms to include the end of
+        the warm-up. [default: the first event]
+    --to TIME
+        End, counted in the same way. [default: the last event]
+    """,
+    form=click.Choice(FORMATS),
+    table=click.Choice(("events", "metrics")),
+    out=any_path,
 )
-@click.option(
-    "--out",
-    metavar="PATH",
-    required=True,
-    type=any_path,
-    help="File to write, here or in an object store; compressed if its name ends with .gz (Parquet"
-    " is compressed anyway).",
-)
-@click.option("-f", "--overwrite", is_flag=True, help="Replace PATH if it exists.")
-@click.option("--channel", metavar="LIST", help="Channels, such as 0,3. [default: all]")
-@click.option(
-    "--from",
-    "from_text",
-    metavar="TIME",
-    help="Start, counted from the start of the measured part: 1.5s, or -200ms to include the end of"
-    " the warm-up. [default: the first event]",
-)
-@click.option(
-    "--to",
-    "to_text",
-    metavar="TIME",
-    help="End, counted in the same way. [default: the last event]",
-)
-def export(
-    run: AnyPath,
-    form: str,
-    table: str,
-    out: AnyPath,
-    overwrite: bool,
-    channel: str | None,
-    from_text: str | None,
-    to_text: str | None,
-) -> None:
+def export(run: AnyPath, form: str, out: AnyPath, **values: Any) -> None:
     """Write a recorded run in a form that other tools read. Needs no Java.
 
     \b
@@ -198,15 +160,16 @@ def export(
         "perfetto": (perfetto.write_perfetto, "buffers"),
         "hdr": (hdr.write_hdr, "buffers"),
     }
-    if table == "metrics":
+    channel = values["channel"]
+    if values["table"] == "metrics":
         if form not in METRICS_FORMATS or channel is not None:
             raise ConfigError(
                 f"--table metrics: give --format {', '.join(METRICS_FORMATS)} and no --channel"
             )
         writers[form] = partial(metrics.write_metrics, form=form), "rows"
-    _check_target(out, form, may_replace=overwrite)
+    _check_target(out, form, may_replace=values["overwrite"])
     channels = value_parsers.channels(channel) if channel is not None else None
-    bounds = _time(from_text, "--from"), _time(to_text, "--to")
+    bounds = _time(values["from"], "--from"), _time(values["to"], "--to")
     wanted = open_run(one_run(run))
     if form == "hdr" and wanted.manifest is not None and wanted.manifest.is_from_between:
         raise ConfigError(

@@ -6,7 +6,7 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,21 +16,20 @@ from flinknet.errors import ConfigError
 from flinknet.storage import AnyPath
 from flinknet.units import parse_size_bytes
 
-from .capture_options import CAPTURE_SECTIONS, CaptureOptions, capture_options
+from .capture_options import CAPTURE, only_live, print_begin, session_settings, showing
 from .commands import SectionedCommand
 from .files import (
     STDOUT,
     CountingLine,
     check_new_directory,
     existing_path,
-    json_option,
     put_json,
     target_of,
     usable,
 )
-from .options import details_option
+from .option_tables import options
 from .replay_options import answers_of
-from .trace_tap import free_directory, new_out_option
+from .trace_tap import NEW_OUT, free_directory
 
 if TYPE_CHECKING:
     from flinknet.capture.sniff import Sniffer
@@ -53,33 +52,25 @@ def _capture_path(text: str) -> AnyPath:
     return _STANDARD_INPUT
 
 
-_SECTIONS = {
-    "Where": ("out", "follow"),
-    **CAPTURE_SECTIONS,
-    "Output": ("metrics-port", "json", "details"),
-}
+_OUTPUT = """
+[Output]
+--metrics-port --json --details
+"""
+_IMPORT = f"""
+[Where]
+--out DIR
+    Run directory to make. [default: the capture's name without its extension]
+--follow
+    Wait for more at the end of a file that grows.
+{CAPTURE}
+{_OUTPUT}
+"""
 
 
-@click.command("import", cls=SectionedCommand, sections=_SECTIONS)
+@click.command("import", cls=SectionedCommand)
 @click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True, type=_capture_path)
-@click.option(
-    "--out",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="Run directory to make. [default: the capture's name without its extension]",
-)
-@click.option("--follow", is_flag=True, help="Wait for more at the end of a file that grows.")
-@capture_options
-@json_option
-@details_option
-def import_(
-    captures: tuple[Path, ...],
-    out: Path | None,
-    follow: bool,
-    options: CaptureOptions,
-    json: str | None,
-    details: bool,
-) -> None:
+@options(_IMPORT, out=click.Path(path_type=Path))
+def import_(captures: tuple[Path, ...], **values: Any) -> None:
     """Make a trace from packets of a real Flink that tcpdump or Wireshark captured.
 
     \b
@@ -116,15 +107,15 @@ def import_(
     """
     from flinknet.capture.pcap.sources import is_pipe
 
-    paths = list(dict.fromkeys(captures))
+    paths, out, follow = list(dict.fromkeys(captures)), values["out"], values["follow"]
     if isinstance(paths[0], Path) and paths[0].suffix in (".html", ".htm"):
         _unpack(paths, out)
         return
     if follow and not isinstance(paths[0], Path):
         raise ConfigError("--follow: only for a file of this machine")
-    target = target_of(json)
+    target = target_of(values["json"])
     is_live = len(paths) == 1 and (follow or is_pipe(paths[0]))
-    if not is_live and (names := [*(["--follow"] if follow else []), *options.only_live]):
+    if not is_live and (names := [*(["--follow"] if follow else []), *only_live(values)]):
         raise ConfigError(
             f"{names[0]}: only for one live source: a pipe, - for standard input, or a file with"
             " --follow"
@@ -140,53 +131,31 @@ def import_(
             " recording",
             err=True,
         )
-    imported = imported_packets(paths, directory, options, is_live=is_live, follows=follow)
-    show_imported(imported, target, has_details=details)
+    imported = imported_packets(paths, directory, values, is_live=is_live, follows=follow)
+    show_imported(imported, target, has_details=values["details"])
 
 
-_SNIFF_SECTIONS = {
-    "Where": ("port", "interface", "snap-length", "capture-buffer", "out"),
-    **CAPTURE_SECTIONS,
-    "Output": ("metrics-port", "json", "details"),
-}
+_SNIFF = f"""
+[Where]
+--port PORT[-PORT] ...
+    Data port of a TaskManager, or a range; may be repeated. [default: the data ports that --rest
+    reports; without --rest, the ports on which TaskManagers of this host listen]
+--interface NAME = any
+    Where.
+--snap-length SIZE
+    Most bytes of each packet, 128 or more. Less is lost at high rates, but records are not counted.
+    [default: whole packets]
+--capture-buffer SIZE = 64MiB
+    Memory for packets that wait to be read.
+{NEW_OUT}
+{CAPTURE}
+{_OUTPUT}
+"""
 
 
-@click.command(cls=SectionedCommand, sections=_SNIFF_SECTIONS)
-@click.option(
-    "--port",
-    metavar="PORT[-PORT]",
-    multiple=True,
-    help="Data port of a TaskManager, or a range; may be repeated. [default: the data ports that"
-    " --rest reports; without --rest, the ports on which TaskManagers of this host listen]",
-)
-@click.option("--interface", metavar="NAME", default="any", show_default=True, help="Where.")
-@click.option(
-    "--snap-length",
-    metavar="SIZE",
-    help="Most bytes of each packet, 128 or more. Less is lost at high rates, but records are not"
-    " counted. [default: whole packets]",
-)
-@click.option(
-    "--capture-buffer",
-    metavar="SIZE",
-    default="64MiB",
-    show_default=True,
-    help="Memory for packets that wait to be read.",
-)
-@new_out_option
-@capture_options
-@json_option
-@details_option
-def sniff(
-    port: tuple[str, ...],
-    interface: str,
-    snap_length: str | None,
-    capture_buffer: str,
-    out: str,
-    options: CaptureOptions,
-    json: str | None,
-    details: bool,
-) -> None:
+@click.command(cls=SectionedCommand)
+@options(_SNIFF)
+def sniff(**values: Any) -> None:
     """Record the TaskManagers of this host while their jobs run; nothing restarts.
 
     \b
@@ -206,34 +175,36 @@ def sniff(
     """
     from flinknet.capture.sniff import SniffConfig, Sniffer
 
-    target = target_of(json)
-    directory = free_directory(Path(out))
-    options.values(directory)  # refuses what is wrong before anything starts
+    target = target_of(values["json"])
+    directory = free_directory(Path(values["out"]))
+    session_settings(values, directory)  # refuses what is wrong before anything starts
     _check_writable(directory)
+    snap_length = values["snap_length"]
     snap_bytes = 0 if snap_length is None else parse_size_bytes(snap_length, "--snap-length")
     if snap_length is not None and snap_bytes < _SNAP_BYTES_MIN:
         raise ConfigError(
             f"--snap-length: {snap_length} cuts off headers of Flink's messages; give 128b or more"
         )
     config = SniffConfig(
-        _ports(port, options),
-        interface,
+        _ports(values),
+        values["interface"],
         snap_bytes,
-        parse_size_bytes(capture_buffer, "--capture-buffer"),
+        parse_size_bytes(values["capture_buffer"], "--capture-buffer"),
     )
     sniffer = Sniffer(config)
     try:
         click.echo(f"flinknet: {sniffer.name}: {config.filter}", err=True)
-        imported = imported_packets([sniffer.path], directory, options, sniffer=sniffer)
+        imported = imported_packets([sniffer.path], directory, values, sniffer=sniffer)
     finally:
         sniffer.close()
-    show_imported(imported, target, has_details=details)
+    show_imported(imported, target, has_details=values["details"])
 
 
-def _ports(texts: Sequence[str], options: CaptureOptions) -> tuple[tuple[int, int], ...]:
+def _ports(values: Mapping[str, Any]) -> tuple[tuple[int, int], ...]:
     """The ports to capture, as ranges. Raises: ConfigError, RemoteTransportError."""
     from flinknet.capture.sniff import ranges_of, task_manager_ports
 
+    texts, rest = values["port"], values["rest"]
     found: set[int] = set()
     for text in texts:
         parts = _PORTS.fullmatch(text)
@@ -241,13 +212,13 @@ def _ports(texts: Sequence[str], options: CaptureOptions) -> tuple[tuple[int, in
         if not 0 < first <= last <= 65_535:
             raise ConfigError(f"--port: {text!r} is not a port; write 6121 or 6121-6128")
         found.update(range(first, last + 1))
-    if not texts and options.rest is not None:
+    if not texts and rest is not None:
         from flinknet.capture.rest.jobs import read_task_managers
 
-        answers = answers_of(options.rest, options.rest_files)
+        answers = answers_of(values)
         found = {each.data_port for each in read_task_managers(answers)}
         if not found:
-            raise ConfigError(f"--rest: {options.rest} knows no TaskManager; give --port")
+            raise ConfigError(f"--rest: {rest} knows no TaskManager; give --port")
     elif not texts:
         found = task_manager_ports()
         if not found:
@@ -261,7 +232,7 @@ def _ports(texts: Sequence[str], options: CaptureOptions) -> tuple[tuple[int, in
 def imported_packets(
     paths: Sequence[Path],
     directory: Path,
-    options: CaptureOptions,
+    values: Mapping[str, Any],
     *,
     is_live: bool = True,
     follows: bool = False,
@@ -275,14 +246,14 @@ def imported_packets(
     from flinknet.report.tap_console import TapView
 
     _check_writable(directory)
-    config = SessionConfig(**options.values(directory))
+    config = SessionConfig(**session_settings(values, directory))
     versions = {"flinknet": flinknet.__version__, "python": platform.python_version()}
     if not is_live:
         with CountingLine("packets") as line:
             return import_capture(paths, config, versions=versions, on_progress=line.show)
     view = TapView(console_for(sys.stderr))
-    options.begin(view, config)
-    on_look, on_tick = options.showing(view)
+    print_begin(view, config)
+    on_look, on_tick = showing(values, view)
     with view:
         return import_capture(
             paths, config, versions=versions, live=Live(follows, on_look, on_tick, sniffer)

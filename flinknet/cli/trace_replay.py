@@ -13,23 +13,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flinknet.errors import ConfigError
-from flinknet.options.what_if import SETTINGS, WORDS
+from flinknet.options.what_if import DEBLOAT_TARGET, SETTINGS
 from flinknet.storage import AnyPath, path_of
 
-from .commands import SPARK_SECTION, SectionedCommand, words
-from .files import (
-    STDOUT,
-    ReportFiles,
-    json_option,
-    path_of_runs,
-    plot_option,
-    put_text,
-    target_of,
-)
+from .commands import SectionedCommand
+from .files import STDOUT, ReportFiles, path_of_runs, put_text, target_of
+from .option_tables import REST_FILES, SPARK, options
 from .replay_options import (
-    REST_FILES,
-    RestFiles,
-    edge_timeout_option,
     edge_timeouts_of,
     grid_of,
     loading_spark,
@@ -37,169 +27,92 @@ from .replay_options import (
     number_or,
     offset,
     prepare_faster_starts,
-    rest_files_options,
+    session_options,
     setting_warnings,
-    spark_options,
 )
-from .result_files import csv_option
 
 if TYPE_CHECKING:
     from flinknet.replay.read import RecordedRun
-    from flinknet.replay.spark.settings import SessionOptions
     from flinknet.trace import TraceFile
 
 EXIT_UNMET, EXIT_UNKNOWN = 1, 3
 
-_SECTIONS = {
-    "Settings to predict": (*(each.option for each in SETTINGS), "edge-timeout", "target"),
-    "Part of the recording": (
-        *("from-offset", "to-offset", "max-records", "channel"),
-        *("recordings", "on-damage"),
-    ),
-    "Output": (
-        *("diagnose", "details", "json", "csv", "report", "plot", "out", "rest"),
-        *REST_FILES,
-    ),
-    **SPARK_SECTION,
-    "Large runs": ("split", "checkpoint"),
-}
+
+def _grid_options() -> str:
+    """The table of the lists of settings."""
+    rare = (DEBLOAT_TARGET,)
+    return "\n".join(
+        f"{'~ ' if each in rare else ''}--{each.option} LIST\n    {each.help}" for each in SETTINGS
+    )
 
 
-_RARE = (
-    *("debloat-target", "max-records", "recordings", "on-damage", "channel", "out", "rest"),
-    *REST_FILES,
-    *SPARK_SECTION["Spark"],
-    *("split", "checkpoint"),
-)
-"""Options that the short help only names."""
+_OPTIONS = f"""
+[Settings to predict]
+{_grid_options()}
+--edge-timeout
+--target BOUND ...
+    Limit to meet, such as p99<=20ms or throughput>=100k/s. Prints the longest timeout and the
+    cheapest buffers that meet it, and the keys for Flink's config.yaml; for a job of several
+    exchanges also timeouts task by task, unless --buffer-timeout lists some. May be repeated.
+[Part of the recording]
+--from OFFSET
+    Start of the part of each trace to use, such as 30s, counted from its first data buffer (in
+    flinknet's own runs, from the measured part). [default: the whole trace; for a tap or a capture,
+    all but the start-up of the job]
+--to OFFSET
+    End of that part, such as 2min. The part must be at least 20 times as long as each buffer
+    timeout to be predicted.
+~ --max-records N|all
+    Records of each run to simulate for each setting, from the start of the part used. [default: all
+    if that takes seconds, else windows spread over the part; where each message must be simulated,
+    500000; for a tap or a capture, 20000; at the highest rate, 6000000]
+~ --channel LIST
+    Channels to show, such as 0,3. [default: slowest]
+~ --recordings = auto
+    Which recordings of taps and captures form one run. auto: those of the same execution of a job
+    or with channels in common, by the ids in their messages; one: all of them; each: none. Every
+    run of flinknet itself is separate.
+~ --on-damage = stop
+    What to do about damaged blocks, unreadable files and recordings that cannot be used. skip:
+    every byte is checked first, what is damaged is left out, and the first lines of the answer
+    report what was lost.
+[Output]
+--diagnose
+    Show what holds each edge up, with its share.
+--details, --edges (details)
+    Show all that is known of each edge: channels, messages, assumptions, all figures.
+--json --csv
+--report FILE
+    Write the answer as an HTML page that works without a network.
+--plot
+~ --out DIR
+    Write each table as Parquet into this new directory.
+~ --rest URL|DIR
+    Where the names of vertices and tasks come from, for a tap or a capture: the REST API of the
+    JobManager while the job runs, or a directory that `flinknet plan --rest URL --rest-save DIR`
+    has made. [default: the names in the trace]
+~ {REST_FILES}
+[Spark]
+~ {SPARK}
+[Large runs]
+~ --split N|auto = auto
+    Number of slices of time that each run is cut into, so that several cores share one busy
+    exchange; auto: depends on its size. Observed figures do not depend on it.
+~ --checkpoint DIR
+    Save the result of each unit of work in DIR. If this command ends early, the same command
+    continues from there. On a cluster, DIR must be shared by the driver and the executors.
+"""
 
 
-def _grid_options(command: Any) -> Any:
-    for each in reversed(SETTINGS):
-        complete = words(WORDS.get(each.option, ()))
-        command = click.option(
-            f"--{each.option}", metavar="LIST", help=each.help, shell_complete=complete
-        )(command)
-    return command
-
-
-@click.command(cls=SectionedCommand, sections=_SECTIONS, rare=_RARE)
+@click.command(cls=SectionedCommand)
 @click.argument("traces", metavar="TRACE...", nargs=-1, required=True, type=path_of_runs)
-@_grid_options
-@click.option(
-    "--target",
-    metavar="BOUND",
-    multiple=True,
-    help="Limit to meet, such as p99<=20ms or throughput>=100k/s. Prints the longest timeout and"
-    " the cheapest buffers that meet it, and the keys for Flink's config.yaml; for a job of several"
-    " exchanges also timeouts task by task, unless --buffer-timeout lists some. May be repeated.",
+@options(
+    _OPTIONS,
+    is_sweep=True,
+    recordings=click.Choice(["auto", "one", "each"]),
+    on_damage=click.Choice(["stop", "skip"]),
 )
-@edge_timeout_option
-@click.option("--diagnose", is_flag=True, help="Show what holds each edge up, with its share.")
-@click.option(
-    "--details",
-    "--edges",
-    "details",
-    is_flag=True,
-    help="Show all that is known of each edge: channels, messages, assumptions, all figures.",
-)
-@click.option("--channel", metavar="LIST", help="Channels to show, such as 0,3. [default: slowest]")
-@click.option(
-    "--max-records",
-    metavar="N|all",
-    help="Records of each run to simulate for each setting, from the start of the part used."
-    " [default: all if that takes seconds, else windows spread over the part; where each message"
-    " must be simulated, 500000; for a tap or a capture, 20000; at the highest rate, 6000000]",
-)
-@click.option(
-    "--from",
-    "from_offset",
-    metavar="OFFSET",
-    help="Start of the part of each trace to use, such as 30s, counted from its first data buffer"
-    " (in flinknet's own runs, from the measured part). [default: the whole trace; for a tap or a"
-    " capture, all but the start-up of the job]",
-)
-@click.option(
-    "--to",
-    "to_offset",
-    metavar="OFFSET",
-    help="End of that part, such as 2min. The part must be at least 20 times as long as each buffer"
-    " timeout to be predicted.",
-)
-@click.option(
-    "--split",
-    metavar="N|auto",
-    default="auto",
-    show_default=True,
-    help="Number of slices of time that each run is cut into, so that several cores share one busy"
-    " exchange; auto: depends on its size. Observed figures do not depend on it.",
-)
-@click.option(
-    "--recordings",
-    type=click.Choice(["auto", "one", "each"]),
-    default="auto",
-    show_default=True,
-    help="Which recordings of taps and captures form one run. auto: those of the same execution of"
-    " a job or with channels in common, by the ids in their messages; one: all of them; each: none."
-    " Every run of flinknet itself is separate.",
-)
-@click.option(
-    "--on-damage",
-    type=click.Choice(["stop", "skip"]),
-    default="stop",
-    show_default=True,
-    help="What to do about damaged blocks, unreadable files and recordings that cannot be used."
-    " skip: every byte is checked first, what is damaged is left out, and the first lines of the"
-    " answer report what was lost.",
-)
-@click.option(
-    "--rest",
-    metavar="URL|DIR",
-    help="Where the names of vertices and tasks come from, for a tap or a capture: the REST API of"
-    " the JobManager while the job runs, or a directory that `flinknet plan --rest URL --rest-save"
-    " DIR` has made. [default: the names in the trace]",
-)
-@rest_files_options
-@json_option
-@csv_option
-@click.option(
-    "--report",
-    metavar="FILE",
-    help="Write the answer as an HTML page that works without a network.",
-)
-@plot_option
-@click.option("--out", metavar="DIR", help="Write each table as Parquet into this new directory.")
-@click.option(
-    "--checkpoint",
-    metavar="DIR",
-    help="Save the result of each unit of work in DIR. If this command ends early, the same command"
-    " continues from there. On a cluster, DIR must be shared by the driver and the executors.",
-)
-@spark_options
-def replay(
-    traces: tuple[AnyPath, ...],
-    target: tuple[str, ...],
-    edge_timeout: tuple[str, ...],
-    diagnose: bool,
-    details: bool,
-    channel: str | None,
-    max_records: str | None,
-    from_offset: str | None,
-    to_offset: str | None,
-    split: str,
-    recordings: str,
-    on_damage: str,
-    rest: str | None,
-    rest_files: RestFiles,
-    json: str | None,
-    csv: str | None,
-    report: str | None,
-    plot: str | None,
-    out: str | None,
-    checkpoint: str | None,
-    session: SessionOptions,
-    **lists: str | None,
-) -> None:
+def replay(traces: tuple[AnyPath, ...], **values: Any) -> None:
     """Show what happened in recorded runs, and predict what other settings would do.
 
     \b
@@ -252,29 +165,31 @@ def replay(
 
     from . import value_parsers
 
-    targets = [Target.parse(text) for text in target]
-    edge_timeouts = [edge_timeouts_of(text) for text in edge_timeout]
+    json, csv, split = values["json"], values["csv"], values["split"]
+    targets = [Target.parse(text) for text in values["target"]]
+    edge_timeouts = [edge_timeouts_of(text) for text in values["edge_timeout"]]
+    max_records, channel = values["max_records"], values["channel"]
     most_records = None if max_records is None else number_or("--max-records", max_records, "all")
     parts = number_or("--split", split, "auto")
     if parts is not None and parts > WORK_UNITS_MAX:
         raise ConfigError(f"--split: {split} are too many; at most {WORK_UNITS_MAX}")
-    offsets = offset("--from", from_offset), offset("--to", to_offset)
-    is_fine = bool(targets) and lists["buffer_timeout"] is None
-    grid = grid_of(lists, is_fine=is_fine)
+    offsets = offset("--from", values["from"]), offset("--to", values["to"])
+    is_fine = bool(targets) and values["buffer_timeout"] is None
+    grid = grid_of(values, is_fine=is_fine)
     channels = value_parsers.channels(channel) if channel else None
     json_target = target_of(json)
     csv_target = target_of(csv, "--csv")
     if json == csv == STDOUT:
         raise ConfigError("--json and --csv both want stdout; name a file for one")
-    pictures = ReportFiles.of({"report": report, "plot": plot})
-    out_dir = _new_directory(out) if out else None
-    known = setting_warnings(lists)
+    pictures = ReportFiles.of(values)
+    out_dir = _new_directory(values["out"]) if values["out"] else None
+    known = setting_warnings(values)
     if any(warnings for _, warnings in known):
         from .sweep import say_first  # half a second of imports
 
         say_first(known, is_stdout_taken=STDOUT in (json, csv))
 
-    session = replace(session, defaults=OF_REPLAYS)
+    session = replace(session_options(values), defaults=OF_REPLAYS)
     with loading_spark(session, _say) as spark:  # its JVM loads while Python does
         from flinknet.replay.advise.advice import all_meet
         from flinknet.replay.joining import Together
@@ -300,16 +215,16 @@ def replay(
         runs = open_runs(
             list(traces),
             AskedPart(*offsets),
-            naming(rest, rest_files),
-            together=Together(recordings),
-            on_damage=OnDamage(on_damage),
+            naming(values),
+            together=Together(values["recordings"]),
+            on_damage=OnDamage(values["on_damage"]),
             reads=FileReads(partial(read_indexes, spark), find_damage),
         )
         _check_channels(channels, runs)
         kept = None
-        if checkpoint is not None:
+        if values["checkpoint"] is not None:
             files = [file for run in runs for file in run.files]
-            kept = Checkpoint.of(_directory(checkpoint), files)
+            kept = Checkpoint.of(_directory(values["checkpoint"]), files)
         with reporting_progress(spark(), partial(_say, off_terminal_too=True)) as begin:
 
             def say_step(step: str) -> None:
@@ -333,7 +248,7 @@ def replay(
         if out_dir is not None:
             _say(f"writing Parquet to {out_dir}")
             write_tables(found.tables(), out_dir)
-    shown = replay_page(found.answers, found.jobs, channels, diagnose=diagnose)
+    shown = replay_page(found.answers, found.jobs, channels, diagnose=values["diagnose"])
     pictures.write(lambda: shown)
     text = dumps(replay_document(found.answers, found.jobs), indent=1)
     if json_target is not None:
@@ -341,7 +256,7 @@ def replay(
     if csv_target is not None:
         put_text(csv_target, csv_text(replay_rows(found.answers, found.jobs)))
     if STDOUT not in (json, csv):
-        has_details = details or channels is not None
+        has_details = values["details"] or channels is not None
         print_page(console_for(sys.stdout), shown, has_details=has_details)
     prepare_faster_starts(session)
     if targets and (is_met := all_meet(found.answers, found.jobs)) is not True:

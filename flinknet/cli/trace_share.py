@@ -16,34 +16,34 @@ from flinknet.storage import AnyPath
 
 from .commands import SectionedCommand
 from .files import check_writable_file, path_of_runs, put_text
+from .option_tables import options
 
 KEY_BYTES = 32
 PAGES = (".html", ".htm")
 TEXTS_SHOWN = 8
 """Texts of a field that --check shows; it says how many more there are."""
 
-_SECTIONS = {"Output": ("out", "answer"), "Names": ("names", "key-file"), "Look": ("check",)}
 
-
-@click.command(cls=SectionedCommand, sections=_SECTIONS)
+@click.command(cls=SectionedCommand)
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=path_of_runs)
-@click.option("--out", metavar="FILE.html", help="File to write. [default: RUN.html]")
-@click.option(
-    "--answer/--no-answer",
-    default=True,
-    show_default=True,
-    help="Put the answer of `trace replay` into the page; it needs Spark.",
-)
-@click.option("--names", is_flag=True, help="Keep names, addresses and ids as they are.")
-@click.option(
-    "--key-file",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Key of the pseudonyms, made if it is not there. Keep it to yourself: the same key gives"
-    " the same pseudonyms. [default: ~/.config/flinknet/share.key]",
-)
-@click.option(
-    "--check", is_flag=True, help="Print every text in a page that was shared, and make nothing."
+@options(
+    """
+    [Output]
+    --out FILE.html
+        File to write. [default: RUN.html]
+    --answer/--no-answer
+        Put the answer of `trace replay` into the page; it needs Spark. [default: answer]
+    [Names]
+    --names
+        Keep names, addresses and ids as they are.
+    --key-file FILE
+        Key of the pseudonyms, made if it is not there. Keep it to yourself: the same key gives the
+        same pseudonyms. [default: ~/.config/flinknet/share.key]
+    [Look]
+    --check
+        Print every text in a page that was shared, and make nothing.
+    """,
+    key_file=click.Path(path_type=Path),
 )
 def share(
     runs: tuple[AnyPath, ...],

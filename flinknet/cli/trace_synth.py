@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -12,64 +13,49 @@ from flinknet import options as flink
 from flinknet.errors import ConfigError
 from flinknet.units import human_bytes, human_duration
 
-from .commands import SectionedCommand, WholeNumber
-from .files import STDOUT, CountingLine, check_new_directory, json_option, put_json, target_of
-from .options import Settings, named_options, network_options, scenario_of
+from .commands import SectionedCommand
+from .files import STDOUT, CountingLine, check_new_directory, put_json, target_of
+from .option_tables import options
+from .options import Settings, network_options, scenario_of
 
 _WORKLOAD = ("rate", "record-size", "producers", "consumers", "task-managers", "duration", "warmup")
-_NETWORK = ("buffer-timeout", "exclusive-buffers", "segment-size")
 _DEFAULTS = {"rate": "20k/s", "producers": "2", "consumers": "2"}
-_SECTIONS = {
-    "Load": ("rate", "record-size", "events", "duration", "warmup", "skew"),
-    "Tasks": ("producers", "consumers", "task-managers"),
-    "Network": (*_NETWORK, "define"),
-    "Output": ("out", "seed", "json"),
-}
 _COUNT = re.compile(r"(\d+(?:\.\d+)?)([kKmMgGbB]?)")
 _MULTIPLES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9}
 
 
-@click.command(cls=SectionedCommand, sections=_SECTIONS)
-@named_options((*_WORKLOAD, *_NETWORK), defaults=_DEFAULTS)
-@click.option(
-    "--events",
-    metavar="N",
-    help="Make about N events, such as 10M or 1G, instead of --duration; the ends of channels, up"
-    " to 10 events each, are extra.",
+@click.command(cls=SectionedCommand)
+@options(
+    f"""
+    [Load]
+    --rate [default: {_DEFAULTS["rate"]}]
+    --record-size
+    --events N
+        Make about N events, such as 10M or 1G, instead of --duration; the ends of channels, up to
+        10 events each, are extra.
+    --duration --warmup
+    --skew EXPONENT
+        Consumer i gets a share of the records in proportion to 1 / (i + 1) ** EXPONENT.
+        [default: 0, round robin]
+    [Tasks]
+    --producers [default: {_DEFAULTS["producers"]}]
+    --consumers [default: {_DEFAULTS["consumers"]}]
+    --task-managers
+    [Network]
+    --buffer-timeout --exclusive-buffers --segment-size
+    -D (define) KEY=VALUE ...
+        Any Flink network key.
+    [Output]
+    --out DIR required
+        New directory for the trace.
+    --seed N = 1
+        The same seed gives the same bytes.
+    --json
+    """,
+    skew=click.FloatRange(min=0, max=10),
+    out=click.Path(path_type=Path),
 )
-@click.option(
-    "--skew",
-    metavar="EXPONENT",
-    type=click.FloatRange(min=0, max=10),
-    default=0.0,
-    help="Consumer i gets a share of the records in proportion to 1 / (i + 1) ** EXPONENT."
-    " [default: 0, round robin]",
-)
-@click.option("-D", "define", metavar="KEY=VALUE", multiple=True, help="Any Flink network key.")
-@click.option(
-    "--seed",
-    type=WholeNumber(0),
-    default=1,
-    show_default=True,
-    help="The same seed gives the same bytes.",
-)
-@click.option(
-    "--out",
-    metavar="DIR",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="New directory for the trace.",
-)
-@json_option
-def synth(
-    events: str | None,
-    skew: float,
-    define: tuple[str, ...],
-    seed: int,
-    out: Path,
-    json: str | None,
-    **texts: str | None,
-) -> None:
+def synth(events: str | None, define: tuple[str, ...], seed: int, out: Path, **texts: Any) -> None:
     """Make a large trace in the form of a recorded one, without recording anything.
 
     \b
@@ -87,20 +73,20 @@ def synth(
     from flinknet.predict.synth.plan import plan
     from flinknet.predict.synth.run import synthesize
 
-    target = target_of(json)
+    target = target_of(texts["json"])
     if events is not None and texts["duration"] is not None:
         raise ConfigError("--events and --duration both say where a run ends; give one of them")
     wanted = None if events is None else _number(events)
     given = {name: texts[name.replace("-", "_")] or _DEFAULTS.get(name) for name in _WORKLOAD}
     workload = {name: text for name, text in given.items() if text is not None}
     defined = dict(flink.parse_assignment(text) for text in define)
-    options = network_options(texts)
-    flink.check_agreement(defined, options)
-    keys = flink.merge(defined, dict(options.values()))
+    named = network_options(texts)
+    flink.check_agreement(defined, named)
+    keys = flink.merge(defined, dict(named.values()))
     scenario, warnings = scenario_of(Settings(keys, workload), seed)
     for warning in warnings:
         click.echo(f"flinknet: {warning.text}", err=True)
-    planned = plan(scenario, skew=skew, events=wanted)
+    planned = plan(scenario, skew=texts["skew"] or 0.0, events=wanted)
     check_new_directory(out)
     if target != STDOUT:
         length = human_duration(planned.end_ns - planned.first_record_ns)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from flinknet.errors import ConfigError, FlinknetError, TraceError
 from flinknet.units import format_address
 
-from .capture_options import CAPTURE_SECTIONS, CaptureOptions, capture_options
+from .capture_options import CAPTURE, print_begin, session_settings, showing
 from .commands import SectionedCommand
-from .files import STDOUT, check_new_directory, json_option, put_json, target_of, usable
-from .options import details_option
+from .files import STDOUT, check_new_directory, first_line, put_json, target_of, usable
+from .option_tables import options
+from .value_parsers import address
 
 if TYPE_CHECKING:
     from flinknet.capture.tap import TlsContexts
@@ -54,64 +55,37 @@ second, on the worst channel:
 """
 
 
-_SECTIONS = {
-    "Where": ("listen", "upstream", "out"),
-    **CAPTURE_SECTIONS,
-    "TLS": ("tls-cert", "tls-key", "tls-ca", "tls-password-file"),
-    "Output": ("metrics-port", "json", "details"),
-}
+NEW_OUT = """
+--out DIR required
+    New run directory for the trace. If it holds a trace already: DIR-2, DIR-3 and so on.
+"""
+_OPTIONS = f"""
+[Where]
+--listen HOST:PORT[-PORT] ... required
+    Where consumers connect to: the TaskManager's taskmanager.data.port, or a range of ports for all
+    TaskManagers of a host, HOST:7001-7008. May be repeated, with an --upstream for each.
+--upstream HOST:PORT[-PORT]|redirected ... required
+    Where the TaskManager listens: its taskmanager.data.bind-port, or a range of as many ports.
+    redirected: wherever a connection was going when iptables redirected it to the tap.
+{NEW_OUT}
+{CAPTURE}
+[TLS]
+--tls-cert FILE
+    PEM file: the tap's certificate, for both sides.
+--tls-key FILE
+    PEM file: the key of the certificate.
+--tls-ca FILE
+    PEM file: the authority whose certificates the tap accepts.
+--tls-password-file FILE
+    File whose first line is the password of the key.
+[Output]
+--metrics-port --json --details
+"""
 
 
-new_out_option = click.option(
-    "--out",
-    metavar="DIR",
-    required=True,
-    help="New run directory for the trace. If it holds a trace already: DIR-2, DIR-3 and so on.",
-)
-
-
-@click.command(cls=SectionedCommand, sections=_SECTIONS, epilog=_EPILOG)
-@click.option(
-    "--listen",
-    metavar="HOST:PORT[-PORT]",
-    multiple=True,
-    required=True,
-    help="Where consumers connect to: the TaskManager's taskmanager.data.port, or a range of ports"
-    " for all TaskManagers of a host, HOST:7001-7008. May be repeated, with an --upstream for"
-    " each.",
-)
-@click.option(
-    "--upstream",
-    metavar="HOST:PORT[-PORT]|redirected",
-    multiple=True,
-    required=True,
-    help="Where the TaskManager listens: its taskmanager.data.bind-port, or a range of as many"
-    " ports. redirected: wherever a connection was going when iptables redirected it to the tap.",
-)
-@new_out_option
-@click.option("--tls-cert", metavar="FILE", help="PEM file: the tap's certificate, for both sides.")
-@click.option("--tls-key", metavar="FILE", help="PEM file: the key of the certificate.")
-@click.option(
-    "--tls-ca", metavar="FILE", help="PEM file: the authority whose certificates the tap accepts."
-)
-@click.option(
-    "--tls-password-file", metavar="FILE", help="File whose first line is the password of the key."
-)
-@capture_options
-@json_option
-@details_option
-def tap(
-    listen: tuple[str, ...],
-    upstream: tuple[str, ...],
-    out: str,
-    tls_cert: str | None,
-    tls_key: str | None,
-    tls_ca: str | None,
-    tls_password_file: str | None,
-    options: CaptureOptions,
-    json: str | None,
-    details: bool,
-) -> None:
+@click.command(cls=SectionedCommand, epilog=_EPILOG)
+@options(_OPTIONS)
+def tap(**values: Any) -> None:
     """Record every message between real TaskManagers, as a proxy between them.
 
     \b
@@ -142,24 +116,25 @@ def tap(
     from flinknet.trace.manifest import RESULT_NAME
     from flinknet.trace.run_directory import seal_result
 
-    json_target = target_of(json)
-    directory = free_directory(Path(out))
+    json_target = target_of(values["json"])
+    out = Path(values["out"])
+    directory = free_directory(out)
     config = TapConfig(
-        pairs=pairs_of(listen, upstream),
-        tls=_tls(tls_cert, tls_key, tls_ca, tls_password_file),
-        **options.values(directory),
+        pairs=pairs_of(values["listen"], values["upstream"]),
+        tls=_tls(values),
+        **session_settings(values, directory),
     )
     talk = console_for(sys.stderr)
     view = TapView(talk)
-    session = Tap(config, *options.showing(view))
+    session = Tap(config, *showing(values, view))
     view.listening = [format_address(*each) for each in session.addresses]
 
     def show_settings() -> None:
         upstreams = [each for _, each in config.pairs]
         for line in setting_lines(list(zip(session.addresses, upstreams, strict=True))):
             talk.print(line, soft_wrap=True, highlight=False)
-        earlier = "" if directory == Path(out) else f"{out} holds a trace already: "
-        options.begin(view, config, earlier)
+        earlier = "" if directory == out else f"{out} holds a trace already: "
+        print_begin(view, config, earlier)
 
     with view:
         result = session.run(show_settings)
@@ -172,7 +147,7 @@ def tap(
         put_json(json_target, result)
     if json_target != STDOUT:
         shown = tap_view(result, str(directory))
-        print_view(console_for(sys.stdout), shown, has_details=details)
+        print_view(console_for(sys.stdout), shown, has_details=values["details"])
     if result["recording_error"] is not None:
         raise TraceError(f"all was forwarded, but {result['recording_error']}")
 
@@ -224,37 +199,23 @@ def _addresses(text: str, option: str, *, lowest: int) -> list[tuple[str, int]]:
     """An address, or one for each port of a range HOST:FIRST-LAST."""
     range_text, dash, last_text = text.strip().rpartition("-")
     if not dash or not last_text.isdecimal() or ":" not in range_text:
-        return [_address(text, option, lowest=lowest)]
-    host, first = _address(range_text, option, lowest=1)
-    _, last = _address(f"{host}:{last_text}", option, lowest=1)
+        return [address(text, option, lowest=lowest)]
+    host, first = address(range_text, option, lowest=1)
+    _, last = address(f"[{host}]:{last_text}", option, lowest=1)
     if last < first:
         raise ConfigError(f"{option}: {text!r} runs backwards; write HOST:FIRST-LAST")
     return [(host, port) for port in range(first, last + 1)]
 
 
-def _address(text: str, option: str, *, lowest: int) -> tuple[str, int]:
-    host, colon, port = text.strip().rpartition(":")
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    if not colon or not host or not port.isdecimal() or not lowest <= int(port) <= 65_535:
-        raise ConfigError(f"{option}: {text!r} is not an address; write HOST:PORT or [IPV6]:PORT")
-    return host, int(port)
-
-
-def _tls(
-    certificate: str | None, key: str | None, authority: str | None, password_file: str | None
-) -> TlsContexts | None:
-    if not any((certificate, key, authority, password_file)):
+def _tls(values: Mapping[str, Any]) -> TlsContexts | None:
+    files = [values[name] for name in ("tls_cert", "tls_key", "tls_ca")]
+    password_file = values["tls_password_file"]
+    if not any((*files, password_file)):
         return None
-    if certificate is None or key is None or authority is None:
+    if None in files:
         raise ConfigError("--tls-cert, --tls-key and --tls-ca go together; give all three")
     from flinknet.capture.tap import create_contexts
 
-    password = ""
-    if password_file is not None:
-        try:
-            lines = Path(password_file).read_text(encoding="utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"--tls-password-file: {password_file}: cannot be read") from error
-        password = lines[0] if lines else ""
-    return create_contexts(Path(certificate), Path(key), Path(authority), password)
+    password = "" if password_file is None else first_line(password_file, "--tls-password-file")
+    certificate, key, authority = map(Path, files)
+    return create_contexts(certificate, key, authority, password)

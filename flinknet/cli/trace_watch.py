@@ -7,7 +7,7 @@ from contextlib import nullcontext, suppress
 from json import dumps
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,74 +15,43 @@ from flinknet.errors import ConfigError
 from flinknet.units import NS_PER_S
 from flinknet.whole_files import work_directory
 
-from .capture_options import positive_duration
-from .commands import SPARK_SECTION, SectionedCommand
+from .commands import SectionedCommand
 from .files import STDOUT, add_line, directory_here, growing_file
-from .options import details_option
-from .replay_options import spark_options
+from .option_tables import SPARK, options
+from .replay_options import session_options
+from .value_parsers import some_time
 
 if TYPE_CHECKING:
-    from flinknet.replay.spark.settings import SessionOptions
     from flinknet.report.trace_console import WatchView
     from flinknet.results import WatchLook
 
 LONGEST_WINDOW_NS = 3600 * NS_PER_S
 
 
-_SECTIONS = {
-    "Updates": ("window", "every", "once", "duration"),
-    "Output": ("details", "table", "json"),
-    **SPARK_SECTION,
-}
-
-
-@click.command(cls=SectionedCommand, sections=_SECTIONS)
+@click.command(cls=SectionedCommand)
 @click.argument("path", metavar="DIR", type=directory_here)
-@click.option(
-    "--window",
-    metavar="TIME",
-    default="60s",
-    show_default=True,
-    help="Length of the newest part that is shown, at most 1h.",
+@options(
+    f"""
+    [Updates]
+    --window TIME = 60s
+        Length of the newest part that is shown, at most 1h.
+    --every TIME = 5s
+        Shortest time between two updates; nothing is shown without new events.
+    --once
+        Show one update and end; needs Spark only for --table.
+    --duration TIME
+        Stop after TIME. [default: at Ctrl-C]
+    [Output]
+    --details
+    --table DIR|URI
+        At each update add a row for each edge to this table of Parquet files.
+    --json [FILE]
+        Write a line of JSON for each update to FILE; without FILE, print only these lines.
+    [Spark]
+    {SPARK}
+    """
 )
-@click.option(
-    "--every",
-    metavar="TIME",
-    default="5s",
-    show_default=True,
-    help="Shortest time between two updates; nothing is shown without new events.",
-)
-@click.option(
-    "--once",
-    is_flag=True,
-    help="Show one update and end; needs Spark only for --table.",
-)
-@click.option("--duration", metavar="TIME", help="Stop after TIME. [default: at Ctrl-C]")
-@click.option(
-    "--table",
-    metavar="DIR|URI",
-    help="At each update add a row for each edge to this table of Parquet files.",
-)
-@click.option(
-    "--json",
-    metavar="[FILE]",
-    is_flag=False,
-    flag_value=STDOUT,
-    help="Write a line of JSON for each update to FILE; without FILE, print only these lines.",
-)
-@details_option
-@spark_options
-def watch(
-    path: Path,
-    window: str,
-    every: str,
-    once: bool,
-    duration: str | None,
-    table: str | None,
-    json: str | None,
-    details: bool,
-    session: SessionOptions,
-) -> None:
+def watch(path: Path, **values: Any) -> None:
     """Show what happens in traces that are still being written.
 
     \b
@@ -104,14 +73,15 @@ def watch(
     from flinknet.report.console import console_for
     from flinknet.report.trace_console import WatchView
 
-    span_ns = positive_duration(window, "--window")
+    table, once, duration = values["table"], values["once"], values["duration"]
+    span_ns = some_time(values["window"], "--window")
     if span_ns > LONGEST_WINDOW_NS:
-        raise ConfigError(f"--window: {window} is too long; at most 1h")
-    every_s = positive_duration(every, "--every") / NS_PER_S
-    seconds = None if duration is None else positive_duration(duration, "--duration") / NS_PER_S
+        raise ConfigError(f"--window: {values['window']} is too long; at most 1h")
+    every_s = some_time(values["every"], "--every") / NS_PER_S
+    seconds = None if duration is None else some_time(duration, "--duration") / NS_PER_S
     if table is not None and "://" not in table:
         table = str(Path(table).absolute())
-    target = growing_file(json)
+    target = growing_file(values["json"])
     looks: SimpleQueue[WatchLook] = SimpleQueue()
     with work_directory("watch") as work_dir:
         watching = Watch(path.absolute(), work_dir, span_ns=span_ns)
@@ -119,13 +89,13 @@ def watch(
         view = (
             None
             if target == STDOUT
-            else WatchView(console_for(sys.stdout), str(path), has_details=details)
+            else WatchView(console_for(sys.stdout), str(path), has_details=values["details"])
         )
         with view or nullcontext(), suppress(KeyboardInterrupt):
             _show(looks, view, target)
             if once and table is None:
                 return
-            with spark_session(session) as spark, spark_errors():
+            with spark_session(session_options(values)) as spark, spark_errors():
                 if table is not None:
                     add_to_table(spark, first, table)
                 if once:

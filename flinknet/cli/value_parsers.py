@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 from flinknet.config import (
     CUSTOM_PARTITIONER,
@@ -22,6 +23,9 @@ from flinknet.config import (
 from flinknet.core.probe import MessageKind
 from flinknet.errors import ConfigError
 from flinknet.units import parse_duration_ns, parse_rate_per_s, parse_size_bytes
+
+Parser = Callable[[str, str], Any]
+"""A parser of a text; the second argument names the option in errors."""
 
 RECORD_SIZE_MIN_BYTES = 8
 """Smallest record's value, in bytes; the first 8 bytes identify the record."""
@@ -40,54 +44,49 @@ EXPONENTIAL_SIZE = "exponential:"
 """Prefix of a record size that is given by its mean."""
 
 
-def record_size(text: str) -> RecordSize:
+def record_size(text: str, name: str) -> RecordSize:
     """Parse a size, a range SMALLEST..LARGEST, or exponential:MEAN."""
     if text.startswith(EXPONENTIAL_SIZE):
-        mean = parse_size_bytes(text.removeprefix(EXPONENTIAL_SIZE), "--record-size")
+        mean = parse_size_bytes(text.removeprefix(EXPONENTIAL_SIZE), name)
         low, high = RECORD_SIZE_MIN_BYTES, mean * EXPONENTIAL_LARGEST
         size = RecordSize(low, high, EXPONENTIAL, mean)
         is_small, high = mean <= low, mean
     else:
         low_text, dots, high_text = text.partition("..")
-        low = parse_size_bytes(low_text, "--record-size")
-        high = parse_size_bytes(high_text, "--record-size") if dots else low
+        low = parse_size_bytes(low_text, name)
+        high = parse_size_bytes(high_text, name) if dots else low
         size = RecordSize(low, high)
         is_small = low < RECORD_SIZE_MIN_BYTES
     if is_small:
         raise ConfigError(
-            f"--record-size: {text!r} is too small; a record needs {RECORD_SIZE_MIN_BYTES}b at"
+            f"{name}: {text!r} is too small; a record needs {RECORD_SIZE_MIN_BYTES}b at"
             " least, to be distinguished"
         )
     if high > RECORD_SIZE_MAX_BYTES:
-        raise ConfigError(f"--record-size: {text!r} is too large; a record can have 1gb at most")
+        raise ConfigError(f"{name}: {text!r} is too large; a record can have 1gb at most")
     if low > high:
-        raise ConfigError(f"--record-size: {text!r} runs backwards; write SMALLEST..LARGEST")
+        raise ConfigError(f"{name}: {text!r} runs backwards; write SMALLEST..LARGEST")
     return size
 
 
-def arrivals(text: str) -> str:
-    check_arrivals(text, "--arrivals")
+def arrivals(text: str, name: str) -> str:
+    check_arrivals(text, name)
     return text
 
 
-def each_of(parse: Callable[[str], int]) -> Callable[[str], tuple[int, ...]]:
+def each_of(parse: Parser) -> Parser:
     """Parser of one or more values, separated by commas."""
-    return lambda text: tuple(parse(part.strip()) for part in text.split(","))
+    return lambda text, name: tuple(parse(part.strip(), name) for part in text.split(","))
 
 
-def exponent(name: str) -> Callable[[str], float]:
-    """Parser of a decimal number of 0 or more."""
-
-    def parse(text: str) -> float:
-        with suppress(ValueError):
-            if 0 <= (value := float(text)) < EXPONENT_MAX:
-                return value
-        raise ConfigError(f"{name}: {text!r} is not a number from 0 to {EXPONENT_MAX}")
-
-    return parse
+def exponent(text: str, name: str) -> float:
+    with suppress(ValueError):
+        if 0 <= (value := float(text)) < EXPONENT_MAX:
+            return value
+    raise ConfigError(f"{name}: {text!r} is not a number from 0 to {EXPONENT_MAX}")
 
 
-def slow_consumers(text: str) -> tuple[SlowConsumer, ...]:
+def slow_consumers(text: str, name: str) -> tuple[SlowConsumer, ...]:
     """Parse INDEX:DELAY or INDEX:DELAY:TIME, separated by commas; DELAY may be `pause`."""
     slow = []
     for part in text.split(","):
@@ -95,47 +94,50 @@ def slow_consumers(text: str) -> tuple[SlowConsumer, ...]:
         delay, colon, length = delay.partition(":")
         if not delay.strip() or not index.isdecimal() or (colon and not length.strip()):
             raise ConfigError(
-                f"--slow-consumer: {part!r} is not of the form INDEX:DELAY or INDEX:DELAY:TIME;"
-                " write 0:5ms, 0:pause or 0:5ms:10s"
+                f"{name}: {part!r} is not of the form INDEX:DELAY or INDEX:DELAY:TIME; write"
+                " 0:5ms, 0:pause or 0:5ms:10s"
             )
-        parse = duration("--slow-consumer")
-        delay_ns = -1 if delay.strip() == "pause" else parse(delay)
-        slow.append(SlowConsumer(int(index), delay_ns, parse(length) if colon else None))
+        delay_ns = -1 if delay.strip() == "pause" else duration(delay, name)
+        slow.append(SlowConsumer(int(index), delay_ns, duration(length, name) if colon else None))
     return tuple(slow)
 
 
-def duration(name: str) -> Callable[[str], int]:
-    """Parser of a time with its unit, in ns; `name` is the option, for errors."""
-    return lambda text: parse_duration_ns(text, name, bare_unit=None)
+def duration(text: str, name: str) -> int:
+    """A time with its unit, in ns."""
+    return parse_duration_ns(text, name, bare_unit=None)
 
 
-def measured_part(text: str) -> int:
-    """Length of the measured part, in ns."""
-    duration_ns = duration("--duration")(text)
+def some_time(text: str, name: str) -> int:
+    """A time above 0, in ns."""
+    duration_ns = duration(text, name)
     if not duration_ns:
-        raise ConfigError("--duration: 0 measures nothing; give some seconds, such as 3s")
+        raise ConfigError(f"{name}: 0 is too short; give some seconds, such as 60s")
     return duration_ns
 
 
-def rate(text: str) -> float:
+def measured_part(text: str, name: str) -> int:
+    """Length of the measured part, in ns."""
+    duration_ns = duration(text, name)
+    if not duration_ns:
+        raise ConfigError(f"{name}: 0 measures nothing; give some seconds, such as 3s")
+    return duration_ns
+
+
+def rate(text: str, name: str) -> float:
     """Records per second; max is RATE_MAX."""
-    rate_per_s = parse_rate_per_s(text, "--rate")
-    return RATE_MAX if rate_per_s is None else rate_per_s
+    return parse_rate_per_s(text, name) or RATE_MAX
 
 
-def count(name: str) -> Callable[[str], int]:
-    """Parser of a number of 1 or more."""
-
-    def parse(text: str) -> int:
-        digits = text.replace("_", "")
-        if not digits.isdecimal() or not int(digits):
-            raise ConfigError(f"{name}: {text!r} is not a number of 1 or more")
-        return int(digits)
-
-    return parse
+def count(text: str, name: str, word: str = "") -> int:
+    """A number of 1 or more, which may have underscores; `word` could stand in its place."""
+    digits = text.replace("_", "")
+    if not digits.isdecimal() or not int(digits):
+        also = f", and not {word}" if word else ""
+        raise ConfigError(f"{name}: {text!r} is not a number of 1 or more{also}")
+    return int(digits)
 
 
-def partitioner(text: str) -> str:
+def partitioner(text: str, name: str) -> str:
     """Check a partitioner: a known one, or custom:MODULE:FUNCTION that can be imported."""
     if text in PARTITIONERS:
         return text
@@ -147,32 +149,34 @@ def partitioner(text: str) -> str:
             sys.path.insert(0, os.getcwd())
         find_custom(text)
         return text
-    raise ConfigError(
-        f"--partitioner: {text!r} is not one of {', '.join(PARTITIONERS)} and"
-        " custom:MODULE:FUNCTION"
-    )
+    known = ", ".join(PARTITIONERS)
+    raise ConfigError(f"{name}: {text!r} is not one of {known} and custom:MODULE:FUNCTION")
 
 
-def number(name: str) -> Callable[[str], int]:
-    """Parser of a number of 0 or more."""
-
-    def parse(text: str) -> int:
-        if not text.isdecimal():
-            raise ConfigError(f"{name}: {text!r} is not a number of 0 or more")
-        return int(text)
-
-    return parse
+def number(text: str, name: str) -> int:
+    """A number of 0 or more."""
+    if not text.isdecimal():
+        raise ConfigError(f"{name}: {text!r} is not a number of 0 or more")
+    return int(text)
 
 
-def choice(name: str, choices: tuple[str, ...]) -> Callable[[str], str]:
+def choice(*choices: str) -> Parser:
     """Parser that takes one of `choices`."""
 
-    def parse(text: str) -> str:
+    def parse(text: str, name: str) -> str:
         if text not in choices:
             raise ConfigError(f"{name}: {text!r} is not one of {', '.join(choices)}")
         return text
 
     return parse
+
+
+def percent(text: str, name: str, example: str) -> float:
+    """A share of a percentage, which may lack its sign."""
+    try:
+        return float(text.strip().removesuffix("%")) / 100
+    except ValueError:
+        raise ConfigError(f"{name}: {text!r} is not a percentage; write {example}") from None
 
 
 def channels(text: str) -> list[int]:
@@ -191,3 +195,20 @@ def kinds(text: str) -> list[str]:
         if part not in known:
             raise ConfigError(f"--kind: there is no {part!r}; there are {', '.join(known)}")
     return parts
+
+
+PORT_MAX = 65_535
+
+
+def address(
+    text: str, name: str, *, lowest: int = 0, default_port: int | None = None
+) -> tuple[str, int]:
+    """The host and the port, `lowest` or more, of HOST:PORT or [IPV6]:PORT."""
+    host, colon, port = text.strip().rpartition(":")
+    if default_port is not None and (not colon or port.endswith("]")):
+        host, port = text.strip(), str(default_port)
+    plain = host.removeprefix("[").removesuffix("]")
+    is_port = port.isdecimal() and lowest <= int(port) <= PORT_MAX
+    if not plain or host.endswith(":") or not is_port:
+        raise ConfigError(f"{name}: {text!r} is not an address; write HOST:PORT or [IPV6]:PORT")
+    return plain, int(port)

@@ -4,52 +4,24 @@ commands find their workers.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from flinknet import options as flink
 from flinknet.errors import ConfigError
 
+from .option_tables import options
+from .options import collect
+from .value_parsers import address
+
 if TYPE_CHECKING:
     from flinknet.runtime.cluster.cluster_process import WorkersSpec
 
 SECRET_CHARACTERS_MIN = 16
-PORT_MAX = 65_535
 DEFAULT_PORT = 6130
-
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
-_secret_option = click.option(
-    "--secret-file",
-    metavar="FILE",
-    help="Secret that workers and launchers share; readable by you alone.",
-)
-
-
-def worker_options(*, has_places: bool = True) -> Callable[[_Command], _Command]:
-    """Add the options for the workers of a run to a command.
-
-    Args:
-        has_places: the user may choose where sources and sinks run.
-    """
-
-    def decorate(command: _Command) -> _Command:
-        if has_places:
-            for end, where in (("consumers", "the others"), ("producers", "the first")):
-                command = click.option(
-                    f"--{end}-on", metavar="WORKER", help=f"Where {end} run. [default: {where}]"
-                )(command)
-        return click.option(
-            "--workers",
-            metavar="LIST",
-            help="HOST:PORT of each `flinknet worker` to run on. [default: this machine]",
-        )(_secret_option(command))
-
-    return decorate
 
 
 def workers_of(values: Mapping[str, Any], *, is_tls: bool = False) -> WorkersSpec | None:
@@ -69,21 +41,12 @@ def workers_of(values: Mapping[str, Any], *, is_tls: bool = False) -> WorkersSpe
                 raise ConfigError(f"--{name.replace('_', '-')} goes with --workers")
         return None
     names = [each.strip() for each in values["workers"].split(",")]
-    addresses = tuple(address_of(each, "--workers") for each in names)
+    addresses = tuple(address(each, "--workers", lowest=1) for each in names)
     for name, end in zip(("--producers-on", "--consumers-on"), ends, strict=True):
         if end is not None and end not in names:
             raise ConfigError(f"{name}: {end} is not one of --workers ({', '.join(names)})")
     places = [None if end is None else names.index(end) for end in ends]
     return WorkersSpec(addresses, secret_of(values["secret_file"], is_tls=is_tls), *places)
-
-
-def address_of(text: str, option: str, default_port: int | None = None) -> tuple[str, int]:
-    """The host and the port of HOST:PORT or [HOST]:PORT. Raises: ConfigError."""
-    found = re.fullmatch(r"(?:\[([^\]]+)\]|([^\[\]:]+))(?::([0-9]{1,5}))?", text)
-    port = int(found[3]) if found and found[3] else default_port
-    if found is None or port is None or port > PORT_MAX:
-        raise ConfigError(f"{option}: {text!r} is no HOST:PORT; write 10.0.0.7:{DEFAULT_PORT}")
-    return found[1] or found[2], port
 
 
 def secret_of(file: str | None, *, is_tls: bool) -> str:
@@ -113,36 +76,20 @@ def secret_of(file: str | None, *, is_tls: bool) -> str:
     return secret
 
 
-def settings_of_tls(values: Mapping[str, Any]) -> dict[str, str]:
-    """The Flink keys of `--flink-conf` and `-D`, for TLS. Raises: ConfigError."""
-    from .options import read_cluster_conf
-
-    conf: dict[str, str] = {}
-    if values["flink_conf"] is not None:
-        conf, _ = read_cluster_conf(values["flink_conf"])
-    return flink.merge(conf, dict(flink.parse_assignment(text) for text in values["define"]))
-
-
 @click.command()
-@click.option(
-    "--bind",
-    metavar="HOST:PORT",
-    default=f"127.0.0.1:{DEFAULT_PORT}",
-    show_default=True,
-    help="Address to listen on, by which launchers and other workers reach this host.",
+@options(
+    f"""
+    --bind HOST:PORT = 127.0.0.1:{DEFAULT_PORT}
+        Address to listen on, by which launchers and other workers reach this host.
+    --secret-file
+    --no-code
+        Run no programs, only the loads of bench and compare-configs.
+    -D (define) KEY=VALUE ...
+        Flink's keys for mutual TLS, such as security.ssl.internal.enabled. May be repeated.
+    --flink-conf FILE
+        Take these keys from a config.yaml.
+    """
 )
-@_secret_option
-@click.option(
-    "--no-code", is_flag=True, help="Run no programs, only the loads of bench and compare-configs."
-)
-@click.option(
-    "-D",
-    "define",
-    metavar="KEY=VALUE",
-    multiple=True,
-    help="Flink's keys for mutual TLS, such as security.ssl.internal.enabled. May be repeated.",
-)
-@click.option("--flink-conf", metavar="FILE", help="Take these keys from a config.yaml.")
 def worker(**values: Any) -> None:
     """Host TaskManagers for `flinknet bench --workers` on another machine.
 
@@ -152,7 +99,7 @@ def worker(**values: Any) -> None:
     flinknet bench --workers 10.0.0.7:6130,10.0.0.8:6130 --secret-file secret
         producers on the first, consumers on the second
 
-    Whoever knows the secret, or has a certificate of the trust store, may run programs as this user
+    Anyone with the secret, or with a certificate of the trust store, may run programs as this user
     (`job run`); with --no-code, only generated loads. All others are refused. The secret itself is
     never sent. TaskManagers listen on the host of --bind, on ports that the system chooses or
     taskmanager.data.port names, and connect to the launcher. Without TLS, nothing is encrypted.
@@ -161,10 +108,10 @@ def worker(**values: Any) -> None:
     from flinknet.runtime.cluster.worker_process import WorkerProcess, greeting
     from flinknet.runtime.signals import interrupts_noted
 
-    address = address_of(values["bind"], "--bind", DEFAULT_PORT)
-    network, _ = flink.network_config(settings_of_tls(values))
+    bound = address(values["bind"], "--bind", default_port=DEFAULT_PORT)
+    network, _ = flink.network_config(collect(values).network)
     secret = secret_of(values["secret_file"], is_tls=network.ssl_internal_enabled)
     with interrupts_noted() as noted:
-        process = WorkerProcess(address, secret, network, takes_code=not values["no_code"])
-        click.echo(greeting(process, address[0]), err=True)
+        process = WorkerProcess(bound, secret, network, takes_code=not values["no_code"])
+        click.echo(greeting(process, bound[0]), err=True)
         process.run(noted)

@@ -1,4 +1,4 @@
-"""`flinknet bench --from-trace`: the recorded arrivals again, with predictions beside."""
+"""`flinknet bench again`: the recorded arrivals again, with predictions beside."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_each_setting_stands_predicted_and_measured(
     recorded: Path, flinknet: Command, run: Any
 ) -> None:
     options = ["--buffer-timeout", "0,20ms", "--json", "-", "--no-trace"]
-    result = flinknet("bench", "--from-trace", str(recorded), *options)
+    result = flinknet("bench", "again", str(recorded), *options)
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
     assert (document["is_complete"], document["settings_asked"]) == (True, 3)
@@ -73,7 +73,7 @@ def test_each_setting_stands_predicted_and_measured(
 def test_other_keys_stay_as_they_were_recorded(recorded: Path, flinknet: Command, run: Any) -> None:
     key = "taskmanager.memory.segment-size"
     options = ("--no-trace", "--no-control", "-D", f"{key}=8kb")
-    assert flinknet("bench", "--from-trace", str(recorded), *options).exit_code == 0
+    assert flinknet("bench", "again", str(recorded), *options).exit_code == 0
     (scenario,) = run.scenarios
     assert scenario.network.segment_size_bytes == 8192
     assert scenario.network.buffer_timeout_ns == 10 * MS
@@ -131,9 +131,7 @@ def test_a_change_is_against_the_recorded_setting_as_it_is_now(
 
 
 def test_the_table_has_a_row_for_each_setting(recorded: Path, flinknet: Command) -> None:
-    result = flinknet(
-        "bench", "--from-trace", str(recorded), "--no-trace", "--buffer-timeout", "5ms,-1"
-    )
+    result = flinknet("bench", "again", str(recorded), "--no-trace", "--buffer-timeout", "5ms,-1")
     assert result.exit_code == 0
     assert "predictions were off by" in result.stdout
     assert "buffer-timeout=5ms" in result.stdout
@@ -209,7 +207,7 @@ def test_what_to_doubt_of_a_measurement_is_reported(
 ) -> None:
     run.warnings = (RunWarning("p99-disturbed", "a TaskManager waited for a CPU."),)
     timeouts = ("--no-trace", "--no-control", "--buffer-timeout", "5ms,-1")
-    command = ("bench", "--from-trace", str(recorded), *timeouts)
+    command = ("bench", "again", str(recorded), *timeouts)
     text = flinknet(*command, "--details").stdout
     assert "Warning in all 2 runs (buffer-timeout=5ms, buffer-timeout=-1): a TaskManager" in text
     rows = json.loads(flinknet(*command, "--json", "-").stdout)["runs"]
@@ -223,7 +221,7 @@ def test_what_was_measured_is_reported_where_a_later_run_ends_it(
     run.fail_at, run.error = 2, error
     out, file = tmp_path / "out", tmp_path / "p.json"
     timeouts = ("--no-trace", "--no-control", "--buffer-timeout", "5ms,-1")
-    command = ("bench", "--from-trace", str(recorded), *timeouts)
+    command = ("bench", "again", str(recorded), *timeouts)
     page = tmp_path / "page.html"
     result = flinknet(*command, "--out", str(out), "--json", str(file), "--report", str(page))
     assert result.exit_code == (130 if isinstance(error, KeyboardInterrupt) else 1)
@@ -244,7 +242,7 @@ def test_json_on_stdout_says_that_a_later_run_ended_it(
 ) -> None:
     run.fail_at, run.error = 2, RunFailedError("tm-1 died")
     options = ["--buffer-timeout", "5ms,-1", "--json", "-", "--no-trace"]
-    result = flinknet("bench", "--from-trace", str(recorded), *options)
+    result = flinknet("bench", "again", str(recorded), *options)
     document = json.loads(result.stdout)
     assert (document["is_complete"], len(document["runs"])) == (False, 1)
     assert result.stderr.splitlines()[-1] == "flinknet: tm-1 died"
@@ -262,7 +260,7 @@ def test_the_error_of_a_run_is_reported_even_if_nobody_reads_what_was_measured(
     os.close(reader)
     try:
         done = subprocess.run(
-            [sys.executable, "-c", SECOND_RUN_FAILS, "bench", "--from-trace", recorded, *options],
+            [sys.executable, "-c", SECOND_RUN_FAILS, "bench", "again", recorded, *options],
             cwd=tmp_path,
             env=environment,
             stdout=writer,
@@ -290,7 +288,7 @@ def test_a_trace_of_other_conditions_is_noted(
     recorded: Path, flinknet: Command, host: dict[str, Any], note: str | None
 ) -> None:
     edit_manifest(recorded, lambda manifest: manifest.update(host=host))
-    result = flinknet("bench", "--from-trace", str(recorded), "--no-trace", "--json", "-")
+    result = flinknet("bench", "again", str(recorded), "--no-trace", "--json", "-")
     (row,) = json.loads(result.stdout)["runs"]
     actual = [each for each in row["notes"] if each.startswith("recorded under")]
     assert [each.startswith(note or "nothing") for each in actual] == ([True] if note else [])
@@ -301,16 +299,15 @@ def test_a_trace_of_other_conditions_is_noted(
     [
         (["--duration", "0s"], 2, "--duration: 0 measures nothing"),
         (["--duration", "2s"], 2, "--duration 2s: the trace holds 1.00 s of records"),
-        (["--rate", "5k/s"], 2, "--rate: --from-trace takes the workload from the trace"),
+        (["--rate", "5k/s"], 2, "No such option '--rate'"),
         (["--buffer-timeout", "5 parsec"], 2, "parsec"),
         (["--buffer-timeout", "5"], 2, "'5' has no unit; write 5ms or 5s"),
-        (["--from-trace", "nowhere"], 2, "nowhere"),
     ],
 )
 def test_what_the_trace_answers_may_not_be_given(
     recorded: Path, flinknet: Command, options: list[str], exit_code: int, complaint: str
 ) -> None:
-    result = flinknet("bench", "--from-trace", str(recorded), "--no-trace", *options)
+    result = flinknet("bench", "again", str(recorded), "--no-trace", *options)
     assert result.exit_code == exit_code
     assert complaint in result.stderr
     assert len(result.stderr.splitlines()) == 1
@@ -359,7 +356,7 @@ def test_nothing_is_predicted_through_several_exchanges(
             each["edge"] = each["index"]
 
     edit_manifest(recorded, stand_in_a_row)
-    result = flinknet("bench", "--from-trace", str(recorded), "--no-trace", "--json", "-")
+    result = flinknet("bench", "again", str(recorded), "--no-trace", "--json", "-")
     assert result.exit_code == 0, result.output
     (row,) = json.loads(result.stdout)["runs"]
     assert row["predicted"]["throughput_records_per_s"] is None

@@ -58,7 +58,6 @@ OLD_AND_NEW = [
         f"bench --job {SHUFFLE} --task-managers 2 --slots 2 --detached -- 4 --x",
         f"job run {SHUFFLE} --task-managers 2 --slots 2 --detached -- 4 --x",
     ),
-    (f"bench 4 --job {SHUFFLE} 5 --duration 1s", f"job run {SHUFFLE} 4 5 --duration 1s"),
 ]
 
 
@@ -154,9 +153,9 @@ def test_a_sub_command_has_its_own_options_only() -> None:
     [
         ("bench --from-trace . --print-config", "do not go together; give one of them"),
         ("bench --demo head-of-line --from-trace .", "do not go together; give one of them"),
-        ("bench --listen 127.0.0.1:0", "--listen goes with --as-producer"),
-        ("bench --print-config --report x.html", "--report: not with --print-config; leave it out"),
-        ("bench --partition x", "--partition goes with --as-consumer-of or --as-producer"),
+        ("bench --listen 127.0.0.1:0", "No such option '--listen'"),
+        ("bench --print-config --report x.html", "No such option '--report'"),
+        ("bench --partition x", "No such option '--partition'"),
         ("bench --rate 1k/s config", "the command config comes first: flinknet bench config"),
     ],
 )

@@ -1,4 +1,4 @@
-"""bench --as-consumer-of and --as-producer: what is refused before anything is opened."""
+"""bench consume and bench produce: what is refused before anything is opened."""
 
 from __future__ import annotations
 
@@ -11,36 +11,24 @@ from flinknet.cli import main
 from flinknet.core.wire.ids import ResultPartitionID
 
 PARTITION = ResultPartitionID.decode(bytes(60))
-CONSUMER = ["--as-consumer-of", "127.0.0.1:1", "--partition", str(PARTITION)]
-PRODUCER = ["--as-producer"]
+CONSUMER = ["consume", "127.0.0.1:1", "--partition", str(PARTITION)]
+PRODUCER = ["produce"]
 
 
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ([*CONSUMER, *PRODUCER], "do not go together"),
-        (["--listen", "127.0.0.1:1"], "--listen goes with --as-producer"),
-        (["--partition", str(PARTITION)], "--partition goes with"),
-        (["--subpartition", "1"], "--subpartition goes with --as-consumer-of"),
-        ([*PRODUCER, "--stamped"], "--stamped goes with --as-consumer-of"),
         (CONSUMER[:2], "a consumer needs --partition"),
-        (["--as-consumer-of", "here", *CONSUMER[2:]], "'here' is not HOST:PORT"),
-        (["--as-consumer-of", "here:0", *CONSUMER[2:]], "port 0 is not a data port"),
-        (["--as-consumer-of", "here:65536", *CONSUMER[2:]], "is not HOST:PORT"),
-        ([*PRODUCER, "--listen", ":1"], "--listen: ':1' is not HOST:PORT"),
+        (["consume", "here", *CONSUMER[2:]], "'here' is not an address"),
+        (["consume", "here:0", *CONSUMER[2:]], "port 0 is not a data port"),
+        (["consume", "here:65536", *CONSUMER[2:]], "is not an address"),
+        ([*PRODUCER, "--listen", ":1"], "--listen: ':1' is not an address"),
         ([*CONSUMER[:2], "--partition", "abc"], "--partition: 'abc' is not a result partition"),
         ([*CONSUMER, *CONSUMER[2:]], "is given twice"),
         ([*CONSUMER, "--subpartition", "1", "--subpartition", "1"], "1 is given twice"),
-        ([*CONSUMER, "--rate", "5/s"], "--rate applies only"),
-        ([*CONSUMER, "--record-size", "1kb"], "--record-size applies only"),
         ([*CONSUMER, "--slow-consumer", "0:1ms:1s"], "write 0:1ms or 0:pause"),
-        ([*PRODUCER, "--producers", "2"], "--producers applies only"),
-        ([*PRODUCER, "--relays", "1"], "--relays applies only"),
-        ([*PRODUCER, "--runs", "2"], "--runs applies only"),
-        ([*PRODUCER, "--segment-size", "8kb,32kb"], "must be one value, not a list"),
+        ([*PRODUCER, "--segment-size", "8kb,32kb"], "has several values"),
         ([*PRODUCER, "--records", "5", "--duration", "1s"], "--records and --duration both"),
-        ([*PRODUCER, "--print-config"], "--print-config do not go together"),
-        ([*PRODUCER, "--from-trace", "."], "--as-producer do not go together"),
     ],
 )
 def test_what_cannot_be_is_refused(
