@@ -93,7 +93,7 @@ def again(executor: Executor | None, /, **values: Any) -> None:
     from flinknet.report.bench_words import Setting
     from flinknet.report.console import console_for
     from flinknet.report.from_trace import again_view
-    from flinknet.report.live import view
+    from flinknet.report.live import RunsView
     from flinknet.report.page_parts import Page
 
     from . import sweep
@@ -131,7 +131,7 @@ def again(executor: Executor | None, /, **values: Any) -> None:
         return Page("bench again", [again_view(document), *several])
 
     try:
-        with work_directory("arrivals") as temporary, view(talk) as watch:
+        with work_directory("arrivals") as temporary, RunsView(talk) as watch:
             arrivals = save_records(sent, attempts[0].scenario, temporary)
             predictions = _predictions(run, attempts, sent.duration_ns, environment)
             for number, (attempt, predicted) in enumerate(

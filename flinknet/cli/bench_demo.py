@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from flinknet.report.charts import MessageStep
     from flinknet.report.demos.shown import DemoRun, DemoShown
-    from flinknet.report.live import LineView
+    from flinknet.report.live import RunsView
     from flinknet.results import Progress, RunWarning
 
     from .sweep import Executor
@@ -77,7 +77,7 @@ class Demo:
 
 def _head_of_line_runs(scenario: Scenario) -> _Runs:
     """Two runs in each mode: the neighbour alone, and next to a consumer that pauses."""
-    from flinknet.report.demos.head_of_line import PAUSED
+    from flinknet.report.demos.links import PAUSED
 
     workload = scenario.workload
     alone = replace(workload, producers=1, consumers=1)
@@ -93,10 +93,10 @@ def _head_of_line_runs(scenario: Scenario) -> _Runs:
     ]
 
 
-def _overloaded(scenario: Scenario, module: str) -> Scenario:
-    """Slow the consumer down during the measured part, so that a record takes it as long as SLOWER
-    of a module of report.demos says."""
-    times = import_module(f"flinknet.report.demos.{module}").SLOWER
+def _overloaded(scenario: Scenario, factor: str) -> Scenario:
+    """Slow the consumer down during the measured part, so that a record takes it as long as a
+    factor of report.demos.overload says."""
+    times = getattr(import_module("flinknet.report.demos.overload"), factor)
     workload = scenario.workload
     delay_ns = round(times * 1e9 / (workload.rate_per_s * workload.producers))
     slow = SlowConsumer(0, delay_ns, slow_ns=workload.duration_ns)
@@ -105,7 +105,7 @@ def _overloaded(scenario: Scenario, module: str) -> Scenario:
 
 def _without_and_with(option: str, names: tuple[str, str], scenario: Scenario) -> _Runs:
     """Two runs whose consumer cannot keep up, one without an option of the network."""
-    slow = _overloaded(scenario, "settings")
+    slow = _overloaded(scenario, "CONSUMER_SLOWER")
     changed: list[dict[str, Any]] = [{option: False}, {option: True}]
     return [
         (name, replace(slow, network=replace(slow.network, **each)))
@@ -125,7 +125,7 @@ def _timeout_runs(scenario: Scenario) -> _Runs:
 
 def _wan_runs(scenario: Scenario) -> _Runs:
     """A run for each round trip, with little credit and with more."""
-    from flinknet.report.demos.wan import EXCLUSIVE_BUFFERS, ROUND_TRIPS_NS, name_of
+    from flinknet.report.demos.links import EXCLUSIVE_BUFFERS, ROUND_TRIPS_NS, name_of
 
     floating = scenario.network.floating_buffers
     return [
@@ -147,22 +147,22 @@ DEMOS: Mapping[str, Demo] = {
         "why there is credit: a paused consumer and its neighbour on the same connection",
         {"rate": "10k/s", "record-size": "1kb", "duration": "3s"},
         _head_of_line_runs,
-        ("head_of_line", "head_of_line"),
+        ("links", "head_of_line"),
         fixed={"producers": "2", "consumers": "2", "partitioner": "forward"},
         sets=(flink.CREDIT_MODEL,),
     ),
     "back-pressure": Demo(
         "a slow sink fills the buffers of a chain, one after another, up to the source",
         {"rate": "10k/s", "record-size": "200b", "duration": "4s"},
-        lambda scenario: [("chain", _overloaded(scenario, "back_pressure"))],
-        ("back_pressure", "back_pressure"),
+        lambda scenario: [("chain", _overloaded(scenario, "SINK_SLOWER"))],
+        ("overload", "back_pressure"),
         fixed={"relays": "2"},
     ),
     "unaligned": Demo(
         "a checkpoint barrier waits behind full buffers, or overtakes them",
         {"rate": "10k/s", "record-size": "200b", "duration": "4s"},
         partial(_without_and_with, "unaligned_checkpoints", ("aligned", "unaligned")),
-        ("settings", "unaligned"),
+        ("overload", "unaligned"),
         fixed={"producers": "2"},
         network={"execution.checkpointing.interval": "200ms"},
         sets=(UNALIGNED,),
@@ -172,7 +172,7 @@ DEMOS: Mapping[str, Demo] = {
         " time",
         {"rate": "10k/s", "record-size": "200b", "duration": "4s"},
         partial(_without_and_with, "debloating_enabled", ("off", "on")),
-        ("settings", "debloating"),
+        ("overload", "debloating"),
         network={
             "execution.checkpointing.interval": "200ms",
             "taskmanager.network.memory.buffer-debloat.target": "100ms",
@@ -184,7 +184,7 @@ DEMOS: Mapping[str, Demo] = {
         "latency against messages: what a shorter buffer timeout costs",
         {"rate": "2k/s", "arrivals": "poisson", "duration": "1200ms", "warmup": "200ms"},
         _timeout_runs,
-        ("settings", "timeout"),
+        ("links", "timeout"),
         sets=(flink.BUFFER_TIMEOUT, flink.BUFFER_TIMEOUT_ENABLED),
         is_overloaded=False,
     ),
@@ -192,7 +192,7 @@ DEMOS: Mapping[str, Demo] = {
         "a long network: how much credit a round trip needs",
         {"duration": "1s", "warmup": "300ms"},
         _wan_runs,
-        ("wan", "wan"),
+        ("links", "wan"),
         fixed={"rate": "max", "link": NO_LINK},
         sets=(flink.EXCLUSIVE_BUFFERS,),
         is_overloaded=False,
@@ -266,7 +266,7 @@ def demo(executor: Executor | None, /, **values: Any) -> None:
     the link and the exclusive buffers.
     """
     from flinknet.report.console import console_for, print_view
-    from flinknet.report.live import view
+    from flinknet.report.live import RunsView
 
     from . import sweep
 
@@ -285,7 +285,7 @@ def demo(executor: Executor | None, /, **values: Any) -> None:
     out = sweep.out_directory(where, trace=False)
     runs = chosen.runs(scenario)
     finished = []
-    with view(console_for(sys.stderr)) as watcher:
+    with RunsView(console_for(sys.stderr)) as watcher:
         for number, (name, each) in enumerate(runs, start=1):
             watcher.start_run(number, len(runs), name)
             directory = sweep.directory_of(out, number, name)
@@ -330,7 +330,7 @@ def _scenario(chosen: Demo, values: Mapping[str, Any]) -> tuple[Scenario, tuple[
 
 
 def _run(
-    name: str, scenario: Scenario, executor: Executor, directory: Path | None, watcher: LineView
+    name: str, scenario: Scenario, executor: Executor, directory: Path | None, watcher: RunsView
 ) -> DemoRun:
     from flinknet.report.demos.shown import DemoRun
 

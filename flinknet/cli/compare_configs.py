@@ -138,7 +138,7 @@ def compare_configs(executor: Executor | None, /, configs: tuple[str, ...], **va
     is enough.
     """
     from flinknet.report.console import console_for
-    from flinknet.report.live import view
+    from flinknet.report.live import RunsView
 
     from . import sweep
     from .compare_results import Outputs, history_in, trends_of
@@ -167,7 +167,7 @@ def compare_configs(executor: Executor | None, /, configs: tuple[str, ...], **va
     sweep.say_first(known, is_stdout_taken=outputs.on_stdout is not None)
     for note in task.start_lines:
         click.echo(f"Note: {note}", err=outputs.on_stdout is not None)
-    with view(console_for(sys.stderr)) as watcher:
+    with RunsView(console_for(sys.stderr)) as watcher:
         runs = sweep.run_all(
             task.plans,
             executor,

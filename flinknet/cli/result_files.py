@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from flinknet.report.bench_words import Setting
-    from flinknet.report.live import LineView
+    from flinknet.report.live import RunsView
     from flinknet.runtime.metrics_log import MetricsEndpoint
 
 
@@ -85,21 +85,21 @@ class ResultFiles:
 
 
 @contextmanager
-def watching(talk: Console, files: ResultFiles, metrics_port: str | None) -> Iterator[LineView]:
+def watching(talk: Console, files: ResultFiles, metrics_port: str | None) -> Iterator[RunsView]:
     """A view of runs that also writes and serves live values where the options ask for it."""
-    from flinknet.report.live import LiveJson, MetricsView, view
+    from flinknet.report.live import RunsView, live_json, live_metrics
 
     with ExitStack() as stack:
-        watcher = view(talk)
+        watcher = RunsView(talk)
         if metrics_port is not None:
             endpoint = metrics_endpoint(metrics_port, talk)
             stack.callback(endpoint.close)
-            watcher = MetricsView(watcher, endpoint.publish)
+            watcher.followers.append(live_metrics(endpoint.publish))
         if isinstance(files.live_json, str):
-            watcher = LiveJson(watcher, sys.stdout)
+            watcher.followers.append(live_json(sys.stdout))
         elif files.live_json is not None:
             file = stack.enter_context(files.live_json.open("w", encoding="utf-8"))
-            watcher = LiveJson(watcher, file)
+            watcher.followers.append(live_json(file))
         yield stack.enter_context(watcher)
 
 

@@ -20,7 +20,7 @@ from flinknet.errors import ConfigError
 from flinknet.options.link import parse_links, show_link
 from flinknet.report.bench_words import Setting
 from flinknet.report.export import write_json
-from flinknet.report.live import LineView, run_title
+from flinknet.report.live import RunsView, run_title
 from flinknet.report.warning_lines import with_doubts
 from flinknet.results import RunResult, RunWarning, Validity, is_disturbed
 from flinknet.results.comparison import interleaved_orders
@@ -124,7 +124,7 @@ def run_all(
     seed: int,
     trace: bool,
     out: Path | None,
-    watcher: LineView,
+    watcher: RunsView,
     repeats: int = 0,
 ) -> Iterator[Finished]:
     """Run every plan once per round, and yield each run when it is saved.
@@ -188,7 +188,7 @@ def run_saved(
     scenario: Scenario,
     executor: Executor,
     directory: Path | None,
-    watcher: LineView,
+    watcher: RunsView,
     *,
     trace: bool,
     warnings: Sequence[RunWarning] = (),

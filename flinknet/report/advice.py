@@ -141,7 +141,7 @@ def _of_tasks(
 
 def task_timeout(task: str, timeout_ns: int) -> str:
     """A task with its buffer timeout, in short."""
-    return f"{task.removeprefix('Source: ')} {format_duration_ns(timeout_ns) if timeout_ns else 0}"
+    return f"{task.removeprefix('Source: ')} {format_duration_ns(timeout_ns)}"
 
 
 def _recommendation(

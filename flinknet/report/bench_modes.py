@@ -19,17 +19,15 @@ from flinknet.units import (
     counted,
     format_duration_ns,
     format_size_bytes,
-    human_bytes,
     human_count,
     human_duration,
-    human_number,
     human_rate,
     parse_duration_ns,
 )
 
 from .bench_words import wiring_line
 from .console import print_line, print_part
-from .page_parts import Head, Lines, Part, Row, Sentence, Table, View, heads
+from .page_parts import Column, Lines, Part, Row, Sentence, Table, View, heads, table_of
 from .warning_lines import doubts_of_runs, print_setting_notes, trust_words
 
 SCHEMA_VERSION = 1
@@ -152,17 +150,13 @@ def placed_parts(placed: Sequence[PlacedChannels]) -> list[Part]:
         rows = [
             Row(
                 [
-                    str(channel.channel),
-                    str(channel.edge + 1),
-                    channel.producer,
-                    f"tm-{channel.producer_task_manager}",
-                    channel.consumer,
-                    f"tm-{channel.consumer_task_manager}",
-                    str(channel.subpartition),
-                    channel.connection or "local",
+                    *(str(x.channel), str(x.edge + 1)),
+                    *(x.producer, f"tm-{x.producer_task_manager}"),
+                    *(x.consumer, f"tm-{x.consumer_task_manager}"),
+                    *(str(x.subpartition), x.connection or "local"),
                 ]
             )
-            for channel in each.channels
+            for x in each.channels
         ]
         lines = [wiring_line(each.wiring)]
         for connection, count in each.wiring.connections.items():
@@ -212,24 +206,18 @@ def peer_view(result: PeerResult) -> View:
 
 
 def _channel_table(result: PeerResult) -> Table:
-    rows = [
-        Row(
-            [
-                str(channel.index),
-                f"{channel.partition[:8]}…#{_number(channel)} [{channel.subpartition}]",
-                str(channel.records),
-                human_bytes(channel.value_bytes),
-                str(channel.buffers),
-                human_bytes(channel.buffer_bytes),
-                str(channel.credit),
-                str(channel.credit_messages),
-                human_number(channel.backlog_max),
-            ]
-        )
-        for channel in result.channels
-    ]
-    names = ("records", "value bytes", "buffers", "bytes", "credit", "AddCredits", "backlog max")
-    return Table(heads("channel", "partition", *names), rows, keys=2)
+    def partition(channel: PeerChannel) -> str:
+        number = channel.partition.partition("#")[2].partition("@")[0]
+        return f"{channel.partition[:8]}…#{number} [{channel.subpartition}]"
+
+    columns: Mapping[str, Column] = {
+        "channel": "index",
+        "partition": partition,
+        **{"records": "records", "value bytes": "value_bytes", "buffers": "buffers"},
+        **{"bytes": "buffer_bytes", "credit": "credit", "AddCredits": "credit_messages"},
+        "backlog max": "backlog_max",
+    }
+    return table_of(result.channels, columns, keys=2)
 
 
 def _faults(result: PeerResult) -> Iterator[str]:
@@ -246,10 +234,6 @@ def _faults(result: PeerResult) -> Iterator[str]:
             yield f"channel {channel.index}: {faults}"
 
 
-def _number(channel: PeerChannel) -> str:
-    return channel.partition.partition("#")[2].partition("@")[0]
-
-
 TITLE = "for comparison: published measurements"
 
 NOTE = (
@@ -259,8 +243,6 @@ NOTE = (
 
 _AT_MOST = "max"
 """The rate of a load that goes as fast as it can, in results."""
-
-_HEADS = ("system", "rate", "timeout", "channels", "record", "records/s", "p50", "p99")
 
 
 def references_of(results: Iterable[RunResult]) -> list[Reference]:
@@ -279,35 +261,25 @@ def references_of(results: Iterable[RunResult]) -> list[Reference]:
 
 
 def reference_part(results: Iterable[RunResult]) -> Table:
-    """The references as a table."""
+    """The references as a table, with a numbered line for each source."""
     found = references_of(results)
-    rows = [Row(cells) for cells in _rows(found)]
-    return Table(
-        [Head(each) for each in _HEADS], rows, TITLE, notes=[*_sources(found).values(), NOTE]
-    )
-
-
-def _rows(references: Sequence[Reference]) -> list[list[str]]:
-    numbers = {source: number for number, source in enumerate(_sources(references), 1)}
-    return [
-        [
-            f"{each.system} ({numbers[each.source, each.benchmark]})",
-            "max" if each.rate_per_s is None else human_rate(each.rate_per_s),
-            format_duration_ns(each.buffer_timeout_ns),
-            f"{each.channels} TLS" if each.is_tls else str(each.channels),
-            format_size_bytes(each.record_bytes),
-            human_count(each.throughput_records_per_s),
-            human_duration(each.latency_ns_p50),
-            human_duration(each.latency_ns_p99),
-        ]
-        for each in references
-    ]
-
-
-def _sources(references: Sequence[Reference]) -> dict[tuple[str, str], str]:
-    """A numbered line for each source."""
-    places = dict.fromkeys((each.source, each.benchmark, each.machine) for each in references)
-    return {
-        (source, benchmark): f"({number}) {benchmark}, on {machine}: {source}"
-        for number, (source, benchmark, machine) in enumerate(places, 1)
+    numbers = {
+        source: number
+        for number, source in enumerate(dict.fromkeys(map(_source_of, found)), start=1)
     }
+    columns: Mapping[str, Column] = {
+        "system": lambda each: f"{each.system} ({numbers[_source_of(each)]})",
+        "rate": lambda each: "max" if each.rate_per_s is None else human_rate(each.rate_per_s),
+        "timeout": lambda each: format_duration_ns(each.buffer_timeout_ns),
+        "channels": lambda each: f"{each.channels} TLS" if each.is_tls else each.channels,
+        "record": lambda each: format_size_bytes(each.record_bytes),
+        "records/s": "throughput_records_per_s",
+        "p50": lambda each: human_duration(each.latency_ns_p50),
+        "p99": lambda each: human_duration(each.latency_ns_p99),
+    }
+    notes = [f"({number}) {source}" for source, number in numbers.items()]
+    return table_of(found, columns, TITLE, [*notes, NOTE])
+
+
+def _source_of(reference: Reference) -> str:
+    return f"{reference.benchmark}, on {reference.machine}: {reference.source}"

@@ -8,8 +8,9 @@ The time of a suite is the measured time of the candidate's runs; a test has non
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 from xml.etree import ElementTree
 
 from flinknet.results.comparison import Candidate, Comparison, Outcome, Trend, Verdict, label_of
@@ -128,55 +129,32 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], sides: str) -> s
 SUITE = "flinknet compare-configs"
 REFUSED = "disturbed runs do not count (--fail-on-disturbed)"
 
-
-@dataclass(frozen=True, slots=True)
-class _Case:
-    """One test; at most one of the two texts is there."""
-
-    name: str
-    failure: str = ""
-    skipped: str = ""
+_Case = tuple[str, str, str]
+"""Name of a test; "failure", "skipped" or nothing; and why."""
 
 
 def comparison_junit(comparison: Comparison) -> str:
     """The XML document, with a suite for each candidate."""
     root = ElementTree.Element("testsuites", name=SUITE)
     for candidate in comparison.candidates:
-        name = printable(f"{candidate.name} against {comparison.base.name}")
-        cases = list(_cases(comparison, candidate))
-        suite = ElementTree.SubElement(
-            root,
-            "testsuite",
-            name=name,
-            tests=str(len(cases)),
-            failures=str(sum(bool(each.failure) for each in cases)),
-            errors="0",
-            skipped=str(sum(bool(each.skipped) for each in cases)),
-        )
+        name = f"{candidate.name} against {comparison.base.name}"
+        suite = _suite(root, name, comparison.environment, [*_cases(comparison, candidate)])
         measured_ns = sum(run.measured.duration_ns for run in candidate.configuration.runs)
         suite.set("time", f"{measured_ns / NS_PER_S:.3f}")
         if started_at := comparison.environment.get("started_at"):
             suite.set("timestamp", str(started_at).rstrip("Z"))
-        properties = ElementTree.SubElement(suite, "properties")
-        for key, value in comparison.environment.items():
-            if value is not None:
-                ElementTree.SubElement(
-                    properties, "property", name=printable(key), value=printable(str(value))
-                )
-        for each in cases:
-            case = ElementTree.SubElement(
-                suite, "testcase", classname=name, name=printable(each.name), time="0"
-            )
-            for tag, text in (("failure", each.failure), ("skipped", each.skipped)):
-                if text:
-                    ElementTree.SubElement(case, tag, message=printable(text))
+        differing = settings_table(comparison, candidate)
+        settings = [*differing.lines] if isinstance(differing, Lines) else [f"{differing.title}:"]
+        if isinstance(differing, Table):
+            cells = (each.cells for each in differing.rows)
+            settings += [f"  {name}  {base} → {own}" for name, base, own in cells]
         lines = [
             *doubt_lines(comparison),
             effect_sentence(comparison, candidate),
             load_line(comparison),
             *load_notes(comparison),
             *key_notes(comparison, candidate),
-            *_settings(settings_table(comparison, candidate)),
+            *settings,
             *note_lines(comparison),
         ]
         ElementTree.SubElement(suite, "system-out").text = printable("\n".join(lines))
@@ -186,22 +164,33 @@ def comparison_junit(comparison: Comparison) -> str:
 def not_started_junit(name: str, why: str) -> str:
     """The document where a candidate cannot start: one test, which fails."""
     root = ElementTree.Element("testsuites", name=SUITE)
-    suite = ElementTree.SubElement(
-        root, "testsuite", name=printable(name), tests="1", failures="1", errors="0", skipped="0"
-    )
-    case = ElementTree.SubElement(
-        suite, "testcase", classname=printable(name), name="starts", time="0"
-    )
-    message = f"{not_started_line(name)} {why}"
-    ElementTree.SubElement(case, "failure", message=printable(message))
+    _suite(root, name, {}, [("starts", "failure", f"{not_started_line(name)} {why}")])
     return _document(root)
 
 
-def _settings(differing: Table | Lines) -> list[str]:
-    if isinstance(differing, Lines):
-        return [*differing.lines]
-    rows = [f"  {name}  {base} → {own}" for name, base, own in (x.cells for x in differing.rows)]
-    return [f"{differing.title}:", *rows]
+def _suite(
+    root: ElementTree.Element, name: str, properties: Mapping[str, Any], cases: Sequence[_Case]
+) -> ElementTree.Element:
+    count = Counter(tag for _, tag, _ in cases)
+    counts = {"failures": count["failure"], "errors": 0, "skipped": count["skipped"]}
+    name = printable(name)
+    suite = ElementTree.SubElement(
+        root,
+        "testsuite",
+        {"name": name, "tests": str(len(cases)), **{x: str(n) for x, n in counts.items()}},
+    )
+    if properties:
+        parent = ElementTree.SubElement(suite, "properties")
+        for key, value in properties.items():
+            if value is not None:
+                own = {"name": printable(key), "value": printable(str(value))}
+                ElementTree.SubElement(parent, "property", own)
+    for case, tag, why in cases:
+        own = {"classname": name, "name": printable(case), "time": "0"}
+        element = ElementTree.SubElement(suite, "testcase", own)
+        if tag:
+            ElementTree.SubElement(element, tag, message=printable(why))
+    return suite
 
 
 def _document(root: ElementTree.Element) -> str:
@@ -211,29 +200,28 @@ def _document(root: ElementTree.Element) -> str:
 
 
 def _cases(comparison: Comparison, candidate: Candidate) -> Iterator[_Case]:
-    if candidate.decisions:
-        for decision in candidate.decisions:
-            name, line = decision.limit.text, decision_line(candidate, decision)
-            if comparison.is_refused:
-                yield _Case(name, skipped=REFUSED)
-            elif decision.outcome is Outcome.REGRESSION:
-                yield _Case(name, failure=line)
-            elif decision.outcome is Outcome.INCONCLUSIVE:
-                yield _Case(name, skipped=f"undecided: {line}")
-            else:
-                yield _Case(name)
+    """A test for each limit; without limits one for each metric."""
+    if comparison.is_refused:
+        metrics = map(label_of, candidate.differences)
+        for name in [each.limit.text for each in candidate.decisions] or metrics:
+            yield name, "skipped", REFUSED
         return
-    for metric, each in candidate.differences.items():
+    for decision in candidate.decisions:
+        line = decision_line(candidate, decision)
+        tags = {
+            Outcome.REGRESSION: ("failure", line),
+            Outcome.INCONCLUSIVE: ("skipped", f"undecided: {line}"),
+        }
+        yield decision.limit.text, *tags.get(decision.outcome, ("", ""))
+    for metric, each in candidate.differences.items() if not candidate.decisions else ():
         name, row = label_of(metric), change_line(candidate, metric)
-        if comparison.is_refused:
-            yield _Case(name, skipped=REFUSED)
-        elif each.verdict is Verdict.WORSE:
-            yield _Case(name, failure=f"worse: {row}")
+        if each.verdict is Verdict.WORSE:
+            yield name, "failure", f"worse: {row}"
         elif candidate.invalid:
-            yield _Case(name, skipped=f"invalid: {candidate.invalid}; {row}")
+            yield name, "skipped", f"invalid: {candidate.invalid}; {row}"
         elif each.verdict is Verdict.UNCLEAR:
-            yield _Case(name, skipped=f"unclear: {each.what_would_decide()}; {row}")
+            yield name, "skipped", f"unclear: {each.what_would_decide()}; {row}"
         elif each.verdict is Verdict.UNKNOWN:
-            yield _Case(name, skipped="not measured")
+            yield name, "skipped", "not measured"
         else:
-            yield _Case(name)
+            yield name, "", ""

@@ -8,12 +8,11 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from flinknet.plain_values import to_plain
 from flinknet.results import (
-    ERROR_TO_BET_ON,
     JobAnswer,
     JobPoint,
     RecordingSet,
@@ -24,15 +23,14 @@ from flinknet.results import (
     is_disturbed,
 )
 from flinknet.results.comparison import Comparison, Configuration, Difference, Trend, Verdict
-from flinknet.results.figures import CPU, FIGURES, fields_of, named, of_run
+from flinknet.results.figures import CPU, FIGURES, Figure, fields_of, named, of_run
 from flinknet.results.references import Reference
 from flinknet.storage import AnyPath
-from flinknet.units import format_duration_ns
 from flinknet.whole_files import whole_file
 
 from . import advice
 from .comparison_texts import effect_sentence
-from .predicted import job_trades
+from .predicted import job_trades, timeouts_text
 from .trade_words import settings_of, trades
 
 POINTS_MAX = 20
@@ -284,50 +282,35 @@ def replay_rows(answers: Sequence[ReplayAnswer], jobs: Sequence[JobAnswer] = ())
     """A row of observed figures for each run or edge and each job as a whole, and a row for each
     predicted setting.
     """
-    rows = [row for answer in answers for row in _answer_rows(answer)]
-    return rows + [row for job in jobs for row in _job_rows(job)]
+    rows: list[Row] = []
+    for answer in answers:
+        edge = {"edge_number": answer.trace.edge_number, "edge": answer.trace.edge}
+        names = [*map(_names_of, answer.trade_offs)]
+        rows += _rows_of(answer, {"run": answer.trace.path, **edge}, names, _OBSERVED)
+    for job in jobs:
+        names = [_names_of_job(each) for each in job.points]
+        rows += _rows_of(job, {"run": job.path, "edge_number": None, "edge": JOB}, names, _OF_JOB)
+    return rows
 
 
-def _job_rows(answer: JobAnswer) -> Iterator[Row]:
-    job = {"run": answer.path, "edge_number": None, "edge": JOB}
-    known = [each for each in astuple(answer.model_error) if each is not None]
-    is_reliable = bool(known) and all(abs(each) <= ERROR_TO_BET_ON for each in known)
-    recorded = next((each for each in answer.points if each.total.is_recorded), None)
-    seen = answer.observed
-    yield {
-        **job,
-        "kind": "observed",
-        "is_recorded": True,
-        "is_reliable": True,
-        **(_names_of_job(recorded) if recorded is not None else {}),
-        **fields_of(seen, _OF_JOB),
-    }
-    for point in answer.points:
-        yield {**job, **_predicted(point.total, is_reliable), **_names_of_job(point)}
+def _rows_of(
+    whole: ReplayAnswer | JobAnswer,
+    own: Row,
+    names: Sequence[Row],
+    observed: Sequence[Figure[Any]],
+) -> Iterator[Row]:
+    is_reliable = advice.is_reliable(whole.model_error)
+    settings = [*zip(whole.trade_offs, names, strict=True)]
+    recorded = next((name for point, name in settings if point.is_recorded), {})
+    known = {"kind": "observed", "is_recorded": True, "is_reliable": True}
+    yield {**own, **known, **recorded, **fields_of(whole.observed, observed)}
+    for point, name in settings:
+        yield {**own, **_predicted(point, is_reliable), **name}
 
 
 def _names_of_job(point: JobPoint) -> dict[str, str]:
     """The setting of a job; timeouts edge by edge where they differ."""
-    timeouts = ["-1" if each < 0 else format_duration_ns(each) for each in point.timeouts_ns]
-    timeout = timeouts[0] if len({*timeouts}) == 1 else " / ".join(timeouts)
-    return _names_of(point.total) | {"buffer_timeout": timeout}
-
-
-def _answer_rows(answer: ReplayAnswer) -> Iterator[Row]:
-    trace = answer.trace
-    run = {"run": trace.path, "edge_number": trace.edge_number, "edge": trace.edge}
-    is_reliable = advice.is_reliable(answer.model_error)
-    recorded = next((each for each in answer.trade_offs if each.is_recorded), None)
-    yield {
-        **run,
-        "kind": "observed",
-        "is_recorded": True,
-        "is_reliable": True,
-        **(_names_of(recorded) if recorded is not None else {}),
-        **fields_of(answer.observed, _OBSERVED),
-    }
-    for point in answer.trade_offs:
-        yield {**run, **_predicted(point, is_reliable)}
+    return _names_of(point.total) | {"buffer_timeout": timeouts_text(point.timeouts_ns)}
 
 
 def _predicted(point: TradeOffPoint, is_reliable: bool) -> Row:

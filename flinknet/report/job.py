@@ -27,6 +27,7 @@ from .bench import TASK_PARTS
 from .charts import Bar, Bars
 from .console import LivePanel, print_line
 from .page_parts import (
+    Column,
     Head,
     Lines,
     Pairs,
@@ -38,6 +39,7 @@ from .page_parts import (
     clauses_of,
     heads,
     heads_of,
+    table_of,
 )
 from .warning_lines import trust_words
 
@@ -262,22 +264,22 @@ def _compared(marker_ms: float, record_ms: float) -> str:
 
 def _table_of_markers(measured: Mapping[str, Any], title: str) -> Table:
     """A line for each operator and source; columns that nothing is known for are left out."""
-    has_sources = any(each["source"] for each in measured["operators"])
-    has_records = any(each["records_ns"] for each in measured["operators"])
-    rows = []
-    for each in measured["operators"]:
-        latency, records = each["latency_ms"], each["records_ns"]
-        cells = [each["operator"], *([each["source"]] if has_sources else [])]
-        cells.append(human_count(each["markers"]))
-        cells += [human_duration(latency[name] * NS_PER_MS) for name in ("p50", "p99", "max")]
-        if has_records:
-            cells += [human_duration(records[name]) if records else "" for name in ("p50", "p99")]
-        rows.append(Row(cells))
-    sources = ["markers from"] if has_sources else []
-    numbers = ("markers", "p50", "p99", "max")
-    records_too = ["records p50", "records p99"] if has_records else []
-    columns = heads("operator", *sources, *numbers, *records_too, texts=["markers from"])
-    return Table(columns, rows, title)
+    operators = measured["operators"]
+
+    def marker(name: str) -> Column:
+        return lambda each: human_duration(each["latency_ms"][name] * NS_PER_MS)
+
+    def record(name: str) -> Column:
+        return lambda each: human_duration(each["records_ns"][name]) if each["records_ns"] else ""
+
+    columns: dict[str, Column] = {"operator": "operator"}
+    if any(each["source"] for each in operators):
+        columns["markers from"] = "source"
+    columns["markers"] = lambda each: human_count(each["markers"])
+    columns |= {name: marker(name) for name in ("p50", "p99", "max")}
+    if any(each["records_ns"] for each in operators):
+        columns |= {f"records {name}": record(name) for name in ("p50", "p99")}
+    return table_of(operators, columns, title, texts=["markers from"])
 
 
 LINE_EVERY_NS = 5_000_000_000
@@ -351,12 +353,12 @@ def cluster_view(status: ClusterStatus) -> View:
         f"{counted(len(alive), 'TaskManager')}, {counted(len(status.jobs), 'job')},"
         f" {free} of {counted(sum(each.slots for each in alive), 'slot')} free"
     )
-    rows = [
-        Row([each.name, each.job_id, each.state.lower(), str(each.slots), each.run_dir])
-        for each in status.jobs
-    ]
-    names = ("id", "state", "slots", "directory")
-    jobs = [Table(heads("job", *names, texts=["directory"]), rows)] if rows else []
+    columns: Mapping[str, Column] = {
+        **{"job": "name", "id": "job_id"},
+        "state": lambda each: each.state.lower(),
+        **{"slots": "slots", "directory": "run_dir"},
+    }
+    jobs = [table_of(status.jobs, columns, texts=["directory"])] if status.jobs else []
     return View([Sentence("cluster", [heading])], [*jobs, _manager_table(status.task_managers)])
 
 
@@ -432,16 +434,11 @@ def _status_tables(status: JobStatus) -> list[Table]:
 
 
 def _manager_table(task_managers: Sequence[TaskManagerStatus]) -> Table:
-    rows = [
-        Row(
-            [
-                f"tm-{each.index}",
-                str(each.pid),
-                each.state,
-                f"{each.slots_in_use} of {each.slots}",
-                str(each.heartbeats),
-            ]
-        )
-        for each in task_managers
-    ]
-    return Table(heads("TaskManager", "pid", "state", "slots in use", "heartbeats"), rows)
+    columns: Mapping[str, Column] = {
+        "TaskManager": lambda each: f"tm-{each.index}",
+        "pid": lambda each: str(each.pid),
+        "state": "state",
+        "slots in use": lambda each: f"{each.slots_in_use} of {each.slots}",
+        "heartbeats": "heartbeats",
+    }
+    return table_of(task_managers, columns)

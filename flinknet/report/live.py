@@ -34,58 +34,29 @@ CHANNELS_SHOWN = 12
 TASKS_SHOWN = 8
 
 
-class LineView:
-    """A line when a run starts, every few seconds, and when it ends."""
+Run = tuple[int, int, str]
+"""Number of a run, of how many, and its setting."""
+
+Follower = Callable[[str, Run, Progress | RunResult | None], None]
+"""Takes an event (started, progress or finished), its run, and the progress or the result."""
+
+
+class RunsView:
+    """Shows runs: on a terminal in a panel that follows each in place, elsewhere in a line every
+    few seconds; a line when a run starts and when it ends.
+
+    Attributes:
+        followers: called at every event, before it is shown.
+    """
 
     def __init__(self, console: Console) -> None:
+        self.followers: list[Follower] = []
         self._console = console
-        self._title = ""
+        self._panel = LivePanel(console)
+        self._run: Run = (0, 0, "")
         self._next_line_ns = 0
 
-    def __enter__(self) -> LineView:
-        return self
-
-    def __exit__(self, *raised: Any) -> None:
-        """Nothing is left to put in order."""
-
-    def start_run(self, number: int, total: int, name: str) -> None:
-        """Begin a run."""
-        self._title = run_title(number, total, name)
-        self._next_line_ns = LINE_EVERY_NS
-        self._print(f"{self._title}: starting")
-
-    def update(self, progress: Progress) -> None:
-        """Print a line when one is due, by the run's own time."""
-        if progress.elapsed_ns >= self._next_line_ns and progress.phase != "finished":
-            self._next_line_ns = progress.elapsed_ns + LINE_EVERY_NS
-            self._print(f"{self._title}: {progress_line(progress)}")
-
-    def finish_run(self, result: RunResult) -> None:
-        """Print what a run measured."""
-        self._print(f"{self._title}: {result_line(result)}")
-
-    def finish_run_of_demo(self) -> None:
-        """Only say that a run is over: an overload is what the demo is for, and its table has the
-        rates.
-        """
-        self._print(f"{self._title}: finished")
-
-    def count_try(self, title: str, chosen: int, tries: int) -> None:
-        """Say which try of a run that was repeated counts (from 1)."""
-        self._print(f"{title}: try {chosen} of {tries} (counted)")
-
-    def _print(self, line: str) -> None:
-        self._console.print(Text(line), soft_wrap=True)
-
-
-class LiveView(LineView):
-    """A panel that follows the run in place; finished runs stay above it as lines."""
-
-    def __init__(self, console: Console) -> None:
-        super().__init__(console)
-        self._panel = LivePanel(console)
-
-    def __enter__(self) -> LiveView:
+    def __enter__(self) -> RunsView:
         self._panel.__enter__()
         return self
 
@@ -94,50 +65,43 @@ class LiveView(LineView):
 
     def start_run(self, number: int, total: int, name: str) -> None:
         """Begin a run."""
-        self._title = run_title(number, total, name)
+        self._run = number, total, name
+        self._follow("started", None)
+        self._next_line_ns = LINE_EVERY_NS
+        if not self._panel.is_live:
+            self._print(f"{run_title(*self._run)}: starting")
 
     def update(self, progress: Progress) -> None:
-        """Show where the run stands."""
-        self._panel.draw(panel(self._title, progress))
-
-
-class ForwardingView(LineView):
-    """Shows everything in another view; what extends it does something else with it, too."""
-
-    def __init__(self, view: LineView) -> None:
-        self._view = view
-
-    def __enter__(self) -> LineView:
-        self._view.__enter__()
-        return self
-
-    def __exit__(self, *raised: Any) -> None:
-        self._view.__exit__(*raised)
-
-    def start_run(self, number: int, total: int, name: str) -> None:
-        """Begin a run."""
-        self._view.start_run(number, total, name)
-
-    def update(self, progress: Progress) -> None:
-        """Show where the run stands."""
-        self._view.update(progress)
+        """Show where the run stands; in a line when one is due, by the run's own time."""
+        self._follow("progress", progress)
+        title = run_title(*self._run)
+        if self._panel.is_live:
+            self._panel.draw(panel(title, progress))
+        elif progress.elapsed_ns >= self._next_line_ns and progress.phase != "finished":
+            self._next_line_ns = progress.elapsed_ns + LINE_EVERY_NS
+            self._print(f"{title}: {progress_line(progress)}")
 
     def finish_run(self, result: RunResult) -> None:
-        """Show what a run measured."""
-        self._view.finish_run(result)
+        """Print what a run measured."""
+        self._follow("finished", result)
+        self._print(f"{run_title(*self._run)}: {result_line(result)}")
 
     def finish_run_of_demo(self) -> None:
-        """Only say that a run is over."""
-        self._view.finish_run_of_demo()
+        """Only say that a run is over: an overload is what the demo is for, and its table has the
+        rates.
+        """
+        self._print(f"{run_title(*self._run)}: finished")
 
     def count_try(self, title: str, chosen: int, tries: int) -> None:
-        """Say which try counts."""
-        self._view.count_try(title, chosen, tries)
+        """Say which try of a run that was repeated counts (from 1)."""
+        self._print(f"{title}: try {chosen} of {tries} (counted)")
 
+    def _follow(self, event: str, value: Progress | RunResult | None) -> None:
+        for follower in self.followers:
+            follower(event, self._run, value)
 
-def view(console: Console) -> LineView:
-    """The view that suits where the console goes."""
-    return LiveView(console) if console.is_terminal else LineView(console)
+    def _print(self, line: str) -> None:
+        self._console.print(Text(line), soft_wrap=True)
 
 
 def run_title(number: int, total: int, name: str) -> str:
@@ -219,44 +183,38 @@ def _rates(progress: Progress) -> str:
     )
 
 
-class LiveJson(ForwardingView):
-    """Writes a line when a run starts, some times a second while it goes on, and when it has ended;
-    passes all on to another view.
+def live_json(stream: IO[str]) -> Follower:
+    """Writes a line when a run starts, some times a second while it goes on, and when it has ended.
 
     Every line has `schema_version`, `event` (started, progress, finished), the number of the run,
     how many `runs` there are, and the `setting`. A line of progress has the fields of `Progress`
     in addition; the last line of a run has its figures.
     """
+    from .export import SCHEMA_VERSION  # which imports what a replay shows
 
-    def __init__(self, view: LineView, stream: IO[str]) -> None:
-        super().__init__(view)
-        self._stream = stream
-        self._run: dict[str, Any] = {}
-
-    def start_run(self, number: int, total: int, name: str) -> None:
-        """Begin a run."""
-        self._run = {"run": number, "runs": total, "setting": name}
-        self._write("started", {})
-        super().start_run(number, total, name)
-
-    def update(self, progress: Progress) -> None:
-        """Write where the run stands."""
-        self._write("progress", asdict(progress))
-        super().update(progress)
-
-    def finish_run(self, result: RunResult) -> None:
-        """Write what a run measured."""
-        document = result.to_dict()
+    def write(event: str, run: Run, value: Progress | RunResult | None) -> None:
         names = ("validity", "measured", "limited_by", "warnings", "trace")
-        self._write("finished", {name: document[name] for name in names})
-        super().finish_run(result)
+        line: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "event": event}
+        line |= dict(zip(("run", "runs", "setting"), run, strict=True))
+        if isinstance(value, Progress):
+            line |= asdict(value)
+        elif value is not None:
+            document = value.to_dict()
+            line |= {name: document[name] for name in names}
+        stream.write(json.dumps(line) + "\n")
+        stream.flush()
 
-    def _write(self, event: str, values: dict[str, Any]) -> None:
-        from .export import SCHEMA_VERSION  # which imports what a replay shows
+    return write
 
-        line = {"schema_version": SCHEMA_VERSION, "event": event, **self._run, **values}
-        self._stream.write(json.dumps(line) + "\n")
-        self._stream.flush()
+
+def live_metrics(publish: Callable[[str], None]) -> Follower:
+    """Publishes the state of a run as a text for Prometheus, but nothing after its end."""
+
+    def follow(event: str, run: Run, value: Progress | RunResult | None) -> None:
+        if isinstance(value, Progress):
+            publish(bench_metrics(*run, value))
+
+    return follow
 
 
 Plain = Mapping[str, Any]
@@ -386,29 +344,6 @@ def _metrics(
             samples = [(labels, _seconds(value)) for labels, value in samples]
         kind = "counter" if name.endswith("_total") else "gauge"
         yield metric(f"flinknet_{room}_{name}", kind, text, samples)
-
-
-class MetricsView(ForwardingView):
-    """Publishes the state of a run, but nothing after its end; passes it on to another view.
-
-    Args:
-        publish: takes the text, and serves it.
-    """
-
-    def __init__(self, view: LineView, publish: Callable[[str], None]) -> None:
-        super().__init__(view)
-        self._publish = publish
-        self._run = 0, 0, ""
-
-    def start_run(self, number: int, total: int, name: str) -> None:
-        """Begin a run."""
-        self._run = number, total, name
-        super().start_run(number, total, name)
-
-    def update(self, progress: Progress) -> None:
-        """Publish where the run stands."""
-        self._publish(bench_metrics(*self._run, progress))
-        super().update(progress)
 
 
 def _seconds(duration_ns: float | None) -> float | None:

@@ -10,11 +10,20 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Literal, TypeVar
 
 from flinknet.results.figures import Figure, typical
+from flinknet.units import (
+    MISSING,
+    human_bytes,
+    human_count,
+    human_duration,
+    human_number,
+    human_share,
+)
 
 from .charts import AnyChart
 
@@ -205,7 +214,7 @@ UNNAMED_SETTING = "this configuration"
 """Name of the only setting of a call that sweeps nothing."""
 
 
-def heads(*names: str, texts: Sequence[str] = ()) -> list[Head]:
+def heads(*names: str, texts: Collection[str] = ()) -> list[Head]:
     """Headings without a meaning; those of texts may be folded."""
     return [Head(name, is_text=name in texts) for name in names]
 
@@ -237,6 +246,65 @@ def figure_table(
         for number, (name, values) in enumerate(rows)
     ]
     return Table([Head(heading), *heads_of(figures)], found, title, notes)
+
+
+Column = str | Callable[[Any], object]
+"""A field of each row, or a function that makes its cell."""
+
+_BY_ENDING: Mapping[str, Callable[[Any], str]] = {
+    "bytes_per_s": lambda value: f"{human_bytes(value)}/s",
+    "_per_s": human_count,
+    "_ns": human_duration,
+    "_bytes": human_bytes,
+    "_share": human_share,
+}
+
+
+def table_of(
+    rows: Iterable[_T],
+    columns: Mapping[str, Column],
+    title: str = "",
+    notes: Sequence[str] = (),
+    *,
+    texts: Collection[str] = (),
+    keys: int = 1,
+    is_strong: Callable[[_T], object] = lambda row: False,
+) -> Table:
+    """A table with a row for each mapping or object, and a column for each heading. A number is
+    shown in the unit that its field ends with; an unknown one as a dash.
+
+    Args:
+        texts: headings of columns that may be folded.
+        keys: see Table.
+    """
+    found = [
+        Row([_cell(row, each) for each in columns.values()], bool(is_strong(row))) for row in rows
+    ]
+    return Table(heads(*columns, texts=texts), found, title, notes, keys)
+
+
+def _cell(row: Any, column: Column) -> str:
+    field = column if isinstance(column, str) else ""
+    if not isinstance(column, str):
+        value: Any = column(row)
+    else:
+        value = row[field] if isinstance(row, Mapping) else attrgetter(field)(row)
+    if value is None or isinstance(value, str):
+        return MISSING if value is None else value
+    show = next((each for end, each in _BY_ENDING.items() if field.endswith(end)), None)
+    if show is not None:
+        return show(value)
+    return f"{value:,}" if isinstance(value, int) else human_number(value)
+
+
+def left_out(known: Sequence[object], most: int, note: str) -> list[str]:
+    """A note on those of some rows that are not shown; none where all are.
+
+    Args:
+        note: with {} for their number.
+    """
+    hidden = len(known) - most
+    return [note.format(f"{hidden:,}")] if hidden > 0 else []
 
 
 LINES_MAX, WIDTH = 6, 100

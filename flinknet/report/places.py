@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 
-from flinknet.results import Buffering, ChannelLevels, FillLevels, FillSample, RunResult
+from flinknet.results import Buffering, ChannelLevels, FillSample, RunResult
 
 from .charts import Color, OverTime, Places, PlacesChannel, PlacesRun, PlacesStep, TimeSeries
 from .live import channel_name
@@ -18,103 +19,86 @@ PLACES = (
     ("5 Netty, receiver", "Read from the socket, and waiting for a buffer."),
     ("6 input channels", "In buffers of the consumer, and not read by its task yet."),
 )
-"""The six places between two tasks with what lies there, in the order in which a record passes
-them."""
+"""Names and meanings of the places, in the order in which a record passes them."""
 
 CHANNEL_COLORS: Sequence[Color] = ("green", "purple", "gold", "blue")
-"""Colours of the data of different channels."""
 
 
 def places_section(result: RunResult) -> list[Section]:
     """The places of a run; none if there are no samples."""
-    if result.buffering is None or not result.buffering.samples:
+    buffering = result.buffering
+    if buffering is None or not buffering.samples:
         return []
-    lines = state_lines(result.buffering)
-    samples = result.buffering.samples
-    curve = OverTime(
-        "Bytes between the tasks",
-        [
-            TimeSeries(
-                "all six places",
-                [each.at_ns for each in samples],
-                [each.levels.total_bytes for each in samples],
-            )
-        ],
-        unit="bytes",
-    )
-    split = [each for each in result.channels if any(sample.channels for sample in samples)]
+    split = result.channels if any(each.channels for each in buffering.samples) else ()
     has_edges = any(each.edge for each in split)
-    numbers = [each.channel for each in split]
-    places = Places(
-        [name for name, _ in PLACES],
-        [meaning for _, meaning in PLACES],
-        [places_run("All connections", result.buffering, lines, numbers)],
-        curve,
-        channels=[
-            PlacesChannel(channel_name(each, has_edges=has_edges), color)
-            for each, color in zip(split, CHANNEL_COLORS, strict=False)
-        ],
+    colored = [
+        PlacesChannel(channel_name(each, has_edges=has_edges), color)
+        for each, color in zip(split, CHANNEL_COLORS, strict=False)
+    ]
+    curve = OverTime(
+        "Bytes between the tasks", [total_over_time("all six places", buffering)], "bytes"
     )
+    numbers = [each.channel for each in split]
+    places = places_of({"All connections": buffering}, curve, numbers, colored)
     lead = "The six places between producers and consumers; move the slider through the run."
     return [Section("places", "Where the data waited", lead, [places])]
 
 
-def state_lines(buffering: Buffering) -> dict[int, list[str]]:
-    """Sentences about sockets and writers that wait, by instant."""
-    lines = {}
-    for each in buffering.samples:
-        said = [] if each.is_reading else ["A socket is not read: its receiver has no buffer."]
-        said += [] if each.is_writable else ["A socket is full."]
-        said += [] if each.is_writing else ["A writer waits for a buffer."]
-        lines[each.at_ns] = said
-    return lines
+def total_over_time(
+    name: str, buffering: Buffering | None, color: Color = "blue", to_ns: float = float("inf")
+) -> TimeSeries:
+    """Bytes in all six places until an instant."""
+    known = [each for each in (buffering.samples if buffering else ()) if each.at_ns < to_ns]
+    totals = [each.levels.total_bytes for each in known]
+    return TimeSeries(name, [each.at_ns for each in known], totals, color)
 
 
-def levels_of(levels: FillLevels) -> tuple[int, ...]:
-    """Bytes in the six places, in the order of PLACES."""
-    return (
-        levels.subpartition_bytes,
-        levels.netty_outbound_bytes,
-        levels.socket_send_bytes,
-        levels.socket_receive_bytes,
-        levels.netty_inbound_bytes,
-        levels.input_channel_bytes,
-    )
-
-
-def places_run(
-    name: str,
-    buffering: Buffering,
-    lines: Mapping[int, Sequence[str]],
-    channels: Sequence[int] = (),
-) -> PlacesRun:
-    """The six places of a run over time.
+def places_of(
+    runs: Mapping[str, Buffering],
+    curve: OverTime,
+    numbers: Sequence[int] = (),
+    colored: Sequence[PlacesChannel] = (),
+) -> Places:
+    """The six places of some runs by name, step by step, below a curve.
 
     Args:
-        lines: sentences by their instant.
-        channels: those that the first and the last place are split by.
+        numbers: of the channels that the first and the last place are split by.
+        colored: these channels with their colours.
     """
-    steps = [
-        PlacesStep(
-            each.at_ns,
-            levels_of(each.levels),
-            lines.get(each.at_ns, ()),
-            _by_channel(each, channels),
+    names, meanings = zip(*PLACES, strict=True)
+    found = [
+        PlacesRun(
+            name,
+            astuple(buffering.bounds),
+            [
+                PlacesStep(
+                    each.at_ns, astuple(each.levels), _state_of(each), _by_channel(each, numbers)
+                )
+                for each in buffering.samples
+            ],
         )
-        for each in buffering.samples
+        for name, buffering in runs.items()
     ]
-    return PlacesRun(name, levels_of(buffering.bounds), steps)
+    return Places(names, meanings, found, curve, channels=colored)
 
 
-def _by_channel(sample: FillSample, channels: Sequence[int]) -> list[list[int]]:
-    """Bytes of each channel in the order of PLACES; only the first and the last place have any."""
+def _state_of(sample: FillSample) -> list[str]:
+    """Sentences about sockets and writers that wait."""
+    free = {
+        "A socket is not read: its receiver has no buffer.": sample.is_reading,
+        "A socket is full.": sample.is_writable,
+        "A writer waits for a buffer.": sample.is_writing,
+    }
+    return [text for text, is_free in free.items() if not is_free]
+
+
+def _by_channel(sample: FillSample, numbers: Sequence[int]) -> list[list[int]]:
+    """Bytes of each channel in each place; only the first and the last place have any."""
     known = {each.channel: each for each in sample.channels}
-    own = [known.get(channel, ChannelLevels(channel)) for channel in channels]
+    own = [known.get(number, ChannelLevels(number)) for number in numbers]
     if not sample.channels or not own:
         return []
-    between: list[list[int]] = [[] for _ in PLACES[1:-1]]
-    return [
-        [each.subpartition_bytes for each in own],
-        *between,
-        [each.input_channel_bytes for each in own],
-    ]
+    written, queued = zip(
+        *((x.subpartition_bytes, x.input_channel_bytes) for x in own), strict=True
+    )
+    return [[*written], *([] for _ in PLACES[1:-1]), [*queued]]

@@ -201,28 +201,28 @@ def _hidden_columns(error: ModelError) -> set[str]:
 
 
 def settings_of_job(answer: JobAnswer, point: JobPoint) -> dict[str, str]:
-    """The buffer timeout, edge by edge where it differs, and the other settings that vary, by
-    name."""
-    words, timeouts = settings_of(point.total), list(map(_timeout, point.timeouts_ns))
-    found = {BUFFER_TIMEOUT: timeouts[0] if len(set(timeouts)) == 1 else " / ".join(timeouts)}
-    varied = what_varies(answer.trade_offs)
+    """The buffer timeout, and the other settings that vary, by name."""
+    words, varied = settings_of(point.total), what_varies(answer.trade_offs)
+    found = {BUFFER_TIMEOUT: timeouts_text(point.timeouts_ns)}
     return found | {name: words[name] for name in varied if name != BUFFER_TIMEOUT}
+
+
+def timeouts_text(timeouts_ns: Sequence[int]) -> str:
+    """The timeout of all edges, or those of each where they differ."""
+    return " / ".join(
+        map(format_duration_ns, timeouts_ns[: 1 if len({*timeouts_ns}) == 1 else None])
+    )
 
 
 def job_marks(answer: JobAnswer, place: int) -> list[str]:
     """Words next to a setting of a job: recorded, choice, nearest."""
     choice, by_task = answer.choice, answer.by_task
-    marks = ["recorded"] if answer.trade_offs[place].is_recorded else []
+    point, nearest = (None, None) if choice is None else (choice.point, choice.nearest)
+    places = {"choice": point}
     if by_task is not None and is_worth_it(by_task):
-        marks += ["choice"] if by_task.choice.point == place else []
-        marks += ["one for all"] if choice is not None and choice.point == place else []
-    else:
-        marks += ["choice"] if choice is not None and choice.point == place else []
-    return marks + (["nearest"] if choice is not None and choice.nearest == place else [])
-
-
-def _timeout(timeout_ns: int) -> str:
-    return "-1" if timeout_ns < 0 else format_duration_ns(timeout_ns) if timeout_ns else "0"
+        places = {"choice": by_task.choice.point, "one for all": point}
+    marks = ["recorded"] if answer.trade_offs[place].is_recorded else []
+    return marks + [mark for mark, at in (places | {"nearest": nearest}).items() if at == place]
 
 
 def _ends_of(point: TradeOffPoint, field: str) -> tuple[float, float] | None:

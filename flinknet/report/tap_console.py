@@ -16,12 +16,11 @@ from flinknet.units import (
     human_bytes,
     human_count,
     human_duration,
-    human_number,
     human_share,
 )
 
 from .console import LivePanel
-from .page_parts import Lines, Row, Sentence, Table, View, heads, last_part
+from .page_parts import Column, Lines, Row, Sentence, Table, View, heads, last_part, table_of
 from .recordings import CHANNELS_SHOWN, INCIDENTS_SHOWN, channel_parts, graded, kept, waits
 
 Plain = Mapping[str, Any]
@@ -176,24 +175,14 @@ def panel(look: Plain) -> View:
     if "delay_ns_p99" in look:
         rates += f", added delay p50 {human_duration(look['delay_ns_p50'])},"
         rates += f" p99 {human_duration(look['delay_ns_p99'])}"
-    rows = [
-        Row(
-            [
-                row.get("name") or str(row["channel"]),
-                human_count(row["records_per_s"]),
-                f"{human_bytes(row['bytes_per_s'])}/s",
-                human_number(row["backlog_buffers"]),
-                human_number(row["credits_available"]),
-                human_share(row["no_credit_share"]),
-                human_share(row["starved_share"]),
-                human_share(row["blocked_share"]),
-                human_share(row["fill"]),
-            ]
-        )
-        for row in look["channels"][:CHANNELS_SHOWN]
-    ]
+    columns: Mapping[str, Column] = {
+        "channel": lambda row: row.get("name") or row["channel"],
+        **{"rec/s": "records_per_s", "bytes/s": "bytes_per_s"},
+        **{"backlog": "backlog_buffers", "credit": "credits_available"},
+        **{"no credit": "no_credit_share", "starved": "starved_share", "blocked": "blocked_share"},
+        "fill": lambda row: human_share(row["fill"]),
+    }
     hidden = look["channels_open"] - min(len(look["channels"]), CHANNELS_SHOWN)
-    names = ("rec/s", "bytes/s", "backlog", "credit", "no credit", "starved", "blocked", "fill")
     notes = [f"and {hidden} more channels"] if hidden > 0 else []
     lines = []
     if look["incidents"]:
@@ -205,7 +194,7 @@ def panel(look: Plain) -> View:
         lines.append(f"the trigger has fired {counted(look['triggers'], 'time')}")
     return View(
         [Sentence(_name(look), [tap]), Sentence("rates", [rates])],
-        [Table(heads("channel", *names), rows, notes=notes)],
+        [table_of(look["channels"][:CHANNELS_SHOWN], columns, notes=notes)],
         [Lines(lines, is_doubt=True)],
     )
 

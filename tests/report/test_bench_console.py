@@ -413,8 +413,7 @@ def progress(elapsed_ns: int, phase: str = "measuring") -> Progress:
 
 def test_off_a_terminal_lines_are_sparse() -> None:
     stream = io.StringIO()
-    with live.view(Console(file=stream)) as view:
-        assert type(view) is live.LineView
+    with live.RunsView(Console(file=stream)) as view:
         view.start_run(1, 2, "a=1")
         for tenth in range(120):
             view.update(progress(tenth * 100_000_000))
@@ -440,8 +439,7 @@ def test_the_line_of_a_run_that_may_be_repeated_calls_it_disturbed(code: str, na
 
 def test_on_a_terminal_a_panel_shows_channels_with_backlog_and_credit() -> None:
     stream = io.StringIO()
-    with live.view(Console(file=stream, force_terminal=True, width=100)) as view:
-        assert type(view) is live.LiveView
+    with live.RunsView(Console(file=stream, force_terminal=True, width=100)) as view:
         view.start_run(1, 1, "")
         view.update(progress(1))
         view.finish_run(result())

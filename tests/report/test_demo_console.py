@@ -10,7 +10,7 @@ from rich.console import Console
 
 from flinknet.config import CREDIT, TCP, WorkloadConfig
 from flinknet.report.console import print_view
-from flinknet.report.demos.head_of_line import head_of_line
+from flinknet.report.demos.links import head_of_line
 from flinknet.report.demos.shown import DemoRun, DemoShown
 from flinknet.report.plain_text import sparkline
 from flinknet.results import (

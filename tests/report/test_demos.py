@@ -12,10 +12,15 @@ from rich.console import Console
 from flinknet.config import RecordSize, WorkloadConfig
 from flinknet.report.charts import Curves, Grid, MessageStep, OverTime, Places
 from flinknet.report.console import print_view
-from flinknet.report.demos.back_pressure import back_pressure
-from flinknet.report.demos.settings import debloating, timeout, unaligned
+from flinknet.report.demos.links import (
+    EXCLUSIVE_BUFFERS,
+    ROUND_TRIPS_NS,
+    name_of,
+    timeout,
+    wan,
+)
+from flinknet.report.demos.overload import back_pressure, debloating, unaligned
 from flinknet.report.demos.shown import DemoRun, DemoShown
-from flinknet.report.demos.wan import EXCLUSIVE_BUFFERS, ROUND_TRIPS_NS, name_of, wan
 from flinknet.report.page import page_of
 from flinknet.results import (
     CheckpointSummary,

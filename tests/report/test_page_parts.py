@@ -32,8 +32,8 @@ from flinknet.report.charts import (
     Span,
     TimeSeries,
 )
-from flinknet.report.demos.back_pressure import back_pressure
-from flinknet.report.demos.settings import timeout, unaligned
+from flinknet.report.demos.links import timeout
+from flinknet.report.demos.overload import back_pressure, unaligned
 from flinknet.report.page import page_of
 from flinknet.report.page_parts import (
     Code,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from flinknet.config import WorkloadConfig
@@ -20,9 +20,9 @@ from flinknet.results import (
 )
 from flinknet.units import human_bytes, human_count, without_zeros
 
-from ..charts import Color, Messages, MessageStep, OverTime, Places, Span, TimeSeries
+from ..charts import Color, Messages, MessageStep, OverTime, Span, TimeSeries
 from ..page_parts import Lines, Page, Part, Section, Sentence, Table, View, clauses_of
-from ..places import PLACES, places_run, state_lines
+from ..places import places_of, total_over_time
 from ..warning_lines import doubts_of_runs, trust_words
 
 OWN_STACK = (
@@ -40,8 +40,6 @@ MESSAGES_LEAD = (
     " TaskManager sends and receives them. A data buffer costs one credit and carries the backlog:"
     " the buffers that wait behind it; an event costs none."
 )
-
-_LOAD_CODES = (DISTURBED, CORES_SHARED, DISTURBED_BY_STRANGERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +65,9 @@ class DemoRun:
         """The measured part, with a name."""
         return Span(name, self.measured_from_ns, self.measured_to_ns)
 
-    def between(self, color: Color, to_ns: float = math.inf) -> TimeSeries:
+    def in_flight(self, color: Color, to_ns: float = math.inf) -> TimeSeries:
         """Bytes in all six places over time."""
-        buffering = self.result.buffering
-        samples = [x for x in (buffering.samples if buffering else ()) if x.at_ns < to_ns]
-        values = [each.levels.total_bytes for each in samples]
-        return TimeSeries(self.name, [each.at_ns for each in samples], values, color)
+        return total_over_time(self.name, self.result.buffering, color, to_ns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +77,12 @@ class DemoShown:
     Attributes:
         setup: clauses about the runs.
         lesson: sentences about the effect, with the measured numbers; the first is the verdict.
+        figures: the measured numbers, as the JSON document has them.
         charts: for a terminal and a page, the one with the slider first.
         pictures: charts for a page alone.
-        figures: the measured numbers, as the JSON document has them.
+        curves: charts whose values the JSON document has.
+        codes: of the warnings that affect the comparison of the runs: a late source that is blocked
+            is part of a demo. Empty: all that make a run doubtful.
         unaffected: the figures that doubts leave unaffected, if the effect was shown.
         explained: an explanation below the title of a page.
         channels: names of producer and consumer of each channel whose messages are shown.
@@ -94,26 +92,39 @@ class DemoShown:
     title: str
     setup: Sequence[str]
     table: Table
-    charts: Sequence[Part]
     lesson: Sequence[str]
-    doubts: Sequence[str]
     runs: Sequence[DemoRun]
-    figures: Mapping[str, Any] = field(default_factory=dict)
+    figures: Mapping[str, Any]
+    charts: Sequence[Part] = ()
     pictures: Sequence[Part] = ()
+    curves: Sequence[OverTime] = ()
+    codes: Sequence[str] = (DISTURBED, CORES_SHARED, DISTURBED_BY_STRANGERS)
     unaffected: str = ""
     explained: str = ""
     channels: Sequence[tuple[str, str]] = (("producer", "consumer"),)
 
     @property
+    def doubts(self) -> list[str]:
+        """Doubts about the runs."""
+
+        def is_doubt(warning: RunWarning) -> bool:
+            is_valid = validity_by(warning) is Validity.VALID
+            return warning.code in self.codes if self.codes else not is_valid
+
+        return doubts_of_runs([(x.name, [*filter(is_doubt, x.result.warnings)]) for x in self.runs])
+
+    @property
     def view(self) -> View:
         """The verdict, the table, the charts, and what else was learnt."""
         verdict, *more = self.lesson
-        doubts = list(self.doubts)
+        doubts = self.doubts
         trust = trust_words(doubts, good="no other process disturbed the runs")
         if verdict.startswith(UNEXPECTED):
             trust = ["poor: the effect did not show", *(trust if doubts else [])]
         elif self.unaffected:
             doubts = [f"{each.rstrip('.')}; {self.unaffected}" for each in doubts]
+        steps = {each.name: each.messages for each in self.runs if each.messages}
+        messages = [Messages(self.channels, steps)] if steps else []
         page = f"flinknet bench demo {self.name} --report demo.html"
         return View(
             [
@@ -123,7 +134,11 @@ class DemoShown:
                 Sentence("next", [f"{page} shows it step by step"]),
             ],
             [self.table, *self.charts, Lines(more), Lines(doubts, is_doubt=True)],
-            page=[*self.pictures, *self._messages(), Section("about", "What ran", OWN_STACK)],
+            page=[
+                *self.pictures,
+                *(Section("messages", "The messages", MESSAGES_LEAD, [x]) for x in messages),
+                Section("about", "What ran", OWN_STACK),
+            ],
             name=self.name,
             title=self.title,
             lead=self.explained,
@@ -140,7 +155,7 @@ class DemoShown:
         return {
             "demo": self.name,
             "lesson": list(self.lesson),
-            "warnings": list(self.doubts),
+            "warnings": self.doubts,
             "measured": {
                 each.name: {
                     "validity": each.result.validity.name.lower(),
@@ -150,24 +165,14 @@ class DemoShown:
                 for each in self.runs
             },
             **self.figures,
+            "over_time": {
+                chart.title: {
+                    each.name: {"at_ns": list(each.at_ns), chart.unit: list(each.values)}
+                    for each in chart.series
+                }
+                for chart in self.curves
+            },
         }
-
-    def _messages(self) -> list[Section]:
-        steps = {each.name: each.messages for each in self.runs if each.messages}
-        parts = [Messages(self.channels, steps)]
-        return [Section("messages", "The messages", MESSAGES_LEAD, parts)] if steps else []
-
-
-def over_time_document(charts: Sequence[Part]) -> dict[str, Any]:
-    """The curves over time, by title of the chart and name of the curve."""
-    return {
-        chart.title: {
-            each.name: {"at_ns": list(each.at_ns), chart.unit: list(each.values)}
-            for each in chart.series
-        }
-        for chart in charts
-        if isinstance(chart, OverTime)
-    }
 
 
 def words_of(kind: str, data_type: str, number: int, size: int, backlog: int, value: int) -> str:
@@ -190,29 +195,10 @@ def six_places(
 ) -> list[Part]:
     """The six places of each run under one slider, above a curve, which is else that of the bytes
     in them; none if no samples were taken."""
-    shown = [
-        places_run(run.name, run.result.buffering, state_lines(run.result.buffering))
-        for run in runs
-        if run.result.buffering is not None
-    ]
-    if not shown:
+    sampled = {x.name: x.result.buffering for x in runs if x.result.buffering is not None}
+    if not sampled:
         return []
-    series = [run.between(color) for run, color in zip(runs, COLORS, strict=False)]
+    series = [run.in_flight(color) for run, color in zip(runs, COLORS, strict=False)]
     meaning = "Bytes in all six places. Click to go to an instant."
-    curve = curve or OverTime("Between the tasks", series, "bytes", meaning, spans)
-    names, meanings = zip(*PLACES, strict=True)
-    return [Places(names, meanings, shown, curve)]
-
-
-def doubts_of(runs: Sequence[DemoRun], codes: Sequence[str] | None = _LOAD_CODES) -> list[str]:
-    """Doubts about the runs.
-
-    Args:
-        codes: of the warnings that affect a comparison: a late source that is blocked is part of a
-            demo. None: all that make a run doubtful.
-    """
-
-    def is_doubt(warning: RunWarning) -> bool:
-        return warning.code in codes if codes else validity_by(warning) is not Validity.VALID
-
-    return doubts_of_runs([(x.name, [*filter(is_doubt, x.result.warnings)]) for x in runs])
+    total = OverTime("Between the tasks", series, "bytes", meaning, spans)
+    return [places_of(sampled, curve or total)]

@@ -1,22 +1,24 @@
-"""head-of-line: a consumer that pauses, and its neighbour on the same connection, without credit
-and with it.
-"""
+"""Demos of one connection. head-of-line: a consumer that pauses, and its neighbour on the same
+connection, without credit and with it. timeout: latency against messages. wan: throughput over
+emulated links with longer and longer round trips, with little credit and with more."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, astuple, replace
+from itertools import combinations
 from operator import itemgetter
 from typing import Any
 
 from flinknet.config import CREDIT, TCP, WorkloadConfig
 from flinknet.options import SEGMENT_SIZE
-from flinknet.results import ChannelLevels, FillSample, Progress, RunResult
-from flinknet.results.figures import Figure
+from flinknet.results import ChannelLevels, FillSample, Progress, RunResult, Validity
+from flinknet.results.figures import FIGURES, LINK_LIMIT, Figure, Unit, of_run
 from flinknet.units import (
     counted,
     format_duration_ns,
     human_bytes,
+    human_count,
     human_duration,
     human_number,
     human_rate,
@@ -24,10 +26,26 @@ from flinknet.units import (
     parse_size_bytes,
 )
 
-from ..charts import Color, OverTime, Places, PlacesChannel, PlacesRun, PlacesStep, Span, TimeSeries
+from ..bench_words import MARKS
+from ..charts import (
+    Color,
+    Curves,
+    Grid,
+    GridFigure,
+    GridPoint,
+    OverTime,
+    Places,
+    PlacesChannel,
+    PlacesRun,
+    PlacesStep,
+    Series,
+    Slider,
+    Span,
+    TimeSeries,
+)
 from ..page_parts import figure_table
-from ..places import PLACES, levels_of
-from .shown import UNEXPECTED, DemoRun, DemoShown, doubts_of
+from ..places import PLACES
+from .shown import COLORS, UNEXPECTED, DemoRun, DemoShown, asked_rate
 
 NEIGHBOUR, PAUSED = 0, 1
 """Channels of head-of-line, and their consumers."""
@@ -52,7 +70,6 @@ PLACES_NOTES = (
     " the two hosts are not read at the same instant: for a moment places 3, 4 and 6 may add up to"
     " more than the credit of both channels allows.",
 )
-UNAFFECTED = "the rates that are kept show the effect all the same"
 _BLOCKED = (
     "The receiver does not read the socket, so B.3's data in it waits with B.4's.",
     "The sender's socket is full.",
@@ -65,7 +82,6 @@ AXIS_HEADROOM = 1.5
 
 REPEATED_MIN = 3
 """Equal rates at the end of a run that show that it was no longer measured."""
-
 
 _Mode = Mapping[str, Any]
 """Figures of a flow control as JSON has them: the neighbour alone (`solo`) and next to a consumer
@@ -86,23 +102,14 @@ _MODES_NOTE = (
 
 def head_of_line(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
     """Make the output from two runs in each mode: the neighbour alone, and with a paused one."""
-    named, paused = [], {}
+    named, paused, modes = [], {}, {}
     for name, solo, shared in zip((TCP, CREDIT), runs[::2], runs[1::2], strict=True):
-        paused[name] = shared.result
         named.append(replace(solo, name=f"{name}, alone", messages=()))
         named.append(replace(shared, name=f"{name}, paused"))
-    modes = {
-        name: _mode(solo.result, shared)
-        for name, solo, shared in zip((TCP, CREDIT), runs[::2], runs[1::2], strict=True)
-    }
+        paused[name] = shared.result
+        modes[name] = _mode(solo.result, shared)
     pause_ns = workload.duration_ns or 0
     pause = Span("B.4 is paused", workload.warmup_ns, workload.warmup_ns + pause_ns)
-    table = figure_table(
-        "flow control",
-        _MODES,
-        [(TITLES[name], [each]) for name, each in modes.items()],
-        notes=[_MODES_NOTE],
-    )
     return DemoShown(
         "head-of-line",
         "Why there is credit",
@@ -111,13 +118,17 @@ def head_of_line(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown
             f" A.2 → B.4, which consumes nothing for {format_duration_ns(pause_ns, separator=' ')}",
             "without credit and with it",
         ],
-        table,
-        [_places(modes, paused, pause)],
+        figure_table(
+            "flow control",
+            _MODES,
+            [(TITLES[name], [each]) for name, each in modes.items()],
+            notes=[_MODES_NOTE],
+        ),
         [_kept(modes), *_fullest(paused)],
-        doubts_of(named),
         named,
         {"modes": modes},
-        unaffected=UNAFFECTED,
+        [_places(modes, paused, pause)],
+        unaffected="the rates that are kept show the effect all the same",
         explained=EXPLAINED,
         channels=(("A.1", "B.3"), ("A.2", "B.4")),
     )
@@ -140,23 +151,14 @@ def _mode(solo: RunResult, shared: DemoRun) -> dict[str, Any]:
 
 def _rates(samples: Sequence[Progress]) -> list[dict[str, Any]]:
     """The rates of a run without its end, where the last ones stand without being measured."""
-    found = []
+    found: list[dict[str, Any]] = []
     for each in samples:
-        both = list(zip(("neighbour", "paused"), each.channels, strict=False))
-        found.append(
-            {
-                "at_ns": each.elapsed_ns,
-                **{f"{name}_per_s": x.throughput_records_per_s for name, x in both},
-                **{
-                    f"{name}_{key}": value
-                    for name, x in both
-                    for key, value in (
-                        ("credit", x.credits_available),
-                        ("backlog", x.backlog_buffers),
-                    )
-                },
-            }
-        )
+        row: dict[str, Any] = {"at_ns": each.elapsed_ns}
+        for name, channel in zip(("neighbour", "paused"), each.channels, strict=False):
+            row[f"{name}_per_s"] = channel.throughput_records_per_s
+            row[f"{name}_credit"] = channel.credits_available
+            row[f"{name}_backlog"] = channel.backlog_buffers
+        found.append(row)
     pairs = [(each["neighbour_per_s"], each["paused_per_s"]) for each in found]
     end = len(pairs)
     while end > 1 and pairs[end - 1] == pairs[end - 2]:
@@ -167,10 +169,10 @@ def _rates(samples: Sequence[Progress]) -> list[dict[str, Any]]:
 def _kept(modes: Mapping[str, _Mode]) -> str:
     """The result of the runs in a sentence; or that they did not show the effect."""
     tcp, credit = (each["neighbour_rate_ratio"] for each in modes.values())
-    shares = f"{human_share(tcp)} with TCP only and {human_share(credit)} with credit"
     if tcp is None or credit is None or tcp > STARVED_RATIO or credit < UNHARMED_RATIO:
         return (
-            f"{UNEXPECTED}: the neighbour kept {shares}; less than {human_share(STARVED_RATIO)} and"
+            f"{UNEXPECTED}: the neighbour kept {human_share(tcp)} with TCP only and"
+            f" {human_share(credit)} with credit; less than {human_share(STARVED_RATIO)} and"
             f" more than {human_share(UNHARMED_RATIO)} were expected. Try a quiet machine, a higher"
             " --rate or a longer --duration: the paused channel must run out of buffers early in"
             " its pause."
@@ -258,10 +260,10 @@ def _places_run(
         own = [by_number.get(x, ChannelLevels(x)) for x in (NEIGHBOUR, PAUSED)]
         written = [x.subpartition_bytes for x in own]
         queued = [x.input_channel_bytes for x in own]
-        levels = [*written, *levels_of(each.levels)[1:-1], *queued]
+        levels = [*written, *astuple(each.levels)[1:-1], *queued]
         split = [[written[0], 0], [0, written[1]], [], [], [], [], [queued[0], 0], [0, queued[1]]]
         steps.append(PlacesStep(each.at_ns, levels, _state_at(rates, each, pause), split))
-    first, *between, last = levels_of(buffering.bounds)
+    first, *between, last = astuple(buffering.bounds)
     quota = first
     if QUOTA in config:
         quota = int(config[QUOTA]) * parse_size_bytes(config[SEGMENT_SIZE], SEGMENT_SIZE)
@@ -296,3 +298,176 @@ def _state_at(rates: Sequence[Mapping[str, Any]], sample: FillSample, pause: Spa
             )
     free = (sample.is_reading, sample.is_writable, sample.is_writing)
     return lines + [text for is_free, text in zip(free, _BLOCKED, strict=True) if not is_free]
+
+
+HIGHER = 1.25
+"""Factor by which a p50 must exceed that of a longer timeout to be blamed on the machine."""
+
+_FLUSHED = (
+    "At 0 each record is flushed at once, but records that arrive while the sender waits for a CPU"
+    " or for the socket still share a buffer."
+)
+_LATENCIES = [replace(FIGURES[f"latency_{each}_ns"], group="") for each in ("p50", "p99")]
+_TIMEOUT: Sequence[Figure[Any]] = (
+    *(*_LATENCIES, FIGURES["buffers_per_s"]),
+    Figure("", "records per buffer", lambda x: x.records / x.buffers if x.buffers else None),
+)
+_TIMEOUT_CHARTS: Sequence[tuple[str, Unit, Color]] = (
+    ("Latency", "ns", "blue"),
+    ("Latency", "ns", "orange"),
+    ("Buffers per second", "count", "purple"),
+)
+
+
+def timeout(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
+    """Make the output from one run for each timeout, the shortest first."""
+    names = [each.name for each in runs]
+    measured = [each.result.measured for each in runs]
+    unsure = [each.name for each in runs if each.result.validity is not Validity.VALID]
+    figures = [
+        GridFigure(each.name, chart, unit, color, each.meaning, is_log=True)
+        for each, (chart, unit, color) in zip(_TIMEOUT, _TIMEOUT_CHARTS, strict=False)
+    ]
+    values = [[each.read(one) for each in _TIMEOUT[: len(figures)]] for one in measured]
+    points = [
+        GridPoint([place], own, [None] * len(own), "!" if names[place] in unsure else "")
+        for place, own in enumerate(values)
+    ]
+    longest, last = len(names) - 1, measured[-1]
+    notes = [_FLUSHED]
+    if last.flushes.full:
+        notes.append(
+            f"At {names[-1]}, {last.flushes.full} of {counted(last.buffers, 'buffer')} left because"
+            " their segment was full, so more leave than one each timeout, and records wait less"
+            " than half of it."
+        )
+    p50 = [each.latency_ns.p50 for each in measured]
+    most, least = measured[0].buffers_per_s, last.buffers_per_s
+    short, long = p50[0], p50[-1]
+    if short is None or long is None or short >= long or most <= least:
+        lesson = [
+            f"{UNEXPECTED}: a shorter timeout should give a lower latency and more buffers. Try a"
+            " quiet machine or a lower --rate."
+        ]
+    else:
+        end = " (doubtful)" if names[0] in unsure or names[-1] in unsure else ""
+        lesson = [
+            f"A buffer timeout of {names[0]} instead of {names[-1]}: p50 falls from"
+            f" {human_duration(long)} to {human_duration(short)}, and the network carries"
+            f" {most / least:.0f} times as many buffers.{end}"
+        ]
+    known = [(name, ns) for name, ns in zip(names, p50, strict=True) if ns is not None]
+    for (name, ns), (longer, longer_ns) in combinations(known, 2):
+        if ns > HIGHER * longer_ns and len(lesson) == 1:
+            lesson.append(
+                f"{UNEXPECTED}: at {name} p50 is {human_duration(ns)}, higher than the"
+                f" {human_duration(longer_ns)} at {longer}. Try a quiet machine."
+            )
+    columns = ("p50_ns", "p99_ns", "buffers_per_s")
+    return DemoShown(
+        "timeout",
+        "Latency against messages",
+        [
+            f"{asked_rate(workload)} from one producer to one consumer",
+            "a buffer leaves when it is full, or at the latest after the buffer timeout",
+        ],
+        figure_table(
+            "buffer timeout",
+            _TIMEOUT,
+            [(MARKS[each.result.validity] + each.name, [each.result.measured]) for each in runs],
+            notes=notes,
+        ),
+        lesson,
+        runs,
+        {
+            "runs": {
+                x: dict(zip(columns, y, strict=True)) for x, y in zip(names, values, strict=True)
+            }
+        },
+        [Grid([Slider("buffer timeout", names, longest)], figures, points, 0, longest, "longest")],
+        codes=(),
+    )
+
+
+ROUND_TRIPS_NS = tuple(ms * 1_000_000 for ms in (0, 1, 10, 50))
+
+EXCLUSIVE_BUFFERS = (2, 64)
+"""Exclusive buffers of the channel: Flink's default, and enough for most of these links."""
+
+FEWER, MORE = 0.5, 1.5
+"""Share of the rate without delay at or below which the longest round trip has shown the effect,
+and factor by which more credit must raise the rate over it."""
+
+_RATE = of_run(FIGURES["throughput_records_per_s"])
+
+
+def _share(run: RunResult) -> float | None:
+    rate, limit = _RATE.read(run), LINK_LIMIT.read(run)
+    return rate / limit if rate is not None and limit else None
+
+
+_WAN: Sequence[Figure[RunResult]] = (
+    _RATE,
+    LINK_LIMIT,
+    Figure("", "of that", _share, "share", "", "Measured rate as a share of what the link allows."),
+    *map(of_run, _LATENCIES),
+)
+
+
+def name_of(round_trip_ns: int, buffers: int) -> str:
+    """The name of a run, by its round trip and the buffers of its gate."""
+    return f"{format_duration_ns(round_trip_ns)}, {buffers} buffers"
+
+
+def wan(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
+    """Make the output from one run for each round trip and amount of credit; those with the least
+    credit come first, and of these that with the shortest round trip."""
+    count = len(ROUND_TRIPS_NS)
+    rates = [_RATE.read(each.result) or 0.0 for each in runs]
+    labels = [format_duration_ns(each) for each in ROUND_TRIPS_NS]
+    credits = [runs[at].name.partition(", ")[2] for at in range(0, len(runs), count)]
+    series: list[Series] = []
+    for place, name in enumerate(credits):
+        own = runs[place * count :][:count]
+        measured, allowed = ([x.read(each.result) for each in own] for x in (_RATE, LINK_LIMIT))
+        series.append(Series(name, measured, COLORS[place]))
+        series.append(Series(f"{name}, allowed", allowed, "grey"))
+    near, far, more = rates[0], rates[count - 1], rates[-1]
+    longest = labels[-1]
+    if not far or far > FEWER * near or more < MORE * far:
+        lesson = [
+            f"{UNEXPECTED}: a round trip of {longest} should hold up {credits[0]}, and more of them"
+            " should help. Try a quiet machine."
+        ]
+    else:
+        lesson = [
+            f"Over a round trip of {longest}, {credits[0]} of"
+            f" {human_bytes(runs[0].segment_size_bytes)} carry"
+            f" {human_count(far)} records/s, {human_share(far / near)} of the rate without delay;"
+            f" {credits[-1]} carry {more / far:.1f} times as many.",
+            "A buffer's credit is back a round trip after the buffer was sent, so a rate needs as"
+            " many buffers as it fills in a round trip. Less than the link allows is reached where"
+            " floating credit waits for an announced backlog, and where the tasks are slower.",
+        ]
+    columns = {"throughput_records_per_s": _RATE, "link_records_per_s": LINK_LIMIT}
+    return DemoShown(
+        "wan",
+        "Credit over a long network",
+        [
+            "one producer writes as fast as it can to one consumer over an emulated link",
+            f"round trips of {', '.join(labels)}, with {' and '.join(credits)} of credit",
+        ],
+        figure_table("round trip", _WAN, [(each.name, [each.result]) for each in runs]),
+        lesson,
+        runs,
+        {"runs": {x.name: {k: f.read(x.result) for k, f in columns.items()} for x in runs}},
+        pictures=[
+            Curves(
+                "Throughput by round trip",
+                labels,
+                series,
+                is_log=True,
+                meaning="Records per second, measured and as the link allows.",
+            )
+        ],
+    )
