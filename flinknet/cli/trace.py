@@ -104,9 +104,10 @@ def info(paths: tuple[AnyPath, ...], json: str | None, is_all: bool) -> None:
         one job, recorded by taps on several hosts: what is used from each
     """
     from flinknet.replay.opening import sets_of
+    from flinknet.report.console import console_for, print_view
     from flinknet.report.export import sets_document
-    from flinknet.report.recordings import print_recording_set
-    from flinknet.report.trace_console import print_description
+    from flinknet.report.recordings import set_view
+    from flinknet.report.trace_console import info_view
     from flinknet.trace.describe import describe_run
     from flinknet.trace.run import open_run
 
@@ -125,16 +126,15 @@ def info(paths: tuple[AnyPath, ...], json: str | None, is_all: bool) -> None:
         put_json(target, document | ({"sets": sets_document(sets)} if sets else {}))
     if target == STDOUT:
         return
+    console = console_for(sys.stdout)
     in_sets = {each.path for one in sets for each in one.recordings}
     for one in sets:
-        print_recording_set(one)
+        print_view(console, set_view(one))
     for path in found:
         if str(path) in in_sets:
             continue
         shown, hidden = settings_to_show(described(path), is_all=is_all)
-        print_description(shown)
-        if hidden:
-            click.echo(f"and {hidden} settings at their defaults; --all shows them")
+        print_view(console, info_view(shown, hidden))
 
 
 @trace.command()
@@ -151,6 +151,7 @@ def verify(paths: tuple[str, ...], json: str | None) -> None:
     Exits with 1 if anything is wrong, with 2 or 4 if a RUN is missing or is not a run; the others
     are still checked.
     """
+    from flinknet.report.console import console_for
     from flinknet.report.trace_console import print_verification
     from flinknet.trace.run import open_with_faults
     from flinknet.trace.run_directory import is_being_written
@@ -168,7 +169,7 @@ def verify(paths: tuple[str, ...], json: str | None) -> None:
                 runs.append({"path": str(path), "is_ok": result.is_ok, **verification})
                 exit_code = max(exit_code, int(not result.is_ok))
                 if target != STDOUT:
-                    print_verification(str(path), verification)
+                    print_verification(console_for(sys.stdout), str(path), verification)
         except FlinknetError as error:
             exit_code = max(exit_code, error.exit_code)
             runs.append({"path": given, "is_ok": False, "error": str(error)})

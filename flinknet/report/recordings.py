@@ -3,13 +3,9 @@ import` on a capture; and what it shares with that of a tap, from plain data."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from shlex import quote
 from typing import Any
-
-from rich.console import Console
-from rich.markup import escape
 
 from flinknet.results import (
     ClockRelation,
@@ -20,10 +16,9 @@ from flinknet.results import (
 )
 from flinknet.results.bottleneck import PRESSED_FROM
 from flinknet.results.recordings import ASSUMED, MESSAGES, SAME_CLOCK, WALL_CLOCKS
-from flinknet.units import MISSING, counted, human_bytes, human_duration, human_share
+from flinknet.units import counted, human_bytes, human_duration, human_share
 
-from .console import console_for, print_part
-from .page_parts import Head, Lines, Part, Row, Sentence, Table, View, heads
+from .page_parts import Column, Lines, Part, Sentence, Table, View, left_out, table_of
 
 CHANNELS_SHOWN = 16
 INCIDENTS_SHOWN = 5
@@ -133,43 +128,35 @@ def named(names: Sequence[str], separator: str = ", ") -> str:
     return f"{shown} and {more:,} more" if more > 0 else shown
 
 
-def print_recording_set(found: RecordingSet, console: Console | None = None) -> None:
-    """Print the recordings, the part of each that counts, the relation of their clocks, and
+def set_view(found: RecordingSet) -> View:
+    """The recordings of a run, the part of each that counts, the relation of their clocks, and
     losses."""
-    console = console or console_for(sys.stdout)
-    console.print(f"[bold]{escape(found.path)}[/bold]", soft_wrap=True)
     exchanges = "1 exchange" if found.edges == 1 else f"{found.edges:,} exchanges"
-    console.print(escape(set_line(found.recordings, f" of {exchanges}")), soft_wrap=True)
     labels = {each.path: each.label for each in found.recordings}
     lost = [loss_line(each, labels.get(each.path)) for each in found.losses]
-    for line in [*lost, *clock_lines(found.recordings)]:
-        console.print(f"[yellow]![/yellow] {escape(line)}", soft_wrap=True)
-    print_part(console, _set_table(found))
-    hidden = len(found.recordings) - RECORDINGS_SHOWN
-    if hidden > 0:
-        console.print(f"… and {hidden:,} more recordings (--json shows all)")
-    one = found.recordings[0].path
-    console.print(f"flinknet trace info {escape(quote(one))} shows one of them", soft_wrap=True)
-
-
-def _set_table(found: RecordingSet) -> Table:
-    names = ("channels", "counted", "data from", "to")
-    texts = [Head(name, is_text=True) for name in ("clock", "started at")]
-    rows = [
-        Row([each.label, *_cells(each), each.started_at])
-        for each in found.recordings[:RECORDINGS_SHOWN]
-    ]
-    return Table([Head("recording"), *map(Head, names), *texts], rows)
-
-
-def _cells(recording: ReplayedRecording) -> list[str]:
-    ends = recording.from_ns, recording.to_ns
-    return [
-        f"{recording.channels:,}",
-        f"{recording.channels_counted:,}",
-        *map(human_duration, ends),
-        clock_text(recording.clock),
-    ]
+    columns: Mapping[str, Column] = {
+        **{"recording": "label", "channels": "channels", "counted": "channels_counted"},
+        **{"data from": "from_ns", "to": "to_ns"},
+        "clock": lambda recording: clock_text(recording.clock),
+        "started at": "started_at",
+    }
+    table = table_of(
+        found.recordings[:RECORDINGS_SHOWN],
+        columns,
+        notes=left_out(
+            found.recordings, RECORDINGS_SHOWN, "… and {} more recordings (--json shows all)"
+        ),
+        texts=["clock", "started at"],
+    )
+    one = quote(found.recordings[0].path)
+    return View(
+        parts=[
+            Lines([found.path, set_line(found.recordings, f" of {exchanges}")], is_headed=True),
+            Lines([*lost, *clock_lines(found.recordings)], is_doubt=True),
+            table,
+            Lines([f"flinknet trace info {one} shows one of them"]),
+        ]
+    )
 
 
 Plain = Mapping[str, Any]
@@ -223,28 +210,17 @@ def kept(result: Plain) -> list[Part]:
 
 def channel_parts(channels: Sequence[Plain]) -> list[Part]:
     last = [each for each in channels if not each.get("later_attempts")]
-    rows = [
-        Row(
-            [
-                each.get("name") or str(each["channel"]),
-                f"{each['buffers']:,}",
-                human_bytes(each["data_bytes"]),
-                f"{each['records']:,}",
-                f"{each['events']:,}",
-                human_share(each["mean_fill"]),
-                human_duration(each["no_credit_ns"]),
-                human_duration(each["starved_ns"]),
-                human_duration(each["blocked_ns"]),
-            ]
-        )
-        for each in last[:CHANNELS_SHOWN]
-    ]
     hidden, earlier = len(last[CHANNELS_SHOWN:]), len(channels) - len(last)
     more = [f"{hidden:,} more channels"] if hidden else []
     more += [f"{counted(earlier, 'channel')} of earlier attempts"] if earlier else []
     notes = [f"… and {' and '.join(more)} (result.json has all)"] if more else []
-    names = ("buffers", "bytes", "records", "events", "fill", "no credit", "starved", "blocked")
-    return [Table(heads("channel", *names), rows, notes=notes)] if channels else []
+    columns: Mapping[str, Column] = {
+        "channel": lambda row: row.get("name") or row["channel"],
+        **{"buffers": "buffers", "bytes": "data_bytes", "records": "records", "events": "events"},
+        "fill": lambda row: human_share(row["mean_fill"]),
+        **{"no credit": "no_credit_ns", "starved": "starved_ns", "blocked": "blocked_ns"},
+    }
+    return [table_of(last[:CHANNELS_SHOWN], columns, notes=notes)] if channels else []
 
 
 _CONNECTIONS_SHOWN = 32
@@ -308,29 +284,23 @@ def _lost(connections: list[Plain]) -> list[str]:
 
 
 def _table(connections: list[Plain]) -> Table:
-    rows = []
-    for each in connections[:_CONNECTIONS_SHOWN]:
-        messages, data, credit = each["messages"], each["tcp"]["data"], each["tcp"]["credit"]
-        missing_bytes = data["missing_bytes"] + credit["missing_bytes"]
-        repeated_bytes = data["retransmitted_bytes"] + credit["retransmitted_bytes"]
-        cells = [
-            each["connection"],
-            each["layout"] or MISSING,
-            str(each["channels"]),
-            f"{messages.get('BUFFER_RESPONSE', 0):,}",
-            f"{messages.get('ADD_CREDIT', 0):,}",
-            human_bytes(repeated_bytes) if repeated_bytes else "0",
-            human_duration(data["zero_window_ns"]) if data["zero_windows"] else "0",
-            human_bytes(missing_bytes) if missing_bytes else "0",
-        ]
-        rows.append(Row(cells))
-    hidden = len(connections) - _CONNECTIONS_SHOWN
-    names = ("layout", "channels", "buffers", "credits", "repeated", "no room", "missing")
-    return Table(
-        heads("connection", *names),
-        rows,
-        notes=[f"… and {hidden:,} more connections (--json shows all)"] if hidden > 0 else [],
+    columns: Mapping[str, Column] = {
+        **{"connection": "connection", "layout": "layout", "channels": "channels"},
+        "buffers": lambda row: row["messages"].get("BUFFER_RESPONSE", 0),
+        "credits": lambda row: row["messages"].get("ADD_CREDIT", 0),
+        "repeated": lambda row: _sum_of(row, "retransmitted_bytes"),
+        "no room": lambda row: human_duration(row["tcp"]["data"]["zero_window_ns"] or 0),
+        "missing": lambda row: _sum_of(row, "missing_bytes"),
+    }
+    notes = left_out(
+        connections, _CONNECTIONS_SHOWN, "… and {} more connections (--json shows all)"
     )
+    return table_of(connections[:_CONNECTIONS_SHOWN], columns, notes=notes)
+
+
+def _sum_of(connection: Plain, field: str) -> str:
+    """Bytes of both directions."""
+    return human_bytes(sum(connection["tcp"][way][field] for way in ("data", "credit")))
 
 
 def _warnings(imported: Plain) -> list[str]:

@@ -1,27 +1,29 @@
-"""Contents of a trace, its faults, and its newest part while it is written, on a terminal."""
+"""Contents of a trace, its faults, and its newest part while it is written."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
+from rich.text import Text
 
 from flinknet.results import LatencyBounds, WatchedEdge, WatchLook, state_of
-from flinknet.units import (
-    counted,
-    human_bytes,
-    human_count,
-    human_duration,
-    human_number,
-    human_share,
-)
+from flinknet.units import MISSING, counted, human_duration, human_share
 
-from .console import LivePanel, console_for, print_line, print_part, print_view
+from .console import LivePanel, print_view
 from .observed_tables import regime_bars
-from .page_parts import Lines, Part, Row, Sentence, Table, View, clauses_of, heads
+from .page_parts import (
+    Column,
+    Lines,
+    Part,
+    Sentence,
+    Table,
+    View,
+    clauses_of,
+    left_out,
+    table_of,
+)
 
 _CHANNELS_SHOWN = 32
 
@@ -41,48 +43,69 @@ NOT_SEALED = "not sealed: changes of manifest.json, or files of another run, are
 Plain = Mapping[str, Any]
 
 
-def print_description(description: Plain, console: Console | None = None) -> None:
-    """Print a run: its processes, channels, events by kind, and what determined it."""
-    console = console or console_for(sys.stdout)
-    _print_head(description, console)
-    print_part(console, _files_table(description["files"]))
-    manifest = description["manifest"]
+def info_view(description: Plain, hidden: int = 0) -> View:
+    """The view of a run: its processes, channels, events by kind, and what determined it.
+
+    Args:
+        hidden: settings at their defaults, which are not shown.
+    """
+    manifest, edges = description["manifest"], description["edges"]
+    has_edges = len(edges) > 1
     ends_ns = (description["last_ns"], (manifest or {}).get("measured_to_ns"))
     until_ns = max((each for each in ends_ns if each is not None), default=0)
+    lines, doubts = _about(description)
     for file in description["files"]:
         if file["truncation"] is not None:
             lost_ns = until_ns - (file["last_ns"] or until_ns)
-            console.print(
-                f"[yellow]![/yellow] {escape(file['file'])} has no trailer:"
+            doubts.append(
+                f"{file['file']} has no trailer:"
                 f" {file['truncation']['whole_blocks']} whole blocks are readable,"
                 f" {file['truncation']['lost_bytes']} bytes are lost"
-                + (f", the last {human_duration(lost_ns)} of the run" if lost_ns > 0 else ""),
-                soft_wrap=True,
+                + (f", the last {human_duration(lost_ns)} of the run" if lost_ns > 0 else "")
             )
         if file["dropped_events"]:
-            console.print(
-                f"[yellow]![/yellow] {escape(file['file'])} lacks"
-                f" {file['dropped_events']:,} events that could not be written"
-            )
-    edges = description["edges"]
-    if len(edges) > 1 or any(edge["partitioner"] for edge in edges):
-        print_part(console, _edges_table(edges))
-    print_part(console, _channels_table(description["channels"], has_edges=len(edges) > 1))
-    hidden = len(description["channels"]) - _CHANNELS_SHOWN
-    if hidden > 0:
-        console.print(f"… and {hidden:,} more channels (--json shows all)")
-    print_part(console, _kinds_table(description["events_by_kind"]))
+            dropped = f"{file['dropped_events']:,} events that could not be written"
+            doubts.append(f"{file['file']} lacks {dropped}")
+    found = []
     if times := [_TIMES[each] for each in description["record_times"]]:
-        print_line(console, f"records carry times: {', '.join(times)}")
-    if description.get("metrics") is not None:
-        print_line(console, _metrics_text(description["metrics"]))
-    if manifest is not None:
-        print_part(console, _settings_table(manifest))
+        found.append(f"records carry times: {', '.join(times)}")
+    if metrics := description.get("metrics"):
+        found.append(
+            f"metrics: {metrics['lines']:,} lines in {metrics['file']}, {len(metrics['names'])}"
+            f" metrics of {len(metrics['tasks'])} tasks over time, and the memory of each"
+            " TaskManager"
+        )
+    parts: list[Part] = [
+        Lines(lines, is_headed=True),
+        Lines(doubts, is_doubt=True),
+        _files_table(description["files"]),
+        *([_edges_table(edges)] if has_edges or any(x["partitioner"] for x in edges) else []),
+        _channels_table(description["channels"], has_edges=has_edges),
+        _kinds_table(description["events_by_kind"]),
+        Lines(found),
+    ]
+    notes = [f"and {hidden} settings at their defaults; --all shows them"] if hidden else []
+    return View(parts=[*parts, *([_settings_table(manifest, notes)] if manifest else [])])
 
 
-def print_verification(path: str, verification: Plain, console: Console | None = None) -> None:
-    """Print OK with the counts, or every finding in a sentence."""
-    console = console or console_for(sys.stdout)
+def _about(description: Plain) -> tuple[list[str], list[str]]:
+    """Path, size, origin and time of a run; and doubts about all of it."""
+    size = f"{description['events']:,} events in {description['size_bytes']:,} bytes"
+    if description["bytes_per_event"] is not None:
+        size += (
+            f" ({description['bytes_per_event']:.1f} bytes an event,"
+            f" compressed {description['compression_ratio']:.1f} times)"
+        )
+    lines, manifest = [description["path"], size], description["manifest"]
+    if manifest is not None and "origin" in manifest:
+        lines.append(_ORIGINS.get(manifest["origin"], manifest["origin"]))
+    if description["first_ns"] is not None:
+        lines.append(f"time span {_span(description)}, from {description['first_ns']:,} ns")
+    return lines, [NOT_SEALED] if description.get("is_sealed") is False else []
+
+
+def print_verification(console: Console, path: str, verification: Plain) -> None:
+    """Print OK with the counts, or every finding in a sentence; no line is folded."""
     sent, received = verification["messages_sent"], verification["messages_received"]
     messages = f"{counted(sent, 'message')} sent, {received:,} received"
     if verification["is_from_between"]:
@@ -94,18 +117,15 @@ def print_verification(path: str, verification: Plain, console: Console | None =
         messages += f"; {verification['messages_in_flight']:,} were under way at the end"
     if verification["is_being_written"]:
         messages += "; still being written, checked up to here"
-    counts = (
-        f"{counted(verification['files'], 'file')}, {counted(verification['blocks'], 'block')},"
-        f" {counted(verification['events'], 'event')} on"
-        f" {counted(verification['channels'], 'channel')}, {messages}"
-    )
-    findings: Sequence[Plain] = verification["findings"]
-    mark = "[red]DAMAGED[/red]" if findings else "[green]OK[/green]"
-    console.print(f"{mark} {escape(path)}: {counts}", soft_wrap=True)
+    counts = [counted(verification[f"{each}s"], each) for each in ("file", "block", "event")]
+    counts[-1] += f" on {counted(verification['channels'], 'channel')}"
+    findings = verification["findings"]
+    mark = ("DAMAGED", "red") if findings else ("OK", "green")
+    lines = [Text.assemble(mark, f" {path}: {', '.join([*counts, messages])}")]
     if verification.get("is_sealed") is False:
-        console.print(f"  [yellow]{NOT_SEALED}[/yellow]", soft_wrap=True)
-    for finding in findings:
-        console.print(f"  {escape(_place(finding) + finding['text'])}", soft_wrap=True)
+        lines.append(Text(f"  {NOT_SEALED}", "yellow"))
+    for line in [*lines, *(Text(f"  {_place(each)}{each['text']}") for each in findings)]:
+        console.print(line, soft_wrap=True)
 
 
 def _place(finding: Plain) -> str:
@@ -115,135 +135,80 @@ def _place(finding: Plain) -> str:
     return f"{', '.join(places)}: " if places else ""
 
 
-def _print_head(description: Plain, console: Console) -> None:
-    console.print(f"[bold]{escape(description['path'])}[/bold]", soft_wrap=True)
-    size = f"{description['events']:,} events in {description['size_bytes']:,} bytes"
-    if description["bytes_per_event"] is not None:
-        size += (
-            f" ({description['bytes_per_event']:.1f} bytes an event,"
-            f" compressed {description['compression_ratio']:.1f} times)"
-        )
-    console.print(size, soft_wrap=True)
-    manifest = description["manifest"]
-    if description.get("is_sealed") is False:
-        console.print(f"[yellow]![/yellow] {NOT_SEALED}", soft_wrap=True)
-    if manifest is not None and "origin" in manifest:
-        console.print(_ORIGINS.get(manifest["origin"], manifest["origin"]), soft_wrap=True)
-    if description["first_ns"] is not None:
-        span_ns = description["last_ns"] - description["first_ns"]
-        console.print(f"time span {_seconds(span_ns)}, from {description['first_ns']:,} ns")
-
-
 def _files_table(files: Sequence[Plain]) -> Table:
-    rows = [
-        Row(
-            [
-                file["file"],
-                file["process"],
-                str(file["pid"]),
-                f"{file['size_bytes']:,}",
-                f"{file['blocks']:,}",
-                f"{file['events']:,}",
-                _span(file),
-            ]
-        )
-        for file in files
-    ]
-    names = ("process", "pid", "bytes", "blocks", "events", "time span")
-    return Table(heads("file", *names, texts=["process"]), rows)
+    columns: Mapping[str, Column] = {
+        **{"file": "file", "process": "process"},
+        "pid": lambda file: str(file["pid"]),
+        "bytes": lambda file: file["size_bytes"],
+        **{"blocks": "blocks", "events": "events"},
+        "time span": _span,
+    }
+    return table_of(files, columns, texts=["process"])
 
 
 def _edges_table(edges: Sequence[Plain]) -> Table:
-    has_jobs = len({edge["job"] for edge in edges}) > 1
-    rows = [
-        Row(
-            [
-                str(edge["number"]),
-                *([str(edge["job"])] if has_jobs else []),
-                *(
-                    edge[name] or "-"
-                    for name in ("source", "target", "partitioner", "partition_type")
-                ),
-            ]
-        )
-        for edge in edges
-    ]
-    names = (*(["job"] if has_jobs else []), "from", "to", "partitioner", "type")
-    return Table(heads("edge", *names, texts=names), rows)
+    jobs = {"job": "job"} if len({edge["job"] for edge in edges}) > 1 else {}
+    columns: Mapping[str, Column] = {
+        **{"edge": "number", **jobs, "from": "source", "to": "target"},
+        **{"partitioner": "partitioner", "type": "partition_type"},
+    }
+    return table_of(edges, columns, texts=columns)
 
 
 def _channels_table(channels: Sequence[Plain], *, has_edges: bool) -> Table:
-    rows = [
-        Row(
-            [
-                "connection" if channel["index"] < 0 else str(channel["index"]),
-                *([_or_dash(channel["edge"])] if has_edges else []),
-                channel["connection"] or "-",
-                _or_dash(channel["producer"]),
-                _or_dash(channel["consumer"]),
-                f"{channel['events']:,}",
-                _span(channel),
-            ]
-        )
-        for channel in channels[:_CHANNELS_SHOWN]
-    ]
-    left = [*(["edge"] if has_edges else []), "connection"]
-    names = (*left, "producer", "consumer", "events", "time span")
-    return Table(heads("channel", *names, texts=left), rows)
-
-
-def _span(part: Plain) -> str:
-    return "-" if part["first_ns"] is None else _seconds(part["last_ns"] - part["first_ns"])
+    edge = {"edge": "edge"} if has_edges else {}
+    columns: Mapping[str, Column] = {
+        "channel": lambda row: "connection" if row["index"] < 0 else row["index"],
+        **edge,
+        **{"connection": "connection", "producer": "producer", "consumer": "consumer"},
+        **{"events": "events", "time span": _span},
+    }
+    notes = left_out(channels, _CHANNELS_SHOWN, "… and {} more channels (--json shows all)")
+    texts = [*edge, "connection"]
+    return table_of(channels[:_CHANNELS_SHOWN], columns, notes=notes, texts=texts)
 
 
 def _kinds_table(events_by_kind: Mapping[str, Mapping[str, int]]) -> Table:
-    points = list(events_by_kind)
     kinds = dict.fromkeys(kind for counts in events_by_kind.values() for kind in counts)
-    rows = []
-    for kind in kinds:
-        counts = (events_by_kind[point].get(kind, 0) for point in points)
-        rows.append(Row([kind, *(f"{count:,}" if count else "-" for count in counts)]))
-    return Table(heads("events", *points), rows)
+    rows = [
+        {"events": kind, **{point: counts.get(kind) for point, counts in events_by_kind.items()}}
+        for kind in kinds
+    ]
+    return table_of(rows, {each: each for each in ("events", *events_by_kind)})
 
 
-def _metrics_text(metrics: Plain) -> str:
-    """Note on recorded metrics: their subjects and their file."""
-    return (
-        f"metrics: {metrics['lines']:,} lines in {metrics['file']}, {len(metrics['names'])}"
-        f" metrics of {len(metrics['tasks'])} tasks over time, and the memory of each TaskManager"
-    )
-
-
-def _settings_table(manifest: Plain) -> Table:
-    origins = manifest["scenario"].get("settings_from")
-    cells = [
-        [key, str(value), *([] if origins is None else [str(origins.get(key, "default"))])]
+def _settings_table(manifest: Plain, notes: Sequence[str]) -> Table:
+    origins, scenario = manifest["scenario"].get("settings_from"), manifest["scenario"]
+    rows = [
+        {"key": key, "value": str(value), "from": str((origins or {}).get(key, "default"))}
         for key, value in manifest["flink_keys"].items()
     ]
-    for key, value in manifest["scenario"].get("workload", {}).items():
-        text = "max" if key == "rate_per_s" and not value else _text_of(value)
-        cells.append([f"workload.{key}", text])
-    if "origin" not in manifest:
-        cells.append(["seed", str(manifest["seed"])])
-    cells.append(["started at", manifest["started_at"]])
+    others = {f"workload.{key}": value for key, value in scenario.get("workload", {}).items()}
+    if "workload.rate_per_s" in others:
+        others["workload.rate_per_s"] = others["workload.rate_per_s"] or "max"
+    others |= {"seed": manifest["seed"]} if "origin" not in manifest else {}
+    others["started at"] = manifest["started_at"]
     if manifest["measured_to_ns"] is not None and manifest["measured_from_ns"] is not None:
-        span_ns = manifest["measured_to_ns"] - manifest["measured_from_ns"]
-        cells.append(["measured part", _seconds(span_ns)])
-    names = ("value", *(["from"] if origins is not None else []))
-    rows = [Row([*row, *[""] * (len(names) + 1 - len(row))]) for row in cells]
-    return Table(heads("setting", *names, texts=names), rows)
+        others["measured part"] = _seconds(
+            manifest["measured_to_ns"] - manifest["measured_from_ns"]
+        )
+    rows += [{"key": key, "value": _text_of(value), "from": ""} for key, value in others.items()]
+    names = ["value", *(["from"] if origins is not None else [])]
+    return table_of(
+        rows, {"setting": "key", **{each: each for each in names}}, notes=notes, texts=names
+    )
 
 
 def _text_of(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {_text_of(each)}" for name, each in value.items())
     if isinstance(value, list):
-        return "; ".join(map(_text_of, value)) or "-"
-    return "-" if value is None else str(value)
+        return "; ".join(map(_text_of, value)) or MISSING
+    return MISSING if value is None else str(value)
 
 
-def _or_dash(value: int | None) -> str:
-    return "-" if value is None else str(value)
+def _span(part: Plain) -> str | None:
+    return None if part["first_ns"] is None else _seconds(part["last_ns"] - part["first_ns"])
 
 
 def _seconds(span_ns: int) -> str:
@@ -314,7 +279,7 @@ def watch_view(look: WatchLook | None, path: str, waited_s: int = 0) -> View:
             Sentence("next", _next(look, path), "; "),
         ],
         [_watched_table(look.edges)] if edges else [],
-        [*bars, *_reasons(edges)],
+        [*bars, *([Lines([f"  {_name(each)}: {each.why}" for each in edges])] if edges else [])],
     )
 
 
@@ -358,34 +323,21 @@ def _next(look: WatchLook, path: str) -> list[str]:
     return [f"when it has ended: flinknet trace replay {path}", "--details shows each edge"]
 
 
-def _reasons(edges: Sequence[WatchedEdge]) -> list[Part]:
-    return [Lines([f"  {_name(each)}: {each.why}" for each in edges])] if edges else []
-
-
 def _watched_table(edges: Sequence[WatchedEdge]) -> Table:
-    rows = [
-        Row(
-            [
-                _name(edge),
-                edge.verdict,
-                human_count(edge.records_per_s),
-                f"{human_bytes(edge.bytes_per_s)}/s",
-                _bounds(edge.latency, edge.latency.p50_min_ns, edge.latency.p50_max_ns),
-                _bounds(edge.latency, edge.latency.p99_min_ns, edge.latency.p99_max_ns),
-                human_number(edge.backlog_buffers.mean),
-                human_number(edge.backlog_buffers.max),
-                human_share(edge.starved),
-            ],
-            is_strong=bool(edge.is_bottleneck),
-        )
-        for edge in edges[:EDGES_SHOWN]
-    ]
-    hidden = len(edges) - EDGES_SHOWN
-    names = ("records/s", "bytes/s", "latency p50", "p99", "backlog", "max", "starved")
-    return Table(
-        heads("edge", "verdict", *names, texts=["verdict"]),
-        rows,
-        notes=[f"and {hidden} more edges"] if hidden > 0 else [],
+    columns: Mapping[str, Column] = {
+        **{"edge": _name, "verdict": "verdict"},
+        **{"records/s": "records_per_s", "bytes/s": "bytes_per_s"},
+        "latency p50": lambda x: _bounds(x.latency, x.latency.p50_min_ns, x.latency.p50_max_ns),
+        "p99": lambda x: _bounds(x.latency, x.latency.p99_min_ns, x.latency.p99_max_ns),
+        **{"backlog": "backlog_buffers.mean", "max": "backlog_buffers.max"},
+        "starved": lambda edge: human_share(edge.starved),
+    }
+    return table_of(
+        edges[:EDGES_SHOWN],
+        columns,
+        notes=left_out(edges, EDGES_SHOWN, "and {} more edges"),
+        texts=["verdict"],
+        is_strong=lambda edge: edge.is_bottleneck,
     )
 
 

@@ -42,8 +42,8 @@ def test_info_shows_what_is_in_a_run(run: Path) -> None:
         "0 tm-0->tm-1 0 0 44 0.000 s",
         "1 tm-0->tm-1 1 1 44 0.000 s",
         "BUFFER_RESPONSE 22 22 20",
-        "PARTITION_REQUEST 2 2 -",
-        "ADD_CREDIT 10 10 -",
+        "PARTITION_REQUEST 2 2 –",
+        "ADD_CREDIT 10 10 –",
         "execution.buffer-timeout.interval 100 ms",
         "workload.producers 2",
         "measured part 1.000 s",
@@ -145,7 +145,7 @@ def test_verify_says_why_numbers_that_differ_are_whole(
     console = Console(file=io.StringIO(), width=200)
     found = verify_run(open_run(run))
     counts = {"messages_sent": 9, "messages_received": 7}
-    print_verification("x", found.to_dict() | counts | changes, console)
+    print_verification(console, "x", found.to_dict() | counts | changes)
     assert isinstance(console.file, io.StringIO)
     assert text in console.file.getvalue()
 
