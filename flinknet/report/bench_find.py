@@ -23,7 +23,7 @@ SCHEMA_VERSION = 1
 
 
 def find_view(found: Sequence[FoundRate], duration_ns: int | None, metric: str) -> View:
-    """What a search prints: the answer, and a table of the rates that were tried.
+    """The view of a search: the answer, and a table of the rates that were tried.
 
     Args:
         duration_ns: measured part of each run.
