@@ -358,12 +358,7 @@ def job_answer(
     observed: Mapping[int, ObservedRun],
     targets: Sequence[Target] = (),
 ) -> JobAnswer:
-    """The answer about a job.
-
-    Args:
-        observed: its edges, by number of the run.
-        targets: bounds on the figures of the job as a whole.
-    """
+    """The answer about a job, from its edges by number of the run."""
     points = tuple(_point(plan, each, predictions) for each in plan.order)
     seen = _job_observed(plan, observed)
     recorded = next(each for each in points if each.total.is_recorded)

@@ -123,11 +123,7 @@ class Pairs:
     def edge(
         self, records: IntArray, shares: Mapping[str, FloatArray], *, mean: Iterable[str]
     ) -> EdgeTime:
-        """The edge of the pairs: their shares by consumer.
-
-        Args:
-            mean: names of shares whose mean counts, too.
-        """
+        """The edge of the pairs: their shares by consumer, and the `mean` of some."""
         infos, ends = self._run.manifest.channels, self._run.ends
         network = recorded_network(self._run.manifest)
         inputs = []
@@ -238,11 +234,7 @@ class ProducedEdge:
 
 
 def produced_edge(manifest: RunManifest, milestones: Sequence[MilestoneRow]) -> ProducedEdge:
-    """The edge that the channels of a manifest belong to.
-
-    Args:
-        milestones: of these channels.
-    """
+    """The edge that the channels of a manifest belong to, with their milestones."""
     vertices: set[bytes | None] = set()
     graphs: set[bytes] = set()
     for channel in manifest.channels:

@@ -141,14 +141,8 @@ def _longest_attempt(channels: Sequence[ChannelInfo], spans: Spans) -> Execution
 
 @dataclass(slots=True, eq=False)
 class _Windows:
-    """Traffic in the windows of the searched part.
-
-    Attributes:
-        credited: buffers of each window by the time until credit came back, in the buckets of a
-            histogram; only those whose credit stands in the same block.
-        first_ns: instant at which each channel first carried data.
-        is_begun: a channel began in this part.
-    """
+    """Traffic in the windows of the searched part: bytes, buffers by the time until their credit
+    came back, when each channel first carried data, and whether one began."""
 
     width_ns: int
     passed_bytes: IntArray = field(default_factory=lambda: np.zeros(WINDOWS, np.int64))
@@ -157,7 +151,6 @@ class _Windows:
     is_begun: bool = False
 
     def add(self, block: EventColumns, from_ns: int) -> None:
-        """Count the rows of a block."""
         is_known = block["channel"] >= 0
         is_inside = (block["at_ns"] >= from_ns) & (
             block["at_ns"] < from_ns + WINDOWS * self.width_ns
@@ -195,11 +188,7 @@ class _Windows:
 
 
 def start_up_ns(files: Iterable[TraceFile], from_ns: int, to_ns: int) -> int:
-    """Time that the job needed to start.
-
-    Args:
-        from_ns, to_ns: the part that was recorded.
-    """
+    """Time that the job needed to start, in the recorded part [from_ns, to_ns)."""
     searched_ns = min(to_ns - from_ns, SEARCH_NS)
     if searched_ns < SEARCH_MIN_NS:
         return 0
@@ -226,10 +215,8 @@ def _first_steady(passed_bytes: IntArray, opened: int) -> int:
 
 
 def _first_quick(credited: IntArray, steady: int) -> int:
-    """The first window, from a steady one on, from which credit comes back about as soon as later.
-    If there is none, the one with the fewest slow buffers, where these are clearly fewer than at
-    first; else credit is late now and then at any time.
-    """
+    """The first window, from a steady one on, from which credit comes back about as soon as later;
+    without one, that with clearly fewer slow buffers than at first, or else the steady one."""
     later = np.cumsum(credited[WINDOWS // 2 :].sum(axis=0))
     if later[-1] < BUFFERS_MIN:
         return steady

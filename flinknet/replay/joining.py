@@ -60,13 +60,11 @@ class Part:
 
     @property
     def manifest(self) -> RunManifest:
-        """The manifest of its run."""
         assert self.run.manifest is not None, "a trace file alone is refused"
         return self.run.manifest
 
     @cached_property
     def executions(self) -> frozenset[bytes]:
-        """The execution graphs that its partitions name."""
         partitions = {each.partition for each in self.manifest.channels}
         found = map(partition_of, partitions)
         return frozenset(
@@ -195,7 +193,6 @@ def join(parts: Sequence[Part]) -> list[JoinedPart]:
 
 
 def run_of(members: Sequence[JoinedPart]) -> Run:
-    """The run that some recordings are."""
     counted = [(each.recording, each.part.run) for each in members if each.recording is not None]
     return joined([each for each, _ in counted], [each.of(run) for each, run in counted])
 
@@ -265,7 +262,6 @@ def _edges(part: Part, known: dict[object, int]) -> list[int]:
 
 
 def _ranges(numbers: Sequence[tuple[int, int]]) -> list[ChannelRange]:
-    """Pairs of a channel and its number as ranges."""
     found: list[ChannelRange] = []
     for channel, number in sorted(numbers):
         last = found[-1] if found else None
@@ -291,13 +287,8 @@ def labels_of(paths: Iterable[AnyPath]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Passed:
-    """Instants at which the messages of a channel passed a recording, as far as they can be
-    identified.
-
-    Attributes:
-        sequence_number, data_ns: buffers and events of the producer, ascending.
-        asked_ns: the request for the partition, and each credit message after it.
-    """
+    """Instants at which a channel's messages passed a recording: those of the producer, in the
+    order of their numbers; the request for the partition, and each credit message after it."""
 
     sequence_number: IntArray
     data_ns: IntArray
@@ -307,11 +298,8 @@ class _Passed:
 def relate(
     parts: Sequence[Part], same: Mapping[tuple[int, int], Sequence[SameChannel]]
 ) -> list[ClockRelation]:
-    """Relate the clock of each recording to that of the first.
-
-    Args:
-        same: channels that two of the recordings both have.
-    """
+    """Relate the clock of each recording to that of the first, by channels that two of them
+    have."""
     manifests, runs = [each.manifest for each in parts], [each.run for each in parts]
     steps: dict[int, list[tuple[int, ClockRelation]]] = {}
     group = list(range(len(runs)))  # of those that are related: the smallest of its places
@@ -401,7 +389,6 @@ def is_same_clock(one: ClockInfo, other: ClockInfo) -> bool:
 
 
 def _passed(run: Run, channel: int) -> _Passed:
-    """Messages of a channel in a recording, from its start."""
     parts: list[dict[str, IntArray]] = []
     for file in run.files:
         rows = 0
@@ -437,7 +424,6 @@ def _between(left: _Passed, right: _Passed) -> IntArray:
 
 
 def _after(known: ClockRelation, step: ClockRelation) -> ClockRelation:
-    """Relate a clock by one that is related to the first."""
     weakest = max(known.basis, step.basis, key=BASES.index)
     errors = known.error_ns, step.error_ns
     error_ns = None if errors[0] is None or errors[1] is None else errors[0] + errors[1]

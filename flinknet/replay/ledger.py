@@ -34,7 +34,7 @@ from flinknet.results.ledger import (
     task_of,
 )
 from flinknet.results.validity import GIVEN_UP, RATE_NOT_REACHED
-from flinknet.trace.job_names import Edge, named_edges
+from flinknet.trace.job_names import named_edges
 from flinknet.trace.metrics import number_of
 from flinknet.trace.recordings import checkpoints_within
 from flinknet.units import NS_PER_MS
@@ -76,7 +76,12 @@ def _own(edges: Sequence[ObservedRun]) -> Ledger:
     names |= {each.target: each.target_tasks for each in ends}
     reported = task_shares(edges[0].run)
     vertices = {}
-    for vertex, name in _vertices(ends).items():
+    vertex_names = {
+        vertex: name
+        for each in ends
+        for vertex, name in ((each.source, each.source_name), (each.target, each.target_name))
+    }
+    for vertex, name in vertex_names.items():
         into = [place for place, each in enumerate(ends) if each.target == vertex]
         out = [place for place, each in enumerate(ends) if each.source == vertex]
         consumers = {each.consumer: each for place in into for each in times[place].inputs}
@@ -107,30 +112,19 @@ def _own(edges: Sequence[ObservedRun]) -> Ledger:
             )
         vertices[vertex] = VertexTime(name, tasks)
     seen = dict.fromkeys(("tasks", "channels", "checkpoints", "hosts"), SeenBy.OWN_EVENTS)
-    found = Ledger(vertices, times, hosts=_hosts(edges[0]), seen_by=seen)
     codes = {each.get("code") for each in result_of(edges[0].run).get("warnings") or ()}
-    is_behind = not codes.isdisjoint((GIVEN_UP, RATE_NOT_REACHED))
-    found = replace(found, is_unpaced=is_max_rate(manifest), is_behind=is_behind)
-    return replace(found, edges=[_with_order(each, found) for each in times])
-
-
-def _with_order(edge: EdgeTime, ledger: Ledger) -> EdgeTime:
-    return replace(
-        edge,
-        behind=frozenset(
-            place
-            for place, other in enumerate(ledger.edges)
-            if edge.target in (other.source, *ledger.before(other.source))
-        ),
+    found = Ledger(
+        vertices,
+        times,
+        hosts=_hosts(edges[0]),
+        seen_by=seen,
+        is_unpaced=is_max_rate(manifest),
+        is_behind=not codes.isdisjoint((GIVEN_UP, RATE_NOT_REACHED)),
     )
-
-
-def _vertices(ends: Iterable[Edge]) -> dict[int, str]:
-    found = {}
-    for each in ends:
-        found[each.source] = each.source_name
-        found[each.target] = each.target_name
-    return found
+    reached = [(each.source, *found.before(each.source)) for each in times]
+    behind = [frozenset(n for n, own in enumerate(reached) if e.target in own) for e in times]
+    times = [replace(each, behind=own) for each, own in zip(times, behind, strict=True)]
+    return replace(found, edges=times)
 
 
 def _own_edge(observed: ObservedRun) -> EdgeTime:
@@ -178,7 +172,6 @@ class _Amounts:
         self._whole_ns = max(observed.run.duration_ns, 1)
 
     def of_task(self, what: str, *, producers: bool) -> dict[int, float]:
-        """Share of the time, by producer or consumer."""
         own = self._rows.where("what", what)
         tasks = own["producer" if producers else "consumer"].tolist()
         return dict(zip(tasks, (own["amount"] / self._whole_ns).tolist(), strict=True))
@@ -189,10 +182,15 @@ class _Amounts:
         return values_at(pairs.keys, pair_keys(own["producer"], own["consumer"]), own["amount"])
 
 
+def _processors(observed: ObservedRun) -> Mapping[str, Any]:
+    """How the processors were used, by the result of the run; empty where it does not say."""
+    found = result_of(observed.run).get("processors")
+    return found if isinstance(found, Mapping) else {}
+
+
 def _hosts(observed: ObservedRun) -> dict[str, HostTime]:
     """Event loops of the TaskManagers, as far as the run reported them in its result."""
-    if not isinstance(processors := result_of(observed.run).get("processors"), Mapping):
-        return {}
+    processors = _processors(observed)
     shares = [
         own if isinstance(own := processors.get(name), Mapping) else {}
         for name in ("busy_share", "lacked_share", "stood_still_ns")
@@ -205,10 +203,9 @@ def _hosts(observed: ObservedRun) -> dict[str, HostTime]:
 
 
 def _is_crowded(observed: ObservedRun) -> bool:
-    """Whether other processes had most of the processors, by the result of the run: then buffers
-    are late wherever they go."""
-    if not isinstance(processors := result_of(observed.run).get("processors"), Mapping):
-        return False
+    """Whether other processes had most of the processors: then buffers are late wherever they
+    go."""
+    processors = _processors(observed)
     others, cores = (number_of(processors.get(each)) or 0.0 for each in ("outside_share", "cores"))
     return others >= HELD_FROM * cores > 0
 
@@ -305,14 +302,11 @@ def _consumers(edge: EdgeTime) -> VertexTime:
     """The tasks that read an edge, of which nothing is known but their channels."""
     count = max([len(edge.inputs), *(each.consumer + 1 for each in edge.inputs)])
     inputs = {each.consumer: each for each in edge.inputs}
-    return VertexTime(
-        "consumers",
-        [
-            _with_channels(TaskTime(task_of("consumers", subtask, count)), [own] if own else [])
-            for subtask in range(count)
-            for own in [inputs.get(subtask)]
-        ],
-    )
+    tasks = []
+    for subtask in range(count):
+        own = [inputs[subtask]] if subtask in inputs else []
+        tasks.append(_with_channels(TaskTime(task_of("consumers", subtask, count)), own))
+    return VertexTime("consumers", tasks)
 
 
 def _reported(vertex: Mapping[str, Any], edges: Sequence[EdgeTime], run: RecordedRun) -> VertexTime:

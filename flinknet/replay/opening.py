@@ -110,8 +110,7 @@ def open_parts(
             recordings.append(_usable(path))
         except TraceError as error:
             failures.append(error)
-            text = f"left out: {str(error).removeprefix(f'{path}: ')}"
-            losses.append(TraceLoss(str(path), None, LEFT_OUT_KIND, None, text))
+            losses.append(left_out(path, str(error).removeprefix(f"{path}: ")))
     if not recordings:
         raise failures[0]
     opened = [opened_part(each) for each in recordings]
@@ -152,11 +151,7 @@ def _stamp_of(file: TraceFile) -> list[int]:
 
 
 def named_losses(part: Part, dropped_events: Mapping[str, int]) -> Iterator[TraceLoss]:
-    """Losses that a recording reports itself.
-
-    Args:
-        dropped_events: events that could not be written, by path of the file.
-    """
+    """Losses that a recording reports itself, and events that it could not write, by file."""
     path = str(part.run.path)
     for file in part.run.files:
         if count := dropped_events.get(file.path):
@@ -181,10 +176,9 @@ def named_losses(part: Part, dropped_events: Mapping[str, int]) -> Iterator[Trac
             yield TraceLoss(path, None, "clock", None, str(step))
 
 
-def no_data(part: Part) -> TraceLoss:
-    """The loss of a recording that is not used, because no data passed it."""
-    text = "left out: no data passed it"
-    return TraceLoss(str(part.run.path), None, LEFT_OUT_KIND, None, text)
+def left_out(path: AnyPath, why: str) -> TraceLoss:
+    """The loss of a recording that is not used."""
+    return TraceLoss(str(path), None, LEFT_OUT_KIND, None, f"left out: {why}")
 
 
 def _stated(part: Part) -> Mapping[str, Any]:
@@ -299,18 +293,15 @@ def _without_manifest(paths: Sequence[AnyPath]) -> Iterator[TraceLoss]:
             directories = sorted({each.parent for each in path.glob(f"*/*{TRACE_SUFFIX}")})
             for directory in directories:
                 if not (directory / MANIFEST_NAME).is_file():
-                    text = f"left out: it has trace files and no {MANIFEST_NAME}; copy it back"
-                    yield TraceLoss(str(directory), None, LEFT_OUT_KIND, None, text)
+                    yield left_out(
+                        directory, f"it has trace files and no {MANIFEST_NAME}; copy it back"
+                    )
 
 
 def described_recordings(
     members: Sequence[JoinedPart], from_ns: int
 ) -> tuple[ReplayedRecording, ...]:
-    """Descriptions of the recordings of a run.
-
-    Args:
-        from_ns: start of the measured part of the run.
-    """
+    """Descriptions of the recordings of a run whose measured part starts at `from_ns`."""
     labels = labels_of(each.part.run.path for each in members) if members else []
     found = []
     for label, each in zip(labels, members, strict=True):

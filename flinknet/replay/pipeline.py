@@ -176,7 +176,6 @@ def predict(
     Args:
         known: candidates of each plan that come first and were predicted before.
         arrivals: arrivals in the slices, from `ObservedTables.packed_arrivals`.
-        checkpoint: where results of slices are kept; None: nowhere.
     """
     pairs = [
         (plan, first)
@@ -244,12 +243,8 @@ def predict_all(
     plans: Sequence[Plan],
     before: Predictions | None = None,
 ) -> Predictions:
-    """Predict the candidates of some plans that were not predicted before.
-
-    Args:
-        compute: `predict` in a session.
-        before: predictions for the same plans with fewer candidates.
-    """
+    """Predict the candidates of some plans, but for those that were predicted before, by a function
+    that is `predict` in a session."""
     known = [0] * len(plans) if before is None else [len(e.candidates) for e in before.plans]
     rows = collected(Prediction, compute(plans, known))
     return Predictions(plans, rows if before is None else [*before.rows, *rows])

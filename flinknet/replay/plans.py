@@ -98,17 +98,14 @@ class Part:
 
     @property
     def from_ns(self) -> int:
-        """Start of the part."""
         return self.windows[0].from_ns
 
     @property
     def to_ns(self) -> int:
-        """End of the part."""
         return self.windows[-1].to_ns
 
     @property
     def simulated_ns(self) -> int:
-        """Length of the windows together."""
         return sum(each.to_ns - each.from_ns for each in self.windows)
 
     def why_refused(self, setting: Setting) -> str | None:
@@ -197,7 +194,6 @@ def spread_windows(
 
 
 def slices_between(edges: Sequence[int]) -> list[Window]:
-    """The slices between some edges."""
     return [Window(*each, number) for number, each in enumerate(pairwise(edges))]
 
 
@@ -210,7 +206,6 @@ def spread_slices(slices: Sequence[Window], share: float) -> tuple[Window, ...]:
 
 
 def _least_ns(settings: Sequence[Setting]) -> int:
-    """Length of the shortest window for some settings."""
     return BEATS_MIN * max((each.network.buffer_timeout_ns for each in settings), default=0)
 
 
@@ -285,7 +280,6 @@ class Plan:
 
     @property
     def recorded(self) -> Settings:
-        """The candidate that was recorded."""
         return tuple(recorded_setting(each.manifest) for each in self.edges)
 
     @property
@@ -367,7 +361,6 @@ def plan_exchanges(
 
 
 def plan_of(run: RecordedRun, settings: Sequence[Setting], part: Part) -> Plan:
-    """The plan of one exchange."""
     return Plan(ALONE, (run,), part, tuple((each,) for each in settings))
 
 

@@ -117,7 +117,6 @@ class Prediction:
 
 
 def point_of(setting: Setting, *, is_recorded: bool) -> TradeOffPoint:
-    """A setting without figures."""
     return TradeOffPoint(
         config=effective_flink_keys(setting.network),
         throughput_records_per_s=None,
@@ -164,17 +163,12 @@ class PredictionUnit:
     part: Part
 
     def settings_of(self, place: int) -> list[Setting]:
-        """The setting of each edge, of the candidate at a place."""
         count = len(self.edges)
         return self.settings[place * count : (place + 1) * count]
 
 
 def units_of(plan: Plan, first: int = 0, shares: int = UNITS_MIN) -> list[PredictionUnit]:
-    """A plan with its candidates dealt out to some units.
-
-    Args:
-        first: number of the first candidate to predict.
-    """
+    """A plan with its candidates, from the first that is wanted on, dealt out to some units."""
     units = []
     shares = min(shares, len(plan.candidates) - first)
     for share in range(shares):
@@ -215,7 +209,6 @@ class Predictions:
         return [each for each in self.plans if each.job != ALONE]
 
     def plan_of(self, run: RecordedRun) -> Plan:
-        """The plan of an exchange by itself."""
         return next(each for each in self.plans if each.job == ALONE and each.run.run == run.run)
 
     @cached_property

@@ -74,12 +74,8 @@ flush sends unfinished ones."""
 
 @dataclass(frozen=True, slots=True)
 class _Carried:
-    """Bytes and credit messages of a data buffer, as recorded; assumed to be alike for other
-    settings.
-
-    Attributes:
-        credits: credit messages for each data buffer.
-    """
+    """Bytes of a record and credit messages of a data buffer, assumed to be alike for all
+    settings."""
 
     payload_bytes: float
     credits: float
@@ -88,11 +84,7 @@ class _Carried:
     def of(
         cls, measured: Measured, messages: Sequence[MessageCount], share: float
     ) -> _Carried | None:
-        """None if nothing was sent.
-
-        Args:
-            share: share of the records of predictions that are on the network.
-        """
+        """None if nothing was sent; `share` as of `priced`."""
         data = next((each for each in messages if each.kind == "DATA_BUFFER"), None)
         if data is None or not measured.records or not measured.buffers:
             return None
@@ -102,7 +94,6 @@ class _Carried:
     def price(
         self, buffers_per_s: float, records_per_s: float, flow_control: str
     ) -> tuple[float, float, float]:
-        """Messages, packets and bytes per second."""
         credits = self.credits if flow_control == "credit" else 0.0
         frame_bytes = BUFFER_RESPONSE_BYTES + self.payload_bytes * records_per_s / buffers_per_s
         packets_per_s = buffers_per_s * (_packets_of(frame_bytes) + credits)
@@ -133,9 +124,8 @@ def priced(
         share: share of the records of the points that are on the network.
     """
     carried = [_Carried.of(measured, messages, share)]
-    return _with_changes(
-        points, [_price([point], carried, point.flow_control) for point in points], cpu_cost
-    )
+    prices = [_price([point], carried, point.flow_control) for point in points]
+    return _with_changes(points, prices, cpu_cost)
 
 
 def recorded_share(run: RecordedRun, measured: Measured) -> float:
@@ -194,10 +184,8 @@ def _with_changes(
     points: Sequence[TradeOffPoint], prices: Sequence[Price | None], cpu_cost: CpuCost
 ) -> tuple[TradeOffPoint, ...]:
     """The points with their prices, and how these differ from that of the recorded setting."""
-    base = next(
-        (pair for pair in zip(points, prices, strict=True) if pair[0].is_recorded), (None, None)
-    )
-    recorded, before = base
+    pairs = [*zip(points, prices, strict=True)]
+    recorded, before = next((pair for pair in pairs if pair[0].is_recorded), (None, None))
     if recorded is None:
         return tuple(points)
 
@@ -211,10 +199,7 @@ def _with_changes(
         more = price.messages_per_s - before.messages_per_s
         return replace(price, messages_per_s_change=more, cpu_cores_change=cpu_cores)
 
-    return tuple(
-        replace(point, price=changed(point, price))
-        for point, price in zip(points, prices, strict=True)
-    )
+    return tuple(replace(point, price=changed(point, price)) for point, price in pairs)
 
 
 def _is_same_work(point: TradeOffPoint, recorded: TradeOffPoint) -> bool:

@@ -30,8 +30,8 @@ from .opening import (
     FileReads,
     OnDamage,
     described_recordings,
+    left_out,
     named_losses,
-    no_data,
     open_parts,
     opened_part,
 )
@@ -114,7 +114,6 @@ class RecordedRun:
 
     @property
     def duration_ns(self) -> int:
-        """Length of the measured window."""
         return self.to_ns - self.from_ns
 
     @property
@@ -176,7 +175,7 @@ def open_runs(
     runs: list[RecordedRun] = []
     parts, losses = open_parts(paths, on_damage, reads)
     groups, idle = without_idle(groups_of(parts, together))
-    losses += [no_data(each) for each in idle]
+    losses += [left_out(each.run.path, "no data passed it") for each in idle]
     for group in groups:
         lost = _losses_of(group, losses, is_only=len(groups) == 1)
         run = _recorded_run(group, len(runs), lost, on_damage)

@@ -177,7 +177,8 @@ def _captured_scenario(run: RecordedRun) -> Scenario:
 
 
 def _captured_size(run: RecordedRun) -> RecordSize:
-    sent = sent_bytes(run.place, _channels_of(run), run.from_ns, run.to_ns)
+    channels = [each.index for each in run.manifest.channels]
+    sent = sent_bytes(run.place, channels, run.from_ns, run.to_ns)
     if (size := common_value_bytes(sent)) is not None:
         return RecordSize(size, size)
     sizes = np.concatenate([each.value_bytes(each.at_ns) for each in sent.values()])
@@ -194,10 +195,6 @@ def _slow_consumers(exchange: RecordedExchange, duration_ns: int) -> tuple[SlowC
         if record_ns >= _CONSUMED_NS_MIN and records * record_ns <= _BUSY_MAX * duration_ns:
             slow.append(SlowConsumer(consumer, round(record_ns)))
     return tuple(slow)
-
-
-def _channels_of(run: RecordedRun) -> list[int]:
-    return [each.index for each in run.manifest.channels]
 
 
 def notes_of(run: RecordedRun, scenario: Scenario) -> list[str]:
@@ -242,7 +239,8 @@ def save_records(run: RecordedRun, scenario: Scenario, directory: Path) -> str:
         raise ConfigError(f"{run.path}: the trace holds no record instants to replay")
     sizes = {}
     if is_captured and not scenario.workload.record_size.is_constant:
-        sizes = sent_bytes(run.place, _channels_of(run), from_ns, run.to_ns)
+        channels = [each.index for each in run.manifest.channels]
+        sizes = sent_bytes(run.place, channels, from_ns, run.to_ns)
     directory.mkdir(parents=True, exist_ok=True)
     for producer in range(exchange.producers):
         own = [each for each in exchange.channels if each.producer == producer]
@@ -252,7 +250,7 @@ def save_records(run: RecordedRun, scenario: Scenario, directory: Path) -> str:
             for channel, at_ns in zip(own, instants_ns, strict=True)
             if channel.channel in sizes
         ]
-        places = [np.full(each.records, each.consumer, np.int32) for each in own]
+        places = [np.full(each.records, each.consumer) for each in own]
         order = np.argsort(_joined(instants_ns), kind="stable")
         RecordedLoad(
             _joined(instants_ns)[order] - run.from_ns,

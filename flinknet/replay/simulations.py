@@ -59,9 +59,14 @@ def predictions_of(unit: PredictionUnit, *, ends_its_data: bool = False) -> Iter
     Args:
         ends_its_data: producers of an exchange end with the part.
     """
-    jobs = _loaded_jobs(unit)
+    place = tuple(unit.place)
+    keys = tuple(unit.part.windows), tuple(unit.edges), unit.job == ALONE
+    jobs = _loaded(place, *keys, stamps_at(place))
     if ends_its_data:
-        jobs = tuple(_with_exchange(each, ends_its_data=True) for each in jobs)
+        jobs = tuple(
+            _with_exchange(each, replace(each.edges[0].exchange, ends_its_data=True))
+            for each in jobs
+        )
     error, why_no_latency = _why_unpredicted(unit, jobs), None
     if error is None and unit.job == ALONE:
         why_no_latency = _contradiction(jobs, unit.part.core_ns)
@@ -106,13 +111,6 @@ def stamps_at(place: tuple[Recording, ...]) -> tuple[Stamp, ...]:
     return stamps_of(open_recordings(place).files)
 
 
-def _loaded_jobs(unit: PredictionUnit) -> tuple[RecordedJob, ...]:
-    """The job in each window; an exchange by itself is a job of one edge."""
-    place = tuple(unit.place)
-    keys = tuple(unit.part.windows), tuple(unit.edges), unit.job == ALONE
-    return _loaded(place, *keys, stamps_at(place))
-
-
 @lru_cache(maxsize=2)
 def _loaded(
     place: tuple[Recording, ...],
@@ -121,18 +119,16 @@ def _loaded(
     is_alone: bool,
     _stamps: tuple[Stamp, ...],
 ) -> tuple[RecordedJob, ...]:
-    """A job in each window, loaded once in each process for all its settings."""
+    """The job in each window, loaded once in each process for all its settings; an exchange by
+    itself is a job of one edge."""
     if is_alone:
         return tuple(load_alone(place, each.from_ns, each.to_ns, edges[0]) for each in windows)
     indexes = [each or 0 for each in edges]
     return tuple(load_job(place, each.from_ns, each.to_ns, indexes) for each in windows)
 
 
-def _with_exchange(job: RecordedJob, **changes: Any) -> RecordedJob:
-    """A job of one edge with changes of its exchange."""
-    (edge,) = job.edges
-    changed = replace(edge, exchange=replace(edge.exchange, **changes))
-    return RecordedJob([changed], job.origin, job.notes)
+def _with_exchange(job: RecordedJob, exchange: RecordedExchange) -> RecordedJob:
+    return RecordedJob([replace(job.edges[0], exchange=exchange)], job.origin, job.notes)
 
 
 def _busiest(jobs: Sequence[RecordedJob], place: int = 0) -> RecordedExchange:
@@ -142,9 +138,9 @@ def _busiest(jobs: Sequence[RecordedJob], place: int = 0) -> RecordedExchange:
 
 def _why_unpredicted(unit: PredictionUnit, jobs: Sequence[RecordedJob]) -> str | None:
     """Why no setting of an exchange by itself is predicted; None if they are."""
-    manifest, edge = manifest_of(unit.place), unit.edges[0]
     if unit.job != ALONE:
         return None
+    manifest, edge = manifest_of(unit.place), unit.edges[0]
     if not is_from_sources(manifest, edge):
         return NOT_FROM_SOURCES
     if is_blocking(manifest):
@@ -157,7 +153,6 @@ def _why_unpredicted(unit: PredictionUnit, jobs: Sequence[RecordedJob]) -> str |
 def _unpredicted(
     unit: PredictionUnit, number: int, jobs: Sequence[RecordedJob]
 ) -> list[Prediction]:
-    """The rows of a candidate, without figures."""
     if unit.job == ALONE:
         return [unpredicted(unit, number, _busiest(jobs))]
     notes = list(dict.fromkeys(note for job in jobs for note in job.notes))
@@ -177,7 +172,6 @@ def unpredicted(unit: PredictionUnit, place: int, fit: RecordedExchange) -> Pred
 def _simulated(
     rows: Sequence[Prediction], part: Part, settings: Sequence[Setting], jobs: Sequence[RecordedJob]
 ) -> list[Prediction]:
-    """The rows with the outcome of the windows."""
     used, outcome = _outcome(jobs, settings, part.core_ns)
     outcomes = outcome.edges if len(rows) == 1 else (outcome, *outcome.edges)
     found = []
@@ -216,8 +210,8 @@ def _outcome(
             return jobs, joined(found)
         first = jobs[0].edges[0].exchange
         cut = first.up_to(first.measured_from_ns + core_ns)
-        only = RecordedJob([replace(jobs[0].edges[0], exchange=cut)], jobs[0].origin, jobs[0].notes)
-        jobs = jobs[: int(np.searchsorted(lengths_ns, core_ns, side="right"))] or [only]
+        only = [_with_exchange(jobs[0], cut)]
+        jobs = jobs[: int(np.searchsorted(lengths_ns, core_ns, side="right"))] or only
     return jobs, joined([simulate_job(each, settings) for each in jobs])
 
 
@@ -239,12 +233,7 @@ def _contradiction(jobs: tuple[RecordedJob, ...], core_ns: int) -> str | None:
 
 
 def _row(unit: PredictionUnit, place: int, edge: int = 0, **more: Any) -> Prediction:
-    """A row without figures.
-
-    Args:
-        place: place of the candidate in the unit.
-        edge: place of the edge among those of the job, or WHOLE_JOB.
-    """
+    """A row without figures, of the candidate at a place in the unit."""
     settings = unit.settings_of(place)
     setting = settings[max(edge, 0)]
     return Prediction(
@@ -318,7 +307,6 @@ def with_outcome(
 
 
 def of_the_first(row: Prediction, from_ns: int, to_ns: int) -> Prediction:
-    """A row of the first part of a run only."""
     row = _noted(row, f"of the first {(to_ns - from_ns) / 1e9:.3g} s only: {SLOW}")
     return replace(row, window_to_ns=to_ns)
 

@@ -77,12 +77,7 @@ _LOADED = ("channels", "records", "records_before", "record_wire_bytes")
 
 @dataclass(frozen=True, slots=True)
 class SliceUnit:
-    """A slice of an exchange, and the settings to simulate.
-
-    Attributes:
-        whole: the exchange and its settings, with all slices as one window.
-        load: arrivals in the slice on all channels.
-    """
+    """A slice, with the arrivals in it on all channels; `whole` has all slices as one window."""
 
     whole: PredictionUnit
     window: Window
@@ -99,18 +94,13 @@ class SliceUnit:
 
     @property
     def from_ns(self) -> int:
-        """Start of the first slice."""
         return self.whole.part.from_ns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlicePart:
-    """Share of a slice in the outcome of a candidate.
-
-    Attributes:
-        is_covered: the kernel could simulate it; without that, or with an error, nothing was added.
-        checkpoints: that began in the slice; None without any.
-    """
+    """Share of a slice in the outcome of a candidate; without figures where the kernel does not
+    cover it, or with an error."""
 
     run: int
     candidate: int
@@ -142,7 +132,6 @@ def simulated_slices(
     Args:
         arrivals: rows of NamedTable that hold ArrivalsRow.
         units: by number of the run, each with all settings.
-        checkpoint: where the parts are kept; None: nowhere.
     """
     wanted = {run: [each.number for each in own.part.windows] for run, own in units.items()}
     count = sum(map(len, wanted.values()))
@@ -332,11 +321,7 @@ def _rest_ns(frame: RecordedExchange, unit: SliceUnit, network: NetworkConfig) -
 def added_up(
     parts: Sequence[SlicePart], exchange: RecordedExchange, network: NetworkConfig
 ) -> Outcome:
-    """The outcome of a setting from its parts, all covered.
-
-    Args:
-        exchange: under the setting.
-    """
+    """The outcome of an exchange under a setting from its parts, all covered."""
     from flinknet.predict.what_if import duration_ns
 
     found = joined(
@@ -346,7 +331,9 @@ def added_up(
                 part.records,
                 part.messages,
                 1,
-                _backlog_of(part),
+                BacklogSummary(
+                    part.backlog_total / part.messages if part.messages else None, part.backlog_max
+                ),
                 memory_bytes=part.memory_bytes,
                 credits=part.credits,
                 method="kernel",
@@ -359,11 +346,6 @@ def added_up(
     checkpoints = [part.checkpoints for part in parts if part.checkpoints is not None]
     summary = added_checkpoints(checkpoints).summary() if checkpoints else None
     return replace(found, duration_ns=length_ns, checkpoints=summary)
-
-
-def _backlog_of(part: SlicePart) -> BacklogSummary:
-    mean = part.backlog_total / part.messages if part.messages else None
-    return BacklogSummary(mean, part.backlog_max)
 
 
 def prediction_of_slices(unit: PredictionUnit, parts: Sequence[SlicePart]) -> Prediction:

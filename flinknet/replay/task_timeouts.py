@@ -76,12 +76,8 @@ def best_of(tried: Mapping[Timeouts, Tried]) -> Timeouts | None:
 
 
 def to_try(tried: Mapping[Timeouts, Tried], longest_ns: int) -> list[Timeouts]:
-    """The timeouts to simulate next; empty at the end of the search.
-
-    Args:
-        tried: outcomes so far, in the order in which they were simulated.
-        longest_ns: longest timeout of a task.
-    """
+    """The timeouts to simulate next, none longer than `longest_ns`; empty at the end of the
+    search."""
     best = best_of(tried)
     if best is None or min(best) < 0:
         return []
@@ -178,10 +174,7 @@ class TaskSearch:
     """The search in one job.
 
     Attributes:
-        plan: the job with all settings that were predicted.
-        chosen: setting of each edge with the best timeout for all tasks.
-        choice: that timeout.
-        cost: its buffers per second.
+        chosen, choice, cost: the best timeout for all tasks, and its buffers per second.
         tried: outcomes of timeouts, with the other settings as chosen.
     """
 
@@ -259,10 +252,8 @@ class TaskSearch:
         ]
         found, is_flink = self.tried[best], plan.run.manifest.is_from_between
         names = plan.tasks.values()
-        calls = [
-            f"{each}: {_call(own, is_flink=is_flink)}"
-            for each, own in zip(names, best, strict=True)
-        ]
+        pairs = zip(names, best, strict=True)
+        calls = [f"{each}: {_call(own, is_flink=is_flink)}" for each, own in pairs]
         choice = replace(
             self.choice,
             point=shown.index(wanted[0]),
@@ -285,7 +276,6 @@ class TaskSearch:
 
 
 def _twice(timeout_ns: int) -> int:
-    """Twice a timeout in ns; a millisecond for 0."""
     return 2 * timeout_ns or NS_PER_MS
 
 

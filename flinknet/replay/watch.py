@@ -86,10 +86,8 @@ class GrowingRun:
     _has_ended: bool = False
 
     def excerpt(self, directory: Path, span_ns: int) -> Excerpt:
-        """Copy the newest part into a new directory.
-
-        Args:
-            span_ns: length of the part, if the run is that old and has not too many events.
+        """Copy the newest part into a new directory, `span_ns` of it if the run is that old and has
+        not too many events.
 
         Raises: TraceFormatError if nothing can be said of the run yet, or if it is damaged.
         """
@@ -157,9 +155,9 @@ def _from_ns(known: dict[Path, list[WholeBlock]], from_ns: int, to_ns: int) -> i
     starts_ns, ends_ns = np.maximum(first_ns, from_ns), np.minimum(last_ns + 1, to_ns)
     counts = events * ((ends_ns - starts_ns) / (last_ns + 1 - first_ns))
     parts = -(-int(counts.sum()) // EVENTS_MAX)
-    return (
-        even_cuts(from_ns, to_ns, starts_ns, ends_ns, counts, parts)[-2] if parts > 1 else from_ns
-    )
+    if parts < 2:
+        return from_ns
+    return even_cuts(from_ns, to_ns, starts_ns, ends_ns, counts, parts)[-2]
 
 
 def _known_to_ns(known: dict[Path, list[WholeBlock]], processes: dict[Path, ProcessInfo]) -> int:
@@ -188,11 +186,7 @@ def _copy(file: Path, blocks: list[WholeBlock], directory: Path, process: Proces
 
 
 class Following:
-    """A stream that continues if its Python process started too late.
-
-    Args:
-        start: begins it, or continues it.
-    """
+    """A stream that continues, by another `start`, if its Python process started too late."""
 
     def __init__(self, start: Callable[[], StreamingQuery]) -> None:
         self._start = start
@@ -200,12 +194,7 @@ class Following:
         self._restarts = 0
 
     def has_ended(self, within_s: int) -> bool:
-        """Wait for the end of the stream.
-
-        Returns: whether it has ended.
-
-        Raises: exceptions of Spark.
-        """
+        """Wait for the end of the stream. Raises: exceptions of Spark."""
         from pyspark.errors import StreamingQueryException
 
         try:
@@ -221,16 +210,12 @@ class Following:
         return has_ended
 
     def stop(self) -> None:
-        """End it."""
         self.query.stop()
 
 
 class Watch:
-    """Follows the runs at a path. Runs that had ended before are left out while others continue.
-
-    Args:
-        path: a run directory or a directory of them.
-        span_ns: length of the newest part.
+    """Follows the newest part, `span_ns` long, of the run or runs in a directory. Runs that had
+    ended before are left out while others continue.
 
     Raises: ConfigError for a path that is no directory.
     """
@@ -253,13 +238,8 @@ class Watch:
         on_look: Callable[[WatchLook], None],
         table: str | None = None,
     ) -> Following:
-        """Follow the files, and look after each micro-batch.
-
-        Args:
-            every_s: fewest seconds between two micro-batches; without new events there is none.
-            on_look: called with each look, in a thread of Spark's.
-            table: see `add_to_table`; None for none.
-        """
+        """Follow the files, and look after each micro-batch of new events, in a thread of Spark's;
+        at least `every_s` lie between two."""
         check_data_source()
         from .spark.source import register
 
@@ -282,11 +262,7 @@ class Watch:
         return Following(timed.start)
 
     def look(self, batch: int | None = None) -> WatchLook:
-        """The newest part of each run.
-
-        Args:
-            batch: number of the micro-batch that brought its end; None before the first one.
-        """
+        """The newest part of each run, up to a micro-batch; None before the first one."""
         edges: list[WatchedEdge] = []
         bottlenecks: dict[str, str] = {}
         waiting: dict[str, str] = {}

@@ -143,19 +143,14 @@ def test_a_single_slice_is_a_shorter_run(run: RecordedRun, monkeypatch: pytest.M
     assert "8.3 times what is meant to be: a slice is the least" in line
 
 
-@pytest.mark.parametrize(("to_ns", "is_asked"), [(2 * S, True), (None, False)])
+@pytest.mark.parametrize(
+    ("to_ns", "records", "is_asked"),
+    [(2 * S, None, True), (None, None, False), (None, 200, True), (None, 2_000, False)],
+)
 def test_a_part_that_was_asked_for_is_known_as_such(
-    run: RecordedRun, to_ns: int | None, is_asked: bool
+    run: RecordedRun, to_ns: int | None, records: int | None, is_asked: bool
 ) -> None:
-    part, _ = planned(part_of(run, AskedPart(to_ns=to_ns)), Grid())
-    assert part.is_asked == is_asked
-
-
-@pytest.mark.parametrize(("records", "is_asked"), [(200, True), (None, False), (2_000, False)])
-def test_so_are_records_that_were_asked_for(
-    run: RecordedRun, records: int | None, is_asked: bool
-) -> None:
-    part, _ = planned(run, Grid(), max_records=records)
+    part, _ = planned(part_of(run, AskedPart(to_ns=to_ns)), Grid(), max_records=records)
     assert part.is_asked == is_asked
     assert part.to_ns == run.from_ns + (2 * S if is_asked else 20 * S)
 

@@ -10,7 +10,10 @@ import pytest
 
 from flinknet.errors import ConfigError
 from flinknet.predict.grid import Grid
+from flinknet.replay.advise.caveats import caveats
 from flinknet.replay.edges import EdgeTimeouts
+from flinknet.replay.observe.measured import regime_shares
+from flinknet.replay.observe.observed import observe_here
 from flinknet.replay.pipeline import replay_runs
 from flinknet.replay.plans import check_edge_timeouts
 from flinknet.replay.read import AskedPart, RecordedRun, open_runs
@@ -132,26 +135,21 @@ def test_an_ordinary_run_has_parts_too(spark: Any, sawtooth_run: Path) -> None:
     assert answer["model_error"]["throughput"] == pytest.approx(0, abs=0.05)
 
 
-@pytest.mark.spark
-def test_what_a_tap_cannot_know_is_null_and_local_channels_are_inferred(
-    spark: Any, tmp_path: Path
+@pytest.mark.parametrize(
+    ("ends", "begin"),
+    [
+        ([(0, 1), (1, 0)], "at least 2 of 4 channels (50%) did not pass here, most likely local"),
+        ([(0, 0)], "channels within a TaskManager do not pass here"),
+    ],
+)
+def test_local_channels_are_inferred_from_those_that_a_tap_saw(
+    tmp_path: Path, ends: list[tuple[int, int]], begin: str
 ) -> None:
-    channels = [TappedChannel(SOURCE, 0, 1), TappedChannel(SOURCE, 1, 0)]
-    run = tapped(tmp_path, *channels)
-    (answer,) = documents(replay_runs(spark, [run], Grid(), max_records=100))
-    assert answer["regimes"] is None
-    assert [each["regimes"] for each in answer["channels"]] == [None, None]
-    (local,) = [each for each in answer["remarks"] if "local" in each]
-    assert local.startswith("at least 2 of 4 channels (50%) did not pass here")
-    assert "inferred from 2 producers and 2 consumers" in local
-
-
-@pytest.mark.spark
-def test_where_no_channel_is_missing_local_ones_are_called_invisible(
-    spark: Any, tmp_path: Path
-) -> None:
-    (answer,) = documents(replay_runs(spark, [tapped(tmp_path)], Grid(), max_records=100))
-    assert answer["remarks"][0].startswith("channels within a TaskManager do not pass here")
+    run = tapped(tmp_path, *(TappedChannel(SOURCE, *each) for each in ends))
+    (observed,) = observe_here([run])
+    assert regime_shares(observed.rows) is None
+    (local,) = [each for each in caveats(observed) if "TaskManager" in each or "local" in each]
+    assert local.startswith(begin)
 
 
 def two_jobs(directory: Path) -> Path:

@@ -63,7 +63,7 @@ def choose(
     recorded = _recorded(points)
     situation = situation or situation_of(recorded)
     reserve = {each: each.reserve(error) for each in targets}
-    scored: list[tuple[float, float, int]] = []  # margin, margin beyond the reserve
+    scored: list[tuple[float, float, int]] = []  # margin, margin beyond the reserve, place
     is_known = True
     for index, point in enumerate(points):
         margins = [each.margin(point) for each in targets]
@@ -138,12 +138,8 @@ def advice(
     asked: Collection[int] | None = None,
     why_not: str | None = None,
 ) -> Advice:
-    """Frontier, knees and choices.
-
-    Args:
-        asked: indices of the points that were asked for; None for all.
-        why_not: nothing is advised, for this reason.
-    """
+    """Frontier, knees and choices for the points that were asked for, all of them by default; none
+    where there is a reason `why_not`."""
     if why_not is not None:
         return Advice(withheld=why_not)
     frontier = frontier_of(points)
@@ -178,9 +174,9 @@ def _situation_advice(
     settable = [index for index in on_frontier if _can_be_set(points[index], recorded)]
     is_alike = are_alike(own, error)
     knee = None if is_alike else knee_of(points, settable, error)
-    has_reason = knee is None and len(own) > 1
-    numbers = len(on_frontier), len(settable)
-    why_no_knee = _why_no_knee(*numbers, is_alike=is_alike) if has_reason else None
+    why_no_knee = None
+    if knee is None and len(own) > 1:
+        why_no_knee = _why_no_knee(len(on_frontier), len(settable), is_alike=is_alike)
     return SituationAdvice(
         **dict(situation),
         knee=knee,
@@ -193,9 +189,7 @@ def _situation_advice(
 
 
 def _why_no_knee(on_frontier: int, settable: int, *, is_alike: bool) -> str:
-    """Why a situation of several settings has no knee, by how many are on its frontier, and how
-    many of those Flink can be given.
-    """
+    """Why a situation has no knee, by the settings on its frontier that Flink can be given."""
     if is_alike:
         return "all settings are equal within the model's error"
     number = {0: "no setting", 1: "only one setting", 2: "only two settings"}[settable]
@@ -208,12 +202,11 @@ def are_met(advice: Sequence[Advice]) -> bool | None:
     """Whether the targets are met in every situation of every run of which something was
     predicted; None if that is unknown.
     """
-    found: list[bool | None] = []
-    for each in advice:
-        found += [False] if each.withheld else []
-        choices = (situation.choice for situation in each.situations)
-        found += [_is_met(choice) for choice in choices if choice and _is_of_predicted(choice)]
-    return _all_of(found)
+    found: list[bool | None] = [False for each in advice if each.withheld]
+    choices = [situation.choice for each in advice for situation in each.situations]
+    return _all_of(
+        [*found, *(_is_met(each) for each in choices if each and _is_of_predicted(each))]
+    )
 
 
 def all_meet(answers: Sequence[ReplayAnswer], jobs: Sequence[JobAnswer]) -> bool | None:
@@ -401,7 +394,4 @@ def _tolerances(error: ModelError) -> Costs:
 
 
 def _dominates(other: Costs, own: Costs) -> bool:
-    pairs = list(zip(other, own, strict=True))
-    return all(theirs <= ours for theirs, ours in pairs) and any(
-        theirs < ours for theirs, ours in pairs
-    )
+    return other != own and all(theirs <= ours for theirs, ours in zip(other, own, strict=True))

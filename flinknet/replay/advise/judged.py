@@ -101,12 +101,7 @@ def _pressed(
     *,
     is_sure: bool,
 ) -> list[Bottleneck]:
-    """The verdicts on an edge that does not hold the job up itself, or may not.
-
-    Args:
-        others: edges that hold the job up, or are pressed as well, and are behind it, or may be.
-        is_sure: they are behind it.
-    """
+    """The verdicts on an edge behind which others are pressed, for sure or perhaps."""
     share = max(pressure(edge)[0], ledger.waits_before(edge))
     if share < PRESSED_FROM or not own:
         return list(own)

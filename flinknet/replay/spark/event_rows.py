@@ -89,7 +89,6 @@ class Wanted:
         return replace(self, kinds=_both(self.kinds, own))
 
     def within(self, from_ns: int, to_ns: int = FOREVER_NS) -> Wanted:
-        """Restrict to events in [from_ns, to_ns)."""
         return replace(self, from_ns=max(from_ns, self.from_ns), to_ns=min(to_ns, self.to_ns))
 
     def may_lie_within(self, first_ns: Any, last_ns: Any) -> Any:
@@ -97,11 +96,7 @@ class Wanted:
         return (last_ns >= self.from_ns) & (first_ns < self.to_ns)
 
     def may_be_held(self, held: npt.NDArray[np.void]) -> bool:
-        """Whether a block may hold wanted rows.
-
-        Args:
-            held: channels of the block, as in its index entry.
-        """
+        """Whether a block may hold wanted rows, by the channels in its index entry."""
         may = self.may_lie_within(held["first_ns"], held["last_ns"])
         if self.channels is not None:
             may &= np.isin(held["channel"], self.channels)
@@ -113,7 +108,6 @@ class Wanted:
 
     @property
     def columns(self) -> set[str]:
-        """Columns of the conditions."""
         has_any = {
             "channel": self.channels is not None,
             "kind": self.kinds is not None,
@@ -122,7 +116,6 @@ class Wanted:
         return {name for name, is_asked in has_any.items() if is_asked}
 
     def filtered(self, rows: EventColumns) -> EventColumns:
-        """The wanted rows of a block."""
         keep = np.ones(len(next(iter(rows.values()))), dtype=bool)
         if self.channels is not None:
             keep &= np.isin(rows["channel"], self.channels)
@@ -147,13 +140,8 @@ class EventRows:
     def batches(
         self, reader: TraceReader, process: str, run: AnyPath | None, name_of_run: str | None
     ) -> Iterator[pa.RecordBatch]:
-        """A batch for each block of the reader that may hold wanted rows.
-
-        Args:
-            process: name of the process that recorded the file.
-            run: directory of the file; None for a trace file alone.
-            name_of_run: value of the column `run`.
-        """
+        """A batch for each block of the reader that may hold wanted rows; `run` is the directory of
+        the file, None for a trace file alone."""
         connections = _connections(run) if run is not None and "connection" in self.names else {}
         made_from = (STORED_FOR.get(each, (each,)) for each in self.names if each != RUN)
         # at least one, for the number of rows
@@ -235,10 +223,7 @@ def is_pushdown_asked(options: Mapping[str, str]) -> bool:
 
 
 def take_filters(rows: EventRows, filters: Sequence[Any]) -> tuple[EventRows, list[Any]]:
-    """Take conditions into the rows.
-
-    Args:
-        filters: conditions of pyspark.sql.datasource; all must hold.
+    """Take conditions of pyspark.sql.datasource, all of which must hold, into the rows.
 
     Returns: the rows, and the conditions that were not taken.
     """

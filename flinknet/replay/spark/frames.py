@@ -89,7 +89,6 @@ def arrow_type(hint: Any) -> pa.DataType:
 
 
 def spark_schema_of(kind: type) -> StructType:
-    """The Spark schema of a dataclass."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(schema_of(kind))
@@ -165,20 +164,14 @@ class Rows(Generic[Row]):
         return values_at(channels, self["channel"], self[name])
 
     def where(self, name: str, value: Any) -> Rows[Row]:
-        """Rows with a value in a column."""
         return Rows(self.kind, self.table.filter(pc.equal(self.table[name], value)))
 
     def among(self, channels: IntArray) -> Rows[Row]:
-        """Rows of some channels."""
         return Rows(self.kind, self.table.filter(pa.array(np.isin(self["channel"], channels))))
 
 
 def values_at(keys: IntArray, own: IntArray, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Values of some keys; 0 for keys without one.
-
-    Args:
-        own: the key of each value.
-    """
+    """Values of some keys among `own`; 0 for others."""
     if not len(own):
         return np.zeros(len(keys), values.dtype)
     order = np.argsort(own, kind="stable")
@@ -187,7 +180,6 @@ def values_at(keys: IntArray, own: IntArray, values: npt.NDArray[Any]) -> npt.ND
 
 
 def table_of(kind: type[Row], rows: Iterable[Row]) -> pa.Table:
-    """Convert dataclasses to a table."""
     return pa.Table.from_pydict(columns_of(kind, list(rows)), schema=schema_of(kind))
 
 
@@ -261,11 +253,7 @@ def map_partitions(
     work: Callable[[Iterator[Unit]], Iterable[Columns]],
     row: type,
 ) -> DataFrame:
-    """Have executors make rows from units, a few consecutive ones for each task.
-
-    Args:
-        work: as in `map_units`, for all units of a task.
-    """
+    """As `map_units`, with `work` for the few consecutive units of each task."""
     if not units:
         return spark.createDataFrame([], spark_schema_of(row))
     kind, schema = type(units[0]), schema_of(row)
@@ -313,11 +301,7 @@ def arrow_of(frame: DataFrame) -> pa.Table:
 
 
 def merged(parts: DataFrame, merge: Merge, row: type) -> DataFrame:
-    """Make a small table from the rows of all units, in one place.
-
-    Args:
-        row: dataclass of the rows of that table.
-    """
+    """Make a small table, of the dataclass `row`, from the rows of all units in one place."""
     schema = schema_of(row)
 
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -343,7 +327,6 @@ def in_order(table: DataFrame, *keys: str) -> DataFrame:
 
 
 def columns_of(kind: type[Row], rows: Sequence[Row]) -> dict[str, list[Any]]:
-    """Convert dataclasses to columns."""
     nested = _nested(kind)
     return {
         name: [_plain(getattr(row, name)) if name in nested else getattr(row, name) for row in rows]
@@ -372,7 +355,6 @@ def _record_batch(found: Sequence[Columns], schema: pa.Schema) -> list[pa.Record
 
 
 def packed(rows: pa.Table) -> bytes:
-    """Pack a table into an Arrow stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as stream:
         stream.write_table(rows)
@@ -381,7 +363,6 @@ def packed(rows: pa.Table) -> bytes:
 
 
 def unpacked(data: bytes) -> pa.Table:
-    """The table in an Arrow stream."""
     with pa.ipc.open_stream(data) as stream:
         return stream.read_all()
 

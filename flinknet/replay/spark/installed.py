@@ -66,7 +66,6 @@ class JavaRuntime:
 
     @property
     def executable(self) -> Path:
-        """Its `java`."""
         return self.home / "bin" / "java"
 
 
@@ -226,7 +225,6 @@ def _new_enough(version: str) -> str:
 
 
 def _release(version: str) -> tuple[int, ...]:
-    """The first two numbers of a version."""
     return tuple(int(each) for each in re.findall(r"\d+", version)[:2])
 
 
@@ -281,11 +279,8 @@ VARIABLE = "FLINKNET_CLASS_ARCHIVE"
 
 @dataclass(frozen=True, slots=True)
 class ClassArchive:
-    """The archive of a Java and a Spark, which may not exist yet.
-
-    Attributes:
-        directory: directory of the launcher of this Java, which is writable.
-    """
+    """The archive of a Java and a Spark, which may not exist yet, in the directory of the
+    launcher."""
 
     directory: Path
     path: Path
@@ -307,12 +302,7 @@ class ClassArchive:
         return self.directory / "no-configuration"
 
     def java_options(self, record: Path | None = None) -> list[str]:
-        """Options of a JVM.
-
-        Args:
-            record: file for the names of the loaded classes, for `make`; the archive is not used
-                then.
-        """
+        """Options of a JVM that uses the archive, or records its classes for `make`."""
         if record is not None:
             return [f"-XX:DumpLoadedClassList={record}"]
         return [f"-XX:SharedArchiveFile={self.path}", _SILENT] if self.is_made else []

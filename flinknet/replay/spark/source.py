@@ -112,7 +112,6 @@ class TraceDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name to give to `format`."""
         return "flinknet"
 
     def schema(self) -> StructType:
@@ -190,13 +189,7 @@ def _paths(options: Mapping[str, str]) -> list[str]:
 
 @dataclass(frozen=True)
 class BlockRange(InputPartition):
-    """Some blocks of one file.
-
-    Attributes:
-        process: process that recorded them.
-        run: run directory; None for a trace file alone.
-        name_of_run: value of the column `run`.
-    """
+    """Some blocks of one file, which `process` recorded; a file alone has no run directory."""
 
     file: TraceFile
     blocks: tuple[Extent, ...]
@@ -205,14 +198,12 @@ class BlockRange(InputPartition):
     name_of_run: str | None
 
     def batches(self, rows: EventRows) -> Iterator[pa.RecordBatch]:
-        """Their rows."""
         ignore_abandoned_pipes()
         run = None if self.run is None else path_of(self.run)
         with TraceReader(self.file, self.blocks) as reader:
             yield from rows.batches(reader, self.process, run, self.name_of_run)
 
     def parts(self, size: int = BLOCKS_PER_PARTITION) -> list[BlockRange]:
-        """Cut them into pieces of so few blocks."""
         starts = range(0, len(self.blocks), size)
         return [replace(self, blocks=self.blocks[each : each + size]) for each in starts]
 
@@ -249,7 +240,6 @@ class TraceDataSourceReader(DataSourceReader):
         return [part for each in held for part in each.parts(size)] or [nothing]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one group of blocks."""
         assert isinstance(partition, BlockRange)
         if partition.blocks:
             yield from partition.batches(self._rows)

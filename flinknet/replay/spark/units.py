@@ -56,7 +56,7 @@ FILES_AT_ONCE = 256
 
 @dataclass(frozen=True, slots=True)
 class NumberedFile:
-    """A file that an executor reads; `number` is its place among them."""
+    """A file that an executor reads, and its place among them."""
 
     number: int
     file: TraceFile
@@ -158,7 +158,6 @@ class StageProgress:
         self._said: dict[int, int] = {}
 
     def begin(self, step: str) -> None:
-        """Note that the next tasks belong to this step."""
         self.step = step
         self._looks = 0
 
@@ -261,6 +260,5 @@ class Checkpoint:
 
 
 def digest(value: object) -> str:
-    """Digest of plain data."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -167,7 +167,6 @@ def hand_over() -> bool:
 
 
 def load() -> None:
-    """Load what workers need."""
     from flinknet.predict.kernel.compiling import load_kept
 
     for each in LOADED:
@@ -308,7 +307,6 @@ def _without_caches(info: TarInfo) -> TarInfo | None:
 
 
 def main() -> None:
-    """Run the daemon for the session or for the JVM that has started this process."""
     early = Early.asked_for()
     if early is None and hand_over():
         return

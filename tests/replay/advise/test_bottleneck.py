@@ -130,50 +130,30 @@ STOPPED = {"preemptions": {1: stops(50 * MS, 30 * MS)}}
 
 FEW_OF_LOAD = {"exclusive_buffers": 1, "floating_buffers": 0}
 
+ENRICH, SCORE, OUT = both("Enrich"), both("Score"), both("Sink: Out")
+FOUR = tuple(f"Score ({number}/4)" for number in range(1, 5))
+PAIRS = {"producers": 2, "consumers": 2, "records": 100_000}
+ONE_SLOW = {"producers": 2, "consumers": 4, "rate_per_s": 4000.0, "records": 100_000}
+ONE_SLOW["slow_consumers"] = (SlowConsumer(3, MS),)
+RELAYED = PAIRS | {"relays": 1, "relay_delay_ns_per_record": (400 * US,), "rate_per_s": 4000.0}
+BOTH_SLOW = PAIRS | {"slow_consumers": tuple(SlowConsumer(each, 100 * US) for each in range(2))}
+WAY_OF_400_US = replace(TYPICAL_COSTS, transit_ns=400 * US)
+WAY_OF_20_MS = replace(TYPICAL_COSTS, transit_ns=20 * MS)
+AT_ONCE = {"execution.buffer-timeout.interval": "0 ms"}
+
 CASES = [
-    Case("slow first", job(stages(enrich="400us")), Cause.SLOW_TASKS, both("Enrich")),
-    Case("slow middle", job(stages(score="400us")), Cause.SLOW_TASKS, both("Score")),
-    Case("slow last", job(stages(sink="400us")), Cause.SLOW_TASKS, both("Sink: Out")),
+    Case("slow first", job(stages(enrich="400us")), Cause.SLOW_TASKS, ENRICH),
+    Case("slow middle", job(stages(score="400us")), Cause.SLOW_TASKS, SCORE),
+    Case("slow last", job(stages(sink="400us")), Cause.SLOW_TASKS, OUT),
+    Case("half busy, then slow", job(stages(score="200us", sink="400us")), Cause.SLOW_TASKS, OUT),
     Case(
-        "half busy, then slow",
-        job(stages(score="200us", sink="400us")),
-        Cause.SLOW_TASKS,
-        both("Sink: Out"),
+        "slow, then half busy", job(stages(enrich="400us", sink="200us")), Cause.SLOW_TASKS, ENRICH
     ),
     Case(
-        "slow, then half busy",
-        job(stages(enrich="400us", sink="200us")),
-        Cause.SLOW_TASKS,
-        both("Enrich"),
+        "four slow ones", job(stages(score="400us", parallelism=4), slots=2), Cause.SLOW_TASKS, FOUR
     ),
-    Case(
-        "four slow ones",
-        job(stages(score="400us", parallelism=4), slots=2),
-        Cause.SLOW_TASKS,
-        tuple(f"Score ({number}/4)" for number in range(1, 5)),
-    ),
-    Case(
-        "slow relay",
-        load(
-            producers=2,
-            consumers=2,
-            relays=1,
-            relay_delay_ns_per_record=(400 * US,),
-            rate_per_s=4000.0,
-            records=100_000,
-        ),
-        Cause.SLOW_TASKS,
-    ),
-    Case(
-        "slow at the highest rate",
-        load(
-            records=100_000,
-            producers=2,
-            consumers=2,
-            slow_consumers=(SlowConsumer(0, 100 * US), SlowConsumer(1, 100 * US)),
-        ),
-        Cause.SLOW_TASKS,
-    ),
+    Case("slow relay", load(**RELAYED), Cause.SLOW_TASKS),
+    Case("slow at the highest rate", load(**BOTH_SLOW), Cause.SLOW_TASKS),
     Case("skew", job(stages(score="180us", skew=2.0)), Cause.SKEW, SKEWED),
     Case(
         "skew before a half busy one",
@@ -181,65 +161,35 @@ CASES = [
         Cause.SKEW,
         SKEWED,
     ),
-    Case(
-        "one slow consumer",
-        load(
-            producers=2,
-            consumers=4,
-            rate_per_s=4000.0,
-            records=100_000,
-            slow_consumers=(SlowConsumer(3, MS),),
-        ),
-        Cause.SLOW_SUBTASK,
-        ("consumer 3 of 4",),
-    ),
+    Case("one slow consumer", load(**ONE_SLOW), Cause.SLOW_SUBTASK, ("consumer 3 of 4",)),
     Case(
         "one slow consumer, tcp",
-        load(
-            producers=2,
-            consumers=4,
-            rate_per_s=4000.0,
-            records=100_000,
-            slow_consumers=(SlowConsumer(3, MS),),
-            flow_control="tcp",
-        ),
+        load(**ONE_SLOW, flow_control="tcp"),
         Cause.SLOW_SUBTASK,
         ("consumer 3 of 4",),
-    ),
-    Case(
-        "host stops, little load",
-        job(stages(score="150us", enrich="150us"), **STOPPED),
-        Cause.SLOW_HOST,
-        (),
-        "tm-1",
     ),
     Case(
         "host stops",
         job(stages(score="150us", enrich="150us", rate="5k/s"), **STOPPED),
         Cause.SLOW_HOST,
-        (),
-        "tm-1",
+        place="tm-1",
     ),
     Case(
         "host stops, tasks wait",
         job(stages(rate="8k/s"), preemptions={0: stops(60 * MS, 50 * MS)}),
         Cause.SLOW_HOST,
-        (),
-        "tm-0",
+        place="tm-0",
     ),
     Case("half busy", job(stages(enrich="150us", rate="3k/s")), Cause.BUFFER_TIMEOUT),
     Case(
         "host stops, last stage works",
         job(stages(sink="150us", rate="5k/s"), **STOPPED),
         Cause.SLOW_HOST,
-        (),
-        "tm-1",
+        place="tm-1",
     ),
     Case(
         "few buffers",
-        load(
-            network=FEW_OF_LOAD, costs=replace(TYPICAL_COSTS, transit_ns=400 * US), records=100_000
-        ),
+        load(network=FEW_OF_LOAD, costs=WAY_OF_400_US, records=100_000),
         Cause.FEW_BUFFERS,
     ),
     Case(
@@ -252,23 +202,13 @@ CASES = [
     Case("network latency, little load", job(stages(rate="1k/s"), costs=SLOW_LINK), Cause.NETWORK),
     Case(
         "network latency of a load",
-        load(
-            records=100_000, rate_per_s=20_000.0, costs=replace(TYPICAL_COSTS, transit_ns=20 * MS)
-        ),
+        load(records=100_000, rate_per_s=20_000.0, costs=WAY_OF_20_MS),
         Cause.NETWORK,
     ),
     Case("bandwidth", job(stages(), link=NARROW), Cause.NETWORK),
-    Case(
-        "nothing",
-        job(stages(rate="500/s", settings={"execution.buffer-timeout.interval": "0 ms"})),
-        Cause.NONE,
-    ),
+    Case("nothing", job(stages(rate="500/s", settings=AT_ONCE)), Cause.NONE),
     Case("buffer timeout", job(stages()), Cause.BUFFER_TIMEOUT),
-    Case(
-        "buffer timeout of a load",
-        load(rate_per_s=2000.0, records=100_000, producers=2, consumers=2),
-        Cause.BUFFER_TIMEOUT,
-    ),
+    Case("buffer timeout of a load", load(**PAIRS, rate_per_s=2000.0), Cause.BUFFER_TIMEOUT),
 ]
 
 
