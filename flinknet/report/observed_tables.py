@@ -28,15 +28,14 @@ from flinknet.units import (
     counted,
     human_bytes,
     human_change,
-    human_count,
     human_duration,
-    human_number,
     human_share,
 )
 
 from .charts import Bar, BarPart, Bars, OverTime, TimeSeries
 from .page_parts import (
     UNNAMED_SETTING,
+    Column,
     Fact,
     Folded,
     Part,
@@ -46,6 +45,8 @@ from .page_parts import (
     figure_table,
     heads,
     heads_of,
+    last_part,
+    table_of,
 )
 from .trade_words import notes_of, timeout_text
 
@@ -135,15 +136,17 @@ def diagnosis_table(
         whole: the answer that has this; None: that of the first edge.
     """
     rows = [
-        Row([each.edge or "", each.cause.value, human_share(each.share), each.text])
-        for answer in own
-        for each in answer.diagnosis
-    ]
-    columns = heads("edge", "verdict", "share", "why", texts=["verdict", "why"])
+        {"edge": answer.edge or "", "verdict": answer.cause.value, "why": answer.text,
+         "share": human_share(answer.share)}
+        for each in own
+        for answer in each.diagnosis
+    ]  # fmt: skip
     whole = whole or own[0]
     notes = whole.notes if isinstance(whole, JobAnswer) else notes_of(whole.trade_offs)
     pauses = [each.split(": ")[0] for each in notes if each.startswith(PAUSES_NOTED)]
-    return Table(columns, rows, "What limits each edge", pauses)
+    columns = {each: each for each in ("edge", "verdict", "share", "why")}
+    texts = ("verdict", "why")
+    return table_of(rows, columns, "What limits each edge", pauses, texts=texts)
 
 
 def held_back(answers: Sequence[ReplayAnswer]) -> list[str]:
@@ -171,7 +174,7 @@ def times_section(
     own = {n: of for n, each in enumerate(answers) if (of := each.record_times) is not None}
     if not own:
         return []
-    rows, lines = [], [f"watermark {each}" for each in held_back(answers)]
+    lines = [f"watermark {each}" for each in held_back(answers)]
     for number, times in own.items():
         name = answers[number].trace.edge or ""
         if times.records and not times.follows_clock:
@@ -179,29 +182,29 @@ def times_section(
         before = feeding[number] if number < len(feeding) else None
         if before in own and own[before].follows_clock and times.follows_clock:
             lines.append(_between(answers[before].trace.edge, own[before], name, times))
-        lags_ns = [each.lag_ns for each in times.watermarks if each.lag_ns is not None]
-        idle = sum(each.idle_share > 0 for each in times.watermarks)
-        figures_ns = [
-            *(times.age_ns.p50, times.age_ns.p99, times.travel_ns.p50, times.travel_ns.p99),
-            max(lags_ns, default=None),
-        ]
-        cells = [
-            name,
-            *map(human_duration, figures_ns),
-            f"{idle:,}" if times.watermarks else MISSING,
-        ]
-        rows.append(Row(cells))
+    rows = [
+        Row([answers[number].trace.edge or "", *_cells_of_times(times)])
+        for number, times in own.items()
+    ]
     names = ("age p50", "p99", "markers p50", "p99", "watermark lag", "idle channels")
     parts: list[Part] = [Table(heads("edge", *names), rows, notes=lines)]
-    for times in own.values():
-        if len(answers) == 1 and times.over_time:
-            at_ns = [each.from_ns for each in times.over_time]
-            series = [
-                TimeSeries("age p50", at_ns, [each.p50 for each in times.over_time]),
-                TimeSeries("age p99", at_ns, [each.p99 for each in times.over_time], "orange"),
-            ]
-            parts.append(OverTime("Age of records over time", series, "ns"))
+    times = next(iter(own.values()))
+    if len(answers) == 1 and times.over_time:
+        at_ns = [each.from_ns for each in times.over_time]
+        series = [
+            TimeSeries("age p50", at_ns, [each.p50 for each in times.over_time]),
+            TimeSeries("age p99", at_ns, [each.p99 for each in times.over_time], "orange"),
+        ]
+        parts.append(OverTime("Age of records over time", series, "ns"))
     return [Section("times", "Times that records carry", "", parts)]
+
+
+def _cells_of_times(times: RecordTimes) -> list[str]:
+    lags_ns = [each.lag_ns for each in times.watermarks if each.lag_ns is not None]
+    idle = sum(each.idle_share > 0 for each in times.watermarks)
+    age, travel = times.age_ns, times.travel_ns
+    figures_ns = [age.p50, age.p99, travel.p50, travel.p99, max(lags_ns, default=None)]
+    return [*map(human_duration, figures_ns), f"{idle:,}" if times.watermarks else MISSING]
 
 
 def _between(first: str | None, before: RecordTimes, name: str, times: RecordTimes) -> str:
@@ -223,17 +226,11 @@ def _between(first: str | None, before: RecordTimes, name: str, times: RecordTim
 
 def messages_table(messages: Sequence[MessageCount]) -> Table:
     """A row for each kind of message."""
-    rows = [
-        Row(
-            [
-                each.kind,
-                f"{each.messages:,}",
-                human_bytes(each.payload_bytes) if each.payload_bytes else MISSING,
-            ]
-        )
-        for each in messages
-    ]
-    return Table(heads("kind", "messages", "payload"), rows, "Messages by kind")
+    columns: Mapping[str, Column] = {
+        **{"kind": "kind", "messages": "messages"},
+        "payload": lambda each: human_bytes(each.payload_bytes) if each.payload_bytes else None,
+    }
+    return table_of(messages, columns, "Messages by kind")
 
 
 _OF_RUN = named(
@@ -250,8 +247,8 @@ def runs_table(answers: Sequence[ReplayAnswer]) -> Table:
     for answer in answers:
         error = answer.model_error
         errors = map(human_change, (error.throughput, error.p50, error.p99))
-        name = answer.trace.path.rstrip("/").rsplit("/", 1)[-1]
         figures = (each.text(answer.observed) for each in _OF_RUN)
+        name = last_part(answer.trace.path)
         rows.append(Row([name, timeout_text(answer.trace.config), *figures, *errors]))
     errors_of = (f"error {name}" for name in ("throughput", "p50", "p99"))
     return Table([*heads("run", "timeout"), *heads_of(_OF_RUN), *heads(*errors_of)], rows)
@@ -259,24 +256,24 @@ def runs_table(answers: Sequence[ReplayAnswer]) -> Table:
 
 def edges_table(answers: Sequence[ReplayAnswer]) -> Table:
     """A row for each edge of a job: what went over it, and what its channels waited for."""
-    rows = []
-    for answer in answers:
-        observed = answer.observed
-        seconds_of_channels = observed.duration_ns * answer.trace.channels
-        cells = [
-            f"{answer.trace.edge_number} {answer.trace.edge or ''}",
-            f"{answer.trace.channels:,}",
-            human_count(observed.throughput_records_per_s),
-            human_count(observed.buffers_per_s),
-            _part_of(observed.flushes.full, observed.buffers),
-            human_number(observed.backlog_buffers.mean),
-            human_number(observed.backlog_buffers.max),
-            _part_of(observed.credits.starved_ns, seconds_of_channels),
-            _verdict(answer),
-        ]
-        rows.append(Row(cells, is_strong=bool(answer.is_bottleneck)))
-    names = ("channels", "records/s", "buffers/s", "full", "backlog", "max", "starved", "verdict")
-    return Table(heads("edge", *names, texts=["verdict"]), rows)
+
+    def starved(answer: ReplayAnswer) -> str:
+        of_channels_ns = answer.observed.duration_ns * answer.trace.channels
+        return _part_of(answer.observed.credits.starved_ns, of_channels_ns)
+
+    columns: Mapping[str, Column] = {
+        "edge": lambda each: f"{each.trace.edge_number} {each.trace.edge or ''}",
+        "channels": "trace.channels",
+        "records/s": "observed.throughput_records_per_s",
+        "buffers/s": "observed.buffers_per_s",
+        "full": lambda x: _part_of(x.observed.flushes.full, x.observed.buffers),
+        "backlog": "observed.backlog_buffers.mean",
+        "max": "observed.backlog_buffers.max",
+        "starved": starved,
+        "verdict": _verdict,
+    }
+    strong = attrgetter("is_bottleneck")
+    return table_of(answers, columns, texts=["verdict"], is_strong=strong)
 
 
 def _verdict(answer: ReplayAnswer) -> str:

@@ -304,28 +304,35 @@ def _sum_of(connection: Plain, field: str) -> str:
 
 
 def _warnings(imported: Plain) -> list[str]:
+    packets, missed = imported["packets"], imported["missed_buffers"]
+    share = missed / (missed + imported["buffers"] + imported["events"] or 1)
+    unsure = imported["uncertain_channels"]
+    several = f"; for {unsure:,} of them several tasks of one TaskManager are possible"
+    counts = (
+        (packets["cut_segments"], "packet", "cut short; capture whole packets with `-s 0`"),
+        (packets["dropped_packets"], "packet", "dropped before the capture program got them"),
+        (
+            *(missed, "buffer or event"),
+            f"missing ({human_share(share)}), by their sequence numbers",
+        ),
+        (imported["silent_connections"], "connection", "long silent, so taken for ended"),
+        (
+            *(imported["placed_channels"], "channel"),
+            f"named by where tasks run, as they were open before{several * bool(unsure)}",
+        ),
+        (packets["unread_blocks"], "block", "of unknown kinds: packets in them are missing"),
+        (
+            *(packets["timeless_packets"], "packet"),
+            "state no instant (Simple Packet Blocks): what was sent is known, when it was is not,"
+            " so there can be no replay",
+        ),
+    )
+    plurals = {"buffer or event": "buffers and events"}
     lines = [*imported["warnings"]]
     for name in imported["truncated_files"]:
         lines.append(f"{name}: the file ends in the middle of a packet; all before it was read")
     lines += imported["clock"]
-    packets = imported["packets"]
-    if count := packets["cut_segments"]:
-        lines.append(f"{counted(count, 'packet')} cut short; capture whole packets with `-s 0`")
-    if count := packets["dropped_packets"]:
-        lines.append(f"{counted(count, 'packet')} dropped before the capture program got them")
-    if missed := imported["missed_buffers"]:
-        share = missed / (missed + imported["buffers"] + imported["events"])
-        lines.append(
-            f"{counted(missed, 'buffer or event', 'buffers and events')} missing"
-            f" ({human_share(share)}), by their sequence numbers"
-        )
-    if silent := imported["silent_connections"]:
-        lines.append(f"{counted(silent, 'connection')} long silent, so taken for ended")
-    if placed := imported["placed_channels"]:
-        text = f"{counted(placed, 'channel')} named by where tasks run, as they were open before"
-        if unsure := imported["uncertain_channels"]:
-            text += f"; for {unsure:,} of them several tasks of one TaskManager are possible"
-        lines.append(text)
+    lines += [f"{counted(n, noun, plurals.get(noun, ''))} {what}" for n, noun, what in counts if n]
     rest = imported["rest"]
     if rest is not None and (
         why := rest["error"] or (not rest["jobs"] and "the cluster ran no job")
@@ -333,13 +340,6 @@ def _warnings(imported: Plain) -> list[str]:
         lines.append(f"--rest: {why}")
     if packets["fragments"]:
         lines.append(f"{packets['fragments']:,} fragments of IP packets were ignored")
-    if count := packets["unread_blocks"]:
-        lines.append(f"{counted(count, 'block')} of unknown kinds: packets in them are missing")
-    if count := packets["timeless_packets"]:
-        lines.append(
-            f"{counted(count, 'packet')} state no instant (Simple Packet Blocks): what was sent is"
-            " known, when it was is not, so there can be no replay"
-        )
     if packets["unknown_link_types"]:
         kinds = ", ".join(map(str, packets["unknown_link_types"]))
         lines.append(f"packets of the unknown link type {kinds} were ignored")
