@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
-from rich.console import Console
+import pytest
 
 from flinknet.report.advice import (
     KNEE,
@@ -15,9 +14,9 @@ from flinknet.report.advice import (
     marks_of,
     recommendations,
 )
-from flinknet.report.console import print_parts
 from flinknet.results.trades import advised_points
 from tests.page_answer import typed
+from tests.report.printing import printed
 
 CHOICE = {
     "targets": ["p99<=20ms"],
@@ -67,10 +66,8 @@ def text(*situations: dict[str, Any], **options: Any) -> str:
 
 def text_of(given: dict[str, Any]) -> str:
     """The advice as a terminal prints it."""
-    stream = io.StringIO()
     parts = [part for each in recommendations(typed(given)) for part in each.parts]
-    print_parts(Console(file=stream, width=300), parts)
-    return stream.getvalue()
+    return printed(*parts, width=300)
 
 
 def test_the_setting_that_holds_the_target_stands_with_its_patch() -> None:
@@ -102,39 +99,6 @@ def test_each_situation_has_its_own_lines() -> None:
     assert "closest: buffer timeout 100ms: 99.3 times the limit" in far
 
 
-def test_a_target_that_a_busy_machine_may_have_missed_says_so() -> None:
-    missed = CHOICE | {"point": None, "nearest": 1, "margin": -1.2}
-    given = answer(situation(choice=missed))
-    given["trade_offs"][1]["notes"] = ["the machine delayed 1 record in 100 by 43.3 ms or more"]
-    actual = text_of(given)
-    assert "the machine may be the reason: it delayed 1 record in 100 by 43.3 ms" in actual
-
-
-def test_a_margin_below_the_error_of_the_model_is_called_so() -> None:
-    actual = text(situation(choice=CHOICE | {"is_safe": False}))
-    assert "closer to the limit than 5% or the model's error on the recorded setting" in actual
-    assert "measure it" in actual
-    assert "measure it" not in text(situation(choice=CHOICE))
-
-
-def test_a_target_counts_at_the_upper_end_of_an_interval() -> None:
-    given = answer(situation(choice=CHOICE))
-    given["trade_offs"][1]["latency_high_ns"] = {"p99": 19e6}
-    assert "buffer timeout 15ms: up to 19.0 ms (90% interval), 27% below the limit" in text_of(
-        given
-    )
-
-
-def test_what_was_recorded_needs_no_patch() -> None:
-    assert "nothing to change" in text(situation(choice=CHOICE | {"patch": ""}))
-
-
-def test_what_no_key_can_say_is_not_called_nothing_to_change() -> None:
-    actual = text(situation(choice=CHOICE | {"patch": ""}, beyond_keys=["flow control tcp is old"]))
-    assert "flow control tcp is old" in actual
-    assert "nothing to change" not in actual
-
-
 def test_without_a_target_the_knee_is_reported_and_what_it_is_and_no_keys() -> None:
     actual = text(situation())
     assert "knee of the frontier: buffer timeout 15ms" in actual
@@ -143,13 +107,6 @@ def test_without_a_target_the_knee_is_reported_and_what_it_is_and_no_keys() -> N
     assert "config.yaml" not in actual
     assert "nothing to change" not in text(situation(knee_patch=""))
     assert "knee" not in text(situation(knee=None))
-
-
-def test_every_situation_without_a_knee_says_why() -> None:
-    flat = {"knee": None, "why_no_knee": "only two settings are on the frontier"}
-    actual = text(situation(**flat), situation(2.0, **flat), rates=(1.0, 2.0))
-    assert "no knee at rate x1: only two settings are on the frontier" in actual
-    assert "no knee at rate x2: only two settings are on the frontier" in actual
 
 
 def test_a_situation_of_one_setting_has_no_mark() -> None:
@@ -166,11 +123,6 @@ def test_a_situation_of_one_setting_has_no_mark() -> None:
     )
     del mixed["trade_offs"][3]
     assert [is_on_frontier(typed(mixed), index) for index in range(3)] == [True, False, False]
-
-
-def test_nothing_is_advised_where_the_model_is_far_off() -> None:
-    actual = text(frontier=[], withheld="the model is off")
-    assert "no frontier, knee or setting is advised: the model is off" in actual
 
 
 def test_an_answer_without_advice_has_no_lines_and_no_marks() -> None:
@@ -193,3 +145,48 @@ def test_marks_and_rows_are_those_that_the_advice_speaks_of() -> None:
     assert marks_of(given, 1) == ["knee", "choice"]
     assert marks_of(given, 3) == ["nearest"]
     assert is_on_frontier(given, 1)
+
+
+@pytest.mark.parametrize(
+    ("choice", "changes", "said"),
+    [
+        ({"is_safe": False}, {}, "5% or the model's error on the recorded setting: measure it"),
+        ({"patch": ""}, {}, "nothing to change"),
+        ({"patch": ""}, {"beyond_keys": ["flow control tcp is old"]}, "flow control tcp is old"),
+    ],
+)
+def test_doubts_and_changes_without_keys_are_remarks(
+    choice: dict[str, Any], changes: dict[str, Any], said: str
+) -> None:
+    actual = text(situation(choice=CHOICE | choice, **changes))
+    assert said in actual
+    assert ("nothing to change" in actual) == (said == "nothing to change")
+    assert said not in text(situation(choice=CHOICE))
+
+
+@pytest.mark.parametrize(
+    ("choice", "point", "said"),
+    [
+        ({}, {"latency_high_ns": {"p99": 19e6}}, "up to 19.0 ms (90% interval), 27% below"),
+        (
+            {"point": None, "nearest": 1, "margin": -1.2},
+            {"notes": ["the machine delayed 1 record in 100 by 43.3 ms or more"]},
+            "the machine may be the reason: it delayed 1 record in 100 by 43.3 ms",
+        ),
+    ],
+)
+def test_an_interval_and_a_busy_machine_are_named_with_the_target(
+    choice: dict[str, Any], point: dict[str, Any], said: str
+) -> None:
+    given = answer(situation(choice=CHOICE | choice))
+    given["trade_offs"][1] |= point
+    assert said in text_of(given)
+
+
+def test_what_is_not_advised_has_its_reason() -> None:
+    flat = {"knee": None, "why_no_knee": "only two settings are on the frontier"}
+    actual = text(situation(**flat), situation(2.0, **flat), rates=(1.0, 2.0))
+    assert "no knee at rate x1: only two settings are on the frontier" in actual
+    assert "no knee at rate x2: only two settings are on the frontier" in actual
+    off = text(frontier=[], withheld="the model is off")
+    assert "no frontier, knee or setting is advised: the model is off" in off

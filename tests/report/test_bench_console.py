@@ -17,7 +17,7 @@ from flinknet.report import bench_words as tables
 from flinknet.report import live
 from flinknet.report.comparison import comparison_view
 from flinknet.report.comparison_texts import change_cells, changes_table, effect_sentence
-from flinknet.report.console import console_for, print_part, print_view
+from flinknet.report.console import console_for
 from flinknet.report.export import write_json
 from flinknet.report.page_parts import figure_table
 from flinknet.report.warning_lines import doubts, merged_text, print_setting_notes
@@ -50,6 +50,7 @@ from flinknet.results.comparison import (
     difference,
 )
 from flinknet.results.figures import CPU, FIGURES, Figure
+from tests.report.printing import printed
 
 LATENCY = LatencySummary(count=1000, mean=5e6, p50=5_000_000, p99=9_500_000, max=10_000_000)
 NONE = LatencySummary(count=0)
@@ -79,19 +80,12 @@ def result(throughput: float | None = 2000.0, *warnings: RunWarning) -> RunResul
     return RunResult({}, {}, measured, channels, "the requested rate.", warnings, None)
 
 
-def console() -> tuple[Console, io.StringIO]:
-    stream = io.StringIO()
-    return console_for(stream), stream
+def lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
-def lines(stream: io.StringIO) -> list[str]:
-    return [line.strip() for line in stream.getvalue().splitlines() if line.strip()]
-
-
-def shown(settings: list[tables.Setting], **options: bool) -> list[str]:
-    out, stream = console()
-    print_view(out, views.bench_view(settings), **options)
-    return lines(stream)
+def shown(settings: list[tables.Setting], *, has_details: bool = False) -> list[str]:
+    return lines(printed(views.bench_view(settings), width=200, details=has_details))
 
 
 def test_a_bench_answers_in_six_lines_and_one_table() -> None:
@@ -125,11 +119,9 @@ def test_details_show_all_figures_the_channels_and_the_limit() -> None:
 
 
 def test_on_a_narrow_terminal_the_rest_of_the_columns_stands_below() -> None:
-    stream = io.StringIO()
     name = "buffer-timeout=100ms"
     table = views.bench_table([tables.Setting(name, [result()])])
-    print_part(Console(file=stream, width=80), table)
-    _, header, row, _, header_below, row_below = lines(stream)
+    _, header, row, _, header_below, row_below = lines(printed(table, width=80))
     assert header.split() == ["setting", "records/s", "buffers/s", "CPU", "p50", "p99", "max"]
     assert row.split()[:4] == [name, "2.00", "k", "100"]
     assert header_below.split() == ["setting", "p50", "p99", "mean", "max", "bytes/s"]
@@ -138,13 +130,11 @@ def test_on_a_narrow_terminal_the_rest_of_the_columns_stands_below() -> None:
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120, 160])
 def test_whatever_the_width_every_number_and_name_is_there(width: int) -> None:
-    stream = io.StringIO()
     names = ["buffer-timeout=100ms segment-size=8kb", "buffer-timeout=5ms segment-size=32kb"]
     settings = [tables.Setting(name, [result()]) for name in names]
-    print_part(Console(file=stream, width=width), views.bench_table(settings))
-    actual = stream.getvalue()
+    actual = printed(views.bench_table(settings), width=width)
     assert max(map(len, actual.splitlines())) <= width
-    headers = [line.split()[1:] for line in lines(stream) if line.startswith("setting")]
+    headers = [line.split()[1:] for line in lines(actual) if line.startswith("setting")]
     assert "".join(actual.split()).count("segment-size") == 2 * len(headers)
     shown = [name for header in headers for name in header]
     assert (shown[:3], len(shown)) == (["records/s", "buffers/s", "CPU"], 11)
@@ -153,12 +143,11 @@ def test_whatever_the_width_every_number_and_name_is_there(width: int) -> None:
 
 @pytest.mark.parametrize("width", [60, 80, 100])
 def test_no_line_of_a_bench_is_wider_than_the_terminal_and_no_name_is_lost(width: int) -> None:
-    stream = io.StringIO()
     settings = [replace(each, name=each.name + " segment-size=8kb") for each in timeouts()]
-    print_view(Console(file=stream, width=width), views.bench_view(settings), has_details=True)
-    answer = stream.getvalue().partition("setting")[0]
+    text = printed(views.bench_view(settings), width=width)
+    answer = text.partition("setting")[0]
     assert max(map(len, answer.splitlines())) <= width
-    assert "".join(stream.getvalue().split()).count("buffer-timeout=100mssegment-size=8kb") >= 2
+    assert "".join(text.split()).count("buffer-timeout=100mssegment-size=8kb") >= 2
 
 
 def measured(p50_ns: float, buffers: int, cpu_cores: float, **config: str) -> RunResult:
@@ -251,12 +240,10 @@ def test_warnings_come_worst_first_and_each_event_once() -> None:
 
 
 def test_channels_fit_a_narrow_terminal_whole() -> None:
-    stream = io.StringIO()
     wide = BacklogSummary(59_000.0, 118_000)
     both = [replace(channel(0, 0), is_local=True), replace(channel(1, 1), edge=1, is_local=True)]
     both = [replace(each, backlog_buffers=wide) for each in both]
-    print_part(Console(file=stream, width=80), views.channel_table(both))
-    _, header, first, second = lines(stream)
+    _, header, first, second = lines(printed(views.channel_table(both), width=80))
     assert header.split() == ["channel", "records", "records/s", "p50", "p99", "mean", "max"]
     assert first.startswith("edge 1: 0 → 0 local")
     assert second.split()[-6:] == ["9.50", "ms", "59.0", "k", "118", "k"]
@@ -305,7 +292,7 @@ def test_what_is_wrong_with_a_file_is_not_said_of_its_runs() -> None:
 
 
 def test_a_note_on_a_setting_is_not_counted_in_runs() -> None:
-    out, stream = console()
+    stream = io.StringIO()
     known = RunWarning("option-not-acted-on", "ignored by flinknet")
     fixed = RunWarning("fixed-in-flink-2", "ignored by Flink 2.x" + 20 * " indeed")
     settings = [
@@ -313,8 +300,9 @@ def test_a_note_on_a_setting_is_not_counted_in_runs() -> None:
         tables.Setting("new.yaml", [result(1.0, known, fixed), result(1.0, known, fixed)]),
     ]
     assert tables.doubt_lines(settings) == []  # it was said before the first run
+    out = console_for(stream)
     print_setting_notes(out, [(each.name, each.results[0].warnings) for each in settings])
-    text = " ".join(lines(stream))
+    text = " ".join(lines(stream.getvalue()))
     assert "Note: ignored by flinknet" in text
     assert "Note (new.yaml): ignored by Flink 2.x" in text
 
@@ -418,7 +406,7 @@ def test_off_a_terminal_lines_are_sparse() -> None:
         for tenth in range(120):
             view.update(progress(tenth * 100_000_000))
         view.finish_run(result())
-    assert lines(stream) == [
+    assert lines(stream.getvalue()) == [
         "run 1/2 a=1: starting",
         *[
             "run 1/2 a=1: measuring 25%, 2.00 k records/s, 1.00 MiB/s,"
@@ -443,9 +431,7 @@ def test_on_a_terminal_a_panel_shows_channels_with_backlog_and_credit() -> None:
         view.start_run(1, 1, "")
         view.update(progress(1))
         view.finish_run(result())
-    out, plain = console()
-    print_view(out, live.panel("run 1/1", progress(1)))
-    shown = lines(plain)
+    shown = lines(printed(live.panel("run 1/1", progress(1))))
     assert shown[0].startswith("run        1/1: measuring 25%, 2.00 k records/s")
     assert "1 → 2 1.50 k ▮▮▮▮ 4 0" in [" ".join(line.split()) for line in shown]
     assert "run 1/1: 2.00 k records/s" in stream.getvalue()
@@ -456,18 +442,16 @@ def test_a_panel_names_the_edges_of_channels() -> None:
         ChannelProgress(0, 0, 0, 1.0, None, None, is_local=True),
         ChannelProgress(1, 0, 0, 1.0, 1, 1, edge=1),
     )
-    out, plain = console()
-    print_view(out, live.panel("run", replace(progress(1), channels=channels)))
-    names = [line.partition("  ")[0] for line in lines(plain) if "→" in line]
+    text = printed(live.panel("run", replace(progress(1), channels=channels)))
+    names = [line.partition("  ")[0] for line in lines(text) if "→" in line]
     assert names == ["edge 1: 0 → 0 local", "edge 2: 0 → 0"]
 
 
 def test_a_panel_of_many_channels_keeps_those_under_pressure() -> None:
     channels = tuple(ChannelProgress(i, 0, i, 1.0, 9 if i == 39 else 0, 0) for i in range(40))
-    out, stream = console()
-    print_view(out, live.panel("run", replace(progress(1), channels=channels)))
-    assert "0 → 39" in stream.getvalue()
-    assert "and 28 more channels" in stream.getvalue()
+    text = printed(live.panel("run", replace(progress(1), channels=channels)))
+    assert "0 → 39" in text
+    assert "and 28 more channels" in text
 
 
 def test_a_panel_shows_what_each_task_does_with_its_time() -> None:
@@ -475,9 +459,8 @@ def test_a_panel_shows_what_each_task_does_with_its_time() -> None:
         TaskProgress("source 0", 0.1, 0.0, 0.9, None, 1.25),
         TaskProgress("sink 0", 0.995, 0.005, 0.0, 0.5, None),
     )
-    out, stream = console()
-    print_view(out, live.panel("run", replace(progress(1), tasks=tasks)))
-    shown = [" ".join(line.split()) for line in lines(stream)]
+    text = printed(live.panel("run", replace(progress(1), tasks=tasks)))
+    shown = [" ".join(line.split()) for line in lines(text)]
     assert "task busy idle back-pressured in pool out pool" in shown
     assert "source 0 10% 0% 90% – 125%" in shown
     assert "sink 0 100% 0% 0% 50% –" in shown
@@ -485,9 +468,8 @@ def test_a_panel_shows_what_each_task_does_with_its_time() -> None:
 
 def test_a_panel_of_many_tasks_keeps_the_most_pressed_in_their_order() -> None:
     tasks = tuple(TaskProgress(f"source {i}", 0, 0, i / 40, None, 1) for i in range(40))
-    out, stream = console()
-    print_view(out, live.panel("run", replace(progress(1), tasks=tasks)))
-    shown = [line.split()[1] for line in lines(stream) if line.startswith("source")]
+    text = printed(live.panel("run", replace(progress(1), tasks=tasks)))
+    shown = [line.split()[1] for line in lines(text) if line.startswith("source")]
     assert shown == [str(number) for number in range(32, 40)]
 
 
@@ -572,19 +554,16 @@ def compared(base: str, name: str, **differences: Difference) -> Comparison:
     return Comparison(Configuration(base, runs), (candidate,), 0.95, 1, {})
 
 
-def printed(comparison: Comparison, width: int) -> str:
-    stream = io.StringIO()
+def changes(comparison: Comparison, width: int) -> str:
     (candidate,) = comparison.candidates
-    table = changes_table(comparison, candidate, has_notes=False)
-    print_part(Console(file=stream, width=width), table)
-    return stream.getvalue()
+    return printed(changes_table(comparison, candidate, has_notes=False), width=width)
 
 
 def test_a_comparison_on_a_narrow_terminal_has_nothing_cut() -> None:
     means = 0.5e6, 9.99 * 1024
     large = Difference(*means, *means, 10.96, -0.978, 102.274, 4, Verdict.NONE)
     name = "execution.buffer-timeout.interval=5ms"
-    text = printed(compared("base", name, throughput_bytes=large, p99=large), 80)
+    text = changes(compared("base", name, throughput_bytes=large, p99=large), 80)
     assert max(map(len, text.splitlines())) <= 80
     for whole in ("9.99 KiB", "+1096.0%", "−97.8…+10227.4", "no difference", "95% interval"):
         assert whole in text
@@ -593,7 +572,7 @@ def test_a_comparison_on_a_narrow_terminal_has_nothing_cut() -> None:
 
 def test_the_means_of_a_comparison_that_is_too_wide_stand_below() -> None:
     large = Difference(0.5e6, 0.5e6, 0.5e6, 0.5e6, 10.96, -0.978, 102.274, 4, Verdict.NONE)
-    text = printed(compared("base", "new", throughput_bytes=large), 54)
+    text = changes(compared("base", "new", throughput_bytes=large), 54)
     lines = [line.strip() for line in text.splitlines()]
     assert any("+1096.0% −97.8…+10227.4 no difference" in line for line in lines)
     assert any(line.split() == ["metric", "new"] for line in lines)
@@ -604,17 +583,15 @@ def test_the_means_of_a_comparison_that_is_too_wide_stand_below() -> None:
 def test_names_of_configurations_are_no_markup(width: int) -> None:
     alike = Difference(0.5e6, 0.5e6, 0.5e6, 0.5e6, 10.96, -0.978, 102.274, 4, Verdict.NONE)
     names = ("[/a]/base.yaml", "[/x]y")
-    shown = " ".join(printed(compared(*names, p99=alike), width).split())
+    shown = " ".join(changes(compared(*names, p99=alike), width).split())
     assert "[/x]y against [/a]/base.yaml" in shown
     assert ("metric [/x]y" if width == 60 else " ".join(names)) in shown
 
 
 def test_what_a_comparison_measured_and_one_way_to_decide_are_in_its_answer() -> None:
     wide = difference([10, 10, 10], [9, 12, 10], direction=-1)
-    stream = io.StringIO()
     comparison = compared("base", "new", p50=wide, p99=wide, mean=wide)
-    print_view(Console(file=stream, width=100), comparison_view(comparison, [], []))
-    text = stream.getvalue()
+    text = printed(comparison_view(comparison, [], []), width=100, details=False)
     assert "unclear in p50, p99 (about 127 runs would decide)" in text
     assert text.count("would decide") == 1
     assert "measured in flinknet's own network stack" in text
@@ -647,9 +624,7 @@ def test_a_sentence_names_what_is_worse_and_what_is_better() -> None:
 
 def test_names_of_settings_are_no_markup() -> None:
     column: Figure[None] = Figure("", "n", lambda _: 1.0)
-    stream = io.StringIO()
-    print_part(Console(file=stream), figure_table("setting", [column], [("[/x]y", [None])]))
-    assert "[/x]y" in stream.getvalue()
+    assert "[/x]y" in printed(figure_table("setting", [column], [("[/x]y", [None])]))
 
 
 def test_no_figure_has_two_headings_or_two_meanings() -> None:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import io
-
-from rich.console import Console
-
-from flinknet.report.console import print_part
 from flinknet.report.observed_tables import checkpoint_table
 from flinknet.results import CheckpointSummary, LatencySummary
 from flinknet.units import MISSING
+from tests.report.printing import printed
 
 NONE = LatencySummary(count=0)
 
@@ -20,9 +16,7 @@ def summary(completed: int, travel_ms: int) -> CheckpointSummary:
 
 
 def text_of(*settings: tuple[str, list[CheckpointSummary]], width: int = 140) -> list[str]:
-    console = Console(file=io.StringIO(), width=width)
-    print_part(console, checkpoint_table(settings))
-    return console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    return printed(checkpoint_table(settings), width=width).splitlines()
 
 
 def test_a_row_shows_what_became_of_the_checkpoints() -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass
 
 import pytest
-from rich.console import Console
 
 from flinknet.config import CREDIT, TCP, WorkloadConfig
-from flinknet.report.console import print_view
 from flinknet.report.demos.links import head_of_line
 from flinknet.report.demos.shown import DemoRun, DemoShown
 from flinknet.report.plain_text import sparkline
@@ -29,6 +26,7 @@ from flinknet.results import (
     RunResult,
     RunWarning,
 )
+from tests.report.printing import printed
 
 MS = 1_000_000
 
@@ -112,10 +110,8 @@ def shown(*modes: Mode) -> DemoShown:
     return head_of_line([run for each in modes for run in each.runs()], load)
 
 
-def printed(*modes: Mode, width: int = 140) -> str:
-    stream = io.StringIO()
-    print_view(Console(file=stream, width=width, highlight=False), shown(*modes).view)
-    return stream.getvalue()
+def text_of(*modes: Mode, width: int = 140) -> str:
+    return printed(shown(*modes).view, width=width)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +131,7 @@ def test_sparklines(values: list[float], width: int, top: float, drawn: str) -> 
 
 @pytest.mark.row("S101")
 def test_every_place_is_drawn_over_time_for_both_modes() -> None:
-    out = printed(mode("tcp", 100.0), mode("credit", 9_900.0))
+    out = text_of(mode("tcp", 100.0), mode("credit", 9_900.0))
     for place in (
         *("1 subpartitions, A.1", "1 subpartitions, A.2", "2 Netty, sender", "3 socket, sender"),
         *("4 socket, receiver", "5 Netty, receiver", "6 input channels, B.3"),
@@ -152,14 +148,14 @@ def test_every_place_is_drawn_over_time_for_both_modes() -> None:
 
 
 def test_the_pause_is_marked_where_it_was() -> None:
-    out = printed(mode("tcp", 100.0), mode("credit", 9_900.0))
+    out = text_of(mode("tcp", 100.0), mode("credit", 9_900.0))
     (line,) = [line for line in out.splitlines() if "is paused" in line]
     assert line.split("paused")[1].lstrip().startswith("━")
     assert line.count("━") == 30  # 1.5 of 2 s
 
 
 def test_rates_and_p99_stand_side_by_side() -> None:
-    out = printed(mode("tcp", 100.0, 2.9e9), mode("credit", 9_900.0, 6e6))
+    out = text_of(mode("tcp", 100.0, 2.9e9), mode("credit", 9_900.0, 6e6))
     tcp, credit = (
         next(line for line in out.splitlines() if line.startswith(name) and "%" in line)
         for name in ("TCP only (", "credit-based (")
@@ -184,13 +180,13 @@ def test_a_disturbed_machine_is_reported_and_late_sources_are_not() -> None:
         RunWarning("schedule-missed", "it was late"),
         RunWarning("disturbed", "others took it"),
     )
-    out = printed(mode("tcp", 100.0, warnings=warnings), mode("credit", 9_900.0))
+    out = text_of(mode("tcp", 100.0, warnings=warnings), mode("credit", 9_900.0))
     assert "Warning in 1 of 4 runs (tcp, paused): others took it" in " ".join(out.split())
     assert "it was late" not in out
 
 
 def test_eighty_columns_are_enough() -> None:
-    out = printed(mode("tcp", 100.0), mode("credit", 9_900.0), width=80)
+    out = text_of(mode("tcp", 100.0), mode("credit", 9_900.0), width=80)
     table = [line for line in out.splitlines() if line[:2].strip()[:1].isdigit()]
     assert len(table) == 8
     assert all(len(line) <= 80 and "…" not in line for line in table)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import re
 from dataclasses import replace
 
 import pytest
-from rich.console import Console
 
 from flinknet.config import RecordSize, WorkloadConfig
 from flinknet.report.charts import Curves, Grid, MessageStep, OverTime, Places
-from flinknet.report.console import print_view
 from flinknet.report.demos.links import (
     EXCLUSIVE_BUFFERS,
     ROUND_TRIPS_NS,
@@ -34,6 +31,7 @@ from flinknet.results import (
     RunWarning,
     TaskProgress,
 )
+from tests.report.printing import printed
 from tests.report.test_demo_console import mode
 
 MS = 1_000_000
@@ -44,12 +42,6 @@ def demo_run(name: str, result: RunResult | None = None, *samples: Progress) -> 
     """A run of 500 ms after a warm-up of 100 ms."""
     found = result or mode("credit", 5_000.0).shared
     return DemoRun(name, found, samples, 100 * MS, 600 * MS, 32_768)
-
-
-def printed(shown: DemoShown, width: int = 100) -> str:
-    stream = io.StringIO()
-    print_view(Console(file=stream, width=width, highlight=False), shown.view)
-    return stream.getvalue()
 
 
 def chain(source_waits: float = 0.6) -> DemoRun:
@@ -106,7 +98,7 @@ def test_back_pressure_reports_when_each_task_began_to_wait() -> None:
     assert [each.name for each in pools.series] == [
         *("source 0, output", "relay 1.0, input", "relay 1.0, output", "sink 0, input"),
     ]
-    out = printed(shown)
+    out = printed(shown.view, width=100)
     assert "60%" in out
     assert "Back-pressured, a mark is " in out
     (drawn,) = [line for line in out.splitlines() if "relay 1.0 " in line and "█" in line][:1]
@@ -221,7 +213,7 @@ def test_debloating_compares_what_is_in_flight() -> None:
     assert limit.name == "target: 5 ms of work"
     assert limit.value == pytest.approx(5_000)  # bytes that are consumed within it
     assert "needs 200 us for each" in shown.setup[0]
-    assert "Buffer size" in printed(shown)
+    assert "Buffer size" in printed(shown.view, width=100)
 
 
 def test_a_target_that_debloating_misses_is_explained() -> None:
@@ -253,7 +245,7 @@ def test_timeout_says_what_the_shortest_costs() -> None:
     assert "p50 falls from 50.0 ms to 1.00 ms" in shown.lesson[0]
     assert "100 times as many buffers" in shown.lesson[0]
     assert len(shown.lesson) == 1
-    assert "100" in printed(shown)
+    assert "100" in printed(shown.view, width=100)
     alike = timeout([timed("0", 9, 10), timed("5ms", 3, 200), timed("100ms", 5, 10)], LOAD)
     assert alike.lesson[0].startswith("Unexpected")
 
@@ -307,7 +299,7 @@ def test_a_disturbed_machine_is_reported_in_the_terminal_and_on_the_page(width: 
     disturbed = replace(run.result, warnings=(RunWarning("disturbed", "others took it"),))
     shown = timeout([replace(run, result=disturbed), timed("5ms", 3, 9), timed("9ms", 5, 8)], LOAD)
     doubt = "Warning in 1 of 3 runs (0): others took it"
-    assert doubt in printed(shown, width)
+    assert doubt in printed(shown.view, width=width, details=False)
     assert doubt in page_of(shown.page)
 
 
@@ -338,7 +330,7 @@ def test_wan_shows_the_rate_that_credit_allows_over_a_round_trip() -> None:
     assert isinstance(curves, Curves)
     assert [each.name for each in curves.series][:2] == ["10 buffers", "10 buffers, allowed"]
     assert curves.series[1].values == [None, 2.5e6, 2.5e5, 5e4]
-    out = printed(shown)
+    out = printed(shown.view, width=100)
     assert re.search(r"50ms, 72 buffers +360 k +450 k +80%", out)
     assert "Throughput by round trip" in page_of(shown.page)
 

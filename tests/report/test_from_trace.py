@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
-from rich.console import Console
-
 from flinknet.report.charts import Curves
-from flinknet.report.console import print_view
 from flinknet.report.from_trace import OF_MACHINE, again_view, change_lines
 from flinknet.report.page import page_of
 from flinknet.report.page_parts import Lines, Page
+from tests.report.printing import printed
 
 
 def document(*codes: str | None) -> dict[str, Any]:
@@ -37,24 +34,21 @@ def document(*codes: str | None) -> dict[str, Any]:
     }
 
 
-def printed(found: dict[str, Any]) -> str:
-    console = Console(file=io.StringIO(), width=200)
-    print_view(console, again_view(found), has_details=True)
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue()
+def shown(found: dict[str, Any]) -> str:
+    return printed(again_view(found), width=200)
 
 
 def test_a_row_that_the_machine_disturbed_is_marked() -> None:
-    text = printed(document(None, "disturbed"))
+    text = shown(document(None, "disturbed"))
     first, second = (line for line in text.splitlines() if "1.00 ms" in line)
     assert not first.strip().startswith("!")
     assert second.strip().startswith("! buffer-timeout=1ms")
     assert OF_MACHINE in text
-    assert OF_MACHINE not in printed(document(None, None))
+    assert OF_MACHINE not in shown(document(None, None))
 
 
 def test_the_answer_has_the_worst_error_and_a_grade() -> None:
-    lines = printed(document(None, "disturbed")).splitlines()
+    lines = shown(document(None, "disturbed")).splitlines()
     assert lines[0] == "sent again a; 2 settings"
     assert lines[1] == (
         "verdict    predictions were off by at most records/s 0.0%, p50 −80.0%, p99 −10.0%"

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from flinknet.report.console import print_view
 from flinknet.report.job import JobView, cluster_view, job_view, status_line, status_view
 from flinknet.report.page import page_of
 from flinknet.report.page_parts import Page, Table
@@ -25,6 +24,7 @@ from flinknet.results import (
     VertexMeasured,
     VertexStatus,
 )
+from tests.report.printing import printed
 
 S = 1_000_000_000
 
@@ -79,13 +79,8 @@ RESULT = JobResult(
 
 
 def shown(console_call: str, *arguments: object, width: int = 120) -> str:
-    console = Console(file=io.StringIO(), width=width, highlight=False)
     views = {"job": job_view, "status": status_view, "cluster": cluster_view}
-    view = views[console_call](*arguments)  # type: ignore[operator]
-    print_view(console, view, has_details=True)
-    file = console.file
-    assert isinstance(file, io.StringIO)
-    return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
+    return printed(views[console_call](*arguments), width=width)  # type: ignore[operator]
 
 
 def test_a_result_has_a_table_of_vertices_and_one_of_edges() -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import asdict
 
 import pytest
-from rich.console import Console
 
-from flinknet.report.console import print_parts
 from flinknet.report.job import WHY, marker_parts, trust_of
 from flinknet.results import (
     LatencyMarkersMeasured,
@@ -16,6 +13,7 @@ from flinknet.results import (
     MarkedOperator,
     MarkerSummary,
 )
+from tests.report.printing import printed
 
 MS = 1_000_000
 
@@ -35,10 +33,7 @@ def measured(
 
 
 def shown(result: LatencyMarkersMeasured) -> list[str]:
-    console = Console(file=io.StringIO(), width=120, highlight=False)
-    print_parts(console, marker_parts(asdict(result)))
-    assert isinstance(console.file, io.StringIO)
-    return [line.rstrip() for line in console.file.getvalue().splitlines()]
+    return printed(*marker_parts(asdict(result))).splitlines()
 
 
 def test_markers_stand_next_to_the_records() -> None:

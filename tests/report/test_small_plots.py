@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import io
-
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 
 from flinknet.histogram import LogLinearHistogram
 from flinknet.replay.observe.measured import distribution
 from flinknet.replay.observe.regimes import REGIMES
-from flinknet.report.console import print_part
 from flinknet.report.observed_tables import regime_bars
 from flinknet.report.plain_text import MARKS, distribution_line
+from tests.report.printing import printed
 
 
 def test_every_regime_has_a_mark_of_its_own() -> None:
@@ -22,11 +19,7 @@ def test_every_regime_has_a_mark_of_its_own() -> None:
 
 
 def bar_of(shares: dict[str, float]) -> list[str]:
-    console = Console(file=io.StringIO(), width=80)
-    for part in regime_bars({"": shares}):
-        print_part(console, part)
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue().splitlines()
+    return printed(*regime_bars({"": shares}), width=80).splitlines()
 
 
 def test_a_bar_is_split_by_the_shares() -> None:

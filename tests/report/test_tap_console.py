@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from flinknet.report.console import print_view
 from flinknet.report.tap_console import (
     TapView,
     doubts,
@@ -20,14 +19,7 @@ from flinknet.report.tap_console import (
     tap_view,
     what_to_check,
 )
-
-
-def shown(*things: Any) -> str:
-    console = Console(file=io.StringIO(), width=120)
-    for thing in things:
-        print_view(console, thing, has_details=True)
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue()
+from tests.report.printing import printed
 
 
 def look(**changes: Any) -> dict[str, Any]:
@@ -111,13 +103,15 @@ def test_the_two_lines_of_each_pair() -> None:
 
 
 def test_the_panel_has_rates_delay_and_the_pressed_channels() -> None:
-    text = shown(panel(look()))
+    text = printed(panel(look()))
     for actual in ("2 connections open (5 in all)", "41.0 us", "900 us", "12.3 k", "62%", "25%"):
         assert actual in text
     assert "and 19 more channels" in text
     assert "incidents" not in text
-    assert "2 incidents, last: refused" in shown(panel(look(incidents=2, last_incident="refused")))
-    assert "fired 1 time\n" in shown(panel(look(triggers=1)))
+    assert "2 incidents, last: refused" in printed(
+        panel(look(incidents=2, last_incident="refused"))
+    )
+    assert "fired 1 time" in printed(panel(look(triggers=1)))
 
 
 def test_off_a_terminal_there_is_a_line_each_minute_and_when_consumers_come_or_go() -> None:
@@ -181,22 +175,15 @@ def test_a_rest_api_that_is_waited_for_has_one_line_and_one_when_it_answers() ->
 
 
 def test_a_tap_that_nobody_came_to_says_what_to_check() -> None:
-    console = Console(file=io.StringIO(), width=120)
     nothing = {"messages": {}, "channels": [], "buffers": 0}
-    print_view(console, tap_view(result(connections=0, **nothing), "tapped"), has_details=True)
-    assert isinstance(console.file, io.StringIO)
-    text = " ".join(console.file.getvalue().split())
+    text = " ".join(printed(tap_view(result(connections=0, **nothing), "tapped")).split())
     assert "No consumer connected to 127.0.0.1:7001. Check that taskmanager.data.port" in text
     assert "started after the tap" in text
     assert "p50" not in text
     assert "next " not in text
     incident = {"connection": "7001", "text": "upstream refused"}
-    print_view(
-        console,
-        tap_view(result(**nothing, incidents=[incident], incident_count=1), "tapped"),
-        has_details=True,
-    )
-    text = " ".join(console.file.getvalue().split())
+    refused = result(**nothing, incidents=[incident], incident_count=1)
+    text = " ".join(printed(tap_view(refused, "tapped")).split())
     assert "upstream refused" in text
     assert "Check that --upstream is where the TaskManager listens" in text
     assert "next " not in text
@@ -212,24 +199,16 @@ def test_a_job_that_stays_within_task_managers_is_why_nothing_passes() -> None:
 
 
 def test_a_tap_to_which_nothing_was_redirected_says_how_to_check_the_rule() -> None:
-    console = Console(file=io.StringIO(), width=120)
     pair = {"listen": "127.0.0.1:7001", "upstream": "redirected"}
     nothing = {"messages": {}, "channels": [], "buffers": 0, "tap": {"pairs": [pair]}}
-    print_view(console, tap_view(result(connections=0, **nothing), "tapped"), has_details=True)
-    assert isinstance(console.file, io.StringIO)
-    assert "No connection was redirected to 127.0.0.1:7001" in console.file.getvalue()
-    assert "taskmanager.data.port" not in console.file.getvalue()
+    text = printed(tap_view(result(connections=0, **nothing), "tapped"))
+    assert "No connection was redirected to 127.0.0.1:7001" in text
+    assert "taskmanager.data.port" not in text
 
 
 def test_the_summary_ends_with_the_next_command() -> None:
-    console = Console(file=io.StringIO(), width=120)
-    print_view(
-        console,
-        tap_view(result(triggers=[{"why": "blocked is 60% (blocked>50%)"}]), "tapped"),
-        has_details=True,
-    )
-    assert isinstance(console.file, io.StringIO)
-    text = console.file.getvalue()
+    fired = result(triggers=[{"why": "blocked is 60% (blocked>50%)"}])
+    text = printed(tap_view(fired, "tapped"))
     assert "tapped: 61.0 s; 1 connection, 1 channel (2.x); 100 records in 10 buffers" in text
     assert "22: BUFFER_RESPONSE 13, ADD_CREDIT 9" in text
     assert "at most p50 41.0 us, p99 900 us, over 22 chunks" in text
@@ -307,7 +286,7 @@ def test_a_warning_is_printed_once_when_it_comes_and_again_in_the_summary() -> N
             nobody = {"accepted": 0, "connections": 0}
             view.update(look(elapsed_ns=second * 10**9, warnings=warnings, **nobody))
     assert file.getvalue() == "tap, 7 s: recording stopped: no space\n"
-    assert "recording stopped: no space" in shown(panel(look(warnings=warnings)))
+    assert "recording stopped: no space" in printed(panel(look(warnings=warnings)))
     assert doubts(result(warnings=warnings)) == warnings
 
 
@@ -322,10 +301,7 @@ def test_the_last_attempt_comes_first_in_the_summary() -> None:
         {**result()["channels"][0], "channel": number, "later_attempts": int(number < 30)}
         for number in range(50)
     ]
-    console = Console(file=io.StringIO(), width=120)
-    print_view(console, tap_view(result(channels=channels), "tapped"), has_details=True)
-    assert isinstance(console.file, io.StringIO)
-    lines = console.file.getvalue().splitlines()
+    lines = printed(tap_view(result(channels=channels), "tapped")).splitlines()
     first = next(at for at, line in enumerate(lines) if line.startswith("channel"))
     assert lines[first + 1].split()[0] == "30"
     assert (
@@ -350,6 +326,6 @@ def test_a_tap_ends_with_a_word_and_a_grade(
     given = result()
     given["channels"][0] |= {k: n for k, n in changes.items() if k in given["channels"][0]}
     given |= {k: n for k, n in changes.items() if k in given}
-    text = " ".join(shown(tap_view(given, "tapped")).split())
+    text = " ".join(printed(tap_view(given, "tapped")).split())
     assert f"verdict {verdict}" in text
     assert f"trust {trust}" in text

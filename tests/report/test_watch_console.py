@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from flinknet.report.console import print_view
 from flinknet.report.export import watch_document
 from flinknet.report.trace_console import EDGES_SHOWN, WatchView, watch_view
 from flinknet.results import BacklogSummary, LatencyBounds, WatchedEdge, WatchLook
+from tests.report.printing import printed
 
 MS = 1_000_000
 
@@ -46,10 +46,7 @@ TAPPED = replace(
 
 
 def shown(look: WatchLook | None, waited_s: int = 0) -> str:
-    console = Console(file=io.StringIO(), width=150)
-    print_view(console, watch_view(look, "runs", waited_s), has_details=True)
-    text = console.file.getvalue()  # type: ignore[attr-defined]
-    return str(text)
+    return printed(watch_view(look, "runs", waited_s), width=150)
 
 
 def test_each_edge_has_its_figures_and_what_limits_it() -> None:
