@@ -183,7 +183,7 @@ def _over_time(answer: ReplayAnswer) -> list[Section]:
         return 0.0 if known is None else known.latency_ns.p99 or known.backlog_buffers.mean or 0.0
 
     numbers = [each.channel for each in details.channels]
-    has_rate = any(any(each.windows.records) for each in details.channels)
+    has_rate = any(any(each.windows["records"]) for each in details.channels)
     has_regimes = any(each.regimes.get("from_ns") for each in details.channels)
     timeline = Timeline(
         [channel_name(ends[each]) if each in ends else str(each) for each in numbers],

@@ -16,7 +16,7 @@ import numpy as np
 
 from flinknet.arrays import FloatArray
 
-from .comparison.differences import Verdict
+from .comparison.differences import NEGLIGIBLE, Verdict, verdict_of
 
 RUNS_MAX = 60
 """Runs after which a search ends undecided."""
@@ -45,9 +45,6 @@ of each before the first run."""
 
 _WRONGLY_KEPT = 0.03
 """Share of runs above the breaking point that keep the limit."""
-
-NEGLIGIBLE = 0.01
-"""Relative difference of two breaking points that does not matter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,14 +243,8 @@ def change_between(base: Search, other: Search, factor: float = 1.0) -> Breaking
     low, change, high = (
         math.expm1(float(each)) for each in np.quantile(draws, (tail, 0.5, 1 - tail))
     )
-    if base.is_below or other.is_below:
-        verdict = Verdict.UNKNOWN
-    elif low >= -NEGLIGIBLE and high <= NEGLIGIBLE:
-        verdict = Verdict.NONE
-    elif low <= 0 <= high or abs(change) < NEGLIGIBLE:
-        verdict = Verdict.UNCLEAR
-    else:
-        verdict = Verdict.BETTER if change > 0 else Verdict.WORSE
+    is_unknown = base.is_below or other.is_below
+    verdict = Verdict.UNKNOWN if is_unknown else verdict_of(change, low, high, 1, NEGLIGIBLE)
     return BreakingPointChange(change, low, high, verdict)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -160,12 +159,6 @@ class CheckpointSummary:
     overtaken_bytes_mean: float | None
     overtaken_bytes_max: int | None
     processed_bytes_mean: float | None
-
-    @classmethod
-    def from_dict(cls, value: Mapping[str, Any]) -> CheckpointSummary:
-        """Back from plain data."""
-        durations = ("duration_ns", "start_delay_ns", "alignment_ns", "travel_ns")
-        return cls(**{**value, **{name: LatencySummary(**value[name]) for name in durations}})
 
 
 @dataclass(frozen=True, slots=True)

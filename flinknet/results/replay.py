@@ -92,6 +92,11 @@ class Choice:
     next_longer_margin: float | None = None
     is_known: bool = True
 
+    @property
+    def settled(self) -> int | None:
+        """The setting that meets the targets, or misses them by least."""
+        return self.nearest if self.point is None else self.point
+
 
 @dataclass(frozen=True, slots=True)
 class TaskTimeouts:
@@ -223,27 +228,13 @@ class RecordedEnvironment:
 
 
 @dataclass(frozen=True, slots=True)
-class ChannelWindows:
-    """A channel in narrow windows, in columns; windows in which nothing happened are left out."""
-
-    from_ns: tuple[int, ...]
-    records: tuple[int, ...]
-    buffers: tuple[int, ...]
-    backlog_sum: tuple[int, ...]
-    credits: tuple[int, ...]
-    credit_sum: tuple[int, ...]
-    backlog_max: tuple[int | None, ...]
-    credit_min: tuple[int | None, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class ChannelOverTime:
-    """One channel over time. `regimes` are columns of one length: from_ns, width_ns, and the time
-    in each regime."""
+    """One channel over time, in columns of one length each: of narrow windows, those in which
+    nothing happened left out, and of `regimes`, with from_ns, width_ns, and the time in each."""
 
     channel: int
     window_ns: int
-    windows: ChannelWindows
+    windows: Mapping[str, tuple[int | None, ...]]
     regimes: Mapping[str, tuple[int, ...]]
 
 

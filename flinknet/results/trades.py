@@ -197,8 +197,7 @@ def trades_of_run(answer: ReplayAnswer, settings: Sequence[PointSetting]) -> lis
     ]
     if not own:
         return []
-    choice = answer.advice.choice
-    chosen = None if choice is None else choice.nearest if choice.point is None else choice.point
+    chosen = None if answer.choice is None else answer.choice.settled
     if chosen is None or chosen == recorded or chosen in own:
         timeouts_ns = [
             each.timeout_ns
@@ -230,10 +229,8 @@ def trades_of_job(answer: JobAnswer, settings: Sequence[PointSetting]) -> list[t
     known = [place for place, each in enumerate(points) if each.latency_ns.p50 is not None]
     if recorded not in known or recorded is None:
         return []
-    chosen = None
-    if answer.choice is not None:
-        found = answer.choice.nearest if answer.choice.point is None else answer.choice.point
-        chosen = found if found in known else None
+    chosen = None if answer.choice is None else answer.choice.settled
+    chosen = chosen if chosen in known else None
     is_uniform = [len({*each.timeouts_ns}) == 1 for each in answer.points]
     timeouts_ns = [
         answer.points[place].timeouts_ns[0]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flinknet.histogram import LogLinearHistogram
-from flinknet.replay.observe.measured import distribution
+from flinknet.replay.observe.latency import distribution
 from flinknet.replay.observe.regimes import REGIMES
 from flinknet.report.observed_tables import regime_bars
 from flinknet.report.plain_text import MARKS, distribution_line

@@ -18,7 +18,7 @@ from flinknet.arrays import IntArray
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.histogram import LogLinearHistogram
-from flinknet.results import CheckpointSummary, TradeOffPoint
+from flinknet.results import CheckpointSummary, LatencySummary, TradeOffPoint
 from flinknet.trace.event_block import EventBlock
 from flinknet.trace.metrics import number_of
 from flinknet.trace.recordings import checkpoints_within
@@ -52,8 +52,7 @@ NOTICED_NS = 10_000_000_000
 """Longest time from the end of a checkpoint until the tap has read it."""
 
 _NOT_IN_A_TRACE = (
-    *("aborted", "start_delay_ns"),
-    *("overtaken_bytes_mean", "overtaken_bytes_max", "processed_bytes_mean"),
+    *("aborted", "overtaken_bytes_mean", "overtaken_bytes_max", "processed_bytes_mean"),
 )
 
 BARRIER_TYPES = (
@@ -363,10 +362,11 @@ def _counted(summary: CheckpointSummary, run: RecordedRun) -> CheckpointSummary:
     if not isinstance(stated, Mapping) or run.edge is not None or run.is_asked_part:
         return summary
     try:
-        counted = CheckpointSummary.from_dict(stated)
+        delays = LatencySummary(**stated["start_delay_ns"])
+        counted = {name: stated[name] for name in _NOT_IN_A_TRACE}
     except (TypeError, KeyError):  # of another release
         return summary
-    return replace(summary, **{name: getattr(counted, name) for name in _NOT_IN_A_TRACE})
+    return replace(summary, start_delay_ns=delays, **counted)
 
 
 def _joined(

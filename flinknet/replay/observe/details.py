@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from flinknet.arrays import IntArray
-from flinknet.core.probe import FlushReason, MessageKind, TracePoint
+from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.predict.exchange import recorded_network
 from flinknet.results import (
     ChannelOverTime,
-    ChannelWindows,
     FillRatios,
     RecordedEnvironment,
     RunDetails,
@@ -29,7 +28,7 @@ from flinknet.trace.event_block import EventColumns, is_data
 from ..read import RecordedRun
 from ..spark.frames import Columns, collected, in_order
 from .channel_events import ChannelEvents
-from .measured import ObservedRun
+from .measured import FLUSH_REASONS, ObservedRun
 from .observed import ObservedTables
 from .question import Question, group_rows, is_at, is_measured, of_blocks, sum_by_group
 from .regimes import REGIMES, RegimeRow
@@ -49,13 +48,6 @@ WINDOWS_PER_WIDE_ONE = 10
 FILL_BINS = 20
 
 _COUNTED = ("records", "buffers", "backlog_sum", "credits", "credit_sum")
-_REASONS = {
-    "full": (FlushReason.FULL,),
-    "timeout": (FlushReason.FLUSH,),
-    "event": (FlushReason.EVENT, FlushReason.END),
-}
-"""As in `results.FlushCounts`."""
-
 _PAIRED = (
     *("sequence_number", "first_record_ns", "sent_ns", "received_ns", "consumed_ns"),
     *("records", "payload_bytes", "reason"),
@@ -262,9 +254,9 @@ def _wanted(table: DataFrame, shown: Mapping[int, Sequence[int]]) -> DataFrame:
 
 
 def _fill(size_bytes: int, rows: Sequence[FillRow]) -> FillRatios:
-    counts = {name: [0] * FILL_BINS for name in _REASONS}
+    counts = {name: [0] * FILL_BINS for name in FLUSH_REASONS}
     for row in rows:
-        for name, reasons in _REASONS.items():
+        for name, reasons in FLUSH_REASONS.items():
             if row.reason in reasons:
                 counts[name][row.bin] += row.buffers
     buffers = sum(row.buffers for row in rows)
@@ -286,22 +278,20 @@ def _channel(
     windows = [each for each in windows if each.from_ns < duration_ns]
     regimes = [each for each in regimes if (each.run, each.channel) == key]
     regimes.sort(key=lambda row: row.from_ns)
-    counted = {
-        name: tuple(getattr(row, name) for row in windows) for name in ("from_ns", *_COUNTED)
-    }
     return ChannelOverTime(
         channel,
         narrow_width_ns(run.duration_ns),
-        ChannelWindows(
-            **counted,
-            backlog_max=tuple(row.backlog_max if row.buffers else None for row in windows),
-            credit_min=tuple(row.credit_min if row.credits else None for row in windows),
-        ),
-        {
-            name: tuple(getattr(row, name) for row in regimes)
-            for name in ("from_ns", "width_ns", *REGIMES)
+        _columns(windows, ("from_ns", *_COUNTED))
+        | {
+            "backlog_max": tuple(row.backlog_max if row.buffers else None for row in windows),
+            "credit_min": tuple(row.credit_min if row.credits else None for row in windows),
         },
+        _columns(regimes, ("from_ns", "width_ns", *REGIMES)),
     )
+
+
+def _columns(rows: Sequence[object], names: Sequence[str]) -> dict[str, tuple[Any, ...]]:
+    return {name: tuple(getattr(row, name) for row in rows) for name in names}
 
 
 def buffers(

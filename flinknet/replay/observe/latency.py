@@ -19,13 +19,13 @@ import pyarrow as pa
 
 from flinknet.arrays import IntArray
 from flinknet.core.probe import TracePoint
-from flinknet.histogram import LogLinearHistogram, encoded_by_group
+from flinknet.histogram import LogLinearHistogram, bucket_bounds_ns, encoded_by_group
 from flinknet.predict.ramps import Ramps
-from flinknet.results import LatencySummary
+from flinknet.results import LatencyDistribution, LatencySummary
 from flinknet.trace.event_block import EventBlock, EventColumns
 
 from ..spark.frames import Columns, merged, schema_of
-from .question import Question, Tally, is_measured
+from .question import Question, Tally, is_measured, sum_by_group
 from .tree import ask
 from .units import Unit, Units
 
@@ -46,6 +46,15 @@ FEW_HELD_MAX = 1 << 20
 COMPILED_FROM_RECORDS = 200
 """Records of a channel in a block from which on they are counted by compiled code; below, numpy is
 as fast, for many channels at once."""
+
+
+RANGES_PER_OCTAVE = 8
+"""Ranges of the latency distribution in each power of two, equally wide on a logarithmic axis."""
+
+PERCENTILES = (
+    *(0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.925, 0.95),
+    *(0.975, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999, 0.99995, 0.99999),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +255,28 @@ def add_latencies(
     count_latencies(rows["at_ns"], records, *instants_ns, histogram.counts, inside, whole)
     histogram.add_totals(int(inside.sum()), *whole.tolist())
     return inside
+
+
+def distribution(histogram: LogLinearHistogram) -> LatencyDistribution:
+    """Non-empty ranges, and the percentiles that enough samples support."""
+    bounds = np.array(
+        [bucket_bounds_ns(index) for index in np.flatnonzero(histogram.counts).tolist()]
+    )
+    middles_ns = np.maximum((bounds.reshape(-1, 2).sum(axis=1) - 1) / 2, 1)
+    number, inverse = np.unique(
+        np.floor(np.log2(middles_ns) * RANGES_PER_OCTAVE), return_inverse=True
+    )
+    counts = histogram.counts[histogram.counts > 0]
+    return LatencyDistribution(
+        low_ns=tuple(np.exp2(number / RANGES_PER_OCTAVE).round(1).tolist()),
+        high_ns=tuple(np.exp2((number + 1) / RANGES_PER_OCTAVE).round(1).tolist()),
+        records=tuple(sum_by_group(inverse, counts, len(number)).tolist()),
+        percentiles=tuple(
+            (q, value)
+            for q in PERCENTILES
+            if (value := histogram.supported_percentile(q)) is not None
+        ),
+    )
 
 
 LATENCY = Question(

@@ -24,7 +24,7 @@ from flinknet.arrays import IntArray
 from flinknet.core.buffers.data_type import IS_BUFFER, DataType
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
 from flinknet.core.wire.records import OVERHEAD_BYTES
-from flinknet.histogram import LogLinearHistogram, bucket_bounds_ns
+from flinknet.histogram import LogLinearHistogram
 from flinknet.predict.exchange import is_max_rate
 from flinknet.results import (
     BacklogSummary,
@@ -47,8 +47,8 @@ from ..read import RecordedRun
 from ..spark.frames import Rows
 from .checkpoints import BarrierRow, MilestoneRow, checkpoints_in, known_barriers, thinned_barriers
 from .credit import CreditRow, credit_paths
-from .latency import LatencyRow
-from .question import Summary, sum_by_group
+from .latency import LatencyRow, distribution
+from .question import Summary
 from .record_times import WATERMARKS, TimesWindow
 from .regimes import REGIMES, RegimeRow, TaskTimeRow, known_task_times
 from .stretches import BLOCKED, STARVED, UNANSWERED, WITHOUT_CREDIT, ChannelTime, in_state
@@ -156,6 +156,13 @@ class ObservedRun:
         )
 
 
+FLUSH_REASONS = {
+    "full": (FlushReason.FULL,),
+    "timeout": (FlushReason.FLUSH,),
+    "event": (FlushReason.EVENT, FlushReason.END),
+}
+"""Reasons for which buffers leave, by field of `results.FlushCounts`."""
+
 UNCOUNTED = "uncounted_bytes"
 """Kind of the loss that is reported for uncounted records."""
 
@@ -209,9 +216,10 @@ def measured_of(run: RecordedRun, rows: ObservedRows) -> Measured:
             starved_ns=int(rows.credit_starved["ns"].sum()) if run.is_credit_known else None,
         ),
         flushes=FlushCounts(
-            full=_left_because(data, FlushReason.FULL),
-            timeout=_left_because(data, FlushReason.FLUSH),
-            event=_left_because(data, FlushReason.EVENT, FlushReason.END),
+            **{
+                name: _messages([row for row in data if row.reason in reasons])
+                for name, reasons in FLUSH_REASONS.items()
+            }
         ),
         checkpoints=checkpoints_in(run, rows.barriers),
     )
@@ -226,10 +234,6 @@ def taken_per_s(windows: Sequence[ThroughputWindow], part_ns: int) -> float:
 
 def _messages(rows: Sequence[MessagesRow]) -> int:
     return sum(row.messages for row in rows)
-
-
-def _left_because(rows: Sequence[MessagesRow], *reasons: FlushReason) -> int:
-    return _messages([row for row in rows if row.reason in reasons])
 
 
 def backlog_summary(rows: Sequence[BacklogWindow]) -> BacklogSummary:
@@ -294,14 +298,6 @@ _BETWEEN = frozenset({TracePoint.SENT, TracePoint.RECEIVED})
 """Points of messages recorded between processes: those that leave producers and those that reach
 them."""
 
-RANGES_PER_OCTAVE = 8
-"""Ranges of the latency distribution in each power of two, equally wide on a logarithmic axis."""
-
-PERCENTILES = (
-    *(0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.925, 0.95),
-    *(0.975, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999, 0.99995, 0.99999),
-)
-
 _Window = TypeVar("_Window", BacklogWindow, ThroughputWindow)
 
 
@@ -342,20 +338,20 @@ def replayed_channels(observed: ObservedRun) -> tuple[ReplayedChannel, ...]:
     found = []
     for each in own:
         number = each.index
-        error_ns = observed.run.manifest.clock.error_ns
-        latency_ns = latency.get(number, LatencySummary(count=0)).known_within(error_ns)
+        latency_ns = latency.get(number, LatencySummary(count=0))
+        latency_ns = latency_ns.known_within(run.manifest.clock.error_ns)
         records = passed.get(number, 0) if is_between else latency_ns.count
         has_rate = of_all.records and (is_between or records)
-        throughput = of_all.throughput_records_per_s or 0.0
+        rate_per_s = None
+        if has_rate:
+            rate_per_s = (of_all.throughput_records_per_s or 0.0) * records / of_all.records
         found.append(
             ReplayedChannel(
                 channel=number,
                 producer=each.producer,
                 consumer=each.consumer,
                 records=records,
-                throughput_records_per_s=throughput * records / of_all.records
-                if has_rate
-                else None,
+                throughput_records_per_s=rate_per_s,
                 latency_ns=latency_ns,
                 backlog_buffers=backlog_summary([backlog[number]] if number in backlog else []),
                 starved_ns=starved.get(number) if run.is_credit_known else None,
@@ -396,39 +392,12 @@ def over_time(observed: ObservedRun) -> tuple[WindowMeasured, ...]:
 
 def regime_shares(rows: ObservedRows) -> dict[str, float] | None:
     """Share of each regime in the time of all channels; None if unknown, as between processes."""
-    return _shares(spent_ns(rows))
-
-
-def spent_ns(rows: ObservedRows) -> dict[str, int]:
-    """Time in each regime, of all channels together."""
-    return {name: int(rows.regimes[name].sum()) for name in REGIMES}
+    return _shares({name: int(rows.regimes[name].sum()) for name in REGIMES})
 
 
 def latency_distribution(rows: ObservedRows) -> LatencyDistribution:
     """Latency distribution of all records; empty without any."""
     return distribution(LogLinearHistogram.from_bytes(*(each.histogram for each in rows.totals)))
-
-
-def distribution(histogram: LogLinearHistogram) -> LatencyDistribution:
-    """Non-empty ranges, and the percentiles that enough samples support."""
-    bounds = np.array(
-        [bucket_bounds_ns(index) for index in np.flatnonzero(histogram.counts).tolist()]
-    )
-    middles_ns = np.maximum((bounds.reshape(-1, 2).sum(axis=1) - 1) / 2, 1)
-    number, inverse = np.unique(
-        np.floor(np.log2(middles_ns) * RANGES_PER_OCTAVE), return_inverse=True
-    )
-    counts = histogram.counts[histogram.counts > 0]
-    return LatencyDistribution(
-        low_ns=tuple(np.exp2(number / RANGES_PER_OCTAVE).round(1).tolist()),
-        high_ns=tuple(np.exp2((number + 1) / RANGES_PER_OCTAVE).round(1).tolist()),
-        records=tuple(sum_by_group(inverse, counts, len(number)).tolist()),
-        percentiles=tuple(
-            (q, value)
-            for q in PERCENTILES
-            if (value := histogram.supported_percentile(q)) is not None
-        ),
-    )
 
 
 def kind_name(kind: int, data_type: int) -> str:

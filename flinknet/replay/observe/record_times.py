@@ -110,6 +110,7 @@ def _times(unit: Unit, block: EventBlock, *, epochs: Mapping[int, int | None]) -
     watermark_ms, marker_ms = rows["watermark_ms"][keep], rows["marker_ms"][keep]
     (channel, window), group = group_rows(rows["channel"][keep], (at_ns - unit.from_ns) // width_ns)
     groups = len(channel)
+    is_open = watermark_ms < _LAST_WATERMARK
     is_known = sample != NO_TIME
     count = is_known.sum(axis=0)
     timed = np.where(count > 0, records, 0)
@@ -133,18 +134,14 @@ def _times(unit: Unit, block: EventBlock, *, epochs: Mapping[int, int | None]) -
         "width_ns": np.full(groups, width_ns),
         "records": sum_by_group(own, weights, groups),
         "far": sum_by_group(own[is_far], weights[is_far], groups),
-        "watermark_ms": _highest(*_only(group, watermark_ms, _is_watermark(watermark_ms)), groups),
-        **{
-            name: _highest(*_only(group, at_ns, is_one), groups, -1)
-            for name, is_one in (
-                (
-                    "watermark_ns",
-                    (watermark_ms > WATERMARK_IDLE) & (watermark_ms < _LAST_WATERMARK),
-                ),
-                ("idle_ns", watermark_ms == WATERMARK_IDLE),
-                ("ended_ns", watermark_ms == _LAST_WATERMARK),
-            )
-        },
+        "watermark_ms": _highest(
+            group, watermark_ms, is_open & (watermark_ms > WATERMARK_ACTIVE), groups, NO_TIME
+        ),
+        "watermark_ns": _highest(
+            group, at_ns, is_open & (watermark_ms > WATERMARK_IDLE), groups, -1
+        ),
+        "idle_ns": _highest(group, at_ns, watermark_ms == WATERMARK_IDLE, groups, -1),
+        "ended_ns": _highest(group, at_ns, ~is_open, groups, -1),
         "age": encoded_by_group(
             own[is_near], np.maximum(ages[is_near], 0), weights[is_near], groups
         ),
@@ -157,17 +154,11 @@ def _times(unit: Unit, block: EventBlock, *, epochs: Mapping[int, int | None]) -
     }
 
 
-def _is_watermark(values_ms: IntArray) -> np.ndarray:
-    return (values_ms > WATERMARK_ACTIVE) & (values_ms < _LAST_WATERMARK)
-
-
-def _only(group: IntArray, values: IntArray, keep: np.ndarray) -> tuple[IntArray, IntArray]:
-    return group[keep], values[keep]
-
-
-def _highest(group: IntArray, values: IntArray, groups: int, none: int = NO_TIME) -> IntArray:
+def _highest(
+    group: IntArray, values: IntArray, keep: np.ndarray, groups: int, none: int
+) -> IntArray:
     found = np.full(groups, none, np.int64)
-    np.maximum.at(found, group, values)
+    np.maximum.at(found, group[keep], values[keep])
     return found
 
 

@@ -226,11 +226,10 @@ class _GroupIndex:
 
     def blocks_within(self, channel: int, from_ns: int, to_ns: int) -> list[tuple[int, int]]:
         """Blocks with events of a channel in [from_ns, to_ns), as file and number."""
-        start, end = self.bounds.get(channel, (0, 0))
-        own = self.entries[start:end]
-        is_near = (own["last_ns"] >= from_ns) & (own["first_ns"] < to_ns)
-        places = self.files[start:end][is_near].tolist(), self.blocks[start:end][is_near].tolist()
-        return list(zip(*places, strict=True))
+        own = self._of(channel)
+        start, _ = self.bounds.get(channel, (0, 0))
+        near = start + np.flatnonzero((own["last_ns"] >= from_ns) & (own["first_ns"] < to_ns))
+        return list(zip(self.files[near].tolist(), self.blocks[near].tolist(), strict=True))
 
     def _of(self, channel: int) -> npt.NDArray[np.void]:
         start, end = self.bounds.get(channel, (0, 0))

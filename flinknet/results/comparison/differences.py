@@ -236,7 +236,7 @@ class Difference:
         assert self.estimate is not None
         assert self.change is not None
         low, high = self.estimate.interval(runs) or (None, None)
-        verdict = _verdict(self.change, low, high, self.direction, self.negligible)
+        verdict = verdict_of(self.change, low, high, self.direction, self.negligible)
         return replace(self, low=low, high=high, rounds=runs, verdict=verdict)
 
 
@@ -278,7 +278,7 @@ def difference(
         low,
         high,
         len(second),
-        _verdict(change, low, high, direction, negligible),
+        verdict_of(change, low, high, direction, negligible),
         is_ratio=is_log or first == second,  # which is 0% of anything
         estimate=estimate,
         direction=direction,
@@ -353,9 +353,10 @@ def _median(values: Sequence[float | None]) -> float | None:
     return median(present) if present else None
 
 
-def _verdict(
+def verdict_of(
     change: float, low: float | None, high: float | None, direction: int, negligible: float
 ) -> Verdict:
+    """The verdict on a change with its interval; of a metric with a direction, if it has one."""
     if low is None or high is None:
         return Verdict.UNCLEAR
     if low >= -negligible and high <= negligible:

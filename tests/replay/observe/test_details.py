@@ -20,7 +20,7 @@ from flinknet.replay.observe.details import (
     narrow_width_ns,
     run_details,
 )
-from flinknet.replay.observe.measured import RANGES_PER_OCTAVE, distribution
+from flinknet.replay.observe.latency import RANGES_PER_OCTAVE, distribution
 from flinknet.replay.observe.observed import collect, observe
 from flinknet.replay.observe.regimes import REGIMES
 from flinknet.replay.read import open_runs
