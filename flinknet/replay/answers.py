@@ -209,12 +209,8 @@ def _buffers_per_s(observed: Measured, *, is_from_between: bool) -> float | None
 
 @dataclass(frozen=True, slots=True)
 class AdvisedRun:
-    """The predictions of a run with ascending settings, their error, and advice.
-
-    Attributes:
-        recorded_share: share of the records of the predictions that were recorded; the others
-            passed on local channels.
-    """
+    """The predictions of a run with ascending settings, their error, advice, and the share of their
+    records that were recorded; the others passed on local channels."""
 
     points: tuple[TradeOffPoint, ...]
     error: ModelError

@@ -89,13 +89,9 @@ def pair_keys(producer: IntArray, consumer: IntArray) -> IntArray:
 
 
 class Pairs:
-    """The producers and consumers of an edge, as columns. Several channels between two tasks, as
-    after a restart, are one pair, which stands for the newest of them.
-
-    Attributes:
-        channel: all channels, one by one.
-        producer, consumer, is_local, keys: of the pairs.
-    """
+    """The producers and consumers of an edge, as columns; `channel` has all channels. Several
+    channels between two tasks, as after a restart, are one pair, which stands for the newest of
+    them."""
 
     def __init__(self, run: RecordedRun) -> None:
         self._run = run
@@ -216,15 +212,9 @@ def not_to_the_end(runs: Sequence[RecordedRun]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ProducedEdge:
-    """An edge, as a tap sees it.
-
-    Attributes:
-        vertex: id of the vertex that produces it; None if a request for it was not recorded.
-        graphs: executions of the job that it belongs to.
-        passed_ns: when each milestone (a checkpoint's barriers, the end) first passed on it.
-        source: number of its vertex in the job; None where the job is not known.
-        behind: numbers of the vertices that its records come to; None where these are not known.
-    """
+    """An edge, as a tap sees it: its vertex by id, the executions of its job, and when each
+    milestone (a checkpoint's barriers, the end) first passed; by number its vertex and those behind
+    it, where the job is known."""
 
     vertex: bytes | None
     graphs: frozenset[bytes]

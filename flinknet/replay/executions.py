@@ -65,14 +65,9 @@ Spans = Mapping[int, tuple[int, int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """One execution of a job, as far as a trace has it, or a part of it between two restarts.
-
-    Attributes:
-        channels: channels with events, in the manifest's order.
-        from_ns, to_ns: from its first event to behind its last one.
-        restarts: how often the task that was started most often was started again.
-        longest: the longest part between restarts; None where there is one part only.
-    """
+    """One execution of a job, or a part of it between two restarts: its channels with events, from
+    its first event to behind its last one; how often the task that was started most often was
+    started again; and its longest part, if there are several."""
 
     channels: tuple[ChannelInfo, ...]
     from_ns: int

@@ -90,12 +90,8 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class JoinedPart:
-    """A recording within its run.
-
-    Attributes:
-        recording: with its channels and its clock in the run; None: none of its channels count,
-            because others have more of each.
-    """
+    """A recording with its channels and its clock in the run; None where others have more of each
+    channel."""
 
     part: Part
     recording: Recording | None

@@ -54,11 +54,7 @@ first checkpoints of a job wait for tasks that are still being deployed."""
 
 
 def ledger_of(edges: Sequence[ObservedRun]) -> Ledger:
-    """The ledger of a job.
-
-    Args:
-        edges: those that were recorded, in the order of the ledger's edges.
-    """
+    """The ledger of a job, from its recorded edges in their order."""
     if edges[0].run.counted_at == TracePoint.SENT:
         return _captured(edges)
     return _own(edges)

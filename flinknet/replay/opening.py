@@ -75,12 +75,8 @@ def damaged_blocks(files: Sequence[TraceFile]) -> list[list[int]]:
 
 @dataclass(frozen=True, slots=True)
 class FileReads:
-    """Readers of all files: this process by default.
-
-    Attributes:
-        indexes: reads the indexes of files for `trace.file_index`.
-        damaged: finds damaged blocks before they are passed over.
-    """
+    """Readers of indexes for `trace.file_index` and finders of damaged blocks: this process by
+    default."""
 
     indexes: Callable[[Sequence[TraceFile]], None] = read_indexes
     damaged: Scan = damaged_blocks

@@ -344,12 +344,8 @@ def plan_exchanges(
     max_records: int | None = None,
     split: int | None = None,
 ) -> tuple[list[Plan], list[str]]:
-    """A plan for each exchange by itself, and lines about those that take long.
-
-    Args:
-        grid: settings to predict; the recorded one is always one more.
-        max_records, split: as in `part_of_exchange`.
-    """
+    """A plan for each exchange by itself under a grid and its recorded setting, and lines about
+    those that take long; arguments as of `part_of_exchange`."""
     plans, lines = [], []
     grids = grids_for([each.run for each in observed], observed, grid)
     for each, own in zip(observed, grids, strict=True):

@@ -139,12 +139,8 @@ def recorded_share(run: RecordedRun, measured: Measured) -> float:
 
 
 def priced_job(job: JobAnswer, answers: Sequence[tuple[ReplayAnswer, float] | None]) -> JobAnswer:
-    """The job with the price of each setting: that of all its edges together.
-
-    Args:
-        answers: about each edge, with the share of its records that were recorded; None for one
-            that is never on the network.
-    """
+    """The job with the price of each setting: that of all edges together, by the answer about each,
+    with the share of its records that were recorded; None for one that is never on the network."""
     known = [each for each in answers if each is not None]
     cpu_cost = known[0][0].cpu_cost if known else None
     if cpu_cost is None:

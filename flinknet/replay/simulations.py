@@ -53,12 +53,8 @@ NO_RECORDS = "the trace holds no records to drive a simulation with"
 
 
 def predictions_of(unit: PredictionUnit, *, ends_its_data: bool = False) -> Iterator[Prediction]:
-    """The rows of a unit, those of each candidate together: of a job one for the job and one for
-    each of its edges, of an exchange by itself one.
-
-    Args:
-        ends_its_data: producers of an exchange end with the part.
-    """
+    """The rows of a unit, those of each candidate together: for a job a row of its own and one for
+    each of its edges. Producers of an exchange may end their data with the part."""
     place = tuple(unit.place)
     keys = tuple(unit.part.windows), tuple(unit.edges), unit.job == ALONE
     jobs = _loaded(place, *keys, stamps_at(place))
@@ -254,11 +250,7 @@ def with_outcome(
     exchange: RecordedExchange | None = None,
     setting: Setting | None = None,
 ) -> Prediction:
-    """The row with an outcome.
-
-    Args:
-        exchange, setting: of an edge; None for a job as a whole.
-    """
+    """The row of an edge, or without an exchange that of a job as a whole, with its outcome."""
     point = replace(
         row.point,
         throughput_records_per_s=outcome.throughput_records_per_s,

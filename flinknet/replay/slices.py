@@ -349,11 +349,8 @@ def added_up(
 
 
 def prediction_of_slices(unit: PredictionUnit, parts: Sequence[SlicePart]) -> Prediction:
-    """The prediction of an exchange from those of its slices, in their order.
-
-    Args:
-        unit: with one candidate.
-    """
+    """The prediction of an exchange from those of its slices, in their order, for a unit with one
+    candidate."""
     from flinknet.predict.what_if import with_delays
 
     part, (setting,) = unit.part, unit.settings

@@ -38,12 +38,8 @@ COMBINATIONS_TRIED = 6
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """Outcome of some timeouts.
-
-    Attributes:
-        spare: share of the limit that is free beyond the reserve; None where that is unknown.
-        margin: share of the limit that is free.
-    """
+    """Outcome of some timeouts, and the shares of the limit that are free, beyond the reserve
+    (`spare`) and in all; None where unknown."""
 
     spare: float | None
     buffers_per_s: float | None

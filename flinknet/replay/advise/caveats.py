@@ -52,11 +52,7 @@ def warnings_of(run: RecordedRun) -> list[str]:
 
 
 def caveats(observed: ObservedRun, share: EdgeShare | None = None) -> tuple[str, ...]:
-    """Lines for a person, the weightiest first.
-
-    Args:
-        share: how much of the edge was recorded, by Flink's own plan and counters.
-    """
+    """Lines for a person, the weightiest first, with the share of the edge that was recorded."""
     run, rows, measured = observed.run, observed.rows, observed.measured
     found = [
         *run.notes,

@@ -21,11 +21,8 @@ _NOTHING_ON_IT = "nothing holds the edge up"
 
 @dataclass(frozen=True, slots=True)
 class JudgedEdge:
-    """The verdicts on an edge, the weightiest first; empty where too little was seen.
-
-    Attributes:
-        is_bottleneck, bottleneck: it holds the job up, and the verdict on the job; None: unknown.
-    """
+    """The verdicts on an edge, the weightiest first; empty where too little was seen. Whether it
+    holds the job up, and the verdict on the job; None where unknown."""
 
     diagnosis: tuple[Bottleneck, ...]
     is_bottleneck: bool | None = None

@@ -47,14 +47,8 @@ _BOUNDS = ("from_ns", "to_ns")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Conditions on rows.
-
-    Attributes:
-        channels: None for all.
-        kinds: ordinals of core.probe.MessageKind; None for all.
-        from_ns: first instant.
-        to_ns: first instant that is not wanted any more.
-    """
+    """Conditions on rows: channels and kinds (ordinals of core.probe.MessageKind), None for all,
+    and instants in [from_ns, to_ns)."""
 
     channels: tuple[int, ...] | None = None
     kinds: tuple[int, ...] | None = None
@@ -128,11 +122,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class EventRows:
-    """Requested columns of wanted rows.
-
-    Attributes:
-        names: columns of SOURCE_SCHEMA, in the requested order.
-    """
+    """Requested columns of SOURCE_SCHEMA, in the requested order, of wanted rows."""
 
     names: tuple[str, ...]
     wanted: Wanted

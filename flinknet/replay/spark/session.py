@@ -76,10 +76,7 @@ appender.nowhere.name = nowhere
 def spark_session(
     options: SessionOptions | None = None, *, record: Path | None = None
 ) -> Iterator[SparkSession]:
-    """A session that ends, with its JVM and all its files, when the block ends.
-
-    Args and Raises: as of `loading_session`.
-    """
+    """As `loading_session`, but waits for the session."""
     with loading_session(options, record=record) as session:
         yield session()
 

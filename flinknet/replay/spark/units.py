@@ -77,13 +77,8 @@ class IndexRow:
 
 
 def read_indexes(spark: Callable[[], SparkSession], files: Sequence[TraceFile]) -> None:
-    """Read the indexes of files for `trace.file_index`, with executors if there are many.
-
-    Args:
-        spark: gives the session, and may start it.
-
-    Raises: as TraceReader.
-    """
+    """Read the indexes of files for `trace.file_index`, with executors if there are many; then the
+    session may start. Raises: as TraceReader."""
     missing = [file for file in files if not is_kept(file)]
     is_here = not missing or isinstance(path_of(missing[0].path), Path)
     if len(missing) <= (INDEXES_HERE_MAX if is_here else INDEXES_IN_STORE_MAX):
@@ -162,11 +157,7 @@ class StageProgress:
         self._looks = 0
 
     def look(self, stages: Mapping[int, tuple[int, int]]) -> list[str]:
-        """The lines that are due.
-
-        Args:
-            stages: number of done tasks and of all tasks, by the id of each running stage.
-        """
+        """The lines that are due, by the done tasks and all tasks of each running stage."""
         self._looks += 1
         lines = []
         for stage, (done, total) in stages.items():
