@@ -286,63 +286,6 @@ def test_settings_that_need_a_word_are_warnings_of_the_result(flinknet: Flinknet
     assert [warning["code"] for warning in document["runs"][0]["warnings"]] == ["no-warmup"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        ("--rate 20x", "--rate: '20x' is not a rate"),
-        ("--duration 5", "no unit; write 5s"),
-        ("--duration 0", "measures nothing"),
-        ("--buffer-timeout soon", "not a duration"),
-        ("--segment-size 5000", "power of two"),
-        ("--record-size 4b", "too small"),
-        ("--record-size 100b..3gb", "1gb at most"),
-        ("--record-size 1kb..100b", "runs backwards"),
-        ("--producers 0", "not a number of 1 or more"),
-        ("--partitioner keyed", "not one of rebalance, rescale"),
-        ("--partitioner forward --consumers 2", "as many consumers as producers"),
-        ("--arrivals poisson", "needs a rate"),
-        ("--rate 1k/s --arrivals on-off:5ms", "on-off:50ms:150ms"),
-        ("--rate 1k/s --arrivals often", "not one of constant, poisson"),
-        ("--record-size exponential:8b", "too small"),
-        ("--record-size exponential:2gb", "1gb at most"),
-        ("--key-skew 1", "add --partitioner hash"),
-        ("--partitioner hash --key-skew steep", "not a number from 0"),
-        ("--relay-parallelism 2", "--relays 1 or more"),
-        ("--relays 3 --relay-delay 0,1ms", "2 values for 3 relays"),
-        ("--relays 1 --relay-parallelism 2,0", "not a number of 1 or more"),
-        ("--records 10 --duration 5s", "give one of them"),
-        ("--slow-consumer 3:5ms", "there is no consumer 3"),
-        ("--slow-consumer fast", "INDEX:DELAY"),
-        ("--slow-consumer 0:5ms:", "INDEX:DELAY:TIME"),
-        ("--slow-consumer 0:5ms:0", "slow for no time"),
-        ("--relay-delay 1ms", "--relays 1 or more"),
-        ("--print-config --print-channels", "do not go together"),
-        ("--demo head-of-line --print-config", "do not go together"),
-        ("--relays -1", "not a number of 0 or more"),
-        ("--relay-delay 5", "no unit"),
-        ("--relays 1 --task-managers 2", "--task-managers 3 or more, or --placement spread"),
-        ("--placement near", "not one of split, spread"),
-        ("-D execution.buffer-timeot=5ms", "did you mean execution.buffer-timeout.interval"),
-        ("-D nonsense", "key=value"),
-        ("--flink-conf absent.yaml", "no such file"),
-        ("--json absent/file.json", "cannot be written"),
-        ("--runs 0", "--runs"),
-        ("--flow-control carrier-pigeon", "not one of credit, tcp"),
-        ("--nonsense", "--nonsense"),
-    ],
-)
-def test_bad_input_is_one_line_and_exit_code_2(
-    flinknet: Flinknet, run: Any, tmp_path: Path, arguments: str, why: str
-) -> None:
-    result = flinknet("bench", *arguments.split())
-    assert result.exit_code == 2
-    assert why in result.stderr
-    assert result.stderr.count("\n") == 1
-    assert result.stdout == ""
-    assert run.scenarios == []
-    assert list(tmp_path.iterdir()) == []
-
-
 def _noted(error: BaseException, note: str) -> BaseException:
     error.add_note(note)
     return error

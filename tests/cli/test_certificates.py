@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from click.testing import CliRunner
 
 from flinknet.certificates.stores import settings_for
@@ -47,34 +46,6 @@ def test_a_set_that_is_there_is_left_alone_with_exit_code_2(tmp_path: Path) -> N
     assert result.exit_code == 2
     assert "exists; remove it, or give another --out" in result.stderr
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
-
-
-def test_a_directory_that_cannot_be_made_is_refused_with_exit_code_2(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    result = CliRunner().invoke(main, ["certificates", "--out", str(tmp_path / "file" / "set")])
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "cannot be made" in result.stderr
-
-
-def test_a_short_password_is_refused_with_exit_code_2(tmp_path: Path) -> None:
-    arguments = ["certificates", "--out", str(tmp_path), "--password", "short"]
-    result = CliRunner().invoke(main, arguments)
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "at least 6 characters" in result.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("host", ["", "a b", "ü.example", "a/b"])
-def test_a_host_that_is_none_is_refused_with_exit_code_2(tmp_path: Path, host: str) -> None:
-    result = CliRunner().invoke(main, ["certificates", "--out", str(tmp_path), "--host", host])
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.startswith(f"flinknet: --host: {host!r} is not a name or address")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_validity_beyond_the_calendar_is_refused(tmp_path: Path) -> None:
-    arguments = ["certificates", "--out", str(tmp_path), "--days", "100000000"]
-    assert CliRunner().invoke(main, arguments).exit_code == 2
 
 
 def test_any_password_comes_back_from_the_configuration(tmp_path: Path) -> None:

@@ -16,45 +16,6 @@ Flinknet = Callable[..., Result]
 SHUFFLE = Path(__file__).parents[2] / "bench" / "jobs" / "shuffle.py"
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (("--job", "none.py"), "none.py: no such file"),
-        (("--job", SHUFFLE, "--rate", "1k/s"), "No such option '--rate'"),
-        (("--job", SHUFFLE, "--demo", "head-of-line"), "--job and --demo do not go together"),
-        (("--job", SHUFFLE, "--buffer-timeout", "0,5ms"), "has several values"),
-        (("--job", SHUFFLE, "--detached", "--json", "-"), "a detached job has no result yet"),
-        (("--job", SHUFFLE, "--", "4", "5"), "cannot be called with env and 2 arguments"),
-        (
-            ("--job", SHUFFLE, "-D", "heartbeat.interval=1min"),
-            "heartbeat.interval: 1min is not above 0 and below heartbeat.timeout",
-        ),
-        (
-            (
-                *("--job", SHUFFLE, "--task-managers", "2", "--slots", "50"),
-                *("-D", "taskmanager.memory.network.max=1mb"),
-                *("-D", "taskmanager.memory.network.min=1mb", "--", "100"),
-            ),
-            "insufficient number of network buffers",
-        ),
-        (("--slots", "2"), "No such option '--slots'"),
-        (("more",), "No such command 'more'"),
-    ],
-)
-def test_what_cannot_run_is_reported_in_one_line_and_leaves_nothing(
-    flinknet: Flinknet,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    call: tuple[str, ...],
-    message: str,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    result = flinknet("bench", *call)
-    assert result.exit_code == 2
-    assert message in result.stderr.splitlines()[-1]
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_directory_with_a_run_is_not_used_again(flinknet: Flinknet, tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text("{}")
     result = flinknet("bench", "--job", SHUFFLE, "--out", tmp_path)

@@ -141,13 +141,6 @@ def test_helps_show_the_defaults_that_hold_there() -> None:
     assert "[default: none is kept]" in demo
 
 
-def test_a_sub_command_has_its_own_options_only() -> None:
-    for mode, option in (("demo", "--relays"), ("again", "--rate"), ("consume", "--listen")):
-        done = CliRunner().invoke(main, ["bench", mode, option, "1"])
-        assert done.exit_code == 2
-        assert "No such option" in done.output
-
-
 @pytest.mark.parametrize(
     ("call", "complaint"),
     [
@@ -163,23 +156,6 @@ def test_options_of_two_modes_are_refused_in_one_line(call: str, complaint: str)
     done = CliRunner().invoke(main, call.split())
     assert done.exit_code == 2
     assert complaint in done.output
-    assert len(done.output.splitlines()) == 1
-
-
-@pytest.mark.parametrize(
-    ("call", "near"),
-    [
-        ("benhc", "bench"),
-        ("compare-config a b", "compare-configs"),
-        ("bench cofnig", "config"),
-        ("job lsit", "list"),
-        ("trace repaly x", "replay"),
-    ],
-)
-def test_a_mistyped_command_gets_the_nearest_one(call: str, near: str) -> None:
-    done = CliRunner().invoke(main, call.split())
-    assert done.exit_code == 2
-    assert f"Did you mean '{near}'?" in done.output
     assert len(done.output.splitlines()) == 1
 
 

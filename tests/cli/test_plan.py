@@ -7,7 +7,6 @@ import shutil
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import Result
@@ -214,41 +213,6 @@ def test_a_program_that_fails_is_reported_in_one_line(
     assert result.stdout == ""
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("nowhere.py",), "nowhere.py: no such file"),
-        ((JOBS / "shuffle.py", "1", "2"), "cannot be called with env and 2 arguments"),
-        ((JOBS / "shuffle.py", "many"), "ValueError: invalid literal for int()"),
-        (
-            (JOBS / "shuffle.py", "--task-managers", "1"),
-            "needs 4 slots; available: 1 (1 Task",
-        ),
-        ((JOBS / "shuffle.py", "--layer", "mental"), "'mental' is not one of"),
-        ((JOBS / "shuffle.py", "-D", "no.such.key=1"), "Flink has no such key"),
-        ((JOBS / "shuffle.py", "-D", "parallelism.default=x"), "'x' is not an integer"),
-        ((JOBS / "shuffle.py", "-D", "parallelism.default=0"), "parallelism.default: 0 is too"),
-        ((JOBS / "shuffle.py", "-D", "pipeline.max-parallelism=0"), "is not in 1 to 32768"),
-        ((JOBS / "shuffle.py", "-D", "execution.buffer-timeout=1ms,2ms"), "has several values"),
-        ((), "give the file of a JOB"),
-    ],
-)
-def test_a_wrong_call_is_reported_in_one_line(
-    flinknet: Flinknet, arguments: tuple[Any, ...], message: str
-) -> None:
-    result = flinknet("plan", *arguments)
-    assert result.exit_code == 2
-    assert message in result.stderr
-    assert len([line for line in result.stderr.splitlines() if "deprecated" not in line]) == 1
-
-
-def test_a_file_that_is_no_program(flinknet: Flinknet, tmp_path: Path) -> None:
-    (tmp_path / "empty.py").write_text("")
-    assert "has no function main(env)" in flinknet("plan", "empty.py").stderr
-    (tmp_path / "text.txt").write_text("")
-    assert "its name must end in .py" in flinknet("plan", "text.txt").stderr
-
-
 def test_what_a_program_prints_and_imports(flinknet: Flinknet, tmp_path: Path) -> None:
     (tmp_path / "my_words.py").write_text("COUNT = 3\n")
     (tmp_path / "job.py").write_text(
@@ -405,40 +369,6 @@ def test_a_running_job_that_would_not_start_says_what_would_do(flinknet: Flinkne
     assert "the job would not start: insufficient number of network buffers" in result.stdout
 
 
-@pytest.mark.parametrize(
-    ("call", "text"),
-    [
-        ((), "--vertices N,N for a job without one, or --rest URL"),
-        (("--rest", "ftp://host"), "is not a URL"),
-        (("--rest", "http://name:word@host"), "no password in the URL"),
-        (("--rest", "nowhere"), "neither a URL"),
-        (
-            ("--rest", "localhost:8081"),
-            "'localhost:8081' is not a URL; write http://localhost:8081",
-        ),
-        (("--rest", JOBS), "holds no saved answers"),
-        (("--rest", SAVED, "--job-name", "other"), "there are: exchange"),
-        (("--rest", SAVED, "--parallelism", "map=2"), "it has Source: source, sink"),
-        (("--rest", SAVED, "--parallelism", "s=2"), "several vertices match 's'"),
-        (("--rest", JOBS / "shuffle.py"), "neither an answer of Flink's REST API about a job nor"),
-        (("--rest", REST / "hybrid.json"), "hybrid shuffle: flinknet makes no partitions of type"),
-        (("--rest", SAVED, "--parallelism", "0"), "is not a number of subtasks"),
-        (("--rest", SAVED, "--layer", "job"), "takes no JOB, no --vertices and no --layer"),
-        (
-            (JOBS / "shuffle.py", "--parallelism", "2"),
-            "--parallelism needs --rest; a JOB that takes",
-        ),
-    ],
-)
-def test_what_is_wrong_with_rest_is_one_line(
-    flinknet: Flinknet, call: tuple[object, ...], text: str
-) -> None:
-    result = flinknet("plan", *call)
-    assert result.exit_code == 2
-    assert text in result.stderr
-    assert len(result.stderr.splitlines()) == 1
-
-
 def test_a_job_without_a_program_is_planned_by_its_numbers_of_subtasks(flinknet: Flinknet) -> None:
     where = ("--task-managers", 2, "--slots", 4)
     result = flinknet("plan", "--vertices", "8,8", *where, "--format", "json")
@@ -451,31 +381,3 @@ def test_a_job_without_a_program_is_planned_by_its_numbers_of_subtasks(flinknet:
     needs = [line for line in text.splitlines() if "needs at least" in line]
     assert needs
     assert needs[-1] in of_program.stdout
-
-
-@pytest.mark.parametrize(
-    ("call", "complaint"),
-    [
-        (
-            ["--vertices", "4"],
-            "4 is one vertex, which sends nothing; give the subtasks of two or more",
-        ),
-        (["--vertices", "4,x"], "'x' is not a number of subtasks; write one for each vertex"),
-        (["--vertices", "4,0"], "'0' is not a number of subtasks"),
-        (["--vertices", ""], "'' is not a number of subtasks"),
-        (["--vertices", "8", "4"], "with commas and no spaces: 8,4"),
-        (["8,4"], "8,4: no such file; for a job without one write --vertices 8,4"),
-        (["--vertices", "8,4", "--parallelism", "16"], "--vertices has the numbers of subtasks"),
-    ],
-)
-def test_numbers_of_subtasks_that_are_none_are_refused(
-    flinknet: Flinknet, call: list[str], complaint: str
-) -> None:
-    result = flinknet("plan", *call)
-    assert result.exit_code == 2
-    assert complaint in result.stderr
-
-
-def test_vertices_stand_for_a_job(flinknet: Flinknet) -> None:
-    result = flinknet("plan", JOBS / "shuffle.py", "--vertices", "4,4")
-    assert (result.exit_code, "--vertices stands for a JOB" in result.stderr) == (2, True)

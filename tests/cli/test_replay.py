@@ -142,58 +142,6 @@ def test_a_target_that_nothing_holds_is_an_exit_code(
     assert (json.loads(done.stdout)["advice"]["choice"]["point"] is None) == (exit_code == 1)
 
 
-LONG = ",".join(str(number) for number in range(1, 31))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "exit_code", "complaint"),
-    [
-        (["nowhere"], 2, "nowhere: there is no such file or directory"),
-        ([".", "--buffer-timeout", "0,5"], 2, "--buffer-timeout: '5' has no unit"),
-        ([".", "--buffer-timeout", "5 parsec"], 2, "'parsec' is not a unit of time"),
-        ([".", "--segment-size", "3kb"], 2, "must be a power of two"),
-        ([".", "--consumer-speed", "fast"], 2, "--consumer-speed: 'fast' is not a factor"),
-        ([".", "--consumer-speed", "0"], 2, "--consumer-speed: 0.0 is out of range"),
-        ([".", "--consumer-speed", "1e-12"], 2, "--consumer-speed: 1e-12 is out of range"),
-        ([".", "--rate-factor", "1,1e-9"], 2, "--rate-factor: 1e-09 is out of range"),
-        ([".", "--rate-factor", "1e9"], 2, "use 0.001 to 1000"),
-        ([".", "--flow-control", "udp"], 2, "--flow-control: 'udp' is not one of credit, tcp"),
-        ([".", "--round-trip", "5"], 2, "--round-trip: '5' has no unit"),
-        ([".", "--alignment", "never"], 2, "'never' is not aligned, unaligned or a time such as"),
-        ([".", "--checkpoint-interval", "0s"], 2, "--checkpoint-interval: 0 is too short"),
-        ([".", "--debloat-target", "soon"], 2, "--debloat-target: 'soon' is not a duration"),
-        (
-            [".", "--floating-buffers", LONG, "--exclusive-buffers", LONG],
-            2,
-            "a grid of 30 x 30 = 900 settings is too large",
-        ),
-        ([".", "--target", "p99=20ms"], 2, "--target: 'p99=20ms' is not a target"),
-        ([".", "--channel", "first"], 2, "--channel: 'first' is not a list"),
-        ([".", "--out", "full"], 2, "--out: full exists and is not empty"),
-        (["."], 4, "not a run directory"),
-        (["/dev/null"], 4, "/dev/null: neither a directory nor a regular file"),
-        ([".", "--max-records", "0"], 2, "--max-records"),
-        ([".", "--from", "soon"], 2, "--from: 'soon' is not a duration"),
-        ([".", "--to", "30"], 2, "--to: '30' has no unit"),
-        ([], 2, "TRACE"),
-    ],
-)
-def test_bad_input_is_one_line_before_spark_starts(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    arguments: list[str],
-    exit_code: int,
-    complaint: str,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "file").touch()
-    result = CliRunner().invoke(main, ["trace", "replay", *arguments])
-    assert result.exit_code == exit_code
-    assert complaint in result.stderr
-    assert len(result.stderr.splitlines()) == 1
-
-
 def test_a_key_that_flink_2_ignores_is_known_before_anything_runs() -> None:
     lists = dict.fromkeys(each.option.replace("-", "_") for each in SETTINGS)
     lists |= {"exclusive_buffers": "2, 4", "segment_size": "8kb"}

@@ -31,21 +31,3 @@ def test_the_page_is_made_from_the_answer(tmp_path: Path) -> None:
     titles = [each.get("title") for each in view["parts"]]
     assert titles[6:9] == ["Latency", "Over time", "Where the time went"]
     assert '"800' in json.dumps(view)
-
-
-def test_a_page_that_cannot_be_written_is_refused_before_anything_runs(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run", buffers=4)
-    for target in (tmp_path, tmp_path / "missing" / "out.html"):
-        result = CliRunner().invoke(main, ["trace", "replay", str(run), "--report", str(target)])
-        assert result.exit_code == 2
-        assert result.stderr.startswith(f"flinknet: --report: {target} cannot be written")
-        assert len(result.stderr.splitlines()) == 1
-
-
-def test_a_page_does_not_go_to_stdout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = write_run(tmp_path / "run", buffers=4)
-    monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(main, ["trace", "replay", str(run), "--report", "-"])
-    assert result.exit_code == 2
-    actual = "--report: - does not mean stdout here; give the name of a file"
-    assert result.stderr == f"flinknet: {actual}\n"

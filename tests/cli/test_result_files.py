@@ -43,29 +43,6 @@ def test_what_goes_to_stdout_is_alone_there(flinknet: Flinknet, option: str) -> 
     assert "records/s" not in stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--json", "-", "--csv", "-"), "--json and --csv both want stdout"),
-        (("--histogram", "a.txt"), "ends in neither .hlog"),
-        (("--metrics-port", "70000"), "--metrics-port: '70000' is not a port"),
-        (("--metrics-port", "300.1.1.1:0"), "cannot listen there"),
-        (("--json", "."), "is a directory"),
-        (("--live-json", "s3://bucket/x"), "cannot grow line by line"),
-        (("--json", "notes.txt"), "is there and is not JSON"),
-    ],
-)
-def test_what_cannot_be_written_is_refused_before_anything_runs(
-    flinknet: Flinknet, tmp_path: Path, arguments: tuple[str, ...], message: str
-) -> None:
-    (tmp_path / "notes.txt").write_text("mine")
-    result = flinknet("bench", "--no-trace", *arguments)
-    assert result.exit_code != 0
-    (line,) = [each for each in result.stderr.splitlines() if each.startswith("flinknet:")]
-    assert message in line
-    assert (tmp_path / "notes.txt").read_text() == "mine"
-
-
 def test_json_without_a_file_goes_to_stdout_in_every_command(flinknet: Flinknet) -> None:
     assert json.loads(flinknet("bench", "--no-trace", "--json", "--runs", "1").stdout)["runs"]
     assert json.loads(CliRunner().invoke(main, ["bench", "config", "--json"]).stdout)

@@ -279,39 +279,3 @@ def test_a_tap_that_listens_on_ipv6_is_told_the_rule_for_it(listen: str, rules: 
     assert rule.startswith(f"{listen} -> ")
     assert " ip6tables -t nat" in rule
     assert rule.count("--to-ports 7000") == rules
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        (("--upstream", "h:1"), "1 times --listen and 2 times --upstream"),
-        (("--listen", "h:5-7", "--upstream", "h:8-9"), "h:5-7 has 3 ports and --upstream h:8-9 2"),
-        (("--listen", "h:7-5", "--upstream", "h:8-9"), "runs backwards"),
-        (("--listen", "h:7-70000", "--upstream", "h:8-9"), "write HOST:PORT"),
-        (("--rotate", "soon"), "neither a size nor a time"),
-        (("--rotate", "0b"), "neither a size nor a time"),
-        (("--ring", "60s", "--rotate", "1mb"), "do not go together"),
-        (("--ring", "0s"), "too short"),
-        (("--trigger", "blocked>5%"), "give --ring"),
-        (("--ring", "1min", "--trigger", "nonsense"), "is not a bound"),
-        (("--flink-version", "1.13"), "--flink-version"),
-        (("--tls-cert", "a.pem"), "give all three"),
-        (("--duration", "forever"), "--duration"),
-        (("--flink-conf", "absent.yaml"), "no such file"),
-        *(
-            (("--listen", address, "--upstream", "h:1"), "write HOST:PORT")
-            for address in ("7001", "host:", ":7001", "host:seven", "host:70000")
-        ),
-        (("--out", __file__), "is not empty"),
-    ],
-)
-def test_what_cannot_be_done_is_one_line(
-    tmp_path: Path, options: tuple[str, ...], says: str
-) -> None:
-    out = tmp_path / "out"
-    arguments = ["--listen", f"{HOST}:1", "--upstream", f"{HOST}:2", "--out", str(out), *options]
-    ended = CliRunner().invoke(main, ["trace", "tap", *arguments])
-    assert ended.exit_code == 2
-    assert says in ended.stderr
-    assert ended.stderr.count("\n") == 1
-    assert not out.exists()

@@ -1,4 +1,4 @@
-"""A hundred calls that are wrong: each gets one line that says what would do."""
+"""Calls that are wrong: each gets one line that says what would do, and begins nothing."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from flinknet.core.wire.ids import ResultPartitionID
+
+from .conftest import RecordingRun
+
 Flinknet = Callable[..., Result]
 
 NO_FILE = "there is no such file or directory"
@@ -17,9 +21,25 @@ NO_RUN = "empty: not a run directory"
 NOT_JSON = "run/manifest.json: not JSON"
 A_DURATION = "is not a duration; write a number and a unit, such as 100ms, 5 s"
 TWO = "execution.buffer-timeout.interval=5ms execution.buffer-timeout.interval=1ms"
+NO_PORT = "cannot listen there"
+NO_FILE_AT_ALL = "/dev/null: neither a directory nor a regular file"
+CONSUME = "bench consume 127.0.0.1:1"
+PARTITION = str(ResultPartitionID.decode(bytes(60)))
+ROOT = Path(__file__).parents[2]
+SHUFFLE = ROOT / "bench" / "jobs" / "shuffle.py"
+SAVED = ROOT / "tests" / "capture" / "rest" / "flink-2.3.0"
+HYBRID = SAVED.parent / "plans" / "hybrid.json"
+FEW = " ".join(f"-D taskmanager.memory.network.{end}=1mb" for end in ("min", "max"))
+LONG = ",".join(map(str, range(1, 31)))
 TAP = "trace tap --listen 127.0.0.1:0 --upstream 127.0.0.1:1 --out new"
 
 WRONG = {
+    "compare-config a b": "Did you mean 'compare-configs'?",
+    "bench cofnig": "Did you mean 'config'?",
+    "job lsit": "Did you mean 'list'?",
+    "bench demo --relays 1": "No such option '--relays'",
+    "bench consume host:1 --listen x:1": "No such option '--listen'",
+    "plan empty.py": "has no function main(env)",
     "benchh": "No such command 'benchh'. Did you mean 'bench'?",
     "replay run": "No such command 'replay'. Did you mean 'trace replay'?",
     "run": "No such command 'run'. Did you mean 'bench run' or 'job run'?",
@@ -69,7 +89,7 @@ WRONG = {
     "bench --plot curve.gif": "must end in .svg or .png",
     "bench --csv empty": "empty cannot be written",
     "bench --histogram h.txt": "ends in neither .hlog (HdrHistogram) nor .csv",
-    "bench --metrics-port 70000": "'70000' is not a port; write 9249 or 0.0.0.0:9249",
+    "bench --no-trace --metrics-port 70000": "'70000' is not a port; write 9249 or 0.0.0.0:9249",
     "bench -D nokey": "not of the form key=value",
     "bench -D execution.buffer-timeout.interval=x": A_DURATION,
     "bench -D taskmanager.memory.segment-size=lots": "is not a size",
@@ -152,7 +172,7 @@ WRONG = {
     "bench --records 5 --duration 1s": "both say where a run ends; give one of them",
     "bench --json - --csv -": "--json and --csv both want stdout; name a file for one",
     "bench --live-json nowhere/x": "--live-json: nowhere/x cannot be written",
-    "bench --metrics-port host:": "'host:' is not a port; write 9249 or 0.0.0.0:9249",
+    "bench --no-trace --metrics-port host:": "'host:' is not a port; write 9249 or 0.0.0.0:9249",
     "bench -D taskmanager.memory.segmentsize=8kb": "did you mean taskmanager.memory.segment-size?",
     "bench -D taskmanager.network.compression.codec=GZIP": "not one of NONE, LZ4, LZO, ZSTD",
     "bench --flink-conf notes.txt": "holds no keys; lines of the form `key: value` are expected",
@@ -217,6 +237,96 @@ WRONG = {
     "doctor --jsn": "No such option '--jsn'. Did you mean '--json'? (see flinknet doctor --help)",
     "doctor now": "Got unexpected extra argument (now)",
     "doctor --json empty": "empty is a directory; write the name of a file",
+    "bench --record-size 100b..3gb": "1gb at most",
+    "bench --record-size exponential:8b": "too small",
+    "bench --record-size exponential:2gb": "1gb at most",
+    "bench --arrivals poisson": "needs a rate",
+    "bench --key-skew 1": "add --partitioner hash",
+    "bench --relays 1 --relay-parallelism 2,0": "not a number of 1 or more",
+    "bench --relays -1": "not a number of 0 or more",
+    "bench --relays 1 --task-managers 2": "--task-managers 3 or more, or --placement spread",
+    "bench --slow-consumer 0:5ms:": "INDEX:DELAY:TIME",
+    "bench --slow-consumer 0:5ms:0": "slow for no time",
+    "bench --json .": "is a directory",
+    "bench --json notes.txt": "is there and is not JSON",
+    "bench --live-json s3://bucket/x": "cannot grow line by line",
+    "bench --no-trace --metrics-port 300.1.1.1:0": NO_PORT,
+    f"{CONSUME} --partition {PARTITION} --partition {PARTITION}": "is given twice",
+    f"{CONSUME} --partition {PARTITION} --subpartition 1 --subpartition 1": "1 is given twice",
+    f"{CONSUME} --partition {PARTITION} --rate 5/s": "No such option '--rate'",
+    f"{CONSUME} --partition {PARTITION} --slow-consumer 0:1ms:1s": "write 0:1ms or 0:pause",
+    f"bench consume here:0 --partition {PARTITION}": "port 0 is not a data port",
+    f"bench consume here:65536 --partition {PARTITION}": "is not an address",
+    "bench produce --listen :1": "--listen: ':1' is not an address",
+    "bench produce --segment-size 8kb,32kb": "has several values",
+    "bench produce --records 5 --duration 1s": "--records and --duration both",
+    f"job run {SHUFFLE} --detached --json -": "a detached job has no result yet",
+    f"job run {SHUFFLE} -- 4 5": "cannot be called with env and 2 arguments",
+    f"job run {SHUFFLE} -D heartbeat.interval=1min": "1min is not above 0 and below heartbeat.ti",
+    f"job run {SHUFFLE} --slots 50 {FEW} -- 100": "insufficient number of network buffers",
+    f"plan {SHUFFLE} many": "ValueError: invalid literal for int()",
+    f"plan {SHUFFLE} --task-managers 1": "needs 4 slots; available: 1 (1 Task",
+    f"plan {SHUFFLE} -D no.such.key=1": "Flink has no such key",
+    f"plan {SHUFFLE} -D parallelism.default=x": "'x' is not an integer",
+    f"plan {SHUFFLE} -D parallelism.default=0": "parallelism.default: 0 is too",
+    f"plan {SHUFFLE} -D pipeline.max-parallelism=0": "is not in 1 to 32768",
+    f"plan {SHUFFLE} -D execution.buffer-timeout.interval=1ms,2ms": "has several values",
+    f"plan {SHUFFLE} --vertices 4,4": "--vertices stands for a JOB",
+    "plan --vertices 4": "4 is one vertex, which sends nothing; give the subtasks of two or more",
+    "plan --vertices 4,x": "'x' is not a number of subtasks; write one for each vertex",
+    "plan --vertices 4,0": "'0' is not a number of subtasks",
+    "plan --vertices ''": "'' is not a number of subtasks",
+    "plan --vertices 8 4": "with commas and no spaces: 8,4",
+    "plan 8,4": "8,4: no such file; for a job without one write --vertices 8,4",
+    "plan --vertices 8,4 --parallelism 16": "--vertices has the numbers of subtasks",
+    "plan --rest ftp://host": "is not a URL",
+    "plan --rest http://name:word@host": "no password in the URL",
+    "plan --rest localhost:8081": "'localhost:8081' is not a URL; write http://localhost:8081",
+    f"plan --rest {SAVED} --job-name other": "there are: exchange",
+    f"plan --rest {SAVED} --parallelism map=2": "it has Source: source, sink",
+    f"plan --rest {SAVED} --parallelism s=2": "several vertices match 's'",
+    f"plan --rest {SAVED} --parallelism 0": "is not a number of subtasks",
+    f"plan --rest {SHUFFLE}": "neither an answer of Flink's REST API about a job nor",
+    f"plan --rest {HYBRID}": "hybrid shuffle: flinknet makes no partitions of type",
+    "trace replay empty --buffer-timeout 0,5": "--buffer-timeout: '5' has no unit",
+    "trace replay empty --segment-size 3kb": "must be a power of two",
+    "trace replay empty --consumer-speed fast": "--consumer-speed: 'fast' is not a factor",
+    "trace replay empty --rate-factor 1,1e-9": "--rate-factor: 1e-09 is out of range",
+    "trace replay empty --flow-control udp": "'udp' is not one of credit, tcp",
+    "trace replay empty --checkpoint-interval 0s": "--checkpoint-interval: 0 is too short",
+    f"trace replay empty --floating-buffers {LONG} --exclusive-buffers {LONG}": "= 900 settings is",
+    "trace replay empty --target p99=20ms": "--target: 'p99=20ms' is not a target",
+    "trace replay empty --to 30": "--to: '30' has no unit",
+    "trace replay empty --report -": "--report: - does not mean stdout here; give the name of a",
+    "trace replay empty --report nowhere/out.html": "--report: nowhere/out.html cannot be written",
+    "trace replay /dev/null": NO_FILE_AT_ALL,
+    f"{TAP} --upstream h:1": "1 times --listen and 2 times --upstream",
+    f"{TAP} --listen h:5-7 --upstream h:8-9": "h:5-7 has 3 ports and --upstream h:8-9 2",
+    f"{TAP} --listen h:7-70000 --upstream h:8-9": "write HOST:PORT",
+    f"{TAP} --listen host: --upstream h:1": "write HOST:PORT",
+    f"{TAP} --listen host:seven --upstream h:1": "write HOST:PORT",
+    f"{TAP} --rotate soon": "neither a size nor a time",
+    f"{TAP} --rotate 0b": "neither a size nor a time",
+    f"{TAP} --ring 60s --rotate 1mb": "do not go together",
+    f"{TAP} --ring 0s": "too short",
+    f"{TAP} --flink-conf absent.yaml": "no such file",
+    f"{TAP} --out full": "is not empty",
+    "compare-configs base absent.toml": "no such file; it must be a TOML file with the tables",
+    "compare-configs empty.yaml base": "empty.yaml: the file is empty; to compare default settings",
+    "compare-configs base comment.yaml": "comment.yaml: has no keys; to compare default settings,",
+    "compare-configs base comment.toml": "comment.toml: has no keys; to compare default settings,",
+    "compare-configs base broken.toml": "cannot be read as TOML",
+    "compare-configs base deep.toml": "cannot be read as TOML: nested too deeply",
+    "compare-configs base endless.toml": "larger than 1 MiB",
+    "compare-configs base strange.toml": "only the tables",
+    "compare-configs base buffer-timeot=5ms": "did you mean buffer-timeout",
+    "compare-configs base x.y=1": "Flink has no such key",
+    "compare-configs base link=rtt=1ms,2ms": "2 links; give one",
+    "certificates --out notes.txt/new": "cannot be made",
+    "certificates --out new --password short": "at least 6 characters",
+    "certificates --out new --host 'a b'": "--host: 'a b' is not a name or address",
+    "certificates --out new --host ü.example": "--host: 'ü.example' is not a name or address",
+    "certificates --out new --days 100000000": "--days: 100000000 is out of range",
 }
 
 
@@ -232,25 +342,37 @@ def files(tmp_path: Path) -> None:
         "notes.txt": "no more than a few words, again and again " * 5,
         "bad.yaml": "a: [1\n",
         "list.json": "[]",
+        "broken.toml": "[network\n",
+        "strange.toml": "[other]\n",
+        "deep.toml": "a = " + "[" * 5000,
+        "comment.toml": "# the defaults\n",
+        "comment.yaml": "# the defaults\n",
+        "empty.yaml": "",
+        "empty.py": "",
         "job.py": "x = 1\n",
         "broken.py": "def (\n",
     }
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
+    (tmp_path / "endless.toml").symlink_to("/dev/zero")
 
 
 @pytest.mark.parametrize("call", WRONG)
-def test_a_wrong_call_gets_one_line_that_helps(files: None, flinknet: Flinknet, call: str) -> None:
+def test_a_wrong_call_gets_one_line_that_helps_before_anything_is_begun(
+    files: None, flinknet: Flinknet, run: RecordingRun, tmp_path: Path, call: str
+) -> None:
+    before = sorted(tmp_path.rglob("*"))
     done = flinknet(*shlex.split(call))
     assert WRONG[call] in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert done.stdout == ""
     assert done.exit_code == (4 if WRONG[call] in DAMAGED else 2)
+    assert run.scenarios == []
+    assert sorted(tmp_path.rglob("*")) == before
 
 
-DAMAGED = (NO_TRACE, NO_RUN, NOT_JSON, "neither a pcap nor a pcapng file")
+DAMAGED = (
+    *(NO_TRACE, NO_RUN, NOT_JSON, NO_PORT, NO_FILE_AT_ALL),
+    "neither a pcap nor a pcapng file",
+)
 """The call is right; what it reads is not."""
-
-
-def test_they_are_a_hundred_and_more() -> None:
-    assert len(WRONG) >= 100
