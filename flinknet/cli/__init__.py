@@ -37,7 +37,6 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from importlib import import_module
 from typing import Any
 
 import click
@@ -91,21 +90,7 @@ EXIT_PIPE_CLOSED = 128 + 13
 
 
 class _CommandLine(CommandGroup):
-    """Loads a command when it is called, and turns errors into one line and an exit code."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
-            return None
-        module, _ = _COMMANDS[cmd_name]
-        command = getattr(import_module(f".{module}", __name__), module)
-        assert isinstance(command, click.Command)
-        return command
-
-    def line_of(self, ctx: click.Context, name: str) -> str:
-        return _COMMANDS[name][1]
+    """Turns errors into one line and an exit code."""
 
     def main(
         self,
@@ -208,6 +193,7 @@ def _say(text: str, exit_code: int) -> int:
 @click.group(
     PROGRAM,
     cls=_CommandLine,
+    loaded=_COMMANDS,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )

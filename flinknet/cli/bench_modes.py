@@ -28,7 +28,6 @@ from .options import Settings, check_single_values, collect, scenario_of
 from .value_parsers import address
 
 if TYPE_CHECKING:
-    from flinknet.core.buffers.pool_sizes import TaskManagerBuffers
     from flinknet.report.bench_modes import PlacedChannels
     from flinknet.results import PeerResult
     from flinknet.runtime.cluster.peer import Peer
@@ -107,6 +106,11 @@ def _scenario(values: Mapping[str, Any]) -> Scenario:
 
 
 LISTEN_DEFAULT = "127.0.0.1:0"
+
+_MEMORY = (
+    *("task_manager", "total_buffers", "exclusive_buffers", "required_buffers", "spare_buffers"),
+)
+"""Buffers of a TaskManager in the document of `bench config`."""
 
 
 @click.command(cls=SectionedCommand)
@@ -311,7 +315,10 @@ def config(**values: Any) -> None:
         EffectiveConfig(
             plan.name,
             flink.effective_keys({**network, **named}, origins),
-            [_memory_need(each) for each in load_plan_of(plan.scenario).buffers()],
+            [
+                {name: getattr(each, name) for name in _MEMORY}
+                for each in load_plan_of(plan.scenario).buffers()
+            ],
             plan.warnings,
         )
         for plan, network in zip(plans, flink.expand(settings.network), strict=True)
@@ -324,16 +331,6 @@ def config(**values: Any) -> None:
     for plan in plans:
         where = f"{plan.name}: " if plan.name else ""
         click.echo(f"{where}{_buffers_line(plan)}")
-
-
-def _memory_need(buffers: TaskManagerBuffers) -> dict[str, int]:
-    return {
-        "task_manager": buffers.task_manager,
-        "total_buffers": buffers.total_buffers,
-        "exclusive_buffers": buffers.exclusive_buffers,
-        "required_buffers": buffers.required_buffers,
-        "spare_buffers": buffers.spare_buffers,
-    }
 
 
 def _buffers_line(plan: Plan) -> str:

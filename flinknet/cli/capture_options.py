@@ -12,6 +12,7 @@ import click
 from flinknet.errors import ConfigError
 from flinknet.units import parse_size_bytes
 
+from .files import say_warnings
 from .option_tables import REST_FILES
 from .replay_options import rest_place
 from .result_files import metrics_endpoint
@@ -154,7 +155,6 @@ def _stated(flink_conf: str | None) -> tuple[Layer, ...]:
     from flinknet.capture.rest.settings import Layer
 
     settings, warnings = flink.read_flink_conf(Path(flink_conf))
-    for warning in warnings:
-        click.echo(f"flinknet: {warning.text}", err=True)
+    say_warnings(warnings)
     flink.network_config(settings)  # refuses what Flink would refuse
     return (Layer(Path(flink_conf).name, settings),)

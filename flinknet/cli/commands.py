@@ -10,9 +10,10 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib import metadata
+from importlib import import_module, metadata
 from importlib.util import find_spec
 from inspect import cleandoc
+from keyword import iskeyword
 from shlex import quote
 from types import MappingProxyType
 from typing import Any
@@ -342,12 +343,38 @@ def write_sections(
 
 
 class CommandGroup(_Named, click.Group):
-    """A group that lists its commands in the order in which they were added."""
+    """A group that lists its commands in the order in which they were added.
+
+    Args:
+        loaded: commands of other modules of this package, which are loaded when they are called,
+            each with its module and its line in the list of commands.
+        order: all commands in the order of help, where it differs.
+    """
 
     command_class = _Named
 
+    def __init__(
+        self,
+        *args: Any,
+        loaded: Mapping[str, tuple[str, str]] = MappingProxyType({}),
+        order: Sequence[str] = (),
+        **more: Any,
+    ) -> None:
+        super().__init__(*args, **more)
+        self._loaded = loaded
+        self._order = order
+
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
+        return list(self._order or (*self._loaded, *self.commands))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self._loaded:
+            return super().get_command(ctx, cmd_name)
+        module = import_module(f".{self._loaded[cmd_name][0]}", __package__)
+        name = cmd_name.replace("-", "_")
+        command = getattr(module, f"{name}_" if iskeyword(name) else name)
+        assert isinstance(command, click.Command)
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List each command with its whole line, wrapped if it is too long."""
@@ -358,6 +385,8 @@ class CommandGroup(_Named, click.Group):
 
     def line_of(self, ctx: click.Context, name: str) -> str:
         """The line about a command in the list of commands."""
+        if name in self._loaded:
+            return self._loaded[name][1]
         command = self.get_command(ctx, name)
         return command.get_short_help_str(_LONGEST_LINE) if command else ""
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import click
+
+import flinknet
+from flinknet.errors import FlinknetError
+from flinknet.runtime import host
+from flinknet.runtime.host import MISSING, OK, WARNING, Check, check_machine
+from flinknet.units import format_address, human_bytes, human_count, human_duration
 
 from .commands import install_line, is_light
 from .files import STDOUT, put_json, target_of
 from .option_tables import options
 from .worker import workers_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from flinknet.errors import FlinknetError
-    from flinknet.runtime.host import Check
 
 PYTHON_MIN = (3, 11)
 PAYLOAD_BYTES = 64 << 20
@@ -41,7 +41,6 @@ def doctor(json: str | None, start_spark: bool, **values: str | None) -> None:
     a short run the ports between them. Exits with 1 if anything that any command needs is missing.
     """
     from flinknet.report.console import print_checks
-    from flinknet.runtime.host import MISSING, check_machine
 
     target = target_of(json)
     checks = [
@@ -65,12 +64,9 @@ def doctor(json: str | None, start_spark: bool, **values: str | None) -> None:
 def check_workers(values: Mapping[str, str | None]) -> list[Check]:
     """Each worker of the options, and a run on them."""
     from flinknet.config import Scenario, WorkloadConfig
-    from flinknet.errors import FlinknetError
     from flinknet.runtime.cluster.launcher import run_scenario
     from flinknet.runtime.cluster.workers import Worker
     from flinknet.runtime.event_loop import EventLoop
-    from flinknet.runtime.host import MISSING, OK, Check
-    from flinknet.units import format_address, human_bytes, human_duration
 
     spec = workers_of(values)
     if spec is None:
@@ -108,8 +104,6 @@ def check_workers(values: Mapping[str, str | None]) -> list[Check]:
 
 def check_python() -> Check:
     """The version of this interpreter, which Spark's workers use, too."""
-    from flinknet.runtime.host import MISSING, OK, Check
-
     version = f"{'.'.join(map(str, sys.version_info[:3]))} ({sys.executable})"
     if sys.version_info < PYTHON_MIN:
         needed = ".".join(map(str, PYTHON_MIN))
@@ -119,27 +113,21 @@ def check_python() -> Check:
 
 def check_interpreter() -> Check:
     """The interpreter's speed and build; never MISSING."""
-    from flinknet.runtime import host
-    from flinknet.units import human_count
-
     name, build = "interpreter", host.build_of_interpreter()
     speed = f"{human_count(host.operations_per_s())} simple operations/s"
     if build == host.DEBUG:
-        return host.Check(name, host.WARNING, f"{speed}, {build}", "use another for measurements")
+        return Check(name, WARNING, f"{speed}, {build}", "use another for measurements")
     if build is None:
         advice = (
             "unknown whether it was built with profile-guided optimisation, which makes it up to"
             " 1.6 times as fast; compare it with your distribution's Python"
         )
-        return host.Check(name, host.OK, speed, advice)
-    return host.Check(name, host.OK, f"{speed}, built with {build}")
+        return Check(name, OK, speed, advice)
+    return Check(name, OK, f"{speed}, built with {build}")
 
 
 def check_core() -> Check:
     """Whether the hot path is compiled; never MISSING."""
-    import flinknet
-    from flinknet.runtime.host import OK, WARNING, Check
-
     reason = flinknet.interpreted_because
     if reason is None:
         return Check("core", OK, "compiled")
@@ -148,9 +136,7 @@ def check_core() -> Check:
 
 def check_java() -> Check:
     """The Java that Spark would use."""
-    from flinknet.errors import FlinknetError
     from flinknet.replay.spark.installed import find_java
-    from flinknet.runtime.host import OK, Check
 
     try:
         java = find_java()
@@ -161,7 +147,6 @@ def check_java() -> Check:
 
 def check_spark(start: bool) -> Check:
     """PySpark's version; with `start`, also whether a session runs a job in a Python worker."""
-    from flinknet.errors import FlinknetError
     from flinknet.replay.spark.installed import pyspark_version
     from flinknet.replay.spark.session import (
         cores_of,
@@ -171,7 +156,6 @@ def check_spark(start: bool) -> Check:
         spark_session,
     )
     from flinknet.replay.spark.settings import conf_dir
-    from flinknet.runtime.host import MISSING, OK, WARNING, Check
 
     try:
         version = f"PySpark {pyspark_version()}"
@@ -199,8 +183,6 @@ def check_spark(start: bool) -> Check:
 
 def _without_replay(name: str, error: FlinknetError) -> Check:
     """The check of a missing part that only `trace replay` needs; a warning in the light form."""
-    from flinknet.runtime.host import MISSING, WARNING, Check
-
     if is_light():
         advice = f"only trace replay needs it: {install_line('replay')}"
         return Check(name, WARNING, "not part of flinknet-light", advice)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -21,15 +21,11 @@ from .commands import install_line
 
 if TYPE_CHECKING:
     from flinknet.report.page_parts import Page
+    from flinknet.results import RunWarning
     from flinknet.storage import AnyPath
 
 _RUNS_NAMED = 6
 """Most runs named in an error about several runs."""
-
-
-def any_path(text: str) -> AnyPath:
-    """A local path or one in an object store; a click type. Raises: ConfigError."""
-    return path_of(text)
 
 
 def existing_path(text: str | AnyPath) -> AnyPath:
@@ -119,6 +115,12 @@ def usable(directory: AnyPath) -> Iterator[None]:
     except OSError as error:
         why = error.strerror or error
         raise ConfigError(f"--out: {directory} cannot be used ({why}); give another") from error
+
+
+def say_warnings(warnings: Iterable[RunWarning]) -> None:
+    """Print warnings on stderr, a line for each."""
+    for warning in warnings:
+        click.echo(f"flinknet: {warning.text}", err=True)
 
 
 class CountingLine:

@@ -18,6 +18,7 @@ from flinknet.options.what_if import TIMEOUT
 from flinknet.units import counted, format_duration_ns
 
 from .commands import CommandGroup, SectionedCommand
+from .files import say_warnings
 from .job_run import attend, call_of, run
 from .option_tables import KEYS, NETWORK, options
 from .options import check_single_values, collect, workload_values
@@ -229,8 +230,7 @@ def start(**values: Any) -> None:
     workload = workload_values(settings.workload)
     task_managers = workload.get("task-managers", DEFAULT_TASK_MANAGERS)
     config, warnings = job_config(settings.network)
-    for warning in (*settings.warnings, *warnings):
-        click.echo(f"flinknet: {warning.text}", err=True)
+    say_warnings((*settings.warnings, *warnings))
     slots = values["slots"] or config.task_slots
     out = sweep.out_directory(values["out"], trace=True)
     assert out is not None
@@ -356,8 +356,9 @@ def run_again(call: JobCall, out: Path, timeouts_ns: Mapping[str, int]) -> dict[
     from flinknet.graph.job_config import TASK_TIMEOUTS
 
     out.mkdir(parents=True)
-    settings = {**call.settings, TASK_TIMEOUTS: json.dumps(dict(timeouts_ns))}
-    ended, result = attend(replace(call, settings=settings), out, sys.stderr)
+    settings = {**call.submission.settings, TASK_TIMEOUTS: json.dumps(dict(timeouts_ns))}
+    submission = replace(call.submission, settings=settings)
+    ended, result = attend(replace(call, submission=submission), out, sys.stderr)
     if ended.exit_code:
         raise RunFailedError(ended.reason)
     return result

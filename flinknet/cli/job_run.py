@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Mapping
 from contextlib import redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, TextIO
@@ -18,18 +18,16 @@ from flinknet.starting import EXIT_INTERRUPTED
 from flinknet.storage import AnyPath
 
 from .commands import SectionedCommand
-from .files import STDOUT, ReportFiles, put_json, target_of
+from .files import STDOUT, ReportFiles, put_json, say_warnings, target_of
 from .option_tables import DEFAULT_DURATION_NS, KEYS, NETWORK, options
 from .options import check_single_values, collect, workload_values
 from .plan import warn_of_idle_parallelism
 from .worker import workers_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from flinknet.results import ClusterStatus
-    from flinknet.runtime.cluster.cluster_process import JobManagerSpec, WorkersSpec
-    from flinknet.runtime.cluster.control_messages import JobAccepted, JobEnded, SubmitJob
+    from flinknet.runtime.cluster.cluster_process import JobManagerSpec
+    from flinknet.runtime.cluster.control_messages import JobEnded, SubmitJob
     from flinknet.runtime.cluster.job_files import Contact
 
 DEFAULT_WARMUP_NS = 500_000_000
@@ -40,25 +38,22 @@ class JobCall:
     """A job, as the command line describes it.
 
     Attributes:
-        duration_ns: None: generated sources make records without end.
-        cluster: the cluster to join; None: a new one.
+        submission: the job, still without a directory.
+        spec: a new cluster, still without a directory.
+        cluster: the cluster to join instead.
         vertices: names of its tasks, and how many subtasks each has.
-        workers: the hosts of the TaskManagers of a new cluster; None: this one.
     """
 
-    path: Path
-    source: str
-    arguments: tuple[str, ...]
-    settings: Mapping[str, str]
-    task_managers: int
-    slots: int
-    duration_ns: int | None
-    warmup_ns: int
-    seed: int
-    records_trace: bool
+    submission: SubmitJob
+    spec: JobManagerSpec
     cluster: Contact | None
     vertices: list[tuple[str, int]]
-    workers: WorkersSpec | None = None
+
+    def into(self, out: Path) -> tuple[Contact | JobManagerSpec, SubmitJob]:
+        """The cluster and the submission of a job whose output goes to a directory."""
+        run_dir = str(out.absolute())
+        place = self.cluster or replace(self.spec, run_dir=run_dir)
+        return place, replace(self.submission, run_dir=run_dir)
 
 
 @click.command(cls=SectionedCommand)
@@ -126,6 +121,9 @@ def call_of(values: Mapping[str, Any], recorded: Mapping[str, str] | None = None
     from flinknet.graph import execution_graph_of, job_graph_of, load_program, physical_plan_of
     from flinknet.graph.job_config import START_CONDITION
     from flinknet.graph.program import read_source
+    from flinknet.runtime.cluster.client import new_token
+    from flinknet.runtime.cluster.cluster_process import JobManagerSpec
+    from flinknet.runtime.cluster.control_messages import SubmitJob
     from flinknet.runtime.cluster.job_files import joined_settings
 
     settings = collect(values)
@@ -146,8 +144,7 @@ def call_of(values: Mapping[str, Any], recorded: Mapping[str, str] | None = None
     source = read_source(path)
     with redirect_stdout(sys.stderr):  # keep the program's output apart from the result
         program = load_program(path, network, values["arguments"], source=source)
-    for warning in (*settings.warnings, *program.warnings):
-        click.echo(f"flinknet: {warning.text}", err=True)
+    say_warnings((*settings.warnings, *program.warnings))
     warn_of_idle_parallelism(program.stream_graph, settings.network)
     graph = execution_graph_of(job_graph_of(program.stream_graph))
     slots = values["slots"] or graph.job.config.task_slots
@@ -171,21 +168,20 @@ def call_of(values: Mapping[str, Any], recorded: Mapping[str, str] | None = None
     duration_ns = workload.get("duration")
     if duration_ns is None and not values["detached"]:
         duration_ns = DEFAULT_DURATION_NS
-    return JobCall(
-        path.absolute(),
+    submission = SubmitJob(
+        str(path.absolute()),
         source,
         tuple(values["arguments"]),
-        network,
-        task_managers,
-        slots,
+        dict(network),
+        not values["detached"],
         duration_ns,
         workload.get("warmup", DEFAULT_WARMUP_NS),
         values["seed"],
-        values["trace"],
-        contact,
-        [(each.name, each.parallelism) for each in graph.vertices.values()],
-        workers,
+        records_trace=values["trace"],
     )
+    spec = JobManagerSpec(new_token(), "", task_managers, slots, dict(network), workers=workers)
+    vertices = [(each.name, each.parallelism) for each in graph.vertices.values()]
+    return JobCall(submission, spec, contact, vertices)
 
 
 def _cluster_in(directory: Path) -> tuple[Contact, ClusterStatus]:
@@ -203,55 +199,6 @@ def _cluster_in(directory: Path) -> tuple[Contact, ClusterStatus]:
         return contact, client.cluster()
 
 
-def _spec(call: JobCall, out: Path) -> JobManagerSpec:
-    from flinknet.runtime.cluster.client import new_token
-    from flinknet.runtime.cluster.cluster_process import JobManagerSpec
-
-    return JobManagerSpec(
-        new_token(),
-        str(out.absolute()),
-        call.task_managers,
-        call.slots,
-        dict(call.settings),
-        workers=call.workers,
-    )
-
-
-def _submission(call: JobCall, out: Path, *, is_attached: bool) -> SubmitJob:
-    from flinknet.runtime.cluster.control_messages import SubmitJob
-
-    return SubmitJob(
-        str(call.path),
-        call.source,
-        call.arguments,
-        dict(call.settings),
-        is_attached,
-        call.duration_ns,
-        call.warmup_ns,
-        call.seed,
-        str(out.absolute()),
-        call.records_trace,
-    )
-
-
-def _stay(
-    call: JobCall,
-    out: Path,
-    accepted: Callable[[JobAccepted], None],
-    watch: Callable[[Any], None],
-) -> JobEnded:
-    from flinknet.runtime.cluster.client import run_job
-
-    submission = _submission(call, out, is_attached=True)
-    again = "leaves it" if call.cluster is not None else "ends it now"
-
-    def waits(text: str) -> None:
-        click.echo(f"flinknet: the canceled job {text}; Ctrl-C again {again}", err=True)
-
-    place = call.cluster or _spec(call, out)
-    return run_job(place, submission, accepted=accepted, watch=watch, waits=waits)
-
-
 def _attend(
     call: JobCall,
     out: Path,
@@ -266,7 +213,7 @@ def _attend(
     from flinknet.report.page_parts import Page
 
     ended, result = attend(call, out, sys.stderr if json_target == STDOUT else sys.stdout)
-    is_traced = call.records_trace and result["vertices"]
+    is_traced = call.submission.records_trace and result["vertices"]
     replay = f"flinknet trace replay {quote(str(out))}" if is_traced else ""
     view = job_view(result, replay)
     if json_target != STDOUT:
@@ -295,9 +242,16 @@ def attend(call: JobCall, out: Path, stream: TextIO) -> tuple[JobEnded, dict[str
     """
     from flinknet.report.console import console_for
     from flinknet.report.job import JobView
+    from flinknet.runtime.cluster.client import run_job
     from flinknet.runtime.cluster.job_files import PrintedLines
 
-    printed = PrintedLines(out, call.task_managers)
+    place, submission = call.into(out)
+    again = "leaves it" if call.cluster is not None else "ends it now"
+
+    def waits(text: str) -> None:
+        click.echo(f"flinknet: the canceled job {text}; Ctrl-C again {again}", err=True)
+
+    printed = PrintedLines(out, call.spec.task_managers)
     with JobView(console_for(sys.stderr)) as view:
 
         def watch(status: Any) -> None:
@@ -305,7 +259,7 @@ def attend(call: JobCall, out: Path, stream: TextIO) -> tuple[JobEnded, dict[str
                 click.echo(line, file=stream)
             view.update(status)
 
-        ended = _stay(call, out, lambda _: None, watch)
+        ended = run_job(place, submission, accepted=lambda _: None, watch=watch, waits=waits)
         for line in printed.new_lines():
             click.echo(line, file=stream)
     if ended.exit_code == ConfigError.exit_code:
@@ -319,8 +273,7 @@ def attend(call: JobCall, out: Path, stream: TextIO) -> tuple[JobEnded, dict[str
 def _detach(call: JobCall, out: Path) -> None:
     from flinknet.runtime.cluster.client import submit_job
 
-    submission = _submission(call, out, is_attached=False)
-    job = submit_job(call.cluster or _spec(call, out), submission)
+    job = submit_job(*call.into(out))
     if job.job_manager is not None:
         where = f"is running; JobManager pid {job.job_manager.pid}"
     elif call.cluster is not None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from flinknet import options as flink
 from flinknet.errors import ConfigError
 
 from .commands import SectionedCommand, WholeNumber
+from .files import say_warnings
 from .option_tables import REST_FILES, options
 from .plan_running import memory_sentences, show_running_plan
 from .replay_options import rest_place
@@ -150,8 +150,7 @@ def plan(job: Path | None, arguments: tuple[str, ...], **values: Any) -> int:
     if values["start_condition"] is not None:
         settings[START_CONDITION] = values["start_condition"]
     program = _program(job, arguments, vertices, settings)
-    for warning in program.warnings:
-        click.echo(f"flinknet: {warning.text}", err=True)
+    say_warnings(program.warnings)
     stream_graph = program.stream_graph
     if job is not None:
         warn_of_idle_parallelism(stream_graph, settings)
@@ -271,11 +270,9 @@ def _settings(values: Mapping[str, Any]) -> dict[str, str]:
     conf: dict[str, str] = {}
     if values["flink_conf"] is not None:
         conf, warnings = flink.read_flink_conf(Path(values["flink_conf"]))
-        for warning in warnings:
-            click.echo(f"flinknet: {warning.text}", err=True)
+        say_warnings(warnings)
     defined = dict(flink.parse_assignment(text) for text in values["define"])
-    for warning in flink.deprecated_keys(defined):
-        click.echo(f"flinknet: {warning.text}", err=True)
+    say_warnings(flink.deprecated_keys(defined))
     settings = flink.merge(conf, defined)
     if swept := flink.swept_keys(settings):
         raise ConfigError(f"{swept[0]} has several values; a plan has one of each")
@@ -295,32 +292,21 @@ def _rendered(layers: Mapping[str, Layer], form: str, channels_max: int) -> str:
         from flinknet.graph import documents
         from flinknet.report.export import dump
 
-        write: dict[str, Callable[[Any], dict[str, Any]]] = {
-            "stream": documents.stream_document,
-            "job": documents.job_document,
-            "execution": documents.execution_document,
-            "physical": documents.physical_document,
+        documented = {
+            name: getattr(documents, f"{name}_document")(layer) for name, layer in layers.items()
         }
-        documented = {name: write[name](layer) for name, layer in layers.items()}
         return dump({"schema_version": documents.SCHEMA_VERSION, **documented}).rstrip("\n")
     if form == "tree":
         from flinknet.graph import tree
 
-        text: dict[str, Callable[[Any], str]] = {
-            "stream": tree.stream_tree,
-            "job": tree.job_tree,
-            "execution": tree.execution_tree,
-            "physical": partial(tree.physical_tree, channels_max=channels_max),
-        }
-        return "\n\n".join(text[name](layer) for name, layer in layers.items())
+        more = {"physical": {"channels_max": channels_max}}
+        texts = (
+            getattr(tree, f"{name}_tree")(layer, **more.get(name, {}))
+            for name, layer in layers.items()
+        )
+        return "\n\n".join(texts)
     from flinknet.graph import picture
 
     ((name, layer),) = layers.items()
-    draw: dict[str, Callable[[Any], picture.Picture]] = {
-        "stream": picture.stream_picture,
-        "job": picture.job_picture,
-        "execution": picture.execution_picture,
-        "physical": picture.physical_picture,
-    }
-    drawn = draw[name](layer)
+    drawn = getattr(picture, f"{name}_picture")(layer)
     return picture.dot_of(drawn) if form == "dot" else picture.svg_of(drawn)

@@ -13,6 +13,8 @@ import click
 from flinknet.errors import ConfigError
 from flinknet.units import counted, human_bytes
 
+from .files import say_warnings
+
 if TYPE_CHECKING:
     from flinknet.capture.rest.answers import RestAnswers
     from flinknet.core.wire.ids import JobVertexID
@@ -115,8 +117,7 @@ def _config(
     from flinknet.graph.job_config import job_config
 
     known, warnings = flink.network_settings(of_cluster)
-    for warning in warnings:
-        click.echo(f"flinknet: {warning.text}", err=True)
+    say_warnings(warnings)
     merged = known | dict(given)
     memory = network_memory_keys(managers)
     if memory and not any(key.startswith("taskmanager.memory.") for key in given):

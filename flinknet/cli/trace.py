@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from importlib import import_module
-from keyword import iskeyword
 from typing import Any
 
 import click
@@ -51,31 +49,10 @@ _IN_ORDER = (
 """All commands in the order of help: the most used first."""
 
 
-class _TraceGroup(CommandGroup):
-    """Loads the module of a command when it is called, so that help never loads Spark."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_IN_ORDER)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _LAZY_COMMANDS:
-            return super().get_command(ctx, cmd_name)
-        module, _ = _LAZY_COMMANDS[cmd_name]
-        function = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
-        command = getattr(import_module(f"flinknet.cli.{module}"), function)
-        assert isinstance(command, click.Command)
-        return command
-
-    def line_of(self, ctx: click.Context, name: str) -> str:
-        if name in _LAZY_COMMANDS:
-            return _LAZY_COMMANDS[name][1]
-        return super().line_of(ctx, name)
-
-
 _RUNS = click.argument("paths", metavar="RUN...", nargs=-1, required=True, type=path_of_runs)
 
 
-@click.group(cls=_TraceGroup)
+@click.group(cls=CommandGroup, loaded=_LAZY_COMMANDS, order=_IN_ORDER)
 def trace() -> None:
     """Inspect recorded runs, and predict other settings from them.
 

@@ -11,13 +11,12 @@ from typing import Any
 import click
 
 from flinknet.errors import ConfigError
-from flinknet.storage import AnyPath
+from flinknet.storage import AnyPath, path_of
 from flinknet.units import human_bytes, parse_duration_ns
 
 from .commands import SectionedCommand, WholeNumber
 from .files import (
     CountingLine,
-    any_path,
     check_new_directory,
     check_writable_file,
     existing_path,
@@ -123,7 +122,7 @@ FORMATS = ("parquet", "csv", "json", "perfetto", "hdr")
     """,
     form=click.Choice(FORMATS),
     table=click.Choice(("events", "metrics")),
-    out=any_path,
+    out=path_of,
 )
 def export(run: AnyPath, form: str, out: AnyPath, **values: Any) -> None:
     """Write a recorded run in a form that other tools read. Needs no Java.

@@ -14,7 +14,7 @@ from flinknet.errors import ConfigError
 from flinknet.units import human_bytes, human_duration
 
 from .commands import SectionedCommand
-from .files import STDOUT, CountingLine, check_new_directory, put_json, target_of
+from .files import STDOUT, CountingLine, check_new_directory, put_json, say_warnings, target_of
 from .option_tables import options
 from .options import Settings, network_options, scenario_of
 
@@ -84,8 +84,7 @@ def synth(events: str | None, define: tuple[str, ...], seed: int, out: Path, **t
     flink.check_agreement(defined, named)
     keys = flink.merge(defined, dict(named.values()))
     scenario, warnings = scenario_of(Settings(keys, workload), seed)
-    for warning in warnings:
-        click.echo(f"flinknet: {warning.text}", err=True)
+    say_warnings(warnings)
     planned = plan(scenario, skew=texts["skew"] or 0.0, events=wanted)
     check_new_directory(out)
     if target != STDOUT:
