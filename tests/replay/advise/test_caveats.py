@@ -12,7 +12,7 @@ import pytest
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.predict.grid import Grid
-from flinknet.replay.advise.caveats import caveats
+from flinknet.replay.advise.caveats import caveats, warnings_of
 from flinknet.replay.observe.observed import observe_here
 from flinknet.replay.pipeline import replay_runs
 from flinknet.replay.read import open_runs
@@ -23,8 +23,6 @@ from tests.edited_manifest import edit_manifest
 from tests.predict.test_captured import write_tapped
 from tests.recorded_run import MS, START_NS, event, rows_of, write_run
 from tests.replay_documents import documents
-
-pytestmark = pytest.mark.spark
 
 
 def answer_of(spark: Any, *paths: Path, **options: Any) -> dict[str, Any]:
@@ -44,6 +42,7 @@ def add_events(run: Path, name: str, events: list[tuple[int, ...]]) -> None:
         writer.write_events(rows_of(events))
 
 
+@pytest.mark.spark
 def test_an_interrupted_run_is_answered_up_to_there(spark: Any, tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", buffers=60)
     edit_manifest(run, lambda manifest: manifest.update(measured_to_ns=None))
@@ -54,6 +53,7 @@ def test_an_interrupted_run_is_answered_up_to_there(spark: Any, tmp_path: Path) 
     assert answer["trade_offs"][0]["throughput_records_per_s"] == pytest.approx(2_000, rel=0.05)
 
 
+@pytest.mark.spark
 def test_a_blocking_exchange_is_not_predicted(spark: Any, tmp_path: Path) -> None:
     # All leaves behind the measured part, as if it had been written before.
     window_ns = (START_NS, START_NS + 5 * MS)
@@ -71,58 +71,7 @@ def test_a_blocking_exchange_is_not_predicted(spark: Any, tmp_path: Path) -> Non
     assert verdict["share"] == pytest.approx(1, abs=0.01)
 
 
-def test_barriers_are_told_beside_the_error(spark: Any, tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run", buffers=20)
-    assert not any("barrier" in each for each in answer_of(spark, run)["remarks"])
-    barrier = {
-        "channel": 0,
-        "kind": MessageKind.BUFFER_RESPONSE,
-        "data_type": DataType.ALIGNED_CHECKPOINT_BARRIER,
-        "point": TracePoint.SENT,
-        "sequence_number": 1000,
-    }
-    at = [START_NS + number * 50 * MS + 3 * MS for number in range(3)]
-    add_events(run, "tm-0", [event(**barrier, at_ns=at_ns) for at_ns in at])
-    (remark,) = [each for each in answer_of(spark, run)["remarks"] if "barrier" in each]
-    assert remark.startswith("3 checkpoint barriers")
-
-
-def test_a_run_whose_checkpoint_interval_is_known_is_predicted_with_it(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run", buffers=20)
-    barrier = {"kind": MessageKind.BUFFER_RESPONSE, "point": TracePoint.SENT, "channel": 0}
-    barrier |= {"data_type": DataType.ALIGNED_CHECKPOINT_BARRIER, "sequence_number": 1000}
-    add_events(run, "tm-0", [event(**barrier, at_ns=START_NS + 3 * MS)])
-    edit_manifest(
-        run, lambda each: each["scenario"]["network"].update(checkpoint_interval_ns=50 * MS)
-    )
-    (observed,) = observe_here(open_runs([run]))
-    (remark,) = [each for each in caveats(observed) if "barrier" in each]
-    assert remark.startswith("1 checkpoint barrier ended")
-    assert "predictions have checkpoints at the recorded interval" in remark
-
-
-def test_what_the_run_said_to_doubt_it_is_repeated(spark: Any, tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run", buffers=20)
-    assert answer_of(spark, run)["trace"]["warnings"] == []
-    warning = {"code": "disturbed", "text": "a TaskManager waited for a CPU"}
-    measured = {"records": 300, "throughput_records_per_s": 1_500.0}
-    (run / "result.json").write_text(json.dumps({"warnings": [warning], "measured": measured}))
-    answer = answer_of(spark, run)
-    assert answer["trace"]["warnings"] == ["a TaskManager waited for a CPU"]
-    (count,) = [each for each in answer["remarks"] if "counted" in each]
-    assert "300 records" in count
-    (run / "result.json").write_text("not JSON")
-    assert answer_of(spark, run)["trace"]["warnings"] == []
-
-
-def test_time_without_credit_is_told_apart_from_waiting_for_it(
-    spark: Any, sawtooth_run: Path
-) -> None:
-    (remark,) = answer_of(spark, sawtooth_run)["remarks"]
-    assert remark.startswith("'starved' is not 'waiting for credit': over all channels, producers")
-    assert "no credit for 241 ms;" in remark
-
-
+@pytest.mark.spark
 def test_over_time_goes_on_until_the_last_record(spark: Any, tmp_path: Path) -> None:
     # One buffer of 100 ms in a measured part of 10 ms: its records come within, it leaves later.
     window_ns = (START_NS, START_NS + 10 * MS)
@@ -138,6 +87,7 @@ def test_over_time_goes_on_until_the_last_record(spark: Any, tmp_path: Path) -> 
     assert [sum(each["windows"]["records"]) for each in details["channels"]] == [10, 10]
 
 
+@pytest.mark.spark
 def test_what_was_seen_in_passing_counts_where_it_was_seen(spark: Any, tmp_path: Path) -> None:
     path = write_tapped(tmp_path / "run")
     (answer,) = documents(replay_runs(spark, open_runs([path]), Grid(), details=True))
@@ -151,3 +101,50 @@ def test_what_was_seen_in_passing_counts_where_it_was_seen(spark: Any, tmp_path:
         )
     assert [each["channel"] for each in answer["details"]["channels"]] == [0, 1]
     assert all(each["windows"]["buffers"] for each in answer["details"]["channels"])
+
+
+def remarks_of(run: Path) -> list[str]:
+    (observed,) = observe_here(open_runs([run]))
+    return list(caveats(observed))
+
+
+@pytest.mark.parametrize(
+    ("barriers", "interval_ns", "begin", "end"),
+    [
+        (3, None, "3 checkpoint barriers ended", "predict with them"),
+        (1, 50 * MS, "1 checkpoint barrier ended", "checkpoints at the recorded interval"),
+    ],
+)
+def test_barriers_are_named_with_the_checkpoints_of_predictions(
+    tmp_path: Path, barriers: int, interval_ns: int | None, begin: str, end: str
+) -> None:
+    run = write_run(tmp_path / "run", buffers=20)
+    assert not any("barrier" in each for each in remarks_of(run))
+    barrier = {"kind": MessageKind.BUFFER_RESPONSE, "point": TracePoint.SENT, "channel": 0}
+    barrier |= {"data_type": DataType.ALIGNED_CHECKPOINT_BARRIER, "sequence_number": 1000}
+    at = [START_NS + number * 50 * MS + 3 * MS for number in range(barriers)]
+    add_events(run, "tm-0", [event(**barrier, at_ns=at_ns) for at_ns in at])
+    known = {"checkpoint_interval_ns": interval_ns}
+    edit_manifest(run, lambda each: each["scenario"]["network"].update(known))
+    (remark,) = [each for each in remarks_of(run) if "barrier" in each]
+    assert remark.startswith(begin)
+    assert remark.endswith(end)
+
+
+def test_what_the_run_said_to_doubt_it_is_repeated(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", buffers=20)
+    warning = {"code": "disturbed", "text": "a TaskManager waited for a CPU"}
+    measured = {"records": 300, "throughput_records_per_s": 1_500.0}
+    result = json.dumps({"warnings": [warning], "measured": measured})
+    for text, said in (("not JSON", []), (result, ["a TaskManager waited for a CPU"])):
+        (run / "result.json").write_text(text)
+        (opened,) = open_runs([run])
+        assert warnings_of(opened) == said
+    (count,) = [each for each in remarks_of(run) if "counted" in each]
+    assert "300 records" in count
+
+
+def test_time_without_credit_is_told_apart_from_waiting_for_it(sawtooth_run: Path) -> None:
+    (remark,) = [each for each in remarks_of(sawtooth_run) if "starved" in each]
+    assert remark.startswith("'starved' is not 'waiting for credit': over all channels, producers")
+    assert "no credit for 241 ms;" in remark
