@@ -38,7 +38,6 @@ class Ends:
 
     @property
     def connection(self) -> str:
-        """The connection's name, from the producer to the consumer."""
         return f"{self.producer}->{self.consumer}"
 
 
@@ -60,7 +59,6 @@ class Wait:
             self.since_ns = at_ns
 
     def end(self, at_ns: int) -> None:
-        """End the current wait, if any."""
         if self.since_ns >= 0:
             self.ns, self.since_ns = self.ns + at_ns - self.since_ns, -1
 
@@ -138,7 +136,6 @@ class ObservedChannel:
 
     @property
     def in_flight_buffers(self) -> int:
-        """See the class."""
         return max(0, self.data_buffers - self.credits_granted)
 
     def forget_credit(self) -> None:
@@ -174,18 +171,15 @@ class ObservedChannel:
             self.starved.begin(at_ns)
 
     def grant(self, at_ns: int) -> None:
-        """Note that credit has come."""
         self.exhausted.end(at_ns)
         self.starved.end(at_ns)
 
     def block(self, at_ns: int) -> None:
-        """Note an event of a blocking type."""
         self.is_blocked = True
         self.blocked.begin(at_ns)
         self.starved.end(at_ns)
 
     def end(self, at_ns: int) -> None:
-        """Note the end of the channel."""
         self.is_ended = True
         self.grant(at_ns)
         self._unblock(at_ns)
@@ -203,7 +197,6 @@ class ObservedChannel:
         self.is_credit_inferred = False
 
     def open(self, request: PartitionRequest) -> None:
-        """Start all counters at the request."""
         self.identify(request)
         self.credits_available = self.initial_credit
         self.backlog_buffers = 0
@@ -256,7 +249,6 @@ class ObservedChannel:
             self.end(at_ns)
 
     def lose_records(self) -> None:
-        """Note that bytes of records are missing."""
         self.is_inside_unknown = True
         for counter in self.counters.values():
             counter.lose()

@@ -51,33 +51,26 @@ class FrameSink:
 
     def buffer(self, header: Header, payload: memoryview, at_ns: int) -> None:
         """A whole BufferResponse without partial buffers."""
-        raise NotImplementedError
 
     def begin_buffer(self, header: Header, sizes: tuple[int, ...], at_ns: int) -> None:
         """Begin a BufferResponse whose payload comes in pieces, with the sizes of its partial
         buffers. The header has the payload's size.
         """
-        raise NotImplementedError
 
     def payload(self, piece: memoryview, at_ns: int) -> None:
         """The next bytes of the payload begun last."""
-        raise NotImplementedError
 
     def missing_payload(self, lost_bytes: int, at_ns: int) -> None:
         """The next bytes of the payload begun last are missing."""
-        raise NotImplementedError
 
     def message(self, message_id: int, frame: memoryview, at_ns: int) -> None:
         """A whole frame of another kind."""
-        raise NotImplementedError
 
     def undecodable(self, what: str, at_ns: int) -> None:
         """A frame that is skipped."""
-        raise NotImplementedError
 
     def lost(self, what: str, at_ns: int) -> None:
         """Frame boundaries are lost from here on; a BufferResponse begun before does not end."""
-        raise NotImplementedError
 
 
 class FrameStream:
@@ -113,7 +106,6 @@ class FrameStream:
         self._skip_left = 0
 
     def receive(self, data: memoryview, at_ns: int) -> None:
-        """Take the next bytes."""
         self.bytes += len(data)
         self._receive(data, at_ns)
 

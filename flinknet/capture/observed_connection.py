@@ -310,7 +310,6 @@ class ObservedConnection:
             notes.append(what)
 
     def skip(self, what: str) -> None:
-        """Note a message that cannot be decoded."""
         self.undecodable += 1
         self.add_note(what)
 

@@ -277,7 +277,6 @@ class ConnectionSummary:
     notes: tuple[str, ...]  # skipped and lost messages, in words
 
     def to_dict(self) -> dict[str, Any]:
-        """The summary as JSON-ready plain data."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
@@ -336,7 +335,6 @@ class ConnectionObserver:
 
     @property
     def ends(self) -> Ends:
-        """Names of the two sides."""
         return self._connection.ends
 
     @property
@@ -346,7 +344,6 @@ class ConnectionObserver:
 
     @property
     def has_messages(self) -> bool:
-        """Whether a message was observed."""
         return bool(self._connection.messages)
 
     @property
@@ -359,7 +356,6 @@ class ConnectionObserver:
         self._server.receive(memoryview(data), at_ns)
 
     def from_client(self, data: bytes | memoryview, at_ns: int) -> None:
-        """Take bytes from the consuming TaskManager."""
         self._client.receive(memoryview(data), at_ns)
 
     def missing_from_server(self, lost_bytes: int | None, at_ns: int) -> None:
@@ -367,7 +363,6 @@ class ConnectionObserver:
         self._server.lose(lost_bytes, at_ns)
 
     def missing_from_client(self, lost_bytes: int | None, at_ns: int) -> None:
-        """Note unobserved bytes from the consumer; None: their number is unknown."""
         self._client.lose(lost_bytes, at_ns)
 
     def close(self, at_ns: int) -> None:

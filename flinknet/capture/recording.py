@@ -77,12 +77,10 @@ class TraceFiles:
 
     @property
     def processes(self) -> tuple[ProcessInfo, ...]:
-        """The files as the manifest names them."""
         return tuple(ProcessInfo(self.name, each.path.name, self._pid) for each in self.files)
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all current files."""
         return sum(each.size_bytes for each in self.files)
 
     def events_in_steps(self, rows: Rows, times: Rows = NO_TIMES) -> Iterator[None]:
@@ -105,7 +103,6 @@ class TraceFiles:
         file.size_bytes = self._writer.size_bytes
 
     def close(self, *, dropped_events: int = 0) -> None:
-        """End the last file."""
         self.dropped_events = dropped_events
         if self.lacking is not None:
             raise self.lacking
@@ -113,7 +110,6 @@ class TraceFiles:
         self.files[-1].size_bytes = self._writer.size_bytes
 
     def keep_all(self) -> None:
-        """Keep all current files."""
         for file in self.files:
             file.is_kept = True
 

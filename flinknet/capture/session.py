@@ -59,7 +59,6 @@ class SessionConfig:
     rest: RestPlace | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The settings as JSON-ready plain data, for results."""
         return {
             "layout": self.layout,
             "counts_records": self.counts_records,
@@ -184,7 +183,7 @@ class Session:
             self._name_channels(self._watch)
 
     def result(self, ended_ns: int) -> dict[str, Any]:
-        """The result, as plain data; `close` adds what is known only then."""
+        """The result, as plain data, without what `written` knows only after the end."""
         channels = self.table.channels
         largest = max((each.largest_buffer_bytes for each in channels), default=0)
         return {
@@ -215,10 +214,6 @@ class Session:
             ],
             "per_connection": self._connections,
         }
-
-    def close(self, ended_ns: int) -> None:
-        """Write everything and end the run. Raises: as CaptureRecording.close."""
-        self.recording.close(ended_ns)
 
     def written(self) -> dict[str, Any]:
         """What was written, for the result of a session that is closed."""

@@ -83,7 +83,6 @@ class SniffConfig:
 
     @property
     def filter(self) -> str:
-        """The capture filter."""
         return " or ".join(
             f"tcp port {first}" if first == last else f"tcp portrange {first}-{last}"
             for first, last in self.ports
@@ -180,7 +179,6 @@ class Sniffer:
         return self._waiting_bytes() > 0
 
     def _waiting_bytes(self) -> int:
-        """Bytes in its pipe."""
         return int.from_bytes(fcntl.ioctl(self._out, termios.FIONREAD, bytes(4)), sys.byteorder)
 
     def _end_text(self) -> bytes:

@@ -58,7 +58,7 @@ def show_running_plan(values: Mapping[str, Any], settings: Mapping[str, str]) ->
         answers = SavedJob(Path(rest))
     else:
         answers = answers_of(values, None if save_to is None else Path(save_to))
-    chosen = _chosen(ask.read_jobs(answers, ask.read_job_as_placed), values["job_name"])
+    chosen = _chosen(ask.read_jobs(answers, may_lack_places=True), values["job_name"])
     if not chosen.vertices:
         raise ConfigError(f"--rest: {chosen.name} has no tasks yet (it is {chosen.state})")
     managers = (

@@ -130,7 +130,6 @@ class ExecutionVertex:
 
     @property
     def name(self) -> str:
-        """Name of the task, with its subtask number."""
         vertex = self.job_vertex
         return f"{vertex.name} ({self.subtask_index + 1}/{vertex.parallelism})"
 
@@ -170,7 +169,6 @@ class IntermediateResultPartition:
 
     @property
     def id(self) -> IntermediateResultPartitionID:
-        """Id of the partition, without the attempt."""
         return IntermediateResultPartitionID(self.result.id, self.producer.subtask_index)
 
     @property

@@ -50,7 +50,6 @@ class SchedulingTopology:
 
     @property
     def finished(self) -> list[PipelinedRegion]:
-        """Regions in which all subtasks have finished."""
         finished = ExecutionState.FINISHED
         return [
             region

@@ -74,7 +74,6 @@ class _Chain:
     has_resources: bool = False
 
     def add(self, node: StreamNode) -> None:
-        """Add a node and its resources."""
         self.nodes.append(node.id)
         if self.has_resources:
             self.min_resources = self.min_resources.merge(node.min_resources)

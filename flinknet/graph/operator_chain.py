@@ -87,7 +87,6 @@ class OperatorChain:
             operator.open()
 
     def process(self, value: Any, operator_id: str | None = None, input_number: int = 0) -> None:
-        """Pass a record to an operator, by default the head."""
         chosen = operator_id or self.config.operator_id
         self.operators[chosen].process(value, self._outputs[chosen], input_number)
 
@@ -111,14 +110,12 @@ class OperatorChain:
         self._outputs[operator_id or self.config.operator_id].collect_batch(values)
 
     def process_watermark(self, timestamp_ms: int, operator_id: str, input_number: int = 0) -> None:
-        """Pass a watermark to an operator."""
         operator, output = self.entry(operator_id)
         operator.process_watermark(timestamp_ms, output, input_number)
 
     def process_watermark_status(
         self, is_idle: bool, operator_id: str, input_number: int = 0
     ) -> None:
-        """Notify an operator that an input is idle, or active again."""
         operator, output = self.entry(operator_id)
         operator.process_watermark_status(is_idle, output, input_number)
 
@@ -231,7 +228,6 @@ class _ChainingOutput:
                 target.emit_watermark(timestamp_ms)
 
     def emit_watermark_status(self, is_idle: bool) -> None:
-        """Emit a change to all outputs."""
         if is_idle == self._is_idle:
             return
         self._is_idle = is_idle

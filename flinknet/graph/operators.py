@@ -71,7 +71,6 @@ class StreamOperator:
         raise NotImplementedError
 
     def process_batch(self, values: Sequence[Any], output: Output, input_number: int = 0) -> None:
-        """Process several records, in order."""
         for value in as_list(values):
             self.process(value, output, input_number)
 

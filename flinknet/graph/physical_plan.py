@@ -201,7 +201,6 @@ class PhysicalPlan:
         return [edge for edge in self.edges if edge.target == vertex]
 
     def traffic(self, edge: PlannedEdge) -> Traffic:
-        """Channels of an edge per pair of TaskManagers."""
         return traffic_of(
             edge.wiring,
             self.vertices[edge.source].task_managers,

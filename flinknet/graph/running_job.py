@@ -70,7 +70,6 @@ class RunningVertex:
 
     @property
     def task_managers(self) -> tuple[str | None, ...]:
-        """TaskManager of each subtask."""
         places = {each.index: each.task_manager for each in self.subtasks}
         return tuple(places.get(index) for index in range(self.parallelism))
 

@@ -322,7 +322,6 @@ def known_type(output_type: Any) -> Any:
 
 
 def type_name(output_type: Any) -> str:
-    """Name of a type, for display."""
     if isinstance(output_type, MissingType):
         return "missing"
     if output_type is None:

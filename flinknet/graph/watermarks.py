@@ -236,7 +236,6 @@ class WatermarkStrategy:
         return replace(self, idle_timeout_ns=timeout_ns)
 
     def generator(self, clock: Callable[[], int]) -> WatermarkGenerator:
-        """The generator of a subtask."""
         made = self.create()
         if self.idle_timeout_ns is None:
             return made

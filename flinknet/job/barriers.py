@@ -301,7 +301,6 @@ class TaskAcknowledgements:
         self._has_ended = False
 
     def ask(self, checkpoint_id: int) -> None:
-        """Begin a checkpoint."""
         if self._has_ended or not self._parts:
             self._respond(AcknowledgeCheckpoint(self._task, checkpoint_id))
         else:

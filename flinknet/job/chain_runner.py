@@ -78,7 +78,6 @@ class ChainRunner(TaskChain):
 
     @property
     def latency_meters(self) -> Sequence[LatencyMeter]:
-        """Meters of the chain's sinks."""
         operators = plain(list(self._chain.operators.values()))
         return [each.meter for each in operators if isinstance(each, LatencyOperator)]
 

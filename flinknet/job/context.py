@@ -90,7 +90,6 @@ class ProcessingContext:
         return (instant_ns - self._epoch_ns) // NS_PER_MS
 
     def event_time_ms(self) -> int | None:
-        """Event time of the current record; None if it has none."""
         return None if self.timestamp_ms == NO_TIMESTAMP else self.timestamp_ms
 
     @property

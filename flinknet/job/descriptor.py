@@ -169,7 +169,6 @@ class TaskDeploymentDescriptor:
 
     @property
     def information(self) -> TaskInformation:
-        """Values of its vertex."""
         assert self.task_information is not None
         return self.task_information
 

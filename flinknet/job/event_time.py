@@ -111,7 +111,6 @@ class Timer:
         self._interval_ns = interval_ns
 
     def fire(self, now_ns: int) -> None:
-        """Call back if due."""
         if now_ns >= self.next_ns:
             self._callback()
             self.next_ns = now_ns + self._interval_ns

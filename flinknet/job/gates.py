@@ -100,7 +100,18 @@ def create_partitions(
 
         Raises: InsufficientBuffersError; the partitions created so far are released.
     """
-    factory = _partition_factory(network, memory, manager, storage)
+    factory = ResultPartitionFactory(
+        memory,
+        manager,
+        network.exclusive_buffers,
+        network.floating_buffers,
+        network.max_buffers_per_channel,
+        network.max_overdraft_buffers,
+        storage or blocking_storage(network),
+        CompressionCodec(network.compression_codec),
+        SortShuffle(network.sort_shuffle_min_buffers, network.sort_shuffle_min_parallelism),
+        network.starting_segment_size_bytes if network.debloating_enabled else UNLIMITED_BYTES,
+    )
     made: list[ResultPartition] = []
     try:
         for output in descriptor.outputs:
@@ -117,26 +128,6 @@ def create_partitions(
             manager.release(partition)
         raise
     return tuple(made)
-
-
-def _partition_factory(
-    network: NetworkConfig,
-    memory: NetworkBufferPool,
-    manager: ResultPartitionManager,
-    storage: BlockingStorage | None = None,
-) -> ResultPartitionFactory:
-    return ResultPartitionFactory(
-        memory,
-        manager,
-        network.exclusive_buffers,
-        network.floating_buffers,
-        network.max_buffers_per_channel,
-        network.max_overdraft_buffers,
-        storage or blocking_storage(network),
-        CompressionCodec(network.compression_codec),
-        SortShuffle(network.sort_shuffle_min_buffers, network.sort_shuffle_min_parallelism),
-        network.starting_segment_size_bytes if network.debloating_enabled else UNLIMITED_BYTES,
-    )
 
 
 def blocking_storage(

@@ -63,7 +63,6 @@ class TextInput:
         return self.is_ended and not self.has_lines
 
     def receive_data(self, data: bytes | bytearray | memoryview) -> None:
-        """Take bytes."""
         self.received_bytes += len(data)
         searched = max(0, len(self._rest) - len(self._delimiter) + 1)
         self._rest += data

@@ -89,7 +89,6 @@ class _Records:
     is_ended = False
 
     def next_ns(self, *, now_ns: int) -> int | None:
-        """Now, until the source has ended."""
         return None if self.is_ended else now_ns
 
     def stop(self) -> None:
@@ -154,7 +153,6 @@ class GeneratedRecords(_Records):
         return (self._make(len(instants)), instants.copy()) if len(instants) else None
 
     def next_ns(self, *, now_ns: int) -> int | None:
-        """The next due instant, or the start."""
         if self.is_ended:
             return None
         if self._arrivals is None:
@@ -263,7 +261,6 @@ class RequestedSplits(_Records):
         self.is_ended = self.is_ended or not splits
 
     def take(self, *, now_ns: int) -> Batch | None:
-        """The split that has arrived."""
         splits, self._splits = self._splits, []
         if splits:
             return splits, np.full(len(splits), now_ns, np.int64)

@@ -68,7 +68,6 @@ class RecordLatency(LatencyMeter):
         self._kept_max = KEPT_LATENCIES
 
     def add(self, instant_ns: int, done_ns: int) -> None:
-        """Add a record."""
         self.records += 1
         self._kept.append((instant_ns, done_ns))
         if len(self._kept) >= self._kept_max:
@@ -161,7 +160,6 @@ class TaskOutput:
         raise NotImplementedError
 
     def discard(self) -> None:
-        """Drop everything collected."""
         raise NotImplementedError
 
 

@@ -63,7 +63,6 @@ class TaskInputs:
 
     @property
     def can_read(self) -> bool:
-        """Whether a gate has something to read."""
         network_input = self.network_input
         return network_input is not None and network_input.is_available
 
@@ -252,7 +251,6 @@ class TaskOutputs:
         return next_ns
 
     def subscribe(self, class_names: Iterable[str], take: Callable[[OtherEvent], None]) -> None:
-        """Subscribe to events of these classes from downstream tasks."""
         for output in self.each:
             output.partition.task_events.register()
             for class_name in class_names:
@@ -284,17 +282,14 @@ class TaskOutputs:
                 checkpoints.advance(now_ns=now_ns)
 
     def abort_checkpoint(self, checkpoint_id: int) -> None:
-        """Abort a checkpoint whose barrier may still be waiting."""
         for checkpoints in self._checkpoints:
             checkpoints.abort(checkpoint_id)
 
     def prepare(self) -> None:
-        """Prepare the collected records for writing. Raises: TaskFailedError."""
         for output in self.each:
             output.prepare()
 
     def write(self) -> None:
-        """Pass everything collected to the writers. Raises: TaskFailedError."""
         for output in self.each:
             output.write()
         self._context.pending_records = 0
@@ -334,7 +329,6 @@ class TaskOutputs:
             output.flusher.stop()
 
     def discard(self) -> None:
-        """Drop everything collected."""
         for output in self.each:
             output.discard()
         self._context.pending_records = 0

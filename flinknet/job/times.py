@@ -121,7 +121,6 @@ class TaskTimes:
         self.wait(hard if is_inside_record else soft, now_ns=now_ns)
 
     def resume(self, *, now_ns: int) -> None:
-        """Be busy from now on."""
         self._marked_ns = max(now_ns, self._marked_ns)
         if self._waiting is not None:
             self._waiting.stop(now_ns=self._marked_ns)

@@ -43,10 +43,6 @@ def no_wrap(connection: Connection, _is_server: bool) -> Connection:
     return connection
 
 
-def _let_it_close(_error: FlinknetError) -> None:
-    """Ignore an error: the connection sends it to its peer and then closes."""
-
-
 class SimulatedHosts:
     """TaskManagers with their memory and partitions, and their common virtual time.
 
@@ -77,7 +73,6 @@ class SimulatedHosts:
         self._segment_size_bytes = network.segment_size_bytes
         self._faults = faults
         self.wrap = wrap
-        self._visitors: SimulatedTaskManager | None = None
         self.task_managers = [self._start(index) for index in range(len(segments))]
         self.partitions = [ResultPartitionManager() for _ in segments]
         self.storages = [blocking_storage(network, create_data) for _ in segments]
@@ -88,25 +83,6 @@ class SimulatedHosts:
         dead.tasks, dead.ends = (), []
         self.task_managers[index] = self._start(index)
         self.partitions[index] = ResultPartitionManager()
-
-    def visit(self, index: int, serving: Connection, stranger: Connection) -> SimulatedLink:
-        """Let a stranger, who belongs to no job, connect to the data port of a TaskManager, which
-        closes the connection at the first invalid message.
-        """
-        if self._visitors is None:
-            memory = NetworkBufferPool(0, self._segment_size_bytes)
-            self._visitors = SimulatedTaskManager("strangers", self.scheduler, memory)
-        places = (self.task_managers[index], serving), (self._visitors, stranger)
-        settings, costs = LinkSettings(), SendCosts()
-        ends = [LinkEnd(each, settings, costs, place.wake) for place, each in places]
-        ends[0].join(ends[1])
-        link = SimulatedLink(*ends)
-        for (place, _), end in zip(places, ends, strict=True):
-            end.clock = place.clock
-            end.fail = _let_it_close
-            place.ends.append(end)
-            place.wake(self.scheduler.now_ns)
-        return link
 
     def _start(self, index: int) -> SimulatedTaskManager:
         faults = self._faults

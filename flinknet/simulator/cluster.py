@@ -109,17 +109,13 @@ class Cluster:
         self.checkpoints: SimulatedCheckpoints | None = None
         if self.network.checkpoint_interval_ns is not None:
             self.checkpoints = SimulatedCheckpoints(
-                job.subtasks,
+                job,
                 self.scheduler,
                 self.task_managers,
                 self.tasks,
                 lambda: self.is_over,
-                interval_ns=self.network.checkpoint_interval_ns,
-                timeout_ns=self.network.checkpoint_timeout_ns,
-                start_ns=job.start_ns,
-                end_ns=faults.checkpoints_end_ns and job.start_ns + faults.checkpoints_end_ns,
-                lost_triggers=faults.triggers(),
-                seed=job.seed,
+                faults,
+                self.network.checkpoint_interval_ns,
             )
         self._stage = 0
         self._last_stage = max(each.stage for each in job.subtasks)
@@ -372,7 +368,6 @@ class Cluster:
         task_manager.wake(self.now_ns)
 
     def consumers(self) -> list[tuple[StreamTask, SimulatedTaskManager]]:
-        """The sinks, each with its TaskManager."""
         return [
             (self.tasks[each.key], self.task_managers[each.task_manager])
             for each in self.job.subtasks

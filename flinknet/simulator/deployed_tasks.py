@@ -22,7 +22,7 @@ from flinknet.job.stream_task import StreamTask
 from flinknet.results import CheckpointSummary
 
 from .channels import Channels
-from .faults import LostTriggers
+from .faults import Faults
 from .simulated_job import SimulatedJob
 from .task_manager import Scheduler, SimulatedTaskManager, SteppedTask
 
@@ -31,44 +31,36 @@ class SimulatedCheckpoints:
     """Drives the coordinator of a cluster. Timestamps of barriers are milliseconds of virtual time.
 
     Args:
-        subtasks: subtasks of the job; the tasks acknowledge under their names.
-        tasks: tasks by subtask; filled later.
+        tasks: tasks by subtask; filled later. They acknowledge under their names.
         is_over: whether the cluster has finished or failed.
         interval_ns: time from the beginning of a checkpoint to that of the next.
-        start_ns: start of the tasks.
-        end_ns: instant from which no checkpoint begins; None for no end.
-        lost_triggers: chooses the triggers that do not reach sources.
     """
 
     def __init__(
         self,
-        subtasks: Sequence[TaskDeploymentDescriptor],
+        job: SimulatedJob,
         scheduler: Scheduler,
         task_managers: Sequence[SimulatedTaskManager],
         tasks: Mapping[SubtaskKey, StreamTask],
         is_over: Callable[[], bool],
-        *,
+        faults: Faults,
         interval_ns: int,
-        timeout_ns: int,
-        start_ns: int,
-        end_ns: int | None,
-        lost_triggers: LostTriggers,
-        seed: int,
     ) -> None:
-        self.lost_triggers = lost_triggers
-        self._seed = seed
+        self.lost_triggers = faults.triggers()
+        self._seed = job.seed
         self._acknowledged: set[str] = set()
         self._scheduler = scheduler
         self._task_managers = task_managers
         self._tasks = tasks
         self._is_over = is_over
-        self._place_of = {each.key: each.task_manager for each in subtasks}
+        self._place_of = {each.key: each.task_manager for each in job.subtasks}
+        end_ns = faults.checkpoints_end_ns
         self.coordinator = CheckpointCoordinator(
-            [each.execution_vertex_id for each in subtasks],
+            [each.execution_vertex_id for each in job.subtasks],
             interval_ns=interval_ns,
-            timeout_ns=timeout_ns,
-            start_ns=start_ns,
-            end_ns=end_ns,
+            timeout_ns=job.network.checkpoint_timeout_ns,
+            start_ns=job.start_ns,
+            end_ns=end_ns and job.start_ns + end_ns,
         )
         self._planned: int | None = None
 

@@ -136,7 +136,6 @@ class SimulatedTaskManager:
 
     @property
     def now_ns(self) -> int:
-        """The time that its clock shows."""
         now_ns = self._scheduler.now_ns
         return now_ns if self.clock is None else self.clock.host_ns(now_ns)
 

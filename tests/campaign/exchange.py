@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from flinknet.config import CREDIT
+from flinknet.core.buffers import NetworkBufferPool
 from flinknet.core.connection import Connection
 from flinknet.core.probe import NullProbe, Probe
 from flinknet.job.gates import create_producer_connection
@@ -18,8 +19,9 @@ from flinknet.job.load.plan import LoadPlan
 from flinknet.options import network_config
 from flinknet.simulator.channels import SimulatedHosts, no_wrap
 from flinknet.simulator.cluster import OPENING_NS, START_NS, Cluster
-from flinknet.simulator.link import LinkSettings
+from flinknet.simulator.link import LinkEnd, LinkSettings, SendCosts
 from flinknet.simulator.source_plan import plan_sources
+from flinknet.simulator.task_manager import SimulatedTaskManager
 from tests.checkers import Watched, check_memory, run_all_checked
 from tests.faults import FaultPlan
 from tests.pair import partition_id
@@ -207,4 +209,20 @@ class ExchangeRun:
             )
             at_ns = START_NS + draw.below(f"{name} at", DURATION_NS)
             self._strangers.append(stranger)
-            self.hosts.scheduler.at(at_ns, partial(self.hosts.visit, index, serving, stranger))
+            self.hosts.scheduler.at(at_ns, partial(self._visit, index, serving, stranger))
+
+    def _visit(self, index: int, serving: Connection, stranger: Connection) -> None:
+        """Connect a stranger, who belongs to no job, to the data port of a TaskManager, which
+        closes the connection at the first invalid message.
+        """
+        hosts = self.hosts
+        visitors = SimulatedTaskManager("strangers", hosts.scheduler, NetworkBufferPool(0, 1))
+        places = (hosts.task_managers[index], serving), (visitors, stranger)
+        settings, costs = LinkSettings(), SendCosts()
+        ends = [LinkEnd(each, settings, costs, place.wake) for place, each in places]
+        ends[0].join(ends[1])
+        for (place, _), end in zip(places, ends, strict=True):
+            end.clock = place.clock
+            end.fail = lambda _error: None  # the connection sends it to its peer and then closes
+            place.ends.append(end)
+            place.wake(hosts.scheduler.now_ns)

@@ -110,12 +110,10 @@ class CapturedConnection:
 
     @property
     def server_stream(self) -> TcpStream:
-        """The bytes that the producer sent."""
         return self.streams[self._server]
 
     @property
     def client_stream(self) -> TcpStream:
-        """The bytes that the consumer sent."""
         return self.streams[1 - self._server]
 
     @property
@@ -277,7 +275,6 @@ class CapturedConnections:
             self._finish_silent(segment.at_ns)
 
     def finish(self) -> None:
-        """End all connections."""
         for connection in self._open.values():
             connection.finish()
         self._open.clear()

@@ -104,7 +104,6 @@ class CaptureFile:
 
     @property
     def dropped_packets(self) -> int:
-        """See the class."""
         return sum(self._dropped.values())
 
     def __iter__(self) -> Iterator[CapturedPacket]:
@@ -305,7 +304,6 @@ class CaptureFiles:
 
     @property
     def name(self) -> str:
-        """The names of the files."""
         more = len(self.files) - 1
         return self.files[0].name + (f" and {more} more" if more else "")
 
@@ -315,7 +313,6 @@ class CaptureFiles:
         return ", ".join(Path(each.name).name for each in self.files)
 
     def total(self, name: str) -> int:
-        """The sum of an attribute of all files."""
         return sum(getattr(each, name) for each in self.files)
 
     @property

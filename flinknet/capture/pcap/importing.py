@@ -132,11 +132,10 @@ class _Import:
             if self._session is not None:
                 with suppress(TraceError):
                     self._session.end_watch()
-                    self._session.close(self._now_ns)
+                    self._session.recording.close(self._now_ns)
             raise
 
     def read(self) -> None:
-        """Read all packets."""
         for number, captured in enumerate(tcp_segments(self._file, self._counts), start=1):
             segment = self._clock.follow(captured)
             self._now_ns = max(self._now_ns, segment.at_ns)
@@ -159,7 +158,7 @@ class _Import:
         result = session.result(self._now_ns)
         session.recording.tick(self._now_ns)
         self._session = None  # to be closed once
-        session.close(self._now_ns)
+        session.recording.close(self._now_ns)
         counts = {name: getattr(self._counts, name) for name in self._counts.__slots__}
         counts["unknown_link_types"] = sorted(self._counts.unknown_link_types)
         counts["kinds"] = dict(self._counts.kinds.most_common(KINDS_LISTED_MAX))

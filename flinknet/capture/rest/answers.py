@@ -49,7 +49,6 @@ class HttpAnswers:
 
     @property
     def name(self) -> str:
-        """The URL."""
         return self._client.url
 
     def has(self, path: str) -> bool:
@@ -88,11 +87,9 @@ class SavedAnswers:
 
     @property
     def name(self) -> str:
-        """The directory's path."""
         return str(self._directory)
 
     def has(self, path: str) -> bool:
-        """Whether the answer to a path was saved."""
         return _file_of(self._directory, path).is_file()
 
     def get(self, path: str) -> Any:
@@ -128,7 +125,6 @@ class SavedJob:
         self._answers: dict[str, Any] = {OVERVIEW: {"jobs": [job]}, f"/jobs/{job['jid']}": job}
 
     def has(self, path: str) -> bool:
-        """Whether this is the answer to a path."""
         return path in self._answers
 
     def get(self, path: str) -> Any:

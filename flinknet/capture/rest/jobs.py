@@ -7,7 +7,7 @@ from outside: any that does not look like Flink's is refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -95,42 +95,25 @@ def placed(vertex: RunningVertex, details: Sequence[Answer]) -> RunningVertex:
     return replace(vertex, subtasks=tuple(sorted(subtasks, key=lambda each: each.index)))
 
 
-def read_placed_job(answers: RestAnswers, job_id: str) -> RunningJob:
-    """A job with the places of its subtasks."""
-    job = read_job(answers, job_id)
-    return replace(
-        job,
-        vertices=tuple(
-            placed(each, vertex_details(answers, job.id, each)) for each in job.vertices
-        ),
-    )
-
-
-def read_job_as_placed(answers: RestAnswers, job_id: str) -> RunningJob:
-    """A job with the places of its subtasks, except for vertices without an answer."""
-    job = read_job(answers, job_id)
-    return replace(
-        job,
-        vertices=tuple(
-            placed(each, vertex_details(answers, job.id, each))
-            if answers.has(_details_of(job.id, each))
-            else each
-            for each in job.vertices
-        ),
-    )
-
-
-def read_jobs(
-    answers: RestAnswers, read: Callable[[RestAnswers, str], RunningJob] = read_placed_job
-) -> tuple[RunningJob, ...]:
-    """The running jobs with their places; all known jobs if none runs.
+def read_jobs(answers: RestAnswers, *, may_lack_places: bool = False) -> tuple[RunningJob, ...]:
+    """The running jobs with the places of their subtasks; all known jobs if none runs.
 
     Args:
-        read: reads one job, by its id.
+        may_lack_places: leave vertices without an answer unplaced.
     """
     known = job_overviews(answers)
     wanted = [each for each in known if str(each.get("state")) not in ENDED] or known
-    return tuple(read(answers, hex_id(each.get("jid"))) for each in wanted)
+    found = []
+    for each in wanted:
+        job = read_job(answers, hex_id(each.get("jid")))
+        vertices = [
+            vertex
+            if may_lack_places and not answers.has(_details_of(job.id, vertex))
+            else placed(vertex, vertex_details(answers, job.id, vertex))
+            for vertex in job.vertices
+        ]
+        found.append(replace(job, vertices=tuple(vertices)))
+    return tuple(found)
 
 
 def read_task_managers(

@@ -116,7 +116,6 @@ class _Orders:
         self.have_ended = False
 
     def first(self) -> bytes:
-        """Wait for the first line."""
         while b"\n" not in self._unread and not self.have_ended:
             self._read()
         line, _, self._unread = self._unread.partition(b"\n")
@@ -201,7 +200,6 @@ class RestWatch:
 
     @property
     def pid(self) -> int:
-        """The id of the process."""
         return self._process.pid
 
     def fileno(self) -> int:
@@ -217,7 +215,6 @@ class RestWatch:
         return self._take(data)
 
     def keep(self) -> None:
-        """Ask the process to keep the metrics around this time."""
         self._send("keep")
 
     def _send(self, line: str) -> None:

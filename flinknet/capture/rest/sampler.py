@@ -113,7 +113,6 @@ class Sampler:
 
     @property
     def jobs(self) -> tuple[RunningJob, ...]:
-        """See the class."""
         return tuple(self._jobs.values())
 
     def ask_for_new(self) -> None:

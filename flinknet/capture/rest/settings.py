@@ -205,7 +205,6 @@ def _in_effect(configured: Mapping[str, str], release: str | None) -> dict[str, 
 
 
 def _release(answers: RestAnswers) -> str | None:
-    """The version of Flink; None if it is not reported."""
     try:
         found: Any = answers.get("/config")
     except RemoteTransportError:  # not among saved answers

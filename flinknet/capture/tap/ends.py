@@ -51,7 +51,6 @@ class PlainEnd:
             self.sock.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
-        """Close the socket."""
         self.sock.close()
 
 

@@ -123,12 +123,10 @@ class Proxy:
 
     @property
     def delay(self) -> AddedDelay:
-        """The delay added to chunks."""
         return self._turn.delay
 
     @property
     def chunks(self) -> int:
-        """Chunks forwarded."""
         return self._turn.chunks
 
     def run_once(self, timeout_ns: int) -> None:
@@ -163,7 +161,6 @@ class Proxy:
             listener.wake()
 
     def close(self) -> None:
-        """Close all connections and stop listening."""
         for relay in list(self.relays):
             self._close(relay)
         for listener in self._listeners:
@@ -228,7 +225,8 @@ class Proxy:
         name = f"{_text(peer)} through {_text(listener.sock.getsockname())}"
         target = upstream
         try:
-            check_not_own(peer[:2], self._own_addresses())
+            own = {each.server.sock.getsockname()[:2] for each in self.relays}
+            check_not_own(peer[:2], own)
             if target is None:
                 target = self._destination_of(sock)
             self._open(sock, peer, target, name)
@@ -245,10 +243,6 @@ class Proxy:
             else:
                 text = f"upstream {_text(target)}: {error.strerror}; is its TaskManager up?"
                 self._note(name, text)
-
-    def _own_addresses(self) -> set[Address]:
-        """Local addresses of the connections to upstreams."""
-        return {each.server.sock.getsockname()[:2] for each in self.relays}
 
     def _open(self, sock: socket.socket, peer: Address, upstream: Address, name: str) -> None:
         """Begin to connect to the upstream; until then nothing is received from the client."""
@@ -415,7 +409,6 @@ def raise_open_files_limit() -> int:
 
 
 def _is_of_this_machine(family: int, kind: int, host: str) -> bool:
-    """Whether an address belongs to this machine."""
     with socket.socket(family, kind) as sock, suppress(OSError):
         sock.bind((host, 0))
         return True

@@ -49,13 +49,11 @@ class AddedDelay:
         self._recent.add(values)
 
     def take_recent(self) -> LogLinearHistogram:
-        """The delays since the last call."""
         self.fold()
         recent, self._recent = self._recent, LogLinearHistogram()
         return recent
 
     def summary(self) -> LatencySummary:
-        """Summary of all delays, in ns."""
         self.fold()
         return self.total.summary()
 

@@ -126,7 +126,7 @@ class Tap:
         proxy.close()
         self._guard(session.end_watch)
         result = session.result(ended_ns) | self._figures(stopped_by, cut)
-        self._guard(session.close, ended_ns)
+        self._guard(session.recording.close, ended_ns)
         return result | session.written() | {"recording_error": self._recording_error}
 
     def _relay_ended(self, relay: Relay) -> None:

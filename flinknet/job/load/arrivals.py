@@ -165,7 +165,6 @@ class _Draws(ABC):
         return np.random.default_rng(self._seed)
 
     def take(self, count: int) -> IntArray:
-        """The values of the next records."""
         if len(self._drawn) < count:
             more = self._draw(max(count, self._more))
             self._more = min(2 * self._more, _MOST_DRAWN)

@@ -160,14 +160,12 @@ def _numbered(
 
 
 def generator_of(task: StreamTask) -> LoadGenerator:
-    """The generator of a source task."""
     generator = task.sources[GENERATOR]
     assert isinstance(generator, LoadGenerator)
     return generator
 
 
 def run_input_of(task: StreamTask) -> RunInput:
-    """The run input of a relay or sink task."""
     assert isinstance(task.network_input, RunInput)
     return task.network_input
 
@@ -297,7 +295,6 @@ def _create_source(
 
 
 def key_draws(scenario: Scenario, subtask: int) -> KeyDraws:
-    """The random keys of a subtask's records."""
     workload = scenario.workload
     return KeyDraws(workload.keys, workload.key_skew, scenario.seed * 15_485_863 + subtask)
 
