@@ -7,7 +7,7 @@ producer sends show which end is the producer; port numbers are not used.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 from flinknet.core.wire.frames import MAGIC_OFFSET, is_usual, peek_frame
 from flinknet.core.wire.layout import FRAME_HEADER_BYTES, MAGIC, Direction
@@ -43,22 +43,12 @@ STALLS_KEPT: Final = 10_000
 Side = int
 """0 for the end that a connection names first, 1 for the other."""
 
+ZeroWindow = tuple[int, int | None]
+"""First and last instant in ns; None: the capture ended first."""
+
 ObserverFactory = Callable[[Endpoint, Endpoint, bool], ConnectionObserver]
 """Makes the observer of a connection from its producer's end, its consumer's end, and whether the
 first bytes of both directions are in the capture."""
-
-
-class ZeroWindow(NamedTuple):
-    """A time in which a receiver's kernel had no room: TCP's own back pressure.
-
-    Attributes:
-        to_ns: None if the capture ended first.
-        is_data: the consumer's kernel had no room, and buffers waited; otherwise the producer's.
-    """
-
-    from_ns: int
-    to_ns: int | None
-    is_data: bool
 
 
 class CapturedConnection:
@@ -71,6 +61,9 @@ class CapturedConnection:
         is_foreign: enough was captured to rule Flink out.
         is_ended: no end will send more than copies.
         is_finished: nothing of it is followed any more.
+        server: number of the producer's end; 0 until it is known.
+        zero_windows: times, by end, in which its kernel had no room: TCP's own back pressure.
+        zero_window_ns: their total length, by end.
         first_ns, last_ns: instants of its first and its last packet.
     """
 
@@ -85,15 +78,15 @@ class CapturedConnection:
         self.observer: ConnectionObserver | None = None
         self.is_foreign = False
         self.is_ended = self.is_finished = False
-        self.zero_windows: list[ZeroWindow] = []
-        self.zero_window_ns = [0, 0]  # by the end whose kernel had no room
+        self.zero_windows: tuple[list[ZeroWindow], list[ZeroWindow]] = [], []
+        self.zero_window_ns = [0, 0]
         self.first_ns = self.last_ns = first.at_ns
         self._create_observer = create_observer
         self._note_flink = note_flink
         self._undecided: list[tuple[Side, StreamData | StreamGap]] = []
         self._undecided_bytes = 0
         self._tail = [b"", b""]  # last bytes of each side while undecided
-        self._server: Side = 0
+        self.server: Side = 0
         self._no_room_since: list[int | None] = [None, None]
         self._has_begun = [False, False]
         self._has_fin = [False, False]
@@ -101,20 +94,12 @@ class CapturedConnection:
     @property
     def producer(self) -> Endpoint:
         """The end that sends buffers."""
-        return self.ends[self._server]
+        return self.ends[self.server]
 
     @property
     def consumer(self) -> Endpoint:
         """The end that opened the connection and requested partitions."""
-        return self.ends[1 - self._server]
-
-    @property
-    def server_stream(self) -> TcpStream:
-        return self.streams[self._server]
-
-    @property
-    def client_stream(self) -> TcpStream:
-        return self.streams[1 - self._server]
+        return self.ends[1 - self.server]
 
     @property
     def missing_direction(self) -> str | None:
@@ -123,7 +108,7 @@ class CapturedConnection:
         """
         if all(self._has_begun):
             return None
-        return "credit" if self._has_begun[self._server] else "data"
+        return "credit" if self._has_begun[self.server] else "data"
 
     def opens_another(self, segment: TcpSegment) -> bool:
         """Whether a segment opens a new connection between these ends."""
@@ -180,7 +165,7 @@ class CapturedConnection:
         self._tail[side] = (self._tail[side] + data)[1 - FRAME_HEADER_BYTES :]
         self._undecided_bytes += len(data)
         if direction is not None:
-            self._server = side if direction is Direction.PRODUCER_TO_CONSUMER else 1 - side
+            self.server = side if direction is Direction.PRODUCER_TO_CONSUMER else 1 - side
             is_from_start = all(stream.is_from_start for stream in self.streams)
             self.observer = self._create_observer(self.producer, self.consumer, is_from_start)
             for its_side, item in self._undecided:
@@ -197,7 +182,7 @@ class CapturedConnection:
     def _observe(self, side: Side, item: StreamData | StreamGap) -> None:
         observer = self.observer
         assert observer is not None
-        is_server = side == self._server
+        is_server = side == self.server
         if isinstance(item, StreamData):
             (observer.from_server if is_server else observer.from_client)(item.data, item.at_ns)
         else:
@@ -214,18 +199,8 @@ class CapturedConnection:
     def _end_stall(self, side: Side, from_ns: int, to_ns: int | None) -> None:
         self._no_room_since[side] = None
         self.zero_window_ns[side] += (self.last_ns if to_ns is None else to_ns) - from_ns
-        if len(self.zero_windows) < STALLS_KEPT:
-            self.zero_windows.append(ZeroWindow(from_ns, to_ns, side != self._server))
-
-    @property
-    def consumer_zero_window_ns(self) -> int:
-        """Time in which the consumer's kernel had no room for buffers, in ns."""
-        return self.zero_window_ns[1 - self._server]
-
-    @property
-    def producer_zero_window_ns(self) -> int:
-        """Time in which the producer's kernel had no room for credit, in ns."""
-        return self.zero_window_ns[self._server]
+        if sum(map(len, self.zero_windows)) < STALLS_KEPT:
+            self.zero_windows[side].append((from_ns, to_ns))
 
 
 class CapturedConnections:

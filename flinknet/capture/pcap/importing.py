@@ -33,6 +33,11 @@ KINDS_LISTED_MAX: Final = 16
 DRAIN_NS: Final = 5_000_000_000
 """Longest time in which a live source may end by itself after it was to end, in ns."""
 
+_STREAM_FIGURES: Final = (
+    *("bytes", "is_from_start", "retransmitted_segments", "retransmitted_bytes"),
+    *("out_of_order_segments", "gaps", "missing_bytes"),
+)
+
 _ENCRYPTED: Final = {"IPsec", "WireGuard"}
 
 CLOCK: Final = "CLOCK_REALTIME"
@@ -330,29 +335,16 @@ def _sum(one: Any, other: Any) -> Any:
 
 def _describe(connection: CapturedConnection) -> dict[str, Any]:
     assert connection.observer is not None
-    data, credit = connection.server_stream, connection.client_stream
+    server = connection.server
+    tcp = {}
+    for name, sender in (("data", server), ("credit", 1 - server)):
+        stream = connection.streams[sender]
+        tcp[name] = {each: getattr(stream, each) for each in _STREAM_FIGURES} | {
+            "zero_window_ns": connection.zero_window_ns[1 - sender],
+            "zero_windows": [list(each) for each in connection.zero_windows[1 - sender]],
+        }
     return {
         **connection.observer.summary().to_dict(),
         "missing_direction": connection.missing_direction,
-        "tcp": {
-            name: {
-                "bytes": stream.bytes,
-                "is_from_start": stream.is_from_start,
-                "retransmitted_segments": stream.retransmitted_segments,
-                "retransmitted_bytes": stream.retransmitted_bytes,
-                "out_of_order_segments": stream.out_of_order_segments,
-                "gaps": stream.gaps,
-                "missing_bytes": stream.missing_bytes,
-                "zero_window_ns": zero_window_ns,
-                "zero_windows": [
-                    [each.from_ns, each.to_ns]
-                    for each in connection.zero_windows
-                    if each.is_data == (stream is data)
-                ],
-            }
-            for name, stream, zero_window_ns in (
-                ("data", data, connection.consumer_zero_window_ns),
-                ("credit", credit, connection.producer_zero_window_ns),
-            )
-        },
+        "tcp": tcp,
     }

@@ -16,7 +16,6 @@ from flinknet.capture.pcap.connections import (
     UNDECIDED_BYTES_MAX,
     CapturedConnection,
     CapturedConnections,
-    ZeroWindow,
 )
 from flinknet.capture.pcap.segments import Endpoint, TcpSegment
 from tests.golden_vectors import Vector, golden, vectors
@@ -113,7 +112,7 @@ def test_a_conversation_is_read_as_from_its_bytes(release: str, vector: Vector) 
     assert without_instants(capture.probe) == direct_rows(steps)
     (connection,) = capture.connections.of_flink
     assert (connection.producer, connection.consumer) == (SERVER, CLIENT)
-    assert connection.server_stream.gaps == connection.client_stream.gaps == 0
+    assert [each.gaps for each in connection.streams] == [0, 0]
 
 
 @golden("conversation", layout="2.x")
@@ -200,7 +199,7 @@ def test_bytes_that_the_capture_lacks_cost_what_they_carried_and_no_more() -> No
         capture.connections.add(segment)
     capture.connections.finish()
     (connection,) = capture.connections.of_flink
-    assert connection.server_stream.missing_bytes > 0
+    assert connection.streams[connection.server].missing_bytes > 0
     rows = [(row[0], row[1], row[2], row[5]) for row in without_instants(capture.probe)]
     expected = [(row[0], row[1], row[2], row[5]) for row in direct_rows(steps)]
     assert set(rows) <= set(expected)
@@ -219,12 +218,11 @@ def test_zero_windows_are_kept_by_whose_they_are() -> None:
     capture.connections.add(capture.segment(CLIENT, window=9))
     capture.connections.finish()
     (connection,) = capture.connections.of_flink
-    assert connection.zero_windows == [
-        ZeroWindow(start_ns + 1000, start_ns + 3000, True),
-        ZeroWindow(start_ns + 4000, None, False),
-    ]
-    assert connection.consumer_zero_window_ns == 2000
-    assert connection.producer_zero_window_ns == 1000
+    producer, consumer = connection.server, 1 - connection.server
+    assert connection.zero_windows[consumer] == [(start_ns + 1000, start_ns + 3000)]
+    assert connection.zero_windows[producer] == [(start_ns + 4000, None)]
+    assert connection.zero_window_ns[consumer] == 2000
+    assert connection.zero_window_ns[producer] == 1000
 
 
 @pytest.mark.parametrize("is_reset", [True, False])
