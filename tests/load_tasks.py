@@ -17,8 +17,8 @@ from flinknet.core.producer import (
 from flinknet.job.descriptor import InputChannelDescriptor, TaskDeploymentDescriptor
 from flinknet.job.gates import create_gates, create_partitions
 from flinknet.job.load.arrivals import Arrivals
-from flinknet.job.load.generator import LoadGenerator, RecordBatcher
 from flinknet.job.load.load_tasks import LoadTask
+from flinknet.job.load.outputs import LoadGenerator, RecordBatcher
 from flinknet.job.load.plan import load_plan_of
 from flinknet.job.load.sink import LatencySink
 from flinknet.job.stream_task import StreamTask

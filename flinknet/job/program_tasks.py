@@ -5,6 +5,7 @@ for their TaskManagers.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -24,7 +25,7 @@ from flinknet.core.producer import (
 from flinknet.core.wire.ids import JobVertexID
 from flinknet.core.wire.records import LatencyMarker
 from flinknet.errors import ConfigError, TaskFailedError
-from flinknet.graph.job_graph import JobGraph, NetworkInput, StreamConfig
+from flinknet.graph.job_graph import JobGraph, NonChainedOutput, StreamConfig
 from flinknet.graph.operator_chain import OperatorChain
 from flinknet.graph.stream_graph import StreamEdge
 from flinknet.graph.transformations import StreamPartitioner
@@ -35,7 +36,6 @@ from .chain_runner import ChainRunner
 from .channel_input import ChannelInput
 from .context import defined_at
 from .descriptor import (
-    InputGateDeploymentDescriptor,
     ResultPartitionDeploymentDescriptor,
     TaskDeploymentDescriptor,
 )
@@ -54,6 +54,9 @@ from .task_frame import TaskFrame
 from .task_operators import TaskOperators, plain, source_of
 
 _KEYED = ("hash", "custom")
+
+_OperatorInput = tuple[str, int]
+"""Id of an operator, and number of its input."""
 
 
 def network_of(job: JobGraph) -> NetworkConfig:
@@ -240,9 +243,7 @@ class _ProgramTask:
         partition: ResultPartition,
         start_ns: int,
     ) -> RecordOutput:
-        leaving = next(
-            each for each in self._config.outputs if each.data_set_id == str(described.data_set_id)
-        )
+        leaving = self._leaving(described)
         edge = self._edge_of[leaving.edge_id]
         partitioner = copied(edge.partitioner)
         made = self._job.factories[leaving.operator_id]
@@ -265,6 +266,10 @@ class _ProgramTask:
             place=defined_at(getattr(made.create(), "function", None)),
             draw=self._drawn(f"latency markers of edge {described.edge}"),
         )
+
+    def _leaving(self, described: ResultPartitionDeploymentDescriptor) -> NonChainedOutput:
+        data_set_id = str(described.data_set_id)
+        return next(each for each in self._config.outputs if each.data_set_id == data_set_id)
 
     def _latency_stats(self) -> LatencyStats | None:
         config = self._job.config
@@ -329,10 +334,7 @@ class _ProgramTask:
 
     def _barriers(self, described: ResultPartitionDeploymentDescriptor) -> str:
         """The partitioner that determines barrier alignment on an edge."""
-        leaving = next(
-            each for each in self._config.outputs if each.data_set_id == str(described.data_set_id)
-        )
-        edge = self._edge_of[leaving.edge_id]
+        edge = self._edge_of[self._leaving(described).edge_id]
         if edge.supports_unaligned_checkpoints or self._network.forced_unaligned_checkpoints:
             return described.partitioner
         return "forward"
@@ -345,51 +347,36 @@ class _ProgramTask:
         measured_from_ns: int,
     ) -> ElementInput:
         gate = input_of(gates)
+        read_by = {each.edge_id: each for each in self._config.inputs}
+        coming = [
+            (described, read_by[described.stream_edge_id]) for described in self._descriptor.inputs
+        ]
+        channels = Counter[_OperatorInput]()
+        for described, read in coming:
+            channels[read.operator_id, read.input_number] += len(described.channels)
+        valves = {
+            target: (StatusWatermarkValve(count), iter(range(count)))
+            for target, count in channels.items()
+        }
         receivers: list[ChannelInput] = []
-        known: dict[tuple[str, int], tuple[StatusWatermarkValve, Iterator[int]]] = {}
-        for target, count in self._channels_of_inputs().items():
-            known[target] = StatusWatermarkValve(count), iter(range(count))
-        for described in self._descriptor.inputs:
-            receivers += self._channel_inputs(described, known, has_arrays, measured_from_ns)
+        for described, read in coming:
+            edge = self._edge_of[read.edge_id]
+            valve, numbers = valves[read.operator_id, read.input_number]
+            serializer = serializer_of(edge.record_type)
+            elements = StreamElementSerializer(serializer, has_arrays=has_arrays)
+            receivers += [
+                ChannelInput(
+                    *(described.edge, read.operator_id, read.input_number, elements),
+                    *(next(numbers), valve),
+                    has_event_time=edge.source.has_event_time,
+                    due_epoch_ns=None if edge.source.has_own_time else self._epoch_ns,
+                    measured_from_ns=measured_from_ns,
+                )
+                for _ in described.channels
+            ]
         return ElementInput(
             gate, tuple(receivers), self._probe, self._frame.input_checkpoints(gate), spills=spills
         )
-
-    def _channels_of_inputs(self) -> dict[tuple[str, int], int]:
-        """Number of channels of each operator input, over all gates."""
-        counts: dict[tuple[str, int], int] = {}
-        for described in self._descriptor.inputs:
-            coming = self._coming(described)
-            target = coming.operator_id, coming.input_number
-            counts[target] = counts.get(target, 0) + len(described.channels)
-        return counts
-
-    def _coming(self, described: InputGateDeploymentDescriptor) -> NetworkInput:
-        return next(
-            each for each in self._config.inputs if each.edge_id == described.stream_edge_id
-        )
-
-    def _channel_inputs(
-        self,
-        described: InputGateDeploymentDescriptor,
-        valves: Mapping[tuple[str, int], tuple[StatusWatermarkValve, Iterator[int]]],
-        has_arrays: bool,
-        measured_from_ns: int,
-    ) -> list[ChannelInput]:
-        coming = self._coming(described)
-        edge = self._edge_of[coming.edge_id]
-        valve, numbers = valves[coming.operator_id, coming.input_number]
-        elements = StreamElementSerializer(serializer_of(edge.record_type), has_arrays=has_arrays)
-        return [
-            ChannelInput(
-                *(described.edge, coming.operator_id, coming.input_number, elements),
-                *(next(numbers), valve),
-                has_event_time=edge.source.has_event_time,
-                due_epoch_ns=None if edge.source.has_own_time else self._epoch_ns,
-                measured_from_ns=measured_from_ns,
-            )
-            for _ in described.channels
-        ]
 
     def _edges(self) -> Iterator[tuple[str, StreamEdge]]:
         """The vertex's edges in the program, by their names at deployment: edge names are numbered

@@ -11,7 +11,7 @@ ProducerStateChecks: what becomes of a channel whose producer does not have its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -21,6 +21,7 @@ from flinknet.core.producer import ResultPartition, ResultPartitionType, partiti
 from flinknet.core.wire.ids import ExecutionAttemptID, ResultPartitionID
 from flinknet.errors import ConfigError, PartitionError
 from flinknet.graph.execution_graph import ExecutionState
+from flinknet.graph.job_config import ALL
 from flinknet.units import NS_PER_MS
 
 
@@ -30,13 +31,6 @@ class SchedulingType(Enum):
     ALL_AT_ONCE = "all-at-once"  # nothing (EAGER)
     ON_FIRST_OUTPUT = "first-output"  # the first output of their inputs (LAZY_FROM_SOURCES)
     ON_COMPLETE_OUTPUT = "complete-output"  # their complete inputs
-
-
-class StartCondition(Enum):
-    """Which of its inputs a vertex waits for (Flink: InputDependencyConstraint)."""
-
-    ALL = "all"
-    ANY = "any"
 
 
 _Type, _When = ResultPartitionType, SchedulingType
@@ -95,14 +89,14 @@ def is_result_consumable(partitions: Sequence[ResultPartition], scheduling: Sche
     return all(is_consumable(each, scheduling) for each in partitions)
 
 
-def may_start(inputs: Iterable[bool], condition: StartCondition) -> bool:
+def may_start(inputs: Sequence[bool], constraint: str) -> bool:
     """Whether a vertex may be deployed, given which of its inputs are consumable. A vertex without
     inputs may.
+
+    Args:
+        constraint: ALL or ANY of the inputs (Flink: InputDependencyConstraint).
     """
-    states = list(inputs)
-    if not states:
-        return True
-    return all(states) if condition is StartCondition.ALL else any(states)
+    return not inputs or (all(inputs) if constraint == ALL else any(inputs))
 
 
 ANSWER_WAIT_NS = 10_000 * NS_PER_MS

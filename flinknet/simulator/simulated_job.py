@@ -13,8 +13,8 @@ from flinknet.job.barriers import CheckpointResponder
 from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.gates import input_of
 from flinknet.job.load.arrivals import RecordedArrivals, RecordedSelector
-from flinknet.job.load.generator import LoadGenerator, RecordBatcher
 from flinknet.job.load.load_tasks import LoadTask, delay_of
+from flinknet.job.load.outputs import LoadGenerator, RecordBatcher
 from flinknet.job.load.plan import LoadPlan
 from flinknet.job.load.run_input import PAUSED_NS
 from flinknet.job.load.sink import LatencySink

@@ -9,11 +9,11 @@ import pytest
 from flinknet.config import PARTITION_TYPES, SCHEDULINGS, Scenario, WorkloadConfig
 from flinknet.core.producer import ResultPartitionType
 from flinknet.errors import ConfigError
+from flinknet.graph.job_config import ALL, ANY
 from flinknet.job.load.plan import load_plan_of
 from flinknet.job.scheduling import (
     USES,
     SchedulingType,
-    StartCondition,
     is_consumable,
     may_start,
     scheduling_of,
@@ -82,8 +82,8 @@ def test_without_being_asked_only_blocking_exchanges_wait(partition_type: str) -
 def test_a_vertex_waits_for_all_or_for_any_of_its_inputs(
     inputs: list[bool], with_all: bool, with_any: bool
 ) -> None:
-    assert may_start(inputs, StartCondition.ALL) == with_all
-    assert may_start(inputs, StartCondition.ANY) == with_any
+    assert may_start(inputs, ALL) == with_all
+    assert may_start(inputs, ANY) == with_any
 
 
 def test_a_partition_can_be_consumed_at_once_with_its_first_record_or_at_its_end() -> None:

@@ -21,7 +21,7 @@ from flinknet.core.producer import (
     RescaleSelector,
 )
 from flinknet.errors import ConfigError
-from flinknet.job.load.generator import RecordBatcher
+from flinknet.job.load.outputs import RecordBatcher
 from flinknet.job.selectors import create_selector, find_custom
 from tests.pair import partition_of
 

@@ -13,7 +13,7 @@ from flinknet.core.producer import OutputFlusher, RecordWriter
 from flinknet.core.producer.channel_selector import ForwardSelector
 from flinknet.core.wire.records import OVERHEAD_BYTES
 from flinknet.job.debloating import debloated_gates
-from flinknet.job.load.generator import RecordBatcher
+from flinknet.job.load.outputs import RecordBatcher
 from flinknet.job.load.sink import LatencySink
 from flinknet.job.stream_task import StreamTask
 from flinknet.job.task_metrics import TaskMetrics, back_pressure_level

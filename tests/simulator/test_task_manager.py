@@ -12,7 +12,7 @@ from flinknet.core.probe import NullProbe
 from flinknet.core.producer import OutputFlusher, RecordWriter
 from flinknet.errors import TransportError
 from flinknet.job.load.arrivals import RecordedArrivals
-from flinknet.job.load.generator import RecordBatcher
+from flinknet.job.load.outputs import RecordBatcher
 from flinknet.job.selectors import create_selector
 from flinknet.simulator.link import LinkEnd, LinkSettings, SendCosts
 from flinknet.simulator.task_manager import Scheduler, SimulatedSource, SimulatedTaskManager

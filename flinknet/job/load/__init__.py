@@ -3,8 +3,8 @@
     plan        a scenario as a job: graph, placement, descriptors of its tasks
     arrivals    intended instants of records, computed or recorded; random keys and sizes
     payload     layout of the records
-    generator   emits records when due, or at the highest rate
-    outputs     chains of tasks: generate, forward, measure; serialise runs
+    outputs     emit records when due, or at the highest rate; chains of tasks: generate, forward,
+                measure; serialise runs
     run_input   reads runs of records from a gate           sink  checks and times them
     load_tasks  builds the StreamTasks of a load
 

@@ -31,8 +31,15 @@ from .arrivals import (
     ScheduledArrivals,
     TakeSizes,
 )
-from .generator import LoadGenerator, RecordBatcher
-from .outputs import Forward, ForwardedOutput, Generate, GeneratedOutput, Measure
+from .outputs import (
+    Forward,
+    ForwardedOutput,
+    Generate,
+    GeneratedOutput,
+    LoadGenerator,
+    Measure,
+    RecordBatcher,
+)
 from .payload import RecordForwarder
 from .plan import task_name
 from .run_input import RunInput

@@ -17,7 +17,7 @@ from flinknet.graph.execution_graph import (
 )
 from flinknet.graph.failover import SchedulingTopology
 from flinknet.graph.job_config import EXPONENTIAL_DELAY, FIXED_DELAY, NONE, JobConfig
-from flinknet.job.scheduling import StartCondition, may_start
+from flinknet.job.scheduling import may_start
 from flinknet.units import NS_PER_S
 
 
@@ -126,7 +126,7 @@ class InputDependencies:
         self._topology = topology
         self._stage_of = stage_of
         self._depth_of = depth_of
-        self._condition = StartCondition(graph.job.config.input_dependency_constraint.lower())
+        self._constraint = graph.job.config.input_dependency_constraint
         self._has_output: set[tuple[ExecutionAttemptID, int]] = set()
         self._unread: dict[ExecutionVertex, tuple[ConnectedEdge, ...]] = {}
 
@@ -190,7 +190,7 @@ class InputDependencies:
             if result not in known:
                 known[result] = self._can_be_read(result)
             inputs.append(known[result] or not self._waits(edge))
-        return may_start(inputs, self._condition)
+        return may_start(inputs, self._constraint)
 
     def _waits(self, edge: ConnectedEdge) -> bool:
         """Whether the ends of an edge are not deployed together."""

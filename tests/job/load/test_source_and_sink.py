@@ -26,8 +26,8 @@ from flinknet.core.wire.events import CancelCheckpointMarker, encode_pipelined
 from flinknet.core.wire.messages import BufferResponse
 from flinknet.errors import FrameCorruptedError, ProducerFailedError
 from flinknet.job.load.arrivals import RecordedArrivals, ScheduledArrivals
-from flinknet.job.load.generator import RecordBatcher
 from flinknet.job.load.load_tasks import delay_of, generator_of, run_input_of
+from flinknet.job.load.outputs import RecordBatcher
 from flinknet.job.load.run_input import PAUSED_NS
 from flinknet.job.load.sink import Disorder, LatencySink
 from flinknet.job.stream_task import TaskState
