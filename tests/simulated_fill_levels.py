@@ -21,7 +21,7 @@ def fill_sample(cluster: Cluster) -> FillSample:
             netty_inbound_bytes=fill_levels.netty_inbound_bytes(cluster.consumer_connections),
             input_channel_bytes=fill_levels.input_channel_bytes(cluster.gates),
         ),
-        is_reading=fill_levels.is_reading(cluster.consumer_connections),
+        is_reading=all(each.wants_data for each in cluster.consumer_connections),
         is_writable=all(each.water_marks.is_writable for each in cluster.producer_connections),
         is_writing=not any(source.is_blocked for source in cluster.sources),
     )

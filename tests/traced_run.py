@@ -28,6 +28,7 @@ from flinknet.runtime.cluster.job_files import save_manifest
 from flinknet.runtime.cluster.job_master import JobMaster
 from flinknet.runtime.cluster.job_measurements import Measurements
 from flinknet.runtime.cluster.measured_ledger import ledger_of_load, verdict_on_job
+from flinknet.runtime.cluster.placement import SharedCluster
 from flinknet.runtime.cluster.reports import (
     ProducerChannelReport,
     Report,
@@ -65,7 +66,7 @@ def trace_job(
     """
     directory.mkdir(parents=True, exist_ok=True)
     execution_graph = execution_graph_of(job_graph_of(graph))
-    master = JobMaster(execution_graph, task_managers, slots, now_ns=0)
+    master = JobMaster(execution_graph, task_managers, SharedCluster(slots), now_ns=0)
     for index in range(task_managers):
         master.register(index, now_ns=0)
     (deployment,) = master.deployments

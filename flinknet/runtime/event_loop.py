@@ -223,6 +223,11 @@ class EventLoop:
             else:
                 target()
 
+    def pump(self) -> None:
+        """Send queued bytes, as far as sockets accept them now."""
+        for transport in list(self._transports):
+            transport.pump()
+
     def close(self) -> None:
         """Close all connections and the selector."""
         self._calls.clear()

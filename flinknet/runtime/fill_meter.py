@@ -29,21 +29,6 @@ def subpartition_bytes(partitions: Iterable[ResultPartition]) -> int:
     return sum(each.queued_bytes for partition in partitions for each in partition.subpartitions)
 
 
-def subpartition_bytes_by_channel(
-    partitions: Iterable[ResultPartition], channels: Iterable[Sequence[int]]
-) -> dict[int, int]:
-    """The same for each channel, as its index in the job.
-
-    Args:
-        channels: of each partition those of its subpartitions.
-    """
-    return {
-        channel: subpartition.queued_bytes
-        for partition, own in zip(partitions, channels, strict=True)
-        for subpartition, channel in zip(partition.subpartitions, own, strict=True)
-    }
-
-
 def subpartition_bytes_max(
     partitions: Iterable[ResultPartition], total_buffers: int, *, is_shared: bool
 ) -> int:
@@ -65,11 +50,6 @@ def subpartition_bytes_max(
 def input_channel_bytes(gates: Iterable[SingleInputGate]) -> int:
     """Bytes that have arrived over connections and that no task has taken."""
     return sum(map(_received_bytes, _remote_channels(gates)))
-
-
-def input_channel_bytes_by_channel(gates: Iterable[SingleInputGate]) -> dict[int, int]:
-    """The same for each channel, as its index in the job."""
-    return {channel.index: _received_bytes(channel) for channel in _remote_channels(gates)}
 
 
 def input_channel_bytes_max(gates: Iterable[SingleInputGate]) -> int:
@@ -98,10 +78,6 @@ def netty_inbound_bytes_max(
     """
     without_credit = sum(not each.is_credit_based for each in connections)
     return without_credit * (receive_bytes + segment_size_bytes)
-
-
-def is_reading(connections: Iterable[ConsumerConnection]) -> bool:
-    return all(each.wants_data for each in connections)
 
 
 def _received_bytes(channel: RemoteInputChannel) -> int:
@@ -220,8 +196,12 @@ class FillMeter:
         """What lies here by channel; empty if there are many."""
         if sum(map(len, self._channels)) + sum(len(x.channels) for x in self._gates) > CHANNELS_MAX:
             return ()
-        written = subpartition_bytes_by_channel(self._partitions, self._channels)
-        received = input_channel_bytes_by_channel(self._gates)
+        written = {
+            channel: subpartition.queued_bytes
+            for partition, own in zip(self._partitions, self._channels, strict=True)
+            for subpartition, channel in zip(partition.subpartitions, own, strict=True)
+        }
+        received = {x.index: _received_bytes(x) for x in _remote_channels(self._gates)}
         return tuple(
             ChannelLevels(channel, written.get(channel, 0), received.get(channel, 0))
             for channel in sorted({*written, *received})

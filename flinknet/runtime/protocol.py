@@ -184,11 +184,6 @@ class PartitionRequestClientFactory:
         self._opened: Counter[int] = Counter()
         self.connections: list[ConsumerConnection] = []
 
-    @property
-    def reuses_connections(self) -> bool:
-        """Whether a connection stays open when its last channel has closed."""
-        return self._network.reuse_connections
-
     def create_client(self, connection_id: ConnectionID) -> ConsumerConnection:
         """Return the client of a connection, with one more reference; closing a channel drops its
         reference.
@@ -199,7 +194,7 @@ class PartitionRequestClientFactory:
         client = self._clients.get(connection_id)
         if client is None or not client.is_usable:
             client = self._protocol.client_connection(str(connection_id))
-            client.is_reusable = self.reuses_connections
+            client.is_reusable = self._network.reuse_connections
             self._clients[connection_id] = client
             self.connections.append(client)
             peer = connection_id.task_manager

@@ -18,27 +18,21 @@ _PR_SET_PDEATHSIG = 1
 
 
 @contextmanager
-def interrupts_held(*, and_terminations: bool = False) -> Iterator[None]:
+def interrupts_held() -> Iterator[None]:
     """Delay a Ctrl-C until a process has been started, and keep it from that process.
 
     Child processes end on command of their parent, and must not report an interrupt while they are
     still importing: they inherit the mask. It applies to this thread alone, so the handler is
     delayed, too.
-
-    Args:
-        and_terminations: SIGTERM and SIGHUP, too: for processes that have something to finish.
-            Other processes can be ended by them, one by one.
     """
-    numbers = _END_SIGNALS if and_terminations else (signal.SIGINT,)
     held: list[int] = []
-    before = {each: signal.signal(each, lambda number, _: held.append(number)) for each in numbers}
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+    before = signal.signal(signal.SIGINT, lambda number, _: held.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        signal.signal(signal.SIGINT, before)
     for number in held:
         signal.raise_signal(number)
 

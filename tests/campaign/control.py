@@ -131,9 +131,8 @@ class ControlRun:
             JobMaster(
                 execution_graph_of(job, str(next(self._numbers))),
                 self._count,
-                self._slots,
+                self._shared,
                 now_ns=self._now_ns,
-                cluster=self._shared,
             )
             for job in self._jobs
         ]

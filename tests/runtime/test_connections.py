@@ -94,11 +94,9 @@ def test_the_client_is_ready_before_the_server_listens(node: NewNode) -> None:
 
 @pytest.mark.row("S064")
 def test_a_connection_manager_has_five_parts(node: NewNode) -> None:
-    network = replace(NETWORK, reuse_connections=False)
-    one = node(network)
+    one = node()
     manager = one.manager
     socket.create_connection((HOST, one.port)).close()  # it listens
-    assert not manager.client_factory.reuses_connections
     assert len(manager.receive_buffer) > 0
     assert isinstance(manager.protocol.server_connection(), ProducerConnection)
     assert isinstance(manager.protocol.client_connection("tm-1"), ConsumerConnection)

@@ -339,7 +339,7 @@ class Ending:
     def is_consequence(self) -> bool:
         """Whether it ended because it lost another TaskManager."""
         lost = (RemoteTransportError, ProducerFailedError, PartitionConnectionError)
-        return not self.is_death and issubclass(_kind_of(self), lost)
+        return not self.is_death and issubclass(kind_of(self.kind), lost)
 
 
 def error_of(endings: Sequence[Ending], trace_dir: object | None) -> Exception:
@@ -350,7 +350,7 @@ def error_of(endings: Sequence[Ending], trace_dir: object | None) -> Exception:
     """
     first, *others = sorted(endings, key=lambda each: (not each.is_death, each.is_consequence))
     if not first.is_death:
-        kind = _kind_of(first)
+        kind = kind_of(first.kind)
         if kind is FlinknetError:
             return RuntimeError(f"tm-{first.index} failed:\n{first.error}")
         if kind in _SELF_EXPLANATORY:
@@ -372,7 +372,7 @@ def _sentence(ending: Ending) -> str:
     return f"tm-{ending.index} (pid {ending.pid}) died in mid-run, {how}{why}"
 
 
-def _kind_of(ending: Ending) -> type[FlinknetError]:
+def kind_of(name: str) -> type[FlinknetError]:
     """The class of an error by its name; FlinknetError itself for any other (a bug)."""
-    kind: type[FlinknetError] = getattr(errors, ending.kind or "-", FlinknetError)
+    kind: type[FlinknetError] = getattr(errors, name or "-", FlinknetError)
     return kind

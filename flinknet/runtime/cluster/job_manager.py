@@ -190,9 +190,6 @@ class JobManager:
         self._outbox = Outbox(lambda index, message: self.task_managers[index].send(message))
         self._faults = 0
 
-    def start_task_managers(self) -> None:
-        self.task_managers.start(self.port)
-
     def submit(self, job: JobLead) -> None:
         """Run a job on all TaskManagers, including those that register later."""
         self.jobs[job.id] = job
@@ -267,7 +264,7 @@ class JobManager:
     def end_task_managers(self) -> None:
         """End every process."""
         self.task_managers.send_to_all(messages.Disconnect())
-        self.flush()
+        self._loop.pump()
         self.task_managers.end()
 
     def fetch(self, job: ExecutionGraphID, directory: Path | None) -> list[str]:
@@ -276,14 +273,9 @@ class JobManager:
             return []
         return self.workers.fetch(job, directory)
 
-    def flush(self) -> None:
-        """Send queued bytes, as far as sockets accept them now."""
-        for transport in list(self._loop.transports):
-            transport.pump()
-
     def close(self) -> None:
         """Stop listening; all connections end."""
-        self.flush()
+        self._loop.pump()
         if self.workers is not None:
             self.workers.close()
         self._server.close()

@@ -42,9 +42,8 @@ class JobMaster:
     Args:
         task_managers: how many will register; nothing is deployed before all have, or the wait for
             slots has timed out.
-        slots_each: slots of every TaskManager.
+        cluster: the cluster, which it may share with other jobs.
         fixed: a fixed plan; None: tasks are placed in available slots.
-        cluster: the cluster shared with other jobs; None: it has one of its own.
         is_joining: the cluster runs already, so the loss of a TaskManager that runs none of the
             job's tasks does not affect it.
 
@@ -64,16 +63,13 @@ class JobMaster:
         self,
         graph: ExecutionGraph,
         task_managers: int,
-        slots_each: int,
+        cluster: SharedCluster,
         *,
         now_ns: int,
         fixed: FixedPlan | None = None,
-        cluster: SharedCluster | None = None,
         is_joining: bool = False,
     ) -> None:
         config = graph.job.config
-        if cluster is None:
-            cluster = SharedCluster(slots_each)
         self.graph = graph
         self.state = JobState.CREATED
         self.reason = ""
@@ -83,7 +79,7 @@ class JobMaster:
         self.deployments: list[Deployment] = []
         self._config = config
         self._topology = SchedulingTopology(graph)
-        self._placement = placement = Placement(graph, cluster, slots_each, fixed)
+        self._placement = placement = Placement(graph, cluster, fixed)
         self._pool = placement.pool
         self._inputs = InputDependencies(
             graph, self._topology, placement.stage_of, placement.depth_of

@@ -85,7 +85,7 @@ class JobManagerProcess:
         """Start the TaskManagers, run the jobs, and end every process."""
         signal.signal(signal.SIGTERM, self._terminate)
         try:
-            self._manager.start_task_managers()
+            self._manager.task_managers.start(self.port)
             if self._spec.is_session:
                 self._contact.save(self._run_dir)
             while not self._is_over:

@@ -34,7 +34,7 @@ from .host_clock import ClockOfHost, error_between_ns, known_within
 from .job_manager import JobLead, JobManager, take_all
 from .job_master import JobMaster
 from .job_measurements import first_deployed_ns, times_of
-from .placement import Deployment, FixedPlan
+from .placement import Deployment, FixedPlan, SharedCluster
 from .reports import Report, Statistics
 from .resource_manager import SAMPLE_INTERVAL_NS, ClusterSpec, trace_name
 from .run_result import assemble, check_records, with_stages
@@ -161,7 +161,7 @@ class _Bench(JobLead):
             JobMaster(
                 plan.plan.graph,
                 scenario.task_managers,
-                plan.plan.slots_per_task_manager,
+                SharedCluster(plan.plan.slots_per_task_manager),
                 now_ns=self._began_ns,
                 fixed=FixedPlan(plan.plan, plan.tasks, stage_of),
             ),
@@ -199,7 +199,7 @@ class _Bench(JobLead):
         arrivals = scenario.workload.arrivals
         if manager.workers is not None and arrivals.startswith(RECORDED):
             manager.workers.send_arrivals(Path(arrivals.removeprefix(RECORDED)))
-        manager.start_task_managers()
+        manager.task_managers.start(manager.port)
 
     def lead(self, on_progress: Callable[[Progress], None], drain_max_ns: int) -> RunResult:
         """Run the load from the registration of the TaskManagers to the result."""

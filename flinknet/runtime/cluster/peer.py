@@ -19,7 +19,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from flinknet import errors
 from flinknet.config import NetworkConfig, Scenario
 from flinknet.core.wire.ids import ExecutionAttemptID, ResultPartitionID
 from flinknet.errors import ConfigError, FlinknetError
@@ -40,7 +39,7 @@ from ..host import available_cores, environment
 from ..protocol import PeerProtocol
 from ..shuffle_environment import ShuffleEnvironment
 from . import control_messages as messages
-from .cluster_process import TaskManagerProcessSpec
+from .cluster_process import TaskManagerProcessSpec, kind_of
 from .collected import channel_infos, manifest_of
 from .control_connection import ControlConnection
 from .reports import ConsumerChannelReport
@@ -57,7 +56,8 @@ def consumer_plan(
 
     Raises: ConfigError if one is named twice.
     """
-    _check_distinct(partition_ids, subpartitions)
+    _check_distinct("--partition", partition_ids)
+    _check_distinct("--subpartition", subpartitions)
     pairs = [(p, subpartition) for p in range(len(partition_ids)) for subpartition in subpartitions]
     return _plan(scenario, partition_ids, 1, [(p, 0, each) for p, each in pairs])
 
@@ -68,7 +68,7 @@ def producers_plan(scenario: Scenario, partition_ids: Sequence[ResultPartitionID
 
     Raises: ConfigError if a partition is named twice.
     """
-    _check_distinct(partition_ids, ())
+    _check_distinct("--partition", partition_ids)
     consumers = scenario.workload.consumers
     pairs = [(p, consumer) for p in range(len(partition_ids)) for consumer in range(consumers)]
     return _plan(scenario, partition_ids, consumers, [(p, each, each) for p, each in pairs])
@@ -84,15 +84,10 @@ def _plan(
     return listed_load_plan(scenario, places, dict(enumerate(channels)), partition_ids)
 
 
-def _check_distinct(
-    partition_ids: Sequence[ResultPartitionID], subpartitions: Sequence[int]
-) -> None:
-    for each in partition_ids:
-        if partition_ids.count(each) > 1:
-            raise ConfigError(f"--partition: {each} is given twice")
-    for number in subpartitions:
-        if subpartitions.count(number) > 1:
-            raise ConfigError(f"--subpartition: {number} is given twice")
+def _check_distinct(option: str, values: Sequence[object]) -> None:
+    for each in values:
+        if values.count(each) > 1:
+            raise ConfigError(f"{option}: {each} is given twice")
 
 
 POLL_INTERVAL_NS = 5_000_000
@@ -399,7 +394,7 @@ class Peer:
 
 
 def _failure_of(message: messages.TaskStateChanged) -> Exception:
-    kind = getattr(errors, message.kind, FlinknetError) if message.kind else RuntimeError
+    kind = kind_of(message.kind) if message.kind else RuntimeError
     try:
         error: Exception = kind(message.error)
     except TypeError:  # its constructor needs more than a text

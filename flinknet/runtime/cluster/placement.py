@@ -331,8 +331,7 @@ class Placement:
     """The placement of one job.
 
     Args:
-        cluster: the cluster shared with other jobs.
-        slots_each: slots of every TaskManager.
+        cluster: the cluster, which the job may share with others.
         fixed: a fixed plan; None: tasks are placed in available slots.
 
     Attributes:
@@ -344,22 +343,18 @@ class Placement:
     """
 
     def __init__(
-        self,
-        graph: ExecutionGraph,
-        cluster: SharedCluster,
-        slots_each: int,
-        fixed: FixedPlan | None = None,
+        self, graph: ExecutionGraph, cluster: SharedCluster, fixed: FixedPlan | None = None
     ) -> None:
         config = graph.job.config
         self._graph = graph
-        self._slots_each = slots_each
+        self._slots_each = cluster.slots_each
         self._fixed = fixed
         self.stage_of: Mapping[JobVertexID, int]
         self.depth_of: Mapping[JobVertexID, int]
         if fixed is None:
             self.stage_of, self.depth_of = stages_of(graph.job), depths_of(graph.job)
             shared = share_slots(graph, self.stage_of)
-            check_resources(shared, config, slots_each)
+            check_resources(shared, config, cluster.slots_each)
             self.pool = SlotPool(shared, cluster, config.load_balance_mode)
         else:
             self.stage_of = self.depth_of = fixed.stage_of

@@ -115,9 +115,8 @@ class SubmittedJob(JobLead):
         master = JobMaster(
             graph,
             len(self.own),
-            self.slots_each,
+            manager.shared,
             now_ns=now_ns,
-            cluster=manager.shared,
             is_joining=is_joining,
         )
         spill_dir = spill_directory(self.run_dir)

@@ -110,14 +110,14 @@ class TaskExecutor:
         """End all attempts; their readers receive the cause, as far as sockets accept it now."""
         self.attempts.release(cause)
         self.attempts.flush_lines()
-        self._flush()
+        self._loop.pump()
 
     def fail(self, error: FlinknetError) -> None:
         """Fail all partitions before the process ends: as `release`, but producers are not informed
         that the attempts need no more data.
         """
         self.attempts.fail_partitions(str(error))
-        self._flush()
+        self._loop.pump()
 
     def save_trace(self) -> None:
         """Save the trace, on the way out after an error."""
@@ -200,10 +200,6 @@ class TaskExecutor:
             self._has_ended = True
         else:
             raise TypeError(f"no message for a TaskManager: {type(message).__name__}")
-
-    def _flush(self) -> None:
-        for transport in list(self._loop.transports):
-            transport.pump()
 
     def _initialize(self, message: messages.InitializeJob) -> None:
         """Prepare for the tasks of a job. Raises: FlinknetError if a load cannot be prepared."""

@@ -12,6 +12,7 @@ from flinknet.graph.execution_graph import ExecutionState
 from flinknet.graph.failover import InputSplits
 from flinknet.job.sources import RequestedSplits
 from flinknet.runtime.cluster.job_master import JobMaster
+from flinknet.runtime.cluster.placement import SharedCluster
 from tests.runtime.cluster.live_job import RESTARTS, Start
 
 SPLITS = 60
@@ -92,7 +93,7 @@ def test_splits_of_a_failed_attempt_are_handed_out_again_in_order() -> None:
     env.set_parallelism(2)
     env.create_input(lambda parallelism: range(3), numbers).print()
     graph = execution_graph_of(job_graph_of(env.execute()))
-    master = JobMaster(graph, 1, 2, now_ns=0)
+    master = JobMaster(graph, 1, SharedCluster(2), now_ns=0)
     master.register(0, now_ns=0)
     one, two = graph.subtasks()
     (operator_id, _), *_ = one.job_vertex.job_vertex.operator_ids

@@ -19,6 +19,7 @@ from flinknet.runtime.cluster.job_files import (
 )
 from flinknet.runtime.cluster.job_master import JobMaster
 from flinknet.runtime.cluster.job_measurements import Measurements
+from flinknet.runtime.cluster.placement import SharedCluster
 from flinknet.trace.manifest import MANIFEST_NAME, RunManifest
 from tests.graph.programs import all_to_all
 
@@ -42,7 +43,7 @@ def test_no_file_no_contact(tmp_path: Path) -> None:
 def manifest_at(run_dir: Path, ended_ns: int | None, settings: Mapping[str, str]) -> RunManifest:
     """What is written of two tasks that send to two."""
     graph = execution_graph_of(job_graph_of(all_to_all(2, dict(settings))))
-    master = JobMaster(graph, 2, 1, now_ns=0)
+    master = JobMaster(graph, 2, SharedCluster(1), now_ns=0)
     master.register(0, now_ns=0)
     master.register(1, now_ns=0)
     measurements = Measurements(deployed_ns=10, ended_ns=ended_ns, measured_from_ns=50)

@@ -30,7 +30,7 @@ from flinknet.runtime.cluster.job_state import (
     JobState,
     RestartStrategy,
 )
-from flinknet.runtime.cluster.placement import FixedPlan
+from flinknet.runtime.cluster.placement import FixedPlan, SharedCluster
 from flinknet.runtime.cluster.resource_manager import HeartbeatMonitor
 from tests.graph.programs import environment, same
 
@@ -79,7 +79,7 @@ class Cluster:
     ) -> None:
         self.now_ns = 0
         self.master = JobMaster(
-            execution_graph_of(job_graph_of(program)), task_managers, slots, now_ns=0
+            execution_graph_of(job_graph_of(program)), task_managers, SharedCluster(slots), now_ns=0
         )
         self.deployed: dict[str, tuple[int, ExecutionAttemptID]] = {}
         self.tasks: list[TaskDeploymentDescriptor] = []
@@ -393,7 +393,7 @@ def fixed(*, is_staged: bool) -> JobMaster:
     return JobMaster(
         load.plan.graph,
         load.task_managers,
-        load.plan.slots_per_task_manager,
+        SharedCluster(load.plan.slots_per_task_manager),
         now_ns=0,
         fixed=FixedPlan(load.plan, load.tasks, stage_of),
     )

@@ -21,6 +21,7 @@ from flinknet.results import (
 from flinknet.runtime.cluster.job_master import JobMaster
 from flinknet.runtime.cluster.job_measurements import Measurements
 from flinknet.runtime.cluster.measured_ledger import verdict_on_job
+from flinknet.runtime.cluster.placement import SharedCluster
 from flinknet.runtime.cluster.reports import (
     ProducerChannelReport,
     ReadChannel,
@@ -36,7 +37,8 @@ S = 1_000_000_000
 
 def deployed() -> tuple[Measurements, dict[str, ExecutionAttemptID]]:
     """Two producers and two consumers on two TaskManagers, from second 0 on, measured from 1."""
-    master = JobMaster(execution_graph_of(job_graph_of(all_to_all(2))), 2, 1, now_ns=0)
+    graph = execution_graph_of(job_graph_of(all_to_all(2)))
+    master = JobMaster(graph, 2, SharedCluster(1), now_ns=0)
     master.register(0, now_ns=0)
     master.register(1, now_ns=0)
     (deployment,) = master.deployments

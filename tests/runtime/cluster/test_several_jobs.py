@@ -44,7 +44,6 @@ class Session:
 
     def __init__(self, slots: int = 2) -> None:
         self.shared = SharedCluster(slots)
-        self.slots = slots
 
     def submit(
         self,
@@ -55,7 +54,7 @@ class Session:
         ready: tuple[int, ...] = (0, 1),
     ) -> JobMaster:
         graph = execution_graph_of(job_graph_of(joined(parallelism, settings)), run)
-        master = JobMaster(graph, 2, self.slots, now_ns=0, cluster=self.shared, is_joining=True)
+        master = JobMaster(graph, 2, self.shared, now_ns=0, is_joining=True)
         for index in ready:
             master.register(index, now_ns=0)
         return master
