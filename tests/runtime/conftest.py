@@ -1,4 +1,4 @@
-"""Nodes that end with their test."""
+"""Nodes and event loops that end with their test."""
 
 from __future__ import annotations
 
@@ -7,7 +7,16 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from flinknet.config import NetworkConfig
+from flinknet.runtime.event_loop import EventLoop
 from tests.node import Node
+
+
+@pytest.fixture
+def loop() -> Iterator[EventLoop]:
+    """An event loop that is closed at the end."""
+    made = EventLoop(may_spin=False)
+    yield made
+    made.close()
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -16,13 +16,6 @@ from flinknet.runtime.event_loop import EventLoop
 from flinknet.runtime.task_thread import RETRY_AFTER, TaskThread
 
 S = 1_000_000_000
-
-
-@pytest.fixture
-def loop() -> Iterator[EventLoop]:
-    made = EventLoop(may_spin=False)
-    yield made
-    made.close()
 
 
 def run(loop: EventLoop, thread: TaskThread, work: Callable[[], None]) -> None:

@@ -187,18 +187,6 @@ def test_a_client_whose_certificate_is_a_strangers_is_refused_by_the_server(sets
     assert wire.server.inner.heard == b""  # type: ignore[attr-defined]
 
 
-@pytest.mark.row("S072")
-def test_a_client_without_a_certificate_is_refused(sets: Path) -> None:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.load_verify_locations(sets / "ours" / "ca.pem")
-    context.maximum_version = ssl.TLSVersion.TLSv1_2
-    wire = Wire(Line(b"x"), Line(b"y"), network_of(sets))
-    wire.client = TlsConnection(Line(b"x"), context, is_server=False)
-    with pytest.raises(RemoteProtocolError, match="peer did not return a certificate"):
-        wire.run()
-
-
 PINS = "security.ssl.internal.cert.fingerprint"
 OF_TLS = pytest.mark.parametrize("protocol", ["TLSv1.2", "TLSv1.3"])
 
@@ -271,14 +259,18 @@ def test_a_pinned_certificate_is_good_beyond_its_days_and_once_more(
         assert wire.server.is_established
 
 
+@pytest.mark.row("S072")
 @OF_TLS
-def test_a_client_without_a_certificate_is_refused_where_one_is_pinned(
-    sets: Path, protocol: str
+@pytest.mark.parametrize("is_pinned", [False, True])
+def test_a_client_without_a_certificate_is_refused(
+    sets: Path, protocol: str, is_pinned: bool
 ) -> None:
-    pins = pinning(sets, "ours", fingerprint(sets, "ours"), protocol=protocol)
+    network = network_of(sets, **{"security.ssl.protocol": protocol})
+    if is_pinned:
+        network = pinning(sets, "ours", fingerprint(sets, "ours"), protocol=protocol)
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
-    wire = Wire(Line(b"x"), Line(b"y"), pins)
+    wire = Wire(Line(b"x"), Line(b"y"), network)
     wire.client = TlsConnection(Line(b"x"), client, is_server=False)
     with pytest.raises(RemoteProtocolError, match="peer did not return a certificate"):
         wire.run()

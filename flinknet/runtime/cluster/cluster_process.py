@@ -248,6 +248,11 @@ class TaskManagerProcess:
     def is_alive(self) -> bool:
         return self.state not in (TaskManagerState.LOST, TaskManagerState.ENDED)
 
+    @property
+    def heard_ns(self) -> int:
+        """When its last bytes came; 0 before it has registered."""
+        return 0 if self.connection is None else self.connection.heard_ns
+
     def send(self, message: Any) -> None:
         """Send a message, if there is a connection."""
         if self.connection is not None:

@@ -306,8 +306,11 @@ class JobManager:
             if failed is not None:
                 self.failed.append((failed, message))
             return
-        task_manager = self.task_managers.sender(connection, message, now_ns=now_ns)
+        task_manager = self.task_managers.sender(connection)
         if task_manager is None:
+            return
+        if isinstance(message, messages.HeartbeatAnswer):
+            task_manager.heartbeats += 1
             return
         if isinstance(message, messages.ReadersExpected):
             self._outbox.answered(task_manager.index)

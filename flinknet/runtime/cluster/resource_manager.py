@@ -32,67 +32,6 @@ if TYPE_CHECKING:
     from .workers import Worker, Workers
 
 
-class HeartbeatMonitor:
-    """Sends heartbeats and detects silence; any message of a TaskManager counts as a sign of life.
-
-    Args:
-        interval_ns: heartbeat.interval.
-        timeout_ns: heartbeat.timeout.
-    """
-
-    def __init__(self, interval_ns: int, timeout_ns: int) -> None:
-        self._interval_ns = interval_ns
-        self._timeout_ns = timeout_ns
-        self._last_message_ns: dict[int, int] = {}
-        self._next_ns: int | None = None
-        self.number = 0
-
-    def watch(self, task_manager: int, *, now_ns: int) -> None:
-        """Watch a TaskManager."""
-        self._last_message_ns[task_manager] = now_ns
-        if self._next_ns is None:
-            self._next_ns = now_ns + self._interval_ns
-
-    def unwatch(self, task_manager: int) -> None:
-        """Stop watching a TaskManager that has ended or was lost."""
-        self._last_message_ns.pop(task_manager, None)
-
-    def note_message(self, task_manager: int, *, now_ns: int) -> None:
-        """Note a message of a TaskManager."""
-        if task_manager in self._last_message_ns:
-            self._last_message_ns[task_manager] = now_ns
-
-    def last_message_ns(self, task_manager: int) -> int | None:
-        """When its last message came, None if it is not watched."""
-        return self._last_message_ns.get(task_manager)
-
-    def next_deadline_ns(self) -> int | None:
-        """When `due` or `take_silent` will return something; None for never."""
-        if not self._last_message_ns:
-            return None
-        first_ns = min(self._last_message_ns.values()) + self._timeout_ns
-        return first_ns if self._next_ns is None else min(first_ns, self._next_ns)
-
-    def due(self, *, now_ns: int) -> Iterable[int]:
-        """The TaskManagers to send a heartbeat now; missed heartbeats are not made up for."""
-        if self._next_ns is None or now_ns < self._next_ns:
-            return ()
-        self.number += 1
-        self._next_ns = now_ns + self._interval_ns
-        return tuple(self._last_message_ns)
-
-    def take_silent(self, *, now_ns: int) -> list[int]:
-        """Return TaskManagers that sent nothing within the time-out, and stop watching them."""
-        lost = [
-            task_manager
-            for task_manager, at_ns in self._last_message_ns.items()
-            if now_ns - at_ns >= self._timeout_ns
-        ]
-        for task_manager in lost:
-            self.unwatch(task_manager)
-        return lost
-
-
 EXIT_WAIT_S = 5.0
 
 SAMPLE_INTERVAL_NS = 200_000_000
@@ -126,7 +65,8 @@ class ClusterSpec:
 
 
 class ResourceManager:
-    """All TaskManagers, by index.
+    """All TaskManagers, by index. It sends them heartbeats and detects silence; any bytes of a
+    TaskManager count as a sign of life.
 
     Args:
         workers: the hosts of the TaskManagers; None: this one.
@@ -135,8 +75,8 @@ class ResourceManager:
     def __init__(self, spec: ClusterSpec, workers: Workers | None = None) -> None:
         self._spec = spec
         self._workers = workers
-        self._timeout_s = spec.heartbeat_timeout_ns / 1e9
-        self._heartbeats = HeartbeatMonitor(spec.heartbeat_interval_ns, spec.heartbeat_timeout_ns)
+        self._next_heartbeat_ns: int | None = None
+        self._heartbeats = 0
         self._known: list[TaskManagerProcess] = []
         self._emulator: LinkEmulator | None = None
 
@@ -204,7 +144,8 @@ class ResourceManager:
                 if self._emulator is not None:
                     self._emulator.set_target(each.index, each.address)
                 each.state = TaskManagerState.REGISTERED
-                self._heartbeats.watch(each.index, now_ns=now_ns)
+                if self._next_heartbeat_ns is None:
+                    self._next_heartbeat_ns = now_ns + self._spec.heartbeat_interval_ns
                 return each
         connection.send(messages.Refused("it is no TaskManager of this cluster"))
         connection.close()
@@ -231,23 +172,22 @@ class ResourceManager:
                 return each
         return None
 
-    def sender(
-        self, connection: ControlConnection, message: object, *, now_ns: int
-    ) -> TaskManagerProcess | None:
-        """Note a sign of life. Returns: the sender; None if it is unknown or no longer alive."""
+    def sender(self, connection: ControlConnection) -> TaskManagerProcess | None:
+        """The TaskManager at the other end; None if it is unknown or no longer alive."""
         for each in self._known:
             if each.connection is connection and each.is_alive:
-                self._heartbeats.note_message(each.index, now_ns=now_ns)
-                each.heartbeats += isinstance(message, messages.HeartbeatAnswer)
                 return each
         return None
 
     def next_deadline_ns(self) -> int | None:
         """When to call `advance`, None for never."""
-        due = [self._heartbeats.next_deadline_ns()]
+        timeout_ns = self._spec.heartbeat_timeout_ns
+        due = [each.heard_ns + timeout_ns for each in self._known if each.is_registered]
+        if due and self._next_heartbeat_ns is not None:
+            due.append(self._next_heartbeat_ns)
         if self._workers is not None:
             due += [each.next_deadline_ns() for each in self._workers.each if each.loss is None]
-        return min((each for each in due if each is not None), default=None)
+        return min(due, default=None)
 
     def advance(self, *, now_ns: int) -> list[tuple[TaskManagerProcess, str]]:
         """Send the heartbeats that are due. Returns: lost TaskManagers, with the reason."""
@@ -256,20 +196,24 @@ class ResourceManager:
             if adjustment is not None:
                 for each in self.on_worker(worker):
                     each.send(adjustment)
-        for index in self._heartbeats.due(now_ns=now_ns):
-            self._known[index].send(messages.Heartbeat(self._heartbeats.number))
+        watched = [each for each in self._known if each.is_registered]
+        if self._next_heartbeat_ns is not None and now_ns >= self._next_heartbeat_ns:
+            self._next_heartbeat_ns = now_ns + self._spec.heartbeat_interval_ns
+            self._heartbeats += 1
+            for each in watched:
+                each.send(messages.Heartbeat(self._heartbeats))
         lost = [(each, death) for each in self._known if (death := each.death()) is not None]
-        for index in self._heartbeats.take_silent(now_ns=now_ns):
-            each = self._known[index]
-            text = f"{each.process_name} has not answered heartbeats for"
-            lost.append((each, f"{text} {self._timeout_s:g} s and counts as lost"))
+        timeout_ns = self._spec.heartbeat_timeout_ns
+        for each in watched:
+            if now_ns - each.heard_ns >= timeout_ns:
+                text = f"{each.process_name} has not answered heartbeats for"
+                lost.append((each, f"{text} {timeout_ns / 1e9:g} s and counts as lost"))
         return lost
 
     def lose(self, task_manager: TaskManagerProcess) -> None:
         """Mark a TaskManager as lost and kill its process."""
         task_manager.state = TaskManagerState.LOST
         task_manager.kill()
-        self._heartbeats.unwatch(task_manager.index)
 
     def send_to_all(self, message: Any) -> None:
         """Send a message to all TaskManagers that are alive."""
@@ -289,7 +233,7 @@ class ResourceManager:
                 self._spec.slots,
                 slots_in_use(each.index),
                 each.heartbeats,
-                max(0, now_ns - (self._heartbeats.last_message_ns(each.index) or now_ns)),
+                max(0, now_ns - each.heard_ns) if each.is_registered else 0,
             )
             for each in self._known
         )

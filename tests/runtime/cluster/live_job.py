@@ -143,6 +143,21 @@ def join_job(
     return LiveJob(DetachedJob(accepted.job_id, accepted.name, job.job.job_manager), run_dir)
 
 
+class Child:
+    """A process of a TaskManager that has been started, and does nothing."""
+
+    pid = 1
+
+    def poll(self) -> int | None:
+        return None
+
+    def kill(self) -> None:
+        pass
+
+    def wait(self, timeout_s: float | None = None) -> int:
+        return 0
+
+
 def gone(processes: Iterable[psutil.Process]) -> bool:
     """Whether all of them end, given some time."""
     _, alive = psutil.wait_procs(list(processes), timeout=PATIENCE_NS / 1e9)

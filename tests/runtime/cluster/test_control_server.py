@@ -26,13 +26,6 @@ TURNS_MAX = 1000
 
 
 @pytest.fixture
-def loop() -> Iterator[EventLoop]:
-    loop = EventLoop(may_spin=False)
-    yield loop
-    loop.close()
-
-
-@pytest.fixture
 def server(loop: EventLoop) -> Iterator[ControlServer]:
     server = ControlServer(loop, "secret")
     yield server
@@ -82,13 +75,7 @@ def test_who_says_nothing_is_sent_away_and_who_is_known_stays(
 ) -> None:
     silent = socket.create_connection(("127.0.0.1", server.port))
     accepted(loop, server, 1)
-    known = ControlConnection("secret", role="client")
-    loop.add_transport(socket.create_connection(("127.0.0.1", server.port)), known)
-    accepted(loop, server, 2)
-    for _ in range(TURNS_MAX):
-        if server.connections[1].is_open:
-            break
-        turn(loop)
+    known_client(loop, server)
     server.forget_unknown(now_ns=monotonic_ns() + HELLO_WAIT_NS + 1)
     assert has_ended(loop, silent)
     assert server.connections[1].is_open

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,8 @@ from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.load.plan import load_plan_of, task_name
 from flinknet.job.scheduling import RequestPartitionState
 from flinknet.runtime.cluster import control_messages as messages
+from flinknet.runtime.cluster.cluster_process import TaskManagerProcess
+from flinknet.runtime.cluster.control_connection import ControlConnection
 from flinknet.runtime.cluster.control_messages import ExpectReaders
 from flinknet.runtime.cluster.job_manager import Outbox
 from flinknet.runtime.cluster.job_master import JobMaster
@@ -31,8 +33,9 @@ from flinknet.runtime.cluster.job_state import (
     RestartStrategy,
 )
 from flinknet.runtime.cluster.placement import FixedPlan, SharedCluster
-from flinknet.runtime.cluster.resource_manager import HeartbeatMonitor
+from flinknet.runtime.cluster.resource_manager import ClusterSpec, ResourceManager
 from tests.graph.programs import environment, same
+from tests.runtime.cluster.live_job import Child
 
 S = 1_000_000_000
 _E = ExecutionState
@@ -518,29 +521,36 @@ def test_channels_of_a_later_attempt_have_numbers_of_their_own() -> None:
     assert seen == [{0, 1, 2, 3}, {4, 5, 6, 7}]
 
 
-def on_time(monitor: HeartbeatMonitor, *answers: int) -> Callable[[int], Any]:
-    def at(now_ns: int) -> tuple[list[int], list[int]]:
-        asked = list(monitor.due(now_ns=now_ns))
-        for each in answers:
-            monitor.note_message(each, now_ns=now_ns)
-        return asked, monitor.take_silent(now_ns=now_ns)
-
-    return at
-
-
 @pytest.mark.row("S151")
-def test_who_does_not_answer_is_lost_after_the_timeout_and_once() -> None:
-    monitor = HeartbeatMonitor(10, 50)
-    monitor.watch(0, now_ns=0)
-    monitor.watch(1, now_ns=0)
-    beat = on_time(monitor, 1)
-    assert beat(9) == ([], [])
-    assert beat(10) == ([0, 1], [])
-    assert beat(49) == ([0, 1], [])
-    assert monitor.next_deadline_ns() == 50
-    assert beat(50) == ([], [0])
-    assert beat(60) == ([1], [])
-    assert monitor.last_message_ns(0) is None
+def test_who_does_not_answer_is_lost_after_the_timeout() -> None:
+    network = Scenario().network
+    spec = ClusterSpec("secret", 2, 1, network, "credit", 10, 50, None)
+    manager = ResourceManager(spec)
+    for index in range(2):
+        started = TaskManagerProcess(index, Child())  # type: ignore[arg-type]
+        manager._known.append(started)
+        connection = ControlConnection("secret")
+        connection.heard_ns = 0
+        registration = messages.RegisterTaskManager(index, Child.pid, 1, "127.0.0.1", 1)
+        assert manager.register(connection, registration, now_ns=0) is started
+
+    def beat(now_ns: int) -> tuple[list[bool], list[int]]:
+        lost = [each.index for each, _ in manager.advance(now_ns=now_ns)]
+        asked = []
+        for each in manager:
+            assert each.connection is not None
+            asked.append(bool(each.connection.data_to_send(now_ns=now_ns)))
+        for index in lost:
+            manager.lose(manager[index])
+        manager[1].connection.heard_ns = now_ns  # type: ignore[union-attr]
+        return asked, lost
+
+    assert beat(9) == ([False, False], [])
+    assert beat(10) == ([True, True], [])
+    assert beat(49) == ([True, True], [])
+    assert manager.next_deadline_ns() == 50
+    assert beat(50) == ([False, False], [0])
+    assert beat(60) == ([False, True], [])
 
 
 def test_with_checkpoints_a_job_begins_again_without_end_and_later_each_time() -> None:

@@ -25,6 +25,7 @@ from flinknet.runtime.cluster.placement import ConnectionUses, SharedCluster, Sl
 from flinknet.runtime.cluster.reports import UsedConnection
 from flinknet.runtime.cluster.submitted_job import SubmittedJob
 from tests.graph.programs import environment
+from tests.runtime.cluster.live_job import Child
 from tests.runtime.cluster.programs import PIPELINE
 
 S = 1_000_000_000
@@ -258,6 +259,8 @@ def test_keys_of_the_cluster_are_not_a_jobs_to_change() -> None:
 class Client:
     """The JobManager's end of a connection to a client."""
 
+    heard_ns = 0
+
     def __init__(self, process: JobManagerProcess) -> None:
         self.process = process
         self.said: list[Any] = []
@@ -272,21 +275,6 @@ class Client:
     def says(self, message: Any) -> Any:
         self.process._receive(self, message, 0)  # type: ignore[arg-type]
         return self.said[-1] if self.said else None
-
-
-class Child:
-    """A process of a TaskManager that has been started, and does nothing."""
-
-    pid = 1
-
-    def poll(self) -> int | None:
-        return None
-
-    def kill(self) -> None:
-        pass
-
-    def wait(self, timeout_s: float | None = None) -> int:
-        return 0
 
 
 class Dispatcher:

@@ -21,8 +21,7 @@ def turn(loop: EventLoop) -> None:
     loop.run_once(until_ns=monotonic_ns() + 100_000_000)
 
 
-def test_text_of_a_socket_comes_until_its_other_side_closes() -> None:
-    loop = EventLoop(may_spin=False)
+def test_text_of_a_socket_comes_until_its_other_side_closes(loop: EventLoop) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         text = SocketTextInput("127.0.0.1", server.getsockname()[1])
         reader = reader_of(loop, text)
@@ -34,11 +33,9 @@ def test_text_of_a_socket_comes_until_its_other_side_closes() -> None:
         reader.close()
     assert text.take(9) == ["one", "two"]
     assert text.is_exhausted
-    loop.close()
 
 
-def test_a_socket_is_not_read_while_the_task_has_enough_to_do() -> None:
-    loop = EventLoop(may_spin=False)
+def test_a_socket_is_not_read_while_the_task_has_enough_to_do(loop: EventLoop) -> None:
     lines = 3 * WAITING_LINES_MAX
     with socket.create_server(("127.0.0.1", 0)) as server:
         text = SocketTextInput("127.0.0.1", server.getsockname()[1])
@@ -58,11 +55,9 @@ def test_a_socket_is_not_read_while_the_task_has_enough_to_do() -> None:
                 turn(loop)
         reader.close()
     assert taken == [f"{each:012}" for each in range(lines)]
-    loop.close()
 
 
-def test_nobody_there_fails_the_task_and_says_what_to_do() -> None:
-    loop = EventLoop(may_spin=False)
+def test_nobody_there_fails_the_task_and_says_what_to_do(loop: EventLoop) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     text = SocketTextInput("127.0.0.1", port)
@@ -72,11 +67,9 @@ def test_nobody_there_fails_the_task_and_says_what_to_do() -> None:
     with pytest.raises(TaskFailedError, match=f"127.0.0.1:{port}.*refused.*start what"):
         text.take(1)
     reader.close()
-    loop.close()
 
 
-def test_subtasks_share_the_lines_of_a_file(tmp_path: Path) -> None:
-    loop = EventLoop(may_spin=False)
+def test_subtasks_share_the_lines_of_a_file(loop: EventLoop, tmp_path: Path) -> None:
     path = tmp_path / "text"
     expected = [f"line {number}" for number in range(20_000)]
     path.write_text("\n".join(expected))
@@ -90,17 +83,14 @@ def test_subtasks_share_the_lines_of_a_file(tmp_path: Path) -> None:
         assert not reader.is_waiting
         reader.close()
     assert found == expected
-    loop.close()
 
 
-def test_a_file_that_is_not_there_fails_the_task(tmp_path: Path) -> None:
-    loop = EventLoop(may_spin=False)
+def test_a_file_that_is_not_there_fails_the_task(loop: EventLoop, tmp_path: Path) -> None:
     text = FileTextInput(str(tmp_path / "none"), 0, 1)
     reader = reader_of(loop, text)
     reader.pump()
     with pytest.raises(TaskFailedError, match="No such file"):
         text.take(1)
-    loop.close()
 
 
 def test_lines_leave_together_and_files_are_whole(tmp_path: Path) -> None:
