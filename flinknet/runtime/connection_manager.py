@@ -193,7 +193,6 @@ class DataServer:
             raise LocalTransportError(f"the data port {self._listener.refusal}")
 
     def close(self) -> None:
-        """Stop listening; accepted connections stay open."""
         if self._listener is not None:
             self._listener.close()
             self._listener = None
@@ -295,7 +294,6 @@ class ConnectionManager:
         return self.client_factory.create_client(connection_id)
 
     def forget_closed(self) -> None:
-        """Forget the connections that ended with a job."""
         self.client_factory.forget_closed()
         self.server.forget_closed()
 

@@ -229,7 +229,6 @@ class EventLoop:
             transport.pump()
 
     def close(self) -> None:
-        """Close all connections and the selector."""
         self._calls.clear()
         for transport in self._transports:
             transport.close()

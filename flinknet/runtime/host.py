@@ -54,17 +54,16 @@ def build_of_interpreter() -> str | None:
 
 def operations_per_s() -> float:
     """Simple operations of Python code per second, the best of several rounds; takes some 10 ms."""
-    return _TURNS * _OPERATIONS_PER_TURN / min(_round_s() for _ in range(_ROUNDS))
-
-
-def _round_s() -> float:
-    kept: list[int] = []
-    append, number = kept.append, 0
-    begun_ns = time.perf_counter_ns()
-    for _ in range(_TURNS):
-        number = _next(number)
-        append(number)
-    return max(1, time.perf_counter_ns() - begun_ns) / 1e9
+    rounds_ns = []
+    for _ in range(_ROUNDS):
+        kept: list[int] = []
+        append, number = kept.append, 0
+        begun_ns = time.perf_counter_ns()
+        for _ in range(_TURNS):
+            number = _next(number)
+            append(number)
+        rounds_ns.append(max(1, time.perf_counter_ns() - begun_ns))
+    return _TURNS * _OPERATIONS_PER_TURN / min(rounds_ns) * 1e9
 
 
 def _next(number: int) -> int:
@@ -235,7 +234,6 @@ def check_clock() -> Check:
 
 
 def check_cores() -> Check:
-    """Count the cores that this process may use."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     found = f"{cores} usable"
     if cores is None or cores < _CORES_MIN:
@@ -245,7 +243,6 @@ def check_cores() -> Check:
 
 
 def check_memory() -> Check:
-    """Read the memory available without swapping."""
     available = psutil.virtual_memory().available
     found = f"{available / (1 << 30):.1f} GiB available"
     if available < _MEMORY_BYTES_MIN:
@@ -255,7 +252,6 @@ def check_memory() -> Check:
 
 
 def check_open_files() -> Check:
-    """Read how many files and sockets a process may open."""
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     found = "unlimited" if limit == resource.RLIM_INFINITY else f"{limit} for each process"
     if limit != resource.RLIM_INFINITY and limit < _OPEN_FILES_MIN:

@@ -103,7 +103,6 @@ class Flow:
 
     @property
     def next_ns(self) -> int | None:
-        """Arrival of the next piece; None if there is none."""
         return self._pieces[0][0] if self._pieces else None
 
     def add(self, data: bytes, at_ns: int) -> None:

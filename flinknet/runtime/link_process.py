@@ -102,7 +102,6 @@ class LinkForwarder:
             self.ports[f"{connecting} {listening}"] = sock.getsockname()[1]
 
     def set_target(self, task_manager: int, address: tuple[str, int]) -> None:
-        """Set the address of a TaskManager's data port."""
         self._targets[task_manager] = address
 
     def run(self, commands: int) -> None:
@@ -293,7 +292,6 @@ class LinkEmulator:
         self._send({"link": asdict(link), "task_managers": task_managers, "seed": seed})
 
     def set_target(self, task_manager: int, address: tuple[str, int]) -> None:
-        """Set the address of a TaskManager's data port."""
         self._send([task_manager, *address])
 
     def address_of(self, task_manager: int, connecting: int) -> tuple[str, int]:
@@ -314,7 +312,6 @@ class LinkEmulator:
             )
 
     def close(self) -> None:
-        """End the process."""
         for pipe in (self._process.stdin, self._process.stdout):
             with suppress(OSError):
                 assert pipe is not None

@@ -96,7 +96,6 @@ class MetricsLog:
             self.error = f"{self._path}: cannot be written ({error.strerror})"
 
     def close(self) -> None:
-        """Close the file."""
         if self._file is not None:
             with suppress(OSError):  # the disk is full, as `error` says
                 self._file.close()
@@ -155,7 +154,6 @@ class MetricsEndpoint:
         self._clients: dict[socket.socket, _Client] = {}
 
     def publish(self, text: str) -> None:
-        """Set the text of responses, and answer waiting requests."""
         self._text = text
         self.poll()
 
@@ -170,7 +168,6 @@ class MetricsEndpoint:
                 self._close(max(self._clients, key=lambda each: self._clients[each].idle_calls))
 
     def close(self) -> None:
-        """Stop listening."""
         for sock in list(self._clients):
             self._close(sock)
         self._sock.close()

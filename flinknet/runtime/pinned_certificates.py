@@ -36,7 +36,6 @@ class PinnedCertificates:
 
     @property
     def is_shown_listed(self) -> bool:
-        """Whether the certificate checked last is pinned."""
         return self.shown in self._fingerprints
 
     def use(self, context: ssl.SSLContext, *, is_server: bool) -> None:

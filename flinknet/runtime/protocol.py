@@ -221,13 +221,11 @@ class PartitionRequestClientFactory:
         return min((each.deadline_ns for each in self._connecting), default=None)
 
     def handle_deadline(self, *, now_ns: int) -> None:
-        """Abort attempts that have timed out."""
         for each in list(self._connecting):
             if now_ns >= each.deadline_ns:
                 each.handle_timeout()
 
     def close(self) -> None:
-        """Abort all connection attempts."""
         for each in self._connecting:
             each.close()
         self._connecting.clear()
@@ -292,7 +290,6 @@ class ConnectingChannel:
         self._handle_failure(RemoteTransportError(f"no answer within {seconds:g} s"))
 
     def close(self) -> None:
-        """Abort without calling back."""
         if self._sock is not None:
             self._give_up_socket().close()
 

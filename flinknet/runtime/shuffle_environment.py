@@ -85,7 +85,6 @@ class SpillFile:
         return offset - start
 
     def release(self) -> None:
-        """Close and remove the file. Repeated calls have no effect."""
         self._unwritten.clear()
         self._unwritten_bytes = 0
         if self._descriptor >= 0:

@@ -183,7 +183,6 @@ def unacknowledged_bytes(sock: socket.socket) -> int:
 
 
 def unread_bytes(sock: socket.socket) -> int:
-    """Bytes received by the kernel that have not been read."""
     return _kernel_bytes(sock, termios.FIONREAD)
 
 
@@ -221,7 +220,6 @@ class Listener:
 
     @property
     def is_paused(self) -> bool:
-        """Whether accepting is paused until `wake`."""
         return self.refusal is not None
 
     def accept(self, take: Callable[[socket.socket], _Accepted]) -> _Accepted | None:
@@ -244,7 +242,6 @@ class Listener:
             self._watch()
 
     def close(self) -> None:
-        """Stop listening."""
         if not self.is_paused:
             self._unwatch()
         self.sock.close()

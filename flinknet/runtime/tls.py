@@ -102,7 +102,7 @@ def create_tls(network: NetworkConfig) -> Tls:
             f"security.ssl.provider: {network.ssl_provider!r} is not one of {', '.join(_PROVIDERS)}"
         )
     timeout_ms = network.ssl_handshake_timeout_ms
-    key, trusted = _read_key(network), _read_trusted(network)
+    key, trusted = _read_stores(network)
     fingerprints = fingerprints_of(network.ssl_cert_fingerprint or "")
     pinned = PinnedCertificates(fingerprints) if fingerprints else None
     return Tls(
@@ -374,27 +374,24 @@ def _set_protocols(context: ssl.SSLContext, network: NetworkConfig) -> None:
         raise ConfigError("security.ssl.algorithms: none of them is of TLSv1.2; add one")
 
 
-def _read_trusted(network: NetworkConfig) -> str:
+def _read_stores(network: NetworkConfig) -> tuple[bytes, str]:
+    """The key and the trusted certificates, as PEM."""
+    name = "keystore"
     try:
-        return read_trust_store(
-            Path(network.ssl_truststore or ""),
-            network.ssl_truststore_type,
-            network.ssl_truststore_password or "",
-        )
-    except ConfigError as error:
-        raise ConfigError(f"security.ssl.internal.truststore: {error}") from None
-
-
-def _read_key(network: NetworkConfig) -> bytes:
-    try:
-        return read_key_store(
+        key = read_key_store(
             Path(network.ssl_keystore or ""),
             network.ssl_keystore_type,
             network.ssl_keystore_password or "",
             network.ssl_key_password or "",
         )
+        name = "truststore"
+        return key, read_trust_store(
+            Path(network.ssl_truststore or ""),
+            network.ssl_truststore_type,
+            network.ssl_truststore_password or "",
+        )
     except ConfigError as error:
-        raise ConfigError(f"security.ssl.internal.keystore: {error}") from None
+        raise ConfigError(f"security.ssl.internal.{name}: {error}") from None
 
 
 def _load_trusted(context: ssl.SSLContext, network: NetworkConfig, trusted: str) -> None:

@@ -76,7 +76,6 @@ class TcpTransport:
 
     @property
     def wants_to_write(self) -> bool:
-        """Whether the transport waits for the socket to become writable."""
         return self._is_waiting
 
     def follow_wants_data(self) -> None:
@@ -117,7 +116,6 @@ class TcpTransport:
             self.follow_wants_data()
 
     def handle_writable(self) -> None:
-        """Send again: the socket is writable."""
         self._set_waiting(False)
         self.pump()
 

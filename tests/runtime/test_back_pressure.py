@@ -24,6 +24,7 @@ from flinknet.results import Progress
 from flinknet.runtime.cluster.launcher import run_scenario
 from tests.node import SEGMENT_BYTES, Node
 from tests.runtime.processes import task_managers
+from tests.runtime.runs import run
 
 pytestmark = [pytest.mark.socket, pytest.mark.slow("real processes, for rules tested without")]
 
@@ -62,7 +63,7 @@ def neighbours_share(flow_control: str) -> float:
         )
         network = NetworkConfig(segment_size_bytes=8192, send_receive_buffer_bytes=16384)
         asked = replace(asked, flow_control=flow_control, network=network)
-        result = run_scenario(asked, out_dir=None, trace=False)
+        result = run(asked)
         rates.append(result.channels[0].taken_records_per_s or 0.0)
     alone, beside = rates
     return beside / alone
@@ -181,7 +182,7 @@ def test_a_longer_timeout_costs_latency_and_saves_messages() -> None:
     for timeout_ns in (0, 50 * MS, 200 * MS):
         asked = scenario(rate_per_s=200.0, records=200, arrivals="poisson")
         network = replace(asked.network, buffer_timeout_ns=timeout_ns, segment_size_bytes=32_768)
-        measured = run_scenario(replace(asked, network=network), out_dir=None, trace=False).measured
+        measured = run(replace(asked, network=network)).measured
         medians.append(measured.latency_ns.p50 or 0)
         messages.append(measured.buffers)
         rates.append(measured.records)
@@ -193,11 +194,9 @@ def test_a_longer_timeout_costs_latency_and_saves_messages() -> None:
 
 @pytest.mark.row("S029")
 def test_slow_records_leave_by_the_timeout_and_fast_ones_in_full_buffers() -> None:
-    slow = run_scenario(
-        scenario(rate_per_s=50.0, records=20), out_dir=None, trace=False
-    ).measured.flushes
+    slow = run(scenario(rate_per_s=50.0, records=20)).measured.flushes
     assert (slow.full, slow.timeout > 0) == (0, True)
-    fast = run_scenario(scenario(records=50_000), out_dir=None, trace=False).measured.flushes
+    fast = run(scenario(records=50_000)).measured.flushes
     assert fast.full > 0.9 * (fast.full + fast.timeout + fast.event)
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from flinknet.config import Link, NetworkConfig, Scenario, WorkloadConfig
 from flinknet.errors import RunFailedError
-from flinknet.runtime.cluster.launcher import run_scenario
 from flinknet.runtime.link import HELD_MAX_BYTES, Flow, Wire
 from flinknet.runtime.link_process import LinkEmulator
+from tests.runtime.runs import run
 
 MS = 1_000_000
 MBIT = 125_000
@@ -144,7 +144,7 @@ def test_a_run_over_a_link_takes_a_round_trip_for_its_credit() -> None:
         workload=WorkloadConfig(duration_ns=1_000 * MS, warmup_ns=200 * MS),
         link=Link(rtt_ns=40 * MS),
     )
-    result = run_scenario(scenario, out_dir=None, trace=False)
+    result = run(scenario)
     assert result.link_records_per_s == pytest.approx(3 * 32768 / 0.04 / 105)
     assert 0 < (result.measured.throughput_records_per_s or 0) < 1.2 * result.link_records_per_s
     assert (result.measured.latency_ns.p50 or 0) > 20 * MS

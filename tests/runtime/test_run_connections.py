@@ -14,34 +14,22 @@ import psutil
 import pytest
 
 from flinknet.certificates.stores import generate, settings_for
-from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
+from flinknet.config import NetworkConfig
 from flinknet.errors import PartitionConnectionError, RunFailedError
 from flinknet.options import network_config
-from flinknet.results import STRANGERS, Progress, RunResult
+from flinknet.results import STRANGERS, Progress
 from flinknet.runtime.cluster.launcher import run_scenario
 from flinknet.trace import open_run
 from flinknet.trace.reader import TraceReader
 from flinknet.trace.verify import verify_run
 from tests.runtime.cluster.live_job import listening_port
 from tests.runtime.processes import task_managers
+from tests.runtime.runs import MS, run, scenario_of
 from tests.strangers import intrude
 
 pytestmark = [pytest.mark.socket, pytest.mark.slow("real processes, for rules tested without")]
 
-MS = 1_000_000
 LONG_NS = 60_000 * MS
-
-
-def scenario_of(network: NetworkConfig = NetworkConfig(), **workload: object) -> Scenario:  # noqa: B008
-    plain = WorkloadConfig(producers=2, consumers=2, warmup_ns=20 * MS)
-    return Scenario(
-        network=replace(network, buffer_timeout_ns=5 * MS),
-        workload=replace(plain, **workload),  # type: ignore[arg-type]
-    )
-
-
-def run(scenario: Scenario, watch: Callable[[Progress], None] | None = None) -> RunResult:
-    return run_scenario(scenario, out_dir=None, trace=False, on_progress=watch)
 
 
 class Looked(Exception):
@@ -60,7 +48,7 @@ def while_measuring(
             raise Looked
 
     with pytest.raises(Looked):
-        run(scenario_of(network, rate_per_s=1000.0, duration_ns=LONG_NS), watch)
+        run(scenario_of(network=network, rate_per_s=1000.0, duration_ns=LONG_NS), watch)
 
 
 @pytest.mark.quick
@@ -123,7 +111,7 @@ def test_the_one_network_thread_is_named_after_the_port_it_got_of_the_range() ->
 def test_every_record_arrives_over_tls(tmp_path: Path, pem: bool) -> None:
     generate(tmp_path, "a secret")
     network, _ = network_config(settings_for(tmp_path, "a secret", pem=pem))
-    result = run(scenario_of(network, records=3000))
+    result = run(scenario_of(network=network, records=3000))
     assert result.measured.records == 6000
 
 
@@ -134,13 +122,13 @@ def test_a_run_whose_certificate_its_own_side_does_not_trust_says_so(tmp_path: P
     settings["security.ssl.internal.truststore"] = str(tmp_path / "theirs" / "truststore.p12")
     network, _ = network_config(settings)
     with pytest.raises(RunFailedError, match="certificate is not trusted"):
-        run(scenario_of(network, records=10))
+        run(scenario_of(network=network, records=10))
 
 
 def test_passwords_are_in_no_file_of_a_run(tmp_path: Path) -> None:
     generate(tmp_path / "set", "a secret of mine")
     network, _ = network_config(settings_for(tmp_path / "set", "a secret of mine"))
-    run_scenario(scenario_of(network, records=100), out_dir=tmp_path / "run", trace=True)
+    run_scenario(scenario_of(network=network, records=100), out_dir=tmp_path / "run", trace=True)
     files = [path.read_bytes() for path in (tmp_path / "run").iterdir()]
     assert files
     assert not any(b"a secret of mine" in data for data in files)
@@ -198,7 +186,7 @@ def test_a_run_whose_producers_cannot_be_reached_names_the_partition() -> None:
         PartitionConnectionError,
         match=rf"Connection for partition \w+#\d+@\w+ not reachable: .*127\.0\.0\.1:{unused}",
     ):
-        run(scenario_of(network, records=10))
+        run(scenario_of(network=network, records=10))
 
 
 @pytest.mark.row("S064")

@@ -8,29 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from flinknet.config import NetworkConfig, RecordSize, Scenario, SlowConsumer, WorkloadConfig
+from flinknet.config import SlowConsumer
 from flinknet.results import Progress, RunResult
 from flinknet.runtime.cluster.launcher import run_scenario
 from flinknet.trace import open_run
 from flinknet.trace.describe import describe_run
 from flinknet.trace.metrics import METRICS_NAME
 from flinknet.trace.verify import verify_run
+from tests.runtime.runs import MS, run, scenario_of
 
 pytestmark = [pytest.mark.socket, pytest.mark.slow("real processes, for rules tested without")]
-
-MS = 1_000_000
-
-
-def scenario_of(**workload: object) -> Scenario:
-    return Scenario(
-        network=NetworkConfig(buffer_timeout_ns=5 * MS),
-        workload=replace(
-            WorkloadConfig(
-                producers=2, consumers=2, record_size=RecordSize(100, 100), warmup_ns=20 * MS
-            ),
-            **workload,  # type: ignore[arg-type]
-        ),
-    )
 
 
 def total(result: RunResult, name: str, task: str = "") -> float:
@@ -47,9 +34,7 @@ def total(result: RunResult, name: str, task: str = "") -> float:
 @pytest.mark.slow("real processes for each case", first=True)
 @pytest.mark.parametrize("partitioner", ["rebalance", "broadcast"])
 def test_counters_of_both_ends_agree(partitioner: str) -> None:
-    result = run_scenario(
-        scenario_of(records=20_000, partitioner=partitioner), out_dir=None, trace=False
-    )
+    result = run(scenario_of(records=20_000, partitioner=partitioner))
     assert result.metrics is not None
     assert list(result.metrics.tasks) == ["source 0", "source 1", "sink 0", "sink 1"]
     assert list(result.metrics.task_managers) == ["tm-0", "tm-1"]
@@ -69,9 +54,7 @@ def test_counters_of_both_ends_agree(partitioner: str) -> None:
 
 
 def test_local_channels_are_counted_as_local() -> None:
-    result = run_scenario(
-        replace(scenario_of(records=5000), placement="spread"), out_dir=None, trace=False
-    )
+    result = run(replace(scenario_of(records=5000), placement="spread"))
     assert total(result, "numBytesInLocal") > 0
     assert total(result, "numBytesInRemote") > 0
     assert total(result, "numBytesOut") == total(result, "numBytesIn")

@@ -5,58 +5,32 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from flinknet.config import NetworkConfig, RecordSize, Scenario, SlowConsumer, WorkloadConfig
+from flinknet.config import NetworkConfig, RecordSize, Scenario, SlowConsumer
 from flinknet.errors import (
     ConfigError,
     LocalTransportError,
     RunFailedError,
 )
-from flinknet.results import Progress, RunResult
+from flinknet.results import Progress
 from flinknet.runtime.cluster.launcher import run_scenario
 from flinknet.trace import open_run
 from flinknet.trace.verify import verify_run
 from tests.runtime.processes import task_managers
+from tests.runtime.runs import MS, run, scenario_of
 
 pytestmark = [pytest.mark.socket, pytest.mark.slow("real processes, for rules tested without")]
-
-MS = 1_000_000
-WARMUP_NS = 20 * MS
 
 
 @pytest.fixture(autouse=True)
 def no_process_is_left() -> Iterator[None]:
     yield
     assert task_managers() == {}
-
-
-def scenario_of(
-    producers: int,
-    consumers: int,
-    *,
-    size: RecordSize = RecordSize(100, 100),  # noqa: B008
-    timeout_ns: int = 5 * MS,
-    network: NetworkConfig = NetworkConfig(),  # noqa: B008
-    **workload: object,
-) -> Scenario:
-    return Scenario(
-        network=replace(network, buffer_timeout_ns=timeout_ns),
-        workload=replace(
-            WorkloadConfig(
-                producers=producers, consumers=consumers, record_size=size, warmup_ns=WARMUP_NS
-            ),
-            **workload,  # type: ignore[arg-type]
-        ),
-    )
-
-
-def run(scenario: Scenario, watch: Callable[[Progress], None] | None = None) -> RunResult:
-    return run_scenario(scenario, out_dir=None, trace=False, on_progress=watch)
 
 
 EACH_8, EACH_100 = RecordSize(8, 8), RecordSize(100, 100)
@@ -91,7 +65,7 @@ def test_every_record_arrives_at_the_highest_rate(
         scenario_of(
             producers,
             consumers,
-            size=size,
+            record_size=size,
             timeout_ns=timeout_ns,
             partitioner=partitioner,
             records=records,
@@ -117,7 +91,7 @@ def test_a_rate_is_kept_and_every_record_arrives(arrivals: str) -> None:
         scenario_of(
             2,
             2,
-            size=RecordSize(16, 400),
+            record_size=RecordSize(16, 400),
             timeout_ns=0,
             rate_per_s=5000.0,
             records=1500,
@@ -161,7 +135,7 @@ def test_a_rate_beyond_all_means_ends_with_the_drain_and_says_what_was_given_up(
 @pytest.mark.quick
 @pytest.mark.row("S109")
 def test_a_trace_of_a_real_run_keeps_every_rule(tmp_path: Path) -> None:
-    scenario = scenario_of(2, 2, records=3000, size=RecordSize(8, 900))
+    scenario = scenario_of(2, 2, records=3000, record_size=RecordSize(8, 900))
     result = run_scenario(scenario, out_dir=tmp_path / "run", trace=True)
     assert result.trace == str(tmp_path / "run")
     verification = verify_run(open_run(tmp_path / "run"))

@@ -269,7 +269,6 @@ class Attempt:
         self._metrics.start_window(now_ns=now_ns)
 
     def metrics(self, *, now_ns: int) -> Metrics:
-        """Its metrics under Flink's names."""
         return self._metrics.sample(now_ns=now_ns)
 
     def final_metrics(self, *, now_ns: int, is_drained: bool) -> Metrics:

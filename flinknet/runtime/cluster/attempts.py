@@ -160,13 +160,11 @@ class Attempts:
         job.close()
 
     def of_job(self, job_id: ExecutionGraphID) -> list[Attempt]:
-        """The running attempts of one job."""
         if list(self.jobs) == [job_id]:
             return self.running
         return [x for x in self.running if x.attempt_id.execution_graph_id == job_id]
 
     def flush_lines(self) -> None:
-        """Write the printed lines."""
         for job in self.jobs.values():
             job.io.flush()
 

@@ -35,7 +35,6 @@ KILL_WAIT_S = 2.0
 
 
 def log(text: str) -> None:
-    """Write a line with the time to standard error."""
     print(f"{wall_clock_iso()} {text}", file=sys.stderr, flush=True)
 
 
@@ -159,7 +158,6 @@ def start_child(
 
 
 def read_spec(role: str, stdin: IO[bytes]) -> Any:
-    """Read the specification that the parent has written for this process."""
     return from_plain(_SPECS[role], json.loads(stdin.read()))
 
 
@@ -254,7 +252,6 @@ class TaskManagerProcess:
         return 0 if self.connection is None else self.connection.heard_ns
 
     def send(self, message: Any) -> None:
-        """Send a message, if there is a connection."""
         if self.connection is not None:
             self.connection.send(message)
 

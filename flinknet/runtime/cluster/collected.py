@@ -119,7 +119,6 @@ class Collected:
 
     @property
     def reports_in_order(self) -> list[Report]:
-        """The reports, by index of their TaskManager."""
         return [self.reports[index] for index in sorted(self.reports)]
 
     def note_channels(self, tasks: Iterable[TaskDeploymentDescriptor]) -> list[ChannelInfo]:
@@ -130,7 +129,6 @@ class Collected:
         return known
 
     def add(self, task_manager: int, statistics: Statistics) -> None:
-        """Add the statistics of a TaskManager."""
         for each in statistics.tasks:
             known = self.tasks.get(each.attempt_id)
             if known is not None and not each.metrics:
@@ -266,7 +264,6 @@ class ProgressMeter:
         self.start: Start | None = None
 
     def add(self, index: int, statistics: Statistics, now_ns: int) -> None:
-        """Add the statistics of a TaskManager."""
         self._collected.add(index, statistics)
         for read in statistics.read:
             channel = self._channels[read.channel]
@@ -289,7 +286,7 @@ class ProgressMeter:
             phase=phase or self._phase(now_ns),
             elapsed_ns=max(0, now_ns - self.start.start_ns) if self.start else 0,
             fraction=1.0 if phase == "finished" else self._fraction(now_ns),
-            records=self._records,
+            records=sum(each.records for each in self._taken.values()),
             throughput_records_per_s=sum(each.records_per_s for each in self._taken.values()),
             throughput_bytes_per_s=sum(each.bytes_per_s for each in self._taken.values()),
             latency_ns_p50=latency.percentile(0.5),
@@ -317,10 +314,6 @@ class ProgressMeter:
             is_local=deployed.is_local,
         )
 
-    @property
-    def _records(self) -> int:
-        return sum(each.records for each in self._taken.values())
-
     def _phase(self, now_ns: int) -> str:
         assert self.start is not None
         if now_ns < self.start.measured_from_ns:
@@ -339,7 +332,7 @@ class ProgressMeter:
             return min(1.0, max(0.0, (now_ns - self.start.start_ns) / max(1, total_ns)))
         if workload.records is not None:
             expected = workload.records * workload.producers * workload.copies
-            return min(1.0, self._records / max(1, expected))
+            return min(1.0, sum(x.records for x in self._taken.values()) / max(1, expected))
         return None
 
 

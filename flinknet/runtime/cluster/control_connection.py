@@ -200,14 +200,12 @@ class ControlConnection:
             raise
 
     def receive_eof(self, *, now_ns: int, error: TransportError | None = None) -> None:
-        """The peer has closed the connection."""
         if self.loss is None:
             self.loss = error or RemoteTransportError("was closed by it")
 
     def data_to_send(
         self, *, now_ns: int, unsent_bytes: int = 0, room_bytes: int = SEND_BATCH_BYTES
     ) -> Sequence[bytes | memoryview]:
-        """Return all queued bytes, or nothing while the socket still holds the last ones."""
         if unsent_bytes:
             return ()
         out, self._unsent, self._unsent_bytes = self._unsent, [], 0

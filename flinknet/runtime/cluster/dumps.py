@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from flinknet.core.producer import ResultPartition
 from flinknet.core.wire.ids import ExecutionGraphID
-from flinknet.results import GateDump, JobDump, PartitionDump, TaskDump, TaskManagerDump
+from flinknet.results import GateDump, PartitionDump, TaskDump, TaskManagerDump
 
 from . import control_messages as messages
 from .attempt import Attempt
@@ -64,20 +64,12 @@ def _partition(partition: ResultPartition) -> PartitionDump:
 
 
 class DumpRound:
-    """One client's request for a dump, until every TaskManager alive has answered.
-
-    Args:
-        job: the job to describe; TaskManagers describe the tasks of all jobs.
-    """
+    """One client's request for a dump, until every TaskManager alive has answered."""
 
     def __init__(
-        self,
-        client: ControlConnection,
-        task_managers: Iterable[TaskManagerProcess],
-        job: ExecutionGraphID,
+        self, client: ControlConnection, task_managers: Iterable[TaskManagerProcess]
     ) -> None:
         self.client = client
-        self._job = str(job)
         self._asked = [each for each in task_managers if each.is_alive and each.connection]
         self._answers: dict[int, TaskManagerDump] = {}
         for each in self._asked:
@@ -86,20 +78,22 @@ class DumpRound:
     def take(self, dump: TaskManagerDump) -> None:
         self._answers.setdefault(dump.index, dump)
 
-    def answer(self, job_id: str, name: str) -> JobDump | None:
-        """Return the complete dump; None while an answer is missing."""
+    def answer(self, graph: ExecutionGraphID) -> tuple[TaskManagerDump, ...] | None:
+        """Return the job's part of all dumps, as ids of attempts begin with the id of their job;
+        None while an answer is missing.
+        """
         if any(each.is_alive and each.index not in self._answers for each in self._asked):
             return None
-        found = sorted(self._answers.items())
-        return JobDump(job_id, name, tuple(self._of_job(each) for _, each in found))
-
-    def _of_job(self, dump: TaskManagerDump) -> TaskManagerDump:
-        """Only the job's part of a dump; ids of attempts begin with the id of their job."""
-        job = self._job
-        return replace(
-            dump,
-            tasks=tuple(each for each in dump.tasks if each.attempt_id.startswith(job)),
-            kept_partitions=tuple(
-                each for each in dump.kept_partitions if each.id.partition("@")[2].startswith(job)
-            ),
+        job = str(graph)
+        return tuple(
+            replace(
+                dump,
+                tasks=tuple(each for each in dump.tasks if each.attempt_id.startswith(job)),
+                kept_partitions=tuple(
+                    each
+                    for each in dump.kept_partitions
+                    if each.id.partition("@")[2].startswith(job)
+                ),
+            )
+            for _, dump in sorted(self._answers.items())
         )

@@ -41,7 +41,6 @@ IDLE_TASK_MANAGER = "idle-task-manager"
 
 
 def spill_directory(run_dir: Path) -> Path:
-    """The directory of blocking results; removed with the job."""
     return run_dir / "spill"
 
 

@@ -88,7 +88,6 @@ class JobLead:
         raise NotImplementedError
 
     def checkpoint_summary(self) -> CheckpointSummary | None:
-        """Summary of the checkpoints so far; None if there are none."""
         return None if self.checkpoints is None else self.checkpoints.summary()
 
     def next_deadline_ns(self) -> int | None:
@@ -131,7 +130,6 @@ class Outbox:
         self._send_released()
 
     def lose(self, index: int) -> None:
-        """Stop waiting for a lost TaskManager."""
         self._lost.add(index)
         del self._unanswered[index]
         self._send_released()
@@ -262,7 +260,6 @@ class JobManager:
             job.master.update_state(message.attempt_id, message.state, failure, now_ns=now_ns)
 
     def end_task_managers(self) -> None:
-        """End every process."""
         self.task_managers.send_to_all(messages.Disconnect())
         self._loop.pump()
         self.task_managers.end()
@@ -408,7 +405,6 @@ class JobManager:
 
 
 def take_all(items: list[Any]) -> list[Any]:
-    """Return the items of a list and clear it."""
     found = list(items)
     items.clear()
     return found

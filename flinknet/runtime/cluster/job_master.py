@@ -115,11 +115,9 @@ class JobMaster:
         return self._placement.plan(self._expected)
 
     def slots_in_use(self, task_manager: int) -> int:
-        """Number of slots of a TaskManager that the job uses."""
         return 0 if self.state.is_terminal else self._pool.slots_in_use(task_manager)
 
     def register(self, task_manager: int, *, now_ns: int) -> None:
-        """Add a TaskManager that is ready for the job."""
         self._pool.add(task_manager)
         self._begin_if_complete(now_ns)
 
@@ -129,7 +127,6 @@ class JobMaster:
             self._schedule(now_ns)
 
     def release_slots(self) -> None:
-        """Free the slots of the job, which has ended, for others."""
         self._pool.release()
 
     def lose(self, task_manager: int, reason: str, *, now_ns: int) -> None:

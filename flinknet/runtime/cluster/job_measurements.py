@@ -106,7 +106,6 @@ class Measurements(Collected):
         self.measured_from_ns, self.end_ns = start.measured_from_ns, start.end_ns
 
     def deploy(self, plan: PhysicalPlan, tasks: Iterable[TaskDeploymentDescriptor]) -> None:
-        """Add the channels of tasks that start."""
         self.plan = plan
         self._edge_of.update((each.index, each.edge) for each in self.note_channels(tasks))
 

@@ -20,7 +20,7 @@ from typing import Any
 from flinknet.errors import FlinknetError
 from flinknet.graph.job_config import job_config
 from flinknet.loopback import loopback
-from flinknet.results import ClusterJob, ClusterStatus, TaskManagerStatus
+from flinknet.results import ClusterStatus, JobDump
 
 from ..clock import monotonic_ns
 from . import control_messages as messages
@@ -117,8 +117,8 @@ class JobManagerProcess:
         for task_manager, reason in take_all(self._manager.lost):
             self._lose(task_manager, reason, f"{task_manager.name}.log", now_ns)
         for dump, job in list(self._dumps):
-            if (answer := dump.answer(job.job_id, job.name)) is not None:
-                dump.client.send(answer)
+            if (found := dump.answer(job.id)) is not None:
+                dump.client.send(JobDump(job.job_id, job.name, found))
                 self._dumps.remove((dump, job))
         if self._is_terminated:
             self._cancel_all("the JobManager received a request to end", now_ns)
@@ -138,12 +138,12 @@ class JobManagerProcess:
                     "CANCELED", "the JobManager received a request to end", 1
                 )
         elif not self._spec.is_session and now_ns - self._began_ns > CLIENT_WAIT_NS:
-            self._give_up(messages.JobEnded("FAILED", "no client has submitted a job", 1))
+            self._give_up("no client has submitted a job")
 
-    def _give_up(self, end: messages.JobEnded) -> None:
+    def _give_up(self, reason: str, exit_code: int = 1) -> None:
         """End a cluster whose job will not come."""
         if not self._spec.is_session and not self._jobs:
-            self._is_over, self._end = True, end
+            self._is_over, self._end = True, messages.JobEnded("FAILED", reason, exit_code)
 
     def _ended(self, job: SubmittedJob, end: messages.JobEnded) -> None:
         """Remove a job that has ended and been saved, and inform its clients."""
@@ -187,11 +187,11 @@ class JobManagerProcess:
     ) -> None:
         job.watch(connection)
         if isinstance(message, messages.RequestStatus):
-            others = tuple(each for each in self._summaries() if each.job_id != job.job_id)
-            connection.send(job.status(self._known(now_ns), others, now_ns=now_ns))
+            cluster = self._status(now_ns)
+            others = tuple(each for each in cluster.jobs if each.job_id != job.job_id)
+            connection.send(job.status(cluster.task_managers, others, now_ns=now_ns))
         elif isinstance(message, messages.RequestDump):
-            dump = DumpRound(connection, self._task_managers, job.id)
-            self._dumps.append((dump, job))
+            self._dumps.append((DumpRound(connection, self._task_managers), job))
         elif isinstance(message, messages.StopJob):
             if reason := job.stop():
                 self._refuse(connection, reason)
@@ -236,11 +236,10 @@ class JobManagerProcess:
             )
         except (FlinknetError, OSError) as error:
             code = error.exit_code if isinstance(error, FlinknetError) else 1
-            end = messages.JobEnded("FAILED", str(error), code)
             if is_joining:
-                connection.send(end)
+                connection.send(messages.JobEnded("FAILED", str(error), code))
             else:
-                self._give_up(end)
+                self._give_up(str(error), code)
             return
         self._first = self._first or job
         self._jobs[job.job_id] = job
@@ -275,21 +274,15 @@ class JobManagerProcess:
     ) -> None:
         self._manager.lose(task_manager, reason, now_ns)
         self._manager.shared.connections.lose(task_manager.index)
-        self._give_up(messages.JobEnded("FAILED", f"{reason}; see {log_name}", 1))
-
-    def _known(self, now_ns: int) -> tuple[TaskManagerStatus, ...]:
-        return self._task_managers.status(self._manager.shared.slots_in_use, now_ns=now_ns)
-
-    def _summaries(self) -> tuple[ClusterJob, ...]:
-        return tuple(each.summary() for each in self._jobs.values())
+        self._give_up(f"{reason}; see {log_name}")
 
     def _status(self, now_ns: int) -> ClusterStatus:
         return ClusterStatus(
             self._spec.is_session,
             self._spec.slots,
             self._spec.settings,
-            self._summaries(),
-            self._known(now_ns),
+            tuple(each.summary() for each in self._jobs.values()),
+            self._task_managers.status(self._manager.shared.slots_in_use, now_ns=now_ns),
         )
 
     def _shut_down(self) -> None:

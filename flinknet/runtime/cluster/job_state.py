@@ -39,7 +39,6 @@ class JobState(Enum):
 
     @property
     def is_ending(self) -> bool:
-        """Whether the job ends as soon as all its tasks have ended."""
         return self in (JobState.CANCELLING, JobState.FAILING)
 
 
@@ -97,11 +96,9 @@ class RestartStrategy:
             self._restarts_max = None
 
     def may_restart(self, restarts: int) -> bool:
-        """Whether a job may restart once more after this many restarts."""
         return self._restarts_max is None or restarts < self._restarts_max
 
     def restart_at_ns(self, *, now_ns: int) -> int:
-        """A task has failed now. Returns: when to begin again."""
         if self._growing is not None:
             return self._growing.restart_at_ns(now_ns=now_ns)
         return now_ns + self._delay_ns

@@ -286,7 +286,6 @@ class _Bench(JobLead):
                 self._on_progress(self._meter.progress(None, monotonic_ns()))
 
     def deploy(self, deployments: Sequence[Deployment], now_ns: int) -> None:
-        """Note when a stage but the first begins."""
         if self.is_deployed:
             self._stage_begins_ns.append(now_ns)
 

@@ -34,7 +34,6 @@ class _Times:
 
     @property
     def awake_ns(self) -> int:
-        """Time in which the loop worked or polled, in ns."""
         return self.clock_ns - self.slept_ns
 
     def since(self, before: _Times) -> _Times:
@@ -101,7 +100,6 @@ class LoadRun:
         self._cpu_share: float | None = None
 
     def add(self, running: Attempt) -> None:
-        """Add a task."""
         self._tasks[running.task.name] = running
         self._meter.add(
             running.partitions,
@@ -127,16 +125,13 @@ class LoadRun:
         self._note_shares()
 
     def next_deadline_ns(self) -> int | None:
-        """When the next milestone is due, None for never."""
         return self._milestones[0][0] if self._milestones else None
 
     def handle_deadline(self, *, now_ns: int) -> None:
-        """Carry out the milestones that are due."""
         while self._milestones and self._milestones[0][0] <= now_ns:
             self._milestones.pop(0)[1]()
 
     def fill_sample(self) -> FillSample:
-        """The current fill levels of this process."""
         sources = (each.task for each in self._tasks.values() if each.task.is_source)
         return self._meter.sample(
             self._environment.loop.transports,
@@ -207,7 +202,6 @@ class LoadRun:
         )
 
     def producer_channels(self) -> tuple[ProducerChannelReport, ...]:
-        """The reports on the channels written here."""
         return tuple(
             _producer_channel(
                 self._statistics,
@@ -264,7 +258,6 @@ class LoadRun:
         self._cpu_share = max(0.0, (spent.cpu_ns - polled_cpu_ns) / spent.clock_ns)
 
     def consumer_channels(self) -> tuple[ConsumerChannelReport, ...]:
-        """The reports on the channels read here."""
         size_bytes = self._statistics.channel_bytes_in
         return tuple(
             ConsumerChannelReport(

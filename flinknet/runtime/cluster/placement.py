@@ -46,7 +46,6 @@ class ConnectionUses:
         self._before: Counter[_ConnectionKey] = Counter()
 
     def begin(self, job_id: str, name: str) -> None:
-        """Add a job."""
         self._names[job_id] = name
         self._now[job_id] = {}
         self._ever[job_id] = set()
@@ -61,12 +60,10 @@ class ConnectionUses:
         self._ever[job_id].update(now)
 
     def end(self, job_id: str) -> None:
-        """Remove a job that has ended."""
         del self._names[job_id], self._now[job_id]
         self._before.update(self._ever.pop(job_id))
 
     def lose(self, task_manager: int) -> None:
-        """Remove the connections of a lost TaskManager."""
         for uses in (*self._now.values(), self._before):
             for key in [each for each in uses if task_manager in each[:2]]:
                 del uses[key]
@@ -118,7 +115,6 @@ class SharedCluster:
         return first
 
     def slots_in_use(self, task_manager: int) -> int:
-        """Number of slots of a TaskManager that belong to a job."""
         return sum(at == task_manager for at, _ in self._owner_of)
 
     def free_for(self, pool: SlotPool, task_manager: int) -> list[int]:
@@ -251,7 +247,6 @@ class SlotPool:
         return f"the job needs {needed}; available: {self.offered} ({there}); {advice}"
 
     def slots_in_use(self, task_manager: int) -> int:
-        """Number of slots of a TaskManager that the job uses."""
         return len({slot for at, slot in self._places.values() if at == task_manager})
 
     def add(self, task_manager: int) -> None:

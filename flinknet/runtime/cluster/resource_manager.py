@@ -128,7 +128,6 @@ class ResourceManager:
         return self._spec.place_of or [at % count for at in range(self._spec.task_managers)]
 
     def on_worker(self, worker: Worker) -> Iterable[TaskManagerProcess]:
-        """The TaskManagers of a worker."""
         return (self._known[index] for index in worker.processes)
 
     def register(
@@ -211,7 +210,6 @@ class ResourceManager:
         return lost
 
     def lose(self, task_manager: TaskManagerProcess) -> None:
-        """Mark a TaskManager as lost and kill its process."""
         task_manager.state = TaskManagerState.LOST
         task_manager.kill()
 
@@ -249,5 +247,4 @@ class ResourceManager:
 
 
 def trace_name(index: int) -> str:
-    """File name of a TaskManager's trace in the run directory."""
     return f"tm-{index}.fnt"

@@ -140,6 +140,7 @@ def assemble(
             scenario, last, within_ns=part_ns, throughput=measured.throughput_records_per_s or 0.0
         )
     )
+    known = [report.cpu_share for report in reports if report.cpu_share is not None]
     processors = ProcessorUse(
         busy_share={f"tm-{index}": report.busy_share for index, report in enumerate(reports)},
         lacked_share={f"tm-{index}": report.stolen_share for index, report in enumerate(reports)},
@@ -148,7 +149,7 @@ def assemble(
             for index, report in enumerate(reports)
             if report.stood_still_ns
         },
-        cpu_cores=_cpu_cores(reports),
+        cpu_cores=sum(known) if len(known) == len(reports) else None,
         **(asdict(taken) if taken is not None else {}),
     )
     never_sent = never_sent_warning(load, measured, reports, start)
@@ -175,7 +176,14 @@ def assemble(
         buffering=buffering,
         wiring=_wiring(load, consumers),
         debloating=_debloating(scenario, reports, start),
-        metrics=_metrics(reports),
+        metrics=RunMetrics(
+            {
+                name: {**found, "backpressureLevel": back_pressure_level(found)}
+                for report in reports
+                for name, found in report.tasks.items()
+            },
+            {f"tm-{index}": report.memory for index, report in enumerate(reports)},
+        ),
         processors=processors,
         latency_distribution=latency.distribution(),
         verdict=found,
@@ -210,17 +218,6 @@ def _debloating(
         )
         for report in reports
         for name, samples in report.debloating
-    )
-
-
-def _metrics(reports: Sequence[Report]) -> RunMetrics:
-    return RunMetrics(
-        {
-            name: {**found, "backpressureLevel": back_pressure_level(found)}
-            for report in reports
-            for name, found in report.tasks.items()
-        },
-        {f"tm-{index}": report.memory for index, report in enumerate(reports)},
     )
 
 
@@ -292,11 +289,6 @@ def _wiring(load: LoadPlan, consumers: Sequence[ConsumerChannelReport]) -> Wirin
         bytes_in_local=bytes_in_local,
         bytes_in_remote=sum(bytes_in.values()) - bytes_in_local,
     )
-
-
-def _cpu_cores(reports: Sequence[Report]) -> float | None:
-    shares = [report.cpu_share for report in reports]
-    return None if None in shares else sum(share for share in shares if share is not None)
 
 
 def with_stages(

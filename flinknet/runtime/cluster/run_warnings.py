@@ -71,7 +71,6 @@ class RequestedRate:
 
     @property
     def is_reached(self) -> bool:
-        """Whether the queue did not grow."""
         return self.queued_records <= (1 - REACHED_SHARE) * self.due_records
 
     def warning(self, advice: str) -> RunWarning | None:

@@ -138,7 +138,6 @@ class SubmittedJob(JobLead):
         uses.begin(run, self.name)
 
     def watch(self, client: ControlConnection) -> None:
-        """Add a client that waits for its end."""
         if client not in self.watchers:
             self.watchers.append(client)
 
@@ -156,7 +155,6 @@ class SubmittedJob(JobLead):
         return ""
 
     def turn(self, *, now_ns: int) -> None:
-        """Do what is due."""
         self._manager.advance(self, now_ns)
         if self.master.state.is_terminal and self.end is None:
             self._close(now_ns)
@@ -189,7 +187,6 @@ class SubmittedJob(JobLead):
         )
 
     def summary(self) -> ClusterJob:
-        """A short form of the status."""
         slots = sum(self.master.slots_in_use(each.index) for each in self._manager.task_managers)
         state = self.master.state.name
         return ClusterJob(self.job_id, self.name, state, str(self.run_dir), slots)

@@ -120,7 +120,6 @@ class TaskExecutor:
         self._loop.pump()
 
     def save_trace(self) -> None:
-        """Save the trace, on the way out after an error."""
         with suppress(FlinknetError):
             self._environment.recorder.close()
 

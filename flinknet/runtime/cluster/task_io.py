@@ -64,7 +64,6 @@ class ProcessIO:
             raise TaskFailedError(f"{path}: it cannot be written ({error.strerror})") from None
 
     def flush(self) -> None:
-        """Write the printed lines."""
         if self._lines:
             lines = [self._lines.popleft() for _ in range(len(self._lines))]
             with suppress(OSError):  # the disk may be full
@@ -94,7 +93,6 @@ class SocketReader:
             self._read(self._text.wants_data)
 
     def close(self) -> None:
-        """Close the connection."""
         sock, self._sock = self._sock, None
         if sock is not None:
             if self._is_reading:
@@ -186,7 +184,6 @@ class FileReader:
         return self._descriptor is not None and self._text.wants_data
 
     def pump(self) -> None:
-        """Read a piece, if the text wants one."""
         if self._descriptor is None or not self._text.wants_data:
             return
         try:
@@ -203,7 +200,6 @@ class FileReader:
             self.close()
 
     def close(self) -> None:
-        """Close the file."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

@@ -149,7 +149,6 @@ class WorkerProcess:
             self._end(session, now_ns)
 
     def close(self) -> None:
-        """End every TaskManager and all connections."""
         for session in [*self._sessions.values(), *self._ending]:
             for process in session.processes.values():
                 process.kill()
@@ -371,5 +370,4 @@ def _last_line(path: Path) -> str:
 
 
 def greeting(worker: WorkerProcess, host: str) -> str:
-    """The line that a worker prints once it listens."""
     return f"flinknet {flinknet.__version__} worker on {format_address(host, worker.port)}"

@@ -206,7 +206,6 @@ class Worker:
         return messages.AdjustClock(line.at_ns, line.offset_ns, line.drift)
 
     def next_deadline_ns(self) -> int:
-        """When to call `advance`."""
         return min(self._next_probe_ns, self._connection.heard_ns + self._timeout_ns)
 
     def fetch(self, job: ExecutionGraphID, directory: Path) -> None:
@@ -391,7 +390,6 @@ class Workers:
                     worker.send_arrivals(path.name, data[at : at + PART_BYTES])
 
     def close(self) -> None:
-        """End all connections."""
         for worker in self.each:
             worker.disconnect()
         for server in self.servers.values():
