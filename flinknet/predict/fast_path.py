@@ -20,7 +20,7 @@ from flinknet.arrays import FloatArray, IntArray
 from flinknet.histogram import BUCKETS, LogLinearHistogram, bucket_bounds_ns, bucket_index
 
 from .kernel import DONE, ROOM_MISSING
-from .kernel.memory import Barrier, Channel, Exchange, Histogram, Job, Link, Ramp
+from .kernel.memory import Barrier, Channel, Exchange, Histogram, Job, Ramp
 from .kernel.views import KernelMemory
 from .kernel_edge import KernelEdge, hold_each_other_up
 from .layout import Layout, put_relays
@@ -54,11 +54,6 @@ class FastOutcome(Exchange):
         """Most that all pools can take."""
         return self.edge.memory_bytes
 
-    @property
-    def waited_ns(self) -> int:
-        """Time for which the tasks that write it and read another exchange waited for buffers."""
-        return sum(Link(self.words, each).waited_ns for each in self._layout.links)
-
     @cached_property
     def latency(self) -> LogLinearHistogram:
         """Counts and densities as whole records, whose sum is exact."""
@@ -74,14 +69,6 @@ class FastOutcome(Exchange):
         reached *= latencies.count / reached[-1]
         counts = np.diff(np.rint(reached), prepend=0.0)
         return _histogram(latencies, counts)
-
-    @property
-    def latency_bounds(self) -> tuple[LogLinearHistogram, LogLinearHistogram] | None:
-        """The lowest and the highest latencies that there may have been; None if arrivals are
-        known."""
-        if self.has_instants:
-            return None
-        return _counted(self.lows), _counted(self.highs)
 
     @property
     def checkpoints(self) -> CheckpointTimes | None:

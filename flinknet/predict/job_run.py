@@ -9,7 +9,7 @@ consumer is the latency of the job.
 Flushers of different tasks beat at the same period, but nobody knows at what distance from each
 other: a record that leaves one exchange with a beat waits for the next beat of the next one, and
 that distance stays through a run. So a job is computed several times with other phases, and where
-it was recorded between processes with other draws of when its records came (`fit.unseen`); the
+it was recorded between processes with other draws of when its records came (`fit.arrivals`); the
 spread is part of the answer.
 
 Where a writer has to wait for buffers, pressure travels upstream: the exchange is computed again
@@ -140,11 +140,6 @@ class JobRun:
     def outcome(self) -> Outcome:
         """The outcome of the job in this phase."""
         return outcome_of_job(self.hops, self._job.ends, self.latency)
-
-    @property
-    def waited_ns(self) -> int:
-        """How long tasks of exchanges that were computed together waited for buffers."""
-        return sum(each.waited_ns for each in self.joined.values())
 
     def _begin(self) -> None:
         self.hops: list[Outcome] = []
@@ -388,7 +383,7 @@ class JobRun:
             {key: in_order(own, taken.get(key)) for key, own in by_consumer.items()}
         )
         self._barriers.append(dict(fast.barriers))
-        found, bounds = outcome_of(fast), fast.latency_bounds
+        found = outcome_of(fast)
         if not edge.exchange.has_instants:  # between TaskManagers, as in the recording
             messages = fast.messages - fast.local_messages
             mean = fast.backlog_total / messages if messages else None
@@ -400,7 +395,6 @@ class JobRun:
                 latency=latency,
                 since_source=since_source,
                 duration_ns=self._duration_ns(number, exchange, fast),
-                latency_bounds=bounds and (delays.added(bounds[0]), delays.added(bounds[1])),
             )
         )
         if number in self._job.ends:

@@ -198,7 +198,6 @@ class KernelEdge:
         exchange, network = self.exchange, self.network
         return (
             (exchange.is_max_rate or not exchange.preemptions[0])
-            and (exchange.has_instants or not exchange.is_max_rate)
             and network.exclusive_buffers > 0
             and network.required_buffers_per_gate_max is None
             and knows_checkpoints(network)
@@ -315,7 +314,7 @@ class KernelEdge:
         """Words of a `kernel.memory.Exchange` that hold numbers, at the start of a run."""
         exchange, network, costs = self.exchange, self.network, self.exchange.costs
         counted_from_ns, counted_to_ns = exchange.counted_ns or (0, NEVER)
-        interval_ns, beat_ns = network.checkpoint_interval_ns, exchange.beat_ns(network)
+        interval_ns = network.checkpoint_interval_ns
         segment_bytes = network.segment_size_bytes
         marks = WriteWaterMarks.classic(segment_bytes) if self.is_tcp else WriteWaterMarks()
         ends_anywhere = interval_ns is not None or network.debloating_enabled
@@ -352,8 +351,6 @@ class KernelEdge:
             "without_credit": self.is_tcp,
             "is_max_rate": exchange.is_max_rate,
             "is_disturbed": bool(exchange.preemptions[0]),
-            "has_instants": exchange.has_instants,
-            "beat_ns": NEVER if beat_ns is None else beat_ns,
             "counted_from_ns": counted_from_ns,
             "counted_to_ns": counted_to_ns,
         }

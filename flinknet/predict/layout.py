@@ -44,7 +44,6 @@ class Layout:
         departures: if the exchange asks for them, words where the kernel notes when each record is
             done with, by channel.
         alignments: likewise, from where on it notes when checkpoints are aligned, by sink.
-        links: addresses of the links that write it.
         logs: words with the channel of each record, by consumer that hands its records on.
     """
 
@@ -81,7 +80,6 @@ class Layout:
         self._ends: list[list[int]] = [[] for _ in self.manager_at]
         self.departures: dict[int, slice] = {}
         self.alignments: list[int] = []
-        self.links: list[int] = []
         self.logs: dict[int, slice] = {}
         self._put_exchange()
         self._put_channels()
@@ -94,7 +92,7 @@ class Layout:
     @property
     def may_have_more_room(self) -> bool:
         """Whether another attempt may have more for messages on their way."""
-        words = k.Sent.width() + k.Said.width() + k.Staged.width() + k.Stamp.width()
+        words = k.Sent.width() + k.Said.width() + k.Staged.width()
         next_slots = self._least_slots << ROOM_BITS
         needed_bytes = 8 * words * next_slots * len(self._connection_at)
         return 0 < next_slots <= TCP_SLOTS_MAX and needed_bytes <= ROOM_BYTES_MAX
@@ -109,8 +107,6 @@ class Layout:
             looks_ns = start_ns + network.debloating_period_ns
             turns_ns.append(looks_ns if number in has_gates else NEVER)
         histograms = ["latencies"]
-        if not self.exchange.has_instants:
-            histograms += ["lows", "highs"]
         if network.checkpoint_interval_ns is not None:
             histograms += ["checkpoint_times", "start_delays", "alignments", "travels"]
         addresses = memory.rows(k.Histogram, len(histograms))
@@ -167,8 +163,6 @@ class Layout:
                 counted_ramp=first + counted[0] * k.Ramp.width(),
                 counted_ramp_end=first + counted[1] * k.Ramp.width(),
                 done_ramp=first,
-                sent_ramp=first,
-                last_sent_ns=self.exchange.measured_from_ns,
                 departures=departures,
                 front_event=1,
                 credit=NEVER if self.edge.is_tcp else network.exclusive_buffers,
@@ -207,7 +201,6 @@ class Layout:
     def _put_connections(self) -> None:
         """The connections, with room for all that may be under way or wait for its turn."""
         memory = self.memory
-        has_stamps = self.edge.is_tcp and not self.exchange.has_instants
         for (upstream, downstream), address in self._connection_at.items():
             width = power_of_two(self._channels_between[upstream, downstream] + 1)
             slots = max(width * self._ring, self._least_slots)
@@ -227,7 +220,6 @@ class Layout:
                 creditors=memory.take(width),
                 control=memory.take(2 * width * k.Said.width()),
                 staged=memory.take(slots * k.Staged.width()),
-                stamps=memory.take(slots * k.Stamp.width()) if has_stamps else 0,
             )
 
     def _end_of(self, task_manager: int, address: int, *, is_upstream: bool) -> int:
@@ -401,7 +393,6 @@ def _put_link(layout: Layout, producer: int, relay: int, taken: int) -> int:
     routes = np.array([layout.channel_at[each] for each in channels.tolist()], np.int64)[places]
     ends_ns = edge.exchange.measured_to_ns
     memory.put(k.Source, source, link=address)
-    layout.links.append(address)
     memory.put(
         k.Link,
         address,

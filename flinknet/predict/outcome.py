@@ -71,8 +71,7 @@ def is_pressure(why: str) -> bool:
 
 _LATENCIES = tuple(each.name for each in fields(LatencySummary) if each.name != "count")
 
-_SENT, _CONSUMED = int(TracePoint.SENT), int(TracePoint.CONSUMED)
-_WRITER_RESUMES = int(TracePoint.WRITER_RESUMES)
+_SENT, _WRITER_RESUMES = int(TracePoint.SENT), int(TracePoint.WRITER_RESUMES)
 _BUFFER_RESPONSE, _ADD_CREDIT = int(MessageKind.BUFFER_RESPONSE), int(MessageKind.ADD_CREDIT)
 
 
@@ -143,8 +142,6 @@ class Outcome:
             until the last record was consumed, less one buffer timeout, and at least for the length
             of the window; at the highest rate until the last record was consumed.
         memory_bytes: most that the buffers of all partitions and gates can take; None if unknown.
-        latency_bounds: where arrivals were assumed, the latency if every record had come as late
-            as it can have, and as early.
         checkpoints: summary of checkpoints; None without any, and where they are not simulated.
         why_unknown: reason why the rest is unknown; None if it is known. The throughput of a
             saturated job is known.
@@ -161,7 +158,6 @@ class Outcome:
     memory_bytes: int | None = None
     credits: int = 0
     method: str = "simulator"
-    latency_bounds: tuple[LogLinearHistogram, LogLinearHistogram] | None = None
     checkpoints: CheckpointSummary | None = None
     since_source: LogLinearHistogram = field(default_factory=LogLinearHistogram)
     why_unknown: str | None = None
@@ -237,7 +233,6 @@ def joined(parts: Sequence[Outcome]) -> Outcome:
     messages = sum(each.messages or 0 for each in parts)
     backlog = sum((each.backlog_buffers.mean or 0.0) * (each.messages or 0) for each in parts)
     most = [each.backlog_buffers.max for each in parts if each.backlog_buffers.max is not None]
-    bounds = [each.latency_bounds for each in parts if each.latency_bounds is not None]
     return Outcome(
         merged([each.latency for each in parts]),
         records,
@@ -247,9 +242,6 @@ def joined(parts: Sequence[Outcome]) -> Outcome:
         max((each.memory_bytes for each in parts if each.memory_bytes is not None), default=None),
         sum(each.credits for each in parts),
         next((each.method for each in parts if each.records), first.method),
-        (merged([low for low, _ in bounds]), merged([high for _, high in bounds]))
-        if bounds
-        else None,
         first.checkpoints,
         merged([each.since_source for each in parts]),
         phases=phases,
@@ -309,40 +301,20 @@ def _range(value: float | None, drawn: Sequence[float | None]) -> tuple[float | 
 
 
 class BacklogProbe:
-    """A Probe that keeps what data messages say of the backlog, how much credit came, and when a
-    writer last went on that had waited for buffers.
-    """
+    """A Probe that keeps the backlog of data messages, how much credit came, and when a writer last
+    went on that had waited for buffers."""
 
     def __init__(self) -> None:
-        self.messages = 0
-        self.backlog_total = 0
+        self.messages = self.backlog_total = self.credits = self.resumed_ns = 0
         self.backlog_max: int | None = None
-        self.credits = 0
-        self.resumed_ns = 0
 
-    def record(
-        self,
-        at_ns: int,
-        _channel: int,
-        point: int,
-        kind: int,
-        data_type: int,
-        _reason: int,
-        _sequence_number: int,
-        _payload_bytes: int,
-        _records: int,
-        _first_record_ns: int,
-        _last_record_ns: int,
-        backlog_buffers: int,
-        credit_before: int,
-        *_others: int,
-    ) -> None:
+    def record(self, at_ns: int, _channel: int, point: int, kind: int, *rest: int) -> None:
         """Count a data message or an AddCredit that was sent; note a writer that goes on."""
+        data_type, backlog_buffers, credit_before = rest[0], rest[7], rest[8]
         if point == _SENT and kind == _BUFFER_RESPONSE and data_type in IS_BUFFER:
             self.messages += 1
             self.backlog_total += backlog_buffers
-            if self.backlog_max is None or backlog_buffers > self.backlog_max:
-                self.backlog_max = backlog_buffers
+            self.backlog_max = max(backlog_buffers, self.backlog_max or 0)
         elif point == _SENT and kind == _ADD_CREDIT:
             self.credits += credit_before
         elif point == _WRITER_RESUMES:
@@ -352,46 +324,3 @@ class BacklogProbe:
         """Backlog over the data messages."""
         mean = self.backlog_total / self.messages if self.messages else None
         return BacklogSummary(mean, self.backlog_max)
-
-
-class WaitBoundsProbe(BacklogProbe):
-    """Keeps, too, how short and how long the latency may have been of records whose instants are
-    not known: each came after the buffer before its own had left, and before its own did.
-
-    Attributes:
-        low: as if every record had come just before its buffer was sent.
-        high: as if it had come just after the buffer before it was sent; no longer before its own
-            than one beat of the flusher, which would have sent it, unless it waited for credit; and
-            no later than it is assumed to have come.
-
-    Args:
-        beat_ns: of the flusher; None without a buffer timeout.
-    """
-
-    def __init__(self, start_ns: int, beat_ns: int | None) -> None:
-        super().__init__()
-        self.low, self.high = LogLinearHistogram(), LogLinearHistogram()
-        self._start_ns = start_ns
-        self._beat_ns = beat_ns
-        self._last_sent_ns: dict[int, int] = {}
-        self._sent_ns: dict[tuple[int, int], tuple[int, int]] = {}
-
-    def record(self, at_ns: int, channel: int, point: int, kind: int, *rest: int) -> None:
-        """Count a data message, an AddCredit, or the records of a buffer that was consumed."""
-        if kind == _BUFFER_RESPONSE and rest[0] in IS_BUFFER:
-            sequence_number, records = rest[2], rest[4]
-            if point == _SENT:
-                wait_ns = at_ns - self._last_sent_ns.get(channel, self._start_ns)
-                first_record_ns, backlog_buffers = rest[5], rest[7]
-                if self._beat_ns is not None and backlog_buffers <= 0:
-                    wait_ns = min(wait_ns, self._beat_ns)
-                if first_record_ns >= 0:  # a writer that is busy holds records up, too
-                    wait_ns = max(wait_ns, at_ns - first_record_ns)
-                self._sent_ns[channel, sequence_number] = at_ns, wait_ns
-                self._last_sent_ns[channel] = at_ns
-            elif point == _CONSUMED:
-                sent_ns, wait_ns = self._sent_ns.pop((channel, sequence_number))
-                if records > 0:
-                    self.low.add([at_ns - sent_ns], records)
-                    self.high.add([at_ns - sent_ns + wait_ns], records)
-        super().record(at_ns, channel, point, kind, *rest)

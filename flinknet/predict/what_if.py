@@ -31,7 +31,7 @@ from flinknet.units import NS_PER_S
 
 from .fast_path import FastOutcome, run_fast
 from .kernel_edge import KernelEdge, knows_checkpoints, preemptions_of
-from .outcome import BacklogProbe, Outcome, WaitBoundsProbe
+from .outcome import BacklogProbe, Outcome
 from .ramps import Ramps
 from .recorded import RecordedChannel, RecordedExchange, awake_delays, places_of
 
@@ -97,8 +97,6 @@ def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Outc
     exchange, network, plan = edge.exchange, edge.network, edge.plan
     start_ns = exchange.measured_from_ns
     probe = BacklogProbe()
-    if not exchange.has_instants:
-        probe = WaitBoundsProbe(start_ns, exchange.beat_ns(network))
     cluster = Cluster.of_exchange(
         edge.scenario,
         places_of(exchange),
@@ -136,7 +134,6 @@ def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Outc
         backlog_buffers=probe.summary(),
         memory_bytes=edge.memory_bytes,
         credits=probe.credits,
-        latency_bounds=(probe.low, probe.high) if isinstance(probe, WaitBoundsProbe) else None,
         checkpoints=None if cluster.checkpoints is None else cluster.checkpoints.summary(),
     )
 
@@ -205,7 +202,6 @@ def outcome_of(fast: FastOutcome) -> Outcome:
         memory_bytes=fast.memory_bytes,
         credits=round(share * fast.credits),
         method="kernel",
-        latency_bounds=fast.latency_bounds,
         checkpoints=None if fast.checkpoints is None else fast.checkpoints.summary(),
     )
 
@@ -289,9 +285,4 @@ def without_barriers(setting: Setting) -> Setting:
 def with_delays(outcome: Outcome, exchange: RecordedExchange, setting: Setting) -> Outcome:
     """The outcome of a simulation with the delays of the machine that was recorded."""
     delays = awake_delays(exchange, setting).and_waits(exchange.late_waits_ns(setting))
-    bounds = outcome.latency_bounds
-    return replace(
-        outcome,
-        latency=delays.added(outcome.latency),
-        latency_bounds=bounds and (delays.added(bounds[0]), delays.added(bounds[1])),
-    )
+    return replace(outcome, latency=delays.added(outcome.latency))

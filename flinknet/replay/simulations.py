@@ -5,7 +5,7 @@ have the compiled model alone."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -222,10 +222,9 @@ def _contradiction(jobs: tuple[RecordedJob, ...], core_ns: int) -> str | None:
         (found,) = _outcome(jobs, jobs[0].settings, core_ns)[1].edges
     except (SimulationError, ConfigError):
         return None
-    if found.latency_bounds is None:
-        return None
-    summaries = (found.latency, *found.latency_bounds)
-    return contradiction(fit.queued, *(asdict(each.summary()) for each in summaries))
+    way_ns, likely = fit.costs.transit_ns + fit.costs.receive_ns_per_message, found.likely
+    p99_high_ns = None if likely is None else likely.high.latency_ns.p99
+    return contradiction(fit.queued, found.latency.summary(), way_ns, p99_high_ns)
 
 
 def _row(unit: PredictionUnit, place: int, edge: int = 0, **more: Any) -> Prediction:

@@ -40,7 +40,6 @@ def at_full_speed(draw: st.DrawFn, exchange: RecordedExchange) -> RecordedExchan
     exchange = replace(
         exchange,
         is_max_rate=True,
-        has_instants=True,
         costs=replace(exchange.costs, back_ns=back_ns),
     )
     return draw(disturbed(exchange))

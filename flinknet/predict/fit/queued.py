@@ -14,14 +14,13 @@ long as it took them to leave.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from flinknet.arrays import IntArray
-from flinknet.results import ERROR_TO_BET_ON
+from flinknet.results import ERROR_TO_BET_ON, LatencySummary
 from flinknet.trace import RunManifest
 from flinknet.trace.event_block import EventColumns
 from flinknet.trace.job_names import named_edges
@@ -95,24 +94,24 @@ def queued(sent: EventColumns, to_ns: int) -> Queued:
 
 
 def contradiction(
-    found: Queued, latency: Mapping[str, Any], low: Mapping[str, Any], high: Mapping[str, Any]
+    found: Queued, latency: LatencySummary, way_ns: float, p99_high_ns: float | None
 ) -> str | None:
     """A sentence on why a prediction of the recorded setting cannot be true; None if it can.
 
-    Waiting that is longer than the predicted latency disproves it. With the predicted transit time
-    added, the model may be off by the usual error.
+    Waiting that is longer than the predicted latency disproves it. With the time of a message on
+    its way added, the model may be off by the usual error.
 
     Args:
-        latency: fields of a LatencySummary, in ns.
-        low, high: such fields of the lower and the upper bound of the latency.
+        way_ns: time of a message on its way and at its consumer.
+        p99_high_ns: upper end of the interval of p99; None if unknown.
     """
-    if not latency["count"]:
+    if latency.mean is None:
         return None
-    implied_ns = found.mean_ns + low["mean"]
-    if max(found.mean_ns, implied_ns / (1 + ERROR_TO_BET_ON)) > latency["mean"]:
-        return _described("a mean latency", implied_ns, latency["mean"])
-    if high["p99"] is not None and found.p99_ns > high["p99"]:
-        return _described("a p99", found.p99_ns, high["p99"])
+    implied_ns = found.mean_ns + way_ns
+    if max(found.mean_ns, implied_ns / (1 + ERROR_TO_BET_ON)) > latency.mean:
+        return _described("a mean latency", implied_ns, latency.mean)
+    if p99_high_ns is not None and found.p99_ns > p99_high_ns:
+        return _described("a p99", found.p99_ns, p99_high_ns)
     return None
 
 

@@ -34,7 +34,7 @@ from .channel import (
 )
 from .compiling import compile_all
 from .memory import Channel, Connection, Exchange, Sink, Staged, TaskManager
-from .times import due_ns, longest_wait_ns, set_due
+from .times import due_ns, set_due
 
 
 def _has_passed(m: Exchange, at_ns: int, asked: int) -> bool:
@@ -112,13 +112,11 @@ def hand_over(m: Exchange, connection: Connection, now: int) -> tuple[int, int]:
             is_in_run = runs and continues
         if kind == NOTHING:
             continue
-        records = longest_ns = 0
+        records = 0
         if kind == DATA:
             channel.credit -= 1
             records = (polled + size) // m.record_bytes - polled // m.record_bytes
             count_message(m, now, backlog)
-            if not m.has_instants:
-                longest_ns = longest_wait_ns(m, channel, records, backlog, now)
         if following and (channel.credit > 0 or following == 2):
             append_reader(connection, channel)
         entry = connection.down[connection.down_end & mask]
@@ -126,16 +124,12 @@ def hand_over(m: Exchange, connection: Connection, now: int) -> tuple[int, int]:
         entry.size, entry.piece = size + m.header_bytes, connection.pieces
         if m.without_credit:  # its channel has no room for it until there is a buffer
             entry.backlog = records
-            if connection.stamps.at:
-                stamp = connection.stamps[connection.down_end & mask]
-                stamp.sent_ns, stamp.wait_ns = now, longest_ns
             if connection.down_end - connection.undelivered >= mask:
                 m.ended = ROOM_MISSING
         elif kind != PRIORITY_BARRIER:
             message = channel.ring[channel.sent & m.ring_mask]
             channel.sent += 1
             message.kind, message.records, message.size = kind, records, size
-            message.sent_ns, message.wait_ns = now, longest_ns
         connection.down_end += 1
         size += m.header_bytes
         messages += 1
@@ -387,9 +381,6 @@ def _deliver(m: Exchange, connection: Connection) -> bool:
             channel.sent = channel.received
             message.kind, message.records, message.is_floating = kind, entry.backlog, 1
             message.size = entry.size - m.header_bytes
-            if connection.stamps.at:
-                stamp = connection.stamps[number]
-                message.sent_ns, message.wait_ns = stamp.sent_ns, stamp.wait_ns
         elif kind == DATA:  # BufferManager.take
             message.is_floating = 1 if channel.free_floating > 0 else 0
             channel.free_floating -= message.is_floating

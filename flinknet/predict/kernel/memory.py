@@ -26,8 +26,6 @@ class Exchange(Numbers):
     sinks: Rows[Sink] = word("sinks")
     latencies: Histogram = word("latencies of records")
     densities: List[float] = word("changes of the density of latencies at each bucket")
-    lows: Histogram = word("lowest latencies, where it is unknown when records came")
-    highs: Histogram = word("highest latencies, where it is unknown when records came")
     checkpoint_times: Histogram = word("durations of checkpoints")
     start_delays: Histogram = word("times from the begin of a checkpoint to a sink's first barrier")
     alignments: Histogram = word("times from a sink's first barrier to its last one")
@@ -58,8 +56,6 @@ class Message(View):
     kind: int = word("kind")
     records: int = word("records that end in it")
     is_floating: int = word("whether its buffer is a floating one; of a local one, taken whole")
-    sent_ns: int = word("instant at which it was sent")
-    wait_ns: int = word("longest time that its records may have waited before")
     size: int = word("bytes")
 
 
@@ -125,9 +121,6 @@ class Channel(View):
     counted_ramp_end: Ramp = word("end of those that count")
     departures: List[int] = word("where to note when its next record is done with; 0 for nowhere")
     channel_bytes: int = word("bytes read by the task")
-    sent_ramp: Ramp = word("ramp of the next record to be sent, where arrivals are unknown")
-    sent_position: int = word("place of this record in it")
-    last_sent_ns: int = word("instant at which something was sent last")
     closed_segments: int = word("data buffers that barriers have closed")
     is_barrier_received: int = word("whether an unaligned barrier waits to be read")
     barrier_behind: int = word("number of messages that came before it")
@@ -182,7 +175,6 @@ class Connection(View):
     undelivered: int = word("without credit: the first message read that has not been delivered")
     waits_for_buffer: int = word("IS_LISTENING, HAS_BUFFER or 0")
     is_due: int = word("whether what waits can be delivered")
-    stamps: Rows[Stamp] = word("of each message on its way, when it was sent; 0 for nowhere")
 
 
 class Sent(View):
@@ -194,13 +186,6 @@ class Sent(View):
     piece: int = word("number of its piece")
     arrives_ns: int = word("instant at which it arrives")
     kind: int = word("kind")
-
-
-class Stamp(View):
-    """Instants of a message, where its channel has no room for them yet."""
-
-    sent_ns: int = word("instant at which it was sent")
-    wait_ns: int = word("longest time that its records may have waited before")
 
 
 class Said(View):
@@ -408,7 +393,6 @@ class Link(View):
     ends_from_ns: int = word("earliest end of its data")
     ends_after_ns: int = word("time from its last record to the end of its data")
     waits_since_ns: int = word("begin of the time in which its writer waits, or NEVER")
-    waited_ns: int = word("time that its writer has waited")
     withheld: List[Ramp] = word("end of the arrivals of each channel that are withheld meanwhile")
     relay: Relay = word("its relay")
 

@@ -10,7 +10,7 @@ from .checkpoints import end_input, receive_announcement, receive_barrier, time_
 from .compiling import compile_all
 from .connection import count_message, wake
 from .memory import NO_CHANNEL, NO_MESSAGE, Channel, Exchange, Message, Sink, TaskManager
-from .times import count_at, longest_wait_ns, set_due, take_records
+from .times import set_due, take_records
 
 _NS_PER_MS = 1_000_000
 
@@ -112,9 +112,6 @@ def _poll_local(m: Exchange, channel: Channel, now: int) -> Message:
         if m.counted_from_ns <= now < m.counted_to_ns:
             m.local_messages += 1
         message.records, message.size = records, size
-        if not m.has_instants:
-            message.sent_ns = now
-            message.wait_ns = longest_wait_ns(m, channel, records, backlog, now)
         message.is_floating = channel.is_taken_whole
         lend(m, channel, message.is_floating)
     if following and not channel.is_queued:
@@ -238,10 +235,6 @@ def step_sink(m: Exchange, sink: Sink, now: int) -> tuple[int, int]:
             if records:
                 take_records(m, channel, records, now, delay_ns)
             done_ns = now + delay_ns * records
-            if records and not m.has_instants:
-                low_ns = done_ns - message.sent_ns
-                count_at(m.lows, low_ns, records)
-                count_at(m.highs, low_ns + message.wait_ns, records)
             sink.held, sink.is_held_floating = channel, message.is_floating
             if sink.relay:  # writes the records to others when it is done with each
                 sink.took, sink.took_records, sink.took_ns = channel, records, now

@@ -174,25 +174,6 @@ def take_records(m: Exchange, channel: Channel, records: int, begin_ns: int, del
     channel.done_ramp, channel.done_position = ramp, position
 
 
-def longest_wait_ns(m: Exchange, channel: Channel, records: int, backlog: int, now: int) -> int:
-    """How long the records of a buffer may have waited that leaves now, where nobody knows when
-    they came (WaitBoundsProbe)."""
-    wait_ns = now - channel.last_sent_ns
-    channel.last_sent_ns = now
-    if backlog <= 0:
-        wait_ns = min(wait_ns, m.beat_ns)
-    if records == 0:
-        return wait_ns
-    ramp, position = channel.sent_ramp, channel.sent_position
-    wait_ns = max(wait_ns, now - instant(ramp, position))
-    position += records
-    while position > 0 and position >= ramp.records:
-        position -= ramp.records
-        ramp = ramp.next
-    channel.sent_ramp, channel.sent_position = ramp, position
-    return wait_ns
-
-
 @kept_on_disk
 def count_batches(memory: Ints, batch_records: int) -> None:
     """Find the batches of a source: records in the order in which they come.
@@ -216,4 +197,4 @@ def count_batches(memory: Ints, batch_records: int) -> None:
             counts, left = moved_list(counts, batches.channels_count), batch_records
 
 
-compile_all(globals(), set_due, next_due, longest_wait_ns, instant, records_until)
+compile_all(globals(), set_due, next_due, instant, records_until)
