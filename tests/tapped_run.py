@@ -31,6 +31,15 @@ EPOCH_NS = -1_000_000_000_000_000
 _FROM_CONSUMERS = (MessageKind.PARTITION_REQUEST, MessageKind.ADD_CREDIT)
 
 
+def channel_info(
+    index: int, producer: int = 0, consumer: int | None = None, process: str = "b"
+) -> ChannelInfo:
+    """A channel to a process; without a consumer, to the one of its own number."""
+    consumer = index if consumer is None else consumer
+    ends = producer, consumer, "a", process, f"a->{process}"
+    return ChannelInfo(index, f"{index:032x}", *ends, index, "", False)
+
+
 def save_tapped(
     directory: Path,
     events: list[tuple[int, ...]],
@@ -59,10 +68,7 @@ def save_tapped(
         measured_from_ns=START_NS,
         measured_to_ns=to_ns,
         processes=(process,),
-        channels=tuple(
-            ChannelInfo(each, f"{each:032x}", 0, each, "a", "b", "a->b", each, "", False)
-            for each in range(channels)
-        ),
+        channels=tuple(map(channel_info, range(channels))),
         origin="tap",
     ).save(directory)
     return directory

@@ -435,7 +435,7 @@ def _against(then: Mapping[str, Any] | None, control: Mapping[str, Any]) -> dict
     """Relative differences from the recording: `change` of the control's measurement, which shows
     this machine's effect, and `model_error` of its prediction, None where that was fitted.
     """
-    from flinknet.predict.fit.saturation import RATE_IS_FITTED
+    from flinknet.predict.fit.costs import RATE_IS_FITTED
 
     if then is None:
         return {}

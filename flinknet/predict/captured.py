@@ -5,7 +5,7 @@ A tap or a packet capture has no instants of records and does not see buffers co
 instants of buffers with how many records each holds, and of the credit that comes back when a
 buffer was read. From these follow, with assumptions that are named: when records came, how long
 a buffer took to its reader and through it, and the beat of the flusher. What they leave open is in
-`fit.unseen`, from which a range of predictions is drawn.
+`fit.arrivals`, from which a range of predictions is drawn.
 """
 
 from __future__ import annotations
@@ -26,16 +26,19 @@ from flinknet.trace.recordings import RunPlace, delay_of_tap_ns, open_recordings
 from flinknet.units import format_duration_ns, human_number
 
 from .captured_rows import (
+    BY_TIMESTAMPS,
     FLUSHER_LATE_NS,
     disturbed_within,
     seen_between,
+    stamped,
+    stamps_in,
     starved_share,
     wait_max_ns_of,
     wire_bytes,
     with_uncounted,
 )
 from .exchange import manifest_of, recorded_channels, recorded_network, recorded_partitioner
-from .fit.arrivals import find_bursts, fit_pattern
+from .fit.arrivals import Unseen, find_bursts, fit_pattern
 from .fit.flusher import (
     OWN_SHARE,
     SOONER_MAX,
@@ -47,8 +50,6 @@ from .fit.flusher import (
 from .fit.flusher import beat_ns as beat_of
 from .fit.queued import are_idle, busy_ns_per_record, queued
 from .fit.round_trips import fit_captured, with_busy_tasks
-from .fit.stamps import BY_TIMESTAMPS, stamped, stamps_in
-from .fit.unseen import Unseen
 from .fit.window_rows import ExchangeRows, read_tap
 from .local_channels import (
     at_places_of,
@@ -141,14 +142,12 @@ def load_captured(
     found = fit_captured(
         rows.sent,
         rows.credit_received,
-        {each.index: each.consumer for each in manifest.channels},
+        manifest.channels,
         consumers,
-        {each.index: each.consumer_process for each in manifest.channels},
-        {each.index: each.producer for each in manifest.channels},
-        np.sort(passed.sent["at_ns"]),
-        busy_ns,
-        disturbed,
-        delay_of_tap_ns(place),
+        passed_ns=np.sort(passed.sent["at_ns"]),
+        busy_ns=busy_ns,
+        disturbed=disturbed,
+        tap_ns=delay_of_tap_ns(place),
     )
     is_idle = not busy_ns and are_idle(place, manifest, number, *around)
     found = with_busy_tasks(found, busy_ns, _records_per_message(rows.sent), is_idle=is_idle)
@@ -171,7 +170,7 @@ def load_captured(
         if each.producer_process in of_process
     }
     seen = seen_between(rows, from_ns, wait_max_ns, producer_of, pauses, is_later=is_later)
-    bursts = find_bursts(seen, {each.index: each.producer for each in manifest.channels}, beat_ns)
+    bursts = find_bursts(seen, producer_of, beat_ns)
     pattern = fit_pattern(seen, beat_ns, is_on_off=bursts is not None)
     by_stamps = stamped(seen, rows.sent, whole.clock.epoch_ns)
     if by_stamps is not None:

@@ -14,13 +14,19 @@ from flinknet.options import canonical, network_config
 from flinknet.options.what_if import Setting
 from flinknet.simulator.cost_model import TYPICAL_COSTS, Preemptions
 from flinknet.trace import Run, RunManifest, TraceReader
+from flinknet.trace.event_block import same_message
 from flinknet.trace.recordings import RunPlace, open_recordings
 
-from .fit.costs import fit_costs
+from .fit.costs import (
+    RATE_IS_FITTED,
+    Saturation,
+    at_recorded_rate,
+    fit_costs,
+    fit_saturation,
+)
 from .fit.delays import fit_delays
 from .fit.flusher import flush_overhead_ns
-from .fit.saturation import RATE_IS_FITTED, Saturation, at_recorded_rate, fit_saturation
-from .fit.wakeups import TOO_FEW, fit_wakeups, may_poll, places, receivers
+from .fit.wakeups import TOO_FEW, fit_wakeups, gaps_of, may_poll, places
 from .fit.window_rows import ExchangeRows, Window, read_window
 from .measured_part import measured_part
 from .ramps import Ramps
@@ -271,26 +277,20 @@ def _with_delays(
     waited_ns = rows.waited_ns(exchange.measured_from_ns, exchange.measured_to_ns)
     if waited_ns > HELD_UP_SHARE * exchange.duration_ns * exchange.producers:
         return replace(exchange, notes=(*exchange.notes, QUEUES_START_EMPTY))
-    costs, receiver_of, notes = exchange.costs, receivers(manifest), list(exchange.notes)
+    costs, channels, notes = exchange.costs, manifest.channels, list(exchange.notes)
+    there, here = same_message(rows.sent, rows.received)
     wakeups = fit_wakeups(
+        gaps_of(rows.sent, channels)[there],
+        rows.received["at_ns"][here] - rows.sent["at_ns"][there],
         rows.sent,
-        rows.received,
-        receiver_of,
-        {each.index: each.producer for each in manifest.channels},
+        channels,
         min(TYPICAL_COSTS.receive_ns_per_message, costs.receive_ns_per_message),
         may_poll=may_poll(manifest),
     )
-    if wakeups is None and any(not each.is_local for each in manifest.channels):
+    if wakeups is None and any(not each.is_local for each in channels):
         notes.append(TOO_FEW)
-    delays = fit_delays(
-        rows.sent,
-        rows.consumed,
-        exchange.network.buffer_timeout_ns,
-        costs,
-        {each.index: each.consumer for each in manifest.channels},
-        receiver_of,
-        wakeups,
-    )
+    timeout_ns = exchange.network.buffer_timeout_ns
+    delays = fit_delays(rows.sent, rows.consumed, channels, timeout_ns, costs, wakeups)
     if delays.note is not None:
         notes.append(delays.note)
     if delays.queued_at_start_ns > BEHIND_WORTH_NOTING_NS:

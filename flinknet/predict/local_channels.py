@@ -28,7 +28,7 @@ from flinknet.trace.job_names import Edge, named_edges
 from flinknet.trace.metrics import Series
 from flinknet.trace.recordings import RunPlace, series_within
 
-from .fit.arrivals import Seen
+from .fit.arrivals import Seen, Unseen
 from .fit.queued import (
     BYTES_IN_LOCAL,
     BYTES_IN_REMOTE,
@@ -38,7 +38,6 @@ from .fit.queued import (
     series_of_tasks,
 )
 from .fit.round_trips import ASSUMED_CONSUME_NS_PER_RECORD
-from .fit.unseen import Unseen
 from .intervals import GOLDEN
 from .ramps import Ramps
 from .recorded import RecordedChannel, RecordedExchange

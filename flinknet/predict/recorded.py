@@ -20,10 +20,10 @@ from flinknet.options.what_if import Setting
 from flinknet.simulator.cost_model import CostModel, Preemptions
 from flinknet.simulator.link import LinkSettings
 
+from .fit.arrivals import Unseen
 from .fit.delays import NO_DELAYS, Delays
 from .fit.flusher import LateBeats
 from .fit.queued import NOT_QUEUED, Queued
-from .fit.unseen import Unseen
 from .fit.wakeups import Wakeups
 from .intervals import Intervals
 from .ramps import Ramps

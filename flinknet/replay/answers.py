@@ -16,7 +16,7 @@ from flinknet.predict.exchange import (
     recorded_network,
     recorded_setting,
 )
-from flinknet.predict.fit.saturation import RATE_IS_FITTED
+from flinknet.predict.fit.costs import RATE_IS_FITTED
 from flinknet.predict.grid import Grid
 from flinknet.results import (
     TAKEN_ALONE,

@@ -7,7 +7,14 @@ import re
 import numpy as np
 import pytest
 
-from flinknet.predict.fit.arrivals import UNKNOWN_PATTERN, Seen, find_bursts, fit_pattern
+from flinknet.arrays import IntArray
+from flinknet.predict.fit.arrivals import (
+    UNKNOWN_PATTERN,
+    Seen,
+    Unseen,
+    find_bursts,
+    fit_pattern,
+)
 
 MS = 1_000_000
 BEAT_NS = 20 * MS
@@ -81,9 +88,9 @@ def test_beats_of_another_length_tell_nothing_of_the_pattern() -> None:
 
 
 def test_few_beats_or_no_beat_leave_the_pattern_open() -> None:
-    assert fit_pattern({0: seen_at(poisson(2 * MS)[:50])}, BEAT_NS) is UNKNOWN_PATTERN
-    assert fit_pattern({0: seen_at(poisson(2 * MS))}, None) is UNKNOWN_PATTERN
-    assert fit_pattern({}, BEAT_NS) is UNKNOWN_PATTERN
+    assert fit_pattern({0: seen_at(poisson(2 * MS)[:50])}, BEAT_NS) == UNKNOWN_PATTERN
+    assert fit_pattern({0: seen_at(poisson(2 * MS))}, None) == UNKNOWN_PATTERN
+    assert fit_pattern({}, BEAT_NS) == UNKNOWN_PATTERN
 
 
 @pytest.mark.parametrize(
@@ -139,3 +146,42 @@ def test_the_same_seed_draws_the_same() -> None:
     seen = seen_at(poisson(2 * MS))
     one, other = (seen.drawn(1.0, np.random.default_rng(3)) for _ in range(2))
     assert (one.first_ns == other.first_ns).all()
+
+
+def beats(records: int) -> Seen:
+    """So many records in each of 200 beats."""
+    at_ns = BEAT_NS * np.arange(1, 201)
+    return Seen(np.full(200, records), at_ns - BEAT_NS, at_ns, np.ones(200, bool))
+
+
+def unseen(**records: int) -> Unseen:
+    seen = {int(name[1:]): beats(each) for name, each in records.items()}
+    return Unseen(seen, UNKNOWN_PATTERN, 0, 200 * BEAT_NS, None)
+
+
+def variance_ratio(routes: IntArray, channel: int, stretch: int = 10) -> float:
+    """Of how many records of a stretch went to a channel, over that of records which go anywhere
+    at random."""
+    is_own = routes[: len(routes) // stretch * stretch] == channel
+    share = is_own.mean()
+    return float(is_own.reshape(-1, stretch).sum(axis=1).var() / (stretch * share * (1 - share)))
+
+
+def test_each_beat_has_the_records_that_it_had() -> None:
+    routes = unseen(c0=30, c1=10).routes([0, 1], [], seed=1)
+    assert [np.bincount(each).tolist() for each in np.split(routes, 200)] == [[30, 10]] * 200
+
+
+def test_within_a_beat_records_go_anywhere_at_random() -> None:
+    routes = unseen(c0=30, c1=30).routes([0, 1], [], seed=1)
+    assert variance_ratio(routes, 0) == pytest.approx(0.85, abs=0.15)
+
+
+def test_records_within_a_task_manager_come_among_the_others_at_random() -> None:
+    routes = unseen(c0=5, c1=40).routes([0], [1], seed=1)
+    assert np.bincount(routes).tolist() == [1_000, 8_000]
+    assert variance_ratio(routes, 1) == pytest.approx(1, abs=0.15)
+
+
+def test_a_task_all_of_whose_channels_are_local_has_routes_too() -> None:
+    assert np.bincount(unseen(c0=3, c1=4).routes([], [0, 1], seed=1)).tolist() == [600, 800]

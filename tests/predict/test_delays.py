@@ -1,4 +1,5 @@
-"""What the machine added is read off the rows whose due instant is known."""
+"""What the machine added is read off the rows whose due instant is known, and by the quiet time
+before messages."""
 
 from __future__ import annotations
 
@@ -7,15 +8,42 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from flinknet.config import NetworkConfig
 from flinknet.core.probe import FlushReason
 from flinknet.histogram import LogLinearHistogram
-from flinknet.predict.fit.delays import NO_DELAYS, PARTS, Delays, DelaysByQuiet, fit_delays
+from flinknet.options.what_if import Setting
+from flinknet.predict.fit.delays import (
+    GROUP_MIN,
+    NO_DELAYS,
+    PARTS,
+    Delays,
+    DelaysByQuiet,
+    Flushes,
+    delays_by_quiet,
+    fit_delays,
+)
+from flinknet.predict.fit.queued import busy_for_ns
+from flinknet.predict.ramps import Ramps
+from flinknet.predict.recorded import (
+    RecordedChannel,
+    RecordedExchange,
+    flushes_factor,
+    flushes_per_s,
+)
 from flinknet.simulator.cost_model import CostModel
+from tests.simulation import MS, US
+from tests.tapped_run import channel_info
 
 COUNT = 1000
 COSTS = CostModel(0.0, 0.0, 40_000.0, 9_000.0, 0.0, (1_000.0,))
-CONSUMER_OF = {0: 0}
+INFOS = [channel_info(0)]
 GAP_NS = 1_000_000
+TIMEOUT_NS = 10_000_000
+
+
+def fitted(rows: tuple[dict, dict], timeout_ns: int, costs: CostModel = COSTS) -> Delays:
+    sent, consumed = rows
+    return fit_delays(sent, consumed, INFOS, timeout_ns, costs)
 
 
 def rows(reason: FlushReason, late_ns: np.ndarray) -> tuple[dict, dict]:
@@ -37,23 +65,13 @@ def rows(reason: FlushReason, late_ns: np.ndarray) -> tuple[dict, dict]:
 
 @pytest.mark.parametrize(("reason", "timeout_ns"), [(FlushReason.FLUSH, 0), (FlushReason.FULL, -1)])
 def test_constant_lateness_is_added_to_every_record(reason: FlushReason, timeout_ns: int) -> None:
-    delays = fit_delays(
-        *rows(reason, np.full(COUNT, 30_000)), timeout_ns, COSTS, CONSUMER_OF, CONSUMER_OF
-    )
+    delays = fitted(rows(reason, np.full(COUNT, 30_000)), timeout_ns)
     assert (delays.spread_ns == 30_000).all()
 
 
 def test_where_no_due_instant_is_known_nothing_is_claimed() -> None:
-    assert (
-        fit_delays(
-            *rows(FlushReason.FLUSH, np.full(COUNT, 30_000)),
-            100_000_000,
-            COSTS,
-            CONSUMER_OF,
-            CONSUMER_OF,
-        )
-        is NO_DELAYS
-    )
+    found = fitted(rows(FlushReason.FLUSH, np.full(COUNT, 30_000)), 100_000_000)
+    assert found is NO_DELAYS
 
 
 def beats(late_ns: np.ndarray, timeout_ns: int, waited_ns: int) -> tuple[dict, dict]:
@@ -76,9 +94,7 @@ def beats(late_ns: np.ndarray, timeout_ns: int, waited_ns: int) -> tuple[dict, d
 
 def test_the_flushers_beat_tells_how_late_the_machine_was() -> None:
     late_ns = np.where(np.arange(COUNT) % 20 == 0, 3_000_000, 10_000)
-    delays = fit_delays(
-        *beats(late_ns, 10_000_000, 9_000_000), 10_000_000, COSTS, CONSUMER_OF, CONSUMER_OF
-    )
+    delays = fitted(beats(late_ns, TIMEOUT_NS, 9_000_000), TIMEOUT_NS)
     assert np.mean(delays.spread_ns > 2_900_000) == pytest.approx(0.05, abs=0.003)
     assert np.median(delays.spread_ns) == 0
 
@@ -86,31 +102,27 @@ def test_the_flushers_beat_tells_how_late_the_machine_was() -> None:
 def test_how_much_the_parts_of_a_run_differ_is_told() -> None:
     late_ns = np.where(np.arange(COUNT) % 20 == 0, 1_000_000, 10_000)
     late_ns[-COUNT // PARTS :] *= 3
-    delays = fit_delays(
-        *beats(late_ns, 10_000_000, 9_000_000), 10_000_000, COSTS, CONSUMER_OF, CONSUMER_OF
-    )
+    delays = fitted(beats(late_ns, TIMEOUT_NS, 9_000_000), TIMEOUT_NS)
     assert np.round(np.array(delays.tails_ns) / 1e6, 1).tolist() == [1.0, 1.0, 1.0, 3.0]
     assert "between 1.0 and 3.0 ms" in str(delays.note)
 
 
 def test_a_quiet_machine_is_not_told_of() -> None:
     late_ns = np.full(COUNT, 10_000)
-    delays = fit_delays(
-        *beats(late_ns, 10_000_000, 9_000_000), 10_000_000, COSTS, CONSUMER_OF, CONSUMER_OF
-    )
+    delays = fitted(beats(late_ns, TIMEOUT_NS, 9_000_000), TIMEOUT_NS)
     assert len(delays.spread_ns)
     assert delays.note is None
 
 
 def test_a_beat_that_may_have_found_nothing_to_flush_tells_nothing() -> None:
     late_ns = np.where(np.arange(COUNT) % 20 == 0, 3_000_000, 10_000)
-    rows_of_beats = beats(late_ns, 10_000_000, -1_000)
-    assert fit_delays(*rows_of_beats, 10_000_000, COSTS, CONSUMER_OF, CONSUMER_OF) is NO_DELAYS
+    rows_of_beats = beats(late_ns, TIMEOUT_NS, -1_000)
+    assert fitted(rows_of_beats, TIMEOUT_NS) is NO_DELAYS
 
 
 def test_the_spread_of_the_rows_appears_in_the_predicted_percentiles() -> None:
     late_ns = np.where(np.arange(COUNT) % 20 == 0, 500_000, 30_000)
-    delays = fit_delays(*rows(FlushReason.FLUSH, late_ns), 0, COSTS, CONSUMER_OF, CONSUMER_OF)
+    delays = fitted(rows(FlushReason.FLUSH, late_ns), 0)
     predicted = LogLinearHistogram()
     predicted.add(np.full(COUNT, 80_000))
     summary = delays.added(predicted).summary()
@@ -154,9 +166,7 @@ def test_where_more_passes_fewer_messages_find_the_machine_asleep() -> None:
 
 
 def test_the_usual_is_the_way_and_the_work_of_a_message() -> None:
-    delays = fit_delays(
-        *rows(FlushReason.FULL, np.full(COUNT, 30_000)), -1, COSTS, CONSUMER_OF, CONSUMER_OF
-    )
+    delays = fitted(rows(FlushReason.FULL, np.full(COUNT, 30_000)), -1)
     assert delays.usual_ns == COSTS.transit_ns + COSTS.receive_ns_per_message
 
 
@@ -170,7 +180,7 @@ def test_waiting_for_messages_ahead_is_no_delay_of_the_machine() -> None:
     service_ns = 2 * GAP_NS + 9_000
     consumed["at_ns"] = sent["at_ns"][0] + queue_ns + service_ns * np.arange(1, COUNT + 1)
     every = {name: np.concatenate((before[name], consumed[name])) for name in consumed}
-    delays = fit_delays(sent, every, -1, slow, CONSUMER_OF, CONSUMER_OF)
+    delays = fitted((sent, every), -1, slow)
     assert np.abs(delays.spread_ns).max() < 200_000
     assert delays.queued_at_start_ns > 10 * GAP_NS
 
@@ -179,5 +189,66 @@ def test_a_consumer_that_stands_still_is_one() -> None:
     sent, consumed = rows(FlushReason.FULL, np.zeros(COUNT, np.int64))
     stall = slice(500, 520)
     consumed["at_ns"][stall] = consumed["at_ns"][520] - np.arange(20, 0, -1)
-    delays = fit_delays(sent, consumed, -1, COSTS, CONSUMER_OF, CONSUMER_OF)
+    delays = fitted((sent, consumed), -1)
     assert np.mean(delays.spread_ns > GAP_NS) == pytest.approx(0.019, abs=0.003)
+
+
+def test_buffers_of_one_flush_have_the_quiet_time_before_it() -> None:
+    passed_ns = np.array([0, 5 * MS, 5 * MS + 100 * US, 5 * MS + 200 * US, 9 * MS])
+    quiet_ns = Flushes.of(passed_ns).quiet_ns(passed_ns)
+    assert quiet_ns.tolist() == [0, 5 * MS, 5 * MS, 5 * MS, 4 * MS - 200 * US]
+
+
+def test_what_passes_long_after_a_flush_began_finds_the_machine_awake() -> None:
+    passed_ns = np.r_[0, 5 * MS + np.arange(10) * 150 * US]
+    quiet_ns = Flushes.of(passed_ns).quiet_ns(passed_ns)
+    assert quiet_ns[1:].tolist() == [5 * MS] * 7 + [0] * 3
+
+
+def test_before_the_first_flush_seen_no_quiet_time_is_known() -> None:
+    nothing, one = Flushes.of(np.zeros(0, np.int64)), Flushes.of(np.array([5 * MS]))
+    at_ns = np.array([4 * MS, 5 * MS])
+    assert nothing.quiet_ns(at_ns).tolist() == one.quiet_ns(at_ns).tolist() == [0, 0]
+
+
+def test_groups_with_few_messages_are_put_to_the_next_one() -> None:
+    quiet_ns = np.repeat([0, 600 * US, 3 * MS], [GROUP_MIN - 1, GROUP_MIN, 2 * GROUP_MIN])
+    found = delays_by_quiet(quiet_ns // 10, np.ones(len(quiet_ns), np.int64), quiet_ns)
+    assert found.from_ns.tolist() == [0, MS]
+    assert [int(each.max()) for each in found.spreads_ns] == [60 * US, 300 * US]
+    few = delays_by_quiet(quiet_ns[:30], np.ones(30, np.int64), quiet_ns[:30])
+    assert few.from_ns.tolist() == [0]
+
+
+def test_a_consumer_works_on_one_message_after_the_other() -> None:
+    at_ns = np.array([0, 1, 10, 11])
+    assert busy_for_ns(at_ns, np.array([3, 1, 1, 1]), 2.0).tolist() == [0, 5, 0, 1]
+
+
+def exchange(channels: int, records: int) -> RecordedExchange:
+    """Of one producer, whose channels get a record each at the same instants, one each ms."""
+    arrivals = Ramps.of(np.arange(records) * MS)
+    return RecordedExchange(
+        1,
+        channels,
+        tuple(RecordedChannel(at, 0, at, 0, arrivals, 100.0) for at in range(channels)),
+        NetworkConfig(buffer_timeout_ns=10 * MS),
+        False,
+        0,
+        records * MS,
+        1,
+        COSTS,
+    )
+
+
+@pytest.mark.parametrize(
+    ("timeout_ns", "per_s"), [(20 * MS, 50), (10 * MS, 100), (MS, 1_000), (0, 1_000), (-1, 6)]
+)
+def test_a_flush_is_of_all_channels_of_a_producer(timeout_ns: int, per_s: float) -> None:
+    recorded = exchange(channels=2, records=1_000)
+    setting = Setting(replace(recorded.network, buffer_timeout_ns=timeout_ns))
+    assert flushes_per_s(recorded, setting) == pytest.approx(per_s, rel=0.05)
+    assert flushes_factor([recorded], [setting]) == pytest.approx(per_s / 100, rel=0.05)
+    faster = replace(setting, rate_factor=2.0)
+    expected = per_s * (1 if timeout_ns > 0 else 2)
+    assert flushes_per_s(recorded, faster) == pytest.approx(expected, rel=0.05)

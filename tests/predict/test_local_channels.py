@@ -14,7 +14,7 @@ from flinknet.config import NetworkConfig, WorkloadConfig
 from flinknet.predict.exchange import recorded_setting
 from flinknet.predict.job import RecordedJob
 from flinknet.predict.job_run import simulate_job
-from flinknet.predict.loading import FIRST_IS_LOCAL, load_job
+from flinknet.predict.loading import FIRST_IS_LOCAL, consumer_of, load_job
 from flinknet.predict.local_channels import NO_COUNTERS, planned_edge
 from flinknet.predict.outcome import BEHIND_UNKNOWN, Outcome
 from flinknet.trace import open_run
@@ -157,3 +157,26 @@ def test_a_plan_that_does_not_fit_is_not_used(tmp_path: Path) -> None:
     joined = [{**each, "target": 3} for each in described["edges"]]
     other = replace(manifest, scenario={"job": {**described, "edges": joined}})
     assert planned_edge(other, 2) is None
+
+
+@pytest.mark.parametrize(
+    ("producers", "consumers", "subpartitions", "expected"),
+    [
+        pytest.param(2, 3, 3, [[0, 1, 2], [0, 1, 2]], id="all to all"),
+        pytest.param(3, 3, 1, [[0], [1], [2]], id="forward"),
+        pytest.param(2, 4, 2, [[0, 1], [2, 3]], id="each feeds two"),
+        pytest.param(2, 3, 2, [[0, 1], [2]], id="one feeds two, one feeds one"),
+        pytest.param(4, 2, 1, [[0], [0], [1], [1]], id="two feed each"),
+    ],
+)
+def test_subpartitions_lead_to_subtasks(
+    producers: int, consumers: int, subpartitions: int, expected: list[list[int]]
+) -> None:
+    found = [
+        [
+            consumer_of(producer, each, subpartitions, (producers, consumers))
+            for each in range(len(expected[producer]))
+        ]
+        for producer in range(producers)
+    ]
+    assert found == expected

@@ -8,35 +8,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from flinknet.arrays import IntArray
 from flinknet.config import NetworkConfig
 from flinknet.core.probe import TracePoint
-from flinknet.predict.fit.costs import fit_costs
-from flinknet.predict.fit.saturation import at_recorded_rate, fit_saturation
+from flinknet.predict.fit.costs import at_recorded_rate, fit_costs, fit_saturation, preempted
 from flinknet.predict.fit.window_rows import ExchangeRows
+from flinknet.predict.intervals import Intervals
 from flinknet.predict.recorded import RecordedExchange
 from flinknet.predict.what_if import simulate
 from flinknet.simulator.cost_model import CostModel
-from flinknet.trace import ChannelInfo, RunManifest, open_run
+from flinknet.trace import RunManifest, open_run
 from tests.predict.test_fast_path import steady
 from tests.recorded_run import write_run
 
 MS = 1_000_000
 US = 1_000
-
-
-def info() -> ChannelInfo:
-    return ChannelInfo(
-        index=0,
-        receiver_id="0" * 32,
-        producer=0,
-        consumer=0,
-        producer_process="tm-0",
-        consumer_process="tm-1",
-        connection="tm-0->tm-1",
-        subpartition=0,
-        partition="00",
-        is_local=False,
-    )
 
 
 def rows(at_ns: np.ndarray, **columns: object) -> dict[str, np.ndarray]:
@@ -229,3 +215,40 @@ def test_at_the_highest_rate_records_find_full_queues_from_the_first_on(flow_con
     assert latency.p50 is not None
     assert found.latency.min > 0.7 * latency.p50 > 500 * MS
     assert found.throughput_records_per_s == pytest.approx(5000, rel=0.03)
+
+
+STEPS_NS = np.arange(100) * 20 * US
+END_NS = int(STEPS_NS[-1])
+
+
+@pytest.mark.parametrize(
+    ("work_ns", "progress_ns", "found_ns"),
+    [
+        pytest.param(
+            [(0, END_NS + 4 * MS)],
+            np.r_[STEPS_NS[:50], STEPS_NS[50:] + 4 * MS],
+            [(int(STEPS_NS[49]), int(STEPS_NS[49]) + 4 * MS)],
+            id="a stop in the middle of work, whose time is no cost",
+        ),
+        pytest.param(
+            [(0, END_NS), (45 * MS, END_NS + 50 * MS)],
+            np.r_[STEPS_NS, STEPS_NS + 50 * MS],
+            [(45 * MS, 50 * MS - 20 * US)],
+            id="a late beginning counts from when there was work",
+        ),
+        pytest.param(
+            [(0, END_NS), (50 * MS, END_NS + 50 * MS)],
+            np.r_[STEPS_NS, STEPS_NS + 50 * MS],
+            [],
+            id="time without work",
+        ),
+        pytest.param(
+            [(0, 150 * END_NS)], 150 * STEPS_NS, [], id="a process that always takes long"
+        ),
+    ],
+)
+def test_work_without_progress_that_lasts_far_longer_than_usual_is_a_preemption(
+    work_ns: list[tuple[int, int]], progress_ns: IntArray, found_ns: list[tuple[int, int]]
+) -> None:
+    found = preempted(Intervals(*np.array(work_ns, np.int64).T), progress_ns)
+    assert list(zip(found.starts_ns.tolist(), found.ends_ns.tolist(), strict=True)) == found_ns

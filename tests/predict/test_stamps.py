@@ -11,8 +11,8 @@ from flinknet.arrays import IntArray
 from flinknet.config import NetworkConfig
 from flinknet.core.wire.records import NO_TIME, SAMPLES
 from flinknet.predict.captured import load_captured
+from flinknet.predict.captured_rows import BY_TIMESTAMPS, stamped
 from flinknet.predict.fit.arrivals import Seen
-from flinknet.predict.fit.stamps import BY_TIMESTAMPS, stamped
 from flinknet.predict.what_if import simulate
 from flinknet.trace.event_block import EventColumns
 from flinknet.trace.schema import TIMESTAMPS

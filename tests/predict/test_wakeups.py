@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -21,6 +22,8 @@ from flinknet.predict.fit.wakeups import (
 from flinknet.predict.recorded import RecordedExchange
 from flinknet.runtime.event_loop import SPIN_NS
 from flinknet.simulator.cost_model import CostModel
+from flinknet.trace import ChannelInfo
+from tests.tapped_run import channel_info
 
 MS = 1_000_000
 COUNT = 400
@@ -47,10 +50,23 @@ def rows(gaps_ns: np.ndarray, ways_ns: np.ndarray, channels: int = 1) -> tuple[d
     return sent, {**sent, "at_ns": sent["at_ns"] + ways_ns}
 
 
+def to_processes(names: str, producers: tuple[int, ...] = (0,) * 4) -> list[ChannelInfo]:
+    """Channels to processes whose names are letters."""
+    return [channel_info(n, producers[n], process=name) for n, name in enumerate(names)]
+
+
+def fitted(
+    rows: tuple[dict, dict], channels: Sequence[ChannelInfo] = (channel_info(0),)
+) -> Wakeups | None:
+    sent, received = rows
+    ways_ns = received["at_ns"] - sent["at_ns"]
+    return fit_wakeups(gaps_of(sent, channels), ways_ns, sent, channels, 12_000.0)
+
+
 def test_messages_that_find_the_consumer_awake_are_quicker() -> None:
     gaps_ns = np.where(np.arange(COUNT) % 2 == 0, MS, 10 * MS)
     sent, received = rows(gaps_ns, np.where(gaps_ns == MS, AWAKE_NS, ASLEEP_NS))
-    wakeups = fit_wakeups(sent, received, {0: 0}, {0: 0}, 12_000.0)
+    wakeups = fitted((sent, received))
     assert wakeups is not None
     found = wakeups.transit_after(np.array([0, MS, 10 * MS, 100 * MS]))
     assert found.tolist() == [AWAKE_NS, AWAKE_NS, ASLEEP_NS, ASLEEP_NS]
@@ -61,47 +77,47 @@ def test_messages_that_find_the_consumer_awake_are_quicker() -> None:
 def test_a_busy_moment_among_short_gaps_makes_no_others_slow() -> None:
     gaps_ns = np.where(np.arange(COUNT) % 5 == 0, MS, 10 * MS)
     ways_ns = np.where(gaps_ns == MS, 3 * MS, ASLEEP_NS)
-    wakeups = fit_wakeups(*rows(gaps_ns, ways_ns), {0: 0}, {0: 0}, 12_000.0)
+    wakeups = fitted(rows(gaps_ns, ways_ns))
     assert wakeups is not None
     assert wakeups.transit_after(np.array([MS, 10 * MS, 100 * MS])).tolist() == [ASLEEP_NS] * 3
 
 
 def test_gaps_are_those_of_each_task_manager() -> None:
     sent, _ = rows(np.full(6, MS), np.full(6, AWAKE_NS), channels=2)
-    assert gaps_of(sent, {0: 0, 1: 0}).tolist() == [UNKNOWN, *[MS] * 5]
-    assert gaps_of(sent, {0: 0, 1: 1}).tolist() == [UNKNOWN, UNKNOWN, *[2 * MS] * 4]
+    assert gaps_of(sent, to_processes("aa")).tolist() == [UNKNOWN, *[MS] * 5]
+    assert gaps_of(sent, to_processes("ab")).tolist() == [UNKNOWN, UNKNOWN, *[2 * MS] * 4]
     nothing = {name: values[:0] for name, values in sent.items()}
-    assert gaps_of(nothing, {}).tolist() == []
+    assert gaps_of(nothing, []).tolist() == []
 
 
 def test_what_is_sent_at_one_instant_wakes_a_task_manager_once() -> None:
     sent, _ = rows(np.array([MS, 0, 0, 7 * MS, 0, 2 * MS]), np.full(6, AWAKE_NS), channels=3)
     expected = [*[UNKNOWN] * 3, 7 * MS, 7 * MS, 2 * MS]
-    assert gaps_of(sent, dict.fromkeys(range(3), 0)).tolist() == expected
+    assert gaps_of(sent, to_processes("aaa")).tolist() == expected
 
 
 @pytest.mark.parametrize(
-    ("receiver_of", "producer_of", "share", "flushers"),
+    ("processes", "producers", "share", "flushers"),
     [
-        ({0: 0, 1: 0, 2: 0, 3: 0}, {0: 0, 1: 0, 2: 0, 3: 0}, 1.0, 1.0),
-        ({0: 0, 1: 0, 2: 0, 3: 0}, {0: 0, 1: 0, 2: 1, 3: 1}, 1.0, 2.0),
-        ({0: 0, 1: 1, 2: 0, 3: 1}, {0: 0, 1: 0, 2: 1, 3: 1}, 0.5, 2.0),
+        ("aaaa", (0, 0, 0, 0), 1.0, 1.0),
+        ("aaaa", (0, 0, 1, 1), 1.0, 2.0),
+        ("abab", (0, 0, 1, 1), 0.5, 2.0),
     ],
 )
 def test_the_tasks_of_a_task_manager_are_woken_together(
-    receiver_of: dict[int, int], producer_of: dict[int, int], share: float, flushers: float
+    processes: str, producers: tuple[int, ...], share: float, flushers: float
 ) -> None:
     columns = rows(np.full(COUNT, MS), np.full(COUNT, AWAKE_NS), channels=4)
-    wakeups = fit_wakeups(*columns, receiver_of, producer_of, 12_000.0)
+    wakeups = fitted(columns, to_processes(processes, producers))
     assert wakeups is not None
     assert wakeups.records_per_s == pytest.approx(share * 10_000, rel=0.01)
     assert wakeups.flushers == flushers
 
 
 def test_few_messages_tell_nothing() -> None:
-    nothing = fit_wakeups(*rows(np.full(20, MS), np.full(20, AWAKE_NS)), {0: 0}, {0: 0}, 12_000.0)
+    nothing = fitted(rows(np.full(20, MS), np.full(20, AWAKE_NS)))
     assert nothing is None  # of the first one no gap is known
-    little = fit_wakeups(*rows(np.full(21, MS), np.full(21, AWAKE_NS)), {0: 0}, {0: 0}, 12_000.0)
+    little = fitted(rows(np.full(21, MS), np.full(21, AWAKE_NS)))
     assert little is not None
     assert little.gaps_ns == (0.0, MS)
 

@@ -13,7 +13,7 @@ import pytest
 
 from flinknet.config import NetworkConfig
 from flinknet.options.what_if import Setting, columns_of
-from flinknet.predict.fit.saturation import RATE_IS_FITTED
+from flinknet.predict.fit.costs import RATE_IS_FITTED
 from flinknet.predict.grid import Grid
 from flinknet.predict.job import JobEdge, RecordedJob
 from flinknet.predict.ramps import Ramps

@@ -14,11 +14,16 @@ average, since a beat comes as much behind its end as behind its beginning. So t
 is the length of a burst, also if no beat lies within one. Each burst has its own rate: its records
 over that length. At that rate the records of its first beat came last in the beat, and those of its
 last beat first.
+
+Two quantities do not show in a capture: when the records of a buffer came, and how much of a round
+trip is the way to the reader. A sample (`Unseen`) has a value for each that the messages allow; how
+far their predictions lie apart is the uncertainty. All samples follow from the seed of the run and
+a number, so they can be repeated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -28,6 +33,10 @@ from flinknet.arrays import IntArray
 
 from ..ramps import Ramps
 from . import SAMPLES_MIN
+from .delays import Delays
+from .round_trips import DELAYS_SHARE, DELAYS_SHARES, RoundTrip
+
+_NONE = np.zeros(0, np.int64)
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -117,11 +126,8 @@ class Seen:
         return Seen(*(getattr(scaled, each.name)[keep] for each in fields(scaled)))
 
     def drawn(self, dispersion: float, random: np.random.Generator) -> Ramps:
-        """Place the records of each buffer with gamma-distributed gaps that fill its interval.
-
-        Args:
-            dispersion: squared coefficient of variation of the gaps.
-        """
+        """Place the records of each buffer with gamma-distributed gaps that fill its interval and
+        have a squared coefficient of variation of `dispersion`."""
         if dispersion <= DISPERSION_MIN:
             return self.evenly()
         is_clumped = dispersion > 1  # each part is a group then, and groups are independent
@@ -209,42 +215,18 @@ def fit_pattern(
     """
     if not beat_ns:
         return UNKNOWN_PATTERN
-    counts = [_counts(each, beat_ns) for each in seen.values()]
     take = _differences_within if is_on_off else _differences
-    sums = _Sums.over([take(*each) for each in counts])
-    if sums.beats < SAMPLES_MIN:
-        return replace(UNKNOWN_PATTERN, is_on_off=True) if is_on_off else UNKNOWN_PATTERN
-    found = _pattern(sums, is_on_off=is_on_off)
-    if is_on_off:
-        return found
-    if found.dispersion <= 1:
-        return found
+    parts = [take(*_counts(each, beat_ns)) for each in seen.values()]
+    squares, expected, beats = map(sum, zip(*parts, strict=True)) if parts else (0.0, 0.0, 0)
+    if beats < SAMPLES_MIN:
+        return replace(UNKNOWN_PATTERN, is_on_off=is_on_off)
+    found = max(squares / expected if expected else 1.0, DISPERSION_MIN)
+    spread = 1.645 * np.sqrt(3.0 / beats)
+    low, high = float(found * np.exp(-spread)), float(found * np.exp(spread))
+    if is_on_off or found <= 1:
+        return Pattern(found, low, high, is_on_off)
     # Either records come in groups, or they are independent at a rate that varies between beats.
-    return replace(found, dispersion=float(np.sqrt(found.dispersion)), varying=1.0)
-
-
-@dataclass(frozen=True, slots=True)
-class _Sums:
-    """Squared differences of the counts of successive beats, and those of a Poisson process."""
-
-    squares: float
-    expected: float
-    beats: int
-
-    @classmethod
-    def over(cls, parts: list[tuple[float, float, int]]) -> _Sums:
-        squares, expected, beats = zip(*parts, strict=True) if parts else ((), (), ())
-        return cls(sum(squares), sum(expected), sum(beats))
-
-    @property
-    def dispersion(self) -> float:
-        return self.squares / self.expected if self.expected else 1.0
-
-
-def _pattern(sums: _Sums, *, is_on_off: bool) -> Pattern:
-    spread = 1.645 * np.sqrt(3.0 / sums.beats)
-    found = max(sums.dispersion, DISPERSION_MIN)
-    return Pattern(found, float(found * np.exp(-spread)), float(found * np.exp(spread)), is_on_off)
+    return Pattern(float(np.sqrt(found)), low, high, varying=1.0)
 
 
 def _counts(seen: Seen, beat_ns: int) -> tuple[IntArray, BoolArray]:
@@ -407,3 +389,62 @@ def _place(seen: Seen, beats_ns: IntArray) -> IntArray:
     flushed = np.searchsorted(beats_ns, seen.at_ns, side="right") - 1
     full = np.searchsorted(beats_ns, seen.at_ns, side="left")
     return np.clip(np.where(seen.is_flush, flushed, full), 0, max(len(beats_ns) - 1, 0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unseen:
+    """Unknown quantities of one exchange in the window [from_ns, to_ns).
+
+    Attributes:
+        seen: intervals in which records came, by channel.
+        round_trip: time from a buffer until its credit is back; None if it was not measured.
+    """
+
+    seen: Mapping[int, Seen]
+    pattern: Pattern
+    from_ns: int
+    to_ns: int
+    round_trip: RoundTrip | None
+
+    def arrivals(self, seed: int) -> dict[int, Ramps]:
+        """The most likely arrivals of each channel."""
+        random = np.random.default_rng(seed)
+        return self.drawn_arrivals(self.pattern.dispersion, random, to_ns=self.to_ns)
+
+    def routes(self, passed: Sequence[int], within: Sequence[int], seed: int) -> IntArray:
+        """A sample of the channels of successive records of a producer. A capture shows how many
+        records of a beat each channel had; their order, and that of local records among them, is
+        drawn at random.
+
+        Args:
+            passed: its channels between TaskManagers.
+            within: its local channels.
+        """
+        random = np.random.default_rng(seed)
+        instants_ns = np.concatenate([_NONE, *(self.seen[n].at_random(random) for n in passed)])
+        routes, local = self._all(passed)[np.argsort(instants_ns)], self._all(within)
+        is_local = random.permutation(np.repeat([False, True], [len(routes), len(local)]))
+        found = np.empty(len(is_local), np.int64)
+        found[is_local] = random.permutation(local)
+        found[~is_local] = routes
+        return found
+
+    def _all(self, channels: Sequence[int]) -> IntArray:
+        records = [int(self.seen[each].records.sum()) for each in channels]
+        return np.repeat(np.array(channels, np.int64), np.array(records, np.int64))
+
+    def delays(self, delays: Delays, seed: int, number: int) -> Delays:
+        """The delays of the machine in a sample."""
+        random = np.random.default_rng((seed, number, 1))
+        factor = random.uniform(*DELAYS_SHARES) / DELAYS_SHARE
+        return delays.times(factor)
+
+    def drawn_arrivals(
+        self, dispersion: float, random: np.random.Generator, *, to_ns: int
+    ) -> dict[int, Ramps]:
+        """A sample of the arrivals of each channel up to an instant."""
+        found = {}
+        for channel, seen in self.seen.items():
+            own = seen.up_to(to_ns)
+            found[channel] = own.drawn(dispersion, random).within(self.from_ns, to_ns)
+        return found

@@ -1,25 +1,73 @@
-"""Costs of the steps on a buffer's way in a recorded run, fitted from its rows by medians.
+"""Costs of the steps on a buffer's way in a recorded run, fitted from its rows; at the highest rate
+also when the machine preempted processes, and the factor on all costs that leads to the recorded
+rate.
 
 A run shows how long a message took as a whole. The share of the message itself and that of its
 bytes or records can only be separated if messages differ in size. If they do not, the share of the
 message is assumed to be that of flinknet's own stack; a note says so.
+
+A consumer that works long on a buffer, while its event loop serves others, is fitted from its own
+buffers (`Service`). A process has work while a buffer, credit or room for a record waits for it,
+and each row of the trace is progress. Time with work but without progress that is far longer than
+usual is a preemption.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from operator import itemgetter
 
 import numpy as np
 import numpy.typing as npt
 
 from flinknet.arrays import IntArray
-from flinknet.simulator.cost_model import TYPICAL_COSTS, CostModel
+from flinknet.config import TCP
+from flinknet.core.probe import TracePoint
+from flinknet.simulator.cost_model import TYPICAL_COSTS, CostModel, Preemptions
+from flinknet.simulator.task_manager import BUSY_NS_MAX
 from flinknet.trace import RunManifest
-from flinknet.trace.event_block import same_message
+from flinknet.trace.event_block import EventColumns, same_message
+from flinknet.trace.job_names import named_edges
 
+from ..intervals import NOTHING, Intervals, from_switches, merged
+from ..recorded import RecordedExchange
+from . import SAMPLES_MIN
 from .round_trips import ASSUMED_CONSUME_NS_PER_RECORD
-from .saturation import Service, services_of, unqueued_ns
-from .window_rows import ExchangeRows
+from .window_rows import ExchangeRows, of_channels, same_credit
+
+IDLE_SHARE_MAX = 0.1
+"""Largest share of the time that a saturated consumer waits for buffers."""
+
+SATURATED_SAMPLES_MIN = 3
+"""Fewest buffers of a saturated consumer: they fill its time, however few they are."""
+
+UNQUEUED_SHARE_MIN = 0.01
+"""Smallest share of messages without others ahead of them from which transit time is measured."""
+
+UNCONTENDED = 0.05
+"""Quantile of measured transit times that is taken for the time without any waiting."""
+
+RATE_WITHIN, RATE_STEPS = 0.005, 16
+"""Difference from the recorded throughput that is left, and the most simulations to get there."""
+
+RATE_IS_FITTED = (
+    "fitted: the time of producers and consumers for a record and a message, so that the model has"
+    " the recorded throughput; that it has it says nothing about other settings"
+)
+"""Note of predictions from a run at the highest rate."""
+
+COSTS_FACTOR_MAX = 64.0
+"""Largest factor by which costs are multiplied or divided to meet the recorded throughput."""
+
+SHARE_WORTH_NOTING = 0.02
+"""Least share of the time in preemptions that is worth a note."""
+
+_USUAL_TIMES = 8
+"""Multiple of the usual time for a step above which the step contains a preemption."""
+
+_SHORTEST_NS = 500_000
+"""Shortest preemption in ns; shorter delays count as busy time."""
 
 SATURATED_SEND_SHARE = 0.05
 """Share of a producer's time at the highest rate that belongs to messages and not to records: one
@@ -28,6 +76,274 @@ and 16.5 ns, 19.0 and 25.8."""
 
 _SIZES_DIFFER = 2.0
 """Least ratio of the upper to the lower quartile of sizes at which two costs can be separated."""
+
+_BEFORE_NS = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Service:
+    """The work of one consumer on its buffers with records.
+
+    Attributes:
+        lengths_ns: time for each buffer, from its arrival or the end of the buffer before it until
+            it was consumed.
+        is_saturated: the consumer hardly ever waited for a buffer, and its own work took the time.
+            False for tasks that write to others, as they may wait for room there.
+    """
+
+    lengths_ns: IntArray
+    records: IntArray
+    is_saturated: bool
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether its event loop serves others while it works on a buffer: its usual time for the
+        records of one, as a process that was kept from its work is not slow."""
+        usual_ns = float(np.median(self.lengths_ns / self.records)) * float(self.records.mean())
+        return self.is_saturated and usual_ns > BUSY_NS_MAX
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Saturation:
+    """Costs of a run at the highest rate; processes by name.
+
+    Attributes:
+        transit_ns: time from SENT to RECEIVED of an uncontended buffer.
+        preemptions: preemptions of every process; instants count from the start of the window.
+        preemption_share: share of the window in preemptions, the mean over processes.
+        slow_consumers: indices of consumers whose event loop serves others while they work on a
+            buffer; the rate follows from their work.
+    """
+
+    transit_ns: float
+    preemptions: Mapping[str, Preemptions]
+    preemption_share: float
+    slow_consumers: frozenset[int] = frozenset()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """A sentence on preemptions; none if there were few."""
+        if self.preemption_share < SHARE_WORTH_NOTING:
+            return ()
+        return (
+            f"the machine kept the TaskManagers from their work for {self.preemption_share:.0%} of"
+            " the time; the same preemptions are assumed at every setting",
+        )
+
+
+def services_of(rows: ExchangeRows, manifest: RunManifest) -> dict[int, Service]:
+    """The services of consumers, by index, that have enough buffers from other processes."""
+    consumed = rows.consumed
+    consumer_of = {each.index: each.consumer for each in manifest.channels}
+    may_saturate = not _consumers_write(manifest)
+    received_at, consumed_at = same_message(rows.received, consumed)
+    arrived_ns = np.full(len(consumed["at_ns"]), _BEFORE_NS)
+    arrived_ns[consumed_at] = rows.received["at_ns"][received_at]
+    consumer = np.array([consumer_of.get(each, -1) for each in consumed["channel"].tolist()])
+    found = {}
+    for index in np.unique(consumer[consumer >= 0]).tolist():
+        own = np.flatnonzero(consumer == index)
+        own = own[np.argsort(consumed["at_ns"][own], kind="stable")]
+        done_ns = consumed["at_ns"][own].astype(np.int64)
+        done_before_ns = np.r_[_BEFORE_NS, done_ns[:-1]]
+        began_ns = np.maximum(arrived_ns[own], done_before_ns)
+        records = consumed["records"][own].astype(np.int64)
+        counted = (records > 0) & (arrived_ns[own] > _BEFORE_NS)
+        idle_ns = (began_ns - done_before_ns)[1:].sum()
+        is_busy = bool(idle_ns <= IDLE_SHARE_MAX * (done_ns[-1] - done_ns[0]))
+        is_saturated = may_saturate and is_busy
+        if counted.sum() >= (SATURATED_SAMPLES_MIN if is_saturated else SAMPLES_MIN):
+            found[index] = Service((done_ns - began_ns)[counted], records[counted], is_saturated)
+    held = _held_up(found, manifest)
+    process_of = {each.consumer: each.consumer_process for each in manifest.channels}
+    return {i: each for i, each in found.items() if each.is_slow or process_of[i] not in held}
+
+
+def _held_up(services: Mapping[int, Service], manifest: RunManifest) -> set[str]:
+    """Processes in which, without credit, channels of slow consumers hold up all others: for these,
+    neither the time of buffers nor pauses between them say anything."""
+    if manifest.scenario.get("flow_control") != TCP:
+        return set()
+    slow = {index for index, each in services.items() if each.is_slow}
+    return {each.consumer_process for each in manifest.channels if each.consumer in slow}
+
+
+def _consumers_write(manifest: RunManifest) -> bool:
+    number = max((each.edge for each in manifest.channels), default=0)
+    edges = named_edges(manifest)
+    if number in edges:
+        return any(each.source == edges[number].target for each in edges.values())
+    return number < int((manifest.scenario.get("workload") or {}).get("relays", 0))
+
+
+def unqueued_ns(transit_ns: float, sent: EventColumns, received: EventColumns) -> float:
+    """The measured transit time, or a typical one if nearly all messages waited behind others, as
+    they do without credit in full sockets."""
+    sent_at, received_at = same_message(sent, received)
+    order = np.lexsort((sent["sequence_number"][sent_at], sent["channel"][sent_at]))
+    sent_at, received_at = sent_at[order], received_at[order]
+    is_next = np.diff(sent["channel"][sent_at]) == 0
+    is_unqueued = received["at_ns"][received_at][:-1] <= sent["at_ns"][sent_at][1:]
+    if not is_next.any() or is_unqueued[is_next].mean() >= UNQUEUED_SHARE_MIN:
+        return transit_ns
+    return min(transit_ns, TYPICAL_COSTS.transit_ns)
+
+
+def fit_saturation(
+    rows: ExchangeRows, manifest: RunManifest, from_ns: int, to_ns: int
+) -> Saturation:
+    """Fit the window [from_ns, to_ns), in which all rows are known; rows after it only show how
+    long slow consumers work on a buffer."""
+    services = services_of(rows, manifest)
+    slow = frozenset(index for index, each in services.items() if each.is_slow)
+    rows = rows.within(from_ns, to_ns)
+    produces = {each.index: each.producer_process for each in manifest.channels}
+    consumes = {each.index: each.consumer_process for each in manifest.channels}
+    held = _held_up(services, manifest)
+    in_loop = [
+        each.index
+        for each in manifest.channels
+        if each.consumer not in slow and each.consumer_process not in held
+    ]
+    there, here = same_message(rows.sent, rows.received)
+    transits_ns = rows.received["at_ns"][here] - rows.sent["at_ns"][there]
+    transit_ns = unqueued_ns(_uncontended_ns(transits_ns), rows.sent, rows.received)
+    preemptions: dict[str, Preemptions] = {}
+    shares: list[float] = []
+    for process in dict.fromkeys([*produces.values(), *consumes.values()]):
+        own_in = [channel for channel, name in consumes.items() if name == process]
+        own_out = [channel for channel, name in produces.items() if name == process]
+        taken, written = of_channels(rows.consumed, own_in), of_channels(rows.sent, own_out)
+        in_turns = of_channels(taken, in_loop)
+        waits = of_channels(rows.waits, own_out)
+        credit = of_channels(rows.credit_received, own_out)
+        consuming = _consuming(of_channels(rows.sent, own_in), in_turns, int(transit_ns))
+        writing = _writing(waits, written, from_ns, to_ns)
+        crediting = _crediting(of_channels(rows.credit_sent, own_out), credit)
+        work = merged((consuming, writing, crediting)).clipped(from_ns, to_ns)
+        received = of_channels(rows.received, own_in)
+        progress = [taken, received, of_channels(rows.credit_sent, own_in), written, credit, waits]
+        found = preempted(work, np.concatenate([each["at_ns"] for each in progress]))
+        lengths_ns = found.ends_ns - found.starts_ns
+        preemptions[process] = Preemptions(found.starts_ns - from_ns, lengths_ns)
+        shares.append(found.total_ns / max(to_ns - from_ns, 1))
+    return Saturation(transit_ns, preemptions, float(np.mean(shares)) if shares else 0.0, slow)
+
+
+def at_recorded_rate(
+    exchange: RecordedExchange, throughput_of: Callable[[RecordedExchange], float | None]
+) -> RecordedExchange | None:
+    """The exchange with one factor on all times of work, those of producers and consumers, so that
+    the model has the recorded throughput. Busy time is not exactly work: an event loop that waits
+    for a core looks busy, and one that handles many events at once does more in less time.
+
+    Args:
+        throughput_of: throughput of an exchange under its recorded settings, in records/s.
+
+    Returns: None if no factor up to COSTS_FACTOR_MAX leads there, as where preemptions alone take
+        longer.
+    """
+    wanted_per_s = exchange.records * 1e9 / exchange.duration_ns
+    largest = float(np.log(COSTS_FACTOR_MAX))
+    ends: dict[bool, tuple[float, float]] = {}  # where the model is too slow, and too fast
+    best, is_fast_before = (np.inf, exchange), None
+    factor = move = 0.0  # logarithms, as is by how much more throughput there is
+    for _ in range(RATE_STEPS):
+        scaled = replace(exchange, costs=_scaled(exchange.costs, float(np.exp(factor))))
+        off = float(np.log((throughput_of(scaled) or 1.0) / wanted_per_s))
+        best = min(best, (abs(off), scaled), key=itemgetter(0))
+        if best[0] <= RATE_WITHIN:
+            break
+        is_fast = off > 0
+        ends[is_fast] = factor, off
+        if len(ends) == 1:  # the rate hardly changes until work takes longer than all else
+            if abs(factor) == largest:
+                return None
+            move = max(abs(off), 2 * move)
+            factor = min(max(factor + (move if is_fast else -move), -largest), largest)
+            continue
+        if is_fast == is_fast_before:  # else the other end would stay: the Illinois algorithm
+            other, other_off = ends[not is_fast]
+            ends[not is_fast] = other, other_off / 2
+        is_fast_before = is_fast
+        (slow, slow_off), (fast, fast_off) = ends[False], ends[True]
+        factor = (slow * fast_off - fast * slow_off) / (fast_off - slow_off)
+    return best[1]
+
+
+def _scaled(costs: CostModel, factor: float) -> CostModel:
+    return replace(
+        costs,
+        send_ns_per_message=factor * costs.send_ns_per_message,
+        send_ns_per_byte=factor * costs.send_ns_per_byte,
+        receive_ns_per_message=factor * costs.receive_ns_per_message,
+        emit_ns_per_record=factor * costs.emit_ns_per_record,
+        consume_ns_per_record=tuple(factor * each for each in costs.consume_ns_per_record),
+    )
+
+
+def _uncontended_ns(transits_ns: IntArray) -> float:
+    return float(np.quantile(transits_ns, UNCONTENDED)) if len(transits_ns) else 0.0
+
+
+def _consuming(sent: EventColumns, consumed: EventColumns, transit_ns: int) -> Intervals:
+    there, here = same_message(sent, consumed)
+    return _between(sent["at_ns"][there] + transit_ns, consumed["at_ns"][here])
+
+
+def _between(starts_ns: IntArray, ends_ns: IntArray) -> Intervals:
+    is_some = ends_ns > starts_ns
+    return merged((Intervals(starts_ns[is_some], ends_ns[is_some]),))
+
+
+def _writing(waits: EventColumns, written: EventColumns, from_ns: int, to_ns: int) -> Intervals:
+    """When no writer waited for a buffer; each producer records its waits on one channel."""
+    parts = []
+    for channel in np.unique(waits["channel"]).tolist():
+        own = of_channels(waits, [channel])
+        at_ns, is_writing = own["at_ns"], own["point"] == TracePoint.WRITER_RESUMES
+        if not is_writing[0]:
+            at_ns, is_writing = np.r_[from_ns, at_ns], np.r_[True, is_writing]
+        parts.append(from_switches(at_ns, is_writing, to_ns))
+    if not parts and len(written["at_ns"]):  # nothing ever held it back
+        return Intervals(np.array([from_ns]), np.array([to_ns]))
+    return merged(parts)
+
+
+def _crediting(sent: EventColumns, received: EventColumns) -> Intervals:
+    """When credit lay before a producer, longer than its uncontended way takes."""
+    found = []
+    for channel in np.unique(received["channel"]).tolist():
+        gives, gets = (of_channels(each, [channel]) for each in (sent, received))
+        given, got = same_credit(gives, gets)
+        found.append((gives["at_ns"][given], gets["at_ns"][got]))
+    if not found:
+        return NOTHING
+    given_ns, got_ns = (np.concatenate(each) for each in zip(*found, strict=True))
+    return _between(given_ns + int(_uncontended_ns(np.maximum(got_ns - given_ns, 0))), got_ns)
+
+
+def preempted(work: Intervals, progress_ns: IntArray) -> Intervals:
+    """Intervals in which a process had work and made no progress for longer than usual.
+
+    Args:
+        work: when it had something to do.
+        progress_ns: instants of all that it recorded, in any order.
+    """
+    events_ns = np.unique(progress_ns)
+    spent_ns = np.diff(work.until(events_ns))
+    working = spent_ns[spent_ns > 0]
+    if not len(working):
+        return NOTHING
+    usual_ns = int(np.median(working))
+    limit_ns = max(_USUAL_TIMES * usual_ns, _SHORTEST_NS)
+    is_preemption = spent_ns > limit_ns
+    before_ns = events_ns[:-1][is_preemption]
+    inside = np.searchsorted(work.starts_ns, before_ns, side="right") - 1
+    is_inside = (inside >= 0) & (work.ends_ns[inside] > before_ns)
+    following = np.minimum(inside + 1, len(work.starts_ns) - 1)
+    starts_ns = np.where(is_inside, before_ns, work.starts_ns[following])
+    return Intervals(starts_ns, starts_ns + spent_ns[is_preemption] - usual_ns)
 
 
 def fit_costs(

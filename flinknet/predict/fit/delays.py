@@ -19,7 +19,7 @@ flush wake it once, so the time before their flush counts, over all exchanges (`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,10 +29,12 @@ from flinknet.core.probe import FlushReason
 from flinknet.histogram import LogLinearHistogram, bucket_bounds_ns, bucket_index
 from flinknet.results import MACHINE_DELAYED
 from flinknet.simulator.cost_model import CostModel
+from flinknet.trace import ChannelInfo
 from flinknet.trace.event_block import EventColumns, same_message
 
 from .queued import queued_ns
 from .wakeups import UNKNOWN, Wakeups, gaps_of
+from .window_rows import of_each
 
 QUANTILES = 500
 """Number of quantiles of a distribution; enough for p99.9 at timeout 0."""
@@ -186,17 +188,15 @@ NO_DELAYS = Delays(np.zeros(0, dtype=np.int64))
 def fit_delays(
     sent: EventColumns,
     consumed: EventColumns,
+    channels: Sequence[ChannelInfo],
     buffer_timeout_ns: int,
     costs: CostModel,
-    consumer_of: Mapping[int, int],
-    receiver_of: Mapping[int, int],
     wakeups: Wakeups | None = None,
 ) -> Delays:
     """Fit the delays of a run with a rate from its data buffers.
 
     Args:
         costs: costs of the simulation; only time beyond them is a delay.
-        receiver_of: channel to index of its consumer's TaskManager.
         wakeups: transit times by the gap before a message; None if they do not depend on it.
     """
     due_ns = _due_ns(sent, buffer_timeout_ns)
@@ -212,10 +212,10 @@ def fit_delays(
     whole_ns = consumed["at_ns"][consumed_at] - sent["at_ns"][sent_at] + late_ns[sent_at]
     transit_ns = np.full(len(sent_at), costs.transit_ns)
     if wakeups is not None:
-        gaps_ns = gaps_of(sent, receiver_of)[sent_at]
+        gaps_ns = gaps_of(sent, channels)[sent_at]
         transit_ns = np.where(gaps_ns == UNKNOWN, transit_ns, wakeups.transit_after(gaps_ns))
     # The consumers' work, also on buffers that were sent before the rows begin.
-    consumer = np.array([consumer_of[each] for each in consumed["channel"].tolist()], np.int64)
+    consumer = of_each(consumed, {each.index: each.consumer for each in channels})
     per_record_ns = np.array(costs.consume_ns_per_record)[consumer]
     work_ns = costs.receive_ns_per_message + per_record_ns * np.maximum(consumed["records"], 0)
     service_ns = work_ns.astype(np.int64)

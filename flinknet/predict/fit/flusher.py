@@ -32,7 +32,7 @@ from flinknet.units import counted, human_duration
 from ..intervals import NOTHING, Intervals, from_switches, merged
 from . import SAMPLES_MIN
 from .delays import QUANTILES
-from .window_rows import of_channels, places_by_channel
+from .window_rows import of_channels, of_each, places_by_channel
 
 ASSUMED_FLUSH_OVERHEAD_NS = 100_000
 """Time by which a period exceeds the timeout where it cannot be measured, in ns; Flink's value."""
@@ -168,7 +168,7 @@ def flusher_late_ns(sent: EventColumns, producer_of: Mapping[int, int], beat_ns:
 
 def _flushes_by_producer(sent: EventColumns, producer_of: Mapping[int, int]) -> Iterator[IntArray]:
     """Indices of the flushed buffers of each producer, by their instants."""
-    producer = np.array([producer_of[each] for each in sent["channel"].tolist()], np.int64)
+    producer = of_each(sent, producer_of)
     is_flush = sent["reason"] == FlushReason.FLUSH
     for each in np.unique(producer[is_flush]).tolist():
         own = np.flatnonzero(is_flush & (producer == each))

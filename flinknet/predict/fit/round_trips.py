@@ -8,8 +8,9 @@ varies. If not, it may be anything up to the time of a typical round trip beyond
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -17,14 +18,15 @@ import numpy.typing as npt
 
 from flinknet.arrays import IntArray
 from flinknet.simulator.cost_model import TYPICAL_COSTS, CostModel
+from flinknet.trace import ChannelInfo
 from flinknet.trace.event_block import EventColumns
 
 from ..intervals import NOTHING, Intervals
 from . import SAMPLES_MIN
 from .delays import NO_DELAYS, ONE_FLUSH_NS, Delays, Flushes, delays_by_quiet, spread_of
 from .queued import busy_for_ns
-from .wakeups import Wakeups, gaps_of, wakeups_of
-from .window_rows import places_by_channel
+from .wakeups import Wakeups, fit_wakeups, gaps_of, receivers
+from .window_rows import of_channels, of_each, places_by_channel
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -162,27 +164,24 @@ class CapturedCosts:
 def fit_captured(
     sent: EventColumns,
     credit: EventColumns,
-    consumer_of: Mapping[int, int],
+    channels: Sequence[ChannelInfo],
     consumers: int,
-    process_of: Mapping[int, str] | None = None,
-    producer_of: Mapping[int, int] | None = None,
+    *,
     passed_ns: IntArray | None = None,
-    busy_ns: Mapping[int, float] | None = None,
+    busy_ns: Mapping[int, float] = MappingProxyType({}),
     disturbed: Intervals = NOTHING,
     tap_ns: float = 0.0,
 ) -> CapturedCosts:
     """Fit the costs of an exchange.
 
     Args:
-        process_of: channel to the process of its consumer; None for one each.
-        producer_of: channel to index of its producer; None for one each.
         passed_ns: when data buffers of any exchange passed, ascending; None for those of this one.
         busy_ns: time of consumers for a record by Flink's metrics.
         disturbed: when messages were delayed by something that does not exist in other runs; it
             counts only if there are too few round trips otherwise.
         tap_ns: delay of a round trip by the tap, which forwards data and wakes for the credit.
     """
-    trips = round_trips(sent, credit, consumer_of, process_of, passed_ns)
+    trips = round_trips(sent, credit, channels, passed_ns)
     total_ns = np.maximum(trips.total_ns - round(tap_ns), trips.total_ns // 2)
     trips = replace(trips, total_ns=total_ns)
     calm = trips.where(~disturbed.hold(trips.at_ns))
@@ -198,7 +197,7 @@ def fit_captured(
         )
         return CapturedCosts(costs, note)
     low_ns, ns_per_record, high_ns = _ns_per_record(trips)
-    free = trips.where(_is_free(trips, sent, consumer_of, busy_ns or {}))
+    free = trips.where(_is_free(trips, sent, channels, busy_ns))
     is_any_free = len(free.total_ns) >= SAMPLES_MIN
     if is_any_free:
         trips = free
@@ -227,18 +226,10 @@ def fit_captured(
     elif len(spread_ns):
         by_quiet = delays_by_quiet(beyond_ns, trips.records, trips.quiet_ns)
         delays = Delays(spread_ns, usual_ns=usual_ns, by_quiet=by_quiet)
-    receivers = _numbered(process_of or {each: str(each) for each in consumer_of})
-    producers = producer_of or {each: each for each in consumer_of}
     ways_ns = np.maximum(WAY_SHARE * without_records_ns, 0).astype(np.int64)
-    wakeups = wakeups_of(
-        trips.gap_ns,
-        ways_ns,
-        sent,
-        receivers,
-        producers,
-        costs.receive_ns_per_message,
-        may_poll=False,
-        is_inferred=True,
+    awake_ns = costs.receive_ns_per_message
+    wakeups = fit_wakeups(
+        trips.gap_ns, ways_ns, sent, channels, awake_ns, may_poll=False, is_inferred=True
     )
     return CapturedCosts(costs, note, delays, trip, wakeups)
 
@@ -246,11 +237,11 @@ def fit_captured(
 def _is_free(
     trips: RoundTrips,
     sent: EventColumns,
-    consumer_of: Mapping[int, int],
+    channels: Sequence[ChannelInfo],
     busy_ns: Mapping[int, float],
 ) -> BoolArray:
     found = np.ones(len(trips.total_ns), np.bool_)
-    consumer = np.array([consumer_of[each] for each in sent["channel"].tolist()], np.int64)
+    consumer = of_each(sent, {each.index: each.consumer for each in channels})
     for each, work_ns in busy_ns.items():
         own = np.flatnonzero(consumer == each)
         if work_ns < HELD_UP_NS or not len(own):
@@ -303,18 +294,15 @@ def with_busy_tasks(
 def round_trips(
     sent: EventColumns,
     credit: EventColumns,
-    consumer_of: Mapping[int, int],
-    process_of: Mapping[int, str] | None = None,
+    channels: Sequence[ChannelInfo],
     passed_ns: IntArray | None = None,
 ) -> RoundTrips:
     """The round trip of each buffer between two credits without another buffer of its channel;
     arguments as in `fit_captured`."""
-    if passed_ns is None:
-        passed_ns = np.sort(sent["at_ns"])
-    processes = process_of or {channel: str(of) for channel, of in consumer_of.items()}
-    gaps_ns = _gaps_between_flushes(sent, _numbered(processes))
-    flushes = Flushes.of(passed_ns)
-    traffic = _Traffic.by_process(sent, processes)
+    gaps_ns = _gaps_between_flushes(sent, channels)
+    flushes = Flushes.of(np.sort(sent["at_ns"]) if passed_ns is None else passed_ns)
+    traffic = _Traffic.by_process(sent, channels)
+    ends = {each.index: each for each in channels}
     credited = places_by_channel(credit)
     columns: list[tuple[Any, ...]] = []
     for channel, own in places_by_channel(sent).items():
@@ -326,8 +314,9 @@ def round_trips(
         which, back_ns = before[1:][is_alone] - 1, credit_ns[1:][is_alone]
         records = np.maximum(sent["records"][own][which], 0).astype(np.int64)
         near_ns = int(np.median(back_ns - at_ns[which])) // 2 if len(which) else 0
-        company = traffic[processes[channel]].records_near(at_ns[which], near_ns)
-        consumer = np.full(len(which), consumer_of[channel])
+        info = ends[channel]
+        company = traffic[info.consumer_process].records_near(at_ns[which], near_ns)
+        consumer = np.full(len(which), info.consumer)
         total_ns, gap_ns = back_ns - at_ns[which], gaps_ns[own][which]
         quiet_ns = flushes.quiet_ns(at_ns[which])
         columns.append((total_ns, records, company, consumer, at_ns[which], gap_ns, quiet_ns))
@@ -336,21 +325,16 @@ def round_trips(
     return RoundTrips(*(np.concatenate(each) for each in zip(*columns, strict=True)))
 
 
-def _numbered(names: Mapping[int, str]) -> dict[int, int]:
-    numbers = {name: number for number, name in enumerate(dict.fromkeys(names.values()))}
-    return {channel: numbers[name] for channel, name in names.items()}
-
-
-def _gaps_between_flushes(sent: EventColumns, receiver_of: Mapping[int, int]) -> IntArray:
+def _gaps_between_flushes(sent: EventColumns, channels: Sequence[ChannelInfo]) -> IntArray:
     if not len(sent["at_ns"]):
         return _NONE
-    receiver = np.array([receiver_of[each] for each in sent["channel"].tolist()], np.int64)
+    receiver = of_each(sent, receivers(channels))
     order = np.lexsort((sent["at_ns"], receiver))
     at_ns = sent["at_ns"][order].astype(np.int64)
     is_new = np.r_[True, (np.diff(receiver[order]) != 0) | (np.diff(at_ns) > ONE_FLUSH_NS)]
     begun_ns = np.empty(len(order), np.int64)
     begun_ns[order] = at_ns[is_new][np.cumsum(is_new) - 1]
-    return gaps_of({**sent, "at_ns": begun_ns}, receiver_of)
+    return gaps_of({**sent, "at_ns": begun_ns}, channels)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -361,15 +345,14 @@ class _Traffic:
     reached: IntArray
 
     @classmethod
-    def by_process(cls, sent: EventColumns, process_of: Mapping[int, str]) -> dict[str, _Traffic]:
+    def by_process(cls, sent: EventColumns, channels: Sequence[ChannelInfo]) -> dict[str, _Traffic]:
         found = {}
-        names = np.array([process_of[each] for each in sent["channel"].tolist()], dtype=object)
-        for name in dict.fromkeys(names.tolist()):
-            own = np.flatnonzero(names == name)
-            own = own[np.argsort(sent["at_ns"][own], kind="stable")]
-            records = np.maximum(sent["records"][own], 0)
-            at_ns = sent["at_ns"][own].astype(np.int64)
-            found[name] = cls(at_ns, np.r_[0, np.cumsum(records)].astype(np.int64))
+        for name in {each.consumer_process for each in channels}:
+            own = of_channels(
+                sent, [each.index for each in channels if each.consumer_process == name]
+            )
+            reached = np.r_[0, np.cumsum(np.maximum(own["records"], 0))].astype(np.int64)
+            found[name] = cls(own["at_ns"].astype(np.int64), reached)
         return found
 
     def records_near(self, sent_ns: IntArray, near_ns: int) -> IntArray:

@@ -8,7 +8,7 @@ the quickest messages of the recorded run, and to be received as quickly as an a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,11 +17,12 @@ import numpy.typing as npt
 from flinknet.arrays import IntArray
 from flinknet.config import NetworkConfig
 from flinknet.simulator.cost_model import CostModel
-from flinknet.trace import RunManifest
-from flinknet.trace.event_block import EventColumns, same_message
+from flinknet.trace import ChannelInfo, RunManifest
+from flinknet.trace.event_block import EventColumns
 from flinknet.units import human_duration
 
 from . import SAMPLES_MIN
+from .window_rows import of_each
 
 POLLED_GAP_NS = 200_000
 """Longest gap between messages, in ns, in which a TaskManager polls instead of sleeping
@@ -144,10 +145,10 @@ def places(manifest: RunManifest) -> tuple[tuple[int, ...], tuple[int, ...]]:
     )
 
 
-def receivers(manifest: RunManifest) -> dict[int, int]:
-    """Channel to index of the TaskManager of its consumer."""
-    names = sorted({each.consumer_process for each in manifest.channels})
-    return {each.index: names.index(each.consumer_process) for each in manifest.channels}
+def receivers(channels: Sequence[ChannelInfo]) -> dict[int, int]:
+    """Channel to number of the process of its consumer."""
+    names = sorted({each.consumer_process for each in channels})
+    return {each.index: names.index(each.consumer_process) for each in channels}
 
 
 def may_poll(manifest: RunManifest) -> bool:
@@ -178,14 +179,10 @@ TOO_FEW = (
 )
 
 
-def gaps_of(sent: EventColumns, receiver_of: Mapping[int, int]) -> IntArray:
+def gaps_of(sent: EventColumns, channels: Sequence[ChannelInfo]) -> IntArray:
     """Gap before each buffer to its TaskManager, in ns; UNKNOWN for the first. Buffers of one
-    instant wake it once, and have the same gap.
-
-    Args:
-        receiver_of: channel to index of its consumer's TaskManager.
-    """
-    receiver = np.array([receiver_of[each] for each in sent["channel"].tolist()], np.int64)
+    instant wake it once, and have the same gap."""
+    receiver = of_each(sent, receivers(channels))
     order = np.lexsort((sent["at_ns"], receiver))
     in_order = np.stack([receiver, sent["at_ns"]])[:, order]
     is_new = np.ones(len(order), np.bool_)
@@ -197,47 +194,20 @@ def gaps_of(sent: EventColumns, receiver_of: Mapping[int, int]) -> IntArray:
 
 
 def fit_wakeups(
-    sent: EventColumns,
-    received: EventColumns,
-    receiver_of: Mapping[int, int],
-    producer_of: Mapping[int, int],
-    awake_receive_ns: float,
-    *,
-    may_poll: bool = True,
-) -> Wakeups | None:
-    """Fit the data buffers of a run; None for too few.
-
-    Args:
-        receiver_of: channel to index of its consumer's TaskManager.
-        awake_receive_ns, may_poll: as in Wakeups.
-    """
-    there, here = same_message(sent, received)
-    return wakeups_of(
-        gaps_of(sent, receiver_of)[there],
-        received["at_ns"][here] - sent["at_ns"][there],
-        sent,
-        receiver_of,
-        producer_of,
-        awake_receive_ns,
-        may_poll=may_poll,
-    )
-
-
-def wakeups_of(
     gaps_ns: IntArray,
     ways_ns: IntArray,
     sent: EventColumns,
-    receiver_of: Mapping[int, int],
-    producer_of: Mapping[int, int],
+    channels: Sequence[ChannelInfo],
     awake_receive_ns: float,
     *,
-    may_poll: bool,
+    may_poll: bool = True,
     is_inferred: bool = False,
 ) -> Wakeups | None:
     """Fit transit times of messages; None for too few.
 
     Args:
-        ways_ns: transit time of each.
+        gaps_ns, ways_ns: gap before each message (`gaps_of`), and its transit time.
+        awake_receive_ns, may_poll: as in Wakeups.
         is_inferred: transit times follow from round trips, which vary for other reasons, too. Then
             the result is None unless they clearly grow with the gap, and the time without a gap
             lies on the line through the shortest and the longest.
@@ -257,9 +227,9 @@ def wakeups_of(
         awake_receive_ns *= min(awake_ns / max(float(np.median(ways_ns)), 1.0), 1.0)
     typical_ns.insert(0, awake_ns)
     records = max(int(np.maximum(sent["records"], 0).sum()), 1)
-    channels = np.unique(sent["channel"]).tolist()
-    receivers = len({receiver_of[each] for each in channels})
-    flushers = len({(producer_of[each], receiver_of[each]) for each in channels})
+    used = set(np.unique(sent["channel"]).tolist())
+    ends = {(each.producer, each.consumer_process) for each in channels if each.index in used}
+    receivers = len({process for _, process in ends})
     duration_ns = max(int(np.ptp(sent["at_ns"])), 1)
     return Wakeups(
         tuple(typical_gaps_ns),
@@ -267,7 +237,7 @@ def wakeups_of(
         awake_receive_ns,
         records_per_s=records * 1e9 / duration_ns / receivers,
         record_bytes=float(sent["payload_bytes"].sum()) / records,
-        flushers=flushers / receivers,
+        flushers=len(ends) / receivers,
         may_poll=may_poll,
         is_inferred=is_inferred,
     )

@@ -3,7 +3,7 @@ fitted to."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
@@ -213,6 +213,11 @@ def of_channels(rows: EventColumns, channels: Iterable[int]) -> EventColumns:
     own = np.flatnonzero(np.isin(rows["channel"], [*channels]))
     own = own[np.argsort(rows["at_ns"][own], kind="stable")]
     return {name: values[own] for name, values in rows.items()}
+
+
+def of_each(rows: EventColumns, values: Mapping[int, int]) -> IntArray:
+    """For each row the value of its channel."""
+    return np.array([values[each] for each in rows["channel"].tolist()], np.int64)
 
 
 def same_credit(sent: EventColumns, received: EventColumns) -> tuple[IntArray, IntArray]:

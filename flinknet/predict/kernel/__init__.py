@@ -19,8 +19,8 @@ exchange. Times are ns. Records come as ramps: a number of them, evenly spaced b
 - `connection`: messages and credit on their way, and full sockets. `sink`: buffers taken, and their
   size announced.
 - `checkpoints`: barriers written, aligned, overtaking; acknowledgements.
-- `relays`: tasks that read one exchange and write others, in a run of several. `run`: turns, one
-  after the other; imported only when needed, since loading the compiler takes half a second.
+- `run`: turns, one after the other, and tasks that read one exchange and write others, in a run of
+  several; imported only when needed, since loading the compiler takes half a second.
 """
 
 DONE, TOO_LONG, CHECKPOINT_EXPIRES, ANSWER_MISSING, ROOM_MISSING = range(5)
