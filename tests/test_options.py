@@ -163,6 +163,16 @@ def test_a_known_key_without_effect_is_a_warning() -> None:
         ("taskmanager.memory.network.fraction", "some", "not a number"),
         (options.BUFFER_TIMEOUT_ENABLED, "maybe", "not a boolean"),
         ("heartbeat.interval", "never", "not a duration"),
+        ("execution.runtime-mode", "FAST", "not one of STREAMING, BATCH, AUTOMATIC"),
+        ("taskmanager.network.compression.codec", "GZIP", "not one of NONE, LZ4, LZO, ZSTD"),
+        ("taskmanager.network.memory.read-buffer.required-per-gate.max", "0", "give 1 or more"),
+        ("taskmanager.network.adaptive-partitioner.max-traverse-size", "1", "give 2 or more"),
+        ("taskmanager.memory.network.fraction", "1", "less than 1"),
+        ("taskmanager.memory.network.fraction", "-0.1", "0 or more"),
+        ("taskmanager.memory.network.fraction", "nan", "not a number"),
+        ("taskmanager.network.retries", "-1", "give 0 or more"),
+        ("taskmanager.network.memory.buffer-debloat.samples", "0", "give 1 or more"),
+        ("taskmanager.memory.network.max", "lots", "not a size"),
     ],
 )
 def test_a_bad_value_names_its_key_and_says_why(key: str, value: str, why: str) -> None:
@@ -254,21 +264,6 @@ def test_what_flink_conf_leaves_out_is_named(tmp_path: Path) -> None:
     assert settings == {}
     named = "taskmanager.memory.segmentsize (did you mean taskmanager.memory.segment-size?)"
     assert warning.text.endswith(f"no such key: {named}, taskmanager.memory.preallocate")
-
-
-@pytest.mark.parametrize("content", ["- a\n- b\n", "a: [1\n", "just words\n"])
-def test_a_file_that_is_no_flink_conf_is_refused_in_one_line(tmp_path: Path, content: str) -> None:
-    path = tmp_path / "config.yaml"
-    path.write_text(content)
-    with pytest.raises(ConfigError) as caught:
-        options.read_flink_conf(path)
-    assert str(path) in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_a_missing_flink_conf_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no such file"):
-        options.read_flink_conf(tmp_path / "absent.yaml")
 
 
 def test_an_assignment_has_a_key_and_may_hold_more_equal_signs() -> None:

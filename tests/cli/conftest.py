@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,12 @@ def flinknet(
         return CliRunner(charset=charset).invoke(main, _strings(arguments), obj=executor)
 
     return call
+
+
+@pytest.fixture
+def compare(flinknet: Callable[..., Result]) -> Callable[..., Result]:
+    """Call compare-configs with all its output."""
+    return partial(flinknet, "compare-configs", "--details")
 
 
 def _strings(arguments: Sequence[Any]) -> list[str]:

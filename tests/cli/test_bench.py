@@ -440,12 +440,3 @@ def test_a_sweep_becomes_a_page_and_a_picture(flinknet: Callable[..., Result]) -
     assert result.exit_code == 0
     assert '"name":"all settings"' in Path("page.html").read_text()
     assert Path("plot.svg").read_text().startswith("<?xml")
-
-
-def test_a_plot_in_another_format_is_refused_before_anything_runs(
-    flinknet: Callable[..., Result], run: Any
-) -> None:
-    result = flinknet("bench", "--plot", "plot.pdf")
-    assert result.exit_code == 2
-    assert result.stderr == "flinknet: --plot: plot.pdf must end in .svg or .png\n"
-    assert run.scenarios == []

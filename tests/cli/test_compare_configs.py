@@ -17,8 +17,8 @@ Flinknet = Callable[..., Result]
 TIMEOUT = "execution.buffer-timeout.interval"
 
 
-def test_every_configuration_runs_once_a_round(flinknet: Flinknet, run: Any) -> None:
-    result = flinknet("compare-configs", "--details", "base", "buffer-timeout=5ms", "--runs", "3")
+def test_every_configuration_runs_once_a_round(compare: Flinknet, run: Any) -> None:
+    result = compare("base", "buffer-timeout=5ms", "--runs", "3")
     assert result.exit_code == 0, result.output
     rounds = [run.scenarios[i : i + 2] for i in (0, 2, 4)]
     for number, pair in enumerate(rounds, start=1):
@@ -26,10 +26,8 @@ def test_every_configuration_runs_once_a_round(flinknet: Flinknet, run: Any) -> 
         assert {s.network.buffer_timeout_ns for s in pair} == {5_000_000, 100_000_000}
 
 
-def test_the_verdict_is_reported_in_a_table_and_a_sentence(flinknet: Flinknet) -> None:
-    result = flinknet(
-        "compare-configs", "--details", "base", "quick:buffer-timeout=5ms", "--runs", "3"
-    )
+def test_the_verdict_is_reported_in_a_table_and_a_sentence(compare: Flinknet) -> None:
+    result = compare("base", "quick:buffer-timeout=5ms", "--runs", "3")
     assert "quick against base: better in p99 (−95.0%)." in result.stdout
     assert "no difference" in result.stdout
     assert "not measured" in result.stdout
@@ -37,14 +35,14 @@ def test_the_verdict_is_reported_in_a_table_and_a_sentence(flinknet: Flinknet) -
     assert "Processor time" not in result.stdout  # at the highest rate, throughput tells it
 
 
-def test_cpu_is_compared_where_it_is_known(flinknet: Flinknet, run: Any) -> None:
+def test_cpu_is_compared_where_it_is_known(compare: Flinknet, run: Any) -> None:
     run.cpu_cores = [0.5]
     arguments = ["base", "q:buffer-timeout=5ms", "--runs", "2", "--json", "main.json"]
-    result = flinknet("compare-configs", "--details", *arguments, "--fail-if", "cpu>+10%")
+    result = compare(*arguments, "--fail-if", "cpu>+10%")
     assert result.exit_code == 0
     run.cpu_cores = [0.6]
     options = ("--runs", "2", "--baseline", "main.json", "--fail-if", "cpu>+10%")
-    result = flinknet("compare-configs", "--details", "q:buffer-timeout=5ms", *options)
+    result = compare("q:buffer-timeout=5ms", *options)
     assert result.exit_code == 1
     assert "CPU cores 0.500 → 0.600 (+20.0%, +20.0…+20.0%)" in result.stdout
     assert "CPU cores are those of flinknet's Python, with a fixed part" in result.stdout
@@ -63,24 +61,22 @@ def test_cpu_is_compared_where_it_is_known(flinknet: Flinknet, run: Any) -> None
     ],
 )
 def test_limits_decide_the_exit_code(
-    flinknet: Flinknet, config: str, limits: list[str], exit_code: int
+    compare: Flinknet, config: str, limits: list[str], exit_code: int
 ) -> None:
     options = [part for limit in limits for part in ("--fail-if", limit)]
-    result = flinknet("compare-configs", "--details", "base", config, "--runs", "3", *options)
+    result = compare("base", config, "--runs", "3", *options)
     assert result.exit_code == exit_code, result.output
 
 
 def test_unlike_workloads_are_compared_with_a_warning_and_called_neither_better_nor_worse(
-    flinknet: Flinknet,
+    compare: Flinknet,
 ) -> None:
     arguments = ["base", "x: rate=10k/s,buffer-timeout=5ms", "--rate", "5k/s", "--runs", "3"]
-    result = flinknet("compare-configs", "--details", *arguments)
+    result = compare(*arguments)
     assert result.exit_code == 0
     assert "x against base (another workload: rate): lower in p99 (−95.0%)." in result.stdout
     assert "x has another workload than base (rate), so the differences may" in result.stdout
-    document = json.loads(
-        flinknet("compare-configs", "--details", *arguments, "--json", "-").stdout
-    )
+    document = json.loads(compare(*arguments, "--json", "-").stdout)
     (comparison,) = document["comparisons"]
     assert comparison["unlike_workload"] == ["rate"]
     codes = [[w["code"] for w in config["runs"][0]["warnings"]] for config in document["configs"]]
@@ -89,10 +85,10 @@ def test_unlike_workloads_are_compared_with_a_warning_and_called_neither_better_
 
 @pytest.mark.parametrize("limit", ["throughput<-5%", "p99>+10%"])
 def test_a_limit_between_unlike_workloads_is_refused(
-    flinknet: Flinknet, run: Any, limit: str
+    compare: Flinknet, run: Any, limit: str
 ) -> None:
     arguments = ["base", "x: rate=10k/s", "--rate", "5k/s", "--fail-if", limit]
-    result = flinknet("compare-configs", "--details", *arguments)
+    result = compare(*arguments)
     assert result.exit_code == 2
     assert "x and base differ in their workload (rate), so a limit" in result.stderr
     assert result.stderr.count("\n") == 1
@@ -112,41 +108,39 @@ def test_a_limit_between_unlike_workloads_is_refused(
     ],
 )
 def test_what_work_is_asked_for_makes_workloads_unlike_and_how_it_is_done_does_not(
-    flinknet: Flinknet, config: str, exit_code: int
+    compare: Flinknet, config: str, exit_code: int
 ) -> None:
     limit = ("--fail-if", "throughput<-5%")
-    result = flinknet("compare-configs", "--details", "base", config, "--consumers", "2", *limit)
+    result = compare("base", config, "--consumers", "2", *limit)
     assert result.exit_code == exit_code, result.output
 
 
-def test_a_zero_is_compared_in_its_own_unit(flinknet: Flinknet, run: Any) -> None:
+def test_a_zero_is_compared_in_its_own_unit(compare: Flinknet, run: Any) -> None:
     run.backlogs = [0.0, 0.5, 0.02, 0.0]
     arguments = ["base", "q:buffer-timeout=5ms", "--runs", "2"]
-    document = json.loads(
-        flinknet("compare-configs", "--details", *arguments, "--json", "-").stdout
-    )
+    document = json.loads(compare(*arguments, "--json", "-").stdout)
     backlog = document["comparisons"][0]["metrics"]["backlog"]
     assert (backlog["change"], backlog["interval"]) == (None, None)
     assert set(backlog["difference"]["interval"]) == {"low", "high"}
     run.scenarios.clear()
-    stdout = flinknet("compare-configs", "--details", *arguments).stdout
+    stdout = compare(*arguments).stdout
     assert "backlog has zeros, so it is shown as arithmetic means and their" in stdout
     (row,) = [line for line in stdout.splitlines() if line.strip().startswith("backlog")]
     assert "%" not in row
 
 
-def test_files_are_named_by_their_paths(flinknet: Flinknet, tmp_path: Path) -> None:
+def test_files_are_named_by_their_paths(compare: Flinknet, tmp_path: Path) -> None:
     for name in ("d1", "d2"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.yaml").write_text(f"{TIMEOUT}: 5 ms\n")
     arguments = ["d1/config.yaml", "d2/config.yaml", "--runs", "2", "--json", "-"]
-    document = json.loads(flinknet("compare-configs", "--details", *arguments).stdout)
+    document = json.loads(compare(*arguments).stdout)
     assert [each["name"] for each in document["configs"]] == ["d1/config.yaml", "d2/config.yaml"]
 
 
-def test_the_json_holds_runs_differences_and_limits(flinknet: Flinknet, tmp_path: Path) -> None:
+def test_the_json_holds_runs_differences_and_limits(compare: Flinknet, tmp_path: Path) -> None:
     arguments = ["base", "q:buffer-timeout=5ms", "--runs", "3", "--fail-if", "p99>+10%"]
-    result = flinknet("compare-configs", "--details", *arguments, "--json", "-", "--out", "out")
+    result = compare(*arguments, "--json", "-", "--out", "out")
     document = json.loads(result.stdout)
     assert document["schema_version"] == 1
     assert document["base"] == "base"

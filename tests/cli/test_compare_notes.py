@@ -19,10 +19,10 @@ FEW_BUFFERS = (
 )
 
 
-def test_every_output_says_below_the_verdict_what_the_load_hardly_shows(flinknet: Flinknet) -> None:
+def test_every_output_says_below_the_verdict_what_the_load_hardly_shows(compare: Flinknet) -> None:
     files = ("--markdown", "c.md", "--junit", "j.xml", "--json", "j.json", "--report", "p.html")
     arguments = ("base", FEW_BUFFERS, "--rate", "1k/s", "--runs", "3", "--fail-if", "p99>+10%")
-    result = flinknet("compare-configs", "--details", *arguments, *files)
+    result = compare(*arguments, *files)
     note = "a shortage of buffers hardly shows at a fixed rate"
     fixed = "buffers-per-channel: ignored by Flink 2.x, which always uses 2"
     first, second, *rest = result.stdout.splitlines()
@@ -45,28 +45,28 @@ def test_every_output_says_below_the_verdict_what_the_load_hardly_shows(flinknet
     assert note in comparison["notes"][0]
 
 
-def test_a_key_that_flink_2_ignores_gets_no_advice(flinknet: Flinknet) -> None:
+def test_a_key_that_flink_2_ignores_gets_no_advice(compare: Flinknet) -> None:
     few = "x:taskmanager.network.memory.buffers-per-channel=1"
-    result = flinknet("compare-configs", "--details", "base", few, "--rate", "1k/s", "--runs", "2")
+    result = compare("base", few, "--rate", "1k/s", "--runs", "2")
     assert "ignored by Flink 2.x, which always uses 2" in result.stdout.splitlines()[0]
     assert "a shortage of buffers" not in result.output
-    result = flinknet("compare-configs", "--details", "base", few, "--runs", "2", "--csv", "-")
+    result = compare("base", few, "--runs", "2", "--csv", "-")
     assert result.stdout.startswith("config,")
     assert "ignored by Flink 2.x, which always uses 2" in result.stderr.splitlines()[0]
 
 
 def test_a_note_about_a_key_is_shown_where_one_configuration_has_it_or_its_value_differs(
-    flinknet: Flinknet,
+    compare: Flinknet,
 ) -> None:
     Path("main.yaml").write_text("rest.port: 1\n")
     Path("new.yaml").write_text("rest.port: 2\n")
     options = ("--runs", "2", "--markdown", "-")
     assert (
         "ignored by flinknet, not network keys"
-        not in flinknet("compare-configs", "--details", "main.yaml", "new.yaml", *options).stdout
+        not in compare("main.yaml", "new.yaml", *options).stdout
     )
     Path("new.yaml").write_text("rest.port: 1\nstate.backend.type: hashmap\n")
-    result = flinknet("compare-configs", "--details", "main.yaml", "new.yaml", *options)
+    result = compare("main.yaml", "new.yaml", *options)
     assert (
         "- Note: ignored by flinknet, not network keys: rest.port, state.backend.type"
         in result.stdout
@@ -74,20 +74,20 @@ def test_a_note_about_a_key_is_shown_where_one_configuration_has_it_or_its_value
 
 
 def test_a_segment_size_costs_throughput_that_a_fixed_rate_does_not_show(
-    flinknet: Flinknet,
+    compare: Flinknet,
 ) -> None:
-    small = ("compare-configs", "--details", "base", "x:segment-size=4kb", "--runs", "2")
+    small = ("base", "x:segment-size=4kb", "--runs", "2")
     note = "a fixed rate shows the latency of a size (smaller segments are full sooner), not what"
-    assert note in flinknet(*small, "--rate", "1k/s").stdout
-    assert note not in flinknet(*small, "--rate", "max").stdout
+    assert note in compare(*small, "--rate", "1k/s").stdout
+    assert note not in compare(*small, "--rate", "max").stdout
 
 
-def test_a_limit_on_throughput_hardly_tests_anything_at_a_given_rate(flinknet: Flinknet) -> None:
+def test_a_limit_on_throughput_hardly_tests_anything_at_a_given_rate(compare: Flinknet) -> None:
     limits = ("--fail-if", "throughput<-5%", "--fail-if", "p99>+10%")
-    call = ("compare-configs", "--details", "base", "x:buffer-timeout=5ms", "--runs", "2", *limits)
+    call = ("base", "x:buffer-timeout=5ms", "--runs", "2", *limits)
     note = "--fail-if throughput<-5%: at a given rate, throughput is that rate unless"
-    assert note in flinknet(*call, "--rate", "1k/s", "--arrivals", "on-off:50ms:150ms").stdout
-    assert note not in flinknet(*call, "--rate", "max").stdout
+    assert note in compare(*call, "--rate", "1k/s", "--arrivals", "on-off:50ms:150ms").stdout
+    assert note not in compare(*call, "--rate", "max").stdout
 
 
 @pytest.mark.parametrize(
@@ -99,12 +99,12 @@ def test_a_limit_on_throughput_hardly_tests_anything_at_a_given_rate(flinknet: F
     ],
 )
 def test_a_candidate_that_cannot_start_breaks_a_gate_and_is_a_wrong_call_without_limits(
-    flinknet: Flinknet, run: Any, line: str, why: str
+    compare: Flinknet, run: Any, line: str, why: str
 ) -> None:
     Path("few.yaml").write_text(f"{line}\ntaskmanager.memory.network.min: 1mb\n")
     call = ("base", "few.yaml", "--producers", "4", "--consumers", "4", "--rate", "1k/s")
     files = ("--markdown", "c.md", "--junit", "j.xml")
-    result = flinknet("compare-configs", "--details", *call, "--fail-if", "p99>+10%", *files)
+    result = compare(*call, "--fail-if", "p99>+10%", *files)
     assert result.exit_code == 1, result.output
     begin = "flinknet: Failed: few.yaml cannot start, so nothing was measured. few.yaml: "
     assert result.stderr.startswith(begin)
@@ -114,12 +114,10 @@ def test_a_candidate_that_cannot_start_breaks_a_gate_and_is_a_wrong_call_without
     failure = ElementTree.parse("j.xml").find(".//failure")
     assert failure is not None
     assert why in failure.attrib["message"]
-    result = flinknet("compare-configs", "--details", *call)
+    result = compare(*call)
     assert result.exit_code == 2
     assert result.stderr.startswith("flinknet: few.yaml: ")
-    result = flinknet(
-        "compare-configs", "--details", "few.yaml", "base", *call[2:], "--fail-if", "p99>+10%"
-    )
+    result = compare("few.yaml", "base", *call[2:], "--fail-if", "p99>+10%")
     assert result.exit_code == 2
     assert result.stderr.startswith("flinknet: few.yaml: ")
     assert run.scenarios == []
@@ -139,24 +137,24 @@ def test_a_candidate_that_cannot_start_breaks_a_gate_and_is_a_wrong_call_without
         (("--record-size", "exponential:200b", "--relays", "1"), "200 b on average, 1 relay; 2"),
     ],
 )
-def test_the_load_is_one_line(flinknet: Flinknet, options: tuple[str, ...], words: str) -> None:
+def test_the_load_is_one_line(compare: Flinknet, options: tuple[str, ...], words: str) -> None:
     call = ("base", "x:buffer-timeout=5ms", "--runs", "2", "--producers", "3", *options)
-    result = flinknet("compare-configs", "--details", *call)
+    result = compare(*call)
     assert "Load: 3 producers, 1 consumer, " in result.stdout
     assert words in result.stdout.replace("\n", " ")
 
 
-def test_backlog_is_no_merit_where_buffers_differ(flinknet: Flinknet, run: Any) -> None:
+def test_backlog_is_no_merit_where_buffers_differ(compare: Flinknet, run: Any) -> None:
     run.backlogs = [0.5, 4.0, 4.0, 0.5]
-    call = ("compare-configs", "--details", "base", "--runs", "2")
-    assert "x against base: lower in backlog" in flinknet(*call, FEW_BUFFERS).stdout
+    call = ("base", "--runs", "2")
+    assert "x against base: lower in backlog" in compare(*call, FEW_BUFFERS).stdout
     run.scenarios.clear()
-    assert "lower in backlog" in flinknet(*call, "x:segment-size=4kb").stdout
+    assert "lower in backlog" in compare(*call, "x:segment-size=4kb").stdout
     run.scenarios.clear()
-    assert "better in backlog" in flinknet(*call, "x:flow-control=tcp").stdout
+    assert "better in backlog" in compare(*call, "x:flow-control=tcp").stdout
 
 
-def test_throughput_is_no_merit_at_a_rate_that_both_keep(flinknet: Flinknet, run: Any) -> None:
+def test_throughput_is_no_merit_at_a_rate_that_both_keep(compare: Flinknet, run: Any) -> None:
     run.rates_per_s = [1000, 1100, 1100, 1000]
     blocking = ("--partition-type", "blocking", "--warmup", "0s", "--records", "1000")
     for verdict, *options in (
@@ -166,48 +164,22 @@ def test_throughput_is_no_merit_at_a_rate_that_both_keep(flinknet: Flinknet, run
         ("worse", "--rate", "1k/s", *blocking),
     ):
         run.scenarios.clear()
-        call = (
-            "compare-configs",
-            "--details",
-            "base",
-            "x:flow-control=credit",
-            "--runs",
-            "2",
-            *options,
-        )
-        assert f"{verdict} in throughput" in flinknet(*call).stdout
+        call = ("base", "x:flow-control=credit", "--runs", "2", *options)
+        assert f"{verdict} in throughput" in compare(*call).stdout
     run.rates_per_s = [1000, 1100, 1000, 1100]  # more in one round, less in the other
     run.scenarios.clear()
-    call = (
-        "compare-configs",
-        "--details",
-        "base",
-        "x:flow-control=credit",
-        "--runs",
-        "2",
-        "--rate",
-        "1k/s",
-    )
-    result = flinknet(*call)
+    call = ("base", "x:flow-control=credit", "--runs", "2", "--rate", "1k/s")
+    result = compare(*call)
     assert result.stdout.count("rate kept") == 2
     assert "unclear in throughput" not in result.stdout
 
 
-def test_network_memory_that_holds_every_buffer_is_no_shortage(flinknet: Flinknet) -> None:
+def test_network_memory_that_holds_every_buffer_is_no_shortage(compare: Flinknet) -> None:
     Path("conf.yaml").write_text("taskmanager.memory.network.min: 128mb\n")
-    call = (
-        "compare-configs",
-        "--details",
-        "base",
-        "big:conf.yaml",
-        "--rate",
-        "1k/s",
-        "--runs",
-        "2",
-    )
-    result = flinknet(*call)
+    call = ("base", "big:conf.yaml", "--rate", "1k/s", "--runs", "2")
+    result = compare(*call)
     assert "network memory (by taskmanager.memory.*)  64 mb  128 mb" in result.stdout
     assert "big against base" in result.stdout
     assert "a shortage of buffers" not in result.output
     Path("conf.yaml").write_text("taskmanager.memory.network.min: 512kb\n")
-    assert "big differs in network memory" in flinknet(*call).stdout
+    assert "big differs in network memory" in compare(*call).stdout

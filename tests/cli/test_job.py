@@ -16,13 +16,6 @@ Flinknet = Callable[..., Result]
 SHUFFLE = Path(__file__).parents[2] / "bench" / "jobs" / "shuffle.py"
 
 
-def test_a_directory_with_a_run_is_not_used_again(flinknet: Flinknet, tmp_path: Path) -> None:
-    (tmp_path / "result.json").write_text("{}")
-    result = flinknet("bench", "--job", SHUFFLE, "--out", tmp_path)
-    assert result.exit_code == 2
-    assert "holds a run already" in result.stderr
-
-
 def test_where_no_job_runs_there_is_none_to_look_at(flinknet: Flinknet, tmp_path: Path) -> None:
     for command, message in (
         ("status", "no job is running there, and"),

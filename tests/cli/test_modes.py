@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -196,19 +195,3 @@ def completions(words: str) -> list[CompletionItem]:
     """What a shell offers after `flinknet` and these words."""
     *before, last = words.split(" ")
     return BashComplete(main, {}, "flinknet", "_FLINKNET_COMPLETE").get_completions(before, last)
-
-
-def test_a_sub_command_runs_as_its_old_spelling(flinknet: Flinknet, run: Any) -> None:
-    options = ("--no-trace", "--buffer-timeout", "1ms,2ms", "--json", "-")
-    old, new = flinknet("bench", *options), flinknet("bench", "run", *options)
-    assert (new.exit_code, new.stdout) == (old.exit_code, old.stdout)
-    assert run.scenarios[:2] == run.scenarios[2:]
-    assert len(json.loads(new.stdout)["runs"]) == 2
-
-
-@pytest.mark.parametrize("what", ["config", "channels"])
-def test_what_is_printed_is_that_of_the_old_spelling(flinknet: Flinknet, what: str) -> None:
-    options = ("--placement", "spread", "--producers", "2", "--consumers", "2")
-    new = flinknet("bench", what, *options)
-    assert new.exit_code == 0
-    assert new.stdout == flinknet("bench", f"--print-{what}", *options).stdout

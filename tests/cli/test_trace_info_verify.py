@@ -7,8 +7,6 @@ import io
 import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -251,19 +249,6 @@ def test_what_is_no_trace_is_one_line_and_exit_4(tmp_path: Path, command: str) -
     assert "not a flinknet trace" in result.stderr
 
 
-def test_help_loads_neither_spark_nor_numpy() -> None:
-    program = (
-        "import sys\n"
-        "from flinknet.cli import main\n"
-        "main(['trace', '--help'], standalone_mode=False)\n"
-        "assert not {'pyspark', 'numpy'} & sys.modules.keys()\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "replay" in done.stdout
-    assert "Check that a trace is whole" in done.stdout
-
-
 @pytest.mark.parametrize("command", ["info", "verify"])
 def test_names_in_files_do_not_reach_the_terminal_as_escapes(run: Path, command: str) -> None:
     def change(manifest: dict[str, Any]) -> None:
@@ -275,13 +260,6 @@ def test_names_in_files_do_not_reach_the_terminal_as_escapes(run: Path, command:
     actual = run_cli(command, run).output
     assert set(actual) & set("\x1b\x07\x9b\u202e") == set()
     assert "[31m1mtm-0" in actual
-
-
-def test_names_in_a_manifest_are_shown_without_their_escapes(run: Path) -> None:
-    edit_manifest(run, lambda found: found["flink_keys"].update({"\x1b[2Jkey": "\x1b[1A"}))
-    actual = run_cli("info", "--all", run).output
-    assert "\x1b" not in actual
-    assert "[2Jkey" in actual
 
 
 def test_verify_of_an_edited_manifest_exits_with_1_and_says_what_to_do(run: Path) -> None:

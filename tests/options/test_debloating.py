@@ -32,15 +32,6 @@ def test_the_keys_say_how_gates_are_debloated() -> None:
     assert network_config(effective_flink_keys(network))[0] == network
 
 
-def test_the_defaults_are_those_of_flink() -> None:
-    assert not network_config({})[0].debloating_enabled
-    network, _ = network_config(ON)
-    assert (network.debloating_target_ns, network.debloating_period_ns) == (1000 * MS, 200 * MS)
-    assert (network.debloating_samples, network.debloating_threshold_percent) == (20, 25)
-    assert network.min_segment_size_bytes == 256
-    assert network.starting_segment_size_bytes == 1024
-
-
 @pytest.mark.parametrize(
     ("settings", "words", "is_checked_without"),
     [

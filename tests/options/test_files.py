@@ -188,16 +188,20 @@ def test_merge_keys_of_a_resource_are_merged_as_by_kubernetes(tmp_path: Path) ->
 @pytest.mark.parametrize(
     "text",
     [
+        "- a\n- b\n",
+        "a: [1\n",
+        "just words\n",
         "image: {repository: flink, tag: '2.3'}\nreplicaCount: 2\n",
         "taskmanager:\n  numberOfTaskSlots: 2\n  resources: {limits: {memory: 4Gi}}\n",
         "apiVersion: kustomize.config.k8s.io/v1beta1\nresources: [a.yaml]\n",
         "services:\n  jobmanager: {image: flink}\n",
     ],
-    ids=["values.yaml", "values of TaskManagers", "kustomization.yaml", "compose.yaml"],
 )
 def test_yaml_that_is_no_configuration_of_flink_is_refused(tmp_path: Path, text: str) -> None:
     path = write(tmp_path, text, "other.yaml")
-    with pytest.raises(ConfigError, match=f"{path}: not a configuration of Flink"):
+    with pytest.raises(
+        ConfigError, match=f"^{path}: (not a conf|cannot be|holds no)"
+    ):
         read_flink_conf(path)
 
 
