@@ -77,10 +77,8 @@ class Execution:
 
 
 def executions_of(manifest: RunManifest, files: Iterable[TraceFile]) -> list[Execution]:
-    """The executions in a trace, the earliest first; those without events are left out.
-
-    A channel whose request was not recorded belongs to the execution that was there when it began.
-    """
+    """The executions in a trace with events, the earliest first. A channel whose request was not
+    recorded belongs to the one that was there when it began."""
     spans = spans_of(files)
     known: dict[bytes, list[ChannelInfo]] = {}
     strays: list[ChannelInfo] = []

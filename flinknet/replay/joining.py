@@ -336,11 +336,9 @@ def relate(
 
 
 def by_messages(one: Run, other: Run, channels: Sequence[SameChannel]) -> ClockRelation | None:
-    """Relate two clocks by messages that both recorded; None without any.
-
-    Credit messages have no number: they are counted from the request on. If that is contradictory,
-    because one was missed, only the requests are compared.
-    """
+    """Relate two clocks by messages that both recorded; None without any. Credit messages have no
+    number and are counted from the request on; if one was missed, only the requests are
+    compared."""
     passed = [
         (_passed(one, left), _passed(other, right))
         for left, right in sorted(channels)[:CHANNELS_COMPARED]

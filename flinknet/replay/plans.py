@@ -309,12 +309,8 @@ class Plan:
         return found if self.edge_timeouts(found) == of_edges else None
 
     def refined(self, choices: Sequence[Choice]) -> Plan:
-        """The plan with the timeouts in whole milliseconds between that of each choice, if it is
-        the same on all edges, and the next longer one.
-
-        Args:
-            choices: with points as places in `order`.
-        """
+        """The plan with the timeouts in whole milliseconds between that of each choice, a place in
+        `order`, if it is the same on all edges, and the next longer one."""
         more: list[Settings] = []
         for choice in choices:
             if choice.point is None or choice.next_longer_ns is None:
@@ -391,13 +387,8 @@ def plan_jobs(
 def grids_for(
     runs: Sequence[RecordedRun], observed: Sequence[ObservedRun], asked: Grid
 ) -> list[Grid]:
-    """The grid for each run, see `Grid.of_run`; exchanges of one trace have the same checkpoints.
-
-    Args:
-        observed: at least one exchange of each trace.
-
-    Raises: ConfigError if it asks how checkpoints align and there are none.
-    """
+    """The grid for each run, see `Grid.of_run`; exchanges of one trace, of which at least one was
+    observed, have the same checkpoints. Raises: ConfigError if there are none to align."""
     intervals_ns: dict[AnyPath, int | None] = {}
     for each in observed:
         found_ns = interval_ns_of(each.rows.barriers)

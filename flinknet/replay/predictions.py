@@ -61,11 +61,8 @@ UNKNOWN_BACKLOG = BacklogSummary(None, None)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedSetting:
-    """The settings that can be asked, as columns; None where one does not act.
-
-    Attributes:
-        aligned_timeout_ns: time after which checkpoints become unaligned; 0: at once, -1: never.
-    """
+    """The settings that can be asked, as columns; None where one does not act. `aligned_timeout_ns`
+    is the time after which checkpoints become unaligned: 0 at once, -1 never."""
 
     buffer_timeout_ns: int
     exclusive_buffers: int
@@ -143,15 +140,9 @@ def without_latency(point: TradeOffPoint, why: str) -> TradeOffPoint:
 
 @dataclass(frozen=True, slots=True)
 class PredictionUnit:
-    """A plan with a share of its candidates, as it travels to an executor.
-
-    Attributes:
-        job: ALONE for an exchange by itself.
-        runs, edges: number of each exchange among the runs, and in its manifest; None for the only
-            one.
-        recorded: setting of each edge.
-        settings: those of each candidate, one candidate after the other.
-    """
+    """A plan with a share of its candidates, as it travels to an executor: edges by number of the
+    run, and by number in the manifest, None for the only one; settings of one candidate after the
+    other."""
 
     job: int
     place: list[Recording]
@@ -236,10 +227,8 @@ class Predictions:
         return replace(row, point=point, since_source_ns=None)
 
     def of_run(self, run: RecordedRun) -> list[tuple[Setting, Prediction]]:
-        """The outcomes of an exchange with ascending settings: in its job, if it has one, under
-        the same setting on all edges. Where the model of the job does not cover a setting, the
-        exchange is taken alone.
-        """
+        """The outcomes of an exchange with ascending settings: in its job, if it has one, under the
+        same setting on all edges; alone where the model of the job does not cover a setting."""
         plan = self.plan_of(run)
         alone = {plan.candidates[n][0]: self.of(plan, n) for n in plan.order}
         for job in self.jobs:

@@ -220,8 +220,7 @@ def cpu_cost_of(observed: ObservedRun) -> CpuCost:
 
 def learnt_ns_per_message(series: Sequence[Series]) -> float | None:
     """CPU time of a message, from how the use of all TaskManagers followed messages and records;
-    None where these did not change enough, or together.
-    """
+    None where these did not change enough, or together."""
     managers = _counters((each for each in series if each.task is None), _CPU_TIME)
     tasks = [each for each in series if each.task is not None]
     messages, records = _counters(tasks, _MESSAGES), _counters(tasks, _RECORDS)

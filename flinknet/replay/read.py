@@ -118,9 +118,8 @@ class RecordedRun:
 
     @property
     def counted_at(self) -> TracePoint:
-        """The point at which records count: the last one that was recorded. Between processes, and
-        in a producer whose consumers are those of another run or of a Flink, that is the sending.
-        """
+        """The point at which records count, the last one that was recorded: the sending between
+        processes, and in a producer whose consumers are those of another run or of a Flink."""
         processes = {each.name for each in self.manifest.processes}
         consumers = {each.consumer_process for each in self.manifest.channels}
         is_seen = not consumers or bool(consumers & processes)
@@ -309,8 +308,7 @@ def _restarted(run: RecordedRun, execution: Execution, asked: AskedPart) -> Reco
 
 def edges_of(run: RecordedRun) -> list[RecordedRun]:
     """The exchanges of a run in the direction of flow, numbered from the run's number on; a run
-    with one exchange is its own.
-    """
+    with one exchange is its own."""
     recorded = {channel.edge for channel in run.manifest.channels}
     edges = edges_in_flow(run.manifest)
     jobs = {each.job for each in edges if each.index in recorded}

@@ -202,8 +202,7 @@ def notes_of(run: RecordedRun, scenario: Scenario) -> list[str]:
     repeated."""
     if not run.manifest.is_from_between:
         return []
-    size = scenario.workload.record_size
-    slow = scenario.workload.slow_consumers
+    size, slow = scenario.workload.record_size, scenario.workload.slow_consumers
     notes = [
         "what is measured is flinknet's stack on this machine, and not your Flink",
         "sent again: each record on its channel, at an instant within the time in which its buffer"

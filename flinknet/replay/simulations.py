@@ -90,12 +90,9 @@ def predictions_of(unit: PredictionUnit, *, ends_its_data: bool = False) -> Iter
 def predict_here(
     run: RecordedRun, settings: Sequence[Setting], duration_ns: int
 ) -> list[Prediction]:
-    """Predict some settings of an exchange in this process, without Spark.
-
-    Args:
-        duration_ns: how long records come, from the start of the measured part, until producers
-            end. Costs are fitted to more of the trace, if there is more.
-    """
+    """Predict some settings of an exchange in this process, without Spark. Records come for
+    `duration_ns` from the start of the measured part, then producers end; costs are fitted to more
+    of the trace, if there is more."""
     is_capped = is_max_rate(run.manifest)
     part = first_of(run, min(duration_ns, MAX_RATE_WINDOW_NS) if is_capped else duration_ns)
     (unit,) = units_of(plan_of(run, settings, part), shares=1)

@@ -127,12 +127,8 @@ _ADDED = (
 def simulated_slices(
     arrivals: DataFrame, units: Mapping[int, PredictionUnit], checkpoint: Checkpoint | None = None
 ) -> DataFrame:
-    """Simulate all slices of some runs. Returns: rows of SlicePart.
-
-    Args:
-        arrivals: rows of NamedTable that hold ArrivalsRow.
-        units: by number of the run, each with all settings.
-    """
+    """Simulate all slices of some runs, from tables of ArrivalsRow and the unit of each run with
+    all settings. Returns: rows of SlicePart."""
     wanted = {run: [each.number for each in own.part.windows] for run, own in units.items()}
     count = sum(map(len, wanted.values()))
     loads = mapped(arrivals, partial(_loads, wanted=wanted), SliceLoad)

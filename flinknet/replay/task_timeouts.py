@@ -167,12 +167,8 @@ def _promising(
 
 @dataclass(frozen=True, slots=True)
 class TaskSearch:
-    """The search in one job.
-
-    Attributes:
-        chosen, choice, cost: the best timeout for all tasks, and its buffers per second.
-        tried: outcomes of timeouts, with the other settings as chosen.
-    """
+    """The search in one job: the best timeout for all tasks (`chosen`, `choice`, `cost` in buffers
+    per second), and the outcomes of others with the other settings as chosen."""
 
     plan: Plan
     chosen: Settings

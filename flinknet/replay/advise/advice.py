@@ -118,8 +118,7 @@ def patch_of(point: TradeOffPoint, recorded: TradeOffPoint) -> str:
 
 def withheld(error: ModelError, points: Sequence[TradeOffPoint]) -> str | None:
     """Why nothing can be advised, by the prediction of the recorded setting and its error; None if
-    it can, and where nothing is predicted.
-    """
+    it can, and where nothing is predicted."""
     if _recorded(points).why_no_latency is not None:
         return CONTRADICTED
     known = error.counting
@@ -199,9 +198,8 @@ def _why_no_knee(on_frontier: int, settable: int, *, is_alike: bool) -> str:
 
 
 def are_met(advice: Sequence[Advice]) -> bool | None:
-    """Whether the targets are met in every situation of every run of which something was
-    predicted; None if that is unknown.
-    """
+    """Whether the targets are met in every situation of every run that was predicted; None if that
+    is unknown."""
     found: list[bool | None] = [False for each in advice if each.withheld]
     choices = [situation.choice for each in advice for situation in each.situations]
     return _all_of(
@@ -343,13 +341,9 @@ def frontier_of(points: Sequence[TradeOffPoint]) -> list[int]:
 
 
 def knee_of(points: Sequence[TradeOffPoint], among: Sequence[int], error: ModelError) -> int | None:
-    """Index of the knee of a frontier: the nearest of its points to the best value of each cost,
-    on logarithmic scales; None with fewer than three.
-
-    Args:
-        among: indices of the frontier of one situation.
-        error: costs that differ by no more than the model was off by do not count.
-    """
+    """Index of the knee among the points of a frontier: the nearest to the best value of each cost,
+    on logarithmic scales; None with fewer than three. Costs that differ by no more than the model's
+    error do not count."""
     costs = [(index, own) for index in among if (own := costs_of(points[index])) is not None]
     if len(costs) < 3:
         return None

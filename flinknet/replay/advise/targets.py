@@ -22,8 +22,7 @@ _TARGET = re.compile(r"\s*(p\d+(?:\.\d)?|mean|max|backlog|throughput)\s*(<=|>=|<
 @dataclass(frozen=True, slots=True)
 class Target:
     """A bound that a setting shall meet: latencies (ns) and the mean backlog (buffers) from above,
-    throughput from below (records per second). The limit itself meets it.
-    """
+    throughput from below (records per second). The limit itself meets it."""
 
     text: str
     metric: str
@@ -78,9 +77,8 @@ class Target:
         return found
 
     def margin(self, point: TradeOffPoint) -> float | None:
-        """Share of the limit that a point leaves free; negative where it does not meet it. Of a
-        latency that is an interval, the greatest counts.
-        """
+        """Share of the limit that a point leaves free, by the greatest of a latency that is an
+        interval; negative where it does not meet it."""
         if self.metric == "throughput":
             value = point.throughput_records_per_s
             return None if value is None else (value - self.limit) / self.limit

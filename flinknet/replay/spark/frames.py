@@ -234,11 +234,8 @@ def flattened(table: DataFrame, through: Collection[str] | None = None) -> DataF
 def map_units(
     spark: SparkSession, units: Sequence[Unit], work: Callable[[Unit], Iterable[Columns]], row: type
 ) -> DataFrame:
-    """Have executors make rows from units, one by one.
-
-    Args:
-        work: runs in an executor, and must be importable by name or travel by value.
-    """
+    """Have executors make rows from units, one by one, by a function that they can import by name
+    or that travels by value."""
 
     def each(own: Iterator[Unit]) -> Iterator[Columns]:
         for unit in own:
@@ -358,8 +355,7 @@ def packed(rows: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as stream:
         stream.write_table(rows)
-    found: bytes = sink.getvalue().to_pybytes()
-    return found
+    return bytes(sink.getvalue())
 
 
 def unpacked(data: bytes) -> pa.Table:

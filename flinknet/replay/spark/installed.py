@@ -323,13 +323,9 @@ class ClassArchive:
         return True
 
     def make(self, java: JavaRuntime, record: Path, class_path: str) -> None:
-        """Make the archive; a JVM that starts meanwhile finds the old one or none.
-
-        Args:
-            class_path: class path of the JVM that has written `record`.
-
-        Raises: FlinknetError if Java fails, OSError if the cache cannot be written to.
-        """
+        """Make the archive of the classes in `record`, which a JVM with `class_path` has written; a
+        JVM that starts meanwhile finds the old one or none. Raises: FlinknetError if Java fails,
+        OSError if the cache cannot be written to."""
         draft = self.path.with_name(f"{self.path.name}.{os.getpid()}")
         command = [
             *(str(java.executable), "-Xshare:dump", _SILENT, "-cp", class_path),

@@ -200,13 +200,9 @@ def _with_code(session: SparkSession, options: SessionOptions, work_dir: Path) -
 
 
 def java_and_archive(fallback: Path | None = None) -> tuple[JavaRuntime, ClassArchive]:
-    """The Java of sessions on this machine, and the archive of Spark's classes.
-
-    Args:
-        fallback: directory to use if the cache cannot be written to.
-
-    Raises: FlinknetError if there is no Java, OSError without a cache and `fallback`.
-    """
+    """The Java of sessions on this machine, and the archive of Spark's classes; in `fallback` if
+    the cache cannot be written to. Raises: FlinknetError if there is no Java, OSError without a
+    cache and `fallback`."""
     java = find_java()
     return java, ClassArchive.of(java, launcher_home(java, fallback=fallback), spark_home())
 

@@ -65,13 +65,9 @@ _END_WAIT_S = 5.0
 
 @contextmanager
 def early_daemon(environment: Mapping[str, str], path: Path) -> Iterator[None]:
-    """Start a daemon that loads while the block runs, and ends with it; none if the path is too
-    long for a socket.
-
-    Args:
-        environment: variables in addition to ours; Spark hands over others later.
-        path: path of the socket, in a directory that nobody else can enter.
-    """
+    """Start a daemon that loads while the block runs, and ends with it; none if the path, in a
+    directory that nobody else can enter, is too long for a socket. Spark hands over its own
+    variables later."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         try:
             listener.bind(str(path))
@@ -270,13 +266,9 @@ def code_zip(directory: Path) -> Path:
 
 
 def environment_archive(directory: Path, libraries: Iterable[Path] | None = None) -> Path:
-    """Pack flinknet, its machine code and all packages installed next to it but Spark.
-
-    Executors need a Python of the same version and a machine of the same kind.
-
-    Args:
-        libraries: directories of packages; None for those of this Python.
-    """
+    """Pack flinknet, its machine code and all packages of some directories but Spark; None for
+    those of this Python. Executors need a Python of the same version and a machine of the same
+    kind."""
     import tarfile
 
     path = directory / "environment.tar.gz"
