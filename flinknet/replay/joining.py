@@ -127,8 +127,7 @@ def groups_of(parts: Sequence[Part], together: Together = Together.AUTO) -> list
             ]
             for other in fitting:
                 first, last = sorted((group[other], group[place]))
-                if first != last:
-                    group = [first if each == last else each for each in group]
+                group = [first if each == last else each for each in group]
             if not fitting:
                 known.append(place)
     found: dict[int, list[Part]] = {}

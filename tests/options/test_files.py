@@ -199,9 +199,7 @@ def test_merge_keys_of_a_resource_are_merged_as_by_kubernetes(tmp_path: Path) ->
 )
 def test_yaml_that_is_no_configuration_of_flink_is_refused(tmp_path: Path, text: str) -> None:
     path = write(tmp_path, text, "other.yaml")
-    with pytest.raises(
-        ConfigError, match=f"^{path}: (not a conf|cannot be|holds no)"
-    ):
+    with pytest.raises(ConfigError, match=f"^{path}: (not a conf|cannot be|holds no)"):
         read_flink_conf(path)
 
 

@@ -117,13 +117,11 @@ def test_of_a_blocking_exchange_no_part_can_be_asked_for(tmp_path: Path) -> None
         open_runs([path], AskedPart(from_ns=1))
 
 
-@pytest.mark.spark
-def test_figures_are_those_of_the_part(spark: Any, tmp_path: Path) -> None:
+def test_figures_are_those_of_the_part(tmp_path: Path) -> None:
     run = tapped(tmp_path, from_ns=2 * S, to_ns=6 * S)
-    (answer,) = documents(replay_runs(spark, [run], Grid(), max_records=100))
-    assert answer["observed"]["records"] == 400
-    assert answer["observed"]["buffers"] == 40
-    assert answer["trace"]["part"] == {"from_ns": 2 * S, "to_ns": 6 * S, "whole_ns": 10 * S}
+    (observed,) = observe_here([run])
+    assert (observed.measured.records, observed.measured.buffers) == (400, 40)
+    assert run.whole_ns == (START_NS, START_NS + 10 * S)
 
 
 @pytest.mark.spark

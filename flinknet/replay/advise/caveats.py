@@ -8,7 +8,7 @@ import numpy as np
 from flinknet.core.probe import TracePoint
 from flinknet.predict.exchange import has_own_timeout, recorded_network
 from flinknet.results import EdgeShare, Measured, clock_warnings
-from flinknet.units import human_count, human_duration
+from flinknet.units import counted, human_count, human_duration
 
 from ..edges import channel_ends
 from ..observe.checkpoints import BARRIER_TYPES
@@ -142,8 +142,7 @@ def _of_barriers(run: RecordedRun, rows: ObservedRows) -> str | None:
     )
     if not barriers:
         return None
-    noun = "barrier" if barriers == 1 else "barriers"
-    said = f"{barriers:,} checkpoint {noun} ended buffers early in the recording"
+    said = f"{counted(barriers, 'checkpoint barrier')} ended buffers early in the recording"
     if recorded_network(run.manifest).checkpoint_interval_ns is not None:
         return f"{said}; predictions have checkpoints at the recorded interval"
     return (
