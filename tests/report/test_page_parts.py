@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -233,34 +232,12 @@ def test_an_axis_of_bytes_has_round_ticks_and_no_unit_at_0() -> None:
     assert "2 s" in labels
 
 
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
-    with Chromium(tmp_path_factory.mktemp("profile")) as browser:
-        yield browser
-
-
-@pytest.fixture
-def show(chromium: Chromium, tmp_path: Path) -> Iterator[Callable[..., Chromium]]:
-    """Open a page; at the end nothing may have been complained of or asked for."""
-
-    def open_page(page: Page, width: int = 1280, scheme: str = "light") -> Chromium:
-        path = tmp_path / "page.html"
-        path.write_text(page_of(page), encoding="utf-8")
-        chromium.open(path, width, scheme=scheme)
-        return chromium
-
-    chromium.complaints.clear()
-    yield open_page
-    assert chromium.complaints == []
-    assert chromium.requested == []
-
-
 @browser_test
 @pytest.mark.parametrize("width", [1280, 390])
 def test_every_part_is_drawn_and_nothing_runs_over(
-    show: Callable[..., Chromium], width: int
+    show_page: Callable[..., Chromium], width: int
 ) -> None:
-    browser = show(EVERYTHING, width, "dark")
+    browser = show_page(EVERYTHING, width, scheme="dark")
     assert browser.run("document.querySelectorAll('#all svg').length") == 6
     assert browser.run("document.documentElement.scrollWidth") == width
     assert text_of(browser, "h1") == "All <parts> & more"
@@ -270,8 +247,10 @@ def test_every_part_is_drawn_and_nothing_runs_over(
 
 
 @browser_test
-def test_text_grows_for_a_projector_and_nothing_runs_over(show: Callable[..., Chromium]) -> None:
-    browser = show(EVERYTHING)
+def test_text_grows_for_a_projector_and_nothing_runs_over(
+    show_page: Callable[..., Chromium],
+) -> None:
+    browser = show_page(EVERYTHING)
     height = "document.querySelector('h1').getBoundingClientRect().height"
     before = browser.run(height)
     browser.run("[1, 2, 3, 4, 5].map(() => document.querySelector('#sizes :last-child').click())")
@@ -285,8 +264,8 @@ def test_text_grows_for_a_projector_and_nothing_runs_over(show: Callable[..., Ch
 
 
 @browser_test
-def test_the_slider_goes_through_the_places(show: Callable[..., Chromium]) -> None:
-    browser = show(EVERYTHING)
+def test_the_slider_goes_through_the_places(show_page: Callable[..., Chromium]) -> None:
+    browser = show_page(EVERYTHING)
     heights = "[...document.querySelectorAll('.level')].map((each) => each.style.height)"
     assert browser.run(heights) == ["95%", "10%"]  # where most lies in the places
     assert text_of(browser, ".said") == "It waits."
@@ -299,9 +278,9 @@ def test_the_slider_goes_through_the_places(show: Callable[..., Chromium]) -> No
 
 @browser_test
 def test_messages_are_shown_step_by_step_with_the_credit_that_is_left(
-    show: Callable[..., Chromium],
+    show_page: Callable[..., Chromium],
 ) -> None:
-    browser = show(EVERYTHING)
+    browser = show_page(EVERYTHING)
     assert text_of(browser, ".credits") == "Credit of A.1: 0"
     assert "■" not in text_of(browser, ".credits")
     assert "Buffer #2 2100 B" in text_of(browser, ".message.last")
@@ -315,7 +294,7 @@ def test_messages_are_shown_step_by_step_with_the_credit_that_is_left(
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("demo", ["head-of-line", "back-pressure", "unaligned", "debloating"])
 def test_every_demo_over_time_goes_step_by_step_and_nothing_runs_over(
-    show: Callable[..., Chromium], demo: str, width: int
+    show_page: Callable[..., Chromium], demo: str, width: int
 ) -> None:
     pages = {
         "head-of-line": lambda: shown(mode("tcp", 100.0), mode("credit", 9_900.0)).page,
@@ -327,7 +306,7 @@ def test_every_demo_over_time_goes_step_by_step_and_nothing_runs_over(
         ),
         "debloating": lambda: debloated(500_000).page,
     }
-    browser = show(pages[demo](), width)
+    browser = show_page(pages[demo](), width)
     state = "document.querySelector('.placed').innerText"
     before = browser.run(state)
     browser.run("document.querySelector('[aria-label=\"one step back\"]').click()")
@@ -336,25 +315,25 @@ def test_every_demo_over_time_goes_step_by_step_and_nothing_runs_over(
 
 
 @browser_test
-def test_the_timeouts_of_a_demo_are_moved_by_hand(show: Callable[..., Chromium]) -> None:
+def test_the_timeouts_of_a_demo_are_moved_by_hand(show_page: Callable[..., Chromium]) -> None:
     runs = [timed("0", 1, 1000), timed("5ms", 3, 200), timed("100ms", 50, 10)]
-    browser = show(timeout(runs, LOAD).page)
+    browser = show_page(timeout(runs, LOAD).page)
     assert text_of(browser, ".sliders output") == "100ms (longest)"
     assert slide(browser, 0, 0) == "0"
     assert text_of(browser, ".grid .facts").startswith("p50\n1.00 ms −98.0%")
 
 
 @browser_test
-def test_limits_are_drawn_into_the_charts(show: Callable[..., Chromium]) -> None:
-    browser = show(EVERYTHING)
+def test_limits_are_drawn_into_the_charts(show_page: Callable[..., Chromium]) -> None:
+    browser = show_page(EVERYTHING)
     assert browser.run("document.querySelectorAll('#all svg .limit').length") == 1
     texts = "[...document.querySelectorAll('#all svg .of-mark')].map((each) => each.textContent)"
     assert "target" in browser.run(texts)
 
 
 @browser_test
-def test_values_over_time_show_where_one_points(show: Callable[..., Chromium]) -> None:
-    browser = show(EVERYTHING)
+def test_values_over_time_show_where_one_points(show_page: Callable[..., Chromium]) -> None:
+    browser = show_page(EVERYTHING)
     browser.mouse("mouseMoved", *place_of(browser, "#all .pair svg:nth-of-type(1)", 0.5))
     assert tooltip(browser)
 
