@@ -158,7 +158,7 @@ def _recommendation(
         "knee",
         f" of the frontier: {label_of(points[situation.knee], varied)}",
         KNEE,
-        remarks=_beyond_keys(situation.beyond_keys),
+        remarks=tuple(situation.beyond_keys),
     )
 
 
@@ -196,9 +196,11 @@ def _of_choice(
         closest: tuple[str, ...] = ()
         if choice.nearest is not None:
             near = points[choice.nearest]
+            begin = "the machine"
+            delays = [x.removeprefix(begin) for x in near.notes if x.startswith(MACHINE_DELAYED)]
             closest = (
                 f"closest: {label_of(near, varied)}{_reached(choice, near)}",
-                *_delays_of_machine(near),
+                *(f"{begin} may be the reason: it{each}" for each in delays),
             )
         head = f"no predicted setting meets {targets}{at}"
         if choice.nearest is None or not choice.is_known:
@@ -212,17 +214,9 @@ def _of_choice(
     return Recommendation(
         targets,
         f" is met{by} with {label_of(point, varied)}{_reached(choice, point)}",
-        remarks=(*remarks, *_remarks_on_keys(choice.patch, beyond_keys)),
+        remarks=(*remarks, *(beyond_keys if beyond_keys or choice.patch else [UNCHANGED])),
         patch=choice.patch,
     )
-
-
-def _delays_of_machine(point: TradeOffPoint) -> list[str]:
-    """Remarks on delays of the machine, which may have caused a missed target."""
-    notes = [each for each in point.notes if each.startswith(MACHINE_DELAYED)]
-    return [
-        f"the machine may be the reason: it{each.removeprefix('the machine')}" for each in notes
-    ]
 
 
 def _remarks_on_longer(choice: Choice, point: TradeOffPoint) -> list[str]:
@@ -264,17 +258,6 @@ def _reached(choice: Choice, point: TradeOffPoint) -> str:
         times = f"{1 - margin:,.0f}" if margin < -999 else f"{1 - margin:.3g}"
         return f": {value}{times} times the limit"
     return f": {value}{abs(margin):.0%} {side if margin >= 0 else 'past'} the limit"
-
-
-def _remarks_on_keys(patch: str, beyond_keys: Sequence[str]) -> tuple[str, ...]:
-    """Remarks on changes that no key makes; or that no key needs a change."""
-    if not patch and not beyond_keys:
-        return (UNCHANGED,)
-    return _beyond_keys(beyond_keys)
-
-
-def _beyond_keys(beyond_keys: Sequence[str]) -> tuple[str, ...]:
-    return tuple(beyond_keys)
 
 
 FITTED = "fitted to the recorded one"
@@ -393,7 +376,7 @@ def _simulated_part(answer: ReplayAnswer) -> str:
 def observed_part(answer: ReplayAnswer) -> str:
     """The part of the trace that the observed figures are of."""
     part = answer.trace.part
-    if _is_ordinary(answer):
+    if answer.trace.is_of_run and part.is_whole:
         return "in the measured part"
     whole = human_duration(part.whole_ns)
     if part.is_whole:
@@ -406,8 +389,3 @@ def _span(from_ns: int, to_ns: int) -> str:
     if not from_ns:
         return f"the first {human_duration(to_ns)}"
     return f"{human_duration(from_ns)} to {human_duration(to_ns)}"
-
-
-def _is_ordinary(answer: ReplayAnswer) -> bool:
-    """Whether the whole measured part of a run counts."""
-    return answer.trace.is_of_run and answer.trace.part.is_whole

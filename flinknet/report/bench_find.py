@@ -29,7 +29,8 @@ def find_view(found: Sequence[FoundRate], duration_ns: int | None, metric: str) 
         duration_ns: measured part of each run.
         metric: the limited figure.
     """
-    first, best = found[0], _best(found)
+    first = found[0]
+    best = max(found, key=lambda each: (not each.search.is_below, each.total_per_s))
     runs = sum(len(each.search.runs) for each in found)
     length = f" of {human_duration(duration_ns)}" if duration_ns else ""
     open_ends = [each for each in found if not (each.search.is_decided or each.search.is_hopeless)]
@@ -66,11 +67,6 @@ def find_view(found: Sequence[FoundRate], duration_ns: int | None, metric: str) 
         ],
         [_table(found, metric)],
     )  # fmt: skip
-
-
-def _best(found: Sequence[FoundRate]) -> FoundRate:
-    """The configuration with the highest rate of all producers together."""
-    return max(found, key=lambda each: (not each.search.is_below, each.total_per_s))
 
 
 def _rate(found: FoundRate, per_s: float) -> str:

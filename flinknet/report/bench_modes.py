@@ -87,17 +87,14 @@ def print_configs(console: Console, configs: Sequence[EffectiveConfig]) -> None:
         for number, each in enumerate(how, start=1):
             print_line(console, f"[{number}] {each.key}: {each.how}")
         console.print("acts: whether flinknet acts on the key; the others are Flink's alone.\n")
-        print_part(console, _memory_table(config.memory))
+        names = ("TaskManager", "buffers", "exclusive", "required by pools", "spare")
+        rows = [Row([str(value) for value in each.values()]) for each in config.memory]
+        print_part(console, Table(heads(*names), rows))
 
 
 def config_document(configs: Sequence[EffectiveConfig]) -> dict[str, Any]:
     """The document that `flinknet bench config --json` writes."""
     return {"schema_version": SCHEMA_VERSION, "configs": [asdict(each) for each in configs]}
-
-
-def _memory_table(memory: Sequence[Mapping[str, int]]) -> Table:
-    columns = ("TaskManager", "buffers", "exclusive", "required by pools", "spare")
-    return Table(heads(*columns), [Row([str(value) for value in each.values()]) for each in memory])
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,18 +85,14 @@ def measured_words(settings: Sequence[Setting]) -> list[str]:
     length = length_words(first.workload)
     count = f"{len(settings)} settings, " if len(settings) > 1 else ""
     each = " each" if runs > 1 or count else ""
-    words = load_words(first.workload)
+    words, timeout_ns = load_words(first.workload), _timeout_ns(first)
+    timeout = "" if timeout_ns is None else f"buffer timeout {format_duration_ns(timeout_ns)}"
     return [
         *([words] if words else []),
         f"{count}{counted(runs, 'run')}{each}" + (f" of {length}" if length else ""),
-        *([] if count else _timeout_words(first)),
+        *([timeout] if timeout and not count else []),
         *([f"emulated link {link}"] if (link := common_link(settings)) else []),
     ]
-
-
-def _timeout_words(result: RunResult) -> list[str]:
-    timeout_ns = _timeout_ns(result)
-    return [] if timeout_ns is None else [f"buffer timeout {format_duration_ns(timeout_ns)}"]
 
 
 def _timeout_ns(result: RunResult) -> int | None:
@@ -300,18 +296,11 @@ def _range_over_rounds(setting: Setting, base: Setting, figure: Figure[RunResult
 
 def _best(settings: Sequence[Setting]) -> list[Setting]:
     """The settings with the least latency, buffers and CPU, and the most records."""
-    found = [
-        max(settings, key=lambda each: _median(each, RECORDS) or 0.0),
-        *(
-            min(settings, key=lambda each: _or_infinite(_median(each, read)))
-            for read in (P50, P99, BUFFERS, CPU)
-        ),
-    ]
+    found = []
+    for figure, sign in ((RECORDS, -1), (P50, 1), (P99, 1), (BUFFERS, 1), (CPU, 1)):
+        known = [(x, median) for x in settings if (median := _median(x, figure)) is not None]
+        found += [min(known, key=lambda pair: sign * pair[1])[0]] if known else []
     return [each for each in settings if each in found]
-
-
-def _or_infinite(value: float | None) -> float:
-    return float("inf") if value is None else value
 
 
 def _median(setting: Setting, figure: Figure[RunResult]) -> float | None:

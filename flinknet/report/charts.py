@@ -215,8 +215,8 @@ class PlacesChannel:
 @dataclass(frozen=True, slots=True)
 class Places:
     """The places between two tasks, step by step: a slider over time shows how full each is, in
-    all runs at the same instant. `curve` lies below the slider. `captions` stand under the names,
-    `notes` below all.
+    all runs at the same instant. `curve` lies below the slider. `notes` stand
+    below all.
 
     Attributes:
         ends: who writes into the first place, and who reads from the last.
@@ -227,7 +227,6 @@ class Places:
     meanings: Sequence[str] = ()
     runs: Sequence[PlacesRun] = ()
     curve: OverTime | None = None
-    captions: Sequence[str] = ()
     notes: Sequence[str] = ()
     ends: tuple[str, str] = ("producers", "consumers")
     channels: Sequence[PlacesChannel] = ()

@@ -220,7 +220,7 @@ def outcome_line(comparison: Comparison) -> str:
         return ""
     broken = sum(each.outcome is Outcome.REGRESSION for each in decisions)
     if broken:
-        return f"Failed: {_of(broken, len(decisions))} {_be(broken)} broken."
+        return f"Failed: {_of(broken, len(decisions))} {'is' if broken == 1 else 'are'} broken."
     open_ = sum(each.outcome is Outcome.INCONCLUSIVE for each in decisions)
     if open_:
         return f"Undecided: {_of(open_, len(decisions))} could not be decided."
@@ -373,10 +373,6 @@ def _of(count: int, total: int) -> str:
     if total == 1:
         return "the limit"
     return f"{count} of {total} limits"
-
-
-def _be(count: int) -> str:
-    return "is" if count == 1 else "are"
 
 
 def _change(value: float | None, difference: Difference, metric: str) -> str:

@@ -263,7 +263,8 @@ def csv_text(rows: Sequence[Row], first: Sequence[str] = ()) -> str:
     file = io.StringIO()
     writer = csv.DictWriter(file, names, restval="", lineterminator="\n")
     writer.writeheader()
-    writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
+    for row in rows:
+        writer.writerow({x: str(y).lower() if isinstance(y, bool) else y for x, y in row.items()})
     return file.getvalue()
 
 
@@ -330,12 +331,6 @@ def _predicted(point: TradeOffPoint, is_reliable: bool) -> Row:
 
 def _names_of(point: TradeOffPoint) -> dict[str, str]:
     return {name.replace(" ", "_"): value for name, value in settings_of(point).items()}
-
-
-def _cell(value: Any) -> Any:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return "" if value is None else value
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,9 @@ def job_view(result: Mapping[str, Any], next_step: str = "") -> View:
         verdict += clauses_of(result["limited_by"])
     following = [*([next_step] if next_step else []), "--details shows edges and attempts"]
     trust = trust_words([x.rstrip(".") for x in warnings], good="the run has no warning")
-    markers, shares = result["latency_markers"], _shares(vertices)
+    markers = result["latency_markers"]
+    busy = [(x["name"], {part.key: x[part.key] for part in TASK_PARTS}) for x in vertices]
+    shares = [Bar(name, known) for name, known in busy if None not in known.values()]
     keys = {key: str(to_plain(value)) for key, value in result["config"].items()}
     return View(
         [
@@ -91,21 +93,11 @@ def job_view(result: Mapping[str, Any], next_step: str = "") -> View:
             *(marker_parts(markers) if markers is not None else []),
         ],
         [*_job_details(result), Lines(warnings, is_doubt=True), Pairs("Flink's keys", keys)],
-        [
-            *([Bars("Share of the time", TASK_PARTS, shares)] if shares else []),
-        ],
+        [Bars("Share of the time", TASK_PARTS, shares)] if shares else [],
         name="job",
         title=heading_of(result),
         lead="Latency counts from the instant at which a record was due.",
     )
-
-
-def _shares(vertices: Sequence[Mapping[str, Any]]) -> list[Bar]:
-    return [
-        Bar(each["name"], {part.key: each[part.key] for part in TASK_PARTS})
-        for each in vertices
-        if all(each[part.key] is not None for part in TASK_PARTS)
-    ]
 
 
 def _job_details(result: Mapping[str, Any]) -> Iterator[Part]:

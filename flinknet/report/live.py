@@ -351,10 +351,6 @@ def _seconds(duration_ns: float | None) -> float | None:
 
 
 def _labels(labels: Mapping[str, object]) -> str:
-    if not labels:
-        return ""
-    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items()) + "}"
-
-
-def _escaped(value: object) -> str:
-    return str(value).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    escapes = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
+    texts = [f'{name}="{str(value).translate(escapes)}"' for name, value in labels.items()]
+    return f"{{{','.join(texts)}}}" if texts else ""

@@ -44,7 +44,10 @@ def recording_lines(trace: TraceDescription) -> list[str]:
         lines.append(f"and {len(trace.losses) - LOSSES_SHOWN:,} more losses (--json has all)")
     if not trace.recordings:
         return lines
-    lines += [set_line(trace.recordings), *_unused_line(trace), *_short_lines(trace)]
+    lines.append(set_line(trace.recordings))
+    if unused := [each.label for each in trace.recordings if not each.channels_counted]:
+        lines.append(f"not used, other recordings have all of its channels: {named(unused)}")
+    lines += _short_lines(trace)
     return [*lines, *clock_lines(trace.recordings)]
 
 
@@ -73,11 +76,6 @@ def set_line(recordings: Sequence[ReplayedRecording], of_what: str = "") -> str:
         if each.channels > each.channels_counted
     ]
     return f"{line}, {twice:,} recorded twice and counted once (left out: {named(left_out)})"
-
-
-def _unused_line(trace: TraceDescription) -> list[str]:
-    unused = [each.label for each in trace.recordings if not each.channels_counted]
-    return [f"not used, other recordings have all of its channels: {named(unused)}"] * bool(unused)
 
 
 def _short_lines(trace: TraceDescription) -> list[str]:

@@ -148,7 +148,8 @@ def _trade_off(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> Sentence:
     found = job_trades(job) if job is not None else trades(own[0])
     if not found:
         return Sentence("trade-off", [_range_of((job or own[0]).trade_offs)])
-    chosen = _usual(found)
+    usual = (each for each in found if each.setting.endswith(f" {USUAL_ADVICE}"))
+    chosen = next(usual, found[0])
     if is_off((job or own[0]).model_error.buffers_per_s):
         unpriced = replace(chosen.trade, buffers_ratio=None, messages_per_s=None, cpu_cores=None)
         chosen = replace(chosen, trade=unpriced)
@@ -186,12 +187,6 @@ def _range_of(points: Sequence[TradeOffPoint]) -> str:
         for each in sorted(known, key=lambda each: each.latency_ns.p50 or 0.0)[:: len(known) - 1]
     ]
     return f"p50 is between {' and '.join(ends)}"
-
-
-def _usual(found: Sequence[NamedTrade]) -> NamedTrade:
-    """The trade to a timeout of 5 ms if there is one, else the first."""
-    usual = [each for each in found if each.setting.endswith(f" {USUAL_ADVICE}")]
-    return (usual or found)[0]
 
 
 def advised_for(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> Recommendation | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from shlex import quote
 from typing import Any
@@ -260,8 +261,10 @@ def _totals(result: Plain) -> Table:
     if result["uncounted_buffers"]:
         records += f", and those in {result['uncounted_buffers']:,} buffers that were not counted"
     delay = result["added_delay_ns"]
+    messages: Counter[str] = Counter(result["messages"])
+    kinds = ", ".join(f"{name} {count:,}" for name, count in messages.most_common(4))
     rows = [
-        ("messages", f"{sum(result['messages'].values()):,}: {_kinds(result['messages'])}"),
+        ("messages", f"{messages.total():,}: {kinds}"),
         ("buffers", f"{result['buffers']:,} with {human_bytes(result['data_bytes'])}"),
         ("records", records),
         ("events", f"{result['events']:,}"),
@@ -345,9 +348,10 @@ def doubts(result: Plain) -> list[str]:
             f" {counted(result['losses'], 'place')}; all bytes were forwarded"
         )
     if result["undecodable"]:
+        notes = (text for each in result["per_connection"] for text in each["notes"])
         lines.append(
             f"{counted(result['undecodable'], 'message')} could not be decoded, only forwarded:"
-            f" {_first(result, 'notes')}"
+            f" {next(notes, '?')}"
         )
     if result["observer_failures"]:
         lines.append(f"{counted(result['observer_failures'], 'connection')} forwarded unobserved")
@@ -382,13 +386,3 @@ def happened(result: Plain) -> list[str]:
     if hidden > 0:
         lines.append(f"and {hidden} incidents before them (result.json has more)")
     return lines
-
-
-def _kinds(messages: Mapping[str, int]) -> str:
-    by_count = sorted(messages.items(), key=lambda each: -each[1])
-    return ", ".join(f"{name} {count:,}" for name, count in by_count[:4])
-
-
-def _first(result: Plain, name: str) -> str:
-    texts = [text for each in result["per_connection"] for text in each[name]]
-    return texts[0] if texts else "?"

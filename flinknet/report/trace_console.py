@@ -264,6 +264,7 @@ def watch_view(look: WatchLook | None, path: str, waited_s: int = 0) -> View:
     if look is None:
         return View([Sentence("watching", [path, *since], "; ")])
     edges = look.edges[:EDGES_SHOWN]
+    replay = f"when it has ended: flinknet trace replay {path}"
     spans_ns = [each.to_ns - each.from_ns for each in edges]
     newest = [f"the last {human_duration(max(spans_ns))}"] if spans_ns else []
     waiting = [f"{name}: {text}" for name, text in look.waiting.items()]
@@ -276,7 +277,7 @@ def watch_view(look: WatchLook | None, path: str, waited_s: int = 0) -> View:
             Sentence("verdict", _verdict(look), takes_rest=True),
             Sentence("waiting", waiting, "; "),
             Sentence("trust", _trust(edges, waiting), "; "),
-            Sentence("next", _next(look, path), "; "),
+            Sentence("next", [replay, "--details shows each edge"] if edges else [], "; "),
         ],
         [_watched_table(look.edges)] if edges else [],
         [*bars, *([Lines([f"  {_name(each)}: {each.why}" for each in edges])] if edges else [])],
@@ -315,12 +316,6 @@ def _trust(edges: Sequence[WatchedEdge], waiting: Sequence[str]) -> list[str]:
         *(["some runs cannot be read yet"] if waiting else []),
     ]
     return [f"fair: {found[0]}", *found[1:]] if found else ["good: both ends were recorded"]
-
-
-def _next(look: WatchLook, path: str) -> list[str]:
-    if not look.edges:
-        return []
-    return [f"when it has ended: flinknet trace replay {path}", "--details shows each edge"]
 
 
 def _watched_table(edges: Sequence[WatchedEdge]) -> Table:

@@ -7,7 +7,7 @@ scenario and the numbers show by themselves are found here. A warning is a value
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from rich.console import Console
@@ -40,46 +40,31 @@ def with_doubts(scenario: Scenario, result: RunResult, known: tuple[RunWarning, 
     return replace(result, warnings=(*result.warnings, *known, *doubted))
 
 
-def doubts(scenario: Scenario, result: RunResult) -> tuple[RunWarning, ...]:
+def doubts(scenario: Scenario, result: RunResult) -> Iterator[RunWarning]:
     """Doubts that follow from the numbers of a run."""
-    checks = (_beats(scenario, result), _compression(scenario, result), _warmup(scenario))
-    return tuple(warning for warning in checks if warning is not None)
-
-
-def _beats(scenario: Scenario, result: RunResult) -> RunWarning | None:
-    timeout_ns = scenario.network.buffer_timeout_ns
-    duration_ns = result.measured.duration_ns
-    if timeout_ns <= 0 or duration_ns >= BEATS_MIN * timeout_ns:
-        return None
-    return RunWarning(
-        "few-flushes",
-        f"run too short: {human_duration(duration_ns)} is less than {BEATS_MIN} flushes of"
-        f" {format_duration_ns(timeout_ns)}; use --duration"
-        f" {format_duration_ns(BEATS_MIN * timeout_ns)} or more.",
-    )
-
-
-def _compression(scenario: Scenario, result: RunResult) -> RunWarning | None:
-    """Warning where records differ so little that any codec looks good."""
-    if not any(each.stored_bytes < each.data_bytes for each in result.blocking):
-        return None
-    return RunWarning(
-        "compresses-too-well",
-        "the records of bench differ in their first 16 bytes only, so"
-        f" {scenario.network.compression_codec} compresses them far better than real records.",
-        "real records compress far less than those of bench",
-    )
-
-
-def _warmup(scenario: Scenario) -> RunWarning | None:
-    if scenario.workload.warmup_ns >= WARMUP_MIN_NS or scenario.workload.is_blocking:
-        return None
-    return RunWarning(
-        "no-warmup",
-        "the measured part includes the start, when caches are cold and the first credits travel;"
-        " use --warmup 500ms.",
-        "no warm-up: the measured part includes the start",
-    )
+    network, workload = scenario.network, scenario.workload
+    timeout_ns, duration_ns = network.buffer_timeout_ns, result.measured.duration_ns
+    if timeout_ns > 0 and duration_ns < BEATS_MIN * timeout_ns:
+        yield RunWarning(
+            "few-flushes",
+            f"run too short: {human_duration(duration_ns)} is less than {BEATS_MIN} flushes of"
+            f" {format_duration_ns(timeout_ns)}; use --duration"
+            f" {format_duration_ns(BEATS_MIN * timeout_ns)} or more.",
+        )
+    if any(each.stored_bytes < each.data_bytes for each in result.blocking):
+        yield RunWarning(
+            "compresses-too-well",
+            "the records of bench differ in their first 16 bytes only, so"
+            f" {network.compression_codec} compresses them far better than real records.",
+            "real records compress far less than those of bench",
+        )
+    if workload.warmup_ns < WARMUP_MIN_NS and not workload.is_blocking:
+        yield RunWarning(
+            "no-warmup",
+            "the measured part includes the start, when caches are cold and the first credits"
+            " travel; use --warmup 500ms.",
+            "no warm-up: the measured part includes the start",
+        )
 
 
 OTHERS_SHOWN = 3

@@ -2,12 +2,12 @@
 
 const PLAY_MS = 120;
 
-function placesPart({names, meanings, runs, curve, captions, notes, ends, channels, unit}) {
+function placesPart({names, meanings, runs, curve, notes, ends, channels, unit}) {
   const shown = runs.filter((run) => run.steps.length);
   if (!shown.length) return h("p", {class: "note"}, "No samples were taken.");
   const longest = shown.reduce((most, run) => run.steps.length > most.steps.length ? run : most);
   const instants = longest.steps.map((step) => step.at_ns);
-  const tanks = shown.map((run) => placesOfRun(run, names, meanings, captions, ends, channels, FORMATS[unit]));
+  const tanks = shown.map((run) => placesOfRun(run, names, meanings, ends, channels, FORMATS[unit]));
   const slider = h("input", {type: "range", min: 0, max: instants.length - 1, step: 1, value: 0, "aria-label": "time", oninput: () => go(+slider.value)});
   const clock = h("output", {class: "clock"});
   const play = h("button", {type: "button", class: "play", onclick: () => timer ? stop() : start()});
@@ -74,13 +74,13 @@ function layers(bytesOfChannels, channels) {
   return bytesOfChannels.map((held, index) => h("div", {class: "layer", style: `flex: ${held} 0 0; background: ${colorOf(channels[index].color)}`}));
 }
 
-function placesOfRun(run, names, meanings, captions, ends, channels, format) {
+function placesOfRun(run, names, meanings, ends, channels, format) {
   const instants = run.steps.map((step) => step.at_ns);
   const parts = names.map((name, index) => {
     const level = h("div", {class: "level"}), amount = h("div", {class: "amount"}), limit = h("div", {class: "bound"});
     const bound = run.bounds[index];
     return {level, amount, limit, bound, element: h("li", {class: "place"},
-      h("div", {class: "tank"}, level), h("div", {class: "name"}, term(hyphenated(name), meanings[index])), captions[index] ? h("div", {class: "caption"}, captions[index]) : null, amount, limit)};
+      h("div", {class: "tank"}, level), h("div", {class: "name"}, term(hyphenated(name), meanings[index])), amount, limit)};
   });
   const lines = h("div", {class: run.steps.some((one) => one.lines.length) ? "said small" : "small"});
   const way = h("div", {class: "way small"}, h("span", {}, `${ends[0]} →`), h("span", {}, `→ ${ends[1]}`));
