@@ -84,7 +84,7 @@ def job_document(job: JobGraph) -> dict[str, Any]:
                     vertex.slot_sharing_group.name if vertex.slot_sharing_group else None
                 ),
                 "co_location_group": (
-                    vertex.co_location_group.key if vertex.co_location_group else None
+                    vertex.co_location_group.name if vertex.co_location_group else None
                 ),
                 "min_resources": asdict(vertex.min_resources),
                 "preferred_resources": asdict(vertex.preferred_resources),

@@ -103,18 +103,12 @@ class StreamConfig:
 
 
 @dataclass(slots=True, eq=False)
-class SlotSharingGroup:
-    """Vertices whose subtasks may share slots (Flink: SlotSharingGroup)."""
+class VertexGroup:
+    """Vertices whose subtasks may share slots (Flink: SlotSharingGroup), or whose subtasks with the
+    same number must share one (Flink: CoLocationGroup).
+    """
 
     name: str
-    vertices: list[JobVertex] = field(default_factory=list)
-
-
-@dataclass(slots=True, eq=False)
-class CoLocationGroup:
-    """Vertices whose subtasks with the same number must share a slot (Flink: CoLocationGroup)."""
-
-    key: str
     vertices: list[JobVertex] = field(default_factory=list)
 
 
@@ -170,8 +164,8 @@ class JobVertex:
     description: str = ""
     min_resources: ResourceSpec = UNKNOWN
     preferred_resources: ResourceSpec = UNKNOWN
-    slot_sharing_group: SlotSharingGroup | None = None
-    co_location_group: CoLocationGroup | None = None
+    slot_sharing_group: VertexGroup | None = None
+    co_location_group: VertexGroup | None = None
     inputs: list[JobEdge] = field(default_factory=list)
     results: list[IntermediateDataSet] = field(default_factory=list)
     master_hooks: list[Callable[[JobVertex], None]] = field(default_factory=list)

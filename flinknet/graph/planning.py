@@ -13,7 +13,7 @@ from flinknet.errors import ConfigError
 
 from .execution_graph import ExecutionGraph, execution_graph_of
 from .job_config import ANY, JobConfig
-from .job_graph import JobGraph, JobVertex, SlotSharingGroup
+from .job_graph import JobGraph, JobVertex, VertexGroup
 from .physical_plan import PhysicalPlan, PlannedEdge, PlannedVertex
 from .running_job import RunningInput, RunningJob, RunningTaskManager
 from .slots import (
@@ -159,11 +159,11 @@ def job_graph_of_running(job: RunningJob, config: JobConfig) -> JobGraph:
     """
     graph = JobGraph(job.name, config, is_batch=job.is_batch)
     graph.schedule = "by pipelined region" if job.is_batch else "all at once"
-    groups: dict[str | None, SlotSharingGroup] = {}
+    groups: dict[str | None, VertexGroup] = {}
     made: dict[JobVertexID, JobVertex] = {}
     for vertex in job.vertices:
         name = vertex.slot_sharing_group
-        group = groups.setdefault(name, SlotSharingGroup(name or "default"))
+        group = groups.setdefault(name, VertexGroup(name or "default"))
         one = made[vertex.id] = JobVertex(
             vertex.id,
             vertex.name,

@@ -17,7 +17,7 @@ from flinknet.units import counted
 
 from .execution_graph import ConnectedEdge, ExecutionGraph, ExecutionJobVertex
 from .job_config import JobConfig
-from .job_graph import CoLocationGroup, JobGraph, JobVertex, SlotSharingGroup
+from .job_graph import JobGraph, JobVertex, VertexGroup
 from .stream_graph import DEFAULT_SLOT_SHARING_GROUP, StreamGraph
 from .transformations import UNKNOWN, ResourceSpec, least_of
 
@@ -34,14 +34,14 @@ def set_slot_sharing(
 
     Raises: ConfigError if vertices that must share slots are in different groups.
     """
-    groups: dict[str, SlotSharingGroup] = {}
+    groups: dict[str, VertexGroup] = {}
     regions = pipelined_regions(job)
     for head_id, vertex in vertex_of_head.items():
         name = graph.nodes[head_id].slot_sharing_group
         key = name
         if name == DEFAULT_SLOT_SHARING_GROUP and not graph.shares_slots_by_default:
             key = f"{name} {regions[vertex.id]}"
-        group = groups.setdefault(key, SlotSharingGroup(key))
+        group = groups.setdefault(key, VertexGroup(key))
         group.vertices.append(vertex)
         vertex.slot_sharing_group = group
     _set_co_location(graph, vertex_of_head)
@@ -88,12 +88,12 @@ def pipelined_regions(job: JobGraph) -> dict[JobVertexID, int]:
 
 
 def _set_co_location(graph: StreamGraph, vertex_of_head: Mapping[int, JobVertex]) -> None:
-    groups: dict[str, CoLocationGroup] = {}
+    groups: dict[str, VertexGroup] = {}
     for head_id, vertex in vertex_of_head.items():
         key = graph.nodes[head_id].co_location_group_key
         if key is None:
             continue
-        group = groups.setdefault(key, CoLocationGroup(key))
+        group = groups.setdefault(key, VertexGroup(key))
         group.vertices.append(vertex)
         vertex.co_location_group = group
         first = group.vertices[0]

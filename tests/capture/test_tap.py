@@ -35,6 +35,7 @@ from tests.pair import RECEIVER, partition_id
 HOST = "127.0.0.1"
 MS = 1_000_000
 PASSWORD = "of the key"
+WAITS = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 pytestmark = pytest.mark.socket
 
 
@@ -83,10 +84,10 @@ class Tapped:
         left, got = memoryview(data), bytearray()
         for _ in range(100_000):
             if left:
-                with contextlib.suppress(BlockingIOError):
-                    left = left[source.send(left[: 1 << 16]) :]
+                with contextlib.suppress(*WAITS):
+                    left = left[source.send(left[: 1 << 14]) :]
             self.turn()
-            with contextlib.suppress(BlockingIOError):
+            with contextlib.suppress(*WAITS):
                 got += target.recv(1 << 16)
             if len(got) == len(data):
                 return bytes(got)
@@ -97,6 +98,23 @@ class Tapped:
         self.upstream.close()
         for sock in self.sockets:
             sock.close()
+
+
+@contextlib.contextmanager
+def descriptors_used_up() -> Iterator[list[int]]:
+    """Leaves no descriptor free. Yields: those that may be closed to have some."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    spare = [os.dup(0)]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (spare[0] + 1, hard))
+    try:
+        with contextlib.suppress(OSError):
+            while True:
+                spare.append(os.dup(0))
+        yield spare
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for descriptor in spare:
+            os.close(descriptor)
 
 
 @pytest.fixture
@@ -315,19 +333,9 @@ def test_the_limit_of_open_files_is_raised() -> None:
 def test_an_upstream_without_a_descriptor_is_not_blamed(bench: Tapped) -> None:
     waiting = socket.create_connection(bench.proxy.addresses[0])
     bench.sockets.append(waiting)
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    spare = [os.dup(0)]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (spare[0] + 1, hard))
-    try:
-        with contextlib.suppress(OSError):
-            while True:
-                spare.append(os.dup(0))
+    with descriptors_used_up() as spare:
         os.close(spare.pop())  # for the client, but not for the upstream
         bench.until(lambda: bench.proxy.refused)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        for descriptor in spare:
-            os.close(descriptor)
     assert "too many open files; raise the limit (ulimit -n); 0 of 0 connections have" in (
         bench.proxy.incidents[-1].text
     )
@@ -377,19 +385,8 @@ def test_channels_know_how_often_their_producer_was_started_again(bench: Tapped)
 def test_without_descriptors_the_listener_rests_until_the_next_tick(bench: Tapped) -> None:
     waiting = socket.create_connection(bench.proxy.addresses[0])
     bench.sockets.append(waiting)
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    highest = max(int(name) for name in os.listdir("/proc/self/fd"))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (highest, hard))
-    spare: list[int] = []
-    try:
-        with contextlib.suppress(OSError):
-            while True:
-                spare.append(os.dup(0))
+    with descriptors_used_up():
         bench.turn(3)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        for descriptor in spare:
-            os.close(descriptor)
     assert bench.proxy.incident_count == 1
     assert "raise the limit (ulimit -n); 0 of 0 connections" in bench.proxy.incidents[-1].text
     assert bench.proxy.accepted == 0
@@ -442,9 +439,9 @@ def test_tls_is_ended_and_begun_anew(pem: tuple[Path, Path, Path]) -> None:
         if bench.proxy.relays[0].is_established:
             break
     data = stream(request(), AddCredit(2, RECEIVER))
-    assert _pass_tls(bench, client, server, data) == data
+    assert bench.pass_on(client, server, data) == data
     data = stream(*(buffer(number, elements([40] * 300)) for number in range(60)))
-    assert _pass_tls(bench, server, client, data) == data
+    assert bench.pass_on(server, client, data) == data
     assert bench.table.channels[0].records == 18_000
     client.close()
     bench.until(lambda: not bench.proxy.relays)
@@ -476,20 +473,6 @@ def test_files_that_are_no_certificates_are_named(
     empty.write_text("")
     with pytest.raises(ConfigError, match="--tls-ca"):
         create_contexts(certificate, key, empty, PASSWORD)
-
-
-def _pass_tls(bench: Tapped, source: ssl.SSLSocket, target: ssl.SSLSocket, data: bytes) -> bytes:
-    left, got = memoryview(data), bytearray()
-    for _ in range(100_000):
-        if left:
-            with contextlib.suppress(ssl.SSLWantWriteError, ssl.SSLWantReadError):
-                left = left[source.send(left[: 1 << 14]) :]
-        bench.turn()
-        with contextlib.suppress(ssl.SSLWantReadError):
-            got += target.recv(1 << 16)
-        if len(got) == len(data):
-            return bytes(got)
-    raise AssertionError(f"{len(got)} of {len(data)} bytes came")
 
 
 def test_a_redirected_connection_goes_where_it_was_going(bench: Tapped) -> None:
