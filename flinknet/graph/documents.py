@@ -25,6 +25,9 @@ SCHEMA_VERSION = 1
 """Version of the documents. History: 1, the first."""
 
 
+_PARALLELISMS = ("parallelism", "max_parallelism")
+
+
 def stream_document(graph: StreamGraph) -> dict[str, Any]:
     """Nodes and edges."""
     return {
@@ -40,10 +43,7 @@ def stream_document(graph: StreamGraph) -> dict[str, Any]:
             {
                 "id": node.id,
                 "name": node.operator_name,
-                "parallelism": node.parallelism,
-                "max_parallelism": node.max_parallelism,
-                "slot_sharing_group": node.slot_sharing_group,
-                "buffer_timeout_ns": node.buffer_timeout_ns,
+                **_picked(node, *_PARALLELISMS, "slot_sharing_group", "buffer_timeout_ns"),
                 "chaining_strategy": node.chaining_strategy.name,
                 "output_type": type_name(node.output_type),
                 "uid": node.uid,
@@ -75,11 +75,7 @@ def job_document(job: JobGraph) -> dict[str, Any]:
         "vertices": [
             {
                 "id": str(vertex.id),
-                "name": vertex.name,
-                "description": vertex.description,
-                "parallelism": vertex.parallelism,
-                "max_parallelism": vertex.max_parallelism,
-                "invokable": vertex.invokable,
+                **_picked(vertex, "name", "description", *_PARALLELISMS, "invokable"),
                 "slot_sharing_group": (
                     vertex.slot_sharing_group.name if vertex.slot_sharing_group else None
                 ),
@@ -141,9 +137,7 @@ def execution_document(graph: ExecutionGraph) -> dict[str, Any]:
         "vertices": [
             {
                 "id": str(vertex.id),
-                "name": vertex.name,
-                "parallelism": vertex.parallelism,
-                "max_parallelism": vertex.max_parallelism,
+                **_picked(vertex, "name", *_PARALLELISMS),
                 "state": vertex.state.name,
                 "subtasks": [
                     {
@@ -232,16 +226,13 @@ def physical_document(plan: PhysicalPlan) -> dict[str, Any]:
         ],
         "tasks": [
             {
-                "name": task.name,
-                "task_manager": task.task_manager,
-                "slot": task.slot,
+                **_picked(task, "name", "task_manager", "slot"),
                 "partitions": [
                     {
                         "id": str(partition.id),
                         "type": partition.partition_type.name,
                         "subpartitions": partition.subpartitions,
-                        "required_buffers": partition.pool.required_buffers,
-                        "max_buffers": partition.pool.max_buffers,
+                        **asdict(partition.pool),
                         "overdraft_buffers": partition.overdraft_buffers,
                     }
                     for partition in task.partitions
@@ -254,8 +245,7 @@ def physical_document(plan: PhysicalPlan) -> dict[str, Any]:
                         "channels": gate.channels,
                         "remote_channels": gate.remote_channels,
                         "exclusive_buffers_per_channel": gate.buffers.exclusive_per_channel,
-                        "required_buffers": gate.buffers.pool.required_buffers,
-                        "max_buffers": gate.buffers.pool.max_buffers,
+                        **asdict(gate.buffers.pool),
                     }
                     for gate in task.gates
                 ],
@@ -289,6 +279,10 @@ def placements_document(bounds: PlacementBounds) -> dict[str, int]:
         "wanted_buffers": bounds.fastest.wanted_buffers,
         "most_buffers": bounds.most_buffers,
     }
+
+
+def _picked(value: object, *names: str) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in names}
 
 
 def _run(partitions: range) -> dict[str, int]:

@@ -22,7 +22,12 @@ from .endpoints import (
     Source,
     SplitSource,
 )
-from .job_config import MAX_PARALLELISM, input_dependency_constraint, job_config
+from .job_config import (
+    check_max_parallelism,
+    check_parallelism,
+    input_dependency_constraint,
+    job_config,
+)
 from .operators import (
     ChainingStrategy,
     MultipleInputOperator,
@@ -70,14 +75,12 @@ class StreamExecutionEnvironment(FlinkApi):
 
     def set_parallelism(self, parallelism: int) -> None:
         """Set the default number of subtasks of operators."""
-        if parallelism < 1:
-            raise ConfigError(f"parallelism {parallelism} is too little; give 1 or more")
+        check_parallelism(parallelism, "parallelism")
         self.config.parallelism = parallelism
 
     def set_max_parallelism(self, max_parallelism: int) -> None:
         """Set the default number of key groups of operators."""
-        if not 1 <= max_parallelism <= MAX_PARALLELISM:
-            raise ConfigError(f"max parallelism {max_parallelism} is not in 1 to {MAX_PARALLELISM}")
+        check_max_parallelism(max_parallelism, "max parallelism")
         self.config.max_parallelism = max_parallelism
 
     def set_buffer_timeout(self, timeout: str | int) -> None:

@@ -205,10 +205,20 @@ def _restart_strategy(word: str) -> tuple[str, tuple[RunWarning, ...]]:
     return EXPONENTIAL_DELAY, (RunWarning("option-not-acted-on", text),)
 
 
-def _check(values: Mapping[str, Any]) -> None:
-    parallelism = values.get("parallelism", 1)
+def check_parallelism(parallelism: int, name: str) -> None:
+    """Raises: ConfigError if it is less than 1."""
     if parallelism < 1:
-        raise ConfigError(f"parallelism.default: {parallelism} is too little; give 1 or more")
+        raise ConfigError(f"{name} {parallelism} is too little; give 1 or more")
+
+
+def check_max_parallelism(max_parallelism: int, name: str, remedy: str = "") -> None:
+    """Raises: ConfigError if it is not in 1 to MAX_PARALLELISM."""
+    if not 1 <= max_parallelism <= MAX_PARALLELISM:
+        raise ConfigError(f"{name} {max_parallelism} is not in 1 to {MAX_PARALLELISM}{remedy}")
+
+
+def _check(values: Mapping[str, Any]) -> None:
+    check_parallelism(values.get("parallelism", 1), "parallelism.default:")
     interval_ns = values.get("heartbeat_interval_ns", JobConfig().heartbeat_interval_ns)
     timeout_ns = values.get("heartbeat_timeout_ns", JobConfig().heartbeat_timeout_ns)
     if not 0 < interval_ns < timeout_ns:
@@ -217,8 +227,6 @@ def _check(values: Mapping[str, Any]) -> None:
             f" heartbeat.timeout ({format_duration_ns(timeout_ns)}); set both"
         )
     maximum = values.get("max_parallelism")
-    if maximum is not None and not 1 <= maximum <= MAX_PARALLELISM:
-        raise ConfigError(
-            f"pipeline.max-parallelism: {maximum} is not in 1 to {MAX_PARALLELISM}; leave it out or"
-            " give -1, to have it follow from the parallelism"
-        )
+    if maximum is not None:
+        remedy = "; leave it out or give -1, to have it follow from the parallelism"
+        check_max_parallelism(maximum, "pipeline.max-parallelism:", remedy)

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from flinknet.errors import ConfigError
 from flinknet.units import format_size_bytes
 
-from .job_config import MAX_PARALLELISM
+from .job_config import check_max_parallelism, check_parallelism
 from .operators import ChainingStrategy, OperatorFactory
 from .user_functions import known_type
 from .watermarks import OutputTag
@@ -178,18 +178,12 @@ class Transformation:
 
     def set_parallelism(self, parallelism: int) -> None:
         """Set the number of subtasks. Raises: ConfigError."""
-        if parallelism < 1:
-            raise ConfigError(
-                f"{self.name}: parallelism {parallelism} is too little; give 1 or more"
-            )
+        check_parallelism(parallelism, f"{self.name}: parallelism")
         self.parallelism = parallelism
 
     def set_max_parallelism(self, max_parallelism: int) -> None:
         """Set the number of key groups. Raises: ConfigError."""
-        if not 1 <= max_parallelism <= MAX_PARALLELISM:
-            raise ConfigError(
-                f"{self.name}: max parallelism {max_parallelism} is not in 1 to {MAX_PARALLELISM}"
-            )
+        check_max_parallelism(max_parallelism, f"{self.name}: max parallelism")
         self.max_parallelism = max_parallelism
 
     def set_uid_hash(self, uid_hash: str) -> None:
