@@ -114,11 +114,11 @@ class ChannelEvents:
         return cls(channels, rows, bounds)
 
     @classmethod
-    def of_channels(cls, events: Mapping[int, SortedEvents]) -> ChannelEvents:
-        """Join the events of each channel."""
+    def of_channels(cls, events: Mapping[int, Sequence[SortedEvents]]) -> ChannelEvents:
+        """Join the events of each channel, part after part."""
         parts: dict[Key, list[EventRuns]] = {}
         for place, own in enumerate(events.values()):
-            for key, columns in own.items():
+            for key, columns in chain.from_iterable(part.items() for part in own):
                 count = len(columns["at_ns"])
                 runs = EventRuns(np.array([place]), np.array([count]), dict(columns))
                 parts.setdefault(key, []).append(runs)

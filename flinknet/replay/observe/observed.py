@@ -72,26 +72,12 @@ TABLES = (
 _PREFIX = "summary."
 
 
-@dataclass(frozen=True, slots=True)
-class _SummaryField:
-    """A field of ObservedRows: the summary that fills it, the dataclass of its rows, and whether it
-    is a list of them."""
-
-    summary: Summary
-    row: type
-    is_list: bool
-
-
-def _summary_fields() -> dict[str, _SummaryField]:
-    found = {}
-    for name, hint in get_type_hints(ObservedRows, include_extras=True).items():
-        if get_origin(hint) is Annotated:
-            rows, summary = get_args(hint)
-            found[name] = _SummaryField(summary, get_args(rows)[0], get_origin(rows) is list)
-    return found
-
-
-_SUMMARIES = _summary_fields()
+_FIELDS: Mapping[str, tuple[Any, Summary]] = {
+    name: get_args(hint)
+    for name, hint in get_type_hints(ObservedRows, include_extras=True).items()
+    if get_origin(hint) is Annotated
+}
+"""Fields of ObservedRows: list[…] or Rows[…] of a dataclass, and the summary that fills them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +157,7 @@ def tree_of(runs: Sequence[RecordedRun], split: int | None) -> Tree:
     edges = {run.run: slice_edges(run, split) for run in runs}
     own = arrivals_in(edges), record_times_in(runs)
     questions = {each.name: each for each in (*QUESTIONS, *own)}
-    summaries = {_PREFIX + name: each.summary for name, each in _SUMMARIES.items()}
+    summaries = {_PREFIX + name: each for name, (_, each) in _FIELDS.items()}
     return Tree(questions, summaries, digest(edges))
 
 
@@ -183,7 +169,7 @@ def collect(
     Args:
         channels: channels that are always reported in full.
     """
-    details = [_PREFIX + name for name, each in _SUMMARIES.items() if each.summary.is_detail]
+    details = [_PREFIX + name for name, (_, each) in _FIELDS.items() if each.is_detail]
     summaries = tables.whole.where(tables.whole["name"].startswith(_PREFIX))
     is_detail = summaries["name"].isin(details)
     tree = tables.tree
@@ -218,8 +204,7 @@ def _most_notable(
     names = "throughput_by_channel", "consumed", "credit_starved", "blocked"
     columns = []
     for number in found[names[0]]:
-        tables: list[Rows[Any]] = [Rows(_SUMMARIES[e].row, found[e][number]) for e in names]
-        taken, consumed, starved, blocked = tables
+        taken, consumed, starved, blocked = (_rows(each, found[each][number]) for each in names)
         channels = np.union1d(taken["channel"], consumed["channel"])
         late_ns = np.nan_to_num(consumed.of(channels, "p99"))
         waits_ns = starved.of(channels, "ns") + blocked.of(channels, "ns")
@@ -232,12 +217,16 @@ def _most_notable(
     return {each: np.sort(channel[first[run[first] == each]]) for each in found[names[0]]}
 
 
+def _rows(name: str, table: pa.Table) -> Rows[Any]:
+    return Rows(get_args(_FIELDS[name][0])[0], table)
+
+
 def _by_run(
     parts: Sequence[NamedTable], tree: Tree, runs: Sequence[RecordedRun]
 ) -> dict[str, dict[int, pa.Table]]:
     """The rows of each summary, by run."""
     found = {}
-    for name in _SUMMARIES:
+    for name in _FIELDS:
         table = summary_rows(tree, _PREFIX + name, parts)
         own = table["run"].to_numpy()
         if (np.diff(own) < 0).any():
@@ -258,15 +247,15 @@ def _observed(
     observed = []
     for run in runs:
         of_run: dict[str, Any] = {}
-        for name, each in _SUMMARIES.items():
-            table = found[name][run.run]
-            of_run[name] = rows_of(each.row, table) if each.is_list else Rows(each.row, table)
+        for name, (kind, _) in _FIELDS.items():
+            rows = _rows(name, found[name][run.run])
+            of_run[name] = list(rows) if get_origin(kind) is list else rows
         channels = filled_channels(of_run["throughput_by_channel"])
         of_run["throughput_by_channel"] = channels
         of_run["throughput"] = filled_windows(of_run["throughput"], int(channels["records"].sum()))
         omitted = 0
         if chosen is not None:
             omitted = int((~np.isin(channels["channel"], chosen[run.run])).sum())
-        rows = ObservedRows(**of_run, channels_omitted=omitted)
-        observed.append(ObservedRun(run, measured_of(run, rows), rows))
+        whole = ObservedRows(**of_run, channels_omitted=omitted)
+        observed.append(ObservedRun(run, measured_of(run, whole), whole))
     return observed

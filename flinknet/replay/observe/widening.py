@@ -23,7 +23,7 @@ from flinknet.trace.event_block import EventColumns, lazy_block
 from flinknet.trace.format import CHANNEL_ENTRY, MAX_BLOCK_EVENTS
 from flinknet.trace.index import Stamp, stamp_of, stamps_of
 
-from .channel_events import ChannelEvents, Key, SetAside
+from .channel_events import ChannelEvents, SetAside
 from .units import Unit
 
 Flags = npt.NDArray[np.bool_]
@@ -66,12 +66,14 @@ def completed(unit: Unit, found: ChannelEvents, counted: BytesRead) -> ChannelEv
     return found
 
 
-def _widened(unit: Unit, events: ChannelEvents, counted: BytesRead) -> dict[int, SortedEvents]:
-    """Channels whose events were not complete, with more of their events."""
+def _widened(
+    unit: Unit, events: ChannelEvents, counted: BytesRead
+) -> dict[int, list[SortedEvents]]:
+    """Channels whose events were not complete, with more of their events, part after part."""
     files = [each.file for each in unit.files]
     from_ns, to_ns = unit.slice_from_ns, unit.slice_to_ns
     spans_ns: dict[int, tuple[int, int]] = {}
-    changed = dict[int, SortedEvents]()
+    changed = dict[int, list[SortedEvents]]()
     while incomplete := list(_incomplete(events, from_ns, to_ns)):
         index = _index_of(files)
         earlier: dict[int, tuple[int, int]] = {}
@@ -93,30 +95,16 @@ def _widened(unit: Unit, events: ChannelEvents, counted: BytesRead) -> dict[int,
         for channel in sorted({*earlier, *later}):
             (low_ns, high_ns), parts = spans_ns[channel], [events[channel]]
             if channel in earlier:
-                parts.insert(0, before[channel])
+                parts = before[channel] + parts
                 low_ns = earlier[channel][0]
             if channel in later:
-                parts.append(after[channel])
+                parts += after[channel]
                 high_ns = later[channel][1]
-            widened[channel] = joined_events(parts)
+            widened[channel] = parts
             spans_ns[channel] = low_ns, high_ns
         changed |= widened
         events = ChannelEvents.of_channels(widened)
     return changed
-
-
-def joined_events(parts: Sequence[SortedEvents]) -> SortedEvents:
-    """Join events of one channel, part after part."""
-    found: dict[Key, list[EventColumns]] = {}
-    for part in parts:
-        for key, rows in part.items():
-            found.setdefault(key, []).append(rows)
-    return SortedEvents(
-        {
-            key: {name: np.concatenate([rows[name] for rows in own]) for name in own[0]}
-            for key, own in found.items()
-        }
-    )
 
 
 def _incomplete(
@@ -255,8 +243,8 @@ def _read(
     spans_ns: Mapping[int, tuple[int, int]],
     first_place: int,
     counted: BytesRead,
-) -> dict[int, SortedEvents]:
-    """Read the events of channels, each from one instant to another.
+) -> dict[int, list[SortedEvents]]:
+    """Read the events of channels, each from one instant to another, in the order of the blocks.
 
     Args:
         first_place: place of the first event of a file in the order of recording.
@@ -271,7 +259,7 @@ def _read(
             place = first_place + number * MAX_BLOCK_EVENTS
             for channel in wanted[file][number]:
                 found[channel].append(_within(rows[channel], spans_ns[channel], place))
-    return {channel: joined_events(parts) for channel, parts in found.items()}
+    return found
 
 
 def _rows_of_blocks(

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, is_dataclass
 from statistics import fmean, geometric_mean
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
 from flinknet.errors import ConfigError
 from flinknet.units import counted, human_change
 
-from ..measures import BacklogSummary, CreditSummary, FlushCounts, LatencySummary, RunWarning
+from ..measures import RunWarning
 from ..run import Measured
 from .compared import ComparedRun, Configuration, SettingChange
 from .differences import NEGLIGIBLE, student_t_quantile
@@ -152,7 +152,7 @@ def _settings_of(runs: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[Mapp
 
 def _run(run: Mapping[str, Any]) -> ComparedRun:
     return ComparedRun(
-        measured=_measured(run["measured"]),
+        measured=_known(Measured, {**run["measured"], "checkpoints": None}),
         config=dict(run["config"]),
         workload=dict(run["workload"]),
         warnings=tuple(RunWarning(x["code"], x["text"]) for x in run.get("warnings", ())),
@@ -161,22 +161,12 @@ def _run(run: Mapping[str, Any]) -> ComparedRun:
     )
 
 
-def _measured(document: Mapping[str, Any]) -> Measured:
-    parts: dict[str, type[Any]] = {
-        "latency_ns": LatencySummary,
-        "latency_uncorrected_ns": LatencySummary,
-        "backlog_buffers": BacklogSummary,
-        "credits": CreditSummary,
-        "flushes": FlushCounts,
-    }
-    read = {name: _known(kind, document[name]) for name, kind in parts.items()}
-    return _known(Measured, {**document, "checkpoints": None, **read})
-
-
 def _known(kind: type[_T], document: Mapping[str, Any]) -> _T:
-    """A dataclass from the fields of a document that it knows."""
-    names = {each.name for each in fields(kind)}  # type: ignore[arg-type]
-    return kind(**{name: value for name, value in document.items() if name in names})
+    """A dataclass from the fields of a document that it knows, and dataclasses in it."""
+    hints = get_type_hints(kind)
+    known = {name: value for name, value in document.items() if name in hints}
+    nested = {name: _known(hints[name], known[name]) for name in known if is_dataclass(hints[name])}
+    return kind(**known | nested)
 
 
 WINDOW = 20

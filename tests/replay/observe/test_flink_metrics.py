@@ -12,36 +12,15 @@ import pytest
 from flinknet.capture.rest.names import named
 from flinknet.replay.observe.flink_metrics import flink_metrics
 from flinknet.replay.read import RecordedRun
-from flinknet.results import (
-    BacklogSummary,
-    CreditSummary,
-    EdgeShare,
-    FlushCounts,
-    LatencySummary,
-    Measured,
-)
+from flinknet.results import EdgeShare
 from flinknet.trace.metrics import METRICS_NAME
 from tests.capture.rest.saved import channel, job, tapped, vertex, vertex_id
+from tests.page_answer import typed
 
 S = 1_000_000_000
 
 
-def measured(records_per_s: float) -> Measured:
-    nothing = LatencySummary(count=0)
-    return Measured(
-        records=1,
-        bytes=1,
-        buffers=1,
-        events=0,
-        duration_ns=10 * S,
-        throughput_records_per_s=records_per_s,
-        throughput_bytes_per_s=1.0,
-        latency_ns=nothing,
-        latency_uncorrected_ns=nothing,
-        backlog_buffers=BacklogSummary(None, None),
-        credits=CreditSummary(0, 0, None),
-        flushes=FlushCounts(0, 0, 0),
-    )
+MEASURED = typed({"observed": {"throughput_records_per_s": 100.0}}).observed
 
 
 def line(at_s: float, task: str, of: int, **metrics: Any) -> dict[str, Any]:
@@ -91,7 +70,7 @@ def test_rates_and_shares_are_those_of_the_part_that_is_used(run: RecordedRun) -
         {"at_ns": 14 * S, "task_manager": "x", "JVM.CPU.Time": 2 * S, "TotalMemorySegments": 64},
         {"at_ns": 12 * S, "job": "1", "checkpoint": 7, "status": "COMPLETED"},
     )
-    found = flink_metrics(run, measured(100.0))
+    found = flink_metrics(run, MEASURED)
     assert found is not None
     source, target = found.vertices
     assert (source.name, source.busy, source.records_out_per_s) == ("A", None, None)
@@ -110,7 +89,7 @@ def test_rates_and_shares_are_those_of_the_part_that_is_used(run: RecordedRun) -
 
 
 def test_without_metrics_the_channels_are_known_and_nothing_else(run: RecordedRun) -> None:
-    found = flink_metrics(run, measured(100.0))
+    found = flink_metrics(run, MEASURED)
     assert found is not None
     assert found.share == EdgeShare(2, 1, None, None, None)
     assert found.vertices[1].records_in_per_s is None
@@ -122,11 +101,11 @@ def test_an_attempt_counts_from_its_own_first_line(run: RecordedRun) -> None:
     lines += [line(13, "B (1/2)", 2, numRecordsIn=40)]
     lines[1]["attempt"] = lines[2]["attempt"] = 1
     write(run, *lines)
-    found = flink_metrics(run, measured(100.0))
+    found = flink_metrics(run, MEASURED)
     assert found is not None
     assert found.vertices[1].tasks[0].records_in_per_s == 30.0
 
 
 def test_a_trace_whose_job_is_not_known_has_none(run: RecordedRun) -> None:
     unnamed = replace(run, manifest=tapped(*run.manifest.channels))
-    assert flink_metrics(unnamed, measured(100.0)) is None
+    assert flink_metrics(unnamed, MEASURED) is None

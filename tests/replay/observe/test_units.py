@@ -149,16 +149,6 @@ def test_every_table_is_the_same_for_any_split(
     )
 
 
-@pytest.mark.spark
-def test_regimes_are_a_table_that_sums_to_the_whole(spark: Any, sawtooth_run: Path) -> None:
-    run = open_recorded_run(sawtooth_run, 0)
-    first, second = (
-        sorted(map(tuple, observe(spark, [run], split).regimes.collect())) for split in (1, 9)
-    )
-    assert first == second
-    assert sum(row[-1] for row in first) == 2 * run.duration_ns
-
-
 @given(
     st.lists(
         st.tuples(st.integers(0, 40), st.integers(0, 3_000), st.integers(0, 10**6)), max_size=20
