@@ -53,7 +53,7 @@ MEMBER_BYTES_MAX = 1 << 32
 
 KEPT = frozenset(
     (
-        *("arrivals", "backpressureLevel", "brief", "cause", "checkpoint_mode", "clock.name"),
+        *("arrivals", "backpressureLevel", "cause", "checkpoint_mode", "clock.name"),
         *("code", "compression_codec", "core", "cpu", "end", "ended_at", "flinknet"),
         *("flow_control", "from", "implementation", "kernel", "key", "kind", "law", "layout"),
         *("layouts", "link", "machine", "numpy", "origin", "partition_type", "partitioner"),
@@ -66,8 +66,8 @@ KEPT = frozenset(
 
 LEFT_OUT = frozenset(
     (
-        *("arguments", "error", "evidence", "fan_out", "files", "limited_by", "others_share"),
-        *("path", "reason", "remedy", "ssl_keystore", "ssl_truststore", "trace"),
+        *("arguments", "brief", "error", "evidence", "fan_out", "files", "limited_by"),
+        *("others_share", "path", "reason", "remedy", "ssl_keystore", "ssl_truststore", "trace"),
     )
 )
 """Fields that are left out: sentences with names in them, maps whose keys are names, places on the
@@ -134,8 +134,8 @@ class Pseudonyms:
                 else:
                     below = f"{field}.name" if name == "name" else name
                     found[key] = self.document(each, below)
-            if "code" in value and "text" in value:  # a warning, whose sentence may have names
-                found["text"] = value.get("brief") or value["code"]
+            if "code" in value and "text" in value:  # a warning, whose sentences may have names
+                found["text"] = value["code"]
             return found
         if isinstance(value, list):
             return [self.document(each, field) for each in value]
@@ -143,8 +143,10 @@ class Pseudonyms:
 
     def text(self, text: str, field: str) -> str:
         """A text, or what stands for it."""
-        if not text or (field == "from" and text not in ORIGINS):
-            return text and self._of("file", text)
+        if not text:
+            return text
+        if field == "from" and text not in ORIGINS:
+            return self._of("file", text)
         if field in KEPT or (field in _TASK_MANAGERS and _PROCESS.fullmatch(text)):
             return text
         if field == "value":

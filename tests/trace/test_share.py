@@ -103,15 +103,23 @@ def test_settings_keep_their_values_and_a_task_its_one_name() -> None:
             "flink_keys": settings,
             "settings_from": {"x": "JobManager"},
             "vertices": [{"name": "src"}, {"name": "snk"}],
-            "warnings": [{"code": "disturbed", "brief": "", "text": "acme took 9%"}],
             "channels": [{"name": "src (1/2) \u2192 snk (2/2)"}],
         }
     )
     assert hidden["flink_keys"] == settings
     assert hidden["settings_from"] == {"x": "JobManager"}
-    assert hidden["warnings"] == [{"code": "disturbed", "brief": "", "text": "disturbed"}]
     source, sink = (each["name"] for each in hidden["vertices"])
     assert hidden["channels"][0]["name"] == f"{source} (1/2) \u2192 {sink} (2/2)"
+
+
+def test_a_warning_says_its_code_and_no_process_of_the_host(tmp_path: Path) -> None:
+    shutil.copytree(TAPPED, tmp_path / "run")
+    brief = "other processes: pip used 0.71 cores"
+    warning = {"code": "disturbed", "brief": brief, "text": f"{brief}; end them"}
+    (tmp_path / "run/result.json").write_text(json.dumps({"warnings": [warning]}))
+    copy_run(tmp_path / "run", tmp_path / "copy", Pseudonyms(KEY))
+    result = json.loads((tmp_path / "copy/result.json").read_text())
+    assert result == {"warnings": [{"code": "disturbed", "text": "disturbed"}]}
 
 
 def test_a_cut_file_stays_cut_and_a_damaged_block_is_named(tmp_path: Path) -> None:
