@@ -24,7 +24,7 @@ because pipelined partitions send the whole array that the event was written int
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import IntEnum
 from typing import ClassVar, Final, Self, get_args
 
@@ -39,10 +39,7 @@ SERIALIZER_INITIAL_BYTES: Final = 128
 """Initial array size of a DataOutputSerializer: the least that is sent for tags 3 and 11."""
 
 _TAG = struct.Struct(">i")
-_TAG_AND_I8 = struct.Struct(">ib")
 _TAG_AND_I32 = struct.Struct(">ii")
-_TAG_AND_I64 = struct.Struct(">iq")
-_TAG_AND_TWO_I32 = struct.Struct(">iii")
 _U16 = struct.Struct(">H")
 _I32 = struct.Struct(">i")
 _ALIGNED_AND_KIND = struct.Struct(">?i")
@@ -56,29 +53,31 @@ class StopMode(IntEnum):
     NO_DRAIN = 1
 
 
-class _BareEvent:
-    """Base of events that consist of their tag."""
+@dataclass(frozen=True, slots=True)
+class _PackedEvent:
+    """Base of events that consist of their tag and fields of fixed sizes."""
 
-    __slots__ = ()
     TAG: ClassVar[int]
+    LAYOUT: ClassVar[struct.Struct] = _TAG
 
     def encode(self) -> bytes:
-        return _TAG.pack(self.TAG)
+        values = (getattr(self, each.name) for each in fields(self))
+        return self.LAYOUT.pack(self.TAG, *values)
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        return cls()
+        return cls(*cls.LAYOUT.unpack_from(data)[1:])
 
 
 @dataclass(frozen=True, slots=True)
-class EndOfPartitionEvent(_BareEvent):
+class EndOfPartitionEvent(_PackedEvent):
     """The end of the subpartition."""
 
     TAG: ClassVar[int] = 0
 
 
 @dataclass(frozen=True, slots=True)
-class EndOfSuperstepEvent(_BareEvent):
+class EndOfSuperstepEvent(_PackedEvent):
     """The end of one round of a batch iteration."""
 
     TAG: ClassVar[int] = 2
@@ -106,83 +105,62 @@ class OtherEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class CancelCheckpointMarker:
+class CancelCheckpointMarker(_PackedEvent):
     """The checkpoint will not complete; alignment for it ends."""
 
     checkpoint_id: int
 
     TAG: ClassVar[int] = 4
-
-    def encode(self) -> bytes:
-        return _TAG_AND_I64.pack(self.TAG, self.checkpoint_id)
-
-    @classmethod
-    def decode(cls, data: bytes) -> Self:
-        return cls(_TAG_AND_I64.unpack_from(data)[1])
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct(">iq")
 
 
 @dataclass(frozen=True, slots=True)
-class EndOfOutputChannelStateEvent(_BareEvent):
+class EndOfOutputChannelStateEvent(_PackedEvent):
     """The end of recovered in-flight data; the first event of most streaming channels."""
 
     TAG: ClassVar[int] = 5
 
 
 @dataclass(frozen=True, slots=True)
-class SubtaskConnectionDescriptor:
+class SubtaskConnectionDescriptor(_PackedEvent):
     """The former pair of subtasks of the recovered data that follows."""
 
     input_subtask_index: int
     output_subtask_index: int
 
     TAG: ClassVar[int] = 7
-
-    def encode(self) -> bytes:
-        return _TAG_AND_TWO_I32.pack(self.TAG, self.input_subtask_index, self.output_subtask_index)
-
-    @classmethod
-    def decode(cls, data: bytes) -> Self:
-        _, input_subtask_index, output_subtask_index = _TAG_AND_TWO_I32.unpack_from(data)
-        return cls(input_subtask_index, output_subtask_index)
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct(">iii")
 
 
 @dataclass(frozen=True, slots=True)
-class EndOfData:
+class EndOfData(_PackedEvent):
     """The end of user records of the subpartition; barriers may follow."""
 
     mode: StopMode = StopMode.DRAIN
 
     TAG: ClassVar[int] = 8
-
-    def encode(self) -> bytes:
-        return _TAG_AND_I8.pack(self.TAG, self.mode)
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct(">ib")
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        return cls(StopMode(_TAG_AND_I8.unpack_from(data)[1]))
+        return cls(StopMode(cls.LAYOUT.unpack_from(data)[1]))
 
 
 @dataclass(frozen=True, slots=True)
-class EndOfSegmentEvent(_BareEvent):
+class EndOfSegmentEvent(_PackedEvent):
     """The end of a segment in hybrid shuffle; the next one may be in another tier."""
 
     TAG: ClassVar[int] = 9
 
 
 @dataclass(frozen=True, slots=True)
-class RecoveryMetadata:
+class RecoveryMetadata(_PackedEvent):
     """The subpartition of the last buffer; only in checkpoint files."""
 
     final_buffer_subpartition_id: int
 
     TAG: ClassVar[int] = 10
-
-    def encode(self) -> bytes:
-        return _TAG_AND_I32.pack(self.TAG, self.final_buffer_subpartition_id)
-
-    @classmethod
-    def decode(cls, data: bytes) -> Self:
-        return cls(_TAG_AND_I32.unpack_from(data)[1])
+    LAYOUT: ClassVar[struct.Struct] = _TAG_AND_I32
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +201,7 @@ class WatermarkEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class EndOfInputChannelStateEvent(_BareEvent):
+class EndOfInputChannelStateEvent(_PackedEvent):
     """Created and read only inside the consumer."""
 
     TAG: ClassVar[int] = 12

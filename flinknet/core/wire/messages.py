@@ -23,7 +23,7 @@ receiver_id is the 16-byte InputChannelID.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Final, Self, get_args
 
 from flinknet.errors import FrameCorruptedError
@@ -38,13 +38,10 @@ from .layout import (
     FRAME_HEADER_BYTES,
     MAGIC,
     Direction,
-    encode_add_credit,
 )
 
 _SIZE = struct.Struct(">i")
 _RECEIVER = struct.Struct(">16s")
-_NUMBER = struct.Struct(">i16s")
-_TWO_NUMBERS = struct.Struct(">ii16s")
 _CREDIT = struct.Struct(">16si")
 
 
@@ -149,20 +146,38 @@ class TaskEventRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class _OfReceiver:
-    """Base of a consumer's messages that consist of a receiver only."""
+class _PackedMessage:
+    """Base of messages that consist of fields of fixed sizes.
 
-    receiver_id: InputChannelID
+    Attributes:
+        POSITIVE: name of the field that must be positive, if there is one.
+    """
 
     ID: ClassVar[int]
     DIRECTION: ClassVar[Direction] = Direction.CONSUMER_TO_PRODUCER
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct(">i16s")
+    POSITIVE: ClassVar[str] = ""
 
     def encode(self) -> bytes:
-        return _frame(self.ID, self.receiver_id)
+        values = (getattr(self, each.name) for each in fields(self))
+        return _frame(self.ID, self.LAYOUT.pack(*values))
 
     @classmethod
     def decode(cls, body: Bytes) -> Self:
-        return cls(*_unpack(_RECEIVER, body))
+        message = cls(*_unpack(cls.LAYOUT, body))
+        if cls.POSITIVE and (value := getattr(message, cls.POSITIVE)) <= 0:
+            name = cls.POSITIVE.replace("_", " ")
+            raise FrameCorruptedError(f"{name} {value} is not positive")
+        return message
+
+
+@dataclass(frozen=True, slots=True)
+class _OfReceiver(_PackedMessage):
+    """Base of messages that consist of a receiver only."""
+
+    receiver_id: InputChannelID
+
+    LAYOUT: ClassVar[struct.Struct] = _RECEIVER
 
 
 class CancelPartitionRequest(_OfReceiver):
@@ -173,38 +188,22 @@ class CancelPartitionRequest(_OfReceiver):
 
 
 @dataclass(frozen=True, slots=True)
-class CloseRequest:
+class CloseRequest(_PackedMessage):
     """Close the connection."""
 
     ID: ClassVar[int] = 5
-    DIRECTION: ClassVar[Direction] = Direction.CONSUMER_TO_PRODUCER
-
-    def encode(self) -> bytes:
-        return _frame(self.ID)
-
-    @classmethod
-    def decode(cls, body: Bytes) -> Self:
-        return cls()
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("")
 
 
 @dataclass(frozen=True, slots=True)
-class AddCredit:
+class AddCredit(_PackedMessage):
     """Announce further free buffers of the receiver."""
 
     credit: int
     receiver_id: InputChannelID
 
     ID: ClassVar[int] = ADD_CREDIT_ID
-    DIRECTION: ClassVar[Direction] = Direction.CONSUMER_TO_PRODUCER
-
-    def encode(self) -> bytes:
-        return encode_add_credit(self.receiver_id, self.credit)
-
-    @classmethod
-    def decode(cls, body: Bytes) -> Self:
-        credit, receiver_id = _unpack(_NUMBER, body)
-        _check_positive("credit", credit)
-        return cls(credit, receiver_id)
+    POSITIVE: ClassVar[str] = "credit"
 
 
 class ResumeConsumption(_OfReceiver):
@@ -222,7 +221,7 @@ class AckAllUserRecordsProcessed(_OfReceiver):
 
 
 @dataclass(frozen=True, slots=True)
-class BacklogAnnouncement:
+class BacklogAnnouncement(_PackedMessage):
     """Announce waiting data buffers to a receiver without credit."""
 
     backlog: int
@@ -230,39 +229,22 @@ class BacklogAnnouncement:
 
     ID: ClassVar[int] = 9
     DIRECTION: ClassVar[Direction] = Direction.PRODUCER_TO_CONSUMER
-
-    def encode(self) -> bytes:
-        return _frame(self.ID, _NUMBER.pack(self.backlog, self.receiver_id))
-
-    @classmethod
-    def decode(cls, body: Bytes) -> Self:
-        backlog, receiver_id = _unpack(_NUMBER, body)
-        _check_positive("backlog", backlog)
-        return cls(backlog, receiver_id)
+    POSITIVE: ClassVar[str] = "backlog"
 
 
 @dataclass(frozen=True, slots=True)
-class NewBufferSize:
+class NewBufferSize(_PackedMessage):
     """Limit the size of the next buffers, in bytes."""
 
     buffer_size: int
     receiver_id: InputChannelID
 
     ID: ClassVar[int] = 10
-    DIRECTION: ClassVar[Direction] = Direction.CONSUMER_TO_PRODUCER
-
-    def encode(self) -> bytes:
-        return _frame(self.ID, _NUMBER.pack(self.buffer_size, self.receiver_id))
-
-    @classmethod
-    def decode(cls, body: Bytes) -> Self:
-        buffer_size, receiver_id = _unpack(_NUMBER, body)
-        _check_positive("buffer size", buffer_size)
-        return cls(buffer_size, receiver_id)
+    POSITIVE: ClassVar[str] = "buffer_size"
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentId:
+class SegmentId(_PackedMessage):
     """Request the next segment of a subpartition, in hybrid shuffle."""
 
     subpartition_id: int
@@ -270,18 +252,8 @@ class SegmentId:
     receiver_id: InputChannelID
 
     ID: ClassVar[int] = 11
-    DIRECTION: ClassVar[Direction] = Direction.CONSUMER_TO_PRODUCER
-
-    def encode(self) -> bytes:
-        return _frame(
-            self.ID, _TWO_NUMBERS.pack(self.subpartition_id, self.segment_id, self.receiver_id)
-        )
-
-    @classmethod
-    def decode(cls, body: Bytes) -> Self:
-        subpartition_id, segment_id, receiver_id = _unpack(_TWO_NUMBERS, body)
-        _check_positive("segment id", segment_id)
-        return cls(subpartition_id, segment_id, receiver_id)
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct(">ii16s")
+    POSITIVE: ClassVar[str] = "segment_id"
 
 
 Message = (
@@ -312,8 +284,3 @@ def _unpack(layout: struct.Struct, body: Bytes) -> tuple[Any, ...]:
     if len(body) < layout.size:
         raise FrameCorruptedError(f"a body of {len(body)} bytes where {layout.size} are needed")
     return layout.unpack_from(body)
-
-
-def _check_positive(what: str, value: int) -> None:
-    if value <= 0:
-        raise FrameCorruptedError(f"{what} {value} is not positive")

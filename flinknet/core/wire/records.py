@@ -29,7 +29,7 @@ likely as any other. A buffer with at most SAMPLES records is kept whole.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar, Final, Self
 
 from flinknet.errors import FrameCorruptedError
@@ -53,10 +53,6 @@ RECORD_BYTES_MAX: Final = 256 << 20
 
 _LENGTH = struct.Struct(">i")
 _TAG_AND_I64 = struct.Struct(">bq")
-_TAG_AND_I32 = struct.Struct(">bi")
-_TAG_AND_BOOL = struct.Struct(">b?")
-_LATENCY_MARKER = struct.Struct(">bq16si")
-_INTERNAL_WATERMARK = struct.Struct(">biq")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,23 +75,33 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Watermark:
+class _PackedElement:
+    """Base of elements that consist of their tag and fields of fixed sizes."""
+
+    TAG: ClassVar[int]
+    LAYOUT: ClassVar[struct.Struct]
+
+    def encode(self) -> bytes:
+        values = (getattr(self, each.name) for each in fields(self))
+        return self.LAYOUT.pack(self.TAG, *values)
+
+    @classmethod
+    def decode(cls, element: bytes) -> Self:
+        return cls(*cls.LAYOUT.unpack(element)[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark(_PackedElement):
     """No element with a smaller timestamp follows."""
 
     timestamp_ms: int
 
     TAG: ClassVar[int] = TAG_WATERMARK
-
-    def encode(self) -> bytes:
-        return _TAG_AND_I64.pack(self.TAG, self.timestamp_ms)
-
-    @classmethod
-    def decode(cls, element: bytes) -> Self:
-        return cls(_TAG_AND_I64.unpack(element)[1])
+    LAYOUT: ClassVar[struct.Struct] = _TAG_AND_I64
 
 
 @dataclass(frozen=True, slots=True)
-class LatencyMarker:
+class LatencyMarker(_PackedElement):
     """Measures the latency from a source. `marked_time_ms` is wall-clock time."""
 
     marked_time_ms: int
@@ -103,71 +109,44 @@ class LatencyMarker:
     subtask_index: int
 
     TAG: ClassVar[int] = TAG_LATENCY_MARKER
-
-    def encode(self) -> bytes:
-        return _LATENCY_MARKER.pack(
-            self.TAG, self.marked_time_ms, self.operator_id, self.subtask_index
-        )
-
-    @classmethod
-    def decode(cls, element: bytes) -> Self:
-        _, marked_time_ms, operator_id, subtask_index = _LATENCY_MARKER.unpack(element)
-        return cls(marked_time_ms, operator_id, subtask_index)
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct(">bq16si")
 
 
 @dataclass(frozen=True, slots=True)
-class WatermarkStatus:
-    """Whether the channel's watermarks count."""
+class WatermarkStatus(_PackedElement):
+    """Whether the channel's watermarks count. Raises: FrameCorruptedError for another status."""
 
     status: int
 
     TAG: ClassVar[int] = TAG_STREAM_STATUS
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct(">bi")
     ACTIVE: ClassVar[int] = 0
     IDLE: ClassVar[int] = -1
 
-    def encode(self) -> bytes:
-        return _TAG_AND_I32.pack(self.TAG, self.status)
-
-    @classmethod
-    def decode(cls, element: bytes) -> Self:
-        status = _TAG_AND_I32.unpack(element)[1]
-        if status not in (cls.ACTIVE, cls.IDLE):
-            raise FrameCorruptedError(f"watermark status {status} is neither active nor idle")
-        return cls(status)
+    def __post_init__(self) -> None:
+        if self.status not in (self.ACTIVE, self.IDLE):
+            raise FrameCorruptedError(f"watermark status {self.status} is neither active nor idle")
 
 
 @dataclass(frozen=True, slots=True)
-class RecordAttributes:
+class RecordAttributes(_PackedElement):
     """Attributes of the records that follow."""
 
     is_backlog: bool
 
     TAG: ClassVar[int] = TAG_RECORD_ATTRIBUTES
-
-    def encode(self) -> bytes:
-        return _TAG_AND_BOOL.pack(self.TAG, self.is_backlog)
-
-    @classmethod
-    def decode(cls, element: bytes) -> Self:
-        return cls(_TAG_AND_BOOL.unpack(element)[1])
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct(">b?")
 
 
 @dataclass(frozen=True, slots=True)
-class InternalWatermark:
+class InternalWatermark(_PackedElement):
     """A watermark with its subpartition."""
 
     subpartition_index: int
     timestamp_ms: int
 
     TAG: ClassVar[int] = TAG_INTERNAL_WATERMARK
-
-    def encode(self) -> bytes:
-        return _INTERNAL_WATERMARK.pack(self.TAG, self.subpartition_index, self.timestamp_ms)
-
-    @classmethod
-    def decode(cls, element: bytes) -> Self:
-        _, subpartition_index, timestamp_ms = _INTERNAL_WATERMARK.unpack(element)
-        return cls(subpartition_index, timestamp_ms)
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct(">biq")
 
 
 StreamElement = (
