@@ -46,36 +46,11 @@ def test_both_marks_can_be_set_whatever_they_were(before: list[int], after: list
     assert [found.low_bytes, found.high_bytes] == after
 
 
-@pytest.mark.row("S070")
-@given(marks, marks)
-def test_each_step_of_setting_them_keeps_low_below_high(
-    before: list[int], after: list[int]
-) -> None:
-    seen = []
-
-    class Watched(WriteWaterMarks):
-        def set_low(self, low_bytes: int) -> None:
-            super().set_low(low_bytes)
-            seen.append((self.low_bytes, self.high_bytes))
-
-        def set_high(self, high_bytes: int) -> None:
-            super().set_high(high_bytes)
-            seen.append((self.low_bytes, self.high_bytes))
-
-    Watched(*before).set(*after)
-    assert len(seen) == 2
-    assert all(low <= high for low, high in seen)
-
-
 @pytest.mark.parametrize("pair", [(0, 1), (-1, 5), (6, 5)])
 def test_marks_that_contradict_each_other_change_nothing(pair: tuple[int, int]) -> None:
     found = WriteWaterMarks(10, 20)
     with pytest.raises(ValueError, match="low <= high"):
         found.set(*pair)
-    with pytest.raises(ValueError, match="low <= high"):
-        found.set_low(21)
-    with pytest.raises(ValueError, match="low <= high"):
-        found.set_high(9)
     assert (found.low_bytes, found.high_bytes) == (10, 20)
 
 

@@ -5,19 +5,22 @@ of times.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 
 from flinknet.core.buffers import BufferConsumer, BufferSlice, DataType, MemorySegment, free_memory
 from flinknet.core.channel_types import BufferAvailabilityListener, ResultSubpartitionView
-from flinknet.core.probe import FlushReason
 from flinknet.core.wire.compression import CompressionCodec
 
 from .stored_buffer import BoundedData, StoredBuffer, read_stored, stored
 from .subpartition import UNLIMITED_BYTES
 
+_DATA = int(DataType.DATA_BUFFER)
+
 
 class BlockingSubpartitionReader:
-    """One pass over a blocking subpartition, from its beginning.
+    """One pass over a blocking subpartition, from its beginning; what was read from the file waits
+    in a queue.
 
     Attributes:
         buffers_in_backlog: data buffers not yet polled.
@@ -35,9 +38,34 @@ class BlockingSubpartitionReader:
         self.is_released = False
         self.failure_cause: str | None = None
         self._subpartition = subpartition
+        self._queue: deque[BufferSlice] = deque()
+        self._sequence_number = 0
+
+    @property
+    def queued_elements(self) -> int:
+        return len(self._queue)
+
+    @property
+    def is_data_available(self) -> bool:
+        return bool(self._queue)
+
+    @property
+    def is_event_available(self) -> bool:
+        return bool(self._queue) and self._queue[0].data_type != _DATA
 
     def poll(self) -> BufferSlice | None:
-        raise NotImplementedError
+        queue = self._queue
+        if not queue:
+            return None
+        self._read_ahead()
+        piece = queue.popleft()
+        if piece.data_type == _DATA:
+            self.buffers_in_backlog -= 1
+        piece.sequence_number = self._sequence_number
+        self._sequence_number += 1
+        piece.backlog_buffers = self.buffers_in_backlog
+        piece.next_data_type = queue[0].data_type if queue else 0
+        return piece
 
     def backlog(self) -> int:
         return self.buffers_in_backlog
@@ -45,6 +73,9 @@ class BlockingSubpartitionReader:
     def resume_consumption(self) -> None:
         """Raises: RuntimeError, since nothing ever blocks."""
         raise RuntimeError("Should be blocked by checkpoint.")
+
+    def _read_ahead(self) -> None:
+        """Read the next buffer, if that is up to the reader."""
 
 
 class BlockingSubpartition:
@@ -118,9 +149,6 @@ class BlockingSubpartition:
         if reader in self._readers:
             self._readers.remove(reader)
         self._was_read = self._was_read or is_at_end
-
-
-_FULL = int(FlushReason.FULL)
 
 
 class BoundedBlockingSubpartition(BlockingSubpartition):
@@ -242,11 +270,7 @@ class BoundedBlockingSubpartition(BlockingSubpartition):
 
 
 class BoundedBlockingSubpartitionReader(BlockingSubpartitionReader):
-    """One pass over a blocking subpartition, from its beginning (Flink:
-    BoundedBlockingSubpartitionReader).
-
-    Reads one buffer ahead.
-    """
+    """Reads one buffer ahead (Flink: BoundedBlockingSubpartitionReader)."""
 
     def __init__(self, subpartition: BoundedBlockingSubpartition) -> None:
         super().__init__(subpartition)
@@ -254,31 +278,11 @@ class BoundedBlockingSubpartitionReader(BlockingSubpartitionReader):
         self._bounded = subpartition
         self._position = 0
         self._offset = 0
-        self._next = self._read_next()
+        self._read_ahead()
 
     @property
     def queued_elements(self) -> int:
-        return len(self._bounded.stored) - self._position + (self._next is not None)
-
-    @property
-    def is_data_available(self) -> bool:
-        return self._next is not None
-
-    @property
-    def is_event_available(self) -> bool:
-        return self._next is not None and self._next.data_type != DataType.DATA_BUFFER
-
-    def poll(self) -> BufferSlice | None:
-        piece = self._next
-        if piece is None:
-            return None
-        if piece.data_type == DataType.DATA_BUFFER:
-            self.buffers_in_backlog -= 1
-        following = self._read_next()
-        self._next = following
-        piece.backlog_buffers = self.buffers_in_backlog
-        piece.next_data_type = following.data_type if following is not None else 0
-        return piece
+        return len(self._bounded.stored) - self._position + len(self._queue)
 
     def poll_run(self, buffers_max: int, bytes_max: int) -> list[BufferSlice]:
         piece = self.poll()
@@ -287,15 +291,13 @@ class BoundedBlockingSubpartitionReader(BlockingSubpartitionReader):
     def release(self) -> None:
         if not self.is_released:
             self.is_released = True
-            is_at_end = self._next is None
-            self._next = None
+            is_at_end = not self._queue
+            self._queue.clear()
             self._bounded.release_reader(self, is_at_end=is_at_end)
 
-    def _read_next(self) -> BufferSlice | None:
+    def _read_ahead(self) -> None:
         position = self._position
-        if position == len(self._bounded.stored):
-            return None
-        piece, self._offset = self._bounded.read(self._offset, position)
-        self._position = position + 1
-        piece.sequence_number = position
-        return piece
+        if position < len(self._bounded.stored):
+            piece, self._offset = self._bounded.read(self._offset, position)
+            self._position = position + 1
+            self._queue.append(piece)

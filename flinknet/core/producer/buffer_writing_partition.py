@@ -26,7 +26,6 @@ from flinknet.core.wire.ids import ResultPartitionID
 
 from .approximate_subpartition import PipelinedApproximateSubpartition
 from .bounded_subpartition import BoundedBlockingSubpartition
-from .channel_selector import DEFAULT_MAX_PARALLELISM
 from .data_buffer import SerializedRecords
 from .partition_type import ResultPartitionType
 from .result_partition import BROADCAST, ResultPartition
@@ -49,16 +48,8 @@ class BufferWritingResultPartition(ResultPartition):
         partition_type: ResultPartitionType,
         subpartitions: Sequence[BufferSubpartition],
         pool_supplier: Callable[[], LocalBufferPool],
-        *,
-        target_key_groups: int,
     ) -> None:
-        super().__init__(
-            partition_id,
-            partition_type,
-            subpartitions,
-            pool_supplier,
-            target_key_groups=target_key_groups,
-        )
+        super().__init__(partition_id, partition_type, subpartitions, pool_supplier)
         self._own = subpartitions
         self._builders: list[BufferBuilder | None] = [None] * len(subpartitions)
         self._prefilled: dict[int, PrefilledSegment] = {}
@@ -70,12 +61,6 @@ class BufferWritingResultPartition(ResultPartition):
         self._segment_bytes = self.pool.segment_size_bytes
 
     def emit(self, channel: int, batch: SerializedRecords, position: int = 0) -> int:
-        """Write the bytes of `batch` from `position` on into buffers of one channel, or of all
-        (BROADCAST).
-
-        Returns: the position reached; less than len(batch.data) if no buffer is available. The rest
-            must be emitted before anything else on this channel.
-        """
         if self.is_finished:
             raise RuntimeError("emit on a finished partition")
         if channel == BROADCAST:
@@ -216,11 +201,6 @@ class BufferWritingResultPartition(ResultPartition):
     def broadcast_event(
         self, event: Event, *, is_last: bool = False, is_priority: bool = False
     ) -> int:
-        """Close all open buffers and append the event to every subpartition; it needs no buffer. A
-        priority event is inserted at the front instead.
-
-        Returns: bytes of data that a priority event has overtaken, else 0.
-        """
         reason = FlushReason.END if isinstance(event, EndOfData) else FlushReason.EVENT
         self._finish_unicast(reason)
         self._finish_broadcast(reason)
@@ -241,18 +221,13 @@ class BufferWritingResultPartition(ResultPartition):
         return sum(each.alignment_timeout(checkpoint_id) for each in self._pipelined)
 
     def flush(self, channel: int) -> None:
-        """Make one channel's bytes readable; its builder stays open."""
         self._own[channel].flush()
 
     def flush_all(self) -> None:
-        """Make all bytes readable; builders stay open."""
         for subpartition in self._own:
             subpartition.flush()
 
     def close(self) -> None:
-        """Close all builders: the producer is done or has given up. Buffers return as they are
-        recycled.
-        """
         if self.is_closed:
             return
         self._leave_all_prefilled()
@@ -335,7 +310,6 @@ class PipelinedResultPartition(BufferWritingResultPartition):
         *,
         exclusive_buffers: int,
         partition_type: ResultPartitionType = ResultPartitionType.PIPELINED_BOUNDED,
-        target_key_groups: int = DEFAULT_MAX_PARALLELISM,
     ) -> None:
         is_approximate = partition_type is ResultPartitionType.PIPELINED_APPROXIMATE
         kind = PipelinedApproximateSubpartition if is_approximate else PipelinedSubpartition
@@ -345,7 +319,6 @@ class PipelinedResultPartition(BufferWritingResultPartition):
             partition_type,
             tuple(own),
             (lambda: pool) if isinstance(pool, LocalBufferPool) else pool,
-            target_key_groups=target_key_groups,
         )
         if isinstance(pool, LocalBufferPool):
             self.setup()

@@ -9,7 +9,6 @@ happens as soon as there are buffers; Flink has a thread for it.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 
 from flinknet.core.buffers import BufferSlice, DataType, MemorySegment
@@ -161,37 +160,10 @@ class SortMergeSubpartitionReader(BlockingSubpartitionReader):
         self._scheduler = scheduler
         self._file = file
         self._listener = listener
-        self._queue: deque[BufferSlice] = deque()
-        self._sequence_number = 0
         self._next_region = 0
         self._remaining_bytes = 0
         self._region: Sequence[StoredBuffer] = ()
         self._position = 0
-
-    @property
-    def queued_elements(self) -> int:
-        return len(self._queue)
-
-    @property
-    def is_data_available(self) -> bool:
-        return bool(self._queue)
-
-    @property
-    def is_event_available(self) -> bool:
-        return bool(self._queue) and self._queue[0].data_type != _DATA
-
-    def poll(self) -> BufferSlice | None:
-        queue = self._queue
-        if not queue:
-            return None
-        piece = queue.popleft()
-        if piece.data_type == _DATA:
-            self.buffers_in_backlog -= 1
-        piece.sequence_number = self._sequence_number
-        self._sequence_number += 1
-        piece.backlog_buffers = self.buffers_in_backlog
-        piece.next_data_type = queue[0].data_type if queue else 0
-        return piece
 
     def poll_run(self, buffers_max: int, bytes_max: int) -> list[BufferSlice]:
         run: list[BufferSlice] = []

@@ -74,13 +74,11 @@ class ResultPartition:
         partition_type: ResultPartitionType,
         subpartitions: Sequence[ResultSubpartition],
         pool_supplier: Callable[[], LocalBufferPool],
-        *,
-        target_key_groups: int,
     ) -> None:
         self.partition_id = partition_id
         self.partition_type = partition_type
         self.subpartitions = subpartitions
-        self.target_key_groups = target_key_groups
+        self.target_key_groups = 0  # the factory says it, as the manager
         self.manager: ResultPartitionManager | None = None
         self.pool: LocalBufferPool = None  # type: ignore[assignment]  # until `setup`
         self._pool_supplier = pool_supplier

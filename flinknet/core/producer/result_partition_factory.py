@@ -118,7 +118,6 @@ class ResultPartitionFactory:
                 self.storage.read_pool,
                 codec=self.codec,
                 first_subpartition=partition_id.partition_id.partition_number % subpartitions,
-                target_key_groups=target_key_groups,
             )
         elif is_blocking:
             partition = BoundedBlockingResultPartition(
@@ -126,7 +125,6 @@ class ResultPartitionFactory:
                 [create_data(partition_id, f"{index}.data") for index in range(subpartitions)],
                 supply_pool,
                 codec=self.codec,
-                target_key_groups=target_key_groups,
             )
         else:
             partition = PipelinedResultPartition(
@@ -135,11 +133,10 @@ class ResultPartitionFactory:
                 supply_pool,
                 exclusive_buffers=self.exclusive_buffers,
                 partition_type=partition_type,
-                target_key_groups=target_key_groups,
             )
             for subpartition in partition.subpartitions:
                 subpartition.buffer_size_bytes = self.starting_buffer_bytes
-        partition.manager = self.manager
+        partition.manager, partition.target_key_groups = self.manager, target_key_groups
         return partition
 
     def _create_pool(

@@ -17,7 +17,6 @@ from flinknet.core.wire.ids import ResultPartitionID
 
 from .bounded_subpartition import BlockingSubpartition, BoundedBlockingSubpartition
 from .buffer_writing_partition import BufferWritingResultPartition
-from .channel_selector import DEFAULT_MAX_PARALLELISM
 from .data_buffer import HashBasedDataBuffer, Piece, SerializedRecords, SortBasedDataBuffer
 from .partition_type import ResultPartitionType
 from .read_scheduler import (
@@ -85,16 +84,9 @@ class SortMergeResultPartition(ResultPartition):
         *,
         codec: CompressionCodec,
         first_subpartition: int = 0,
-        target_key_groups: int = DEFAULT_MAX_PARALLELISM,
     ) -> None:
         own = tuple([SortMergeSubpartition(self, index) for index in range(subpartitions)])
-        super().__init__(
-            partition_id,
-            ResultPartitionType.BLOCKING,
-            own,
-            pool_supplier,
-            target_key_groups=target_key_groups,
-        )
+        super().__init__(partition_id, ResultPartitionType.BLOCKING, own, pool_supplier)
         self.scheduler = SortMergeResultPartitionReadScheduler(subpartitions, file, read_pool)
         self._file = file
         self._codec = codec
@@ -108,11 +100,6 @@ class SortMergeResultPartition(ResultPartition):
         self._stored_data_bytes = 0
 
     def setup(self) -> None:
-        """Create the pool, take its required buffers as far as they are free, and register at the
-        manager if there is one.
-
-        Raises: InsufficientBuffersError; RuntimeError if it is set up or registered already.
-        """
         super().setup()
         self._request_required()
 
@@ -128,20 +115,15 @@ class SortMergeResultPartition(ResultPartition):
 
     @property
     def data_bytes(self) -> int:
-        """Payload of all data buffers before compression, in bytes; broadcast data counts once."""
+        """See ResultPartition; broadcast data counts once."""
         return self._data_bytes
 
     @property
     def stored_data_bytes(self) -> int:
-        """Payload of all data buffers as stored and sent, in bytes."""
         return self._stored_data_bytes
 
     def emit(self, channel: int, batch: SerializedRecords, position: int = 0) -> int:
-        """Collect the records of `batch` from `position` on, for one channel or for all
-        (BROADCAST), and write them whenever memory is full.
-
-        Returns: the position reached; less than len(batch.data) if its required buffers are
-        missing.
+        """Collect records, and write them whenever memory is full.
 
         Raises: LocalTransportError if the file cannot be written.
         """
@@ -172,8 +154,6 @@ class SortMergeResultPartition(ResultPartition):
         self, event: Event, *, is_last: bool = False, is_priority: bool = False
     ) -> int:
         """Collect an event for all subpartitions; after the last one, write the rest.
-
-        Returns: 0, since nothing is ever overtaken.
 
         Raises: LocalTransportError if the file cannot be written.
         """
@@ -299,16 +279,9 @@ class BoundedBlockingResultPartition(BufferWritingResultPartition):
         pool_supplier: Callable[[], LocalBufferPool],
         *,
         codec: CompressionCodec,
-        target_key_groups: int = DEFAULT_MAX_PARALLELISM,
     ) -> None:
         bounded = [BoundedBlockingSubpartition(i, each, codec) for i, each in enumerate(data)]
-        super().__init__(
-            partition_id,
-            ResultPartitionType.BLOCKING,
-            bounded,
-            pool_supplier,
-            target_key_groups=target_key_groups,
-        )
+        super().__init__(partition_id, ResultPartitionType.BLOCKING, bounded, pool_supplier)
         self._bounded = bounded
 
     @property
