@@ -12,6 +12,8 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import Final, Protocol
 
+from flinknet.core.buffers import BufferSlice
+
 
 class TracePoint(IntEnum):
     """Where on the path of a message a trace event is taken."""
@@ -89,15 +91,8 @@ def note_sent(
     record: Callable[..., None],
     at_ns: int,
     channel: int,
+    piece: BufferSlice,
     *,
-    data_type: int,
-    reason: int,
-    sequence_number: int,
-    payload_bytes: int,
-    records: int,
-    first_record_ns: int,
-    last_record_ns: int,
-    backlog_buffers: int,
     credit_before: int,
     credit_after: int,
     pool_available_buffers: int,
@@ -109,8 +104,9 @@ def note_sent(
     the bare call, `note` 0.07 µs.
     """
     record(
-        at_ns, channel, _SENT, _BUFFER_RESPONSE, data_type, reason, sequence_number, payload_bytes,
-        records, first_record_ns, last_record_ns, backlog_buffers, credit_before, credit_after,
+        at_ns, channel, _SENT, _BUFFER_RESPONSE, piece.data_type, piece.reason,
+        piece.sequence_number, piece.size_bytes, piece.records, piece.first_record_ns,
+        piece.last_record_ns, piece.backlog_buffers, credit_before, credit_after,
         pool_available_buffers, pool_size_buffers, _BLANK,
     )  # fmt: skip
 
@@ -201,36 +197,14 @@ class ControlMessages:
         self.now_ns = 0
         self._waiting: list[bytes] = []
 
-    def send(
-        self, encoded: bytes, kind: int, channel: int, *, value: int = -1, backlog_buffers: int = -1
-    ) -> None:
+    def send(self, encoded: bytes, kind: int, channel: int, **columns: int) -> None:
         """Queue a message of this MessageKind and trace it."""
         self._waiting.append(encoded)
-        self.note(_SENT, kind, channel, value=value, backlog_buffers=backlog_buffers)
+        self.note(_SENT, kind, channel, **columns)
 
-    def note(
-        self,
-        point: int,
-        kind: int,
-        channel: int,
-        *,
-        value: int = -1,
-        backlog_buffers: int = -1,
-        credit_before: int = -1,
-        credit_after: int = -1,
-    ) -> None:
-        """Trace a message other than a buffer."""
-        note(
-            self.record,
-            self.now_ns,
-            channel,
-            point,
-            kind,
-            backlog_buffers=backlog_buffers,
-            credit_before=credit_before,
-            credit_after=credit_after,
-            value=value,
-        )
+    def note(self, point: int, kind: int, channel: int, **columns: int) -> None:
+        """Trace a message other than a buffer, by the names of its columns."""
+        note(self.record, self.now_ns, channel, point, kind, **columns)
 
     @property
     def is_waiting(self) -> bool:

@@ -15,7 +15,7 @@ itself after an aligned barrier, and continues on request.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
@@ -301,20 +301,16 @@ CHECKPOINTS_TRACKED_MAX = 50
 """Most pending checkpoints to track; the oldest is dropped for a new one."""
 
 
+@dataclass(slots=True, eq=False)
 class _BarrierCount:
     """Barriers of one checkpoint so far; `barrier` is None if it was canceled before the first."""
 
-    __slots__ = ("aligned", "barrier", "checkpoint_id", "is_aborted", "started_ns", "target")
-
-    def __init__(
-        self, checkpoint_id: int, barrier: CheckpointBarrier | None, target: int, now_ns: int
-    ) -> None:
-        self.checkpoint_id = checkpoint_id
-        self.barrier = barrier
-        self.target = target
-        self.started_ns = now_ns
-        self.aligned: set[int] = set()
-        self.is_aborted = False
+    checkpoint_id: int
+    barrier: CheckpointBarrier | None
+    target: int
+    started_ns: int
+    aligned: set[int] = field(default_factory=set)
+    is_aborted: bool = False
 
 
 class CheckpointBarrierTracker:

@@ -21,8 +21,6 @@ from flinknet.core.wire.events import (
 from flinknet.errors import FrameCorruptedError
 
 from .checkpoint_barriers import (
-    AbortReason,
-    Alignment,
     CheckpointableTask,
     CheckpointBarrierTracker,
     SingleCheckpointBarrierHandler,
@@ -182,7 +180,7 @@ class InFlightData:
         self._read_at_start.clear()
 
 
-class CheckpointedInput:
+class CheckpointedInput(CheckpointableTask):
     """Handles the events of one gate. The subclass, the task's, implements the checkpoint.
 
     Attributes:
@@ -262,15 +260,6 @@ class CheckpointedInput:
 
     # CheckpointableTask: called by the barrier handler
 
-    def trigger_checkpoint(self, barrier: CheckpointBarrier, *, now_ns: int) -> None:
-        raise NotImplementedError
-
-    def abort_checkpoint(self, checkpoint_id: int, reason: AbortReason, *, now_ns: int) -> None:
-        raise NotImplementedError
-
-    def complete_alignment(self, alignment: Alignment) -> None:
-        raise NotImplementedError
-
     def resume_consumption(self, channel: int) -> None:
         self._gate.channels[channel].resume_consumption()
 
@@ -285,12 +274,10 @@ class CheckpointedInput:
         remote.convert_to_priority_event(sequence_number)
 
     def checkpoint_started(self, barrier: CheckpointBarrier) -> None:
-        """Start to count the data before each channel's barrier."""
         self._in_flight.start(barrier.checkpoint_id)
         self._in_flight.receive_barrier(*self._reading)
 
     def checkpoint_stopped(self, checkpoint_id: int) -> None:
-        """Stop counting: all barriers have arrived, or the checkpoint was aborted."""
         self.overtaken_bytes = self._in_flight.counted_bytes
         self._in_flight.stop()
 

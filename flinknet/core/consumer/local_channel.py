@@ -42,22 +42,9 @@ class LocalInputChannel:
     is_local: ClassVar[Literal[True]] = True
 
     __slots__ = (
-        "_backoff",
-        "_create_view",
-        "_queue",
-        "_record",
-        "_retry_at_ns",
-        "_view",
-        "buffers_in_local",
-        "bytes_in_local",
-        "error",
-        "index",
-        "index_in_gate",
-        "index_in_input",
-        "is_released",
-        "partition_id",
-        "received",
-        "receiver_id",
+        *("_backoff", "_create_view", "_queue", "_record", "_retry_at_ns", "_view"),
+        *("buffers_in_local", "bytes_in_local", "error", "index", "index_in_gate"),
+        *("index_in_input", "is_released", "partition_id", "received", "receiver_id"),
         "subpartition",
     )
 
@@ -217,19 +204,11 @@ class LocalInputChannel:
             self._view.reading.release()
 
     def _note(self, piece: BufferSlice, view: PipelinedSubpartitionView, now_ns: int) -> None:
-        number, size, backlog = piece.sequence_number, piece.size_bytes, piece.backlog_buffers
         note_sent(
             self._record,
             now_ns,
             self.index,
-            data_type=piece.data_type,
-            reason=piece.reason,
-            sequence_number=number,
-            payload_bytes=size,
-            records=piece.records,
-            first_record_ns=piece.first_record_ns,
-            last_record_ns=piece.last_record_ns,
-            backlog_buffers=backlog,
+            piece,
             credit_before=-1,
             credit_after=-1,
             pool_available_buffers=view.pool.available_buffers,
@@ -240,9 +219,9 @@ class LocalInputChannel:
             now_ns,
             self.index,
             data_type=piece.data_type,
-            sequence_number=number,
-            payload_bytes=size,
-            backlog_buffers=backlog,
+            sequence_number=piece.sequence_number,
+            payload_bytes=piece.size_bytes,
+            backlog_buffers=piece.backlog_buffers,
             credit_before=-1,
             credit_after=-1,
             pool_available_buffers=-1,
