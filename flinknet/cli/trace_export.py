@@ -153,9 +153,7 @@ def export(run: AnyPath, form: str, out: AnyPath, **values: Any) -> None:
     from . import value_parsers
 
     writers: dict[str, tuple[Callable[..., int], str]] = {
-        "parquet": (tables.write_parquet, "events"),
-        "csv": (tables.write_csv, "events"),
-        "json": (tables.write_json_lines, "events"),
+        **{each: (partial(tables.write_events, form=each), "events") for each in METRICS_FORMATS},
         "perfetto": (perfetto.write_perfetto, "buffers"),
         "hdr": (hdr.write_hdr, "buffers"),
     }

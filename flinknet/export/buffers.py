@@ -11,7 +11,6 @@ from flinknet.trace import ChannelInfo
 from flinknet.trace.buffers import (
     BUFFER_COLUMNS,
     ChannelBuffers,
-    ChannelUnit,
     paired_buffers,
     read_channel,
 )
@@ -33,9 +32,9 @@ def channels_read(
     """
     run = selection.run
     for info in selection.channel_infos:
-        unit = ChannelUnit(0, list(run.files), info.index, 0, 0)
         wanted = (*BUFFER_COLUMNS, *columns)
-        events = read_channel(unit, wanted, selection.from_ns, selection.to_ns)
+        within = selection.from_ns, selection.to_ns
+        events = read_channel(run.files, info.index, wanted, *within)
         yield info, events, paired_buffers(events)
 
 

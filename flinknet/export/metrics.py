@@ -9,16 +9,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
 
 from flinknet.errors import TraceFormatError
 from flinknet.storage import AnyPath
 from flinknet.trace.metrics import metrics_lines, number_of
 
-from .files import whole_packed_file
 from .selection import Selection
-from .tables import OnRows, json_lines
+from .tables import OnRows, write_batches
 
 BATCH_ROWS = 10_000
 
@@ -36,7 +33,7 @@ def write_metrics(
     """Write the metrics of tasks and TaskManagers. Returns: the number of rows.
 
     Args:
-        form: parquet, csv or json.
+        form: parquet, csv or json, see `write_batches`.
 
     Raises: TraceFormatError for a run without metrics.
     """
@@ -52,25 +49,7 @@ def write_metrics(
         )
     metrics = sorted(names - {name for name, _ in _ABOUT})
     schema = pa.schema([*_ABOUT, *((name, pa.float64()) for name in metrics)])
-    rows = 0
-    with whole_packed_file(path) as file:
-        if form == "json":
-            for batch in _batches(selection, schema):
-                rows += batch.num_rows
-                file.write("".join(f"{line}\n" for line in json_lines(batch).to_pylist()).encode())
-                on_rows(rows)
-            return rows
-        writer = (
-            pyarrow.parquet.ParquetWriter(file, schema, compression="zstd")
-            if form == "parquet"
-            else pyarrow.csv.CSVWriter(file, schema)
-        )
-        with writer:
-            for batch in _batches(selection, schema):
-                rows += batch.num_rows
-                writer.write_batch(batch)
-                on_rows(rows)
-    return rows
+    return write_batches(_batches(selection, schema), schema, path, on_rows, form=form)
 
 
 def _batches(selection: Selection, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 
 import numpy as np
 import pyarrow as pa
@@ -43,34 +44,44 @@ def event_batches(selection: Selection) -> Iterator[pa.RecordBatch]:
                 yield pa.RecordBatch.from_arrays(arrays, schema=EVENT_SCHEMA)
 
 
-def write_parquet(selection: Selection, path: AnyPath, on_rows: OnRows = lambda _: None) -> int:
-    """Write the table as Parquet, a row group for each block. Returns: the number of rows."""
-    with (
-        whole_packed_file(path) as file,
-        pyarrow.parquet.ParquetWriter(file, EVENT_SCHEMA, compression="zstd") as writer,
-    ):
-        return _write(selection, writer.write_batch, on_rows)
+def write_events(
+    selection: Selection, path: AnyPath, on_rows: OnRows = lambda _: None, *, form: str = "parquet"
+) -> int:
+    """Write the table in a form of `write_batches`. Returns: the number of rows."""
+    return write_batches(event_batches(selection), EVENT_SCHEMA, path, on_rows, form=form)
 
 
-def write_csv(selection: Selection, path: AnyPath, on_rows: OnRows = lambda _: None) -> int:
-    """Write the table as CSV with a header line; missing values are empty."""
-    options = pyarrow.csv.WriteOptions(quoting_style="needed")
-    with (
-        whole_packed_file(path) as file,
-        pyarrow.csv.CSVWriter(file, EVENT_SCHEMA, write_options=options) as writer,
-    ):
-        return _write(selection, writer.write_batch, on_rows)
+def write_batches(
+    batches: Iterable[pa.RecordBatch],
+    schema: pa.Schema,
+    path: AnyPath,
+    on_rows: OnRows,
+    *,
+    form: str,
+) -> int:
+    """Write batches of a table. Returns: the number of rows.
 
+    Args:
+        form: parquet, with a row group for each batch; csv, with a header line and nothing for
+            missing values; json, with an object per line and null for missing values.
+    """
+    rows = 0
+    with whole_packed_file(path) as file, ExitStack() as stack:
 
-def write_json_lines(selection: Selection, path: AnyPath, on_rows: OnRows = lambda _: None) -> int:
-    """Write the table as JSON, an object per line; missing values are null."""
-    with whole_packed_file(path) as file:
+        def write_lines(batch: pa.RecordBatch) -> None:
+            file.write("".join(f"{line}\n" for line in json_lines(batch).to_pylist()).encode())
 
-        def write(batch: pa.RecordBatch) -> None:
-            lines = "\n".join(json_lines(batch).to_pylist())
-            file.write(f"{lines}\n".encode())
-
-        return _write(selection, write, on_rows)
+        write: Callable[[pa.RecordBatch], object] = write_lines
+        if form == "parquet":
+            parquet = pyarrow.parquet.ParquetWriter(file, schema, compression="zstd")
+            write = stack.enter_context(parquet).write_batch
+        elif form == "csv":
+            write = stack.enter_context(pyarrow.csv.CSVWriter(file, schema)).write_batch
+        for batch in batches:
+            write(batch)
+            rows += batch.num_rows
+            on_rows(rows)
+    return rows
 
 
 def json_lines(batch: pa.RecordBatch) -> pa.Array:
@@ -87,12 +98,3 @@ def _json_values(column: pa.Array) -> pa.Array:
         texts = pa.array([json.dumps(each) for each in encoded.dictionary.to_pylist()], pa.string())
         column = pa.DictionaryArray.from_arrays(encoded.indices, texts)
     return pc.fill_null(column.cast(pa.string()), "null")
-
-
-def _write(selection: Selection, write: Callable[[pa.RecordBatch], object], on_rows: OnRows) -> int:
-    rows = 0
-    for batch in event_batches(selection):
-        write(batch)
-        rows += batch.num_rows
-        on_rows(rows)
-    return rows

@@ -13,13 +13,7 @@ import pytest
 
 from flinknet.core.wire.records import NO_TIME, WATERMARK_IDLE
 from flinknet.export import select
-from flinknet.export.tables import (
-    event_batches,
-    json_lines,
-    write_csv,
-    write_json_lines,
-    write_parquet,
-)
+from flinknet.export.tables import event_batches, json_lines, write_events
 from flinknet.trace import ProcessInfo, TraceReader, TraceRecorder, TraceWriter, open_run
 from flinknet.trace.arrow import EVENT_SCHEMA
 from flinknet.trace.schema import COLUMN_NAMES, TIME_NAMES, TIMESTAMPS
@@ -67,7 +61,7 @@ def run(tmp_path: Path) -> Path:
 
 def test_parquet_holds_every_event_in_the_order_of_recording(run: Path, tmp_path: Path) -> None:
     observed: list[int] = []
-    assert write_parquet(select(open_run(run)), tmp_path / "o.parquet", observed.append) == 88
+    assert write_events(select(open_run(run)), tmp_path / "o.parquet", observed.append) == 88
     table = pyarrow.parquet.read_table(tmp_path / "o.parquet")
     assert table.schema.equals(EVENT_SCHEMA)
     assert table.slice(2, 1).to_pylist() == [FIRST_DATA]
@@ -79,9 +73,8 @@ def test_parquet_holds_every_event_in_the_order_of_recording(run: Path, tmp_path
 
 def test_csv_and_json_say_what_parquet_says(run: Path, tmp_path: Path) -> None:
     selection = select(open_run(run))
-    write_parquet(selection, tmp_path / "o.parquet")
-    write_csv(selection, tmp_path / "o.csv")
-    write_json_lines(selection, tmp_path / "o.jsonl")
+    for form, name in (("parquet", "o.parquet"), ("csv", "o.csv"), ("json", "o.jsonl")):
+        write_events(selection, tmp_path / name, form=form)
     expected = pyarrow.parquet.read_table(tmp_path / "o.parquet").to_pylist()
     lines = (tmp_path / "o.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in lines] == expected
@@ -140,4 +133,5 @@ def test_a_cut_trace_gives_its_whole_blocks(run: Path, tmp_path: Path) -> None:
     with TraceReader(file) as reader:
         second = reader.blocks()[1]
     file.write_bytes(file.read_bytes()[: second.offset + second.length_bytes - 1])
-    assert write_csv(select(open_run(run)), tmp_path / "o.csv") == PRODUCER_EVENTS + 40
+    written = write_events(select(open_run(run)), tmp_path / "o.csv", form="csv")
+    assert written == PRODUCER_EVENTS + 40
