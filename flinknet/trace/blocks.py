@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import zstandard
 
+from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.wire.records import NO_TIME
 from flinknet.errors import TraceFormatError
 
@@ -35,6 +36,9 @@ from .schema import ROW_DTYPE, TIME_NAMES, TIMES_DTYPE, TIMESTAMPS
 
 IntArray = npt.NDArray[Any]
 """An integer array of any width."""
+
+IS_DATA = np.isin(np.arange(1 << 8), list(IS_BUFFER))
+"""Whether a data type, by ordinal, is a data buffer, which costs credit."""
 
 COMPRESSION_LEVEL = 1
 """zstd level: level 3 saves 2% of the bytes and takes 20% more time."""
@@ -354,10 +358,7 @@ def decode_range(column: ColumnRange, frame: bytes, count: int) -> IntArray:
     Raises: TraceFormatError if any byte is wrong.
     """
     _check_frame(column, frame)
-    encoded = EncodedColumn(
-        column.is_differences, column.width_bytes, column.first, column.low, frame
-    )
-    values = decode_column(encoded, count, _NUMPY_TYPES[column.name])
+    values = decode_column(EncodedColumn(*column[4:], frame), count, _NUMPY_TYPES[column.name])
     if column.name in TIME_NAMES:
         values[values == column.low] = NO_TIME
     return values

@@ -7,7 +7,7 @@ number; only the blocks with that channel are read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -19,19 +19,8 @@ from flinknet.arrays import IntArray
 from flinknet.core.probe import MessageKind, TracePoint
 
 from . import TraceReader
-from .event_block import IS_BUFFER_BY_TYPE, EventColumns
+from .event_block import IS_DATA, EventColumns
 from .trace_file import TraceFile
-
-
-@dataclass(frozen=True, slots=True)
-class ChannelUnit:
-    """One channel of a run, all its files, and the measured window."""
-
-    run: int
-    files: list[TraceFile]
-    channel: int
-    from_ns: int
-    to_ns: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,12 +43,13 @@ class ChannelBuffers:
 
 
 def read_channel(
-    unit: ChannelUnit,
+    files: Iterable[TraceFile],
+    channel: int,
     columns: Sequence[str],
-    from_ns: int | None = None,
-    to_ns: int | None = None,
+    from_ns: int | None,
+    to_ns: int | None,
 ) -> EventColumns:
-    """The events of the unit's channel, by instant.
+    """The events of a channel in the files of a run, by instant.
 
     Args:
         columns: names, including `at_ns`.
@@ -67,9 +57,9 @@ def read_channel(
         to_ns: instant after the last one; None for no bound.
     """
     parts: dict[str, list[IntArray]] = {name: [] for name in columns}
-    for file in unit.files:
+    for file in files:
         with TraceReader(file) as reader:
-            for block in reader.events(columns, (unit.channel,), from_ns, to_ns):
+            for block in reader.events(columns, (channel,), from_ns, to_ns):
                 for name in columns:
                     parts[name].append(block[name].astype(np.int64))
     joined = {
@@ -132,7 +122,7 @@ def data_at(
 ) -> EventColumns:
     """Columns of the data buffers at a point."""
     rows = events_at(events, MessageKind.BUFFER_RESPONSE, point, (*columns, "data_type"))
-    is_data = IS_BUFFER_BY_TYPE[rows.pop("data_type")]
+    is_data = IS_DATA[rows.pop("data_type")]
     return rows if is_data.all() else _only(rows, np.flatnonzero(is_data))
 
 
@@ -143,7 +133,6 @@ def data_at_all(
 
     Args:
         columns: for each point, including `sequence_number`.
-        columns: for each point, `sequence_number` among them.
     """
     found = [
         _by_number(data_at(events, point, names))

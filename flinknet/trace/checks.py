@@ -15,10 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.probe import MessageKind, TracePoint
 
-from .blocks import IntArray
+from .blocks import IS_DATA, IntArray
+from .event_block import EventBlock
 from .format import MAX_BLOCK_EVENTS
 from .trace_file import EventColumns
 
@@ -158,7 +158,7 @@ class CreditCheck:
         kind, is_sent = block["kind"], block["point"] == TracePoint.SENT
         is_received = block["point"] == TracePoint.RECEIVED
         is_buffer_response = kind == MessageKind.BUFFER_RESPONSE
-        is_data = is_buffer_response & np.isin(block["data_type"], list(IS_BUFFER))
+        is_data = is_buffer_response & IS_DATA[block["data_type"]]
         is_credit = kind == MessageKind.ADD_CREDIT
         has_credit = block["credit_before"] != -1
         self._check_producer(
@@ -304,22 +304,18 @@ class DeliveryCheck:
 
     def feed(self, block: EventColumns) -> None:
         """Take the messages of one block."""
-        channel, kind, point = block["channel"], block["kind"], block["point"]
         prints = _fingerprints(block)
-        is_start = (
-            (channel[1:] != channel[:-1]) | (kind[1:] != kind[:-1]) | (point[1:] != point[:-1])
-        )
-        starts = np.r_[0, np.flatnonzero(is_start) + 1]
-        ends = np.r_[starts[1:], len(channel)]
-        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-            if channel[start] >= 0 and point[start] in (TracePoint.SENT, TracePoint.RECEIVED):
-                key = int(channel[start]), int(kind[start]), int(point[start])
+        spans = EventBlock(block).spans
+        columns = spans.starts, spans.ends, spans.channel, spans.kind, spans.point
+        for start, end, *key_parts in zip(*(each.tolist() for each in columns), strict=True):
+            channel, kind, point = key = tuple(key_parts)
+            if channel >= 0 and point in (TracePoint.SENT, TracePoint.RECEIVED):
                 self._messages.setdefault(key, []).append(prints[start:end])
                 if self._clock_error_ns:
                     at_ns = block["at_ns"][start:end].astype(np.int64)
                     self._instants_ns.setdefault(key, []).append(at_ns)
-            elif point[start] == TracePoint.SENT:
-                self._sent_without_channel[int(kind[start])] += end - start
+            elif point == TracePoint.SENT:
+                self._sent_without_channel[kind] += end - start
 
     def totals(self) -> tuple[int, int]:
         """Number of messages sent and received on channels."""

@@ -13,17 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from flinknet.arrays import IntArray
-from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.probe import MessageKind
 
+from .blocks import IS_DATA as IS_DATA
 from .reader import TraceReader
 from .schema import TIME_NAMES
-
-EventColumns = dict[str, npt.NDArray[Any]]
-
-
-IS_BUFFER_BY_TYPE = np.isin(np.arange(1 << 8), list(IS_BUFFER))
-"""Whether a data type, by ordinal, is a data buffer."""
+from .trace_file import EventColumns as EventColumns
 
 
 def lazy_block(reader: TraceReader, index: int, channels: Sequence[int] = ()) -> EventBlock:
@@ -126,7 +121,7 @@ class _Picked(dict[str, npt.NDArray[Any]]):
         self._spans = block.spans.of(MessageKind.BUFFER_RESPONSE, point)
         self._rows = None
         if len(self._spans.starts):  # else the column need not be read
-            is_buffer = IS_BUFFER_BY_TYPE[self._spans.rows(block["data_type"])]
+            is_buffer = IS_DATA[self._spans.rows(block["data_type"])]
             self._rows = None if is_buffer.all() else np.flatnonzero(is_buffer)
 
     def __missing__(self, name: str) -> npt.NDArray[Any]:
@@ -154,7 +149,7 @@ def is_data(block: EventColumns, point: int) -> npt.NDArray[np.bool_]:
     rows: npt.NDArray[np.bool_] = (block["kind"] == MessageKind.BUFFER_RESPONSE) & (
         block["point"] == point
     )
-    rows &= IS_BUFFER_BY_TYPE[block["data_type"]]
+    rows &= IS_DATA[block["data_type"]]
     return rows
 
 

@@ -307,17 +307,11 @@ def channel_entries(header: BlockHeader, directory: bytes) -> npt.NDArray[np.voi
 
 def encode_end(trailer: Trailer, offset: int) -> bytes:
     """Encode trailer and footer of a file; `offset` is the position of the trailer."""
-    entries = np.zeros(len(trailer.blocks), dtype=TRAILER_ENTRY)
-    for number, block in enumerate(trailer.blocks):
-        entries[number] = (
-            block.offset,
-            block.length_bytes,
-            block.type,
-            block.count,
-            len(block.channels),
-            block.first_ns,
-            block.last_ns,
-        )
+    rows = [
+        (b.offset, b.length_bytes, b.type, b.count, len(b.channels), b.first_ns, b.last_ns)
+        for b in trailer.blocks
+    ]
+    entries = np.array(rows, TRAILER_ENTRY)
     totals = _TOTALS.pack(trailer.events, trailer.dropped_events)
     directory = totals + entries.tobytes() + b"".join(b.channels.tobytes() for b in trailer.blocks)
     crc = zlib.crc32(offset.to_bytes(8, "little"))

@@ -21,14 +21,7 @@ from .reader import TraceReader
 from .trace_file import LEFT_OUT, TraceFile
 
 BLOCK_ROW = np.dtype(
-    [
-        ("number", "<i8"),
-        ("offset", "<i8"),
-        ("length_bytes", "<i8"),
-        ("count", "<i8"),
-        ("first_ns", "<i8"),
-        ("last_ns", "<i8"),
-    ]
+    [(name, "<i8") for name in ("number", "offset", "length_bytes", "count", "first_ns", "last_ns")]
 )
 """A block of events without its channels."""
 
@@ -144,10 +137,9 @@ def _renumbered(index: FileIndex, file: TraceFile) -> FileIndex | None:
 def keep_index(file: TraceFile, stamp: Stamp, index: FileIndex) -> tuple[Stamp, FileIndex]:
     """Cache the index of a file, which another process may have read."""
     if len(_kept) >= FILES_KEPT:
-        for oldest in list(_kept)[
-            : max(FILES_KEPT // 8, 1)
-        ]:  # many, for listing them takes a while
-            _kept.pop(oldest, None)  # another thread may have done so
+        oldest = list(_kept)[: max(FILES_KEPT // 8, 1)]  # many, for listing them takes a while
+        for each in oldest:
+            _kept.pop(each, None)  # another thread may have done so
     kept = _kept[file] = stamp, index
     return kept
 
@@ -203,17 +195,11 @@ def spans_of(files: Iterable[TraceFile]) -> dict[int, tuple[int, int, int]]:
 
 
 def _rows(numbers: Sequence[int], entries: Sequence[BlockEntry]) -> npt.NDArray[np.void]:
-    rows = np.zeros(len(entries), BLOCK_ROW)
-    for place, (number, entry) in enumerate(zip(numbers, entries, strict=True)):
-        rows[place] = (
-            number,
-            entry.offset,
-            entry.length_bytes,
-            entry.count,
-            entry.first_ns,
-            entry.last_ns,
-        )
-    return rows
+    rows = [
+        (number, each.offset, each.length_bytes, each.count, each.first_ns, each.last_ns)
+        for number, each in zip(numbers, entries, strict=True)
+    ]
+    return np.array(rows, BLOCK_ROW)
 
 
 def _channels(entries: Sequence[BlockEntry]) -> npt.NDArray[np.void]:

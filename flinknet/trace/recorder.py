@@ -12,10 +12,10 @@ from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.errors import TraceError
 
-from .blocks import NO_TIMES, Rows
+from .blocks import IS_DATA, NO_TIMES, Rows
 from .format import MAX_BLOCK_EVENTS, ROW_BYTES, TIMES_BYTES, pack_row, pack_times
 from .schema import ROW_DTYPE, TIMES_DTYPE
-from .writer import IS_DATA, CountingWriter, EventStatistics, EventWriter
+from .writer import CountingWriter, EventStatistics, EventWriter
 
 BLOCK_EVENTS = 65_536
 """Events in a full block."""
@@ -121,7 +121,7 @@ class TraceRecorder:
             self._writer.close(dropped_events=self.dropped_events)
         except TraceError as error:
             self.error = self.error or error
-        self._writer = _DiscardingWriter()
+        self._writer = JobTraces()  # of no job: later events are dropped
         cause, self.error = self.error, None
         if cause is not None:
             raise TraceError(f"{cause} ({self.dropped_events} events were lost)") from cause
@@ -163,16 +163,6 @@ class TraceRecorder:
     def _finish_encoding(self) -> None:
         while self._encode_step():
             pass
-
-
-class _DiscardingWriter:
-    """Drops events recorded after the end."""
-
-    def events_in_steps(self, rows: Rows, times: Rows = NO_TIMES) -> Iterator[None]:
-        return iter(())
-
-    def close(self, *, dropped_events: int = 0) -> None:
-        """Do nothing: there is no file to end."""
 
 
 _NOBODY = 0

@@ -8,7 +8,7 @@ how: that requires the ids of the wire, and events.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from os.path import commonpath
@@ -108,7 +108,7 @@ def open_recordings(place: RunPlace) -> Run:
     Raises: TraceFormatError for a location that is not a run, or files that contradict its
     manifest.
     """
-    recordings = tuple(place) if isinstance(place, list | tuple) else (Recording(str(place)),)
+    recordings = _of(place)
     return _opened(recordings, tuple(_stamp_of(each) for each in recordings))
 
 
@@ -125,13 +125,37 @@ def series_within(place: RunPlace, from_ns: int, to_ns: int) -> list[Series]:
 def asked_within(place: RunPlace, from_ns: int, to_ns: int) -> IntArray:
     """The instants within [from_ns, to_ns) of the run's clock at which Flink answered what was
     asked about its tasks, ascending."""
+    found, lines = _lines_within(place, from_ns, to_ns)
+    at_ns = np.array([each["at_ns"] for each in lines if "checkpoint" not in each], np.int64)
+    return np.unique(at_ns) + (found.offset_ns if found is not None else 0)
+
+
+def checkpoints_within(place: RunPlace, from_ns: int, to_ns: int) -> list[dict[str, Any]]:
+    """The lines about checkpoints within [from_ns, to_ns) of the run's clock, of the same
+    recording."""
+    _, lines = _lines_within(place, from_ns, to_ns)
+    return [each for each in lines if "checkpoint" in each]
+
+
+def _lines_within(
+    place: RunPlace, from_ns: int, to_ns: int
+) -> tuple[Recording | None, Iterable[dict[str, Any]]]:
+    """The recording with metrics, and its lines within [from_ns, to_ns) of the run's clock."""
     found = _with_metrics(place)
     if found is None:
-        return np.zeros(0, np.int64)
+        return None, ()
     offset_ns = found.offset_ns
-    lines = metrics_lines(path_of(found.path), from_ns - offset_ns, to_ns - offset_ns)
-    at_ns = np.array([each["at_ns"] for each in lines if "checkpoint" not in each], np.int64)
-    return np.unique(at_ns) + offset_ns
+    return found, metrics_lines(path_of(found.path), from_ns - offset_ns, to_ns - offset_ns)
+
+
+def _with_metrics(place: RunPlace) -> Recording | None:
+    with_metrics = (each for each in _of(place) if (path_of(each.path) / METRICS_NAME).is_file())
+    return next(with_metrics, None)
+
+
+def _of(place: RunPlace) -> tuple[Recording, ...]:
+    """The recordings at a location."""
+    return tuple(place) if isinstance(place, list | tuple) else (Recording(str(place)),)
 
 
 MOST_DELAY_NS = 1_000_000_000
@@ -139,11 +163,9 @@ MOST_DELAY_NS = 1_000_000_000
 
 
 def delay_of_tap_ns(place: RunPlace) -> float:
-    """What the tap that recorded a run added to half of what it forwarded, at most; 0 where that is
-    not known, and for what was not recorded by a tap."""
-    recordings = place if isinstance(place, list | tuple) else [Recording(str(place))]
-    found = [_delay_ns(path_of(each.path)) for each in recordings]
-    return float(np.mean(found)) if found else 0.0
+    """Most delay that the tap that recorded a run added to half of what it forwarded, in ns; 0
+    where that is not known, and for what was not recorded by a tap."""
+    return float(np.mean([_delay_ns(path_of(each.path)) for each in _of(place)] or [0]))
 
 
 def _delay_ns(directory: AnyPath) -> float:
@@ -154,24 +176,6 @@ def _delay_ns(directory: AnyPath) -> float:
     found: Any = delay.get("p50") if isinstance(delay, dict) else None
     is_known = isinstance(found, int | float) and 0 <= found < MOST_DELAY_NS
     return float(found) if is_known else 0.0
-
-
-def checkpoints_within(place: RunPlace, from_ns: int, to_ns: int) -> list[dict[str, Any]]:
-    """The lines about checkpoints within [from_ns, to_ns) of the run's clock, of the same
-    recording."""
-    found = _with_metrics(place)
-    if found is None:
-        return []
-    offset_ns = found.offset_ns
-    lines = metrics_lines(path_of(found.path), from_ns - offset_ns, to_ns - offset_ns)
-    return [each for each in lines if "checkpoint" in each]
-
-
-def _with_metrics(place: RunPlace) -> Recording | None:
-    recordings = place if isinstance(place, list | tuple) else [Recording(str(place))]
-    return next(
-        (each for each in recordings if (path_of(each.path) / METRICS_NAME).is_file()), None
-    )
 
 
 @lru_cache(maxsize=8)

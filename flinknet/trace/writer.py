@@ -15,12 +15,11 @@ import numpy.typing as npt
 from numpy.typing import NDArray
 
 from flinknet.arrays import IntArray
-from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
 from flinknet.errors import TraceError, TraceFormatError
 from flinknet.whole_files import close_file
 
-from .blocks import NO_TIMES, Rows, check_block, encode_events
+from .blocks import IS_DATA, NO_TIMES, Rows, check_block, encode_events
 from .format import (
     BLOCK_HEADER_BYTES,
     CHANNEL_ENTRY,
@@ -218,10 +217,6 @@ def _cause(error: OSError) -> str:
 
 ROWS_PER_STEP = 8_192
 """Rows counted without a break, in some 0.1 ms."""
-
-IS_DATA = np.zeros(256, np.bool_)
-"""Whether a data type, by ordinal, costs credit."""
-IS_DATA[[int(data_type) for data_type in DataType if data_type.is_buffer]] = True
 
 _BY_CHANNEL = (
     *("channel_bytes_in", "channel_buffers"),

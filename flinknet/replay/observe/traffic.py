@@ -17,7 +17,7 @@ from flinknet.arrays import IntArray
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.predict.exchange import is_max_rate
 from flinknet.predict.ramps import Ramps
-from flinknet.trace.event_block import IS_BUFFER_BY_TYPE, EventBlock
+from flinknet.trace.event_block import IS_DATA, EventBlock
 
 from ..read import RecordedRun
 from ..spark.frames import Columns
@@ -192,7 +192,7 @@ def _by_window(
         spans.ends,
         block["at_ns"],
         block["data_type"],
-        IS_BUFFER_BY_TYPE,
+        IS_DATA,
         block[column],
         block["payload_bytes"],
         (unit.from_ns, unit.until_ns, width_ns),
@@ -286,7 +286,7 @@ def _count_arrivals(
         spans.ends,
         at_ns,
         block["data_type"],
-        IS_BUFFER_BY_TYPE,
+        IS_DATA,
         records,
         block["payload_bytes"],
         first_ns,
