@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,45 @@ def event(**values: int) -> tuple[int, ...]:
 def rows_of(events: list[tuple[int, ...]]) -> np.ndarray:
     """Rows in the order of their instants."""
     return np.array(sorted(events, key=lambda each: each[0]), dtype=ROW_DTYPE)
+
+
+def channel_info(
+    index: int,
+    producer: int = 0,
+    consumer: int | None = None,
+    process: str = "b",
+    *,
+    upstream: str = "a",
+    partition: str = "",
+    receiver: int | None = None,
+    edge: int = 0,
+) -> ChannelInfo:
+    """A channel from a process to another; without a consumer, to the one of its own number."""
+    consumer = index if consumer is None else consumer
+    receiver = index if receiver is None else receiver
+    ends = producer, consumer, upstream, process, f"{upstream}->{process}"
+    return ChannelInfo(index, f"{receiver:032x}", *ends, consumer, partition, False, edge)
+
+
+def manifest_of(
+    processes: Sequence[ProcessInfo],
+    channels: Iterable[ChannelInfo],
+    from_ns: int,
+    to_ns: int,
+    **more: Any,
+) -> RunManifest:
+    """The manifest of a run with a measured part from one instant to another."""
+    known = {
+        **{"scenario": {}, "flink_keys": {}, "host": {}, "versions": {}, "seed": 0},
+        **{"clock": ClockInfo(), "started_at": "2030-01-01T00:00:00+00:00"},
+    }
+    return RunManifest(
+        **known | more,
+        measured_from_ns=from_ns,
+        measured_to_ns=to_ns,
+        processes=tuple(processes),
+        channels=tuple(channels),
+    )
 
 
 def sawtooth_events(
@@ -140,32 +179,18 @@ def write_run(
         rate_per_s = channels * RECORDS_PER_BUFFER / period_ns * 1e9
     workload = WorkloadConfig(producers=1, consumers=channels, rate_per_s=rate_per_s)
     from_ns, to_ns = window_ns or (START_NS, START_NS + buffers * period_ns)
-    manifest = RunManifest(
+    manifest_of(
+        processes,
+        (
+            channel_info(each, process="tm-1", upstream="tm-0", partition="00")
+            for each in range(channels)
+        ),
+        from_ns,
+        to_ns,
         scenario=Scenario(network=network, workload=workload, seed=7).to_dict(),
         flink_keys=dict(effective_flink_keys(network)),
         host=dict(host or {}),
-        versions={},
         seed=7,
-        clock=ClockInfo(),
         started_at="2024-01-01T00:00:00+00:00",
-        measured_from_ns=from_ns,
-        measured_to_ns=to_ns,
-        processes=processes,
-        channels=tuple(
-            ChannelInfo(
-                index=index,
-                receiver_id=f"{index:032x}",
-                producer=0,
-                consumer=index,
-                producer_process="tm-0",
-                consumer_process="tm-1",
-                connection="tm-0->tm-1",
-                subpartition=index,
-                partition="00",
-                is_local=False,
-            )
-            for index in range(channels)
-        ),
-    )
-    manifest.save(directory)
+    ).save(directory)
     return directory

@@ -16,17 +16,10 @@ from flinknet.results import CheckpointSummary
 from flinknet.simulator.cluster import START_NS, Cluster
 from flinknet.simulator.cost_model import CostModel
 from flinknet.simulator.source_plan import plan_sources
-from flinknet.trace import (
-    ChannelInfo,
-    ClockInfo,
-    ProcessInfo,
-    RunManifest,
-    TraceWriter,
-    open_run,
-)
+from flinknet.trace import ProcessInfo, TraceWriter, open_run
 from flinknet.trace.job_names import Edge
 from flinknet.trace.metrics import METRICS_NAME
-from tests.recorded_run import rows_of
+from tests.recorded_run import channel_info, manifest_of, rows_of
 from tests.simulation import Rows
 from tests.tapped_job import SECOND, SOURCE, THIRD, TappedChannel, partition_of
 from tests.tapped_run import in_passing
@@ -104,34 +97,24 @@ def write_tapped_chain(
         seen = [row for row in run.rows.rows if row.channel not in unseen]
         writer.write_events(rows_of([each for row in seen for each in in_passing(row)]))
     sent_ns = [row.at_ns for row in run.rows.buffers()]
-    RunManifest(
-        scenario={},
-        flink_keys=dict(effective_flink_keys(run.load.scenario.network)),
-        host={},
-        versions={},
-        seed=0,
-        clock=ClockInfo(),
-        started_at="2030-01-01T00:00:00+00:00",
-        measured_from_ns=min(sent_ns),
-        measured_to_ns=max(sent_ns) + 1,
-        processes=(process,),
-        channels=tuple(
-            ChannelInfo(
-                index=each.index,
-                receiver_id=f"{each.index:032x}",
-                producer=each.producer,
-                consumer=each.subpartition,
-                producer_process=f"stage {each.edge}",
-                consumer_process=f"stage {each.edge + 1}",
-                connection=f"stage {each.edge}->stage {each.edge + 1}",
-                subpartition=each.subpartition,
+    manifest_of(
+        (process,),
+        (
+            channel_info(
+                each.index,
+                each.producer,
+                each.subpartition,
+                f"stage {each.edge + 1}",
+                upstream=f"stage {each.edge}",
                 partition=partition_of(TappedChannel(vertices[each.edge], each.producer)),
-                is_local=False,
                 edge=each.edge,
             )
             for each in run.load.channels
             if each.index not in unseen
         ),
+        min(sent_ns),
+        max(sent_ns) + 1,
+        flink_keys=dict(effective_flink_keys(run.load.scenario.network)),
         origin="tap",
     ).save(directory)
     return directory

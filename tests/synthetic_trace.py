@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
-from flinknet.trace import ChannelInfo, ClockInfo, ProcessInfo, RunManifest, TraceWriter
+from flinknet.trace import ClockInfo, ProcessInfo, RunManifest, TraceWriter
 from flinknet.trace.schema import COLUMN_NAMES, ROW_DTYPE
+from tests import recorded_run
 
 START_NS = 1_000_000_000_000
 STEP_NS = 10_000
@@ -23,13 +25,7 @@ Rows = np.ndarray
 
 def event(**values: int) -> tuple[int, ...]:
     """An event; what is not named does not apply."""
-    row = dict.fromkeys(COLUMN_NAMES, -1) | {
-        "data_type": 0,
-        "reason": 0,
-        "payload_bytes": 0,
-        "records": 0,
-    }
-    return tuple((row | values)[name] for name in COLUMN_NAMES)
+    return recorded_run.event(**{"records": 0} | values)
 
 
 def rows(events: list[tuple[int, ...]]) -> Rows:
@@ -129,32 +125,25 @@ def interleaved(channels: int, data_buffers: int) -> tuple[Rows, Rows]:
 
 def manifest(channels: int = 2) -> RunManifest:
     """The manifest of such a run."""
-    return RunManifest(
+    return recorded_run.manifest_of(
+        (ProcessInfo("tm-0", "tm-0.fnt", 100), ProcessInfo("tm-1", "tm-1.fnt", 101)),
+        (
+            replace(
+                recorded_run.channel_info(
+                    each, each, process="tm-1", upstream="tm-0", partition=f"{each:040x}"
+                ),
+                subpartition=0,
+            )
+            for each in range(channels)
+        ),
+        START_NS,
+        START_NS + 1_000_000_000,
         scenario={"workload": {"producers": channels, "consumers": channels}},
         flink_keys={"execution.buffer-timeout.interval": "100 ms"},
         host={"cores": 2},
         versions={"flinknet": "0.1.0"},
         seed=7,
         clock=ClockInfo(host_id="test"),
-        started_at="2030-01-01T00:00:00+00:00",
-        measured_from_ns=START_NS,
-        measured_to_ns=START_NS + 1_000_000_000,
-        processes=(ProcessInfo("tm-0", "tm-0.fnt", 100), ProcessInfo("tm-1", "tm-1.fnt", 101)),
-        channels=tuple(
-            ChannelInfo(
-                index=index,
-                receiver_id=f"{index:032x}",
-                producer=index,
-                consumer=index,
-                producer_process="tm-0",
-                consumer_process="tm-1",
-                connection="tm-0->tm-1",
-                subpartition=0,
-                partition=f"{index:040x}",
-                is_local=False,
-            )
-            for index in range(channels)
-        ),
     )
 
 

@@ -17,8 +17,8 @@ from flinknet.core.wire.ids import (
     JobVertexID,
     ResultPartitionID,
 )
-from flinknet.trace import ChannelInfo, ClockInfo, ProcessInfo, RunManifest, TraceWriter
-from tests.recorded_run import event, rows_of
+from flinknet.trace import ClockInfo, ProcessInfo, TraceWriter
+from tests.recorded_run import channel_info, event, manifest_of, rows_of
 
 MS = 1_000_000
 START_NS = 1_000_000 * MS
@@ -97,33 +97,24 @@ def write_tapped_job(
     process = ProcessInfo("tap", "tap-0001.fnt", 1)
     with TraceWriter(directory / process.file, process) as writer:
         writer.write_events(rows_of(events))
-    RunManifest(
-        scenario={},
-        flink_keys={"execution.buffer-timeout.interval": "100 ms"},
-        host={},
-        versions={},
-        seed=0,
-        clock=place.clock,
-        started_at="2030-01-01T00:00:00+00:00",
-        measured_from_ns=from_ns + place.ahead_ns,
-        measured_to_ns=to_ns + place.ahead_ns,
-        processes=(process,),
-        channels=tuple(
-            ChannelInfo(
-                index=index,
-                receiver_id=f"{index if each.receiver is None else each.receiver:032x}",
-                producer=each.producer,
-                consumer=each.consumer,
-                producer_process=place.producer,
-                consumer_process="b",
-                connection=f"{place.producer}->b",
-                subpartition=each.consumer,
+    manifest_of(
+        (process,),
+        (
+            channel_info(
+                index,
+                each.producer,
+                each.consumer,
+                upstream=place.producer,
                 partition="" if each.from_buffer else partition_of(each),
-                is_local=False,
+                receiver=each.receiver,
                 edge=edges.index((each.graph, each.vertex)),
             )
             for index, each in enumerate(channels)
         ),
+        from_ns + place.ahead_ns,
+        to_ns + place.ahead_ns,
+        flink_keys={"execution.buffer-timeout.interval": "100 ms"},
+        clock=place.clock,
         origin="tap",
     ).save(directory)
     return directory

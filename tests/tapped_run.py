@@ -17,11 +17,11 @@ from flinknet.predict.ramps import Ramps
 from flinknet.predict.recorded import RecordedChannel, RecordedExchange, places_of
 from flinknet.predict.what_if import channels_of, plans_of
 from flinknet.simulator.cluster import TYPICAL_COSTS, Cluster
-from flinknet.trace import ChannelInfo, ClockInfo, ProcessInfo, RunManifest, TraceWriter
+from flinknet.trace import ClockInfo, ProcessInfo, TraceWriter
 from flinknet.trace.blocks import NO_TIMES
 from flinknet.trace.blocks import Rows as TimesOfRows
 from flinknet.trace.schema import ROW_DTYPE, TIMES_DTYPE
-from tests.recorded_run import RECORD_BYTES, START_NS, rows_of
+from tests.recorded_run import RECORD_BYTES, START_NS, channel_info, manifest_of, rows_of
 from tests.simulation import Row, Rows
 
 CHANNELS = 2
@@ -29,15 +29,6 @@ EPOCH_NS = -1_000_000_000_000_000
 """Instant of the trace at which the wall clock was 0."""
 
 _FROM_CONSUMERS = (MessageKind.PARTITION_REQUEST, MessageKind.ADD_CREDIT)
-
-
-def channel_info(
-    index: int, producer: int = 0, consumer: int | None = None, process: str = "b"
-) -> ChannelInfo:
-    """A channel to a process; without a consumer, to the one of its own number."""
-    consumer = index if consumer is None else consumer
-    ends = producer, consumer, "a", process, f"a->{process}"
-    return ChannelInfo(index, f"{index:032x}", *ends, index, "", False)
 
 
 def save_tapped(
@@ -57,18 +48,14 @@ def save_tapped(
     with TraceWriter(directory / process.file, process) as writer:
         for _ in writer.events_in_steps(rows_of(events), times):
             pass
-    RunManifest(
-        scenario={},
+    manifest_of(
+        (process,),
+        map(channel_info, range(channels)),
+        START_NS,
+        to_ns,
         flink_keys=dict(keys),
-        host={},
-        versions={},
-        seed=0,
         clock=ClockInfo(epoch_ns=EPOCH_NS),
         started_at="2024-01-01T00:00:00+00:00",
-        measured_from_ns=START_NS,
-        measured_to_ns=to_ns,
-        processes=(process,),
-        channels=tuple(map(channel_info, range(channels))),
         origin="tap",
     ).save(directory)
     return directory

@@ -38,8 +38,8 @@ from flinknet.predict.what_if import simulate
 from flinknet.trace import RunManifest, open_run
 from flinknet.trace.event_block import EventColumns
 from flinknet.trace.manifest import IS_ADAPTIVE, JOB_MANAGER, SETTINGS_FROM
-from tests.recorded_run import START_NS, event
-from tests.tapped_run import channel_info, exchange_of, save_tapped, write_tapped_exchange
+from tests.recorded_run import START_NS, channel_info, event
+from tests.tapped_run import exchange_of, save_tapped, write_tapped_exchange
 
 MS, US = 1_000_000, 1_000
 FULL, FLUSH = FlushReason.FULL, FlushReason.FLUSH

@@ -31,8 +31,8 @@ from flinknet.predict.recorded import (
     flushes_per_s,
 )
 from flinknet.simulator.cost_model import CostModel
+from tests.recorded_run import channel_info
 from tests.simulation import MS, US
-from tests.tapped_run import channel_info
 
 COUNT = 1000
 COSTS = CostModel(0.0, 0.0, 40_000.0, 9_000.0, 0.0, (1_000.0,))

@@ -23,7 +23,7 @@ from flinknet.predict.recorded import RecordedExchange
 from flinknet.runtime.event_loop import SPIN_NS
 from flinknet.simulator.cost_model import CostModel
 from flinknet.trace import ChannelInfo
-from tests.tapped_run import channel_info
+from tests.recorded_run import channel_info
 
 MS = 1_000_000
 COUNT = 400

@@ -18,8 +18,9 @@ from flinknet.core.wire.ids import (
     ResultPartitionID,
 )
 from flinknet.graph.running_job import RunningInput, RunningJob, RunningSubtask, RunningVertex
-from flinknet.trace import ChannelInfo, ClockInfo, RunManifest
+from flinknet.trace import ChannelInfo, RunManifest
 from flinknet.trace.manifest import TAP
+from tests.recorded_run import channel_info, manifest_of
 
 RELEASES = ("1.20.5", "2.3.0")
 
@@ -99,33 +100,10 @@ def channel(
             ExecutionGraphID(bytes([execution]) * 16), ExecutionVertexID(of, producer), 0
         ),
     )
-    return ChannelInfo(
-        index=index,
-        receiver_id=f"{index:032x}",
-        producer=producer,
-        consumer=subpartition,
-        producer_process="a",
-        consumer_process="b",
-        connection="a->b",
-        subpartition=subpartition,
-        partition=partition.encode().hex(),
-        is_local=False,
-        edge=edge,
+    return channel_info(
+        index, producer, subpartition, partition=partition.encode().hex(), edge=edge
     )
 
 
 def tapped(*channels: ChannelInfo) -> RunManifest:
-    return RunManifest(
-        scenario={"tap": {}},
-        flink_keys={},
-        host={},
-        versions={},
-        seed=0,
-        clock=ClockInfo(),
-        started_at="2026-01-01T00:00:00Z",
-        measured_from_ns=0,
-        measured_to_ns=10_000_000_000,
-        processes=(),
-        channels=channels,
-        origin=TAP,
-    )
+    return manifest_of((), channels, 0, 10_000_000_000, scenario={"tap": {}}, origin=TAP)
