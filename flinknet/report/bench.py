@@ -106,13 +106,8 @@ def bench_view(
     is_explained: bool = False,
     more: Sequence[Part] = (),
 ) -> View:
-    """The view of some settings, or of one.
-
-    Args:
-        next_step: a command that goes on from here.
-        is_explained: print warnings in full.
-        more: further parts that were asked for.
-    """
+    """The view of some settings, or of one. `next_step` is a command that goes on from here, `more`
+    are parts that were asked for, and warnings are explained in full on request."""
     doubts = doubt_lines(settings)
     explained = doubt_lines(settings, is_explained=True)
     wrong = [f"{lowered(each)};" for each in doubts if each.startswith("Invalid")]
@@ -225,11 +220,8 @@ def channel_table(channels: Iterable[ChannelMeasured]) -> Table:
 def bench_page(
     settings: Sequence[Setting], environment: Mapping[str, Any], whole: View | None = None
 ) -> Page:
-    """The page of a bench: all settings, and then each on its own.
-
-    Args:
-        whole: the view of all settings, if it is made already.
-    """
+    """The page of a bench: the view of all settings, which may be made already, and then each on
+    its own."""
     whole = whole or bench_view(settings, environment)
     several = [bench_view([each], environment) for each in settings if len(settings) > 1]
     return Page("bench", [whole, *several])

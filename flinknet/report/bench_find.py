@@ -23,12 +23,8 @@ SCHEMA_VERSION = 1
 
 
 def find_view(found: Sequence[FoundRate], duration_ns: int | None, metric: str) -> View:
-    """The view of a search: the answer, and a table of the rates that were tried.
-
-    Args:
-        duration_ns: measured part of each run.
-        metric: the limited figure.
-    """
+    """The view of a search by a limited figure (`metric`): the answer, and a table of the rates
+    that were tried."""
     first = found[0]
     best = max(found, key=lambda each: (not each.search.is_below, each.total_per_s))
     runs = sum(len(each.search.runs) for each in found)

@@ -40,7 +40,6 @@ from .warning_lines import doubts_of_runs, merged_text, same_but_for_numbers
 
 TRADES_SHOWN = 6
 """Settings that are each compared with the base; of more, those that are best in something."""
-"""Gates whose buffer debloating is shown, and marks of each plot."""
 
 MARKS = {Validity.INVALID: "✗ ", Validity.DOUBTFUL: "! ", Validity.VALID: ""}
 """Marks of settings in a table."""
@@ -201,11 +200,7 @@ def _alike(texts: Sequence[tuple[str, str]]) -> list[list[tuple[str, str]]]:
 
 def trade_lines(settings: Sequence[Setting], *, is_short: bool = False) -> list[str]:
     """The price and the gain of each setting of a sweep against Flink's defaults, or against the
-    first setting if the defaults were not measured.
-
-    Args:
-        is_short: without figures of disturbed runs, and without the meaning of ranges.
-    """
+    first setting if the defaults were not measured; in short without figures of disturbed runs."""
     base = _base_of(settings)
     if base is None:
         return []
@@ -347,12 +342,8 @@ def deployment_line(name: str, deployments: Mapping[str, VertexTimes]) -> str:
 
 
 def debloating_lines(name: str, gates: Sequence[DebloatedGate]) -> Iterator[str]:
-    """Buffer size over time, and data in flight against the target: one line for each gate that was
-    evaluated.
-
-    Args:
-        name: of the setting, empty if there is one only.
-    """
+    """Buffer size over time, and data in flight against the target: one line for each gate of the
+    named setting that was evaluated."""
     evaluated = [gate for gate in gates if gate.samples]
     where = f"{name}: buffers" if name else "Buffers"
     for gate in evaluated[:GATES_SHOWN]:

@@ -31,12 +31,8 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Curves:
-    """Curves over settings, runs or dates: one place on the horizontal axis for each label.
-
-    Attributes:
-        marks: names of some labels, such as "baseline", by their index.
-        is_bars: draw bars, for labels that have nothing between them.
-    """
+    """Curves over settings, runs or dates: one place on the horizontal axis for each label, some of
+    which have a mark such as "baseline". Bars are for labels that have nothing between them."""
 
     title: str = ""
     labels: Sequence[str] = ()
@@ -79,10 +75,7 @@ class Limit:
 @dataclass(frozen=True, slots=True)
 class OverTime:
     """Curves over the time of a run; with `in_rows` each in a row of its own, on the same scale.
-
-    Attributes:
-        top: where the vertical axis ends, if not at the largest value.
-    """
+    The vertical axis ends at `top`, or at the largest value."""
 
     title: str = ""
     series: Sequence[TimeSeries] = ()
@@ -114,13 +107,8 @@ class Percentiles:
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Bars over ranges of a quantity, with a stack of series.
-
-    Attributes:
-        ranges: lower and upper end of each bar, in `across`.
-        marks: positions with a name.
-        is_log: the axis of the ranges is logarithmic.
-    """
+    """Bars over ranges of a quantity (lower and upper end of each, in `across`), with a stack of
+    series, and marks at positions with a name."""
 
     title: str = ""
     ranges: Sequence[tuple[float, float]] = ()
@@ -214,14 +202,9 @@ class PlacesChannel:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The places between two tasks, step by step: a slider over time shows how full each is, in
-    all runs at the same instant. `curve` lies below the slider. `notes` stand
-    below all.
-
-    Attributes:
-        ends: who writes into the first place, and who reads from the last.
-        channels: those that steps are split by; empty: they are not.
-    """
+    """The places between two tasks, step by step: a slider over time shows how full each is, in all
+    runs at the same instant, with a curve below the slider and notes below all. `ends` are who
+    writes into the first place, and who reads from the last; steps may be split by `channels`."""
 
     names: Sequence[str] = ()
     meanings: Sequence[str] = ()
@@ -235,14 +218,9 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class MessageStep:
-    """A message between two TaskManagers, as the producer's sees it.
-
-    Attributes:
-        at_ns: since the start of the run.
-        channel: index among those that are shown.
-        is_forward: from the producer to the consumer.
-        credit: credit of the producer after it; None without flow control by credit.
-    """
+    """A message on a channel (by its index among those that are shown), as the producer's
+    TaskManager sees it, and the credit of the producer after it; None without flow control by
+    credit."""
 
     at_ns: int
     channel: int
@@ -253,12 +231,8 @@ class MessageStep:
 
 @dataclass(frozen=True, slots=True)
 class Messages:
-    """Messages of some channels, step by step, with the credit of each channel.
-
-    Attributes:
-        channels: names of producer and consumer.
-        runs: messages by the name of the run.
-    """
+    """Messages of some channels by run, step by step, with the credit of each channel, which has
+    the names of its producer and its consumer."""
 
     channels: Sequence[tuple[str, str]] = ()
     runs: Mapping[str, Sequence[MessageStep]] = field(default_factory=dict)
@@ -278,13 +252,8 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """One of several channels over time, in panels above a strip of regimes; drag to zoom.
-
-    Attributes:
-        names: of the channels.
-        first: index of the channel that is shown first.
-        regimes: empty where none is known.
-    """
+    """One of several named channels over time, in panels above a strip of regimes; drag to zoom.
+    The channel with the index `first` is shown first."""
 
     names: Sequence[str] = ()
     channels: Sequence[ChannelOverTime] = ()

@@ -55,12 +55,8 @@ def comparison_view(
     *,
     is_explained: bool = False,
 ) -> View:
-    """The view of all candidates.
-
-    Args:
-        doubts: about the runs of this call.
-        is_explained: print them all.
-    """
+    """The view of all candidates, with doubts about the runs of this call, which are explained on
+    request."""
     decisions = sorted(comparison.decisions, key=lambda x: _WORST_FIRST.index(x[1].outcome))
     decisive = {*_DECISIVE, *(decision.limit.metric for _, decision in decisions)}
     has_doubts = bool(doubts or comparison.invalid)

@@ -63,11 +63,8 @@ def changes_table(
     *,
     has_notes: bool,
 ) -> Table:
-    """One row for each metric: the change with its interval, the verdict, and both means.
-
-    Args:
-        metrics: those to show; none: all.
-    """
+    """One row for each of some metrics (none: all): the change with its interval, the verdict, and
+    both means."""
     base, interval = comparison.base.name, f"{comparison.confidence * 100:g}% interval"
     rows = []
     for metric, each in candidate.differences.items():
@@ -181,12 +178,8 @@ _DIFFERING = (Verdict.WORSE, Verdict.BETTER, Verdict.HIGHER, Verdict.LOWER)
 def effect_clauses(
     candidate: Candidate, metrics: Collection[str] = (), *, is_undecided: bool = True
 ) -> list[str]:
-    """How a candidate differs, the worst first, and how many runs would decide what is unclear.
-
-    Args:
-        metrics: those to name, with their intervals; none: all, without.
-        is_undecided: more runs may decide.
-    """
+    """How a candidate differs in some metrics, with their intervals (none: in all, without), the
+    worst first, and how many runs would decide what is unclear."""
     found = []
     for verdict in (*_DIFFERING, *([Verdict.NONE] if metrics else []), Verdict.UNCLEAR):
         names = []

@@ -110,11 +110,8 @@ def console_for(stream: IO[str]) -> Console:
 
 
 def print_line(console: Console, line: Text | str, *, indent: int = 0) -> None:
-    """Print a sentence: folded on a terminal and where COLUMNS is set, whole elsewhere.
-
-    Args:
-        indent: spaces before it, and before the rest of it on further lines.
-    """
+    """Print a sentence, indented by some blanks: folded on a terminal and where COLUMNS is set,
+    whole elsewhere."""
     text = Text(line) if isinstance(line, str) else line
     if console.is_terminal or getattr(console, "has_given_width", False):
         console.print(Padding.indent(text, indent) if indent else text)
@@ -318,12 +315,8 @@ def _rich_table(
     is_folded: bool = False,
     is_continued: bool = False,
 ) -> RichTable:
-    """Some columns of a table, without rows that have nothing but names in them.
-
-    Args:
-        padding: blanks between columns.
-        is_folded: texts are as narrow as they may be folded to.
-    """
+    """Some columns of a table, without rows that have nothing but names in them; texts are as
+    narrow as they may be folded to if asked for."""
     found = RichTable(box=None, pad_edge=False, padding=(0, padding, 0, 0), header_style="bold")
     found.title = None if is_continued or not table.title else Text(table.title)
     found.title_justify, found.title_style = "left", "bold"

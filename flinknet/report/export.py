@@ -254,11 +254,8 @@ _OBSERVED = [each for each in FIGURES.values() if each.group != "buffers"]
 
 
 def csv_text(rows: Sequence[Row], first: Sequence[str] = ()) -> str:
-    """Rows as CSV with a header; a row may lack columns that others have.
-
-    Args:
-        first: names of columns that are there even without rows.
-    """
+    """Rows as CSV with a header, whose first columns are there even without rows; a row may lack
+    columns that others have."""
     names = list(dict.fromkeys([*first, *(name for row in rows for name in row)]))
     file = io.StringIO()
     writer = csv.DictWriter(file, names, restval="", lineterminator="\n")
@@ -335,11 +332,7 @@ def _names_of(point: TradeOffPoint) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class CsvRun:
-    """One run of a configuration.
-
-    Attributes:
-        is_counted: false for a disturbed try that was repeated.
-    """
+    """One run of a configuration; a disturbed try that was repeated is not counted."""
 
     config: str
     round: int

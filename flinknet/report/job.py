@@ -57,11 +57,7 @@ FAILED_LINES_MAX = 16
 
 
 def job_view(result: Mapping[str, Any], next_step: str = "") -> View:
-    """The view of a result as `result.json` has it.
-
-    Args:
-        next_step: a command that goes on from here.
-    """
+    """The view of a result as `result.json` has it, with a command that goes on from here."""
     reason, vertices = result["reason"], result["vertices"]
     warnings = [each["text"] for each in result["warnings"]]
     ran = [heading_of(result)]

@@ -224,12 +224,8 @@ _QUANTILES = {"0.5": "p50", "0.99": "p99"}
 
 
 def metric(name: str, kind: str, text: str, samples: Samples) -> str:
-    """One metric with its samples; unknown values are left out.
-
-    Args:
-        kind: gauge or counter.
-        samples: labels and value of each.
-    """
+    """One metric (a gauge or a counter) with its samples: labels and value of each; unknown values
+    are left out."""
     lines = [
         f"{name}{_labels(labels)} {value:.17g}" for labels, value in samples if value is not None
     ]

@@ -75,11 +75,7 @@ _PANELS = [
 def observed_sections(
     answer: ReplayAnswer, wanted: Sequence[int] | None = None
 ) -> Iterator[Section]:
-    """All sections, those without data left out.
-
-    Args:
-        wanted: channels to show; None: the slowest ones.
-    """
+    """All sections with data, with the wanted channels, or the slowest ones."""
     shown = [each for each in answer.channels if wanted is None or each.channel in wanted]
     shown = slowest(shown, CHANNELS_SHOWN) if wanted is None else shown
     left = len(answer.channels) - len(shown) + answer.channels_left_out

@@ -130,11 +130,8 @@ def channel_table(channels: Sequence[ReplayedChannel], title: str = "") -> Table
 def diagnosis_table(
     own: Sequence[ReplayAnswer], whole: ReplayAnswer | JobAnswer | None = None
 ) -> Table:
-    """A row for each verdict on an edge, and how long TaskManagers stood still.
-
-    Args:
-        whole: the answer that has this; None: that of the first edge.
-    """
+    """A row for each verdict on an edge, and how long TaskManagers stood still, by the answer of
+    the whole job, or of the first edge."""
     rows = [
         {"edge": answer.edge or "", "verdict": answer.cause.value, "why": answer.text,
          "share": human_share(answer.share)}
@@ -166,11 +163,7 @@ def times_section(
     answers: Sequence[ReplayAnswer], feeding: Sequence[int | None] = ()
 ) -> list[Section]:
     """The times that records carry: a row for each exchange, and of one their age over time;
-    nothing without any.
-
-    Args:
-        feeding: for each exchange of a job the place of the one before it.
-    """
+    nothing without any. `feeding` has for each exchange of a job the place of the one before it."""
     own = {n: of for n, each in enumerate(answers) if (of := each.record_times) is not None}
     if not own:
         return []

@@ -79,12 +79,8 @@ class Lines:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A sentence that begins with a bold name, and notes below it.
-
-    Attributes:
-        meaning: explanation of the name.
-        is_doubt: the name has the colour of a warning.
-    """
+    """A sentence that begins with a bold name, explained by `meaning`, and notes below it. The name
+    of a doubt has the colour of a warning."""
 
     name: str = ""
     text: str = ""
@@ -233,11 +229,8 @@ def figure_table(
     tones: Sequence[Tone] = (),
     notes: Sequence[str] = (),
 ) -> Table:
-    """A table with one row for each name, which has the medians of what belongs to it.
-
-    Args:
-        tones: of the rows; none: all are plain.
-    """
+    """A table with one row for each name, which has the medians of what belongs to it, and a tone
+    if there are any."""
     found = [
         Row(
             [name, *(each.show(typical(map(each.read, values))) for each in figures)],
@@ -270,13 +263,9 @@ def table_of(
     keys: int = 1,
     is_strong: Callable[[_T], object] = lambda row: False,
 ) -> Table:
-    """A table with a row for each mapping or object, and a column for each heading. A number is
-    shown in the unit that its field ends with; an unknown one as a dash.
-
-    Args:
-        texts: headings of columns that may be folded.
-        keys: see Table.
-    """
+    """A table with a row for each mapping or object, and a column for each heading; those of texts
+    may be folded. A number is shown in the unit that its field ends with; an unknown one as a
+    dash."""
     found = [
         Row([_cell(row, each) for each in columns.values()], bool(is_strong(row))) for row in rows
     ]
@@ -298,11 +287,8 @@ def _cell(row: Any, column: Column) -> str:
 
 
 def left_out(known: Sequence[object], most: int, note: str) -> list[str]:
-    """A note on those of some rows that are not shown; none where all are.
-
-    Args:
-        note: with {} for their number.
-    """
+    """A note, with {} for their number, on those of some rows that are not shown; none where all
+    are."""
     hidden = len(known) - most
     return [note.format(f"{hidden:,}")] if hidden > 0 else []
 

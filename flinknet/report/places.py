@@ -59,12 +59,8 @@ def places_of(
     numbers: Sequence[int] = (),
     colored: Sequence[PlacesChannel] = (),
 ) -> Places:
-    """The six places of some runs by name, step by step, below a curve.
-
-    Args:
-        numbers: of the channels that the first and the last place are split by.
-        colored: these channels with their colours.
-    """
+    """The six places of some runs by name, step by step, below a curve. The first and the last
+    place are split by the channels with these numbers and colours."""
     names, meanings = zip(*PLACES, strict=True)
     found = [
         PlacesRun(

@@ -124,12 +124,8 @@ MARKS = {
 def distribution_line(
     ranges: Sequence[tuple[float, float]], counts: Sequence[float], marks: int, *, is_log: bool
 ) -> str:
-    """Counts of ranges of a quantity, from the lowest to the highest one; blank where none is.
-
-    Args:
-        ranges: lower and upper end of each.
-        is_log: the axis is logarithmic.
-    """
+    """Counts of ranges (lower and upper end of each) of a quantity, from the lowest to the highest
+    one, on a linear or a logarithmic axis; blank where none is."""
     if not ranges:
         return ""
 
@@ -146,11 +142,8 @@ def distribution_line(
 
 
 def sparkline(values: Sequence[float], width: int, top: float) -> str:
-    """Values over time in at most `width` characters; where several share one, the largest shows.
-
-    Args:
-        top: the value of the highest block. 0 shows as a blank, and any larger value as some block.
-    """
+    """Values over time in at most `width` characters, of which `top` is the highest block; where
+    several share one, the largest shows. 0 is a blank, and any larger value some block."""
     return "".join(_block(value, top) for value in resampled(values, width))
 
 

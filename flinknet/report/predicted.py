@@ -66,12 +66,8 @@ _OF_EDGE = _FIGURES[:4]
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """A predicted setting.
-
-    Attributes:
-        setting: its values by name, as far as they vary.
-        marks: words for it, such as "recorded".
-    """
+    """A predicted setting: its values by name, as far as they vary, and words for it, such as
+    "recorded"."""
 
     setting: Mapping[str, str]
     point: TradeOffPoint
@@ -342,11 +338,9 @@ _WORK_MEANING = (
 def grid_of(
     whole: ReplayAnswer | JobAnswer, tasks: Sequence[tuple[TaskMetrics, bool]] = ()
 ) -> Grid:
-    """The predictions that may be relied on, with a slider for each setting that varies.
-
-    Args:
-        tasks: each with whether it is a consumer, whose speed a setting may change.
-    """
+    """The predictions that may be relied on, with a slider for each setting that varies. `tasks`
+    are those with a busy time, each with whether it is a consumer, whose speed a setting may
+    change."""
     predicted, error = predicted_of(whole), whole.model_error
     names = list(predicted[0].setting)
     values = {name: _values_of(name, predicted) for name in names}

@@ -58,11 +58,8 @@ def loss_line(loss: TraceLoss, label: str | None = None) -> str:
 
 
 def set_line(recordings: Sequence[ReplayedRecording], of_what: str = "") -> str:
-    """Sentence on the recordings of a run, and the channels that count.
-
-    Args:
-        of_what: what the channels belong to, as words to put behind them.
-    """
+    """Sentence on the recordings of a run, and the channels that count; `of_what` stands behind
+    these."""
     names = named([each.label for each in recordings])
     channels = sum(each.channels_counted for each in recordings)
     twice = sum(each.channels - each.channels_counted for each in recordings)
@@ -165,14 +162,8 @@ MISSING_POOR = 0.05
 
 def graded(found: Sequence[str], missing: float, good: str, more: Sequence[str] = ()) -> list[str]:
     """How far to rely on a recording, as clauses that begin with a grade: good without doubts, poor
-    where much is missing.
-
-    Args:
-        found: doubts.
-        missing: share of what passed.
-        good: the last clause, if any.
-        more: further clauses, which are no doubts.
-    """
+    where a large share of what passed is missing. `more` are clauses that are no doubts, `good` is
+    the last one."""
     grade = "poor" if missing > MISSING_POOR else "fair" if found else "good"
     first, *others = [*found, *more, *([good] if good else [])]
     return [f"{grade}: {first}", *others]

@@ -141,11 +141,8 @@ def _edge_trade_offs(answer: ReplayAnswer) -> Section:
 def _details(
     answer: ReplayAnswer, channels: Sequence[int] | None, *, is_edge: bool = False
 ) -> list[Section | Part]:
-    """All that is known of one run, or one edge of a job.
-
-    Args:
-        is_edge: its recordings are described with the job, its settings here.
-    """
+    """All that is known of one run, or one edge of a job, whose recordings are described with the
+    job, and whose settings are here."""
     doubts = [*([] if is_edge else recording_lines(answer.trace)), *doubts_of(answer)]
     is_printed = why_not_printed(answer) is None
     compared = trades(answer) if is_printed else []

@@ -63,12 +63,8 @@ USUAL_ADVICE = "5ms"
 
 
 def replay_sentences(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> list[Sentence]:
-    """The sentences about one recording.
-
-    Args:
-        own: an answer for each edge of its job.
-        job: the answer about the job from end to end; None where it has one edge.
-    """
+    """The sentences about one recording, by an answer for each edge, and that about the job from
+    end to end, if it has several."""
     is_healthy = _is_healthy(own[0])
     return [
         Sentence("recorded", _recorded(own, job), "; "),

@@ -80,11 +80,8 @@ def _redirect(host: str, port: int) -> str:
 
 
 def recording_line(out: str, duration_ns: int | None, ring_ns: int | None, trigger: str) -> str:
-    """Destination of the trace, duration of the tap, and the part it keeps.
-
-    Args:
-        trigger: what a ring is kept around; empty for nothing.
-    """
+    """Destination of the trace, duration of the tap, and the part it keeps: a ring, around each
+    time that something triggers."""
     until = "until Ctrl-C" if duration_ns is None else f"for {_exactly(duration_ns)}"
     line = f"recording into {out} {until}"
     if ring_ns is None:
@@ -104,11 +101,7 @@ def _exactly(duration_ns: int) -> str:
 
 class TapView(LivePanel):
     """A live panel of a tap or a capture where there is a terminal; else a line each minute, and
-    one when the first consumer has connected or the last one has gone.
-
-    Attributes:
-        listening: a tap's addresses that consumers connect to.
-    """
+    one when the first consumer has connected to an address or the last one has gone."""
 
     def __init__(self, console: Console, listening: Sequence[str] = ()) -> None:
         super().__init__(console)

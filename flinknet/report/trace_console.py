@@ -44,11 +44,8 @@ Plain = Mapping[str, Any]
 
 
 def info_view(description: Plain, hidden: int = 0) -> View:
-    """The view of a run: its processes, channels, events by kind, and what determined it.
-
-    Args:
-        hidden: settings at their defaults, which are not shown.
-    """
+    """The view of a run: its processes, channels, events by kind, and what determined it, but for
+    some settings at their defaults."""
     manifest, edges = description["manifest"], description["edges"]
     has_edges = len(edges) > 1
     ends_ns = (description["last_ns"], (manifest or {}).get("measured_to_ns"))
@@ -219,11 +216,8 @@ EDGES_SHOWN = 12
 
 
 class WatchView(LivePanel):
-    """A live panel where there is a terminal, else the panel once for each look.
-
-    Args:
-        has_details: show the time and the verdict of each edge, too.
-    """
+    """A live panel where there is a terminal, else the panel once for each look, with the time and
+    the verdict of each edge on request."""
 
     def __init__(self, console: Console, path: str, *, has_details: bool = False) -> None:
         super().__init__(console)
@@ -255,11 +249,7 @@ class WatchView(LivePanel):
 
 
 def watch_view(look: WatchLook | None, path: str, waited_s: int = 0) -> View:
-    """Runs, edges and what limits them.
-
-    Args:
-        waited_s: since the last new event.
-    """
+    """Runs, edges and what limits them, some seconds after the last new event."""
     since = [f"no new event for {waited_s} s"] if waited_s else []
     if look is None:
         return View([Sentence("watching", [path, *since], "; ")])

@@ -295,12 +295,8 @@ def _size(workload: Mapping[str, Any]) -> str:
 
 
 def load_line(workload: Mapping[str, Any], runs: int, *, whose: str = "", by: str = "") -> str:
-    """Load, number of runs and duration as a sentence; empty if the workload does not have them.
-
-    Args:
-        whose: workload it is, where there are several.
-        by: the version that sent it.
-    """
+    """Load of one workload of several, number of runs, duration and version as a sentence; empty if
+    the workload does not have them."""
     if not (words := load_words(workload)):
         return ""
     length = length_words(workload)
@@ -336,13 +332,8 @@ PRICE_NOTE = (
 
 @dataclass(frozen=True, slots=True)
 class NamedTrade:
-    """Gain and price of one setting against another.
-
-    Attributes:
-        setting, before: their names.
-        text: all of it in a sentence.
-        p50_ns, p99_ns: latency before and after; None where it is unknown.
-    """
+    """Gain and price of one setting against another, as figures and in a sentence; latency before
+    and after, None where it is unknown."""
 
     setting: str
     before: str
@@ -395,11 +386,8 @@ def trade_of(
     *,
     says_cost: bool,
 ) -> NamedTrade:
-    """ "buffer timeout 5ms instead of 100ms: p50 −46.0 ms, …": gain and price of `shown`.
-
-    Args:
-        says_cost: add the assumed cost of a buffer.
-    """
+    """The gain and price of `shown`: "buffer timeout 5ms instead of 100ms: p50 −46.0 ms, …", with
+    the assumed cost of a buffer on request."""
     trade = trade_between(shown, base, has_cpu_cost=cpu_cost is not None)
     sentence = trade_sentence(setting, before, trade)
     if trade.cpu_cores is not None and cpu_cost is not None and says_cost:

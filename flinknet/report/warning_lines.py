@@ -106,15 +106,9 @@ def doubts_of_runs(
     numbers: Sequence[int] = (),
     is_explained: bool = False,
 ) -> list[str]:
-    """Doubts about some runs, and the processes that disturbed them. Warnings about settings are
-    left out: `print_setting_notes` has printed them.
-
-    Args:
-        runs: of each run the name of its setting, and its warnings.
-        uses: of each run the use of the processors.
-        numbers: of each run its number in this call; none: they are only counted.
-        is_explained: the whole text of each.
-    """
+    """Doubts about some runs (name of the setting, warnings, number in this call), and the
+    processes that disturbed them, by the use of the processors. Warnings about settings are left
+    out: `print_setting_notes` has printed them."""
     doubted = [
         (name, [each for each in warnings if each.code not in OF_SETTINGS])
         for name, warnings in runs
@@ -130,11 +124,8 @@ def doubts_of_runs(
 def print_setting_notes(
     console: Console, settings: Sequence[tuple[str, Sequence[RunWarning]]]
 ) -> None:
-    """Print warnings about settings before any of them runs: keys that Flink or flinknet ignores.
-
-    Args:
-        settings: their names, with their warnings.
-    """
+    """Print warnings about settings, by name, before any of them runs: keys that Flink or flinknet
+    ignores."""
     known = [
         (name, [each for each in warnings if each.code in OF_SETTINGS])
         for name, warnings in settings
@@ -208,13 +199,8 @@ def trust_words(
     *more: str,
     good: str = "the schedule was kept, and no other process disturbed the runs",
 ) -> list[str]:
-    """How far to rely on the figures, as clauses that begin with a grade.
-
-    Args:
-        doubts: lines of `doubts_of_runs`.
-        more: further doubts, as clauses.
-        good: the clause where there is no doubt.
-    """
+    """How far to rely on the figures, as clauses that begin with a grade: lines of
+    `doubts_of_runs`, further doubts, or the clause where there is no doubt."""
     invalid = [each for each in doubts if each.startswith("Invalid")]
     found = [
         *(lowered(x.removeprefix("Warning").lstrip(": ")) for x in doubts if x not in invalid),
@@ -229,11 +215,8 @@ def trust_words(
 def other_process_lines(
     runs: Sequence[tuple[ProcessorUse | None, Sequence[RunWarning]]],
 ) -> list[Text]:
-    """Which processes disturbed runs, with the most of a core that each took of one run.
-
-    Args:
-        runs: of each run the use of the processors, and its warnings.
-    """
+    """Which processes disturbed runs, by their use of the processors and their warnings, with the
+    most of a core that each took of one run."""
     most: dict[str, float] = {}
     for use, warnings in runs:
         if use is None or not any(each.code in (DISTURBED, P99_DISTURBED) for each in warnings):
