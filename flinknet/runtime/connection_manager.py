@@ -176,7 +176,7 @@ class DataServer:
         self._listener = Listener(
             sock,
             watch=lambda: self._loop.add_reader(sock, self._accept),
-            unwatch=lambda: self._loop.remove_reader(sock),
+            unwatch=lambda: self._loop.remove(sock),
         )
         port: int = sock.getsockname()[1]
         return port

@@ -93,14 +93,12 @@ class EventLoop:
         """Call back when a descriptor other than a transport's is readable."""
         self._selector.register(sock, selectors.EVENT_READ, callback)
 
-    def remove_reader(self, sock: socket.socket | int) -> None:
-        self._selector.unregister(sock)
-
     def add_writer(self, sock: socket.socket, callback: Callable[[], None]) -> None:
         """Call back when a socket without a transport is writable: connected or failed."""
         self._selector.register(sock, selectors.EVENT_WRITE, callback)
 
-    def remove_writer(self, sock: socket.socket) -> None:
+    def remove(self, sock: socket.socket | int) -> None:
+        """Call back no more."""
         self._selector.unregister(sock)
 
     def add_transport(

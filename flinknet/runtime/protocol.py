@@ -314,5 +314,5 @@ class ConnectingChannel:
     def _give_up_socket(self) -> socket.socket:
         sock, self._sock = self._sock, None
         assert sock is not None
-        self._loop.remove_writer(sock)
+        self._loop.remove(sock)
         return sock

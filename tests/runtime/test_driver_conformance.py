@@ -362,7 +362,7 @@ def test_a_reader_that_is_no_transport_is_called_back_until_it_is_removed() -> N
     loop.add_reader(mine, lambda: heard.append(mine.recv(10)))
     other.send(b"one")
     loop.run_once()
-    loop.remove_reader(mine)
+    loop.remove(mine)
     other.send(b"two")
     loop.run_once(until_ns=time.monotonic_ns())
     assert heard == [b"one"]

@@ -130,10 +130,6 @@ class ControlConnection:
             self._queue(Hello(PROTOCOL_VERSION, role, token))
 
     @property
-    def is_open(self) -> bool:
-        return self.loss is None and (self.peer_role is not None or not self._is_server)
-
-    @property
     def _is_known(self) -> bool:
         """Whether the other end has shown that it knows the secret, if it has to."""
         if self._is_server:
@@ -360,7 +356,7 @@ class ControlServer:
         self._listener = Listener(
             sock,
             watch=lambda: loop.add_reader(sock, self._accept),
-            unwatch=lambda: loop.remove_reader(sock),
+            unwatch=lambda: loop.remove(sock),
         )
         self._paused_until_ns = 0
         self.host: str

@@ -96,10 +96,6 @@ class JobMaster:
         self.splits = InputSplits(graph)
 
     @property
-    def is_waiting_for_slots(self) -> bool:
-        return self._waits_for_slots_since_ns is not None
-
-    @property
     def is_running(self) -> bool:
         """Whether every task runs or has finished, and at least one runs."""
         states = {each.state for each in self.graph.subtasks()}
@@ -123,7 +119,7 @@ class JobMaster:
 
     def slots_changed(self, *, now_ns: int) -> None:
         """Try again after another job has freed slots."""
-        if self.is_waiting_for_slots and not self._is_starting:
+        if self._waits_for_slots_since_ns is not None and not self._is_starting:
             self._schedule(now_ns)
 
     def release_slots(self) -> None:
@@ -243,7 +239,7 @@ class JobMaster:
         """The slots needed and offered, and how long the job waits for them, in words; empty unless
         it waits for slots.
         """
-        if not self.is_waiting_for_slots or self._is_starting:
+        if self._waits_for_slots_since_ns is None or self._is_starting:
             return ""
         if self._pool.offered >= self._pool.needed:
             return ""
@@ -253,7 +249,7 @@ class JobMaster:
     def _begin_if_complete(self, now_ns: int) -> None:
         """Schedule once all expected TaskManagers are ready; the wait for slots begins now."""
         if len(self._pool.task_managers) >= self._expected:
-            if self.is_waiting_for_slots:
+            if self._waits_for_slots_since_ns is not None:
                 self._waits_for_slots_since_ns = now_ns
             self._schedule(now_ns)
 

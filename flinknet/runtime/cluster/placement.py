@@ -228,11 +228,7 @@ class SlotPool:
 
     @property
     def offered(self) -> int:
-        return sum(len(self._free_on(each)) for each in self._task_managers)
-
-    @property
-    def held_by_others(self) -> int:
-        return len(self._task_managers) * self._cluster.slots_each - self.offered
+        return sum(len(self._cluster.free_for(self, each)) for each in self._task_managers)
 
     @property
     def shortage(self) -> str:
@@ -240,7 +236,7 @@ class SlotPool:
         there = counted(len(self._task_managers), "TaskManager")
         there += f" with {self._cluster.slots_each} each"
         advice = "give more TaskManagers, more slots, or a lower parallelism"
-        if held := self.held_by_others:
+        if held := len(self._task_managers) * self._cluster.slots_each - self.offered:
             there += f", {held} of them other jobs'"
             advice = f"end another job, or {advice}"
         needed = counted(self.needed, "slot")
@@ -269,7 +265,7 @@ class SlotPool:
             return False
         if not self._places:
             alive = self.task_managers
-            free = [self._free_on(each) for each in alive]
+            free = [self._cluster.free_for(self, each) for each in alive]
             placed = place_in(self._shared, free, self._cluster.slots_each, self._mode)
             for at, each in enumerate(placed):
                 self._places[at] = (alive[each.task_manager], each.slot)
@@ -283,9 +279,6 @@ class SlotPool:
         """The places of all shared slots; each must have one."""
         return [PlacedSlot(*self._places[at], shared) for at, shared in enumerate(self._shared)]
 
-    def _free_on(self, task_manager: int) -> list[int]:
-        return self._cluster.free_for(self, task_manager)
-
     def _hold(self) -> None:
         if not self._is_released:  # TaskManagers can be lost after the end of the job
             self._cluster.assign(self, set(self._places.values()))
@@ -296,7 +289,7 @@ class SlotPool:
         return next(
             (task_manager, slot)
             for task_manager in self.task_managers
-            for slot in self._free_on(task_manager)
+            for slot in self._cluster.free_for(self, task_manager)
             if (task_manager, slot) not in used
         )
 

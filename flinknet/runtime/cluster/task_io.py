@@ -9,7 +9,8 @@ import os
 import socket
 import sys
 from collections import deque
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -43,25 +44,19 @@ class ProcessIO:
 
     def open_file(self, path: str) -> None:
         """Create or truncate a file, and create its directory. Raises: TaskFailedError."""
-        try:
+        with _writing(path):
             Path(path).parent.mkdir(parents=True, exist_ok=True)
             self._files[path] = open(path, "wb")  # noqa: SIM115 - until close_file
-        except OSError as error:
-            raise TaskFailedError(f"{path}: it cannot be written ({error.strerror})") from None
 
     def write_file(self, path: str, data: bytes) -> None:
         """Append to an open file. Raises: TaskFailedError."""
-        try:
+        with _writing(path):
             self._files[path].write(data)
-        except OSError as error:
-            raise TaskFailedError(f"{path}: it cannot be written ({error.strerror})") from None
 
     def close_file(self, path: str) -> None:
         """Close a file. Raises: TaskFailedError."""
-        try:
+        with _writing(path):
             self._files.pop(path).close()
-        except OSError as error:
-            raise TaskFailedError(f"{path}: it cannot be written ({error.strerror})") from None
 
     def flush(self) -> None:
         if self._lines:
@@ -69,6 +64,14 @@ class ProcessIO:
             with suppress(OSError):  # the disk may be full
                 self._stdout.write("\n".join(lines) + "\n")
                 self._stdout.flush()
+
+
+@contextmanager
+def _writing(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise TaskFailedError(f"{path}: it cannot be written ({error.strerror})") from None
 
 
 class SocketReader:
@@ -96,10 +99,10 @@ class SocketReader:
         sock, self._sock = self._sock, None
         if sock is not None:
             if self._is_reading:
-                self._loop.remove_reader(sock)
+                self._loop.remove(sock)
             sock.close()
         if self._connecting is not None:
-            self._loop.remove_writer(self._connecting)
+            self._loop.remove(self._connecting)
             self._connecting.close()
             self._connecting = None
 
@@ -125,7 +128,7 @@ class SocketReader:
     def _connected(self) -> None:
         sock, self._connecting = self._connecting, None
         assert sock is not None
-        self._loop.remove_writer(sock)
+        self._loop.remove(sock)
         code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code:
             sock.close()
@@ -163,7 +166,7 @@ class SocketReader:
         if is_reading:
             self._loop.add_reader(self._sock, self._receive)
         else:
-            self._loop.remove_reader(self._sock)
+            self._loop.remove(self._sock)
 
 
 class FileReader:

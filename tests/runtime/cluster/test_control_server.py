@@ -78,7 +78,7 @@ def test_who_says_nothing_is_sent_away_and_who_is_known_stays(
     known_client(loop, server)
     server.forget_unknown(now_ns=monotonic_ns() + HELLO_WAIT_NS + 1)
     assert has_ended(loop, silent)
-    assert server.connections[1].is_open
+    assert server.connections[1].loss is None
     assert not server.connections[1].is_closing
     silent.close()
 
@@ -88,7 +88,7 @@ def known_client(loop: EventLoop, server: ControlServer) -> ControlConnection:
     client = ControlConnection("secret", role="client")
     loop.add_transport(socket.create_connection(("127.0.0.1", server.port)), client)
     for _ in range(TURNS_MAX):
-        if any(each.is_open for each in server.connections):
+        if any(each.peer_role is not None for each in server.connections):
             return client
         turn(loop)
     raise AssertionError("nobody is known")

@@ -320,7 +320,7 @@ def test_a_lost_task_manager_without_slots_elsewhere_ends_the_job_with_both_reas
     cluster.master.lose(1, "tm-1 is lost", now_ns=cluster.now_ns)
     cluster.take_canceled()
     cluster.pass_time(S)
-    assert cluster.master.is_waiting_for_slots
+    assert cluster.master.shortage()
     assert "tm-1 is lost" in cluster.master.reason
     cluster.pass_time(20 * S)
     assert cluster.master.state is JobState.FAILED

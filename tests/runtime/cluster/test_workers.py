@@ -132,7 +132,7 @@ def test_a_guess_and_a_proof_from_another_connection_are_refused() -> None:
     carry(server, client)
     with pytest.raises(RemoteProtocolError, match="secret"):
         carry(client, server)
-    assert not server.is_open
+    assert server.is_closing
     (first, known), (second, _) = ends(SECRET), ends(SECRET)
     carry(first, known)
     replayed = b"".join(map(bytes, known.data_to_send(now_ns=0)))
