@@ -79,15 +79,13 @@ Answer = AcknowledgeCheckpoint | DeclineCheckpoint
 """Message of a task to the coordinator."""
 
 
+@dataclass(slots=True)
 class _Pending:
     """A checkpoint that was triggered and is not yet complete or aborted."""
 
-    __slots__ = ("acknowledged", "began_ns", "checkpoint_id")
-
-    def __init__(self, checkpoint_id: int, began_ns: int) -> None:
-        self.checkpoint_id = checkpoint_id
-        self.began_ns = began_ns
-        self.acknowledged: dict[str, AcknowledgeCheckpoint] = {}
+    checkpoint_id: int
+    began_ns: int
+    acknowledged: dict[str, AcknowledgeCheckpoint] = field(default_factory=dict)
 
 
 class CheckpointCoordinator:

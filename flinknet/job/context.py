@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import dropwhile
 from pathlib import Path
 from typing import Any
@@ -25,10 +26,12 @@ from flinknet.units import NS_PER_MS, ordinal
 from .elements import NO_TIMESTAMP, Instants
 
 
+@dataclass(slots=True, eq=False)
 class ProcessingContext:
     """Shared by the operators, outputs and sinks of a task.
 
     Attributes:
+        epoch_ns: instant that is time of day 0.
         now_ns: when the task started on the current records.
         work_ns: work since then, from the delays of operators.
         instant_ns: when the current record was due; of a batch, the earliest.
@@ -38,37 +41,19 @@ class ProcessingContext:
         clock: real time while operators work; None in virtual time.
         pressed_ns: time spent waiting for outputs; excludes a wait in progress.
         pressed_since_ns: start of the wait in progress; -1 if there is none.
-
-    Args:
-        epoch_ns: instant that is time of day 0.
     """
 
-    __slots__ = (
-        "_epoch_ns",
-        "clock",
-        "instant_ns",
-        "instants",
-        "now_ns",
-        "pending_records",
-        "pressed_ns",
-        "pressed_since_ns",
-        "timestamp_ms",
-        "timestamps",
-        "work_ns",
-    )
-
-    def __init__(self, *, epoch_ns: int = 0) -> None:
-        self._epoch_ns = epoch_ns
-        self.now_ns = 0
-        self.work_ns = 0
-        self.instant_ns = NO_TIMESTAMP
-        self.instants: Instants | None = None
-        self.timestamp_ms = NO_TIMESTAMP
-        self.timestamps: Instants | None = None
-        self.pending_records = 0
-        self.pressed_ns = 0
-        self.pressed_since_ns = -1
-        self.clock: Callable[[], int] | None = None
+    epoch_ns: int = 0
+    now_ns: int = 0
+    work_ns: int = 0
+    instant_ns: int = NO_TIMESTAMP
+    instants: Instants | None = None
+    timestamp_ms: int = NO_TIMESTAMP
+    timestamps: Instants | None = None
+    pending_records: int = 0
+    pressed_ns: int = 0
+    pressed_since_ns: int = -1
+    clock: Callable[[], int] | None = None
 
     @property
     def done_ns(self) -> int:
@@ -79,7 +64,7 @@ class ProcessingContext:
     @property
     def time_of_day_ms(self) -> int:
         """The current time of day, work included (Flink: currentTimeMillis)."""
-        return (self.done_ns - self._epoch_ns) // NS_PER_MS
+        return (self.done_ns - self.epoch_ns) // NS_PER_MS
 
     @property
     def due_ms(self) -> int:
@@ -87,7 +72,7 @@ class ProcessingContext:
         instant_ns = self.instant_ns
         if instant_ns == NO_TIMESTAMP:
             return NO_TIMESTAMP
-        return (instant_ns - self._epoch_ns) // NS_PER_MS
+        return (instant_ns - self.epoch_ns) // NS_PER_MS
 
     def event_time_ms(self) -> int | None:
         return None if self.timestamp_ms == NO_TIMESTAMP else self.timestamp_ms
@@ -111,7 +96,7 @@ class ProcessingContext:
             return np.where(
                 self.instants == NO_TIMESTAMP,
                 NO_TIMESTAMP,
-                (self.instants - self._epoch_ns) // NS_PER_MS,
+                (self.instants - self.epoch_ns) // NS_PER_MS,
             )
         timestamp_ms = self.timestamp_ms
         return np.full(count, self.due_ms if timestamps is None else timestamp_ms, np.int64)

@@ -4,6 +4,7 @@ generator."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from flinknet.config import NetworkConfig
 from flinknet.core.consumer import SingleInputGate
@@ -31,6 +32,7 @@ from .task_manager import (
 )
 
 
+@dataclass(eq=False)
 class SimulatedJob:
     """The subtasks and settings of a job. `create_task` determines the kind of its tasks and the
     cost of their steps.
@@ -46,28 +48,15 @@ class SimulatedJob:
         scheduling: condition on which a vertex requests its channels; None for none.
     """
 
-    def __init__(
-        self,
-        subtasks: Sequence[TaskDeploymentDescriptor],
-        network: NetworkConfig,
-        flow_control: str,
-        costs: CostModel,
-        *,
-        seed: int,
-        start_ns: int,
-        opening_ns: int,
-        segments: Callable[[], Sequence[int]],
-        scheduling: SchedulingType | None = None,
-    ) -> None:
-        self.subtasks = subtasks
-        self.network = network
-        self.flow_control = flow_control
-        self.costs = costs
-        self.seed = seed
-        self.start_ns = start_ns
-        self.opening_ns = opening_ns
-        self.segments = segments
-        self.scheduling = scheduling
+    subtasks: Sequence[TaskDeploymentDescriptor]
+    network: NetworkConfig
+    flow_control: str
+    costs: CostModel
+    seed: int
+    start_ns: int
+    opening_ns: int
+    segments: Callable[[], Sequence[int]]
+    scheduling: SchedulingType | None = None
 
     def create_task(
         self,

@@ -77,21 +77,21 @@ class Turn:
     chunks: int = 0
 
 
+@dataclass(slots=True, eq=False)
 class RelayDirection:
-    """Forwards bytes from one end to the other."""
+    """Forwards bytes from one end to the other.
 
-    __slots__ = ("bytes", "held", "held_since_ns", "is_ended", "observe", "source", "target")
+    Attributes:
+        is_ended: the source sends no more, and the target knows.
+    """
 
-    def __init__(
-        self, source: End, target: End, observe: Callable[[memoryview, int], None]
-    ) -> None:
-        self.source = source
-        self.target = target
-        self.observe: Callable[[memoryview, int], None] | None = observe
-        self.held: memoryview | None = None
-        self.held_since_ns = 0
-        self.is_ended = False  # the source sends no more, and the target knows
-        self.bytes = 0
+    source: End
+    target: End
+    observe: Callable[[memoryview, int], None] | None
+    held: memoryview | None = None
+    held_since_ns: int = 0
+    is_ended: bool = False
+    bytes: int = 0
 
     @property
     def wants_to_read(self) -> bool:
