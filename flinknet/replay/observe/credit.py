@@ -140,9 +140,8 @@ def _captured(unit: Unit, block: EventBlock) -> Iterator[Columns]:
     """Columns of CreditRow of each block of a trace recorded between TaskManagers."""
     if unit.counted_at != TracePoint.SENT:
         return
-<<<<<<< HEAD
     is_sent = is_at(block, MessageKind.BUFFER_RESPONSE, TracePoint.SENT)
-    is_sent &= IS_BUFFER_BY_TYPE[block["data_type"]]
+    is_sent &= IS_DATA[block["data_type"]]
     is_credit = is_at(block, MessageKind.ADD_CREDIT, TracePoint.RECEIVED)
     keep = (is_sent | is_credit) & (block["credit_after"] >= 0) & (block["channel"] >= 0)
     rows = np.flatnonzero(keep & is_measured(unit, block["at_ns"]))
@@ -161,29 +160,6 @@ def _captured(unit: Unit, block: EventBlock) -> Iterator[Columns]:
     alone = alone[alone < (credits[-1] if len(credits) else 0)]
     answer = credits[np.searchsorted(credits, alone)] if len(credits) else alone
     alone, answer = (each[channel[alone] == channel[answer]] for each in (alone, answer))
-=======
-    for block in blocks:
-        is_sent = is_at(block, MessageKind.BUFFER_RESPONSE, TracePoint.SENT)
-        is_sent &= IS_DATA[block["data_type"]]
-        is_credit = is_at(block, MessageKind.ADD_CREDIT, TracePoint.RECEIVED)
-        keep = (is_sent | is_credit) & (block["credit_after"] >= 0) & (block["channel"] >= 0)
-        rows = np.flatnonzero(keep & is_measured(unit, block["at_ns"]))
-        if not len(rows):
-            continue
-        rows = rows[np.lexsort([block[name][rows] for name in ("order", "at_ns", "channel")])]
-        at_ns, whose = block["at_ns"][rows].astype(np.int64), block["channel"][rows]
-        channels, channel = np.unique(whose, return_inverse=True)
-        is_sent, backlog = is_sent[rows], block["backlog_buffers"][rows]
-        after = block["credit_after"][rows]
-        sends, credits = np.flatnonzero(is_sent), np.flatnonzero(~is_sent)
-        quiet = sends[_quiet(channel[sends], backlog[sends])]
-        home = np.zeros(len(channels), np.int64)  # credit while only the buffer that left is out
-        np.maximum.at(home, channel[quiet], after[quiet])
-        alone = quiet[after[quiet] == home[channel[quiet]]]
-        alone = alone[alone < (credits[-1] if len(credits) else 0)]
-        answer = credits[np.searchsorted(credits, alone)] if len(credits) else alone
-        alone, answer = (each[channel[alone] == channel[answer]] for each in (alone, answer))
->>>>>>> ec37be02 (Trace: one table of the data types that are data; lines of metrics and the recordings of a place are found once)
 
     is_last = is_sent & (backlog > 0) & (after == 0)
     last, sent = np.flatnonzero(is_last), np.cumsum(is_sent)

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from flinknet.arrays import IntArray
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM
 from flinknet.core.probe import MessageKind, TracePoint
-from flinknet.trace.event_block import IS_BUFFER_BY_TYPE, EventBlock
+from flinknet.trace.event_block import IS_DATA, EventBlock
 
 from ..spark.frames import Columns
 from .question import Question, Tally, is_at
@@ -126,7 +126,7 @@ def _states(unit: Unit, block: EventBlock) -> Iterator[Columns]:
     rows = rows[np.lexsort([block[name].take(rows) for name in ("order", "at_ns", "channel")])]
     sent, credited, resumed = (each.take(rows) for each in (is_sent, is_credit, is_resumed))
     data_type = block["data_type"].take(rows)
-    is_data = sent & IS_BUFFER_BY_TYPE[data_type]
+    is_data = sent & IS_DATA[data_type]
     is_last = block["credit_after"].take(rows) == 0
     is_queued = block["backlog_buffers"].take(rows) > 0
     channel, at_ns = block["channel"].take(rows).astype(np.int64), block["at_ns"].take(rows)
