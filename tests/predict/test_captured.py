@@ -81,19 +81,40 @@ def captured(data: EventColumns, back: EventColumns | None = None) -> ExchangeRo
     return ExchangeRows(data, none, none, none, none if back is None else back, none)
 
 
-def test_records_come_evenly_since_the_buffer_before() -> None:
-    ramps = seen_between(captured(sent([100, 200, 600], [5, 2, 1])), 0)[0].evenly()
-    assert ramps.instants()[1].tolist() == [10, 30, 50, 70, 90, 125, 175, 400]
-
-
-def test_buffers_without_the_end_of_a_record_belong_to_the_next() -> None:
-    ramps = seen_between(captured(sent([100, 200, 300, 400], [1, 0, 0, 1])), 0)[0].evenly()
-    assert ramps.first_ns.tolist() == [50, 250]
-
-
-def test_a_record_of_a_tap_that_begins_late_comes_no_earlier_than_the_tap() -> None:
-    ramps = seen_between(captured(sent([1_000, 1_100], [1, 1])), 900)[0].evenly()
-    assert ramps.first_ns.tolist() == [950, 1_050]
+@pytest.mark.parametrize(
+    ("at_ns", "records", "from_ns", "wait_max_ns", "came_ns"),
+    [
+        pytest.param(
+            *([100, 200, 600], [5, 2, 1], 0, None, [10, 30, 50, 70, 90, 125, 175, 400]),
+            id="evenly since the buffer before",
+        ),
+        pytest.param(
+            *([100, 200, 300, 400], [1, 0, 0, 1], 0, None, [50, 250]),
+            id="buffers without the end of a record belong to the next",
+        ),
+        pytest.param(
+            *([1_000, 1_100], [1, 1], 900, None, [950, 1_050]),
+            id="no earlier than a tap that begins late",
+        ),
+        pytest.param(
+            *([100, 200, 1_000], [1, 1, 4], 0, 80, [60, 160, 930, 950, 970, 990]),
+            id="no longer before its buffer than a record can wait",
+        ),
+        pytest.param(
+            *([1_000, 5_000, 5_100, 5_200], [1, 0, 0, 1], 0, 80, [960, 5_060]),
+            id="before the first of many buffers",
+        ),
+    ],
+)
+def test_records_come_before_their_buffer(
+    at_ns: list[int],
+    records: list[int],
+    from_ns: int,
+    wait_max_ns: int | None,
+    came_ns: list[int],
+) -> None:
+    ramps = seen_between(captured(sent(at_ns, records)), from_ns, wait_max_ns)[0].evenly()
+    assert ramps.instants()[1].tolist() == came_ns
 
 
 def test_what_came_before_a_window_is_not_pressed_into_it() -> None:
@@ -103,25 +124,11 @@ def test_what_came_before_a_window_is_not_pressed_into_it() -> None:
     assert seen_between(rows, 1_000, 80)[0].evenly().within(1_000, 2_000).total_records == 9
 
 
-def test_no_record_of_a_buffer_came_longer_before_it_than_a_record_can_wait() -> None:
-    rows = captured(sent([100, 200, 1_000], [1, 1, 4]))
-    ramps = seen_between(rows, 0, 80)[0].evenly()
-    assert ramps.instants()[1].tolist() == [60, 160, 930, 950, 970, 990]
-    assert seen_between(rows, 0)[0].evenly().first_ns.tolist() == [50, 150, 300]
-
-
 def test_records_behind_a_pause_may_have_come_while_it_lasted() -> None:
     rows = captured(sent([1_000, 1_500], [1, 8]))
     paused = {0: Intervals(np.array([1_050]), np.array([1_500]))}
     ramps = seen_between(rows, 0, 80, {0: 0}, paused)[0].evenly()
     assert ramps.first_ns[1] < 1_100 < 1_400 < seen_between(rows, 0, 80)[0].evenly().first_ns[1]
-
-
-def test_a_record_in_many_buffers_waited_before_the_first_of_them() -> None:
-    ramps = seen_between(captured(sent([1_000, 5_000, 5_100, 5_200], [1, 0, 0, 1])), 0, 80)[
-        0
-    ].evenly()
-    assert ramps.first_ns.tolist() == [960, 5_060]
 
 
 @pytest.mark.parametrize(
@@ -188,36 +195,41 @@ def test_where_the_timeout_is_unknown_or_never_records_may_wait_for_long(tmp_pat
     assert found.records == 100
 
 
-@pytest.mark.parametrize("period_ns", [MS, 10 * MS + 100 * US, 100 * MS])
-def test_the_beat_shows_in_the_flushes(period_ns: int) -> None:
-    at_ns = [number * period_ns + number % 3 * US for number in range(60)]
-    assert beat_ns(sent(at_ns, [1] * 60)) == pytest.approx(period_ns, rel=0.01)
+RANDOM = np.random.default_rng(1)
 
 
-def test_the_beat_shows_where_few_flushes_find_records() -> None:
-    random = np.random.default_rng(1)
-    beats = np.cumsum(random.geometric(0.2, 400))
-    at_ns = (beats * 20.1 * MS + random.normal(0, 0.2 * MS, 400)).astype(int).tolist()
-    assert beat_ns(sent(at_ns, [1] * 400)) == pytest.approx(20.1 * MS, rel=0.02)
-
-
-def test_where_most_flushes_are_two_beats_apart_the_beat_is_one() -> None:
-    beats = np.cumsum(np.random.default_rng(1).choice([1, 2, 2, 2, 2], 400))
-    at_ns = (beats * 20 * MS).tolist()
-    assert beat_ns(sent(at_ns, [1] * 400)) == 20 * MS
-
-
-def test_the_beat_shows_through_flushes_that_come_late() -> None:
-    random = np.random.default_rng(1)
-    late_ns = random.exponential(MS, 400) * (random.random(400) < 0.7)
-    at_ns = (np.arange(400) * 5.1 * MS + late_ns).astype(int).tolist()
-    assert beat_ns(sent(at_ns, [1] * 400)) == pytest.approx(5.1 * MS, rel=0.05)
+@pytest.mark.parametrize(
+    ("at_ns", "wanted_ns"),
+    [
+        *(
+            (np.arange(60) * each + np.arange(60) % 3 * US, each)
+            for each in (MS, 10 * MS + 100 * US, 100 * MS)
+        ),
+        pytest.param(
+            np.cumsum(RANDOM.geometric(0.2, 400)) * 20.1 * MS + RANDOM.normal(0, 0.2 * MS, 400),
+            20.1 * MS,
+            id="few flushes find records",
+        ),
+        pytest.param(
+            np.cumsum(RANDOM.choice([1, 2, 2, 2, 2], 400)) * 20 * MS,
+            20 * MS,
+            id="most flushes are two beats apart",
+        ),
+        pytest.param(
+            np.arange(400) * 5.1 * MS + RANDOM.exponential(MS, 400) * (RANDOM.random(400) < 0.7),
+            5.1 * MS,
+            id="flushes come late",
+        ),
+    ],
+)
+def test_the_beat_shows_in_the_flushes(at_ns: np.ndarray, wanted_ns: float) -> None:
+    rows = sent(at_ns.astype(int).tolist(), [1] * len(at_ns))
+    assert beat_ns(rows) == pytest.approx(wanted_ns, rel=0.05)
 
 
 def test_bursts_are_no_beat_where_flushes_come_sooner() -> None:
-    random = np.random.default_rng(1)
     starts_ns = np.arange(200)[:, None] * 200 * MS
-    at_ns = np.sort((starts_ns + random.choice([0, 20, 40], (200, 2)) * MS).ravel())
+    at_ns = np.sort((starts_ns + RANDOM.choice([0, 20, 40], (200, 2)) * MS).ravel())
     assert beat_ns(sent(at_ns.tolist(), [1] * 400)) in (None, 20 * MS)
 
 

@@ -24,9 +24,8 @@ from flinknet.predict.kernel_edge import KernelEdge
 from flinknet.predict.ramps import Ramps
 from flinknet.predict.recorded import RecordedChannel, RecordedExchange
 from flinknet.predict.what_if import simulate, simulate_in_full
-from flinknet.simulator.cost_model import CostModel
+from flinknet.simulator.cost_model import CostModel, Preemptions
 from tests.comparisons import compares, compares_in
-from tests.predict.full_speed import SOCKET_BYTES, at_full_speed
 from tests.simulation import MS, NEVER, US, S
 
 FROM_NS = 3 * S
@@ -52,6 +51,40 @@ def bursts(count: int, gap_ns: int, per_burst: int, seed: int) -> Ramps:
     pauses_ns = random.integers(1, 2 * gap_ns, count)
     first_ns = FROM_NS + np.cumsum(pauses_ns + lengths_ns) - lengths_ns
     return Ramps(records, first_ns, first_ns + lengths_ns)
+
+
+SOCKET_BYTES = st.sampled_from([4 << 20, 4 << 20, 100_000, 20_000])
+"""What the sockets of a connection hold: four megabytes usually, or little."""
+
+
+@st.composite
+def preemptions(draw: st.DrawFn) -> Preemptions:
+    """When a process is kept from its work."""
+    random, count = np.random.default_rng(draw(st.integers(0, 1000))), draw(st.integers(0, 5))
+    starts_ns = np.sort(random.integers(0, 20 * MS, count))
+    return Preemptions(starts_ns, random.integers(1, 3 * MS, count))
+
+
+@st.composite
+def disturbed(draw: st.DrawFn, exchange: RecordedExchange) -> RecordedExchange:
+    """The exchange with processes that are kept from their work, or without."""
+    kept = tuple(
+        draw(st.tuples(*[preemptions()] * tasks))
+        for tasks in (exchange.producers, exchange.consumers)
+    )
+    return replace(exchange, preemptions=draw(st.sampled_from([((), ()), kept])))
+
+
+@st.composite
+def at_full_speed(draw: st.DrawFn, exchange: RecordedExchange) -> RecordedExchange:
+    """The exchange with the same records, written as fast as they are taken."""
+    back_ns = draw(st.sampled_from([None, 0.0, 20_000.0, 1e6]))
+    exchange = replace(
+        exchange,
+        is_max_rate=True,
+        costs=replace(exchange.costs, back_ns=back_ns),
+    )
+    return draw(disturbed(exchange))
 
 
 @st.composite
