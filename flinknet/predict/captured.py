@@ -20,7 +20,6 @@ from flinknet.config import NetworkConfig
 from flinknet.histogram import LogLinearHistogram
 from flinknet.options import ADAPTIVE_PARTITIONER, effective_flink_keys
 from flinknet.trace import RunManifest, TraceFile
-from flinknet.trace.event_block import EventColumns
 from flinknet.trace.manifest import IS_ADAPTIVE, IS_PART, JOB_MANAGER, SETTINGS_FROM
 from flinknet.trace.recordings import RunPlace, delay_of_tap_ns, open_recordings
 from flinknet.units import format_duration_ns, human_number
@@ -150,7 +149,9 @@ def load_captured(
         tap_ns=delay_of_tap_ns(place),
     )
     is_idle = not busy_ns and are_idle(place, manifest, number, *around)
-    found = with_busy_tasks(found, busy_ns, _records_per_message(rows.sent), is_idle=is_idle)
+    records = rows.sent["records"][rows.sent["records"] > 0]
+    per_message = float(records.mean()) if len(records) else 1.0
+    found = with_busy_tasks(found, busy_ns, per_message, is_idle=is_idle)
     share = starved_share(rows, to_ns - from_ns)
     overhead_ns = flush_overhead_ns(rows.sent, network.buffer_timeout_ns)
     wait_max_ns = wait_max_ns_of(rows, network, is_timeout_known)
@@ -221,11 +222,6 @@ def load_captured(
     return replace(exchange, notes=tuple(notes))
 
 
-def _records_per_message(sent: EventColumns) -> float:
-    records = sent["records"][sent["records"] > 0]
-    return float(records.mean()) if len(records) else 1.0
-
-
 def waits_at_most(
     place: RunPlace, from_ns: int, to_ns: int, *, edge: int | None = None
 ) -> LogLinearHistogram:
@@ -285,7 +281,9 @@ def with_settings(
             notes.append(f"the job's code sets the buffer timeout: {beats}, but {stated}")
             keys[_TIMEOUT_KEY] = format_duration_ns(beat_ns, separator=" ")
             keys[_ENABLED_KEY] = "true"
-            manifest = _with_origin(manifest, BEAT)
+            origins = {**(manifest.settings_from or {}), _TIMEOUT_KEY: BEAT}
+            scenario = {**manifest.scenario, SETTINGS_FROM: origins}
+            manifest = replace(manifest, scenario=scenario)
     elif not is_about_the_job and not _may_flush(manifest, rows):
         is_timeout_known = False
         notes.append(
@@ -347,12 +345,6 @@ def _origin(manifest: RunManifest) -> str | None:
     if origins is None:
         return None
     return origins.get(_TIMEOUT_KEY) or origins.get(_ENABLED_KEY) or DEFAULT
-
-
-def _with_origin(manifest: RunManifest, origin: str) -> RunManifest:
-    """The manifest with the origin of the buffer timeout."""
-    origins = {**(manifest.settings_from or {}), _TIMEOUT_KEY: origin}
-    return replace(manifest, scenario={**manifest.scenario, SETTINGS_FROM: origins})
 
 
 def _stated_in_words(manifest: RunManifest) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
@@ -163,15 +163,15 @@ def load_timed(
     remote = [each.index for each in manifest.channels if not each.is_local]
     if remote:  # what stays within a process shows neither sending nor the way
         window = replace(window, rows=window.rows.sent_over(remote))
+    producers = 1 + max((each.producer for each in manifest.channels), default=0)
     busy_ns, records = None, sum(each.total_records for each in window.arrivals.values())
     if is_max_rate(manifest) and records:  # of producers, less what they waited for buffers
-        producers = _count(each.producer for each in manifest.channels)
         waited_ns = window.rows.waited_ns(from_ns, to_ns)
         busy_ns = max((to_ns - from_ns) * producers - waited_ns, 0) / records
     costs, notes = fit_costs(window.rows, manifest, busy_ns)
     exchange = RecordedExchange(
-        producers=_count(each.producer for each in manifest.channels),
-        consumers=_count(each.consumer for each in manifest.channels),
+        producers=producers,
+        consumers=1 + max((each.consumer for each in manifest.channels), default=0),
         channels=recorded_channels(manifest, window.arrivals, window.record_wire_bytes, whole),
         network=network,
         is_max_rate=is_max_rate(manifest),
@@ -319,8 +319,3 @@ def _saturated(
         exchange, lambda each: simulate(each, each.network).throughput_records_per_s
     )
     return exchange if scaled is None else replace(scaled, notes=(*scaled.notes, RATE_IS_FITTED))
-
-
-def _count(indices: Iterable[int]) -> int:
-    """How many subtasks there are, by their indices."""
-    return 1 + max(indices, default=0)

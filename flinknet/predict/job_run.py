@@ -163,7 +163,9 @@ class JobRun:
             departed = {} if before is None else self._departed[before]
             barriers = {} if before is None else self._barriers[before]
             exchange, origins = self._exchange(number, departed, barriers)
-            fast = self._computed(number, exchange)
+            fast = self.joined.get(number)
+            if fast is None:
+                fast = simulate_part(exchange, self._settings[number].network)
             if fast is None and self._is_alone:
                 return self._count()
             if fast is None and self._join(number):
@@ -204,11 +206,6 @@ class JobRun:
         self.hops.append(found)
         self.latency = found.latency
         return True
-
-    def _computed(self, number: int, exchange: RecordedExchange) -> FastOutcome | None:
-        if number in self.joined:
-            return self.joined[number]
-        return simulate_part(exchange, self._settings[number].network)
 
     def _join(self, number: int) -> bool:
         """Compute the edges together that wait for each other, from behind a source on. Returns:

@@ -286,22 +286,19 @@ def checked(job: RecordedJob) -> RecordedJob:
     for number, (edge, arrived) in enumerate(zip(job.edges, run.arrived, strict=True)):
         if arrived is None or not edge.has_own_instants or _follows(edge.exchange, arrived):
             continue
-        place = next((each for each in (number, before[number]) if _is_saturated(job, each)), None)
+        near = [each for each in (number, before[number]) if each is not None]
+        busy = {each: busy_share(job.edges[each].exchange) for each in near}
+        place = next((each for each in near if busy[each] >= SATURATED_FROM), None)
         if place is None:
             whys[number] = _NOT_FOLLOWING
             continue
-        share = min(busy_share(job.edges[place].exchange), 1.0)
+        share = min(busy[place], 1.0)
         whose = "a consumer is" if place == number else "a producer is"
         whys[number] = _TASKS_SATURATED.format(whose, share)
         whys[place] = whys[place] or _TASKS_SATURATED.format("a consumer is", share)
         while (place := before[place]) is not None:
             whys[place] = whys[place] or HELD_UP
     return job.without(whys)
-
-
-def _is_saturated(job: RecordedJob, place: int | None) -> bool:
-    """Whether the consumers of an edge are busy nearly all the time."""
-    return place is not None and busy_share(job.edges[place].exchange) >= SATURATED_FROM
 
 
 def busy_share(exchange: RecordedExchange) -> float:

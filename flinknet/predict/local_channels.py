@@ -82,11 +82,6 @@ class PlannedEdge:
             if upstream[producer] == downstream[consumer]
         ]
 
-    @property
-    def is_local(self) -> bool:
-        """Whether all channels are local."""
-        return len(self.local) == self.wiring.channels
-
 
 @dataclass(frozen=True, slots=True)
 class EdgeCounts:
@@ -325,7 +320,8 @@ class LocalEdge:
 
     def behind(self, before: RecordedExchange) -> RecordedExchange | None:
         """The exchange behind another one; None where counters are missing."""
-        counts, edge = self._counts(), self.edge
+        edge = self.edge
+        counts = counts_of(self.place, self.manifest, edge.index, *self.counted)
         if None in (*counts.emitted_per_s, *counts.taken_per_s, *counts.received_per_s):
             return None
         passed: dict[tuple[int, int], IntArray] = {}
@@ -346,7 +342,8 @@ class LocalEdge:
         Args:
             partitioner: partitioner of the other one.
         """
-        counts, edge = self._counts(), self.edge
+        edge = self.edge
+        counts = counts_of(self.place, self.manifest, edge.index, *self.counted)
         if None in (*counts.emitted_per_s, *counts.received_per_s):
             return None
         passed: dict[tuple[int, int], IntArray] = {}
@@ -380,9 +377,6 @@ class LocalEdge:
             places = np.arange(len(instants_ns)) * GOLDEN % 1.0
             routes = np.searchsorted(np.cumsum(share) / share.sum(), places, side="right")
         yield from ((each, instants_ns[routes == at]) for at, each in enumerate(tasks))
-
-    def _counts(self) -> EdgeCounts:
-        return counts_of(self.place, self.manifest, self.edge.index, *self.counted)
 
     def _exchange(
         self, like: RecordedExchange, passed: Mapping[tuple[int, int], IntArray], counts: EdgeCounts

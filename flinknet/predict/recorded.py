@@ -326,12 +326,6 @@ def flushes_factor(exchanges: Sequence[RecordedExchange], settings: Sequence[Set
     return sum(flushes_per_s(*each) for each in pairs) / recorded if recorded else 1.0
 
 
-def awake_delays(exchange: RecordedExchange, setting: Setting) -> Delays:
-    """Delays of the machine under a setting, without waits for late flushes."""
-    more = flushes_factor([exchange], [setting])
-    return exchange.delays.awake(exchange.waking_share(setting), more)
-
-
 def flushes_per_s(exchange: RecordedExchange, setting: Setting) -> float:
     """Flushes of all producers, each of all its channels; full buffers where nothing is flushed."""
     network, producers = setting.network, dict[int, list[RecordedChannel]]()

@@ -33,7 +33,7 @@ from .fast_path import FastOutcome, run_fast
 from .kernel_edge import KernelEdge, knows_checkpoints, preemptions_of
 from .outcome import BacklogProbe, Outcome
 from .ramps import Ramps
-from .recorded import RecordedChannel, RecordedExchange, awake_delays, places_of
+from .recorded import RecordedChannel, RecordedExchange, flushes_factor, places_of
 
 BEATS_PER_BARRIER = 10
 """Beats of the flusher between two checkpoints from which on barriers hardly change when buffers
@@ -84,9 +84,7 @@ def simulate_part(exchange: RecordedExchange, network: NetworkConfig) -> FastOut
 
 
 def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Outcome:
-    """Drive a recorded exchange through the stack under other settings.
-
-    Records all have the mean length of the recorded ones, at least what the stamp needs.
+    """Drive a recorded exchange through the stack under other settings; records as in `simulate`.
 
     Raises: SimulationError when the run does not come to its end, or loses records; ConfigError
         when the buffers do not fit into network memory.
@@ -284,5 +282,7 @@ def without_barriers(setting: Setting) -> Setting:
 
 def with_delays(outcome: Outcome, exchange: RecordedExchange, setting: Setting) -> Outcome:
     """The outcome of a simulation with the delays of the machine that was recorded."""
-    delays = awake_delays(exchange, setting).and_waits(exchange.late_waits_ns(setting))
+    more = flushes_factor([exchange], [setting])
+    delays = exchange.delays.awake(exchange.waking_share(setting), more)
+    delays = delays.and_waits(exchange.late_waits_ns(setting))
     return replace(outcome, latency=delays.added(outcome.latency))

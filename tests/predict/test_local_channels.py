@@ -145,7 +145,6 @@ def test_a_plan_that_does_not_fit_is_not_used(tmp_path: Path) -> None:
     found = planned_edge(manifest, 2)
     assert found is not None
     assert found.local == [(0, 0), (1, 1)]
-    assert not found.is_local
     described: Any = manifest.scenario["job"]
     for change in ({"channels": 3}, {"local_channels": 0}, {"channels": None}):
         edges = [{**each, **change} for each in described["edges"]]

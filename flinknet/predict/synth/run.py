@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +19,9 @@ from flinknet.arrays import IntArray
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
 from flinknet.options import effective_flink_keys
+from flinknet.runtime.cluster.collected import channel_infos
 from flinknet.runtime.signals import interrupts_noted
-from flinknet.trace import ChannelInfo, ClockInfo, ProcessInfo, RunManifest, TraceWriter
+from flinknet.trace import ClockInfo, ProcessInfo, RunManifest, TraceWriter
 from flinknet.trace.manifest import SYNTHETIC
 from flinknet.trace.run_directory import RunDirectory, seal_run
 from flinknet.trace.schema import ROW_DTYPE
@@ -93,8 +95,13 @@ def write_slices(found: SynthPlan, directory: Path) -> Iterable[tuple[int, int]]
     number of events so far and the instant reached; a caller may stop there with whole files."""
     manifest = manifest_of(found, found.end_ns)
     manifest.save(directory)
-    channels = [_ChannelEvents(*each) for each in zip(found.laws, _pools(found), strict=True)]
-    ends = [(c.producer_task_manager, c.consumer_task_manager) for c in found.load.channels]
+    sources, sinks = found.load.sources, found.load.sinks
+    channels, ends = [], []
+    for law, channel in zip(found.laws, found.load.channels, strict=True):
+        partition = sources[channel.producer].outputs[0].pool.max_buffers
+        gate = sinks[channel.consumer].inputs[0].pool.max_buffers
+        channels.append(_ChannelEvents(law, (partition, gate)))
+        ends.append((channel.producer_task_manager, channel.consumer_task_manager))
     with ExitStack() as stack:
         writers = []
         for process in manifest.processes:
@@ -105,16 +112,13 @@ def write_slices(found: SynthPlan, directory: Path) -> Iterable[tuple[int, int]]
         until_ns, slice_ns = found.first_record_ns, _slice_ns(found)
         while until_ns < found.end_ns:
             until_ns = min(until_ns + slice_ns, found.end_ns)
+            made = partial(_ChannelEvents.until, until_ns=until_ns, is_end=until_ns >= found.end_ns)
             parts: list[list[Rows]] = [[] for _ in writers]
-            for pair, both in zip(ends, pool.map(_made(until_ns, found), channels), strict=True):
+            for pair, both in zip(ends, pool.map(made, channels), strict=True):
                 for task_manager, rows in zip(pair, both, strict=True):
                     parts[task_manager].append(rows)
             list(pool.map(_write, writers, parts))
             yield sum(writer.events for writer in writers), until_ns
-
-
-def _made(until_ns: int, found: SynthPlan) -> Callable[[_ChannelEvents], list[Rows]]:
-    return lambda channel: channel.until(until_ns, is_end=until_ns >= found.end_ns)
 
 
 def _write(writer: TraceWriter, parts: Sequence[Rows]) -> None:
@@ -238,18 +242,6 @@ def _records_of(buffers: Buffers) -> dict[str, IntArray]:
     return {name: getattr(buffers, name) for name in names}
 
 
-def _pools(found: SynthPlan) -> list[tuple[int, int]]:
-    """Buffers in the pools at both ends of each channel."""
-    sources, sinks = found.load.sources, found.load.sinks
-    return [
-        (
-            sources[channel.producer].outputs[0].pool.max_buffers,
-            sinks[channel.consumer].inputs[0].pool.max_buffers,
-        )
-        for channel in found.load.channels
-    ]
-
-
 def _slice_ns(found: SynthPlan) -> int:
     wanted = max(SLICE_EVENTS, _SLICE_EVENTS_PER_CHANNEL * len(found.laws))
     return max(1, round(min(wanted, SLICE_EVENTS_MAX) / max(found.events_per_s, 1e-9) * 1e9))
@@ -272,19 +264,5 @@ def manifest_of(found: SynthPlan, end_ns: int) -> RunManifest:
             ProcessInfo(f"tm-{number}", f"tm-{number}.fnt", 0)
             for number in range(found.load.task_managers)
         ),
-        channels=tuple(
-            ChannelInfo(
-                index=channel.index,
-                receiver_id=channel.receiver_id.hex(),
-                producer=channel.producer,
-                consumer=channel.consumer,
-                producer_process=f"tm-{channel.producer_task_manager}",
-                consumer_process=f"tm-{channel.consumer_task_manager}",
-                connection=str(channel.connection),
-                subpartition=channel.subpartition,
-                partition=channel.partition_id.encode().hex(),
-                is_local=False,
-            )
-            for channel in found.load.channels
-        ),
+        channels=tuple(channel_infos(found.load.tasks)),
     )
