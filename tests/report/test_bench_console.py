@@ -19,7 +19,6 @@ from flinknet.report.comparison import comparison_view
 from flinknet.report.comparison_texts import change_cells, changes_table, effect_sentence
 from flinknet.report.console import console_for
 from flinknet.report.export import write_json
-from flinknet.report.page_parts import figure_table
 from flinknet.report.warning_lines import doubts, merged_text, print_setting_notes
 from flinknet.results import (
     BacklogSummary,
@@ -49,7 +48,7 @@ from flinknet.results.comparison import (
     Verdict,
     difference,
 )
-from flinknet.results.figures import CPU, FIGURES, Figure
+from flinknet.results.figures import CPU, FIGURES
 from tests.report.printing import printed
 
 LATENCY = LatencySummary(count=1000, mean=5e6, p50=5_000_000, p99=9_500_000, max=10_000_000)
@@ -116,16 +115,6 @@ def test_details_show_all_figures_the_channels_and_the_limit() -> None:
     assert channel_header.split()[:2] == ["channel", "records"]
     assert (first.split()[:3], second.split()[:3]) == (["0", "→", "0"], ["0", "→", "1"])
     assert limit == "Bottleneck: the requested rate."
-
-
-def test_on_a_narrow_terminal_the_rest_of_the_columns_stands_below() -> None:
-    name = "buffer-timeout=100ms"
-    table = views.bench_table([tables.Setting(name, [result()])])
-    _, header, row, _, header_below, row_below = lines(printed(table, width=80))
-    assert header.split() == ["setting", "records/s", "buffers/s", "CPU", "p50", "p99", "max"]
-    assert row.split()[:4] == [name, "2.00", "k", "100"]
-    assert header_below.split() == ["setting", "p50", "p99", "mean", "max", "bytes/s"]
-    assert row_below.split()[0] == name
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120, 160])
@@ -237,16 +226,6 @@ def test_warnings_come_worst_first_and_each_event_once() -> None:
     ]
     explained = tables.doubt_lines(settings, is_explained=True)
     assert explained[1] == "Warning: schedule-missed; do this"
-
-
-def test_channels_fit_a_narrow_terminal_whole() -> None:
-    wide = BacklogSummary(59_000.0, 118_000)
-    both = [replace(channel(0, 0), is_local=True), replace(channel(1, 1), edge=1, is_local=True)]
-    both = [replace(each, backlog_buffers=wide) for each in both]
-    _, header, first, second = lines(printed(views.channel_table(both), width=80))
-    assert header.split() == ["channel", "records", "records/s", "p50", "p99", "mean", "max"]
-    assert first.startswith("edge 1: 0 → 0 local")
-    assert second.split()[-6:] == ["9.50", "ms", "59.0", "k", "118", "k"]
 
 
 def test_several_runs_show_their_median() -> None:
@@ -570,15 +549,6 @@ def test_a_comparison_on_a_narrow_terminal_has_nothing_cut() -> None:
     assert text.count("…") == 2
 
 
-def test_the_means_of_a_comparison_that_is_too_wide_stand_below() -> None:
-    large = Difference(0.5e6, 0.5e6, 0.5e6, 0.5e6, 10.96, -0.978, 102.274, 4, Verdict.NONE)
-    text = changes(compared("base", "new", throughput_bytes=large), 54)
-    lines = [line.strip() for line in text.splitlines()]
-    assert any("+1096.0% −97.8…+10227.4 no difference" in line for line in lines)
-    assert any(line.split() == ["metric", "new"] for line in lines)
-    assert lines[0] == "new against base"
-
-
 @pytest.mark.parametrize("width", [60, 120])
 def test_names_of_configurations_are_no_markup(width: int) -> None:
     alike = Difference(0.5e6, 0.5e6, 0.5e6, 0.5e6, 10.96, -0.978, 102.274, 4, Verdict.NONE)
@@ -620,11 +590,6 @@ def test_a_sentence_names_what_is_worse_and_what_is_better() -> None:
     assert sentence(**differences, p50=wide).endswith(
         "; unclear in p50 (about 110 runs would decide)."
     )
-
-
-def test_names_of_settings_are_no_markup() -> None:
-    column: Figure[None] = Figure("", "n", lambda _: 1.0)
-    assert "[/x]y" in printed(figure_table("setting", [column], [("[/x]y", [None])]))
 
 
 def test_no_figure_has_two_headings_or_two_meanings() -> None:

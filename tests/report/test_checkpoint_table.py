@@ -34,12 +34,3 @@ def test_several_runs_show_as_their_median_and_a_setting_without_checkpoints_not
     (row,) = [line for line in lines if line.strip().startswith("a ")]
     assert row.split()[2] == "5"
     assert not [line for line in lines if line.strip().startswith("b")]
-
-
-def test_on_a_narrow_terminal_nothing_is_cut_and_the_rest_stands_below() -> None:
-    lines = text_of(("unaligned.enabled=false", [summary(6, 20)]), width=80)
-    headers = [line.split() for line in lines if line.strip().startswith("checkpoints")]
-    assert headers[0][:5] == ["checkpoints", "triggered", "completed", "aborted", "unaligned"]
-    assert sum(len(header) - 1 for header in headers) == 11
-    assert max(map(len, lines)) <= 80
-    assert "".join(lines).count("4.00 KiB") == 1

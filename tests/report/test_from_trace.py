@@ -6,8 +6,7 @@ from typing import Any
 
 from flinknet.report.charts import Curves
 from flinknet.report.from_trace import OF_MACHINE, again_view, change_lines
-from flinknet.report.page import page_of
-from flinknet.report.page_parts import Lines, Page
+from flinknet.report.page_parts import Lines
 from tests.report.printing import printed
 
 
@@ -54,12 +53,6 @@ def test_the_answer_has_the_worst_error_and_a_grade() -> None:
         "verdict    predictions were off by at most records/s 0.0%, p50 −80.0%, p99 −10.0%"
     )
     assert lines[2].startswith("trust      fair: in run 2 of 2 (buffer-timeout=1ms): a source was")
-
-
-def test_the_page_marks_the_same_rows() -> None:
-    page = page_of(Page("bench again", [again_view(document(None, "disturbed"))]))
-    assert "! buffer-timeout=1ms" in page
-    assert "Doubtful: this machine disturbed" in page
 
 
 def test_timeouts_are_drawn_from_the_shortest_on_with_the_recorded_one_among_them() -> None:

@@ -8,8 +8,6 @@ from dataclasses import replace
 from rich.console import Console
 
 from flinknet.report.job import JobView, cluster_view, job_view, status_line, status_view
-from flinknet.report.page import page_of
-from flinknet.report.page_parts import Page, Table
 from flinknet.results import (
     BacklogSummary,
     ClusterJob,
@@ -144,14 +142,6 @@ tm-1         101   lost        0 of 2           3"""
     )
 
 
-def test_what_a_narrow_terminal_has_no_room_for_stands_below() -> None:
-    lines = shown("job", RESULT.to_dict(), width=80).splitlines()
-    first = next(n for n, line in enumerate(lines) if line.startswith("edge "))
-    names = "edge channels local records records/s bytes/s buffers backlog max"
-    assert lines[first].split() == names.split()
-    assert lines[first + 2].split() == ["edge", "no", "credit"]
-
-
 def test_names_of_vertices_are_no_markup() -> None:
     (first, *others), edges = RESULT.vertices, RESULT.edges
     named = replace(
@@ -210,13 +200,3 @@ def test_off_a_terminal_changes_are_reported_at_once_and_the_rest_now_and_then()
         "Count: running",  # and not again, where nothing has changed
         "Count: running, 2.00 k records/s",
     ]
-
-
-def test_a_page_of_a_job_has_the_tables_of_the_terminal() -> None:
-    view = job_view(RESULT.to_dict())
-    assert view.title.startswith("Count: failed after 3")
-    vertices, edges, *_ = [x for x in (*view.parts, *view.details) if isinstance(x, Table)]
-    assert [row.cells[0] for row in vertices.rows] == ["A: in", "B"]
-    assert [head.name for head in edges.heads][:4] == ["edge", "channels", "local", "records"]
-    assert edges.rows[0].cells[0] == "1 A: in -hash-> B"
-    assert "Count: failed" in page_of(Page("job run", [view]))

@@ -122,10 +122,6 @@ def test_a_name_with_markup_stays_a_name() -> None:
     assert embedded(page)["views"][0]["meaning"] == "runs/<one> & </script>"
 
 
-def test_the_same_answer_gives_the_same_page() -> None:
-    assert replayed(answer()) == replayed(answer())
-
-
 @pytest.fixture
 def show(show_page: Callable[..., Chromium]) -> Callable[..., Chromium]:
     """Open the page of some answers."""

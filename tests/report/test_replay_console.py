@@ -192,15 +192,6 @@ def test_a_long_verdict_leaves_out_its_last_clauses_and_no_line_is_longer() -> N
     assert all(len(line) <= 60 for line in narrow)
 
 
-def test_in_details_the_error_of_the_model_comes_first() -> None:
-    lines = printed(answer())
-    assert " one " in lines[0]
-    assert lines[1] == "model error on the recorded setting: records/s +1.0%, p50 −5.2%, p99 –"
-    assert lines[2] == (
-        "from 1.00 k records; other settings may be further off (check: flinknet bench again RUN)"
-    )
-
-
 def test_where_bench_cannot_check_it_is_not_sent_there() -> None:
     edge = answer()
     edge["trace"]["edge"] = "map → sink"
@@ -232,21 +223,6 @@ def test_without_a_prediction_of_the_recorded_setting_the_error_is_unknown() -> 
     assert printed(answer(model_error=unknown))[1].startswith("! model error unknown")
 
 
-def test_observed_numbers_stand_with_their_units() -> None:
-    text = " ".join("\n".join(printed(answer())).split())
-    for part in (
-        *("records 1,000 ", "duration 1.00 s", "records/s 1.00 k", "bytes/s 100 KiB"),
-        *("latency p50 5.00 ms", "latency p99.9 –", "backlog mean 0.50", "backlog max 3"),
-        *("starved 1.00 ms", "buffers 100 ", "buffers full 10", "buffers by timeout 88"),
-        *("buffers with event 2", "events 2", "credit 100 ", "credit messages 90"),
-    ):
-        assert part in text
-    unknown = answer()
-    unknown["observed"]["credits"]["starved_ns"] = None
-    text = " ".join("\n".join(printed(unknown)).split())
-    assert "starved –" in text
-
-
 def test_the_trade_off_marks_what_was_recorded_and_leaves_gaps_where_nothing_is_known() -> None:
     lines = printed(answer())
     start = lines.index("All 3 settings")
@@ -255,13 +231,6 @@ def test_the_trade_off_marks_what_was_recorded_and_leaves_gaps_where_nothing_is_
         ["10ms", "← recorded", "1.00 k", "5.00 ms", "9.90 ms", "100", "0.50", "3", "1.00 MiB"],
         ["100ms", "–", "–", "–", "100", "0.50", "3", "1.00 MiB"],
     ]
-
-
-def test_notes_of_all_settings_stand_once_and_others_name_theirs() -> None:
-    lines = printed(answer())
-    assert "  0: shorter than recorded: spread" in lines
-    assert lines.count("  0, 10ms, 100ms: assumed: something") == 0
-    assert lines.count("  assumed: something") == 1
 
 
 def test_of_many_channels_the_slowest_are_shown_and_the_rest_counted() -> None:
@@ -312,18 +281,6 @@ def test_pauses_of_task_managers_stand_below_the_verdicts() -> None:
     pauses = "TaskManagers stood still 3 times, for 300 ms at most"
     points = [point("10 ms", is_recorded=True, notes=[f"{pauses}: the ranges reach from none"])]
     assert diagnosis_table([typed(answer(trade_offs=points))]).notes == [pauses]
-
-
-def test_a_narrow_terminal_cuts_nothing_and_shows_the_rest_below() -> None:
-    lines = printed(answer(), width=80)
-    heads = [line.split() for line in lines if line.split()[:1] in (["channel"], ["timeout"])]
-    names = [head[1:] for head in heads if head[0] == "timeout"]
-    assert names[0][:4] == ["records/s", "p50", "p99", "buffers/s"]
-    assert len([each for name in names for each in name]) == 7
-    names = [name for head in heads if head[0] == "channel" for name in head]
-    assert {"records/s", "starved", "data", "credit"} <= set(names)
-    assert not any("…" in line for line in lines)
-    assert any("← recorded" in line for line in lines)
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
@@ -427,15 +384,6 @@ def test_off_a_terminal_columns_are_honoured(monkeypatch: pytest.MonkeyPatch) ->
     assert console_for(io.StringIO()).width == 93
     monkeypatch.setenv("COLUMNS", "wide")
     assert console_for(io.StringIO()).width == WIDTH_OFF_TERMINAL
-
-
-def test_time_and_latency_are_drawn() -> None:
-    distribution = {"low_ns": [1e6, 2e6], "high_ns": [2e6, 4e6], "records": [10, 40]}
-    shares = {"waiting_for_flush": 0.75, "idle": 0.25}
-    lines = printed(answer(latency_distribution=distribution, regimes=shares))
-    assert "Distribution: 1.00 ms ▃█ 4.00 ms" in lines
-    assert f"{'█' * 30}{'░' * 10}" in lines
-    assert "█ waiting for flush 75.0%  ░ idle 25.0%" in lines
 
 
 def test_what_to_doubt_stands_under_the_error() -> None:

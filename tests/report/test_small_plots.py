@@ -22,13 +22,6 @@ def bar_of(shares: dict[str, float]) -> list[str]:
     return printed(*regime_bars({"": shares}), width=80).splitlines()
 
 
-def test_a_bar_is_split_by_the_shares() -> None:
-    shares = dict.fromkeys(REGIMES, 0.0) | {"waiting_for_flush": 0.5, "in_socket": 0.3, "idle": 0.2}
-    bar, *legend = bar_of(shares)
-    assert bar == "█" * 20 + "▒" * 12 + "░" * 8
-    assert " ".join(legend).startswith("█ waiting for flush 50.0%  ▒ in the socket 30.0%")
-
-
 @given(st.lists(st.integers(0, 1000), min_size=6, max_size=6).filter(any))
 def test_a_bar_is_as_long_as_there_is_room(parts: list[int]) -> None:
     shares = {name: part / sum(parts) for name, part in zip(REGIMES, parts, strict=True)}

@@ -10,7 +10,7 @@ import pytest
 from flinknet.report.export import answer_document
 from flinknet.report.page import page_of
 from flinknet.report.replay import replay_page
-from flinknet.report.trade_words import cpu_text, duration_text, price_cells, trade_sentence, trades
+from flinknet.report.trade_words import cpu_text, duration_text, trade_sentence, trades
 from flinknet.results import Choice, LatencySummary, ReplayAnswer
 from flinknet.results.trades import Trade, compared_timeouts, range_of_change
 from flinknet.units import NS_PER_MS
@@ -48,15 +48,6 @@ def without_100ms(answered: ReplayAnswer) -> ReplayAnswer:
 
 def lines_of(answered: ReplayAnswer) -> list[str]:
     return [each.text for each in trades(answered)]
-
-
-def test_cells_are_those_of_packets_bytes_and_cpu() -> None:
-    points = priced().trade_offs
-    other = next(each for each in points if not each.is_recorded)
-    base = next(each for each in points if each.is_recorded)
-    assert price_cells(other) == ["150", "2.00 KiB/s", "+6.1%"]
-    assert price_cells(base)[-1] == "0%"
-    assert len(price_cells(typed(answer()).trade_offs[0])) == 3
 
 
 def test_a_sentence_says_what_another_setting_gives_and_takes() -> None:
