@@ -21,7 +21,7 @@ from flinknet.units import format_duration_ns
 from flinknet.whole_files import work_directory
 
 from .commands import SectionedCommand
-from .files import STDOUT, ReportFiles, put_json, target_of
+from .files import STDOUT, ReportFiles, put_result, target_of
 from .option_tables import KEYS, NETWORK, WORKERS, default_of, options
 from .options import Settings, check_single_values, collect, scenario_of
 
@@ -265,7 +265,7 @@ def demo(executor: Executor | None, /, **values: Any) -> None:
     model, unaligned and debloating the key of that name, timeout the buffer timeout, wan the rate,
     the link and the exclusive buffers.
     """
-    from flinknet.report.console import console_for, print_view
+    from flinknet.report.console import console_for
     from flinknet.report.live import RunsView
 
     from . import sweep
@@ -296,10 +296,7 @@ def demo(executor: Executor | None, /, **values: Any) -> None:
                 watcher.finish_run(finished[-1].result)
     shown = chosen.show(finished, scenario.workload)
     reports.write(lambda: shown.page)
-    if json_target is not None:
-        put_json(json_target, shown.document())
-    if json_target != STDOUT:
-        print_view(console_for(sys.stdout), shown.view)
+    put_result(json_target, shown.document(), shown.view)
 
 
 def _list_demos() -> None:

@@ -18,7 +18,7 @@ from flinknet.results.comparison import interleaved_orders
 from flinknet.results.validity import GIVEN_UP, RATE_NOT_REACHED
 from flinknet.units import NS_PER_S, human_rate
 
-from .files import STDOUT, put_json, put_text, target_of
+from .files import STDOUT, check_stdout, put_json, put_text, target_of
 from .value_parsers import percent
 
 if TYPE_CHECKING:
@@ -98,8 +98,7 @@ def find_rates(
     target = _target(values, plans)
     within = _within(values["find_within"])
     json, csv = target_of(values["json"]), target_of(values["csv"], "--csv")
-    if json == csv == STDOUT:
-        raise ConfigError("--json and --csv both want stdout; name a file for one")
+    check_stdout(values, "json", "csv")
     candidates = [_Candidate(each, _floor_per_s(each.scenario.workload, target)) for each in plans]
     executor = executor or default_executor(values, [each.scenario for each in plans])
     environment = executor.environment()

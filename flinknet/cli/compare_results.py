@@ -31,7 +31,7 @@ from flinknet.storage import AnyPath, path_of
 
 from .compare_runs import Measurement, read_earlier
 from .configs import setting_changes, unlike_options
-from .files import STDOUT, ReportFiles, check_writable_file, put_text, target_of
+from .files import STDOUT, ReportFiles, check_stdout, check_writable_file, put_text, target_of
 from .sweep import by_plan
 
 if TYPE_CHECKING:
@@ -67,9 +67,7 @@ class Outputs:
     def of(cls, values: Mapping[str, Any]) -> Outputs:
         """Read the options of a call. Raises: ConfigError for a file that cannot be written."""
         on_stdout = [name for name in _FORMATS if values[name] == STDOUT]
-        if len(on_stdout) > 1:
-            both = " and ".join(f"--{name}" for name in on_stdout)
-            raise ConfigError(f"{both} cannot both write to stdout; give one of them a file")
+        check_stdout(values, *_FORMATS)
         targets = {name: target_of(values[name], f"--{name}") for name in _FORMATS}
         history = values["history"]
         return cls(

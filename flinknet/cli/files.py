@@ -20,7 +20,7 @@ from flinknet.storage import AnyPath, StoragePath, matching, path_of
 from .commands import install_line
 
 if TYPE_CHECKING:
-    from flinknet.report.page_parts import Page
+    from flinknet.report.page_parts import Page, View
     from flinknet.results import RunWarning
     from flinknet.storage import AnyPath
 
@@ -257,6 +257,25 @@ def put_json(target: AnyPath | str, document: Any) -> None:
     from flinknet.report.export import dump
 
     put_text(target, dump(document))
+
+
+def put_result(
+    target: AnyPath | str | None, document: Any, view: View, *, has_details: bool = False
+) -> None:
+    """Write a document, if it is wanted, and print the view unless that takes stdout."""
+    from flinknet.report.console import console_for, print_view
+
+    if target is not None:
+        put_json(target, document)
+    if target != STDOUT:
+        print_view(console_for(sys.stdout), view, has_details=has_details)
+
+
+def check_stdout(values: Mapping[str, Any], *names: str) -> None:
+    """Check that one option at most wants stdout. Raises: ConfigError."""
+    alone = [f"--{name.replace('_', '-')}" for name in names if values[name] == STDOUT]
+    if len(alone) > 1:
+        raise ConfigError(f"{' and '.join(alone)} both want stdout; name a file for one")
 
 
 def _may_be_json(path: AnyPath) -> bool:

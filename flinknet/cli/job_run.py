@@ -18,7 +18,7 @@ from flinknet.starting import EXIT_INTERRUPTED
 from flinknet.storage import AnyPath
 
 from .commands import SectionedCommand
-from .files import STDOUT, ReportFiles, put_json, say_warnings, target_of
+from .files import STDOUT, ReportFiles, put_result, say_warnings, target_of
 from .option_tables import DEFAULT_DURATION_NS, KEYS, NETWORK, options
 from .options import check_single_values, collect, workload_values
 from .plan import warn_of_idle_parallelism
@@ -208,7 +208,6 @@ def _attend(
     has_details: bool,
 ) -> int:
     """Run a job, print its result and wait for its end. Returns: the exit code."""
-    from flinknet.report.console import console_for, print_view
     from flinknet.report.job import job_view
     from flinknet.report.page_parts import Page
 
@@ -216,10 +215,7 @@ def _attend(
     is_traced = call.submission.records_trace and result["vertices"]
     replay = f"flinknet trace replay {quote(str(out))}" if is_traced else ""
     view = job_view(result, replay)
-    if json_target != STDOUT:
-        print_view(console_for(sys.stdout), view, has_details=has_details)
-    if json_target is not None:
-        put_json(json_target, result)
+    put_result(json_target, result, view, has_details=has_details)
     reports.write(lambda: Page("job run", [view]))
     click.echo(f"results: {out}/result.json", err=True)
     if replay:

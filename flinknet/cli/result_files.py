@@ -14,7 +14,7 @@ from flinknet.loopback import loopback
 from flinknet.storage import AnyPath, path_of
 from flinknet.units import format_address
 
-from .files import STDOUT, check_writable_file, growing_file, put_text, target_of
+from .files import STDOUT, check_stdout, check_writable_file, growing_file, put_text, target_of
 from .value_parsers import PORT_MAX
 
 if TYPE_CHECKING:
@@ -40,10 +40,7 @@ class ResultFiles:
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> ResultFiles:
         """Read the options. Raises: ConfigError for a file that cannot be written."""
-        options = ("json", "csv", "live_json")
-        alone = [_option(name) for name in options if values[name] == STDOUT]
-        if len(alone) > 1:
-            raise ConfigError(f"{' and '.join(alone)} both want stdout; name a file for one")
+        check_stdout(values, "json", "csv", "live_json")
         histogram = None
         if values["histogram"] is not None:
             histogram = path_of(values["histogram"])
@@ -139,7 +136,3 @@ def _write_hdr(path: AnyPath, settings: Sequence[Setting], started_at: str | Non
         ],
         started_at,
     )
-
-
-def _option(name: str) -> str:
-    return f"--{name.replace('_', '-')}"

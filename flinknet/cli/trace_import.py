@@ -19,11 +19,10 @@ from flinknet.units import parse_size_bytes
 from .capture_options import CAPTURE, only_live, print_begin, session_settings, showing
 from .commands import SectionedCommand
 from .files import (
-    STDOUT,
     CountingLine,
     check_new_directory,
     existing_path,
-    put_json,
+    put_result,
     target_of,
     usable,
 )
@@ -106,6 +105,7 @@ def import_(captures: tuple[Path, ...], **values: Any) -> None:
     stored.
     """
     from flinknet.capture.pcap.sources import is_pipe
+    from flinknet.report.recordings import import_view
 
     paths, out, follow = list(dict.fromkeys(captures)), values["out"], values["follow"]
     if isinstance(paths[0], Path) and paths[0].suffix in (".html", ".htm"):
@@ -132,7 +132,7 @@ def import_(captures: tuple[Path, ...], **values: Any) -> None:
             err=True,
         )
     imported = imported_packets(paths, directory, values, is_live=is_live, follows=follow)
-    show_imported(imported, target, has_details=values["details"])
+    put_result(target, imported, import_view(imported), has_details=values["details"])
 
 
 _SNIFF = f"""
@@ -174,6 +174,7 @@ def sniff(**values: Any) -> None:
     the capture loses packets; the result says how many.
     """
     from flinknet.capture.sniff import SniffConfig, Sniffer
+    from flinknet.report.recordings import import_view
 
     target = target_of(values["json"])
     directory = free_directory(Path(values["out"]))
@@ -197,7 +198,7 @@ def sniff(**values: Any) -> None:
         imported = imported_packets([sniffer.path], directory, values, sniffer=sniffer)
     finally:
         sniffer.close()
-    show_imported(imported, target, has_details=values["details"])
+    put_result(target, imported, import_view(imported), has_details=values["details"])
 
 
 def _ports(values: Mapping[str, Any]) -> tuple[tuple[int, int], ...]:
@@ -258,19 +259,6 @@ def imported_packets(
         return import_capture(
             paths, config, versions=versions, live=Live(follows, on_look, on_tick, sniffer)
         )
-
-
-def show_imported(
-    imported: dict[str, Any], target: AnyPath | str | None, *, has_details: bool
-) -> None:
-    """Write the result, and print what was found."""
-    from flinknet.report.console import console_for, print_view
-    from flinknet.report.recordings import import_view
-
-    if target is not None:
-        put_json(target, imported)
-    if target != STDOUT:
-        print_view(console_for(sys.stdout), import_view(imported), has_details=has_details)
 
 
 def _check_writable(directory: Path) -> None:

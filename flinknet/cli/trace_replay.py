@@ -17,7 +17,7 @@ from flinknet.options.what_if import DEBLOAT_TARGET, SETTINGS
 from flinknet.storage import AnyPath, path_of
 
 from .commands import SectionedCommand
-from .files import STDOUT, ReportFiles, path_of_runs, put_text, target_of
+from .files import STDOUT, ReportFiles, check_stdout, path_of_runs, put_text, target_of
 from .option_tables import REST_FILES, SPARK, options
 from .replay_options import (
     edge_timeouts_of,
@@ -179,8 +179,7 @@ def replay(traces: tuple[AnyPath, ...], **values: Any) -> None:
     channels = value_parsers.channels(channel) if channel else None
     json_target = target_of(json)
     csv_target = target_of(csv, "--csv")
-    if json == csv == STDOUT:
-        raise ConfigError("--json and --csv both want stdout; name a file for one")
+    check_stdout(values, "json", "csv")
     pictures = ReportFiles.of(values)
     out_dir = _new_directory(values["out"]) if values["out"] else None
     known = setting_warnings(values)

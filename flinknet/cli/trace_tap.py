@@ -15,7 +15,7 @@ from flinknet.units import format_address
 
 from .capture_options import CAPTURE, print_begin, session_settings, showing
 from .commands import SectionedCommand
-from .files import STDOUT, check_new_directory, first_line, put_json, target_of, usable
+from .files import check_new_directory, first_line, put_result, target_of, usable
 from .option_tables import options
 from .value_parsers import address
 
@@ -110,7 +110,7 @@ def tap(**values: Any) -> None:
     all the same. No payload is stored. The trace is like those of `flinknet bench`.
     """
     from flinknet.capture.tap import Tap, TapConfig
-    from flinknet.report.console import console_for, print_view
+    from flinknet.report.console import console_for
     from flinknet.report.export import write_json
     from flinknet.report.tap_console import TapView, setting_lines, tap_view
     from flinknet.trace.manifest import RESULT_NAME
@@ -143,11 +143,8 @@ def tap(**values: Any) -> None:
         seal_result(directory)
     except (OSError, FlinknetError) as error:  # the summary is still printed
         result["recording_error"] = result["recording_error"] or str(error)
-    if json_target is not None:
-        put_json(json_target, result)
-    if json_target != STDOUT:
-        shown = tap_view(result, str(directory))
-        print_view(console_for(sys.stdout), shown, has_details=values["details"])
+    shown = tap_view(result, str(directory))
+    put_result(json_target, result, shown, has_details=values["details"])
     if result["recording_error"] is not None:
         raise TraceError(f"all was forwarded, but {result['recording_error']}")
 

@@ -133,7 +133,10 @@ def test_a_bench_is_a_baseline_too_and_results_of_later_versions_can_be_read(
             "x and baseline differ in their workload (rate)",
         ),
         (["base", "--baseline", "two.json"], "has 2 candidates (a, b); give the CONFIG"),
-        (["base", "x:producers=2", "--json", "-", "--csv", "-"], "--json and --csv cannot both"),
+        (
+            ["base", "x:producers=2", "--json", "-", "--csv", "-"],
+            "--json and --csv both want stdout",
+        ),
         (["base", "x:producers=2", "--history", "text.json"], "is not a directory"),
         (["base", "x:producers=2", "--history", "text.json/h"], "--history: text.json/h cannot be"),
     ],

@@ -95,7 +95,7 @@ def test_each_mode_runs_the_neighbour_alone_and_next_to_a_paused_consumer(
 
 def test_the_json_has_the_agreed_names(flinknet: Call) -> None:
     document = json.loads(flinknet("demo", "head-of-line", "--json", "-").stdout)
-    assert list(document) == ["demo", "lesson", "warnings", "measured", "modes"]
+    assert list(document) == ["demo", "lesson", "warnings", "measured", "modes", "over_time"]
     assert document["measured"]["tcp, alone"]["validity"] == "valid"
     assert document["demo"] == "head-of-line"
     assert set(document["modes"]) == {"tcp", "credit"}

@@ -218,7 +218,7 @@ WRONG = {
     f"compare-configs {TWO} --fail-if 'p99>10ms'": "is not a percentage; write p99>+10%",
     f"compare-configs {TWO} --confidence high": "'high' is not a percentage; write 95%",
     f"compare-configs {TWO} --repeat-disturbed -1": "-1 is out of range: give 0 to 10",
-    f"compare-configs {TWO} --junit - --markdown -": "give one of them a file",
+    f"compare-configs {TWO} --junit - --markdown -": "both want stdout; name a file for one",
     f"compare-configs {TWO} --markdown nowhere/c.md": "--markdown: nowhere/c.md cannot be written",
     "plan --rest nohost": "neither a URL, such as http://localhost:8081, nor a directory",
     "plan --rest empty": "make it with `flinknet plan --rest URL --rest-save DIR`",
