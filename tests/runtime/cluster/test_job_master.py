@@ -612,26 +612,20 @@ JOB = ExecutionGraphID(bytes(16))
 READERS = {"ab": (0, 1)}
 
 
-@pytest.fixture
-def sent() -> list[tuple[int, Any]]:
-    return []
+def outbox_and_sent() -> tuple[Outbox, list[tuple[int, Any]]]:
+    """An outbox, and what it has sent."""
+    sent: list[tuple[int, Any]] = []
+    return Outbox(lambda index, message: sent.append((index, message))), sent
 
 
-@pytest.fixture
-def outbox(sent: list[tuple[int, Any]]) -> Outbox:
-    return Outbox(lambda index, message: sent.append((index, message)))
-
-
-def test_without_an_announcement_nothing_is_held_back(
-    outbox: Outbox, sent: list[tuple[int, Any]]
-) -> None:
+def test_without_an_announcement_nothing_is_held_back() -> None:
+    outbox, sent = outbox_and_sent()
     outbox.send(1, "submit")
     assert sent == [(1, "submit")]
 
 
-def test_what_comes_behind_an_announcement_waits_for_every_answer(
-    outbox: Outbox, sent: list[tuple[int, Any]]
-) -> None:
+def test_what_comes_behind_an_announcement_waits_for_every_answer() -> None:
+    outbox, sent = outbox_and_sent()
     outbox.announce(0, JOB, READERS)
     outbox.announce(2, JOB, READERS)
     outbox.send(1, "submit")
@@ -643,9 +637,8 @@ def test_what_comes_behind_an_announcement_waits_for_every_answer(
     assert sent == [*announced, (1, "submit"), (0, "cancel")]
 
 
-def test_two_announcements_to_one_want_two_answers(
-    outbox: Outbox, sent: list[tuple[int, Any]]
-) -> None:
+def test_two_announcements_to_one_want_two_answers() -> None:
+    outbox, sent = outbox_and_sent()
     outbox.announce(0, JOB, READERS)
     outbox.send(1, "first")
     outbox.announce(0, JOB, READERS)
@@ -656,7 +649,8 @@ def test_two_announcements_to_one_want_two_answers(
     assert sent[2:] == [(1, "first"), (1, "second")]
 
 
-def test_nobody_waits_for_one_that_is_gone(outbox: Outbox, sent: list[tuple[int, Any]]) -> None:
+def test_nobody_waits_for_one_that_is_gone() -> None:
+    outbox, sent = outbox_and_sent()
     outbox.announce(0, JOB, READERS)
     outbox.send(1, "submit")
     outbox.lose(0)
@@ -666,9 +660,8 @@ def test_nobody_waits_for_one_that_is_gone(outbox: Outbox, sent: list[tuple[int,
     assert sent[-1] == (1, "again")
 
 
-def test_an_answer_that_nobody_asked_for_counts_for_nothing(
-    outbox: Outbox, sent: list[tuple[int, Any]]
-) -> None:
+def test_an_answer_that_nobody_asked_for_counts_for_nothing() -> None:
+    outbox, sent = outbox_and_sent()
     outbox.answered(0)
     outbox.announce(0, JOB, READERS)
     outbox.send(1, "submit")
