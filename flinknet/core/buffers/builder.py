@@ -13,8 +13,6 @@ Invariant: 0 <= consumer's read position <= committed_bytes <= written_bytes <= 
 
 from __future__ import annotations
 
-from typing import Any
-
 from .buffer import MemorySegment, NetworkBuffer, free_memory
 from .data_type import IS_BUFFER
 
@@ -43,10 +41,6 @@ class BufferBuilder:
         self.is_finished = True
         self.finish_reason = reason
         return self.written_bytes
-
-    @property
-    def is_full(self) -> bool:
-        return self.written_bytes == self.capacity_bytes
 
     def trim(self, size_bytes: int) -> None:
         """Set the capacity, between the written bytes and the segment size; it may grow again."""
@@ -265,13 +259,6 @@ class BufferSlice:
 
     def recycle(self) -> None:
         self.buffer.recycle()
-
-    def __repr__(self) -> str:
-        fields: dict[str, Any] = {
-            name: getattr(self, name)
-            for name in ("data_type", "size_bytes", "sequence_number", "backlog_buffers")
-        }
-        return f"BufferSlice({fields})"
 
 
 class PrefilledSegment:

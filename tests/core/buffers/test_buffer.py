@@ -67,11 +67,10 @@ def test_an_event_lies_in_plain_memory_of_its_exact_size() -> None:
         consumer.close()
 
 
-def test_a_slice_shows_its_numbers_and_shares_the_count_of_its_buffer() -> None:
+def test_a_slice_shares_the_count_of_its_buffer() -> None:
     recycled: list[MemorySegment] = []
     buffer = NetworkBuffer(segment(), recycled.append)
     piece = BufferSlice(buffer, buffer.view[2:5], 3)
-    assert "size_bytes': 3" in repr(piece)
     piece.recycle()
     assert len(recycled) == 1
 

@@ -82,7 +82,6 @@ def test_slices_joined_are_the_published_bytes_whatever_the_turns(
                 read[index] += take(piece)
                 assert read[index] == written
         assert builder.written_bytes == len(written)
-        assert builder.is_full == (len(written) == builder.capacity_bytes)
     assert builder.finish(1) == len(written)
     for index, consumer in enumerate(consumers):
         assert not consumer.is_finished
@@ -151,7 +150,7 @@ def test_a_trimmed_builder_may_grow_back_to_its_segment() -> None:
     builder = builder_of([])
     publish(builder, b"0123456789")
     builder.trim(4)
-    assert builder.is_full
+    assert builder.capacity_bytes == 10
     builder.trim(1000)
     assert builder.capacity_bytes == SEGMENT_BYTES
 

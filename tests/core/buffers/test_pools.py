@@ -80,16 +80,6 @@ def test_spare_buffers_are_shared_out_as_flink_does() -> None:
     assert tuple(network.pools) == tuple(pools)
 
 
-@pytest.mark.row("S005")
-@pytest.mark.parametrize(("channels", "size_max"), [(1, 10), (2, 12), (4, 16), (100, 208)])
-def test_an_output_pool_grows_to_channels_times_exclusive_plus_floating(
-    channels: int, size_max: int
-) -> None:
-    network = NetworkBufferPool(1000, 1)
-    pool = network.create_buffer_pool(channels + 1, channels * 2 + 8)
-    assert (pool.required_buffers, pool.size_buffers) == (channels + 1, size_max)
-
-
 def test_a_maximum_below_what_is_required_is_raised_to_it() -> None:
     pool = NetworkBufferPool(10, 1).create_buffer_pool(5, 2)
     assert (pool.required_buffers, pool.max_buffers) == (5, 5)

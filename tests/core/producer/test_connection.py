@@ -617,14 +617,6 @@ def test_an_early_request_that_was_cancelled_is_forgotten() -> None:
     assert not manager.stop_waiting(partition_id(), RECEIVER)
 
 
-def test_a_partition_is_registered_once() -> None:
-    partition, _ = partition_of()
-    _, manager = producer_of(partition)
-    assert manager.find(partition.partition_id) is partition
-    with pytest.raises(RuntimeError, match="already registered"):
-        manager.register(partition)
-
-
 @pytest.mark.row("S035")
 def test_a_late_reader_is_told_of_what_is_there_already() -> None:
     partition, _ = partition_of()
