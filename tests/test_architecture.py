@@ -84,7 +84,7 @@ LEAVES_OF = {
 """Folder -> leaves that its modules may import."""
 
 BUDGETS = {
-    "replay": (14_693, 51),
+    "replay": (14_686, 51),
     "predict": (12_657, 43),
     "core": (13_275, 57),
     "runtime": (14_433, 51),

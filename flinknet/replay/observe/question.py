@@ -224,19 +224,12 @@ def group_rows(*keys: npt.NDArray[Any]) -> tuple[tuple[IntArray, ...], IntArray]
     Returns: the distinct combinations, one array for each key; and for each row the number of its
     combination.
     """
-    combined = np.zeros(len(keys[0]), dtype=np.int64)
-    spans = []
-    for key in keys:
-        low = int(key.min()) if len(key) else 0
-        span = int(key.max()) - low + 1 if len(key) else 1
-        combined = combined * span + (key.astype(np.int64) - low)
-        spans.append((low, span))
-    distinct, group = _distinct(combined, math.prod(span for _, span in spans))
-    values = []
-    for low, span in reversed(spans):
-        values.append(distinct % span + low)
-        distinct = distinct // span
-    return tuple(reversed(values)), group
+    lows = [int(key.min()) if len(key) else 0 for key in keys]
+    offsets = [key.astype(np.int64) - low for key, low in zip(keys, lows, strict=True)]
+    spans = [int(each.max(initial=0)) + 1 for each in offsets]
+    distinct, group = _distinct(np.ravel_multi_index(offsets, spans), math.prod(spans))
+    values = zip(np.unravel_index(distinct, spans), lows, strict=True)
+    return tuple(each + low for each, low in values), group
 
 
 def sum_by_group(group: IntArray, values: npt.NDArray[Any], groups: int) -> IntArray:
