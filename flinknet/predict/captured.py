@@ -47,7 +47,7 @@ from .fit.flusher import (
     sooner_share,
 )
 from .fit.flusher import beat_ns as beat_of
-from .fit.queued import are_idle, busy_ns_per_record, queued
+from .fit.queued import are_idle, busy_ns_per_record, consuming_tasks, queued
 from .fit.round_trips import fit_captured, with_busy_tasks
 from .fit.window_rows import ExchangeRows, read_tap
 from .local_channels import (
@@ -136,7 +136,8 @@ def load_captured(
         counts = counts_of(place, manifest, planned.index, *around)
     numbers = {each.edge for each in manifest.channels}
     number = numbers.pop() if len(numbers) == 1 else None
-    busy_ns = busy_ns_per_record(place, manifest, number, *around, is_all_seen=planned is not None)
+    tasks = consuming_tasks(place, manifest, number, *around)
+    busy_ns = busy_ns_per_record(tasks, is_all_seen=planned is not None)
     disturbed = disturbed_within(place, from_ns, rows_to_ns, whole.measured_to_ns)
     found = fit_captured(
         rows.sent,
@@ -148,7 +149,7 @@ def load_captured(
         disturbed=disturbed,
         tap_ns=delay_of_tap_ns(place),
     )
-    is_idle = not busy_ns and are_idle(place, manifest, number, *around)
+    is_idle = not busy_ns and are_idle(tasks)
     records = rows.sent["records"][rows.sent["records"] > 0]
     per_message = float(records.mean()) if len(records) else 1.0
     found = with_busy_tasks(found, busy_ns, per_message, is_idle=is_idle)

@@ -35,6 +35,7 @@ from .fit.queued import (
     RECORDS_IN,
     RECORDS_OUT,
     busy_ns_per_record,
+    consuming_tasks,
     series_of_tasks,
 )
 from .fit.round_trips import ASSUMED_CONSUME_NS_PER_RECORD
@@ -382,9 +383,8 @@ class LocalEdge:
         self, like: RecordedExchange, passed: Mapping[tuple[int, int], IntArray], counts: EdgeCounts
     ) -> RecordedExchange | None:
         edge = self.edge
-        busy_ns = busy_ns_per_record(
-            self.place, self.manifest, edge.index, *self.counted, is_all_seen=True
-        )
+        tasks = consuming_tasks(self.place, self.manifest, edge.index, *self.counted)
+        busy_ns = busy_ns_per_record(tasks, is_all_seen=True)
         record_bytes = counts.record_bytes or like.channels[0].record_wire_bytes
         filled = {ends: instants_ns for ends, instants_ns in passed.items() if len(instants_ns)}
         if not filled:

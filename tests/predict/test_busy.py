@@ -13,7 +13,7 @@ import pytest
 
 from flinknet.config import NetworkConfig
 from flinknet.predict.captured import load_captured
-from flinknet.predict.fit.queued import busy_ns_per_record
+from flinknet.predict.fit.queued import busy_ns_per_record, consuming_tasks
 from flinknet.predict.fit.round_trips import NO_WORK, WORK_UNKNOWN
 from flinknet.predict.outcome import Outcome
 from flinknet.predict.recorded import RecordedExchange
@@ -68,6 +68,13 @@ def add_metrics(
                 line |= {"accumulateIdleTimeMs": second * idle_ms_per_s}
                 line |= {"numBytesInLocal": second * local, "numBytesInRemote": second * remote}
                 file.write(json.dumps(line) + "\n")
+
+
+def busy_by_metrics(path: Path, edge: int | None = 0) -> dict[int, float]:
+    manifest = open_run(path).manifest
+    assert manifest is not None
+    span = START_NS, START_NS + 5 * SECOND_NS
+    return busy_ns_per_record(consuming_tasks(path, manifest, edge, *span))
 
 
 def p50_ns(outcome: Outcome) -> float:
@@ -134,19 +141,12 @@ def test_records_in_the_trace_wait_for_local_ones(
         keys={},
     )
     add_metrics(path, [busy_ms], 600, bytes_per_s=bytes_per_s)
-    manifest = open_run(path).manifest
-    assert manifest is not None
-    found = busy_ns_per_record(path, manifest, 0, START_NS, START_NS + 5 * SECOND_NS)
+    found = busy_by_metrics(path)
     assert found == pytest.approx({0: times * busy_ms * MS / 600}, rel=0.001)
 
 
 def test_what_flink_did_not_count_is_missing(tmp_path: Path) -> None:
     path, _ = slow_sinks(tmp_path / "run")
-    manifest = open_run(path).manifest
-    assert manifest is not None
-    assert busy_ns_per_record(path, manifest, 0, START_NS, START_NS + 5 * SECOND_NS) == {}
+    assert busy_by_metrics(path) == {}
     add_metrics(path, [480.0, 480.0], 0)
-    manifest = open_run(path).manifest
-    assert manifest is not None
-    assert busy_ns_per_record(path, manifest, 0, START_NS, START_NS + 5 * SECOND_NS) == {}
-    assert busy_ns_per_record(path, manifest, None, START_NS, START_NS + 5 * SECOND_NS) == {}
+    assert busy_by_metrics(path) == busy_by_metrics(path, None) == {}

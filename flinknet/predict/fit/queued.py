@@ -14,6 +14,7 @@ long as it took them to leave.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -162,44 +163,39 @@ def busy_for_ns(at_ns: IntArray, records: IntArray, ns_per_record: float) -> Int
     return found
 
 
+def consuming_tasks(
+    place: RunPlace, manifest: RunManifest, edge: int | None, from_ns: int, to_ns: int
+) -> list[Series | None]:
+    """Flink's metrics of the tasks that consume an edge, by subtask; None for missing ones, and an
+    empty list for an unknown edge."""
+    named = None if edge is None else named_edges(manifest).get(edge)
+    if named is None:
+        return []
+    of_task = series_of_tasks(place, manifest, named.target, from_ns, to_ns)
+    return [of_task.get(name) for name in named.target_tasks]
+
+
 def busy_ns_per_record(
-    place: RunPlace,
-    manifest: RunManifest,
-    edge: int | None,
-    from_ns: int,
-    to_ns: int,
-    *,
-    is_all_seen: bool = False,
+    tasks: Sequence[Series | None], *, is_all_seen: bool = False
 ) -> dict[int, float]:
-    """Time of each consuming task for a record, by subtask; a record of any input if there are
-    several. Tasks without metrics are missing.
+    """Time of each task for a record, by subtask; a record of any input if there are several. Tasks
+    without metrics are missing.
 
     Args:
         is_all_seen: local records are known, too; if not, records from other TaskManagers stand for
             all.
     """
-    named = None if edge is None else named_edges(manifest).get(edge)
-    if named is None:
-        return {}
-    of_task = series_of_tasks(place, manifest, named.target, from_ns, to_ns)
     found = {}
-    for subtask, name in enumerate(named.target_tasks):
-        busy_ns = _ns_per_record(of_task[name], is_all_seen) if name in of_task else None
+    for subtask, each in enumerate(tasks):
+        busy_ns = None if each is None else _ns_per_record(each, is_all_seen)
         if busy_ns is not None:
             found[subtask] = busy_ns
     return found
 
 
-def are_idle(
-    place: RunPlace, manifest: RunManifest, edge: int | None, from_ns: int, to_ns: int
-) -> bool:
-    """Whether Flink reports every consuming task as idle nearly all of the time."""
-    named = None if edge is None else named_edges(manifest).get(edge)
-    if named is None:
-        return False
-    of_task = series_of_tasks(place, manifest, named.target, from_ns, to_ns)
-    reported = [of_task[name] for name in named.target_tasks if name in of_task]
-    idle_ms_per_s = [each.increase_per_s(IDLE_TIME) or 0.0 for each in reported]
+def are_idle(tasks: Sequence[Series | None]) -> bool:
+    """Whether Flink reports every task as idle nearly all of the time."""
+    idle_ms_per_s = [each.increase_per_s(IDLE_TIME) or 0.0 for each in tasks if each is not None]
     return bool(idle_ms_per_s) and min(idle_ms_per_s) >= IDLE_MS_PER_S
 
 

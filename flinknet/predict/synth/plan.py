@@ -148,7 +148,6 @@ class SyntheticChannel:
         self._bytes = 0
         self.sent_ns = self.received_ns = 0
         self._consumed_ns = np.full(law.credit, -1, np.int64)
-        self._credit_ns = self._credit_received_ns = 0
         self._credits_received_ns = np.full(law.credit, -1, np.int64)
 
     @property
@@ -225,8 +224,6 @@ class SyntheticChannel:
         due_by_then = np.searchsorted(due_ns, sent_ns, side="right")
         if count:
             self.sent_ns, self.received_ns = int(sent_ns[-1]), int(received_ns[-1])
-            self._credit_ns = int(credit_ns[-1])
-            self._credit_received_ns = int(credit_received_ns[-1])
             self._consumed_ns = taken[-law.credit :]
             self._credits_received_ns = np.r_[self._credits_received_ns, credit_received_ns][
                 -law.credit :
@@ -266,8 +263,8 @@ class SyntheticChannel:
             spent_ns = np.cumsum(takes_ns)
             begun_ns = np.maximum(received_ns, self._consumed_ns[-1])
             consumed_ns = np.maximum.accumulate(begun_ns - spent_ns + takes_ns) + spent_ns
-            credit_ns = np.maximum(consumed_ns + ANNOUNCE_NS, self._credit_ns)
-            arrives_ns = np.maximum(credit_ns + ways_ns, self._credit_received_ns)
+            credit_ns = consumed_ns + ANNOUNCE_NS
+            arrives_ns = np.maximum(credit_ns + ways_ns, waits_for[-1])
             arrives_ns = np.maximum.accumulate(arrives_ns)
             allowed_ns = np.r_[waits_for, arrives_ns][: len(sent_ns)]
             if (allowed_ns <= sent_ns).all():
