@@ -30,7 +30,7 @@ RESERVED_WORDS = 1 << 21
 """Most words of a memory that has its size from the beginning: growth takes half as long again.
 Larger memories grow: they would be new each time."""
 
-HISTOGRAMS_WORDS = 4 * BUCKETS
+HISTOGRAMS_WORDS = 2 * BUCKETS
 """Words of an exchange's histograms without those of checkpoints."""
 
 TURNS_FACTOR = 4
