@@ -84,13 +84,14 @@ def measured_words(settings: Sequence[Setting]) -> list[str]:
     length = length_words(first.workload)
     count = f"{len(settings)} settings, " if len(settings) > 1 else ""
     each = " each" if runs > 1 or count else ""
+    links = {each.results[0].workload.get("link") for each in settings}
     words, timeout_ns = load_words(first.workload), _timeout_ns(first)
     timeout = "" if timeout_ns is None else f"buffer timeout {format_duration_ns(timeout_ns)}"
     return [
         *([words] if words else []),
         f"{count}{counted(runs, 'run')}{each}" + (f" of {length}" if length else ""),
         *([timeout] if timeout and not count else []),
-        *([f"emulated link {link}"] if (link := common_link(settings)) else []),
+        *([f"emulated link {links.pop()}"] if len(links) == 1 and None not in links else []),
     ]
 
 
@@ -151,12 +152,6 @@ def numbers_of(settings: Sequence[Setting]) -> list[int]:
     if any(len(each.numbers) != len(each.results) for each in settings):
         return []
     return [number for each in settings for number in each.numbers]
-
-
-def common_link(settings: Sequence[Setting]) -> str | None:
-    """The emulated link of all settings; None if they differ in it, or have plain sockets."""
-    links = {each.results[0].workload.get("link") for each in settings}
-    return links.pop() if len(links) == 1 else None
 
 
 def state_words(settings: Sequence[Setting]) -> list[str]:

@@ -14,7 +14,6 @@ from typing import Any
 from flinknet.plain_values import to_plain
 from flinknet.results import (
     JobAnswer,
-    JobPoint,
     RecordingSet,
     ReplayAnswer,
     RunResult,
@@ -286,7 +285,10 @@ def replay_rows(answers: Sequence[ReplayAnswer], jobs: Sequence[JobAnswer] = ())
         names = [*map(_names_of, answer.trade_offs)]
         rows += _rows_of(answer, {"run": answer.trace.path, **edge}, names, _OBSERVED)
     for job in jobs:
-        names = [_names_of_job(each) for each in job.points]
+        names = [
+            _names_of(each.total) | {"buffer_timeout": timeouts_text(each.timeouts_ns)}
+            for each in job.points
+        ]
         rows += _rows_of(job, {"run": job.path, "edge_number": None, "edge": JOB}, names, _OF_JOB)
     return rows
 
@@ -304,11 +306,6 @@ def _rows_of(
     yield {**own, **known, **recorded, **fields_of(whole.observed, observed)}
     for point, name in settings:
         yield {**own, **_predicted(point, is_reliable), **name}
-
-
-def _names_of_job(point: JobPoint) -> dict[str, str]:
-    """The setting of a job; timeouts edge by edge where they differ."""
-    return _names_of(point.total) | {"buffer_timeout": timeouts_text(point.timeouts_ns)}
 
 
 def _predicted(point: TradeOffPoint, is_reliable: bool) -> Row:

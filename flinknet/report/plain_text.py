@@ -144,20 +144,11 @@ def distribution_line(
 def sparkline(values: Sequence[float], width: int, top: float) -> str:
     """Values over time in at most `width` characters, of which `top` is the highest block; where
     several share one, the largest shows. 0 is a blank, and any larger value some block."""
-    return "".join(_block(value, top) for value in resampled(values, width))
-
-
-def resampled(values: Sequence[float], width: int) -> list[float]:
-    """At most `width` values, each the largest of its share."""
-    count = len(values)
-    if count <= width:
-        return list(values)
-    edges = [number * count // width for number in range(width + 1)]
-    return [max(values[start:end]) for start, end in pairwise(edges)]
-
-
-def _block(value: float, top: float) -> str:
-    if value <= 0 or top <= 0:
-        return " "
-    height = min(len(_BLOCKS) - 1, int(value / top * len(_BLOCKS)))
-    return _BLOCKS[height]
+    edges = [number * len(values) // width for number in range(width + 1)]
+    is_long = len(values) > width
+    shown = [max(values[a:b]) for a, b in pairwise(edges)] if is_long else values
+    last = len(_BLOCKS) - 1
+    return "".join(
+        _BLOCKS[min(last, int(each / top * len(_BLOCKS)))] if each > 0 and top > 0 else " "
+        for each in shown
+    )

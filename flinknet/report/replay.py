@@ -83,7 +83,10 @@ def _view_of(
         limits = [] if diagnose else [diagnosis_table(own, whole)]
         edges = Section("edges", "Edges, as recorded", "", [edges_table(own), *limits])
         others = _job_details(job, own, edges) if job else [edges]
-        details = [*_common_doubts(own), *others]
+        first, *more = [doubts_of(each) for each in own]
+        common = [x for x in first if all(x in of for of in more) and x != TAKEN_ALONE]
+        doubts = [*recording_lines(own[0].trace), *common]
+        details = [*([Lines(doubts, is_doubt=True, id="doubts")] if doubts else []), *others]
     else:
         title, tab, details = name, run or name, _details(own[0], channels)
     lead = f"Not predicted: {why}." if why else _LEADS[job is not None]
@@ -183,14 +186,6 @@ def _answer_section(
     for each in advised:
         parts += each.parts[: 1 if each is advised[0] else None]
     return [Section("answer", "Answer", "", parts)] if parts else []
-
-
-def _common_doubts(own: Sequence[ReplayAnswer]) -> list[Part]:
-    """Doubts about the recordings, and about all edges of a job."""
-    first, *others = [doubts_of(each) for each in own]
-    found = [each for each in first if all(each in of for of in others) and each != TAKEN_ALONE]
-    lines = [*recording_lines(own[0].trace), *found]
-    return [Lines(lines, is_doubt=True, id="doubts")] if lines else []
 
 
 def _tasks(own: Sequence[ReplayAnswer]) -> list[tuple[TaskMetrics, bool]]:
