@@ -192,20 +192,23 @@ def test_a_process_whose_producers_all_send_late_what_came_meanwhile_had_stood_s
     )
 
 
-def test_a_slow_task_holds_up_its_own_buffers_only(steady: EventColumns) -> None:
-    assert not fit_pauses(
-        without(steady, [0], 1_001 * MS, 1_410 * MS), resumed(), PROCESSES, BEAT_NS
-    )
+@pytest.mark.parametrize(
+    "at_ns",
+    [
+        pytest.param(
+            (np.arange(50)[:, None] * 200 * MS + np.arange(3) * BEAT_NS).ravel(),
+            id="load that goes on and off",
+        ),
+        pytest.param(np.arange(40) * 5_000 * MS, id="bursts with long silence between them"),
+    ],
+)
+def test_gaps_in_the_load_are_no_pauses(at_ns: IntArray) -> None:
+    assert not fit_pauses(beats(at_ns, np.full(len(at_ns), 60)), resumed(), PROCESSES, BEAT_NS)
 
 
-def test_load_that_goes_on_and_off_is_no_pause() -> None:
-    at_ns = np.concatenate([start * 200 * MS + np.arange(3) * BEAT_NS for start in range(50)])
-    assert not fit_pauses(beats(at_ns, np.full(150, 20)), resumed(), PROCESSES, BEAT_NS)
-
-
-def test_bursts_with_long_silence_between_them_are_no_pauses() -> None:
-    at_ns = np.arange(40) * 5_000 * MS
-    assert not fit_pauses(beats(at_ns, np.full(40, 100)), resumed(), PROCESSES, BEAT_NS)
+def test_a_task_that_is_slow_holds_up_its_own_buffers_only(steady: EventColumns) -> None:
+    sent = without(steady, [0], 1_001 * MS, 1_410 * MS)
+    assert not fit_pauses(sent, resumed(), PROCESSES, BEAT_NS)
 
 
 def test_flushes_that_are_nearly_whole_beats_apart_are_not_late() -> None:

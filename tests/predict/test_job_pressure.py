@@ -212,6 +212,13 @@ def burst(channel: int, records: int, consume_ns: float) -> RecordedExchange:
     )
 
 
+def in_a_row(*exchanges: RecordedExchange) -> RecordedJob:
+    """A job in which each exchange is read by the tasks that write the next one."""
+    return RecordedJob(
+        [JobEdge(edge(n, n + 1), each, has_own_instants=n == 0) for n, each in enumerate(exchanges)]
+    )
+
+
 FEW = NetworkConfig(
     segment_size_bytes=4096,
     buffer_timeout_ns=0,
@@ -226,9 +233,7 @@ def test_a_task_stops_at_the_record_that_finds_no_buffer() -> None:
     """A buffer takes four records. The sink, at 10 ms each, has two buffers and the pool of the
     task before it two: that does sixteen at once, and four more when the sink has done four.
     """
-    edges = [JobEdge(edge(0, 1), burst(0, 40, 0.0)), JobEdge(edge(1, 2), burst(1, 40, 10.0 * MS))]
-    edges[1] = replace(edges[1], has_own_instants=False)
-    run = JobRun(RecordedJob(edges), [Setting(FEW)] * 2, 0)
+    run = JobRun(in_a_row(burst(0, 40, 0.0), burst(1, 40, 10.0 * MS)), [Setting(FEW)] * 2, 0)
     assert [each.why_unknown for each in run.hops] == [None, None]
     arrived = run.arrived[1]
     assert arrived is not None
@@ -247,11 +252,7 @@ def test_edges_without_credit_that_share_a_connection_are_unknown_where_it_is_no
     last = burst(1, 40, 10.0 * MS)
     if is_shared:
         last = replace(last, channels=(replace(last.channels[0], connection=0),))
-    edges = [
-        JobEdge(edge(0, 1), burst(0, 40, 0.0)),
-        JobEdge(edge(1, 2), last, has_own_instants=False),
-    ]
-    run = JobRun(RecordedJob(edges), [Setting(FEW, TCP)] * 2, 0)
+    run = JobRun(in_a_row(burst(0, 40, 0.0), last), [Setting(FEW, TCP)] * 2, 0)
     why = run.hops[0].why_unknown
     assert (why is not None and "other edges share them" in why) == is_shared
 
@@ -296,7 +297,7 @@ def test_a_checkpoint_is_complete_when_each_task_has_done_its_part_once(
         min_segment_size_bytes=4096,
         starting_segment_size_bytes=4096,
     )
-    edges = []
+    exchanges = []
     for number, producers in enumerate((1, 2)):
         channels = tuple(
             RecordedChannel(
@@ -315,8 +316,8 @@ def test_a_checkpoint_is_complete_when_each_task_has_done_its_part_once(
             costs=CostModel(0.0, 0.0, 0.0, 0.0, 0.0, (0.0, 10.0 * MS * number)),
             partitioner="forward" if number else "rebalance",
         )
-        edges.append(JobEdge(edge(number, number + 1), exchange, has_own_instants=number == 0))
-    run = Together(RecordedJob(edges), [Setting(network)] * 2, 0)
+        exchanges.append(exchange)
+    run = Together(in_a_row(*exchanges), [Setting(network)] * 2, 0)
     checkpoints = run.joined[0].checkpoints
     assert checkpoints is not None
     duration = checkpoints.times[0]
@@ -325,10 +326,7 @@ def test_a_checkpoint_is_complete_when_each_task_has_done_its_part_once(
 
 @pytest.mark.parametrize("outputs", [0.5, 3.0])
 def test_records_that_are_held_up_keep_their_number_and_order(outputs: float) -> None:
-    edges = [
-        JobEdge(edge(0, 1), burst(0, 40, 0.0)),
-        JobEdge(edge(1, 2), burst(1, round(40 * outputs), 10.0 * MS), has_own_instants=False),
-    ]
-    run = JobRun(RecordedJob(edges), [Setting(FEW)] * 2, 0)
+    job = in_a_row(burst(0, 40, 0.0), burst(1, round(40 * outputs), 10.0 * MS))
+    run = JobRun(job, [Setting(FEW)] * 2, 0)
     assert run.hops[1].records == round(40 * outputs)
     assert run.hops[1].since_source.max == round(400 * outputs) * MS

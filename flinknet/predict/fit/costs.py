@@ -30,11 +30,11 @@ from flinknet.trace import RunManifest
 from flinknet.trace.event_block import EventColumns, same_message
 from flinknet.trace.job_names import named_edges
 
-from ..intervals import NOTHING, Intervals, from_switches, merged
+from ..intervals import NOTHING, Intervals, merged
 from ..recorded import RecordedExchange
 from . import SAMPLES_MIN
 from .round_trips import ASSUMED_CONSUME_NS_PER_RECORD
-from .window_rows import ExchangeRows, of_channels, same_credit
+from .window_rows import ExchangeRows, of_channels, same_credit, switches
 
 IDLE_SHARE_MAX = 0.1
 """Largest share of the time that a saturated consumer waits for buffers."""
@@ -297,17 +297,9 @@ def _between(starts_ns: IntArray, ends_ns: IntArray) -> Intervals:
 
 
 def _writing(waits: EventColumns, written: EventColumns, from_ns: int, to_ns: int) -> Intervals:
-    """When no writer waited for a buffer; each producer records its waits on one channel."""
-    parts = []
-    for channel in np.unique(waits["channel"]).tolist():
-        own = of_channels(waits, [channel])
-        at_ns, is_writing = own["at_ns"], own["point"] == TracePoint.WRITER_RESUMES
-        if not is_writing[0]:
-            at_ns, is_writing = np.r_[from_ns, at_ns], np.r_[True, is_writing]
-        parts.append(from_switches(at_ns, is_writing, to_ns))
-    if not parts and len(written["at_ns"]):  # nothing ever held it back
+    if not len(waits["at_ns"]) and len(written["at_ns"]):  # nothing ever held it back
         return Intervals(np.array([from_ns]), np.array([to_ns]))
-    return merged(parts)
+    return merged(switches(waits, TracePoint.WRITER_RESUMES, from_ns, to_ns))
 
 
 def _crediting(sent: EventColumns, received: EventColumns) -> Intervals:

@@ -14,6 +14,7 @@ from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.trace import TraceFile, TraceReader, file_index
 from flinknet.trace.event_block import EventBlock, EventColumns, is_data, lazy_block
 
+from ..intervals import Intervals, from_switches
 from ..ramps import ChannelRamps, Ramps, run_starts
 
 _COLUMNS = (
@@ -91,18 +92,9 @@ class ExchangeRows:
         return replace(self, sent=own.sent, received=own.received)
 
     def waited_ns(self, from_ns: int, to_ns: int) -> int:
-        """Time that writers waited for buffers, summed over producers, each of which records its
-        waits on one channel."""
-        waited_ns = 0
-        for channel in np.unique(self.waits["channel"]).tolist():
-            own = self.waits["channel"] == channel
-            order = np.argsort(self.waits["at_ns"][own], kind="stable")
-            at_ns = np.clip(self.waits["at_ns"][own][order], from_ns, to_ns)
-            is_waiting = self.waits["point"][own][order] == TracePoint.WRITER_WAITS
-            waited_ns += int(np.diff(np.r_[at_ns, to_ns])[is_waiting].sum())
-            if not is_waiting[0]:
-                waited_ns += int(at_ns[0]) - from_ns
-        return waited_ns
+        """Time that writers waited for buffers, summed over producers."""
+        waits = switches(self.waits, TracePoint.WRITER_WAITS, from_ns, to_ns)
+        return sum(each.total_ns for each in waits)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -213,6 +205,19 @@ def of_channels(rows: EventColumns, channels: Iterable[int]) -> EventColumns:
     own = np.flatnonzero(np.isin(rows["channel"], [*channels]))
     own = own[np.argsort(rows["at_ns"][own], kind="stable")]
     return {name: values[own] for name, values in rows.items()}
+
+
+def switches(waits: EventColumns, point: TracePoint, from_ns: int, to_ns: int) -> list[Intervals]:
+    """When writers waited (WRITER_WAITS) or wrote (WRITER_RESUMES) in [from_ns, to_ns): one set for
+    each producer that ever waited, which records its waits on one channel."""
+    found = []
+    for channel in np.unique(waits["channel"]).tolist():
+        own = of_channels(waits, [channel])
+        at_ns, is_on = own["at_ns"], own["point"] == point
+        if not is_on[0]:
+            at_ns, is_on = np.r_[from_ns, at_ns], np.r_[True, is_on]
+        found.append(from_switches(at_ns, is_on, to_ns).clipped(from_ns, to_ns))
+    return found
 
 
 def of_each(rows: EventColumns, values: Mapping[int, int]) -> IntArray:
