@@ -7,7 +7,6 @@ sub-commands, such as `bench --demo NAME`, stand for one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Any
 
 import click
@@ -81,11 +80,15 @@ def _parts(args: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
         if isinstance(each, click.Option)
         for opt in (*each.opts, *each.secondary_opts)
     }
-    words = iter(args)
-    for word in words:
+    words = list(args)
+    while words:
+        word = words.pop(0)
         option = options.get(word.partition("=")[0])
-        value = () if option is None or option.is_flag or "=" in word else islice(words, 1)
-        yield (option.name or "" if option else ""), [word, *value]
+        has_value = option is not None and not option.is_flag and "=" not in word
+        own = [word]
+        if has_value and words and not words[0].startswith("--"):
+            own.append(words.pop(0))
+        yield (option.name or "" if option else ""), own
 
 
 @click.group(cls=_Bench, params=run.params, invoke_without_command=True)

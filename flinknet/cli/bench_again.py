@@ -254,49 +254,52 @@ def _drop_stdout() -> None:
 
 
 def _attempts(recorded: Scenario, values: Mapping[str, Any]) -> list[_Attempt]:
+    """The settings to run, the recorded one first.
+
+    Raises: ConfigError with TLS, as traces do not contain its passwords.
+    """
     settings = collect(values)
     if "duration" in settings.workload:
         recorded = _shortened(recorded, settings.workload["duration"])
-    swept = flink.swept_keys(settings.network)
+    shown = flink.swept_keys(settings.network) or list(settings.network)
     base = dict(flink.canonical(flink.effective_flink_keys(recorded.network)))
     if flink.BUFFER_TIMEOUT in settings.network:
         base.pop(flink.BUFFER_TIMEOUT_ENABLED, None)
-    attempts = []
     flow_control = settings.workload.get("flow-control", recorded.flow_control)
     kept, known = flink.network_config(base)
+    then = kept, recorded.flow_control, recorded.link
     links: Sequence[Link | None] = (recorded.link,)
     if "link" in settings.workload:
         links = parse_links(settings.workload["link"])
-    for link, network in product(links, flink.expand(settings.network)):
-        named = {key: network[key] for key in swept or network}
-        changed, warnings = flink.network_config(flink.merge(base, network))
-        warnings = (*settings.warnings, *warnings)
-        scenario = replace(
-            recorded,
-            network=_with_secrets(changed, recorded.network),
-            flow_control=flow_control,
-            link=link,
-        )
-        is_recorded = (changed, flow_control, link) == (
-            *(kept, recorded.flow_control, recorded.link),
-        )
+
+    def attempt(
+        now: tuple[NetworkConfig, str, Link | None],
+        texts: Mapping[str, str],
+        warnings: tuple[RunWarning, ...],
+    ) -> _Attempt:
+        network, control, link = now
+        if recorded.network.is_tls and network.is_tls:
+            raise ConfigError(
+                "the trace is of a run with TLS and does not hold its passwords; add -D"
+                " security.ssl.internal.enabled=false"
+            )
+        named = {key: str(texts[key]) for key in shown}
         if "link" in settings.workload:
             named["link"] = show_link(link)
         if flow_control != recorded.flow_control:
-            named["flow-control"] = flow_control
-        name = _name(named, is_recorded=is_recorded)
-        attempts.append(_Attempt(name, scenario, is_recorded, warnings))
+            named["flow-control"] = control
+        scenario = replace(recorded, network=network, flow_control=control, link=link)
+        is_recorded = now == then
+        return _Attempt(_name(named, is_recorded=is_recorded), scenario, is_recorded, warnings)
+
+    attempts = []
+    for link, texts in product(links, flink.expand(settings.network)):
+        network, warnings = flink.network_config(flink.merge(base, texts))
+        now = network, flow_control, link
+        attempts.append(attempt(now, texts, (*settings.warnings, *warnings)))
     has_control = values["control"] and not kept.is_tls
     if has_control and not any(each.is_recorded for each in attempts):
-        effective = flink.effective_flink_keys(recorded.network)
-        recorded_values = {key: str(effective[key]) for key in swept or settings.network}
-        if "link" in settings.workload:
-            recorded_values["link"] = show_link(recorded.link)
-        if flow_control != recorded.flow_control:
-            recorded_values["flow-control"] = recorded.flow_control
-        name = _name(recorded_values, is_recorded=True)
-        scenario = replace(recorded, network=kept)
-        attempts.append(_Attempt(name, scenario, is_recorded=True, warnings=known))
+        attempts.append(attempt(then, flink.effective_flink_keys(recorded.network), known))
     return sorted(attempts, key=lambda each: not each.is_recorded)
 
 
@@ -330,16 +333,6 @@ def _shortened(recorded: Scenario, duration: str) -> Scenario:
             " less, or leave it out for all of them"
         )
     return replace(recorded, workload=replace(recorded.workload, duration_ns=duration_ns))
-
-
-def _with_secrets(network: NetworkConfig, recorded: NetworkConfig) -> NetworkConfig:
-    """The configuration. Raises: ConfigError with TLS, as traces do not contain its passwords."""
-    if recorded.is_tls and network.is_tls:
-        raise ConfigError(
-            "the trace is of a run with TLS and does not hold its passwords; add -D"
-            " security.ssl.internal.enabled=false"
-        )
-    return network
 
 
 def _predictions(

@@ -51,6 +51,7 @@ OLD_AND_NEW = [
     ),
     ("bench --print-config --producers 4 --json -", "bench config --producers 4 --json -"),
     ("bench --print-config --runs 2 --seed 3 --out x --no-trace", "bench config"),
+    ("bench --json --print-config", "bench config --json"),
     ("bench --print-channels --placement spread", "bench channels --placement spread"),
     (f"bench --job {SHUFFLE}", f"job run {SHUFFLE}"),
     (
