@@ -23,7 +23,6 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from flinknet.results.figures import SHOWN
-from flinknet.units import human_duration
 
 from . import page_parts
 from .charts import Bars, Histogram, OverTime, Places, TimeSeries
@@ -44,22 +43,17 @@ from .page_parts import (
     Table,
     View,
     headline,
+    over_time_table,
 )
-from .plain_text import DISTRIBUTION_MARKS, MARKS, distribution_line, printable, sparkline
+from .plain_text import DISTRIBUTION_MARKS, MARKS, distribution_line, printable
 
 WIDTH_OFF_TERMINAL = 140
 
 FOLDED_WIDTH = 22
 """Columns that names and sentences may be folded to, to make room for numbers."""
 
-PLOT_MARKS = 80
-"""Marks of a plot over time, at most."""
-
 WIDTH_FOR_TWO = 80
 """Columns of a terminal on which facts stand in two columns."""
-
-_NAME_OF_PLOT, _REST_OF_PLOT = 20, 12
-"""Columns that the name of a plot takes at least, and its largest value."""
 
 _BAR_MARKS, _BAR_MARKS_MIN = 40, 10
 
@@ -401,55 +395,9 @@ def _print_places(console: Console, places: Places) -> None:
 
 
 def _print_over_time(console: Console, charts: Sequence[OverTime]) -> None:
-    """Print a line of marks for each curve, with its largest value. Charts side by side have the
-    same curves. Sizes and shares of one chart have one scale, other curves have their own."""
-    series = [each for chart in charts for each in chart.series if each.at_ns]
-    if not series:
-        return
-    names = max(_NAME_OF_PLOT, *(len(each.name) + 2 for each in series))
-    room = (console.width - names) // len(charts) - _REST_OF_PLOT
-    marks = max(1, min(PLOT_MARKS, room, max(len(each.at_ns) for each in series)))
-    end_ns = max(2 * each.at_ns[-1] - (*each.at_ns[-2:-1], 0)[0] for each in series) or 1
-    values = [[_spread(each, end_ns, marks) for each in chart.series] for chart in charts]
-    rows = []
-    for span in charts[0].spans:
-        instants = (end_ns * place // marks for place in range(marks))
-        line = "".join("━" if span.from_ns <= each < span.to_ns else " " for each in instants)
-        rows.append(Row([span.name, *(x for _ in charts for x in (line, ""))]))
-    has_one_scale = len(charts) == 1 and charts[0].unit in ("bytes", "share")
-    most = max(max(line) for own in values for line in own)
-    for place, each in enumerate(charts[0].series):
-        lines = [own[place] for own in values]
-        top = charts[0].top or (most if has_one_scale else max(map(max, lines)))
-        cells = [
-            cell
-            for chart, line in zip(charts, lines, strict=True)
-            for cell in (sparkline(line, marks, top), SHOWN[chart.unit](max(line)))
-        ]
-        rows.append(Row([each.name, *cells]))
-    mark = f"a mark is {human_duration(end_ns / marks)}"
-    is_one = len(charts) == 1
-    heads = [Head("" if is_one else mark)]
-    for chart in charts:
-        heads += [
-            Head("" if is_one else textwrap.fill(chart.title, marks), is_text=True),
-            Head("largest"),
-        ]
-    _print_table(console, Table(heads, rows, f"{charts[0].title}, {mark}" if is_one else ""))
-
-
-def _spread(series: TimeSeries, end_ns: int, marks: int) -> list[float]:
-    """A value for each mark of a line as long as the time: the largest there, or the one before."""
-    values = [0.0] * marks
-    place, known = -1, 0.0
-    for at_ns, value in zip(series.at_ns, series.values, strict=True):
-        here = min(marks - 1, at_ns * marks // end_ns)
-        values[place + 1 : here] = [known] * (here - place - 1)
-        known = value or 0.0
-        values[here] = max(known, values[here] if here == place else 0.0)
-        place = here
-    values[place + 1 :] = [known] * (marks - place - 1)
-    return values
+    table = over_time_table(charts, console.width)
+    if table is not None:
+        _print_table(console, table)
 
 
 def _print_histogram(console: Console, chart: Histogram) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Literal, TypeVar
 
-from flinknet.results.figures import Figure, typical
+from flinknet.results.figures import SHOWN, Figure, typical
 from flinknet.units import (
     MISSING,
     human_bytes,
@@ -25,7 +25,8 @@ from flinknet.units import (
     human_share,
 )
 
-from .charts import AnyChart
+from .charts import AnyChart, OverTime, TimeSeries
+from .plain_text import sparkline
 
 _T = TypeVar("_T")
 
@@ -291,6 +292,66 @@ def left_out(known: Sequence[object], most: int, note: str) -> list[str]:
     are."""
     hidden = len(known) - most
     return [note.format(f"{hidden:,}")] if hidden > 0 else []
+
+
+PLOT_MARKS = 80
+"""Marks of a plot over time, at most."""
+
+_NAME_OF_PLOT, _REST_OF_PLOT = 20, 12
+"""Columns that the name of a plot takes at least, and its largest value."""
+
+
+def over_time_table(charts: Sequence[OverTime], width: int) -> Table | None:
+    """A line of marks for each curve, with its largest value, that fit a width; None without any.
+    Charts side by side have the same curves. Sizes and shares of one chart have one
+    scale, other curves have their own."""
+    series = [each for chart in charts for each in chart.series if each.at_ns]
+    if not series:
+        return None
+    names = max(_NAME_OF_PLOT, *(len(each.name) + 2 for each in series))
+    room = (width - names) // len(charts) - _REST_OF_PLOT
+    marks = max(1, min(PLOT_MARKS, room, max(len(each.at_ns) for each in series)))
+    end_ns = max(2 * each.at_ns[-1] - (*each.at_ns[-2:-1], 0)[0] for each in series) or 1
+    values = [[_spread(each, end_ns, marks) for each in chart.series] for chart in charts]
+    rows = []
+    for span in charts[0].spans:
+        instants = (end_ns * place // marks for place in range(marks))
+        line = "".join("━" if span.from_ns <= each < span.to_ns else " " for each in instants)
+        rows.append(Row([span.name, *(x for _ in charts for x in (line, ""))]))
+    has_one_scale = len(charts) == 1 and charts[0].unit in ("bytes", "share")
+    most = max(max(line) for own in values for line in own)
+    for place, each in enumerate(charts[0].series):
+        lines = [own[place] for own in values]
+        top = charts[0].top or (most if has_one_scale else max(map(max, lines)))
+        cells = [
+            cell
+            for chart, line in zip(charts, lines, strict=True)
+            for cell in (sparkline(line, marks, top), SHOWN[chart.unit](max(line)))
+        ]
+        rows.append(Row([each.name, *cells]))
+    mark = f"a mark is {human_duration(end_ns / marks)}"
+    is_one = len(charts) == 1
+    columns = [Head("" if is_one else mark)]
+    for chart in charts:
+        columns += [
+            Head("" if is_one else textwrap.fill(chart.title, marks), is_text=True),
+            Head("largest"),
+        ]
+    return Table(columns, rows, f"{charts[0].title}, {mark}" if is_one else "")
+
+
+def _spread(series: TimeSeries, end_ns: int, marks: int) -> list[float]:
+    """A value for each mark of a line as long as the time: the largest there, or the one before."""
+    values = [0.0] * marks
+    place, known = -1, 0.0
+    for at_ns, value in zip(series.at_ns, series.values, strict=True):
+        here = min(marks - 1, at_ns * marks // end_ns)
+        values[place + 1 : here] = [known] * (here - place - 1)
+        known = value or 0.0
+        values[here] = max(known, values[here] if here == place else 0.0)
+        place = here
+    values[place + 1 :] = [known] * (marks - place - 1)
+    return values
 
 
 LINES_MAX, WIDTH = 6, 100
