@@ -321,7 +321,7 @@ def _rich_table(
         named = head.group if head.group != group else ""
         found.add_column(
             Text(f"{named}\n" if above else "")
-            + (head.name if padding == 2 else _folded(head.name)),
+            + (head.name if padding == 2 else textwrap.fill(head.name, FOLDED_WIDTH)),
             justify="left" if head.is_text or place < table.keys else "right",
             no_wrap=not (head.is_text or not place),
             overflow="fold",
@@ -335,11 +335,6 @@ def _rich_table(
             style = "bold" if row.is_strong else _STYLES.get(row.tone, "")
             found.add_row(*map(Text, cells), style=style)
     return found
-
-
-def _folded(name: str) -> str:
-    """A heading as narrow as names may be folded to."""
-    return "\n".join(textwrap.wrap(name, FOLDED_WIDTH, break_on_hyphens=False)) or name
 
 
 def _width_of(table: RichTable) -> int:
@@ -361,7 +356,9 @@ def _print_bars(console: Console, bars: Bars) -> None:
         for part in bars.parts:
             until += bar.shares.get(part.key, 0.0)
             end = min(round(until * marks), marks)
-            line.append(MARKS.get(part.key, "█") * (end - drawn), _color(part.color))
+            line.append(
+                MARKS.get(part.key, "█") * (end - drawn), _COLORS.get(part.color, part.color)
+            )
             drawn = max(drawn, end)
         console.print(line)
     legend = Text()
@@ -369,13 +366,9 @@ def _print_bars(console: Console, bars: Bars) -> None:
         shares = [each.shares.get(part.key, 0.0) for each in bars.bars]
         if any(shares):
             legend.append("  " if legend else "")
-            legend.append(MARKS.get(part.key, "█"), _color(part.color))
+            legend.append(MARKS.get(part.key, "█"), _COLORS.get(part.color, part.color))
             legend.append(f" {part.name}" + (f" {shares[0]:.1%}" if len(shares) == 1 else ""))
     console.print(legend)
-
-
-def _color(color: str) -> str:
-    return _COLORS.get(color, color)
 
 
 def _print_places(console: Console, places: Places) -> None:

@@ -32,7 +32,7 @@ from .advice import (
     recommendations,
 )
 from .observed_tables import held_back
-from .page_parts import Sentence, clauses_of
+from .page_parts import Sentence, clauses_of, last_part
 from .predicted import job_trades
 from .recordings import recording_lines
 from .trade_words import (
@@ -98,7 +98,7 @@ def why_not_printed(whole: ReplayAnswer | JobAnswer) -> str | None:
 def _recorded(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> list[str]:
     first = own[0]
     trace, part = first.trace, first.trace.part
-    name = trace.path.rstrip("/").rsplit("/", 1)[-1]
+    name = last_part(trace.path)
     edges = job.edges if job is not None else [trace.edge] if trace.edge else []
     used, whole = human_duration(part.to_ns - part.from_ns), human_duration(part.whole_ns)
     rate = (job or own[-1]).observed.throughput_records_per_s

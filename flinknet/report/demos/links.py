@@ -14,6 +14,7 @@ from flinknet.config import CREDIT, TCP, WorkloadConfig
 from flinknet.options import SEGMENT_SIZE
 from flinknet.results import ChannelLevels, FillSample, Progress, RunResult, Validity
 from flinknet.results.figures import FIGURES, LINK_LIMIT, Figure, Unit, of_run
+from flinknet.results.trades import ratio_of
 from flinknet.units import (
     counted,
     format_duration_ns,
@@ -401,17 +402,13 @@ and factor by which more credit must raise the rate over it."""
 _RATE = of_run(FIGURES["throughput_records_per_s"])
 
 
-def _share(run: RunResult) -> float | None:
-    rate, limit = _RATE.read(run), LINK_LIMIT.read(run)
-    return rate / limit if rate is not None and limit else None
-
-
 _WAN: Sequence[Figure[RunResult]] = (
     _RATE,
     LINK_LIMIT,
-    Figure("", "of that", _share, "share", "", "Measured rate as a share of what the link allows."),
+    Figure("", "of that", lambda run: ratio_of(_RATE.read(run), LINK_LIMIT.read(run)), "share", "",
+           "Measured rate as a share of what the link allows."),
     *map(of_run, _LATENCIES),
-)
+)  # fmt: skip
 
 
 def name_of(round_trip_ns: int, buffers: int) -> str:
