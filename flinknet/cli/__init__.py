@@ -15,9 +15,9 @@ normally ends by such a signal, and exits with 0.
                         earlier results
     plan                with plan_running: a job on a real cluster
     job                 with job_run; job.py has the other commands
-    trace               with trace_replay, trace_tap, trace_import, trace_export (trace convert,
-                        too), trace_watch, trace_synth, trace_share; capture_options: options of
-                        tap and import; trace.py has the other commands
+    trace               with trace_replay, trace_tap, trace_import (trace sniff, too), trace_export
+                        (trace convert, too), trace_watch, trace_synth, trace_share; trace.py has
+                        the other commands
     worker              with the workers of other commands
     certificates, doctor
 

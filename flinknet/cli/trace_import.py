@@ -16,7 +16,6 @@ from flinknet.errors import ConfigError
 from flinknet.storage import AnyPath
 from flinknet.units import parse_size_bytes
 
-from .capture_options import CAPTURE, only_live, print_begin, session_settings, showing
 from .commands import SectionedCommand
 from .files import (
     CountingLine,
@@ -28,7 +27,15 @@ from .files import (
 )
 from .option_tables import options
 from .replay_options import answers_of
-from .trace_tap import NEW_OUT, free_directory
+from .trace_tap import (
+    CAPTURE,
+    NEW_OUT,
+    free_directory,
+    only_live,
+    print_begin,
+    session_settings,
+    showing,
+)
 
 if TYPE_CHECKING:
     from flinknet.capture.sniff import Sniffer
