@@ -125,7 +125,7 @@ class TraceFiles:
             if not each.is_kept
             and (before_ns is None or each.last_ns is None or each.last_ns < before_ns)
         ]
-        if len(old) == len(self.files):
+        if old and len(old) == len(self.files):
             old.pop()
         if old:
             self.files = [each for each in self.files if each not in old]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -170,6 +171,23 @@ def test_a_full_disk_stops_nothing_and_is_reported_at_the_end(
         tapped.recording.close(6 * S)
     assert tapped.table.channels[0].data_buffers == 60
     assert set(tapped.instants_s()) <= {0, 1, 2, 3}
+
+
+def test_a_disk_that_is_full_from_the_start_is_the_error_of_a_ring(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_room(*_: object, **__: object) -> None:
+        raise TraceError("no space left on the device") from OSError(errno.ENOSPC, "no space")
+
+    (tmp_path / "out").mkdir()
+    monkeypatch.setattr("flinknet.capture.recording.RunDirectory", no_room)
+    rotation = Rotation(ring_ns=12 * S)
+    recording = CaptureRecording(
+        tmp_path / "out", ABOUT, ChannelTable(), rotation, may_be_full=True
+    )
+    recording.tick(S)
+    with pytest.raises(TraceError, match="no space left on the device"):
+        recording.close(2 * S)
 
 
 def test_each_file_says_what_it_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

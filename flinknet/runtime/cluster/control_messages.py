@@ -23,7 +23,7 @@ from flinknet.results import ClusterStatus, JobDump, JobStatus, TaskManagerDump
 from .reports import Report as Report
 from .reports import Statistics as Statistics
 
-PROTOCOL_VERSION = 5
+PROTOCOL_VERSION = 6
 
 LAUNCHER = "launcher"
 """Role of a connection to a worker that may start TaskManagers."""
@@ -534,6 +534,6 @@ MESSAGES: dict[str, type] = {
     name: kind
     for name, kind in list(globals().items())
     if isinstance(kind, type) and is_dataclass(kind)
-    if kind.__module__ == __name__ or kind in _DEFINED_ELSEWHERE
+    if (kind.__module__ == __name__ and kind is not SubmitLoad) or kind in _DEFINED_ELSEWHERE
 }
-"""Every message by the name it has on the wire."""
+"""Every message by the name it has on the wire. A SubmitLoad is only sent within another one."""
