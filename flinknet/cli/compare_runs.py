@@ -168,12 +168,13 @@ class Task:
         """
         from flinknet.runtime.cluster.run_result import describe_workload
 
+        limits = tuple(parse_limit(text) for text in values["fail_if"])
+        confidence = _confidence(values["confidence"])
         earlier = values["baseline"]
         plans = plan_configs(
             configs, collect(values), values["seed"], has_baseline=earlier is not None
         )
         baseline = _baseline(earlier, plans)
-        limits = tuple(parse_limit(text) for text in values["fail_if"])
         if baseline is None:
             name, base, others = plans[0].name, described(plans[0]), plans[1:]
         else:
@@ -191,7 +192,6 @@ class Task:
                     " the same, or leave --fail-if out"
                 )
         equal = () if baseline else tuple(note_on_equals(plans))
-        confidence = _confidence(values["confidence"])
         return cls(tuple(plans), limits, confidence, baseline, notes, equal)
 
     @property

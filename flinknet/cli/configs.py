@@ -171,9 +171,7 @@ def _scenario_of(
     except ConfigError as error:
         if is_candidate and own.network and not own.workload:
             raise CannotStartError(name, str(error)) from None
-        if own.network or own.workload:
-            raise ConfigError(f"{name}: {error}") from None
-        raise
+        raise ConfigError(f"{name}: {error}") from None
 
 
 def warned_of_workloads(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from flinknet.units import (
     human_number,
     human_rate,
     human_share,
+    without_zeros,
 )
 
 from .export import Row as CsvRow
@@ -46,8 +48,12 @@ def find_view(found: Sequence[FoundRate], duration_ns: int | None, metric: str) 
     next_step = (
         "a shorter --buffer-timeout, or a wider limit"
         if best.search.is_below
-        else f"{name}the same options with --rate {low_per_s:.0f}/s, to see what is left below the"
-        " limit"
+        else f"{name}the same options with --rate {_rounded_rate(low_per_s)}"
+        + (
+            ", to see what is left below the limit"
+            if best.search.is_decided
+            else " (the search is undecided)"
+        )
     )
     changes = [_change(first, each) for each in found[1:]]
     verdicts = [_verdict(each, is_short=bool(changes)) for each in found]
@@ -63,6 +69,12 @@ def find_view(found: Sequence[FoundRate], duration_ns: int | None, metric: str) 
         ],
         [_table(found, metric)],
     )  # fmt: skip
+
+
+def _rounded_rate(per_s: float) -> str:
+    """A rate rounded down to two digits, as --rate takes it: "200k/s"."""
+    step = 10.0 ** (math.floor(math.log10(per_s)) - 1)
+    return without_zeros(human_rate(math.floor(per_s / step) * step)).replace(" ", "")
 
 
 def _rate(found: FoundRate, per_s: float) -> str:
@@ -133,8 +145,8 @@ def _table(found: Sequence[FoundRate], metric: str) -> Table:
                 decision,
             ]
             rows.append(Row([each.name or UNNAMED_SETTING, *cells] if found[1:] else cells))
-    names = ["rate", "runs", "kept", metric, "breaks above", "limit"]
-    title = "rates that were tried; breaks above: probability that the limit breaks above this rate"
+    names = ["rate", "runs", "kept", metric, "probability", "limit"]
+    title = "rates that were tried; probability: how likely it is that a rate keeps the limit"
     if any(each.producers > 1 for each in found):
         title = title.replace("rates", "rates of each producer", 1)
     return Table(heads(*(["setting"] if found[1:] else []), *names), rows, title)

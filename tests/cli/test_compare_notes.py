@@ -120,6 +120,13 @@ def test_a_candidate_that_cannot_start_breaks_a_gate_and_is_a_wrong_call_without
     result = compare("few.yaml", "base", *call[2:], "--fail-if", "p99>+10%")
     assert result.exit_code == 2
     assert result.stderr.startswith("flinknet: few.yaml: ")
+    result = compare(*call, "--fail-if", "p99<+10%")
+    assert result.exit_code == 2
+    assert "p99<+10%" in result.stderr
+    own = ("-D", line.replace(": ", "="))
+    result = compare("base", "segment-size=8kb", *call[2:], *own)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("flinknet: base: ")
     assert run.scenarios == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -128,6 +129,8 @@ def test_a_search_that_is_cut_short_puts_out_what_it_has(
     assert found.exit_code == exit_code
     assert line in found.output
     assert "undecided after" in found.output
+    words = " ".join(found.output.split())
+    assert re.search(r"--rate [0-9.]{1,3}k?/s .the search is undecided", words)
     searches = json.loads(file.read_text())["find"]
     assert len(searches) == (1 if call_of == ("bench",) else 2)
     assert not any(own["is_decided"] for own in searches)

@@ -287,7 +287,8 @@ class ControlConnection:
             expected = proof_of(self._token, "hello", *parts)
         token = given.encode(errors="surrogatepass")  # JSON can contain lone surrogates
         if not hmac.compare_digest(token, expected.encode()):
-            raise RemoteProtocolError("the hello lacks the secret of this cluster")
+            lacks = "the hello lacks the secret of this cluster"
+            raise RemoteProtocolError("the secrets differ" if given else lacks)
         if message.version != PROTOCOL_VERSION:
             raise RemoteProtocolError(
                 f"the hello is of version {message.version}, here it is {PROTOCOL_VERSION}; use the"

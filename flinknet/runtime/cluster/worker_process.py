@@ -199,7 +199,7 @@ class WorkerProcess:
         if host not in self._strangers and len(self._strangers) < PEERS_LOGGED:
             self._strangers.add(host)
             why = connection.fault or f"the connection {connection.loss}"
-            log(f"refused {connection.peer}: {why}; others of {host} are not logged")
+            log(f"refused {connection.peer}: {why}; further refusals of {host} are not logged")
 
     def _begin(self, connection: ControlConnection) -> _Session | None:
         """Begin the session of a launcher. Returns: None for one that is refused."""

@@ -130,7 +130,7 @@ def test_both_ends_prove_the_secret_and_it_is_never_sent() -> None:
 def test_a_guess_and_a_proof_from_another_connection_are_refused() -> None:
     server, client = ends("another secret of some length")
     carry(server, client)
-    with pytest.raises(RemoteProtocolError, match="secret"):
+    with pytest.raises(RemoteProtocolError, match="the secrets differ"):
         carry(client, server)
     assert server.is_closing
     (first, known), (second, _) = ends(SECRET), ends(SECRET)
