@@ -125,6 +125,9 @@ def plan(job: Path | None, arguments: tuple[str, ...], **values: Any) -> int:
     layer, form, vertices = values["layer"], values["form"], values["vertices"]
     rest, flink_conf, channels = values["rest"], values["flink_conf"], values["channels"]
     settings = _settings(values)
+    is_flink_1 = flink_conf is not None and flink.release_of(Path(flink_conf)) == flink.FLINK_1
+    if is_flink_1:
+        settings = flink.merge(flink.defaults_of_flink_1(), settings)
     if rest is None and job is not None and job.suffix == ".json":
         rest, job = str(job), None
         values["rest"] = rest
@@ -150,7 +153,8 @@ def plan(job: Path | None, arguments: tuple[str, ...], **values: Any) -> int:
     if values["start_condition"] is not None:
         settings[START_CONDITION] = values["start_condition"]
     program = _program(job, arguments, vertices, settings)
-    say_warnings(program.warnings)
+    of_2_x = "fixed-in-flink-2" if is_flink_1 else None
+    say_warnings(each for each in program.warnings if each.code != of_2_x)
     stream_graph = program.stream_graph
     if job is not None:
         warn_of_idle_parallelism(stream_graph, settings)

@@ -21,7 +21,7 @@ with a warning; deprecated keys work, with a warning that names their replacemen
     what_if    settings that a what-if can change, of which some are keys
 """
 
-from .files import RefusedValuesError, flatten, read_flink_conf, text_of
+from .files import RefusedValuesError, flatten, read_flink_conf, release_of, text_of
 from .keys import (
     ADAPTIVE_PARTITIONER,
     ADDRESSES,
@@ -40,6 +40,7 @@ from .keys import (
     SEGMENT_SIZE,
     STARTING_SEGMENT_SIZE,
     Option,
+    defaults_of_flink_1,
     find_option,
     options,
 )

@@ -96,11 +96,7 @@ def read_flink_conf(
     Raises: ConfigError for a file that cannot be read; RefusedValuesError for one whose values
         Flink refuses.
     """
-    resource = None
-    if "#" in str(path) and not path.exists():
-        file, _, resource = str(path).rpartition("#")
-        path = Path(file)
-    read = _read(path, text_of(path), resource)
+    path, read = _read_at(path)
     known = {key for key in read.settings if key in current_keys() or is_of_network(key)}
     if any(TEMPLATE.search(read.settings[key]) for key in known):
         raise template_error(str(path))
@@ -121,6 +117,20 @@ def read_flink_conf(
             for each in warnings
         ),
     )
+
+
+def release_of(path: Path) -> str:
+    """The release of Flink whose rules hold for a file: FLINK_1 or FLINK_2. Raises: ConfigError."""
+    return _read_at(path)[1].release
+
+
+def _read_at(path: Path) -> tuple[Path, _Read]:
+    """The path without the name of a resource, and what is read there."""
+    resource = None
+    if "#" in str(path) and not path.exists():
+        file, _, resource = str(path).rpartition("#")
+        path = Path(file)
+    return path, _read(path, text_of(path), resource)
 
 
 def text_of(path: Path, advice: str = _ADVICE) -> str:

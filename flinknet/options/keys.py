@@ -322,6 +322,17 @@ def options() -> Mapping[str, Option]:
 
 
 @cache
+def defaults_of_flink_1() -> Mapping[str, str]:
+    """Defaults of 1.20 of the options that 2.x fixed at another value."""
+    return {
+        key: option.default_1_20
+        for key, option in options().items()
+        if option.field is not None
+        and option.fixed_in_2_x not in (None, option.default_1_20.removeprefix("fixed "))
+    }
+
+
+@cache
 def current_keys() -> Mapping[str, str]:
     """Every spelling -> the current one."""
     older = {

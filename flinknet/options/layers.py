@@ -89,7 +89,7 @@ def network_settings(
         *warnings,
         *left_out(f"ignored, {which} has no such key", [_with_replacement(key) for key in gone]),
         *doubts,
-        *deprecated_keys({key: text for key, text in known.items() if key not in gone}),
+        *deprecated_keys({key: known[key] for key in known if key not in (*gone, *layer)}),
     )
 
 

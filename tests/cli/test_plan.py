@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
@@ -174,6 +175,23 @@ def test_arguments_reach_the_program(flinknet: Flinknet) -> None:
     result = flinknet("plan", JOBS / "shuffle.py", "1000", "--layer", "physical", "--slots", 100)
     assert result.exit_code == 1  # a million channels need more than the default memory
     assert "1,000,000 channels" in result.stdout
+
+
+def test_a_file_of_flink_1_is_planned_with_the_defaults_of_flink_1(flinknet: Flinknet) -> None:
+    text = (
+        "taskmanager.memory.process.size: 2gb\n"
+        "taskmanager.network.memory.buffers-per-channel: 4\ntaskmanager.network.numberOfBuffers"
+    )
+    most = {}
+    for name in ("flink-conf.yaml", "config.yaml"):
+        Path(name).write_text(f"{text}: 4096\n")
+        result = flinknet("plan", "--vertices", "4,4", "--slots", "4", "--flink-conf", name)
+        most[name] = re.search(r"(\d+) with overdraft", result.stdout)
+        assert ("Flink 2.x" in result.stderr) is (name == "config.yaml"), result.stderr
+    new, old = most["config.yaml"], most["flink-conf.yaml"]
+    assert new is not None
+    assert old is not None
+    assert int(new[1]) - int(old[1]) == 4 * (20 - 5)
 
 
 def test_deprecated_and_idle_keys_are_reported(flinknet: Flinknet) -> None:
