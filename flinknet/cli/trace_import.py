@@ -92,7 +92,7 @@ def import_(captures: tuple[Path, ...], **values: Any) -> None:
         a live capture, until Ctrl-C; `trace sniff` does both in one command
     flinknet trace import shared.html --out run
         the recording in a page that `trace share` has made
-    kubectl debug POD … -- tcpdump -U -w - … | flinknet trace import - --out run
+    kubectl exec POD … -- tcpdump -U -w - … | flinknet trace import - --out run
         the same in a pod
     flinknet trace import flink.pcap --follow --duration 10min --out run
         a file that is still being written

@@ -260,8 +260,35 @@ def test_policy_and_monitor_are_about_the_pods_and_ports_of_the_tap() -> None:
     [endpoint] = MONITOR["spec"]["podMetricsEndpoints"]
     ports = {each["name"]: each["containerPort"] for each in TAPS["operator"]["ports"]}
     assert endpoint["port"] in ports
-    let_in = [each["port"] for rule in POLICY["spec"]["ingress"] for each in rule.get("ports", [])]
-    assert let_in == [ports["data"], ports["metrics"]]
+    prometheus = {"namespaceSelector": {"matchLabels": {METADATA_NAME: "monitoring"}}}
+    let_in = [
+        (rule["from"], [each["port"] for each in rule.get("ports", [])])
+        for rule in POLICY["spec"]["ingress"]
+    ]
+    assert let_in == [
+        ([{"podSelector": {"matchLabels": labels}}], [ports["data"]]),
+        ([{"podSelector": {"matchLabels": {**labels, "component": "jobmanager"}}}], []),
+        ([prometheus], [ports["metrics"], REPORTER_PORT]),
+    ]
+    assert VALUES["taskmanager"]["networkPolicy"]["extraIngress"] == [
+        {"from": [prometheus], "ports": [{"port": ports["metrics"]}]}
+    ]
+
+
+METADATA_NAME = "kubernetes.io/metadata.name"
+"""The label with the name of a namespace, which Kubernetes sets."""
+
+
+def test_the_ephemeral_container_is_root_and_tcpdump_does_not_depend_on_an_attach() -> None:
+    [custom] = re.findall(r"^echo '(.+)' >root\.json$", GUIDE, re.MULTILINE)
+    context = {**PODS["operator"]["securityContext"], **yaml.safe_load(custom)["securityContext"]}
+    assert (context["runAsUser"], context["runAsNonRoot"]) == (0, False)
+    [line] = re.findall(r"^kubectl debug .+$", GUIDE, re.MULTILINE)
+    options, _, command = line.partition(" -- ")
+    assert {"--custom=root.json", "--profile=netadmin"} < set(options.split())
+    assert not {"-i", "-it"} & set(options.split())
+    assert command.startswith("sleep ")
+    assert re.search(r"^kubectl exec POD -c capture -- timeout \d+ tcpdump ", GUIDE, re.MULTILINE)
 
 
 def tap_options(shell_line: str) -> Mapping[str, Any]:
