@@ -272,3 +272,18 @@ def test_the_order_follows_from_the_seed() -> None:
         comparison.interleaved_orders(4, 1, 1) != comparison.interleaved_orders(4, 1, seed)
         for seed in range(2, 6)
     )
+
+
+@pytest.mark.parametrize(
+    ("negligible_amount", "verdict"), [(0.01, Verdict.NONE), (0.0, Verdict.WORSE)]
+)
+def test_a_tiny_amount_against_zero_is_no_difference(
+    negligible_amount: float, verdict: Verdict
+) -> None:
+    found = difference(
+        [0, 0, 0],
+        [0.003, 0.0031, 0.0029],
+        direction=-1,
+        negligible_amount=negligible_amount,
+    )
+    assert found.verdict is verdict

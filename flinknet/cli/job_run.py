@@ -218,8 +218,6 @@ def _attend(
     put_result(json_target, result, view, has_details=has_details)
     reports.write(lambda: Page("job run", [view]))
     click.echo(f"results: {out}/result.json", err=True)
-    if replay:
-        click.echo(f"next: {replay}", err=True)
     if ended.exit_code == EXIT_INTERRUPTED:
         return EXIT_INTERRUPTED
     if ended.exit_code:

@@ -264,7 +264,6 @@ FITTED = "fitted to the recorded one"
 """Instead of the error of a throughput that the model was fitted to."""
 
 UNPREDICTED = "the recorded setting could not be predicted"
-OFF_TOO_FAR = f"the model is off by more than {ERROR_TO_BET_ON:.0%} where the answer is known"
 """Why not to rely on predictions."""
 
 
@@ -275,7 +274,7 @@ def is_off(error: float | None) -> bool:
 
 def is_reliable(error: ModelError) -> bool:
     """Whether the model is near enough on the recorded setting to rely on its predictions."""
-    return bool(error.counting) and not any(map(is_off, error.counting))
+    return bool(error.counting) and error.misses is None
 
 
 def model_error_part(answer: ReplayAnswer) -> Lines:
@@ -301,7 +300,7 @@ def model_error_part(answer: ReplayAnswer) -> Lines:
     if is_off(error.buffers_per_s):
         consequence = f"do not rely on buffers/s and prices; {consequence}"
     if is_doubtful:
-        consequence = f"predictions are not shown: {OFF_TOO_FAR}"
+        consequence = f"predictions are not shown: {error.misses}"
     lines = [
         f"model error on the recorded setting: {', '.join(parts)}",
         f"from {used}; {consequence}",

@@ -211,14 +211,17 @@ def _effects(comparison: Comparison) -> list[str]:
 
 
 def _trust(comparison: Comparison, doubts: Sequence[str]) -> list[str]:
-    notes = [*comparison.invalid_lines(), *note_lines(comparison)]
-    briefs = [each.rstrip(".").split("; ")[0] for each in notes]
+    invalid, notes = (
+        [each.rstrip(".").split("; ")[0] for each in lines]
+        for lines in (comparison.invalid_lines(), note_lines(comparison))
+    )
     kinds = [each for each in doubts if not each.startswith(("Invalid", "Other"))]
-    known = [each[:1].lower() + each[1:] for each in (*briefs, *kinds)]
+    known = [each[:1].lower() + each[1:] for each in (*invalid, *kinds, *notes)]
     if not comparison.decisions and not comparison.invalid and not comparison.disturbed:
         known.append("each metric has its own interval: 1 in 20 differs by chance")
     grade = "poor" if comparison.invalid else "fair" if comparison.disturbed or doubts else "good"
-    return [f"{grade}: {MEASURED_STACK}", *known]
+    first, *others = [*known, MEASURED_STACK] if grade != "good" else [MEASURED_STACK, *known]
+    return [f"{grade}: {first}", *others]
 
 
 def _next(

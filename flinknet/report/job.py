@@ -73,6 +73,7 @@ def job_view(result: Mapping[str, Any], next_step: str = "") -> View:
         verdict += clauses_of(result["limited_by"])
     following = [*([next_step] if next_step else []), "--details shows edges and attempts"]
     trust = trust_words([x.rstrip(".") for x in warnings], good="the run has no warning")
+    is_measured = result["state"] != "failed" or bool(warnings)
     markers = result["latency_markers"]
     busy = [(x["name"], {part.key: x[part.key] for part in TASK_PARTS}) for x in vertices]
     shares = [Bar(name, known) for name, known in busy if None not in known.values()]
@@ -81,7 +82,7 @@ def job_view(result: Mapping[str, Any], next_step: str = "") -> View:
         [
             Sentence("ran", ran, "; "),
             Sentence("verdict", verdict, takes_rest=True),
-            Sentence("trust", trust if vertices else [], "; "),
+            Sentence("trust", trust if vertices and is_measured else [], "; "),
             Sentence("next", following if vertices else [], "; "),
         ],
         [

@@ -21,7 +21,6 @@ from flinknet.units import MISSING, format_duration_ns, human_bytes, human_durat
 from .advice import (
     FRONTIER,
     KNEE_MARK,
-    OFF_TOO_FAR,
     UNPREDICTED,
     error_figures,
     is_off,
@@ -285,8 +284,8 @@ def job_error(answer: JobAnswer) -> Lines:
         where = "" if len(settings) == len(answer.points) else f" at {', '.join(settings)}"
         lines.append(f"unknown{where}: {why}")
     is_doubt = bool(whys) or not known
-    if any(map(is_off, answer.model_error.counting)):
-        lines.append(f"predictions are not shown: {OFF_TOO_FAR}")
+    if answer.model_error.misses:
+        lines.append(f"predictions are not shown: {answer.model_error.misses}")
         is_doubt = True
     return model_error_banner(lines, answer.model_error, is_doubt=is_doubt)
 

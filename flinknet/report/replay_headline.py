@@ -20,13 +20,11 @@ from flinknet.results.trades import SAME_LATENCY
 from flinknet.units import NS_PER_MS, counted, human_count, human_duration
 
 from .advice import (
-    OFF_TOO_FAR,
     UNPREDICTED,
     Recommendation,
     doubts_of,
     error_figures,
     is_off,
-    is_reliable,
     is_worth_it,
     job_recommendation,
     recommendations,
@@ -92,7 +90,7 @@ def why_not_printed(whole: ReplayAnswer | JobAnswer) -> str | None:
         return next((each for each in named if each), "too few records support a percentile")
     if not whole.model_error.counting:
         return UNPREDICTED
-    return None if is_reliable(whole.model_error) else OFF_TOO_FAR
+    return whole.model_error.misses
 
 
 def _recorded(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> list[str]:

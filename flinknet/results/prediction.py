@@ -43,10 +43,29 @@ class ModelError:
     @property
     def counting(self) -> list[float]:
         """The errors that predictions are judged by, as far as they are known."""
-        errors = [self.throughput, self.p50, self.p99, self.latency_at_most]
+        return list(self._counting.values())
+
+    @property
+    def _counting(self) -> dict[str, float]:
+        named = {
+            "records/s": self.throughput,
+            "p50": self.p50,
+            "p99": self.p99,
+            "mean latency": self.latency_at_most,
+        }
         if self.p50 is None and self.p99 is None:
-            errors.append(self.buffers_per_s)
-        return [each for each in errors if each is not None]
+            named["buffers/s"] = self.buffers_per_s
+        return {name: error for name, error in named.items() if error is not None}
+
+    @property
+    def misses(self) -> str | None:
+        """Why not to rely on predictions: the recorded figures that the model is too far off in;
+        None if there are none."""
+        far = [name for name, x in self._counting.items() if abs(x) > ERROR_TO_BET_ON]
+        if not far:
+            return None
+        missed = " and ".join(far)
+        return f"the model misses the recorded {missed} by more than {ERROR_TO_BET_ON:.0%}"
 
     @property
     def grade(self) -> str:

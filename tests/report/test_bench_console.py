@@ -567,6 +567,13 @@ def test_what_a_comparison_measured_and_one_way_to_decide_are_in_its_answer() ->
     assert "measured in flinknet's own network stack" in text
 
 
+def test_the_reason_of_a_doubt_comes_before_the_scope() -> None:
+    alike = difference([10, 10], [10, 10], direction=-1)
+    shown = comparison_view(compared("base", "new", p50=alike), [], ["Sources were late."])
+    text = printed(shown, width=100, details=False)
+    assert "fair: sources were late" in text
+
+
 def test_a_sentence_names_what_is_worse_and_what_is_better() -> None:
     differences = {
         "throughput": difference([10, 10], [11, 11], direction=1),

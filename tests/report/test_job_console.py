@@ -101,6 +101,12 @@ edge               channels  local  records  records/s   bytes/s  buffers  backl
     )
 
 
+def test_a_job_that_failed_is_not_trusted_for_want_of_a_warning() -> None:
+    failed = replace(RESULT, warnings=()).to_dict()
+    assert "trust" not in shown("job", failed)
+    assert "trust      good" in shown("job", failed | {"state": "finished"})
+
+
 def test_a_status_says_with_whom_a_job_shares_its_connections() -> None:
     status = replace(
         STATUS,

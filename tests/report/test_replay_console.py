@@ -153,7 +153,10 @@ def test_a_throughput_that_the_model_was_fitted_to_has_no_error() -> None:
 def test_predictions_that_must_not_be_relied_on_are_not_printed() -> None:
     off = answer(model_error={"throughput": 2.8, "p50": -0.1, "p99": None})
     lines = printed_first(off)
-    assert "trade-off  not predicted: the model is off by more than 50%" in "\n".join(lines)
+    assert (
+        "trade-off  not predicted: the model misses the recorded records/s by more than"
+        in "\n".join(lines)
+    )
     assert not any("records/s  p50" in line for line in lines)
     assert "5.00 ms" not in "\n".join(lines)
 
@@ -200,7 +203,7 @@ def test_where_bench_cannot_check_it_is_not_sent_there() -> None:
 
 def test_a_model_that_is_far_off_says_so_in_words() -> None:
     off = answer(model_error={"throughput": 2.8, "p50": -0.1, "p99": None})
-    assert "predictions are not shown: the model is off" in printed(off)[2]
+    assert "predictions are not shown: the model misses" in printed(off)[2]
     buffers = answer(model_error={"throughput": 0.0, "p50": 0.0, "p99": 0.1, "buffers_per_s": 0.63})
     first, consequence = printed(buffers)[1:3]
     assert "p99 +10.0%, buffers/s +63.0%" in first

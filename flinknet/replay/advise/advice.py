@@ -20,7 +20,6 @@ from typing import Any
 from flinknet.options import BUFFER_TIMEOUT, BUFFER_TIMEOUT_ENABLED, find_option, what_if
 from flinknet.predict.fit.queued import CONTRADICTED
 from flinknet.results import (
-    ERROR_TO_BET_ON,
     Advice,
     Choice,
     JobAnswer,
@@ -124,9 +123,7 @@ def withheld(error: ModelError, points: Sequence[TradeOffPoint]) -> str | None:
     known = error.counting
     if not known and any(each.throughput_records_per_s is not None for each in points):
         return UNKNOWN_ERROR
-    if any(abs(each) > ERROR_TO_BET_ON for each in known):
-        return f"the model is off by more than {ERROR_TO_BET_ON:.0%} on the recorded setting"
-    return None
+    return error.misses
 
 
 def advice(

@@ -316,6 +316,7 @@ def compare(
             confidence=confidence,
             is_paired=baseline is None,
             resolution=metric.resolution,
+            negligible_amount=metric.negligible_amount,
             remedy=remedy,
         )
 

@@ -36,12 +36,14 @@ class Metric:
         label: its name in tables and sentences, if not that of the metric.
         records_min: fewest records of a run that it is known of.
         resolution: largest relative error of a value.
+        negligible_amount: smallest difference that matters where a value is zero, in its unit.
     """
 
     figure: Figure[Any]
     label: str = ""
     records_min: int = 0
     resolution: float = 0.0
+    negligible_amount: float = 0.0
 
     def read(self, measured: Measured, cpu_cores: float | None) -> float | None:
         """The value of a run."""
@@ -58,7 +60,7 @@ METRICS: Mapping[str, Metric] = {
     "p50": Metric(FIGURES["latency_p50_ns"], "", 10, HISTOGRAM_RESOLUTION),
     "p99": Metric(FIGURES["latency_p99_ns"], "", 500, HISTOGRAM_RESOLUTION),
     "p99_9": Metric(FIGURES["latency_p99_9_ns"], "p99.9", 5000, HISTOGRAM_RESOLUTION),
-    "backlog": Metric(FIGURES["backlog_mean_buffers"]),
+    "backlog": Metric(FIGURES["backlog_mean_buffers"], negligible_amount=0.01),
     "buffers": Metric(FIGURES["buffers_per_s"], "buffers/s"),
     "cpu": Metric(CPU, "CPU cores"),
 }
@@ -248,6 +250,7 @@ def difference(
     confidence: float = 0.95,
     is_paired: bool = True,
     resolution: float = 0.0,
+    negligible_amount: float = 0.0,
     remedy: str = "",
 ) -> Difference:
     """Compare two samples, one value a round; the arguments are those of Metric and Difference.
@@ -269,7 +272,9 @@ def difference(
     )
     change = math.expm1(estimate.centre) if is_log else estimate.centre
     low, high = estimate.interval() or (None, None)
-    negligible = NEGLIGIBLE if is_log else NEGLIGIBLE * max(base_mean, candidate_mean)
+    negligible = NEGLIGIBLE
+    if not is_log:
+        negligible = max(NEGLIGIBLE * max(base_mean, candidate_mean), negligible_amount)
     return Difference(
         *medians,
         base_mean,

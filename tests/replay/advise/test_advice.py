@@ -229,7 +229,7 @@ def test_each_situation_of_several_settings_has_a_knee_or_the_reason_why_it_has_
 def test_a_model_that_is_far_off_advises_nothing() -> None:
     assert withheld(ModelError(0.1, None, -0.5), POINTS) is None
     why_not = withheld(ModelError(0.1, None, -0.51), POINTS)
-    assert why_not == "the model is off by more than 50% on the recorded setting"
+    assert why_not == "the model misses the recorded p99 by more than 50%"
     told = advice(POINTS, [Target.parse("p99<=20ms")], EXACT, why_not=why_not)
     assert (told.frontier, told.knee, told.choice) == ((), None, None)
     assert (told.situations, told.withheld) == ((), why_not)
