@@ -267,6 +267,7 @@ def demo(executor: Executor | None, /, **values: Any) -> None:
     """
     from flinknet.report.console import console_for
     from flinknet.report.live import RunsView
+    from flinknet.report.page_parts import Sentence
 
     from . import sweep
 
@@ -296,7 +297,11 @@ def demo(executor: Executor | None, /, **values: Any) -> None:
                 watcher.finish_run(finished[-1].result)
     shown = chosen.show(finished, scenario.workload)
     reports.write(lambda: shown.page)
-    put_result(json_target, shown.document(), shown.view)
+    view = shown.view
+    if reports.page is not None:
+        written = Sentence("next", [f"{reports.page} shows it step by step"])
+        view = replace(view, headline=[*view.headline[:-1], written])
+    put_result(json_target, shown.document(), view)
 
 
 def _list_demos() -> None:
@@ -365,8 +370,9 @@ def _run(
 
 
 def _messages(directory: Path, warmup_ns: int) -> tuple[MessageStep, ...]:
-    """The first messages on the last edge of a run, and the first ones of its measured part, as
-    the producers' TaskManager saw them; in the words of the dissector."""
+    """The first messages on the last edge of a run, and those around the barrier with the largest
+    backlog in its measured part (else the first ones there), as the producers' TaskManager saw
+    them; in the words of the dissector."""
     from flinknet.core.buffers.data_type import DataType
     from flinknet.core.probe import MessageKind, TracePoint
     from flinknet.report.charts import MessageStep
@@ -390,6 +396,16 @@ def _messages(directory: Path, warmup_ns: int) -> tuple[MessageStep, ...]:
                     rows += zip(*(block[name].tolist() for name in _COLUMNS), strict=True)
     rows = [row for row in sorted(rows) if row[3] in (TracePoint.SENT, TracePoint.RECEIVED)]
     later = [row for row in rows if row[0] >= begin_ns]
+    first = rows[: len(rows) - len(later)]
+    kinds = (
+        DataType.PRIORITIZED_EVENT_BUFFER,
+        DataType.ALIGNED_CHECKPOINT_BARRIER,
+        DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER,
+    )
+    barriers = [at for at, row in enumerate(later) if row[5] in kinds]
+    if barriers:
+        most = max(barriers, key=lambda at: later[at][8])
+        later = later[max(0, most - MEASURED_MESSAGES // 2) :]
     return tuple(
         MessageStep(
             row[0] - begin_ns + warmup_ns,
@@ -398,5 +414,5 @@ def _messages(directory: Path, warmup_ns: int) -> tuple[MessageStep, ...]:
             words_of(MessageKind(row[4]).name, DataType(row[5]).name, *row[6:10]),
             row[10] if row[10] >= 0 else None,
         )
-        for row in [*rows[: len(rows) - len(later)][:FIRST_MESSAGES], *later[:MEASURED_MESSAGES]]
+        for row in [*first[:FIRST_MESSAGES], *later[:MEASURED_MESSAGES]]
     )

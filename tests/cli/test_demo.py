@@ -95,7 +95,7 @@ def test_each_mode_runs_the_neighbour_alone_and_next_to_a_paused_consumer(
 
 def test_the_json_has_the_agreed_names(flinknet: Call) -> None:
     document = json.loads(flinknet("demo", "head-of-line", "--json", "-").stdout)
-    assert list(document) == ["demo", "lesson", "warnings", "measured", "modes", "over_time"]
+    assert list(document) == ["demo", "lesson", "warnings", "measured", "modes"]
     assert document["measured"]["tcp, alone"]["validity"] == "valid"
     assert document["demo"] == "head-of-line"
     assert set(document["modes"]) == {"tcp", "credit"}
@@ -185,7 +185,9 @@ def test_what_the_demo_sets_itself_is_refused(
 
 
 def test_the_demo_becomes_a_page(flinknet: Call) -> None:
-    assert flinknet("demo", "head-of-line", "--report", "page.html").exit_code == 0
+    result = flinknet("demo", "head-of-line", "--report", "page.html")
+    assert result.exit_code == 0
+    assert "next       page.html shows it step by step" in result.stdout
     page = Path("page.html").read_text()
     assert "Why there is credit" in page
     assert '"kind":"places"' in page

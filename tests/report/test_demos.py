@@ -328,11 +328,13 @@ def test_wan_shows_the_rate_that_credit_allows_over_a_round_trip() -> None:
     )
     (curves,) = shown.pictures
     assert isinstance(curves, Curves)
-    assert [each.name for each in curves.series][:2] == ["10 buffers", "10 buffers, allowed"]
+    assert [each.name for each in curves.series][:2] == ["10 buffers", "10 buffers, credit allows"]
     assert curves.series[1].values == [None, 2.5e6, 2.5e5, 5e4]
+    assert curves.series[1].color != curves.series[3].color
     out = printed(shown.view, width=100)
+    assert "credit allows" in out
     assert re.search(r"50ms, 72 buffers +360 k +450 k +80%", out)
-    assert "Throughput by round trip" in page_of(shown.page)
+    assert "Records per second by round trip" in page_of(shown.page)
 
 
 def test_wan_without_an_effect_is_unexpected() -> None:

@@ -74,12 +74,15 @@ PLACES_NOTES = (
 _BLOCKED = (
     "The receiver does not read the socket, so B.3's data in it waits with B.4's.",
     "The sender's socket is full.",
-    "A producer waits for a buffer: a channel may use max-buffers-per-channel of them, also those"
-    " that are not full, even if the pool has more.",
+    "A producer waits for a buffer: its channel holds max-buffers-per-channel of them, and gets no"
+    " more, even if some are not full or the pool has others.",
 )
 QUOTA = "taskmanager.network.memory.max-buffers-per-channel"
 AXIS_HEADROOM = 1.5
 """Top of the axis of rates, as a multiple of the neighbour's rate alone."""
+
+STALE_NS = 100_000_000
+"""Largest distance from an instant, in ns, at which rates and credit are shown for it."""
 
 REPEATED_MIN = 3
 """Equal rates at the end of a run that show that it was no longer measured."""
@@ -96,8 +99,8 @@ _MODES: Sequence[Figure[_Mode]] = (
     Figure("", "rate kept", itemgetter("neighbour_rate_ratio"), "share"),
 )
 _MODES_NOTE = (
-    "Alone: a run without A.2 and B.4. Latency counts from when a record was due. What is kept with"
-    " TCP only passed before the buffers were full."
+    "Alone: a run without A.2 and B.4. Latency counts from when a record was due. With TCP only,"
+    " the records of B.3 that still arrive passed before the buffers filled up."
 )
 
 
@@ -283,9 +286,10 @@ def _state_at(rates: Sequence[Mapping[str, Any]], sample: FillSample, pause: Spa
     else:
         phase = f"B.4 consumes again; no record is due after {pause.to_ns / 1e9:.2f} s."
     lines = [phase]
-    known = [each for each in rates if each["at_ns"] <= sample.at_ns]
-    if known:
-        now, since_ns = known[-1], known[-2]["at_ns"] if len(known) > 1 else 0
+    off_ns = [abs(each["at_ns"] - sample.at_ns) for each in rates]
+    if off_ns and min(off_ns) <= STALE_NS:
+        place = off_ns.index(min(off_ns))
+        now, since_ns = rates[place], rates[place - 1]["at_ns"] if place else 0
         lines[0] += (
             f" Between {since_ns / 1e9:.2f} and {now['at_ns'] / 1e9:.2f} s: B.3"
             f" {human_rate(now['neighbour_per_s'])}, B.4 {human_rate(now['paused_per_s'])}."
@@ -399,14 +403,17 @@ FEWER, MORE = 0.5, 1.5
 """Share of the rate without delay at or below which the longest round trip has shown the effect,
 and factor by which more credit must raise the rate over it."""
 
+ALLOWED_COLORS: Sequence[Color] = ("grey", "green")
+"""Colours of the rates that the credit allows, for each amount of credit."""
+
 _RATE = of_run(FIGURES["throughput_records_per_s"])
 
 
 _WAN: Sequence[Figure[RunResult]] = (
     _RATE,
-    LINK_LIMIT,
+    replace(LINK_LIMIT, name="credit allows"),  # these links have no limit of bandwidth
     Figure("", "of that", lambda run: ratio_of(_RATE.read(run), LINK_LIMIT.read(run)), "share", "",
-           "Measured rate as a share of what the link allows."),
+           "Measured rate as a share of what the credit allows."),
     *map(of_run, _LATENCIES),
 )  # fmt: skip
 
@@ -428,7 +435,7 @@ def wan(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
         own = runs[place * count :][:count]
         measured, allowed = ([x.read(each.result) for each in own] for x in (_RATE, LINK_LIMIT))
         series.append(Series(name, measured, COLORS[place]))
-        series.append(Series(f"{name}, allowed", allowed, "grey"))
+        series.append(Series(f"{name}, credit allows", allowed, ALLOWED_COLORS[place]))
     near, far, more = rates[0], rates[count - 1], rates[-1]
     longest = labels[-1]
     if not far or far > FEWER * near or more < MORE * far:
@@ -443,8 +450,8 @@ def wan(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
             f" {human_count(far)} records/s, {human_share(far / near)} of the rate without delay;"
             f" {credits[-1]} carry {more / far:.1f} times as many.",
             "A buffer's credit is back a round trip after the buffer was sent, so a rate needs as"
-            " many buffers as it fills in a round trip. Less than the link allows is reached where"
-            " floating credit waits for an announced backlog, and where the tasks are slower.",
+            " many buffers as it fills in a round trip. The measured rate is lower if floating"
+            " buffers are lent late (only for an announced backlog), or if the tasks are slower.",
         ]
     columns = {"throughput_records_per_s": _RATE, "link_records_per_s": LINK_LIMIT}
     return DemoShown(
@@ -454,17 +461,17 @@ def wan(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
             "one producer writes as fast as it can to one consumer over an emulated link",
             f"round trips of {', '.join(labels)}, with {' and '.join(credits)} of credit",
         ],
-        figure_table("round trip", _WAN, [(each.name, [each.result]) for each in runs]),
+        figure_table("round trip, buffers", _WAN, [(each.name, [each.result]) for each in runs]),
         lesson,
         runs,
         {"runs": {x.name: {k: f.read(x.result) for k, f in columns.items()} for x in runs}},
         pictures=[
             Curves(
-                "Throughput by round trip",
+                "Records per second by round trip",
                 labels,
                 series,
                 is_log=True,
-                meaning="Records per second, measured and as the link allows.",
+                meaning="Measured, and as the credit allows.",
             )
         ],
     )

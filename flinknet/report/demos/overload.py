@@ -292,7 +292,7 @@ def unaligned(runs: Sequence[DemoRun], workload: WorkloadConfig) -> DemoShown:
         [
             f"{workload.producers} producers write {asked_rate(workload)} each to one consumer that"
             " cannot keep up",
-            "all buffers between them are full when a checkpoint begins",
+            "each producer has used up its quota of buffers when a checkpoint begins",
         ],
         figure_table(
             "checkpoints",

@@ -36,9 +36,10 @@ UNEXPECTED = "Unexpected"
 COLORS: Sequence[Color] = ("orange", "blue", "green", "purple", "gold")
 
 MESSAGES_LEAD = (
-    "The first messages of a channel, and the first ones of the measured part, as the producer's"
-    " TaskManager sends and receives them. A data buffer costs one credit and carries the backlog:"
-    " the buffers that wait behind it; an event costs none."
+    "The first messages of a channel, and then those around a checkpoint's barrier, or else the"
+    " first ones of the measured part, as the producer's TaskManager sends and receives them. The"
+    " backlog of a barrier that is not aligned is what it overtakes. A data buffer costs one credit"
+    " and carries the backlog: the buffers that wait behind it; an event costs none."
 )
 
 
@@ -152,6 +153,13 @@ class DemoShown:
 
     def document(self) -> dict[str, Any]:
         """The output as JSON-ready data."""
+        over_time = {
+            chart.title: {
+                each.name: {"at_ns": list(each.at_ns), chart.unit: list(each.values)}
+                for each in chart.series
+            }
+            for chart in self.curves
+        }
         return {
             "demo": self.name,
             "lesson": list(self.lesson),
@@ -165,13 +173,7 @@ class DemoShown:
                 for each in self.runs
             },
             **self.figures,
-            "over_time": {
-                chart.title: {
-                    each.name: {"at_ns": list(each.at_ns), chart.unit: list(each.values)}
-                    for each in chart.series
-                }
-                for chart in self.curves
-            },
+            **({"over_time": over_time} if over_time else {}),
         }
 
 

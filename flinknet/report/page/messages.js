@@ -22,7 +22,7 @@ function messagesPart({channels, runs}) {
     slider.setAttribute("aria-valuetext", number.textContent);
     credits.forEach(({producer, element}, channel) => {
       const last = steps.slice(0, now + 1).filter((one) => one.channel === channel).pop(), credit = last && last.credit;
-      element.replaceChildren(`Credit of ${producer}: `, h("b", {}, credit ?? MISSING), " ", h("span", {class: "coins"}, "■".repeat(Math.min(credit || 0, 40))));
+      element.replaceChildren(`Credit of ${producer}: `, h("b", {}, credit ?? MISSING), " ", h("span", {class: "coins"}, "■".repeat(Math.min(credit || 0, 40)) + (credit > 40 ? " …" : "")));
     });
     place.replaceChildren(...steps.slice(Math.max(0, now + 1 - MESSAGES_SHOWN), now + 1).map((one, at, shown) => {
       const [producer, consumer] = channels[one.channel];
