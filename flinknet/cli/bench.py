@@ -19,7 +19,7 @@ from .bench_run import run
 from .commands import CommandGroup, write_sections
 
 STAND_FOR: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "--demo": ("demo", ("trace", "runs")),
+    "--demo": ("demo", ("trace",)),
     "--from-trace": ("again", ("runs", "seed", "warmup")),
     "--as-consumer-of": ("consume", ()),
     "--as-producer": ("produce", ()),

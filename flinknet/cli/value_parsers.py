@@ -207,8 +207,10 @@ def address(
     host, colon, port = text.strip().rpartition(":")
     if default_port is not None and (not colon or port.endswith("]")):
         host, port = text.strip(), str(default_port)
-    plain = host.removeprefix("[").removesuffix("]")
+    is_bracketed = host.startswith("[") and host.endswith("]")
+    plain = host[1:-1] if is_bracketed else host
+    is_host = bool(plain) and (is_bracketed or not set("[]:") & set(host))
     is_port = port.isdecimal() and lowest <= int(port) <= PORT_MAX
-    if not plain or host.endswith(":") or not is_port:
+    if not is_host or not is_port:
         raise ConfigError(f"{name}: {text!r} is not an address; write HOST:PORT or [IPV6]:PORT")
     return plain, int(port)

@@ -251,6 +251,7 @@ _BY_ENDING: Mapping[str, Callable[[Any], str]] = {
     "_ns": human_duration,
     "_bytes": human_bytes,
     "_share": human_share,
+    "index": str,
 }
 
 
