@@ -110,7 +110,8 @@ def _recorded(own: Sequence[ReplayAnswer], job: JobAnswer | None) -> list[str]:
     doubts = [*recording_lines(trace), *(each for answer in own for each in doubts_of(answer))]
     stated = (TAKEN_ALONE, PART_USED)
     briefs = [each.split("; ")[0].split(": ")[0] for each in doubts if not each.startswith(stated)]
-    return [each for each in [*found, *dict.fromkeys(briefs)] if each]
+    cut = [each for each in briefs if each.endswith(("is cut off", "was interrupted"))]
+    return [each for each in dict.fromkeys([found[0], *cut, *found[1:], *briefs]) if each]
 
 
 def _chain(edges: Sequence[str]) -> str:
