@@ -218,6 +218,8 @@ def _attend(
     put_result(json_target, result, view, has_details=has_details)
     reports.write(lambda: Page("job run", [view]))
     click.echo(f"results: {out}/result.json", err=True)
+    if replay and json_target == STDOUT:  # the view, which ends with it, was not printed
+        click.echo(f"next: {replay}", err=True)
     if ended.exit_code == EXIT_INTERRUPTED:
         return EXIT_INTERRUPTED
     if ended.exit_code:

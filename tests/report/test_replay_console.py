@@ -395,6 +395,8 @@ def test_what_to_doubt_stands_under_the_error() -> None:
     )
     given["trace"] |= {"damaged_files": ["a.fnt", "b.fnt"], "warnings": ["disturbed for 19%"]}
     lines = [line.rstrip() for line in printed(given)]
+    said = printed_first(given, width=80)[0]
+    assert said.split("; ")[1:2] == ["b.fnt is cut off"]
     first = lines.index("! b.fnt is cut off; its whole blocks are used")
     assert lines[1].startswith("model error")
     assert first < 5
