@@ -34,7 +34,7 @@ OLD_AND_NEW = [
         "bench run --slow-consumer 0:1ms --slow-consumer 1:pause --out x",
     ),
     ("bench --demo head-of-line --rate 5k/s", "bench demo head-of-line --rate 5k/s"),
-    ("bench --no-trace --runs 1 --demo head-of-line", "bench demo head-of-line"),
+    ("bench --no-trace --demo head-of-line", "bench demo head-of-line"),
     (
         "bench --from-trace . --duration 1s --no-trace --segment-size 4kb,8kb",
         "bench again . --duration 1s --no-trace --segment-size 4kb,8kb",
