@@ -37,6 +37,7 @@ from tests.runtime.cluster.programs import (
     TWO_REGIONS,
     WORD_COUNT,
 )
+from tests.runtime.processes import wait_until
 from tests.strangers import intrude
 
 pytestmark = [pytest.mark.socket, pytest.mark.slow("real processes, for rules tested without")]
@@ -426,6 +427,7 @@ def test_a_function_that_does_not_return_does_not_keep_an_attached_job(
     while "running" not in client.stderr.readline():
         assert client.poll() is None
     processes = psutil.Process(client.pid).children(recursive=True)
+    wait_until(mark.exists, client)  # before the function has begun, canceling takes it down
     client.send_signal(number)
     if number is signal.SIGINT:
         line = client.stderr.readline()
