@@ -13,26 +13,23 @@ PATH = Path(__file__).parents[2] / "docs" / "misbehaving_peers.md"
 INTRODUCTION = """\
 # Misbehaving peers
 
-What flinknet does when the other end breaks the rules: {count} numbered cases. Each is a test
-(`pytest tests/peers -v`) against a connection of the core; the cases of consumers are tested over
-loopback sockets, too. This page is generated from the same tables
-(`python -m tests.peers.document`).
+What flinknet does when the other end breaks the rules: {count} numbered cases, each a test
+(`pytest tests/peers -v`) against a connection of the core; those of consumers run over loopback
+sockets, too. In every case other connections carry on, what the connection held is released, and
+nothing that arrived over it is executed. A tap forwards all of these bytes, and goes on decoding
+the messages after them.
 
-In every case, as part of its test: other connections carry on as if nothing had happened; what the
-connection held is released; nothing that arrived over it is executed. A tap forwards all of these
-bytes, and goes on decoding the messages after them.
-
-If Flink's jars are present (`make interop`), the cases of the data port are also run against
-Flink's own network stack, with the same bytes. The column *Flink* says what Flink 2.3 does if that
-differs from flinknet; the reasons are below each table.
+`make interop` sends the same bytes to Flink's own network stack. The column *Flink* says what
+Flink 2.3 does where that differs; the reasons are below each table. An empty first cell stands for
+the one above. The tests' tables make this page (`python -m tests.peers.document`).
 """
 
 CONSUMERS = """\
 ## Consumers, at the producer
 
-The channel that misbehaves shares its connection with a channel that reads, its *neighbour*, unless
-the connection has requested nothing of this run. The neighbour carries on until the connection is
-closed. A *fatal error* applies to the whole connection: a consumer that gets one closes it (C34).
+A channel that misbehaves shares its connection with a channel that reads, its *neighbour*, which
+carries on until the connection is closed. A consumer closes the connection on a *fatal error*
+(C34).
 """
 
 PRODUCERS = """\
@@ -44,59 +41,62 @@ If only the channel fails, the other channels of the connection carry on.
 CLIENTS = """\
 ## Clients, at the control port of the JobManager
 
-Each client is sent the reason, and its connection is closed. There is no column for Flink: its RPC
-is another protocol (Pekko).
+Each client is sent the reason, and its connection is closed. Flink's RPC is another protocol
+(Pekko).
 """
 
 
 def document() -> str:
     """The page."""
     consumers = [
-        (f"P{case.number:02d}", case.said, case.when, case.must, _yes(case.goes_on))
+        (f"P{case.number:02d}", case.said, _on(case.must, case.goes_on), case.when)
         for case in by_consumers.CASES
     ]
     producers = [
-        (f"C{case.number:02d}", case.said, case.when, case.must) for case in by_producers.CASES
+        (f"C{case.number:02d}", case.said, case.must, case.when) for case in by_producers.CASES
     ]
     clients = [
         (f"J{case.number:02d}", case.said, case.when, case.why.replace("|", ", or "))
         for case in by_clients.CASES
     ]
-    count = len(consumers) + len(producers) + len(clients)
     parts = [
-        INTRODUCTION.format(count=count),
+        INTRODUCTION.format(count=len(consumers) + len(producers) + len(clients)),
         CONSUMERS,
-        _table(
-            ("No.", "A consumer sends", "when", "what happens", "the channel carries on", "Flink"),
-            (_with_flink(row) for row in consumers),
-        ),
+        _grouped(("what happens", "when", "Flink", "a consumer sends"), consumers),
         _reasons("P"),
         PRODUCERS,
-        _table(
-            ("No.", "A producer sends", "when", "what happens", "Flink"),
-            (_with_flink(row) for row in producers),
-        ),
+        _grouped(("what happens", "when", "Flink", "a producer sends"), producers),
         _reasons("C"),
         CLIENTS,
-        _table(("No.", "A client sends", "when", "the reason contains"), clients),
+        _grouped(("when", "the reason contains", "a client sends"), clients),
     ]
     return "\n".join(part for part in parts if part)
 
 
-def _yes(goes_on: bool) -> str:
-    return "yes" if goes_on else ""
+def _on(must: str, goes_on: bool) -> str:
+    return f"{must}, the channel carries on" if goes_on else must
 
 
-def _with_flink(row: Sequence[str]) -> Sequence[str]:
-    number = row[0]
-    if number in NOT_COMPARED:
-        return (*row, "not compared")
-    return (*row, DIFFERENCES[number][0] if number in DIFFERENCES else "same")
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
+def _grouped(head: Sequence[str], rows: Iterable[tuple[str, ...]]) -> str:
+    """A table in which all cases with the same answer share a line."""
+    cases_of: dict[tuple[str, ...], list[str]] = {}
+    for number, sent, *answer in rows:
+        flink = [_flink(number)] if "Flink" in head else []
+        cases_of.setdefault((*answer, *flink), []).append(f"{number} {sent}")
+    lines = [head, ["---"] * len(head)]
+    above = ""
+    for answer, cases in sorted(cases_of.items()):
+        what = "" if answer[0] == above else answer[0]
+        above = answer[0]
+        lines.append((what, *answer[1:], "; ".join(cases)))
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _flink(number: str) -> str:
+    """Flink's answer where it differs."""
+    if number in NOT_COMPARED:
+        return "not compared"
+    return DIFFERENCES[number][0] if number in DIFFERENCES else ""
 
 
 def _reasons(letter: str) -> str:
