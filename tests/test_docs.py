@@ -23,6 +23,7 @@ FILES = {
     for each in (ROOT / room).rglob("*")
 }
 README_LINES_MAX = 180
+WORDS_MAX = 37_700
 NOT_OURS = {
     *("metrics.jsonl", "metrics.fetcher.update-interval"),
     *("metrics.internal.query-service.port", "taskmanager.rpc.port"),
@@ -118,6 +119,10 @@ def test_the_readme_is_short_and_leads_to_every_page() -> None:
     assert "](docs/pages.md)" in readme
     listed = (ROOT / "docs" / "pages.md").read_text(encoding="utf-8")
     assert [page.name for page in PAGES if f"]({page.name})" not in listed] == ["pages.md"]
+
+
+def test_the_readme_and_the_pages_are_short_together() -> None:
+    assert sum(len(page.read_text(encoding="utf-8").split()) for page in ALL) <= WORDS_MAX
 
 
 def test_the_source_distribution_has_the_pages() -> None:
