@@ -19,7 +19,7 @@ from flinknet.graph.job_graph import JobGraph
 from flinknet.graph.physical_plan import PhysicalPlan
 from flinknet.graph.planning import depths_of
 from flinknet.job.barriers import CheckpointResponder
-from flinknet.job.descriptor import SubtaskKey, TaskDeploymentDescriptor, descriptors_of
+from flinknet.job.descriptor import Start, SubtaskKey, TaskDeploymentDescriptor, descriptors_of
 from flinknet.job.io import FileTextInput, SocketTextInput, TextInput
 from flinknet.job.program_tasks import create_task, network_of
 from flinknet.job.stream_task import StreamTask
@@ -180,9 +180,7 @@ class SimulatedProgram(SimulatedJob):
             probe,
             respond,
             io=self.io,
-            start_ns=START_NS,
-            end_ns=self._end_ns,
-            measured_from_ns=START_NS,
+            start=Start(START_NS, START_NS, end_ns=self._end_ns),
             seed=self.seed,
             worker=None if self._workers is None else partial(self._workers, task_manager),
         )

@@ -14,7 +14,7 @@ from flinknet.core.producer import (
     ResultPartition,
     ResultPartitionManager,
 )
-from flinknet.job.descriptor import InputChannelDescriptor, TaskDeploymentDescriptor
+from flinknet.job.descriptor import InputChannelDescriptor, Start, TaskDeploymentDescriptor
 from flinknet.job.gates import create_gates, create_partitions
 from flinknet.job.load.arrivals import Arrivals
 from flinknet.job.load.load_tasks import LoadTask
@@ -53,7 +53,7 @@ def source_task(
         measured_from_ns=measured_from_ns,
         end_ns=end_ns,
     )
-    task = LoadTask(source_and_sink(channels)[0], Scenario(), probe, start_ns=0)
+    task = LoadTask(source_and_sink(channels)[0], Scenario(), probe, start=Start(0, 0))
     return task.source(generator, batcher, writer, flusher)
 
 
@@ -66,7 +66,7 @@ def sink_task(
     takes_runs: bool = False,
 ) -> StreamTask:
     """Sink 0."""
-    task = LoadTask(source_and_sink(1)[1], Scenario(), probe, start_ns=0)
+    task = LoadTask(source_and_sink(1)[1], Scenario(), probe, start=Start(0, 0))
     return task.sink(gate, sinks, delay_ns_per_record=delay_ns_per_record, takes_runs=takes_runs)
 
 

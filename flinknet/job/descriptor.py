@@ -64,23 +64,11 @@ class ResultPartitionDeploymentDescriptor:
 
 
 @dataclass(frozen=True, slots=True)
-class InputChannelDescriptor:
-    """A channel of a gate and its producer (Flink: NettyShuffleDescriptor).
+class InputChannelDescriptor(PlannedChannel):
+    """A channel between two attempts (Flink: NettyShuffleDescriptor)."""
 
-    Attributes:
-        index: index of the channel in the job, as in traces.
-        producer: producing subtask, on TaskManager `task_manager`.
-        connection_index: number of the TCP connection, among those between the two TaskManagers.
-    """
-
-    index: int
-    producer: int
-    partition_id: ResultPartitionID
-    subpartition: int
-    task_manager: int
     receiver_id: InputChannelID
-    is_local: bool
-    connection_index: int
+    partition_id: ResultPartitionID
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +103,26 @@ class InputGateDeploymentDescriptor:
     @property
     def remote_channels(self) -> int:
         return sum(not each.is_local for each in self.channels)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The instants of a run, for its tasks.
+
+    Attributes:
+        start_ns: when generated records begin.
+        measured_from_ns, measured_to_ns: records due in between count for latency; None: no end.
+        end_ns: when their sources stop; None: never, or after their number of records.
+        timestamp_epoch_ns: instant at which timestamps of barriers are 0.
+        give_up_ns: when sources drop records that are due but unsent; None: never.
+    """
+
+    start_ns: int
+    measured_from_ns: int
+    measured_to_ns: int | None = None
+    end_ns: int | None = None
+    timestamp_epoch_ns: int = 0
+    give_up_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,33 +219,9 @@ class TaskDeploymentDescriptor:
         return StreamConfig.from_json(self.information.stream_config)
 
 
-@dataclass(frozen=True, slots=True)
-class DeployedChannel(PlannedChannel):
-    """A channel between two attempts."""
-
-    receiver_id: InputChannelID
-    partition_id: ResultPartitionID
-
-
-def deployed_channels(tasks: Iterable[TaskDeploymentDescriptor]) -> list[DeployedChannel]:
+def deployed_channels(tasks: Iterable[TaskDeploymentDescriptor]) -> list[InputChannelDescriptor]:
     """The channels that tasks read, by index."""
-    channels = [
-        DeployedChannel(
-            each.index,
-            gate.edge,
-            each.producer,
-            task.subtask,
-            each.subpartition,
-            each.task_manager,
-            task.task_manager,
-            each.connection_index,
-            each.receiver_id,
-            each.partition_id,
-        )
-        for task in tasks
-        for gate in task.inputs
-        for each in gate.channels
-    ]
+    channels = (each for task in tasks for gate in task.inputs for each in gate.channels)
     return sorted(channels, key=lambda each: each.index)
 
 
@@ -396,13 +380,15 @@ def _inputs(
             channels.append(
                 InputChannelDescriptor(
                     index,
+                    edge.index,
                     producer,
-                    partition_id,
+                    task.subtask,
                     edge.wiring.subpartition(producer, task.subtask),
                     places[producer],
-                    receiver_id_of(index, reader, partition_id),
-                    places[producer] == task.task_manager,
+                    task.task_manager,
                     edge.connection_index,
+                    receiver_id_of(index, reader, partition_id),
+                    partition_id,
                 )
             )
         yield InputGateDeploymentDescriptor(

@@ -35,10 +35,7 @@ from .barriers import CheckpointResponder, ignore
 from .chain_runner import ChainRunner
 from .channel_input import ChannelInput
 from .context import defined_at
-from .descriptor import (
-    ResultPartitionDeploymentDescriptor,
-    TaskDeploymentDescriptor,
-)
+from .descriptor import ResultPartitionDeploymentDescriptor, Start, TaskDeploymentDescriptor
 from .elements import LatencyStats, StreamElementSerializer
 from .event_time import StatusWatermarkValve, Timer, TimestampsAndWatermarksOperator
 from .gates import input_of
@@ -80,11 +77,7 @@ def create_task(
     respond: CheckpointResponder = ignore,
     *,
     io: TaskIO,
-    start_ns: int,
-    end_ns: int | None = None,
-    measured_from_ns: int = 0,
-    measured_to_ns: int | None = None,
-    timestamp_epoch_ns: int = 0,
+    start: Start,
     seed: int = 1,
     spills: SpillStore | None = None,
     worker: Callable[[str], TaskWorker] | None = None,
@@ -97,10 +90,7 @@ def create_task(
         partitions, gates: of the descriptor's outputs and inputs, in order.
         respond: sends the task's checkpoint answers, under its execution_vertex_id.
         io: takes the output of sinks. Inputs of sources are the task's `text_inputs`.
-        start_ns: generated records are due from this instant on.
-        end_ns: generated records are due before this instant; None for no end.
-        measured_from_ns, measured_to_ns: records due in between count for latency.
-        timestamp_epoch_ns: instant that is timestamp 0 of barriers.
+        start: the instants of the run, for this task.
         seed: of all random choices: keys, arrivals, start of rebalance, shuffle.
         spills: takes records too long for memory; None to keep all records in memory.
         worker: creates the worker of the task of this name, if it calls functions of the program;
@@ -110,16 +100,8 @@ def create_task(
     Raises: ConfigError if the program differs from the deployed one; TaskFailedError if an
     operator cannot be opened.
     """
-    return _ProgramTask(descriptor, job, probe, respond, seed, timestamp_epoch_ns).task(
-        partitions,
-        gates,
-        io,
-        spills,
-        worker,
-        request_split,
-        start_ns=start_ns,
-        end_ns=end_ns,
-        measured=(measured_from_ns, measured_to_ns),
+    return _ProgramTask(descriptor, job, probe, respond, start, seed).task(
+        partitions, gates, io, spills, worker, request_split
     )
 
 
@@ -132,21 +114,21 @@ class _ProgramTask:
         job: JobGraph,
         probe: Probe,
         respond: CheckpointResponder,
+        start: Start,
         seed: int,
-        timestamp_epoch_ns: int,
     ) -> None:
         self._descriptor = descriptor
         self._config = descriptor.config
         self._configs = {self._config.operator_id: self._config, **self._config.chained}
         self._job = job
         self._edge_of = dict(self._edges())
-        self._epoch_ns = timestamp_epoch_ns
+        self._start = start
         self._network = network_of(job)
         self._probe = probe
         self._seed = f"flinknet {seed} {descriptor.vertex} {descriptor.subtask}"
         self._frame = TaskFrame(
             *(descriptor, descriptor.name, self._network, probe, respond),
-            timestamp_epoch_ns=timestamp_epoch_ns,
+            timestamp_epoch_ns=start.timestamp_epoch_ns,
         )
 
     def task(
@@ -157,15 +139,11 @@ class _ProgramTask:
         spills: SpillStore | None,
         worker: Callable[[str], TaskWorker] | None,
         request_split: Callable[[RequestNextInputSplit], None] | None,
-        *,
-        start_ns: int,
-        end_ns: int | None,
-        measured: tuple[int, int | None],
     ) -> StreamTask:
         """The task."""
-        descriptor = self._descriptor
+        descriptor, start = self._descriptor, self._start
         outputs = [
-            self._output(described, partition, start_ns)
+            self._output(described, partition)
             for described, partition in zip(descriptor.outputs, partitions, strict=True)
         ]
         self._frame.set_outputs(outputs, list(map(self._barriers, descriptor.outputs)))
@@ -199,8 +177,8 @@ class _ProgramTask:
                 source,
                 descriptor.subtask,
                 descriptor.parallelism,
-                start_ns=start_ns,
-                end_ns=end_ns,
+                start_ns=start.start_ns,
+                end_ns=start.end_ns,
                 seed=self._drawn_seed(f"source {operator_id}"),
                 has_arrays=has_arrays,
                 request_split=request_split
@@ -213,7 +191,7 @@ class _ProgramTask:
         }
         network_input = None
         if gates:
-            network_input = self._network_input(gates, spills, has_arrays, measured[0])
+            network_input = self._network_input(gates, spills, has_arrays)
         runner = ChainRunner(
             descriptor.name,
             chain,
@@ -221,11 +199,12 @@ class _ProgramTask:
             operators.batched(chain.operators),
             self._frame.context,
             sources=list(sources),
-            timers=self._timers(chain, sources, start_ns),
+            timers=self._timers(chain, sources, start.start_ns),
             latency_stats=latency_stats,
         )
         for meter in runner.latency_meters:
-            meter.measured_from_ns, meter.measured_to_ns = measured
+            meter.measured_from_ns = start.measured_from_ns
+            meter.measured_to_ns = start.measured_to_ns
         calls_functions = operators.call_functions(chain.operators) or any(
             each.partitioner in _KEYED for each in descriptor.outputs
         )
@@ -233,15 +212,12 @@ class _ProgramTask:
             runner,
             sources,
             network_input,
-            start_ns=start_ns,
+            start_ns=start.start_ns,
             worker=worker(descriptor.name) if worker is not None and calls_functions else None,
         )
 
     def _output(
-        self,
-        described: ResultPartitionDeploymentDescriptor,
-        partition: ResultPartition,
-        start_ns: int,
+        self, described: ResultPartitionDeploymentDescriptor, partition: ResultPartition
     ) -> RecordOutput:
         leaving = self._leaving(described)
         edge = self._edge_of[leaving.edge_id]
@@ -257,7 +233,7 @@ class _ProgramTask:
             described.edge,
             writer,
             StreamElementSerializer(serializer_of(edge.record_type)),
-            OutputFlusher(described.buffer_timeout_ns, start_ns=start_ns),
+            OutputFlusher(described.buffer_timeout_ns, start_ns=self._start.start_ns),
             self._frame.context,
             described.channels,
             key_selector=partitioner.key_selector if described.partitioner in _KEYED else None,
@@ -340,11 +316,7 @@ class _ProgramTask:
         return "forward"
 
     def _network_input(
-        self,
-        gates: Sequence[SingleInputGate],
-        spills: SpillStore | None,
-        has_arrays: bool,
-        measured_from_ns: int,
+        self, gates: Sequence[SingleInputGate], spills: SpillStore | None, has_arrays: bool
     ) -> ElementInput:
         gate = input_of(gates)
         read_by = {each.edge_id: each for each in self._config.inputs}
@@ -369,8 +341,8 @@ class _ProgramTask:
                     *(described.edge, read.operator_id, read.input_number, elements),
                     *(next(numbers), valve),
                     has_event_time=edge.source.has_event_time,
-                    due_epoch_ns=None if edge.source.has_own_time else self._epoch_ns,
-                    measured_from_ns=measured_from_ns,
+                    due_epoch_ns=None if edge.source.has_own_time else self._start.timestamp_epoch_ns,
+                    measured_from_ns=self._start.measured_from_ns,
                 )
                 for _ in described.channels
             ]

@@ -143,7 +143,7 @@ class Wiring:
 
     def connection_of(self, downstream: int, channel: InputChannelDescriptor) -> ConsumerConnection:
         """The connection for a channel to a TaskManager; opened if needed."""
-        key = channel.task_manager, downstream, channel.connection_index
+        key = channel.producer_task_manager, downstream, channel.connection_index
         if key not in self._connections:
             self._connections[key] = self._connect(*key)
         return self._connections[key]

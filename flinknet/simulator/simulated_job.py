@@ -11,7 +11,7 @@ from flinknet.core.consumer import SingleInputGate
 from flinknet.core.probe import Probe
 from flinknet.core.producer import OutputFlusher, RecordWriter, ResultPartition
 from flinknet.job.barriers import CheckpointResponder
-from flinknet.job.descriptor import TaskDeploymentDescriptor
+from flinknet.job.descriptor import Start, TaskDeploymentDescriptor
 from flinknet.job.gates import input_of
 from flinknet.job.load.arrivals import RecordedArrivals, RecordedSelector
 from flinknet.job.load.load_tasks import LoadTask, delay_of
@@ -129,7 +129,8 @@ class SimulatedLoad(SimulatedJob):
         probe: Probe,
         respond: CheckpointResponder,
     ) -> SteppedTask:
-        task = LoadTask(subtask, self._scenario, probe, respond, start_ns=self.start_ns)
+        start = Start(self.start_ns, self.start_ns)
+        task = LoadTask(subtask, self._scenario, probe, respond, start=start)
         if not gates:
             return self._source(task, subtask, partitions[0], task_manager)
         delay_ns = 0 if partitions else self._delay_ns(subtask.subtask)

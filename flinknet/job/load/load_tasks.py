@@ -17,7 +17,7 @@ from flinknet.core.producer import (
 )
 
 from ..barriers import CheckpointResponder, ignore
-from ..descriptor import ResultPartitionDeploymentDescriptor, TaskDeploymentDescriptor
+from ..descriptor import ResultPartitionDeploymentDescriptor, Start, TaskDeploymentDescriptor
 from ..gates import input_of
 from ..selectors import create_selector
 from ..stream_task import StreamTask
@@ -54,8 +54,7 @@ class LoadTask:
 
     Args:
         respond: sends the task's checkpoint answers.
-        start_ns: when the task starts; stamps of records count from there.
-        timestamp_epoch_ns: instant that is timestamp 0 of barriers.
+        start: the instants of the run; stamps of records count from its start.
         spills: takes records too long for memory; None to keep all records in memory.
     """
 
@@ -66,18 +65,18 @@ class LoadTask:
         probe: Probe,
         respond: CheckpointResponder = ignore,
         *,
-        start_ns: int,
-        timestamp_epoch_ns: int = 0,
+        start: Start,
         spills: SpillStore | None = None,
     ) -> None:
         self._descriptor = descriptor
         self._scenario = scenario
         self._probe = probe
-        self._start_ns = start_ns
+        self._start = start
+        self._start_ns = start.start_ns
         self._spills = spills
         self._frame = TaskFrame(
             *(descriptor, task_name(descriptor), scenario.network, probe, respond),
-            timestamp_epoch_ns=timestamp_epoch_ns,
+            timestamp_epoch_ns=start.timestamp_epoch_ns,
         )
 
     def source(
@@ -152,6 +151,56 @@ class LoadTask:
         )
         return self._frame.task(measure, {}, run_input, start_ns=self._start_ns)
 
+    def scheduled_source(self, partition: ResultPartition, flusher: OutputFlusher) -> StreamTask:
+        """The task that generates records by the workload of the scenario."""
+        workload, seed, start = self._scenario.workload, self._scenario.seed, self._start
+        producer, (output,) = self._descriptor.subtask, self._descriptor.outputs
+        selector = create_selector(output.partitioner, output.subpartitions, seed + producer)
+        arrivals: Arrivals | None = None
+        take_sizes: TakeSizes | None = None
+        if workload.arrivals.startswith(RECORDED):
+            recorded = RecordedLoad.load(
+                workload.arrivals,
+                producer,
+                start_ns=start.start_ns,
+                measured_from_ns=start.measured_from_ns,
+            )
+            arrivals = RecordedArrivals(recorded.instants_ns)
+            if recorded.value_bytes is not None:
+                take_sizes = RecordedSizes(recorded.value_bytes).take
+            if recorded.subpartitions is not None:
+                selector = RecordedSelector(recorded.subpartitions)
+        elif not workload.is_max_rate:
+            records = workload.records
+            arrivals = ScheduledArrivals(
+                workload.arrivals,
+                workload.rate_per_s,
+                start_ns=start.start_ns,
+                records=scheduled_records(
+                    workload.rate_per_s, records, start.start_ns, start.end_ns
+                ),
+                seed=seed * 1_000_003 + producer,
+                counted_from_ns=None if records is None else start.measured_from_ns,
+                give_up_ns=start.give_up_ns,
+            )
+        writer = RecordWriter(partition, selector, buffer_timeout_ns=output.buffer_timeout_ns)
+        batcher = RecordBatcher(
+            workload,
+            tuple(_numbered(writer, output)),
+            epoch_ns=start.start_ns,
+            seed=seed * 7_368_787 + producer,
+            take_sizes=take_sizes,
+        )
+        generator = LoadGenerator(
+            arrivals,
+            batcher.batch_records,
+            records=workload.records,
+            start_ns=start.start_ns,
+            measured_from_ns=start.measured_from_ns,
+            end_ns=start.end_ns,
+        )
+        return self.source(generator, batcher, writer, flusher)
+
     @property
     def _keys(self) -> KeyDraws:
         return key_draws(self._scenario, self._descriptor.subtask)
@@ -185,12 +234,7 @@ def create_load_task(
     probe: Probe,
     respond: CheckpointResponder = ignore,
     *,
-    start_ns: int,
-    end_ns: int | None,
-    measured_from_ns: int,
-    measured_to_ns: int | None = None,
-    give_up_ns: int | None = None,
-    timestamp_epoch_ns: int = 0,
+    start: Start,
     spills: SpillStore | None = None,
     records: str = MEASURED,
 ) -> StreamTask:
@@ -198,44 +242,27 @@ def create_load_task(
 
     Args:
         partitions, gates: of the descriptor's outputs and inputs, in order.
-        respond, timestamp_epoch_ns, spills: see LoadTask.
-        end_ns: when sources stop; None if the workload has a number of records.
-        measured_from_ns, measured_to_ns: records due in between count for latency.
-        give_up_ns: when due records that have not been sent are dropped.
+        respond, start, spills: see LoadTask.
         records: what a sink expects (MEASURED, STAMPED, COUNTED).
     """
-    task = LoadTask(
-        *(descriptor, scenario, probe, respond),
-        start_ns=start_ns,
-        timestamp_epoch_ns=timestamp_epoch_ns,
-        spills=spills,
-    )
+    task = LoadTask(descriptor, scenario, probe, respond, start=start, spills=spills)
     workload = scenario.workload
     if partitions:
-        flusher = OutputFlusher(descriptor.outputs[0].buffer_timeout_ns, start_ns=start_ns)
+        flusher = OutputFlusher(descriptor.outputs[0].buffer_timeout_ns, start_ns=start.start_ns)
     if not gates:
-        return _create_source(
-            task,
-            scenario,
-            descriptor,
-            partitions[0],
-            flusher,
-            start_ns=start_ns,
-            measured_from_ns=measured_from_ns,
-            end_ns=end_ns,
-            give_up_ns=give_up_ns,
-        )
+        return task.scheduled_source(partitions[0], flusher)
     gate = input_of(gates)
     delay_ns = 0 if partitions else delay_of(descriptor.subtask, workload.slow_consumers)
     sinks = []
     for _ in gate.channels:
         if records == MEASURED:
             sink = LatencySink(
-                epoch_ns=start_ns,
+                epoch_ns=start.start_ns,
                 delay_ns_per_record=max(delay_ns, 0),
                 is_open_loop=not workload.is_max_rate,
             )
-            sink.measured_from_ns, sink.measured_to_ns = measured_from_ns, measured_to_ns
+            sink.measured_from_ns = start.measured_from_ns
+            sink.measured_to_ns = start.measured_to_ns
         else:
             foreign = StampedSink if records == STAMPED else CountingSink
             sink = foreign(delay_ns_per_record=max(delay_ns, 0))
@@ -244,61 +271,6 @@ def create_load_task(
         return task.relay(gate, tuple(sinks), partitions[0], flusher)
     takes_runs = records == MEASURED
     return task.sink(gate, tuple(sinks), delay_ns_per_record=delay_ns, takes_runs=takes_runs)
-
-
-def _create_source(
-    task: LoadTask,
-    scenario: Scenario,
-    descriptor: TaskDeploymentDescriptor,
-    partition: ResultPartition,
-    flusher: OutputFlusher,
-    *,
-    start_ns: int,
-    measured_from_ns: int,
-    end_ns: int | None,
-    give_up_ns: int | None,
-) -> StreamTask:
-    workload, seed = scenario.workload, scenario.seed
-    producer, (output,) = descriptor.subtask, descriptor.outputs
-    selector = create_selector(output.partitioner, output.subpartitions, seed + producer)
-    arrivals: Arrivals | None = None
-    take_sizes: TakeSizes | None = None
-    if workload.arrivals.startswith(RECORDED):
-        recorded = RecordedLoad.load(
-            workload.arrivals, producer, start_ns=start_ns, measured_from_ns=measured_from_ns
-        )
-        arrivals = RecordedArrivals(recorded.instants_ns)
-        if recorded.value_bytes is not None:
-            take_sizes = RecordedSizes(recorded.value_bytes).take
-        if recorded.subpartitions is not None:
-            selector = RecordedSelector(recorded.subpartitions)
-    elif not workload.is_max_rate:
-        arrivals = ScheduledArrivals(
-            workload.arrivals,
-            workload.rate_per_s,
-            start_ns=start_ns,
-            records=scheduled_records(workload.rate_per_s, workload.records, start_ns, end_ns),
-            seed=seed * 1_000_003 + producer,
-            counted_from_ns=None if workload.records is None else measured_from_ns,
-            give_up_ns=give_up_ns,
-        )
-    writer = RecordWriter(partition, selector, buffer_timeout_ns=output.buffer_timeout_ns)
-    batcher = RecordBatcher(
-        workload,
-        tuple(_numbered(writer, output)),
-        epoch_ns=start_ns,
-        seed=seed * 7_368_787 + producer,
-        take_sizes=take_sizes,
-    )
-    generator = LoadGenerator(
-        arrivals,
-        batcher.batch_records,
-        records=workload.records,
-        start_ns=start_ns,
-        measured_from_ns=measured_from_ns,
-        end_ns=end_ns,
-    )
-    return task.source(generator, batcher, writer, flusher)
 
 
 def key_draws(scenario: Scenario, subtask: int) -> KeyDraws:

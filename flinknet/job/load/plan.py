@@ -40,7 +40,6 @@ from flinknet.graph.transformations import (
 from flinknet.units import counted
 
 from ..descriptor import (
-    DeployedChannel,
     InputChannelDescriptor,
     TaskDeploymentDescriptor,
     deployed_channels,
@@ -78,7 +77,7 @@ class LoadPlan:
     scenario: Scenario
     plan: PhysicalPlan
     tasks: tuple[TaskDeploymentDescriptor, ...]
-    channels: tuple[DeployedChannel, ...]
+    channels: tuple[InputChannelDescriptor, ...]
 
     @property
     def sources(self) -> list[TaskDeploymentDescriptor]:
@@ -101,7 +100,7 @@ class LoadPlan:
     def tasks_on(self, task_manager: int) -> list[TaskDeploymentDescriptor]:
         return [each for each in self.tasks if each.task_manager == task_manager]
 
-    def is_last(self, channel: DeployedChannel) -> bool:
+    def is_last(self, channel: InputChannelDescriptor) -> bool:
         """Whether records leave the job here: latency ends here, and records count once."""
         return channel.edge == self.last_vertex - 1
 
@@ -231,14 +230,10 @@ def listed_load_plan(
                 pool=buffers.pool,
                 channels=tuple(
                     InputChannelDescriptor(
-                        index,
-                        producer,
-                        ids[producer],
-                        subpartition,
-                        places[0][producer],
+                        *(index, 0, producer, task.subtask, subpartition),
+                        *(places[0][producer], task.task_manager, 0),
                         receiver_id_of(index, task.attempt_id, ids[producer]),
-                        places[0][producer] == task.task_manager,
-                        0,
+                        ids[producer],
                     )
                     for index, producer, subpartition in inputs
                 ),

@@ -123,7 +123,7 @@ class Attempt:
 
     def _connect(self, channel: InputChannelDescriptor) -> ConsumerConnection:
         """Return the shared client that requests a channel; the first request connects it."""
-        at = channel.task_manager
+        at = channel.producer_task_manager
         return self._environment.connections.create_client(
             ConnectionID(at, self._addresses[at], channel.connection_index)
         )

@@ -13,7 +13,7 @@ from flinknet.config import NetworkConfig
 from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.histogram import LogLinearHistogram
 from flinknet.job import TaskDeploymentDescriptor
-from flinknet.job.descriptor import DeployedChannel, deployed_channels
+from flinknet.job.descriptor import InputChannelDescriptor, deployed_channels
 from flinknet.job.load.plan import LoadPlan, task_name
 from flinknet.options import effective_flink_keys
 from flinknet.results import (
@@ -299,7 +299,7 @@ class ProgressMeter:
             ),
         )
 
-    def _channel(self, deployed: DeployedChannel, channel: _Channel) -> ChannelProgress:
+    def _channel(self, deployed: InputChannelDescriptor, channel: _Channel) -> ChannelProgress:
         written = self._collected.written.get(deployed.index)
         credits = -1 if written is None else written.credits_available
         return ChannelProgress(

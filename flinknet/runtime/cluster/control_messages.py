@@ -14,6 +14,7 @@ from flinknet.config import Scenario
 from flinknet.core.wire.ids import ExecutionAttemptID, ExecutionGraphID
 from flinknet.graph.execution_graph import ExecutionState
 from flinknet.job.checkpoint_coordinator import Answer, Command
+from flinknet.job.descriptor import Start as Start
 from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.load.sink import MEASURED
 from flinknet.job.scheduling import PartitionState, RequestPartitionState
@@ -23,7 +24,7 @@ from flinknet.results import ClusterStatus, JobDump, JobStatus, TaskManagerDump
 from .reports import Report as Report
 from .reports import Statistics as Statistics
 
-PROTOCOL_VERSION = 6
+PROTOCOL_VERSION = 7
 
 LAUNCHER = "launcher"
 """Role of a connection to a worker that may start TaskManagers."""
@@ -250,25 +251,6 @@ class JobInitialized:
 
     job: ExecutionGraphID
     error: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """JobManager: the instants of a run, for tasks that wait for its start.
-
-    Attributes:
-        start_ns: when generated records begin.
-        end_ns: when their sources stop; None: never, or after their number of records.
-        timestamp_epoch_ns: instant at which timestamps of barriers are 0.
-        give_up_ns: when sources drop records that are due but unsent; None: never.
-    """
-
-    start_ns: int
-    measured_from_ns: int
-    measured_to_ns: int | None
-    end_ns: int | None
-    timestamp_epoch_ns: int = 0
-    give_up_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

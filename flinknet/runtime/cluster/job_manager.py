@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from flinknet.core.wire.ids import ExecutionGraphID
 from flinknet.graph.execution_graph import ExecutionState
 from flinknet.job.checkpoint_coordinator import CheckpointCoordinator, Command
-from flinknet.job.descriptor import TaskDeploymentDescriptor
+from flinknet.job.descriptor import TaskDeploymentDescriptor, deployed_channels
 from flinknet.job.scheduling import RequestPartitionState
 from flinknet.job.sources import NextInputSplit, RequestNextInputSplit
 from flinknet.results import CheckpointSummary, TaskManagerDump
@@ -379,19 +379,15 @@ class JobManager:
         tasks = deployment.tasks
         job.is_deployed = True
         readers: dict[int, dict[str, tuple[int, int]]] = {}
-        for task in tasks:
-            for gate in task.inputs:
-                for channel in gate.channels:
-                    if not channel.is_local:
-                        expected = readers.setdefault(channel.task_manager, {})
-                        expected[channel.receiver_id.hex()] = channel.index, task.task_manager
+        for channel in deployed_channels(tasks):
+            if not channel.is_local:
+                expected = readers.setdefault(channel.producer_task_manager, {})
+                expected[channel.receiver_id.hex()] = channel.index, channel.consumer_task_manager
         for index, expected in readers.items():
             self._outbox.announce(index, job.id, expected)
         for task in tasks:
-            sources = {
-                channel.task_manager for gate in task.inputs for channel in gate.channels
-            } - {task.task_manager}
-            reader = task.task_manager
+            reader, channels = task.task_manager, deployed_channels([task])
+            sources = {each.producer_task_manager for each in channels if not each.is_local}
             addresses = {at: self.task_managers.address_of(at, reader) for at in sources}
             sent = messages.SubmitTask(job.without_known(task), addresses, job.start)
             self._outbox.send(task.task_manager, sent)
