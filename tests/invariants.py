@@ -128,8 +128,8 @@ def _(gate: SingleInputGate) -> None:
     """
     ready = [each.index_in_gate for each in gate._ready]
     assert len(set(ready)) == len(ready), f"channels {ready} are queued twice"
-    assert 0 <= gate._priority_channels <= len(ready), (
-        f"{gate._priority_channels} channels of {len(ready)} have a priority event"
+    assert 0 <= gate._priority_elements <= len(ready), (
+        f"{gate._priority_elements} channels of {len(ready)} have a priority event"
     )
     for channel in gate.channels:
         index = channel.index_in_gate

@@ -22,11 +22,6 @@ subpartition becomes readable: with a finished buffer, an event, or flushed byte
 class ResultSubpartitionView(Protocol):
     """A view of a subpartition for one reader (Flink: ResultSubpartitionView)."""
 
-    buffer_size_bytes: int
-    """Buffer size that the consumer wants."""
-    is_acknowledged: bool
-    """Whether the consumer has processed all records."""
-
     @property
     def index(self) -> int:
         """Number of the subpartition."""
@@ -73,6 +68,12 @@ class ResultSubpartitionView(Protocol):
 
     def backlog(self) -> int:
         """Number of data buffers that could be sent now."""
+
+    def acknowledge_all_data_processed(self) -> None:
+        """Note that the consumer has processed all records."""
+
+    def notify_new_buffer_size(self, size_bytes: int) -> None:
+        """Set the buffer size that the consumer wants."""
 
     def resume_consumption(self) -> None:
         """Continue after a blocking event. Raises: RuntimeError if nothing blocks."""

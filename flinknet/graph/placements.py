@@ -74,7 +74,7 @@ def placement_bounds(plan: PhysicalPlan) -> PlacementBounds:
     placed, total = plan.buffers(), plan.network.segments
 
     def most_of(buffers: Callable[[TaskManagerBuffers], int], numbers: int) -> TaskManagerBuffers:
-        others = (TaskManagerBuffers(-1, each.stage, total, *each.most(numbers)) for each in stages)
+        others = (TaskManagerBuffers(-1, each.stage, *each.most(numbers), total) for each in stages)
         return max((*placed, *others), key=buffers)
 
     here = max(each.needed_buffers for each in placed)
@@ -149,17 +149,13 @@ class _Stage:
                 *(0, self.stage),
                 ((each.pool, each.overdraft_buffers) for each in task.partitions),
                 ((each.channels - self._always_local(each, slot), each.buffers) for each in gates),
-            )
+            ).demand
             for vertex_id, subtask in slot.subtasks.items()
             for task in [tasks[vertex_id, subtask.subtask_index]]
             for gates in [task.gates]
         ]
-        return (
-            sum(each.exclusive_buffers for each in own),
-            sum(each.required_buffers for each in own),
-            sum(each.optional_buffers for each in own),
-            sum(each.overdraft_buffers for each in own),
-        )
+        exclusive, required, optional, overdraft = map(sum, zip(*own, strict=True))
+        return exclusive, required, optional, overdraft
 
     def _always_local(self, gate: PlannedGate, slot: SharedSlot) -> int:
         """Channels of a gate that are local in every placement, and not counted by `_between`."""

@@ -144,23 +144,10 @@ def partition_pool_size(
 
 @dataclass(frozen=True, slots=True)
 class TaskBuffers:
-    """Network buffers of one task, by kind as in TaskManagerBuffers."""
-
-    task_manager: int
-    stage: int
-    exclusive_buffers: int
-    required_buffers: int
-    optional_buffers: int
-    overdraft_buffers: int
-
-
-@dataclass(frozen=True, slots=True)
-class TaskManagerBuffers:
-    """Network buffers of a TaskManager while a stage runs.
+    """Network buffers of one task.
 
     Attributes:
         task_manager: its number; -1 for any.
-        total_buffers: available buffers.
         exclusive_buffers: reserved by remote channels at setup.
         required_buffers: guaranteed to the pools of partitions and gates.
         optional_buffers: used by these pools in addition, if available.
@@ -169,11 +156,23 @@ class TaskManagerBuffers:
 
     task_manager: int
     stage: int
-    total_buffers: int
     exclusive_buffers: int
     required_buffers: int
     optional_buffers: int
     overdraft_buffers: int
+
+    @property
+    def demand(self) -> tuple[int, int, int, int]:
+        """Exclusive, required, optional and overdraft buffers."""
+        required, optional = self.required_buffers, self.optional_buffers
+        return self.exclusive_buffers, required, optional, self.overdraft_buffers
+
+
+@dataclass(frozen=True, slots=True)
+class TaskManagerBuffers(TaskBuffers):
+    """Network buffers of the tasks of a TaskManager while a stage runs, and all that it has."""
+
+    total_buffers: int
 
     @property
     def name(self) -> str:
@@ -230,14 +229,11 @@ def buffers_by_task_manager(
     sums: list[dict[int, list[int]]] = [{0: [0, 0, 0, 0]} for _ in range(task_managers)]
     for each in tasks:
         own = sums[each.task_manager].setdefault(each.stage, [0, 0, 0, 0])
-        own[0] += each.exclusive_buffers
-        own[1] += each.required_buffers
-        own[2] += each.optional_buffers
-        own[3] += each.overdraft_buffers
+        own[:] = map(int.__add__, own, each.demand)
     return [
         max(
             (
-                TaskManagerBuffers(task_manager, stage, total_buffers, *own)
+                TaskManagerBuffers(task_manager, stage, *own, total_buffers)
                 for stage, own in sorted(stages.items())
             ),
             key=lambda each: each.needed_buffers,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 from flinknet.core.buffers import LocalBufferPool, MemorySegment, NetworkBuffer, NetworkBufferPool
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, IS_BUFFER
@@ -71,14 +71,50 @@ class PartitionRequestClient(Protocol):
         """Send CancelPartitionRequest and remove the channel."""
 
 
-class RemoteInputChannel:
+class GateChannel:
+    """State of a channel of a gate, over a connection or not (Flink: InputChannel).
+
+    Args:
+        queue: SingleInputGate.queue_channel: called when the channel becomes readable or fails
+            (True: when it gets its first priority event).
+
+    Attributes:
+        received: buffers and events not yet read; of a local channel, recovered ones only.
+    """
+
+    def __init__(
+        self,
+        index: int,
+        receiver_id: InputChannelID,
+        partition_id: ResultPartitionID,
+        subpartition: int,
+        queue: Callable[[Any, bool], None],
+        index_in_gate: int,
+    ) -> None:
+        self.index = index
+        self.receiver_id = receiver_id
+        self.partition_id = partition_id
+        self.subpartition = subpartition
+        self._queue = queue
+        self.index_in_gate = index_in_gate
+        self.index_in_input = index_in_gate
+        self.received: ReceivedBuffers = deque()
+        self.is_released = False
+        self.error: FlinknetError | None = None
+
+    def fail(self, error: FlinknetError) -> None:
+        """Store the first error; the gate raises it when the channel is polled."""
+        if self.error is None:
+            self.error = error
+            self._queue(self, False)
+
+
+class RemoteInputChannel(GateChannel):
     """Consumer's end of one channel over a connection (Flink: RemoteInputChannel).
 
     Invariant: `expected_sequence_number` is that of the next buffer; `unannounced_credit` >= 0.
 
     Args:
-        queue: SingleInputGate.queue_channel: called when the channel becomes readable or fails
-            (True: when it gets its first priority event).
         exclusive_segments: segments of its exclusive buffers; None: requested now.
         connect: returns the connection to the producer's TaskManager, opened if necessary; None for
             a channel whose connection requests its subpartition.
@@ -107,18 +143,9 @@ class RemoteInputChannel:
         exclusive_segments: list[MemorySegment] | None = None,
         connect: Callable[[], PartitionRequestClient] | None = None,
     ) -> None:
-        self.index = index
-        self.receiver_id = receiver_id
-        self.partition_id = partition_id
-        self.subpartition = subpartition
-        self._queue = queue
-        self.index_in_gate = index_in_gate
-        self.index_in_input = index_in_gate
+        super().__init__(index, receiver_id, partition_id, subpartition, queue, index_in_gate)
         self.expected_sequence_number = 0
         self.unannounced_credit = 0
-        self.received: ReceivedBuffers = deque()
-        self.is_released = False
-        self.error: FlinknetError | None = None
         self.connection: PartitionRequestClient | None = None
         self.connect = connect
         self.check_producer: Callable[[RemoteInputChannel, int], None] | None = None
@@ -317,12 +344,6 @@ class RemoteInputChannel:
         """Announce a size for the producer's next buffers."""
         if self.connection is not None:
             self.connection.announce_buffer_size(self, size_bytes, now_ns=now_ns)
-
-    def fail(self, error: FlinknetError) -> None:
-        """Store the first error; the gate raises it when the channel is polled."""
-        if self.error is None:
-            self.error = error
-            self._queue(self, False)
 
     def release(self) -> None:
         """Drop received buffers, return all buffers, and cancel at the producer."""

@@ -1,14 +1,13 @@
 # mypyc
-"""SingleInputGate: all channels of one input, read in turns of one buffer.
-
-Invariants: a channel is in the ready queue at most once, and is in it while it has something to
-    read; channels with a priority event are at the front.
+"""SingleInputGate: all channels of one input, read in turns of one buffer; UnionInputGate: several
+gates as one.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
 
 from flinknet.core.buffers import (
     BufferSlice,
@@ -40,7 +39,54 @@ RECOVERED = -1
 """Sequence number of recovered buffers, which were not sent."""
 
 
-class SingleInputGate:
+ReadableT = TypeVar("ReadableT")
+
+
+class ReadyQueue(Generic[ReadableT]):
+    """Channels or gates that have something to read, in turn (Flink: PrioritizedDeque).
+
+    Invariants: each is in the queue at most once, and while it has something to read; those with a
+        priority event are at the front.
+    """
+
+    def __init__(self) -> None:
+        self._ready: deque[ReadableT] = deque()
+        self._priority_elements = 0  # at the front
+
+    @property
+    def is_available(self) -> bool:
+        return bool(self._ready)
+
+    @property
+    def has_priority_events(self) -> bool:
+        """Whether the next element has a priority event."""
+        return self._priority_elements > 0
+
+    def _enqueue(self, element: ReadableT, has_priority: bool) -> None:
+        """Queue an element: with a priority event after others of that kind and before the rest."""
+        if has_priority:
+            self._ready.insert(self._priority_elements, element)
+            self._priority_elements += 1
+        else:
+            self._ready.append(element)
+
+    def _withdraw(self, element: ReadableT) -> bool:
+        """Remove a queued element, unless it is among those with a priority event. Returns: whether
+        it is removed.
+        """
+        position = self._ready.index(element)
+        if position < self._priority_elements:
+            return False
+        del self._ready[position]
+        return True
+
+    def _remove(self, element: ReadableT) -> None:
+        if not self._withdraw(element):
+            self._ready.remove(element)
+            self._priority_elements -= 1
+
+
+class SingleInputGate(ReadyQueue[InputChannel]):
     """The consuming end of one edge in one subtask (Flink: SingleInputGate).
 
     After a poll, `is_available` and `has_priority_events` are what Flink returns with each element
@@ -62,6 +108,7 @@ class SingleInputGate:
     def __init__(
         self, index: int = 0, *, channels: int | None = None, pool: LocalBufferPool | None = None
     ) -> None:
+        super().__init__()
         self.index = index
         self.channels: Sequence[InputChannel] = ()
         self.is_requested = False
@@ -73,8 +120,6 @@ class SingleInputGate:
         self._expected_channels = channels
         self._pool = pool
         self._local: Sequence[LocalInputChannel] = ()
-        self._ready: deque[InputChannel] = deque()
-        self._priority_channels = 0  # at the front of the ready queue
         self._is_queued: list[bool] = []
         self._ended: set[int] = set()
         self._unsent: list[tuple[InputChannel, OtherEvent]] = []
@@ -176,28 +221,12 @@ class SingleInputGate:
     def _queue_priority_channel(self, channel: InputChannel) -> None:
         """Move a channel forward even if it is queued already."""
         index = channel.index_in_gate
-        if index in self._ended:
+        if index in self._ended or (self._is_queued[index] and not self._withdraw(channel)):
             return
-        ready = self._ready
-        if self._is_queued[index]:
-            position = ready.index(channel)
-            if position < self._priority_channels:
-                return
-            del ready[position]
         self._is_queued[index] = True
-        ready.insert(self._priority_channels, channel)
-        self._priority_channels += 1
-        if self.listener is not None and self._priority_channels == 1:
+        self._enqueue(channel, True)
+        if self.listener is not None and self._priority_elements == 1:
             self.listener(self, True)
-
-    @property
-    def is_available(self) -> bool:
-        return bool(self._ready)
-
-    @property
-    def has_priority_events(self) -> bool:
-        """Whether a channel with a priority event is next."""
-        return self._priority_channels > 0
 
     @property
     def is_finished(self) -> bool:
@@ -222,8 +251,8 @@ class SingleInputGate:
             channel = ready.popleft()
             index = channel.index_in_gate
             self._is_queued[index] = False
-            if self._priority_channels:
-                self._priority_channels -= 1
+            if self._priority_elements:
+                self._priority_elements -= 1
             received = channel.received
             if not received:
                 if channel.error is not None:
@@ -240,7 +269,7 @@ class SingleInputGate:
                     ready.append(channel)
                 else:
                     is_next = received and received[0][0].data_type == PRIORITIZED_EVENT
-                    self._requeue(channel, has_priority=bool(is_next))
+                    self._enqueue(channel, bool(is_next))
             return channel, buffer, sequence_number
         if self.is_closed and not self.is_finished:
             raise GateClosedError("the input gate is closed")
@@ -270,9 +299,7 @@ class SingleInputGate:
             raise RuntimeError(f"channel {channel.index} ended twice")
         self._ended.add(index)
         if self._is_queued[index]:
-            if self._ready.index(channel) < self._priority_channels:
-                self._priority_channels -= 1
-            self._ready.remove(channel)
+            self._remove(channel)
             self._is_queued[index] = False
         channel.release()
 
@@ -282,7 +309,7 @@ class SingleInputGate:
             return
         self.is_closed = True
         self._ready.clear()
-        self._priority_channels = 0
+        self._priority_elements = 0
         self._is_queued = [False] * len(self.channels)
         for channel in self.channels:
             channel.release()
@@ -295,15 +322,8 @@ class SingleInputGate:
             return None
         if piece.next_data_type and not self._is_queued[channel.index_in_gate]:
             self._is_queued[channel.index_in_gate] = True
-            self._requeue(channel, has_priority=piece.next_data_type == PRIORITIZED_EVENT)
+            self._enqueue(channel, piece.next_data_type == PRIORITIZED_EVENT)
         return channel, piece, piece.sequence_number
-
-    def _requeue(self, channel: InputChannel, *, has_priority: bool) -> None:
-        if has_priority:
-            self._ready.insert(self._priority_channels, channel)
-            self._priority_channels += 1
-        else:
-            self._ready.append(channel)
 
 
 class DecompressingInputGate(SingleInputGate):
@@ -346,3 +366,76 @@ class DecompressingInputGate(SingleInputGate):
             buffer.recycle()
         segment = MemorySegment(memoryview(data))
         return channel, NetworkBuffer(segment, free_memory, size_bytes=len(data)), sequence_number
+
+
+class UnionInputGate(ReadyQueue[SingleInputGate]):
+    """Two or more gates, for a task that reads a union of streams.
+
+    `channels` are the channels of all gates, in order; `index_in_input` is a channel's position
+    among them. The gates are set up, requested and closed one by one, not from here.
+
+    Raises: ValueError for fewer than two gates, or for duplicate indexes.
+    """
+
+    def __init__(self, gates: Sequence[SingleInputGate]) -> None:
+        super().__init__()
+        if len(gates) < 2:
+            raise ValueError("a union takes at least two input gates")
+        if len({gate.index for gate in gates}) != len(gates):
+            raise ValueError("two input gates of a union have the same index")
+        self.gates = tuple(gates)
+        self.channels: Sequence[InputChannel] = tuple(
+            [channel for gate in gates for channel in gate.channels]
+        )
+        for index, channel in enumerate(self.channels):
+            channel.index_in_input = index
+        self._gate_of = {channel.index: gate for gate in gates for channel in gate.channels}
+        for gate in gates:
+            gate.listener = self.queue_gate
+            if gate.is_available:
+                self.queue_gate(gate, gate.has_priority_events)
+
+    def queue_gate(self, gate: SingleInputGate, has_priority: bool) -> None:
+        """Enqueue a gate with something to read; with a priority event before those without."""
+        if gate not in self._ready or (has_priority and self._withdraw(gate)):
+            self._enqueue(gate, has_priority)
+
+    @property
+    def is_finished(self) -> bool:
+        return all(gate.is_finished for gate in self.gates)
+
+    def poll(self, now_ns: int = 0) -> Polled | None:
+        """The next buffer or event of any gate; None if there is none."""
+        ready = self._ready
+        while ready:
+            gate = ready.popleft()
+            if self._priority_elements:
+                self._priority_elements -= 1
+            polled = gate.poll(now_ns)
+            if gate.is_available:
+                self.queue_gate(gate, gate.has_priority_events)
+            if polled is not None:
+                return polled
+        return None
+
+    def poll_run(
+        self, channel: InputChannel, buffer: InputBuffer, sequence_number: int
+    ) -> list[NetworkBuffer]:
+        """See SingleInputGate; empty while other gates wait for their turn."""
+        if len(self._ready) != 1:
+            return []
+        gate = self._ready[0]
+        run = gate.poll_run(channel, buffer, sequence_number)
+        if not gate.is_available:
+            self._ready.clear()
+        return run
+
+    def end_recovered_state(self, channel: InputChannel) -> None:
+        self._gate_of[channel.index].end_recovered_state(channel)
+
+    def end_channel(self, channel: InputChannel) -> None:
+        """End a channel, after its EndOfPartition."""
+        gate = self._gate_of[channel.index]
+        gate.end_channel(channel)
+        if not gate.is_available and gate in self._ready:
+            self._remove(gate)

@@ -1,3 +1,4 @@
+# mypyc
 """LocalInputChannel: a channel whose producer runs in the same TaskManager.
 
 It reads the subpartition's view directly: no socket, no copy, no buffers of its own, no credit. The
@@ -7,12 +8,11 @@ consumer exhausts that pool and nothing else.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar, Literal
 
-from flinknet.core.buffers import BufferSlice, NetworkBuffer
+from flinknet.core.buffers import BufferSlice
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.channel_types import PipelinedSubpartitionView, ResultPartitionProvider
 from flinknet.core.probe import Probe, note_received, note_sent
@@ -25,10 +25,11 @@ from flinknet.errors import (
     ProducerFailedError,
 )
 
+from .input_channel import GateChannel
 from .partition_requests import RequestBackoff, RequestBackoffPolicy
 
 
-class LocalInputChannel:
+class LocalInputChannel(GateChannel):
     """Consumer's end of one channel without a connection (Flink: LocalInputChannel).
 
     A request for an unregistered partition is refused at once and repeated after 100, 200, 400 … ms
@@ -37,16 +38,12 @@ class LocalInputChannel:
 
     Differs from Flink in that the repetition is due at an instant (`next_deadline_ns`), where Flink
     has a timer thread. A buffer counts as sent and received at the instant it is read.
+
+    Attributes:
+        buffers_handed_out: number of data buffers that the gate has taken.
     """
 
     is_local: ClassVar[Literal[True]] = True
-
-    __slots__ = (
-        *("_backoff", "_create_view", "_queue", "_record", "_retry_at_ns", "_view"),
-        *("buffers_in_local", "bytes_in_local", "error", "index", "index_in_gate"),
-        *("index_in_input", "is_released", "partition_id", "received", "receiver_id"),
-        "subpartition",
-    )
 
     def __init__(
         self,
@@ -61,18 +58,8 @@ class LocalInputChannel:
         *,
         backoff: RequestBackoffPolicy = RequestBackoffPolicy(),  # noqa: B008 - frozen
     ) -> None:
-        self.index = index
-        self.receiver_id = receiver_id
-        self.partition_id = partition_id
-        self.subpartition = subpartition
-        self.index_in_gate = index_in_gate
-        self.index_in_input = index_in_gate
-        self.received: deque[tuple[NetworkBuffer, int]] = deque()  # recovered ones only
-        self.is_released = False
-        self.error: FlinknetError | None = None
-        self.bytes_in_local = 0
-        self.buffers_in_local = 0
-        self._queue = queue
+        super().__init__(index, receiver_id, partition_id, subpartition, queue, index_in_gate)
+        self.buffers_handed_out = 0
         self._create_view = create_view
         self._record = probe.record
         self._view: PipelinedSubpartitionView | None = None
@@ -140,19 +127,13 @@ class LocalInputChannel:
             if view.reading.is_released:
                 raise PartitionError(f"Consumed partition {self.partition_id} has been released.")
             return None
-        self.buffers_in_local += piece.data_type in IS_BUFFER
-        self.bytes_in_local += piece.size_bytes
+        self.buffers_handed_out += piece.data_type in IS_BUFFER
         self._note(piece, view, now_ns)
         return piece
 
     @property
     def buffers_in_use(self) -> int:
         return 0 if self._view is None else self._view.reading.buffers_in_backlog
-
-    @property
-    def buffers_handed_out(self) -> int:
-        """Number of data buffers that the gate has taken."""
-        return self.buffers_in_local
 
     @property
     def queued_elements(self) -> int:
@@ -173,7 +154,7 @@ class LocalInputChannel:
     def acknowledge_all_records_processed(self) -> None:
         """Answer EndOfData."""
         assert self._view is not None
-        self._view.reading.is_acknowledged = True
+        self._view.reading.acknowledge_all_data_processed()
 
     def send_task_event(self, event: OtherEvent) -> bool:
         """Send an event to the producing task; drops it if that has ended.
@@ -186,12 +167,7 @@ class LocalInputChannel:
 
     def set_buffer_size(self, size_bytes: int, *, now_ns: int = 0) -> None:
         if self._view is not None:
-            self._view.reading.buffer_size_bytes = size_bytes
-
-    def fail(self, error: FlinknetError) -> None:
-        if self.error is None:
-            self.error = error
-            self._queue(self, False)
+            self._view.reading.notify_new_buffer_size(size_bytes)
 
     def release(self) -> None:
         """Release the view, and stop requesting."""

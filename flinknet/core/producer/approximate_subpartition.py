@@ -104,30 +104,9 @@ class PipelinedApproximateSubpartitionView:
     """Priority events are polled in turn."""
 
     def __init__(self, subpartition: PipelinedApproximateSubpartition) -> None:
-        self._subpartition = subpartition
+        self.index = subpartition.index
         self.is_released = False
-
-    @property
-    def index(self) -> int:
-        return self._subpartition.index
-
-    @property
-    def buffer_size_bytes(self) -> int:
-        return self._subpartition.buffer_size_bytes
-
-    @buffer_size_bytes.setter
-    def buffer_size_bytes(self, size_bytes: int) -> None:
-        if not self.is_released:
-            self._subpartition.buffer_size_bytes = size_bytes
-
-    @property
-    def is_acknowledged(self) -> bool:
-        return self._subpartition.is_acknowledged
-
-    @is_acknowledged.setter
-    def is_acknowledged(self, is_acknowledged: bool) -> None:
-        if not self.is_released:
-            self._subpartition.is_acknowledged = is_acknowledged
+        self._subpartition = subpartition
 
     @property
     def queued_elements(self) -> int:
@@ -157,6 +136,14 @@ class PipelinedApproximateSubpartitionView:
 
     def backlog(self) -> int:
         return 0 if self.is_released else self._subpartition.backlog()
+
+    def acknowledge_all_data_processed(self) -> None:
+        if not self.is_released:
+            self._subpartition.is_acknowledged = True
+
+    def notify_new_buffer_size(self, size_bytes: int) -> None:
+        if not self.is_released:
+            self._subpartition.buffer_size_bytes = size_bytes
 
     def resume_consumption(self) -> None:
         self._subpartition.resume_consumption()

@@ -32,8 +32,6 @@ class BlockingSubpartitionReader:
 
     def __init__(self, subpartition: BlockingSubpartition) -> None:
         self.index = subpartition.index
-        self.is_acknowledged = True  # like the buffer size, without effect once all is written
-        self.buffer_size_bytes = UNLIMITED_BYTES
         self.buffers_in_backlog = 0
         self.is_released = False
         self.failure_cause: str | None = None
@@ -69,6 +67,12 @@ class BlockingSubpartitionReader:
 
     def backlog(self) -> int:
         return self.buffers_in_backlog
+
+    def acknowledge_all_data_processed(self) -> None:
+        """Do nothing: the producer has ended."""
+
+    def notify_new_buffer_size(self, size_bytes: int) -> None:
+        """Do nothing: all buffers are written."""
 
     def resume_consumption(self) -> None:
         """Raises: RuntimeError, since nothing ever blocks."""

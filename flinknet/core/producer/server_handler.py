@@ -279,7 +279,7 @@ class PartitionRequestServerHandler:
         if reader is not None:
             self._note(MessageKind.ACK_ALL_USER_RECORDS_PROCESSED, reader.channel)
             assert reader.subpartition is not None
-            reader.subpartition.is_acknowledged = True
+            reader.subpartition.acknowledge_all_data_processed()
 
     def _cancel(self, message: CancelPartitionRequest) -> None:
         receiver_id = message.receiver_id
@@ -302,7 +302,7 @@ class PartitionRequestServerHandler:
         reader = self._queue.readers.get(message.receiver_id)
         if reader is not None and reader.subpartition is not None:
             self._note(MessageKind.NEW_BUFFER_SIZE, reader.channel, message.buffer_size)
-            reader.subpartition.buffer_size_bytes = message.buffer_size
+            reader.subpartition.notify_new_buffer_size(message.buffer_size)
 
     def _ignore(self, _message: SegmentId) -> None:
         """Do nothing: used by hybrid shuffle only; all other partitions ignore it, as in Flink."""

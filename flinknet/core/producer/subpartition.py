@@ -335,6 +335,12 @@ class PipelinedSubpartition:
             return self._priority_elements > 0
         return bool(self._queue) and not self._queue[0].is_buffer
 
+    def acknowledge_all_data_processed(self) -> None:
+        self.is_acknowledged = True
+
+    def notify_new_buffer_size(self, size_bytes: int) -> None:
+        self.buffer_size_bytes = size_bytes
+
     def resume_consumption(self) -> None:
         """Continue after a blocking event; the caller checks availability again."""
         if not self.is_blocked:

@@ -24,7 +24,7 @@ _DATA, _EVENT = int(DataType.DATA_BUFFER), int(DataType.EVENT_BUFFER)
 
 
 class UnionResultSubpartitionView:
-    """Views take turns. After data, a view keeps the turn until its record certainly ends, with an
+    """Several subpartitions, read over the network as one; views take turns. After data, a view keeps the turn until its record certainly ends, with an
     event or a buffer of type DATA_BUFFER_WITH_CLEAR_END. Sequence numbers count from 0 over all.
 
     Differs from Flink in that nothing is polled ahead.
@@ -49,24 +49,6 @@ class UnionResultSubpartitionView:
         self._sequence_number = 0
 
     @property
-    def buffer_size_bytes(self) -> int:
-        return self._views[0].buffer_size_bytes
-
-    @buffer_size_bytes.setter
-    def buffer_size_bytes(self, size_bytes: int) -> None:
-        for view in self._views:
-            view.buffer_size_bytes = size_bytes
-
-    @property
-    def is_acknowledged(self) -> bool:
-        return all(view.is_acknowledged for view in self._views)
-
-    @is_acknowledged.setter
-    def is_acknowledged(self, is_acknowledged: bool) -> None:
-        for view in self._views:
-            view.is_acknowledged = is_acknowledged
-
-    @property
     def is_data_available(self) -> bool:
         return self._next(has_credit=True) is not None
 
@@ -75,35 +57,11 @@ class UnionResultSubpartitionView:
         return self._next(has_credit=False) is not None
 
     @property
-    def is_released(self) -> bool:
-        return all(view.is_released for view in self._views)
-
-    @property
     def failure_cause(self) -> str | None:
         for view in self._views:
             if view.failure_cause is not None:
                 return view.failure_cause
         return None
-
-    @property
-    def has_priority_events(self) -> bool:
-        return self._views[0].has_priority_events
-
-    @property
-    def queued_bytes(self) -> int:
-        return sum(view.queued_bytes for view in self._views)
-
-    @property
-    def queued_elements(self) -> int:
-        return sum([view.queued_elements for view in self._views])
-
-    @property
-    def buffers_in_backlog(self) -> int:
-        return sum([view.buffers_in_backlog for view in self._views])
-
-    def poll(self) -> BufferSlice | None:
-        run = self.poll_run(1, 1)
-        return run[0] if run else None
 
     def poll_run(self, buffers_max: int, bytes_max: int) -> list[BufferSlice]:
         """The next buffers of one subpartition, or one event."""
@@ -136,6 +94,14 @@ class UnionResultSubpartitionView:
 
     def backlog(self) -> int:
         return sum([view.backlog() for view in self._views])
+
+    def acknowledge_all_data_processed(self) -> None:
+        for view in self._views:
+            view.acknowledge_all_data_processed()
+
+    def notify_new_buffer_size(self, size_bytes: int) -> None:
+        for view in self._views:
+            view.notify_new_buffer_size(size_bytes)
 
     def resume_consumption(self) -> None:
         if not self._blocked:
@@ -184,7 +150,7 @@ class CreditBasedSequenceNumberingViewReader:
         self.starved_ns = 0
         self.starved_since_ns = -1
         self.partition: ResultPartition | None = None
-        self.subpartition: ResultSubpartitionView | None = None
+        self.subpartition: ResultSubpartitionView | UnionResultSubpartitionView | None = None
         self._notify = notify
 
     def attach(self, partition: ResultPartition, first: int, last: int) -> None:

@@ -641,7 +641,8 @@ def test_a_late_reader_is_told_once_and_reads_everything() -> None:
     assert told == [reader]
     data = bytearray()
     assert reader.subpartition is not None
-    while (piece := reader.subpartition.poll()) is not None:
+    while run := reader.subpartition.poll_run(1, 1):
+        (piece,) = run
         data += piece.view
         piece.recycle()
     assert data == records.data

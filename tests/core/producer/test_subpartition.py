@@ -245,7 +245,7 @@ def test_with_exclusive_buffers_the_empty_rest_is_dropped() -> None:
 @pytest.mark.row("S027")
 def test_trace_of_a_desired_buffer_size() -> None:
     reader = Reader()
-    reader.subpartition.buffer_size_bytes = 40
+    reader.subpartition.notify_new_buffer_size(40)
     reader.emit(10, 10, 10, 10)
     reader.emit(70)
     reader.emit(130)

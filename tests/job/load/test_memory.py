@@ -178,7 +178,7 @@ def test_needs_are_counted_for_each_task_manager() -> None:
     assert needs(load_plan_of(tcp)) == [(0, 12), (0, 8)]
     limited = scenario_of(producers=4, consumers=2, required_max=1)
     assert needs(load_plan_of(limited)) == [(0, 12), (0, 2)]
-    assert TaskManagerBuffers(0, 0, 20, 16, 2, 0, 0).spare_buffers == 2
+    assert TaskManagerBuffers(0, 0, 16, 2, 0, 0, 20).spare_buffers == 2
 
 
 def test_local_channels_take_no_exclusive_buffers() -> None:
