@@ -89,7 +89,7 @@ NEEDS = (
 """Commands that a text may name without what they need."""
 
 NEEDS_A_TAP = "--table"
-"""Option of `trace export` for what a tap with --rest recorded: tests/export/test_metrics.py."""
+"""Option of `trace export` for what a tap with --rest recorded: tests/export/test_tables.py."""
 
 NO_ANSWER = {1: "a gate or a target that does not hold", 3: "a gate that is undecided"}
 

@@ -1,12 +1,16 @@
-"""Ids of operators: golden values of the real classes, and what they follow from."""
+"""Ids of operators and data sets: golden values of the real classes, and what follows from them."""
 
 from __future__ import annotations
 
+import json
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from flinknet.core.wire.lineage import murmur3_128
+from bench.flink.distribution import class_path, flink_home, java
+from flinknet.core.wire.lineage import ancestors, murmur3_128
 from flinknet.errors import ConfigError
 from flinknet.graph import JobGraph, job_graph_of
 from tests.graph.programs import (
@@ -16,6 +20,7 @@ from tests.graph.programs import (
     same,
     shuffle_example,
     twice,
+    two_paths,
     word_count,
 )
 
@@ -166,3 +171,88 @@ def test_hashes_that_the_user_gave_stand_next_to_it() -> None:
     env.from_sequence(1, 9).set_uid_hash(older).rebalance().print()
     vertex = job_graph_of(env.execute()).sorted_vertices()[0]
     assert vertex.operator_ids == ((BC, older),)
+
+
+EXPECTED = Path(__file__).parent / "expected" / "two_paths_of_flink.json"
+HARNESS = Path(__file__).parents[1] / "interop" / "java" / "PlanOf.java"
+
+
+@pytest.fixture
+def of_flink() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(EXPECTED.read_text())
+    return found
+
+
+@pytest.mark.row("S168")
+def test_the_plan_for_the_visualizer_is_that_of_flink(of_flink: dict[str, Any]) -> None:
+    assert json.loads(two_paths().get_execution_plan()) == of_flink["plan"]
+
+
+@pytest.mark.row("S138")
+def test_data_sets_have_the_ids_that_flink_gives_them(of_flink: dict[str, Any]) -> None:
+    job = job_graph_of(two_paths().get_stream_graph())
+    found = {
+        (str(each.id), each.producer.name, each.consumers[0].target.name)
+        for vertex in job.vertices.values()
+        for each in vertex.results
+    }
+    assert found == {(each["id"], each["from"], each["to"]) for each in of_flink["data_sets"]}
+
+
+@pytest.mark.interop
+def test_flink_itself_answers_what_is_stored(of_flink: dict[str, Any], tmp_path: Path) -> None:
+    home, runner, compiler = flink_home("2.3.0"), java(), java("javac")
+    if home is None or runner is None or compiler is None:
+        pytest.skip("the jars of Flink 2.3.0 are not here (make flink), or there is no JDK")
+    paths = class_path(home, tmp_path)
+    subprocess.run([compiler, "-nowarn", "-d", tmp_path, "-cp", paths, HARNESS], check=True)
+    ended = subprocess.run(
+        [runner, "-cp", paths, "PlanOf"], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert json.loads(ended.stdout) == of_flink
+
+
+def vertices_of(job: JobGraph) -> list[bytes]:
+    """The ids of the vertices of a job, the sources first."""
+    return [vertex.id.raw for vertex in job.sorted_vertices()]
+
+
+def test_a_chain_of_vertices_shows_in_any_order() -> None:
+    vertices = vertices_of(job_graph_of(shuffle_example()))
+    expected = {each: tuple(reversed(vertices[:at])) for at, each in enumerate(vertices)}
+    assert ancestors(vertices) == expected
+    assert ancestors(reversed(vertices)) == expected
+
+
+def test_operators_chained_in_between_do_not_hide_who_feeds_whom() -> None:
+    env = environment()
+    stream = env.from_sequence(1, 9).map(same).map(same).map(same)
+    stream.rebalance().map(same).filter(bool).rebalance().print()
+    first, second, third = vertices_of(job_graph_of(env.execute()))
+    assert ancestors([third, second, first])[third] == (second, first)
+
+
+def test_branches_of_one_source_are_not_behind_each_other() -> None:
+    env = environment()
+    source = env.from_sequence(1, 9)
+    source.rebalance().map(same).rebalance().print()
+    source.rebalance().map(same).rebalance().print()
+    vertices = vertices_of(job_graph_of(env.execute()))
+    found = ancestors(vertices)
+    assert sorted(len(each) for each in found.values()) == [0, 1, 1, 2, 2]
+    assert all(each[-1] == vertices[0] for each in found.values() if each)
+
+
+def test_what_has_two_inputs_shows_no_origin_and_neither_does_what_is_behind_it() -> None:
+    env = environment()
+    both = env.from_sequence(1, 9).union(env.from_sequence(1, 9))
+    both.rebalance().map(same).rebalance().print()
+    vertices = vertices_of(job_graph_of(env.execute()))
+    assert ancestors(vertices) == {vertices[0]: (), vertices[1]: ()}
+
+
+def test_a_chosen_uid_shows_no_origin() -> None:
+    env = environment()
+    env.from_sequence(1, 9).rebalance().map(same).uid("chosen").rebalance().print()
+    source, chosen, last = vertices_of(job_graph_of(env.execute()))
+    assert ancestors([source, chosen, last]) == {source: ()}

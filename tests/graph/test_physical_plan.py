@@ -1,4 +1,4 @@
-"""What would run where: the classic figure, counts, buffers, large jobs."""
+"""What would run where: the classic figure, counts, buffers, large jobs, jobs of real clusters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flinknet.core.wire.ids import JobVertexID
 from flinknet.core.wiring import Traffic
+from flinknet.errors import ConfigError
 from flinknet.graph import (
     ExecutionGraph,
     JobGraph,
@@ -30,6 +32,7 @@ from flinknet.graph.documents import (
     physical_document,
     stream_document,
 )
+from flinknet.graph.job_config import job_config
 from flinknet.graph.physical_plan import Connection
 from flinknet.graph.picture import (
     dot_of,
@@ -39,6 +42,8 @@ from flinknet.graph.picture import (
     stream_picture,
     svg_of,
 )
+from flinknet.graph.planning import job_graph_of_running
+from flinknet.graph.running_job import RunningInput, RunningJob, RunningVertex
 from flinknet.graph.tree import execution_tree, job_tree, physical_tree, stream_tree
 from tests.graph.programs import (
     all_to_all,
@@ -335,3 +340,14 @@ def test_dumps_of_the_word_count_are_the_expected_ones() -> None:
     for name, text in layers.items():
         expected = (EXPECTED / f"word_count_{name}.txt").read_text(encoding="utf-8")
         assert f"{text}\n" == expected
+
+
+HERE, ELSEWHERE = JobVertexID(b"1" * 16), JobVertexID(b"2" * 16)
+
+
+def test_an_input_from_a_vertex_that_the_job_does_not_have_is_refused() -> None:
+    reads = RunningInput(ELSEWHERE, "REBALANCE", "pipelined_bounded")
+    vertex = RunningVertex(HERE, "map", 1, 128, (reads,), ())
+    job = RunningJob("00", "a job", "RUNNING", False, 0, (vertex,))
+    with pytest.raises(ConfigError, match=f"map reads {ELSEWHERE}, which is not in the job"):
+        job_graph_of_running(job, job_config({})[0])

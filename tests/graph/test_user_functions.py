@@ -1,9 +1,10 @@
-"""Functions of programs: each subtask has its copy, and what cannot work is refused in its line."""
+"""Functions of programs: each subtask has its copy, each program its own modules."""
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -172,3 +173,49 @@ def test_streams_whose_types_agree_as_far_as_they_are_specified_are_united(tmp_p
         "    env.execute()\n"
     )
     load_program(path, {})
+
+
+PROGRAM = """
+import words_of_it
+
+def main(env):
+    env.from_sequence(1, 9).print()
+    env.execute(words_of_it.NAME)
+"""
+
+
+@pytest.fixture(autouse=True)
+def path() -> Iterator[None]:
+    before = list(sys.path)
+    yield
+    sys.path[:] = before
+
+
+def name_of_job(directory: Path, word: str) -> str:
+    directory.mkdir(exist_ok=True)
+    (directory / "words_of_it.py").write_text(f"NAME = {word!r}\n")
+    (directory / "program.py").write_text(PROGRAM)
+    return load_program(directory / "program.py", {}).stream_graph.job_name
+
+
+def test_two_programs_have_each_its_own_module_of_the_same_name(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    assert name_of_job(one, "one") == "one"
+    assert name_of_job(two, "two") == "two"
+    assert name_of_job(one, "again and longer") == "again and longer"  # it was changed meanwhile
+
+
+def test_a_package_that_was_known_before_is_not_loaded_again(tmp_path: Path) -> None:
+    package = tmp_path / "known_before"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "part.py").write_text("NAME = 'part'\n")
+    sys.path.insert(0, str(tmp_path))
+    import known_before  # type: ignore[import-not-found]
+
+    (tmp_path / "program.py").write_text(PROGRAM.replace("words_of_it", "known_before.part"))
+    load_program(tmp_path / "program.py", {})
+    part = sys.modules["known_before.part"]
+    load_program(tmp_path / "program.py", {})
+    assert sys.modules["known_before.part"] is part
+    assert sys.modules["known_before"] is known_before

@@ -1,11 +1,19 @@
-"""Descriptors: what the plan says, for each TaskManager, with ids that tell attempts apart."""
+"""Descriptors: what the plan says, for each TaskManager, and the gates that follow from them."""
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
+from flinknet.config import NetworkConfig
+from flinknet.core.buffers import DataType, NetworkBufferPool
+from flinknet.core.consumer import UnionInputGate
+from flinknet.core.probe import TracePoint
+from flinknet.core.wire.events import EndOfInputChannelStateEvent
+from flinknet.core.wire.messages import BufferResponse
+from flinknet.errors import InsufficientBuffersError
 from flinknet.graph import (
     PhysicalPlan,
     StreamExecutionEnvironment,
@@ -14,10 +22,17 @@ from flinknet.graph import (
     physical_plan_of,
 )
 from flinknet.job import TaskDeploymentDescriptor, descriptors_of
+from flinknet.job.barriers import InputCheckpoints
+from flinknet.job.gates import input_of
+from flinknet.job.network_input import ElementInput
 from flinknet.plain_values import from_plain, to_plain
+from tests.graph.programs import environment, plan_of, same
+from tests.load_tasks import gates_of
+from tests.pair import Consumer
+from tests.simulation import Rows
 
 
-def plan_of(task_managers: int = 2) -> PhysicalPlan:
+def worked_example(task_managers: int = 2) -> PhysicalPlan:
     env = StreamExecutionEnvironment()
     env.set_parallelism(4)
     env.generate().name("A").shuffle().measure_latency().name("B").set_buffer_timeout("5ms")
@@ -29,7 +44,7 @@ def plan_of(task_managers: int = 2) -> PhysicalPlan:
 
 @pytest.mark.row("S147")
 def test_the_worked_example_has_eight_local_and_eight_remote_channels() -> None:
-    first, second = descriptors_of(plan_of())
+    first, second = descriptors_of(worked_example())
     assert [(each.vertex, each.subtask, each.slot) for each in first] == [
         *((0, 0, 0), (0, 1, 1), (1, 0, 0), (1, 1, 1)),
     ]
@@ -48,7 +63,7 @@ def test_the_worked_example_has_eight_local_and_eight_remote_channels() -> None:
 
 
 def test_both_ends_of_a_channel_know_it_by_the_same_index_and_partition() -> None:
-    tasks = [each for own in descriptors_of(plan_of()) for each in own]
+    tasks = [each for own in descriptors_of(worked_example()) for each in own]
     written = {
         (partition.partition_id, subpartition): index
         for task in tasks
@@ -66,13 +81,13 @@ def test_both_ends_of_a_channel_know_it_by_the_same_index_and_partition() -> Non
 
 
 def test_descriptors_travel_as_json() -> None:
-    for task in descriptors_of(plan_of())[1]:
+    for task in descriptors_of(worked_example())[1]:
         text = json.dumps(to_plain(task))
         assert from_plain(TaskDeploymentDescriptor, json.loads(text)) == task
 
 
 def test_what_belongs_to_a_new_attempt_has_other_ids() -> None:
-    plan = plan_of()
+    plan = worked_example()
     old, new = descriptors_of(plan), descriptors_of(plan, {(0, 0): 1})
     assert descriptors_of(plan) == old
     assert new[0][0].attempt_number == 1
@@ -87,7 +102,7 @@ def test_what_belongs_to_a_new_attempt_has_other_ids() -> None:
 
 
 def test_a_region_can_be_deployed_alone() -> None:
-    found = descriptors_of(plan_of(), only={(0, 1), (1, 3)})
+    found = descriptors_of(worked_example(), only={(0, 1), (1, 3)})
     assert [[each.key for each in own] for own in found] == [[(0, 1)], [(1, 3)]]
 
 
@@ -115,3 +130,53 @@ def test_channels_of_pointwise_edges_count_through(producers: int, consumers: in
     ]
     assert sorted(read, key=lambda each: read[each]) == expected
     assert sorted(read.values()) == list(range(plan.channels_total))
+
+
+@pytest.mark.row("S040")
+def test_a_consumer_with_two_inputs_has_a_gate_for_each_with_a_channel_for_each_producer() -> None:
+    env = environment()
+    three = env.from_sequence(1, 9).set_parallelism(3).rebalance()
+    two = env.from_sequence(1, 9).set_parallelism(2).disable_chaining().forward()
+    three.union(two).map(same).set_parallelism(2).discard().set_parallelism(2)
+    plan = plan_of(env.execute(), 2, 4)
+    reader = next(each for own in descriptors_of(plan) for each in own if len(each.inputs) == 2)
+    memory = NetworkBufferPool(100, 16)
+    gates = gates_of(reader, memory)
+    assert [len(gate.channels) for gate in gates] == [3, 1]
+    for gate, described in zip(gates, reader.inputs, strict=True):
+        assert [(c.partition_id, c.subpartition, c.is_local) for c in gate.channels] == [
+            (each.partition_id, each.subpartition, each.is_local) for each in described.channels
+        ]
+    assert [c.subpartition for c in gates[0].channels] == [reader.subtask] * 3
+    assert [c.subpartition for c in gates[1].channels] == [0]
+    both = input_of(gates)
+    assert isinstance(both, UnionInputGate)
+    assert len(both.channels) == 4
+
+
+def test_gates_that_do_not_fit_give_back_what_they_had() -> None:
+    env = environment()
+    env.from_sequence(1, 9).rebalance().map(same).set_parallelism(2).rebalance().discard()
+    plan = plan_of(env.execute(), 1, 4)
+    reader = next(each for own in descriptors_of(plan) for each in own if each.inputs)
+    memory = NetworkBufferPool(0, 16)
+    with pytest.raises(InsufficientBuffersError):
+        gates_of(reader, memory)
+    assert not memory.pools
+
+
+def test_the_end_of_recovered_state_that_a_producer_sends_is_read_and_means_nothing() -> None:
+    consumer, rows = Consumer(), Rows()
+    gate, (channel,) = consumer.gate, consumer.channels
+    checkpoints = InputCheckpoints("input", gate, (), NetworkConfig(), lambda _: None, lambda: None)
+    receivers: Any = (None,)  # nobody receives records
+    network_input = ElementInput(gate, receivers, rows, checkpoints, spills=None)
+    gate.finish_read_recovered_state()
+    end, kind = EndOfInputChannelStateEvent(), DataType.EVENT_BUFFER
+    consumer.receive(BufferResponse(channel.receiver_id, 0, 0, 0, kind, False, end.encode()))
+    reached = []
+    while (polled := network_input.poll(0)) is not None:
+        assert network_input.take_event(*polled, now_ns=0) == end
+        consumed = [each for each in rows.rows if each.point == TracePoint.CONSUMED]
+        reached.append((gate.is_state_consumed, len(consumed)))
+    assert reached == [(True, 0), (True, 1)]

@@ -1,24 +1,34 @@
-"""Which exchange goes with which scheduling, and when a vertex may start."""
+"""When a vertex may start, and what becomes of a channel whose producer has no partition yet."""
 
 from __future__ import annotations
 
 import itertools
+from functools import partial
 
 import pytest
 
 from flinknet.config import PARTITION_TYPES, SCHEDULINGS, Scenario, WorkloadConfig
+from flinknet.core.consumer.partition_requests import RequestBackoffPolicy
 from flinknet.core.producer import ResultPartitionType
-from flinknet.errors import ConfigError
+from flinknet.core.wire.ids import ExecutionAttemptID
+from flinknet.core.wire.java_errors import PARTITION_NOT_FOUND_EXCEPTION, JavaThrowable
+from flinknet.core.wire.messages import ErrorResponse, PartitionRequest
+from flinknet.errors import ConfigError, PartitionError, PartitionNotFoundError
+from flinknet.graph.execution_graph import ExecutionState
 from flinknet.graph.job_config import ALL, ANY
 from flinknet.job.load.plan import load_plan_of
 from flinknet.job.scheduling import (
+    ANSWER_WAIT_NS,
     USES,
+    PartitionState,
+    ProducerStateChecks,
+    RequestPartitionState,
     SchedulingType,
     is_consumable,
     may_start,
     scheduling_of,
 )
-from tests.pair import partition_of, records_of
+from tests.pair import Consumer, partition_id, partition_of, records_of
 
 CLASSIC = {
     ("pipelined", "all-at-once"): "streaming",
@@ -98,3 +108,120 @@ def test_a_partition_can_be_consumed_at_once_with_its_first_record_or_at_its_end
     assert states() == [True, True, False]
     partition.finish()
     assert states() == [True, True, True]
+
+
+ATTEMPT = partition_id(1).producer_id
+ASKED = RequestPartitionState(ATTEMPT, partition_id())
+_S = ExecutionState
+
+
+class Asking:
+    """An attempt whose channels were all refused the one partition that they read."""
+
+    def __init__(self, channels: int = 2) -> None:
+        self.questions: list[RequestPartitionState] = []
+        self.canceled: list[ExecutionAttemptID] = []
+        self.checks = ProducerStateChecks(self.questions.append, self.canceled.append)
+        self.input = Consumer(channels=channels)
+        for channel in self.input.channels:
+            channel.check_producer = partial(self.checks.check, ATTEMPT)
+        self.input.sent()
+        self.refuse()
+
+    def refuse(self) -> None:
+        cause = JavaThrowable(PARTITION_NOT_FOUND_EXCEPTION, "not there")
+        self.input.receive(*(ErrorResponse(cause, each.receiver_id) for each in self.channels))
+
+    @property
+    def channels(self) -> list:  # type: ignore[type-arg]
+        return self.input.channels
+
+    def answer(self, state: ExecutionState | None, error: str = "") -> None:
+        self.checks.receive(PartitionState(ATTEMPT, partition_id(), state, error), now_ns=1)
+
+    def requests(self) -> int:
+        sent = self.input.sent()
+        assert all(isinstance(each, PartitionRequest) for each in sent)
+        return len(sent)
+
+    def errors(self) -> list[type]:
+        return [type(each.error) for each in self.channels]
+
+
+def test_nothing_is_requested_and_nothing_fails_before_the_producer_was_asked_for() -> None:
+    asking = Asking()
+    assert asking.questions == [ASKED]  # once, for both
+    assert asking.requests() == 0
+    assert asking.errors() == [type(None)] * 2
+
+
+@pytest.mark.parametrize(
+    "state", [_S.SCHEDULED, _S.DEPLOYING, _S.INITIALIZING, _S.RUNNING, _S.FINISHED]
+)
+def test_a_producer_that_has_it_or_will_is_asked_again_while_patience_lasts(
+    state: ExecutionState,
+) -> None:
+    asking = Asking()
+    asking.answer(state)
+    assert asking.requests() == 2
+    asking.refuse()
+    assert asking.questions == [ASKED] * 2
+    asking.answer(state)  # by default one repetition is all
+    assert asking.requests() == 0
+    assert asking.errors() == [PartitionNotFoundError] * 2
+    assert not asking.canceled
+
+
+@pytest.mark.parametrize("state", [_S.CANCELING, _S.CANCELED, _S.FAILED, None])
+def test_a_producer_that_is_over_takes_its_consumer_along(state: ExecutionState | None) -> None:
+    asking = Asking()
+    asking.answer(state)
+    assert asking.canceled == [ATTEMPT]
+    assert asking.requests() == 0
+    assert asking.errors() == [type(None)] * 2
+
+
+@pytest.mark.parametrize(("state", "error"), [(_S.CREATED, ""), (None, "no such data set")])
+def test_an_answer_that_makes_no_sense_fails_the_consumer(
+    state: ExecutionState | None, error: str
+) -> None:
+    asking = Asking()
+    asking.answer(state, error)
+    assert asking.errors() == [PartitionError] * 2
+    assert (error or "unexpected state") in str(asking.channels[0].error)
+    assert not asking.canceled
+
+
+def test_no_answer_in_time_counts_as_a_producer_that_runs() -> None:
+    asking = Asking()
+    assert asking.checks.next_deadline_ns() == ANSWER_WAIT_NS
+    asking.checks.handle_deadline(now_ns=ANSWER_WAIT_NS - 1)
+    assert asking.requests() == 0
+    asking.checks.handle_deadline(now_ns=ANSWER_WAIT_NS)
+    assert asking.requests() == 2
+    assert asking.checks.next_deadline_ns() is None
+    asking.answer(_S.FAILED)  # late: nobody waits for it
+    assert not asking.canceled
+
+
+def test_an_answer_to_a_consumer_that_is_over_does_nothing() -> None:
+    asking = Asking()
+    for channel in asking.channels:
+        channel.release()
+    asking.input.sent()
+    for state in (_S.RUNNING, _S.FAILED, _S.CREATED):
+        asking.refuse()
+        asking.answer(state)
+    assert asking.requests() == 0
+    assert not asking.canceled
+
+
+def test_a_request_waits_where_producers_refuse_at_once() -> None:
+    asking = Asking(channels=1)
+    asking.input.connection.requests.policy = RequestBackoffPolicy(listener_timeout_ns=0)
+    asking.answer(_S.RUNNING)
+    assert asking.requests() == 0
+    due_ns = asking.input.connection.next_deadline_ns()
+    assert due_ns == 1 + 100_000_000
+    asking.input.connection.handle_deadline(now_ns=due_ns)
+    assert asking.requests() == 1

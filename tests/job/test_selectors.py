@@ -1,9 +1,10 @@
-"""From the name of a partitioner to a selector and to records in channels."""
+"""From the name of a partitioner to records in channels, by Java's hashes of keys."""
 
 from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from flinknet.core.producer import (
 )
 from flinknet.errors import ConfigError
 from flinknet.job.load.outputs import RecordBatcher
-from flinknet.job.selectors import create_selector, find_custom
+from flinknet.job.selectors import create_selector, find_custom, java_hash, java_hashes
 from tests.pair import partition_of
 
 
@@ -134,3 +135,45 @@ def test_a_module_that_fails_when_it_is_imported_is_told(
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ConfigError, match=f"broken_partitioners cannot be imported: {why}"):
         find_custom("custom:broken_partitioners:f")
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        (None, 0),
+        (True, 1231),
+        (False, 1237),
+        (42, 42),
+        (-1, -1),
+        (2**31, -(2**31)),
+        (2**32, 1),
+        (-(2**40), -256),
+        (1.5, 1073217536),
+        (0.0, 0),
+        ("hello", 99162322),
+        (b"\x01\xff", 31 * (31 + 1) - 1),
+        (("hello", 1), 31 * 99162322 + 1 - (1 << 32)),
+        ([1, 2], 31 * (31 + 1) + 2),
+        (np.int64(5), 5),
+    ],
+)
+def test_hashes_are_those_of_java(key: Any, expected: int) -> None:
+    expected = (expected + (1 << 31)) % (1 << 32) - (1 << 31)
+    assert java_hash(key) == expected
+
+
+def test_equal_keys_of_other_kinds_have_equal_hashes() -> None:
+    assert java_hash({"a": 1}) == java_hash({"a": 1}) != java_hash({"a": 2})
+    with pytest.raises(TypeError, match="cannot be sent"):
+        java_hash(object())
+
+
+@pytest.mark.row("S023")
+def test_words_go_to_the_operators_that_flink_sends_them_to() -> None:
+    words = ["a", "b", "hello", "world", "flink", "to", "be", "or", "not"]
+    split = KeyGroupSelector(4, 128).split(len(words), java_hashes(words))
+    found = {words[index]: channel for channel, picked in split for index in picked.tolist()}
+    assert found == {
+        **{"a": 2, "b": 0, "hello": 1, "world": 2, "flink": 3},
+        **{"to": 2, "be": 2, "or": 2, "not": 1},
+    }

@@ -1,4 +1,4 @@
-"""Every metric of a source and a sink against a model, by a clock that the test moves."""
+"""Metrics of tasks against a model, and their gauges against values computed by hand."""
 
 from __future__ import annotations
 
@@ -6,20 +6,32 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from flinknet.config import NetworkConfig, RecordSize, WorkloadConfig
+from flinknet.core.buffers import UNLIMITED_BUFFERS, NetworkBufferPool
 from flinknet.core.producer import OutputFlusher, RecordWriter
 from flinknet.core.producer.channel_selector import ForwardSelector
 from flinknet.core.wire.records import OVERHEAD_BYTES
 from flinknet.job.debloating import debloated_gates
+from flinknet.job.elements import NO_TIMESTAMP
 from flinknet.job.load.outputs import RecordBatcher
 from flinknet.job.load.sink import LatencySink
 from flinknet.job.stream_task import StreamTask
-from flinknet.job.task_metrics import TaskMetrics, back_pressure_level
-from flinknet.job.times import Meter
+from flinknet.job.task_chain import KEPT_LATENCIES, RecordLatency
+from flinknet.job.task_metrics import (
+    TaskMetrics,
+    back_pressure_level,
+    input_metrics,
+    memory_metrics,
+    output_metrics,
+    queue_metrics,
+)
+from flinknet.job.times import Meter, TaskTimes, TimerGauge
 from tests.load_tasks import sink_task, source_task
-from tests.pair import Pair
+from tests.pair import Consumer, Pair, partition_of, records_of
 from tests.simulation import MS, Rows, S
 
 NETWORK = NetworkConfig(
@@ -306,3 +318,191 @@ def test_the_names_are_those_of_flink(tasks: Tasks) -> None:
     assert times | {"inPoolUsage", "numBytesInLocalPerSecond"} <= set(sink)
     assert "inPoolUsage" not in source
     assert "outPoolUsage" not in sink
+
+
+def test_records_count_whose_instant_lies_in_the_measured_part() -> None:
+    meter = RecordLatency()
+    meter.measured_from_ns, meter.measured_to_ns = 100, 200
+    meter.add(99, 110)
+    meter.add(100, 150)
+    meter.add(NO_TIMESTAMP, 160)
+    meter.add_batch(np.array([120, 199, 200, NO_TIMESTAMP]), 210)
+    meter.settle()
+    assert (meter.records, meter.measured_records, meter.last_measured_ns) == (7, 3, 210)
+    assert (meter.latency.min, meter.latency.max, meter.latency.total) == (11, 90, 50 + 90 + 11)
+
+
+def test_what_was_kept_is_counted_before_it_is_too_much() -> None:
+    one_by_one, batched = RecordLatency(), RecordLatency()
+    for instant_ns in range(KEPT_LATENCIES):
+        one_by_one.add(instant_ns, instant_ns + 5)
+    batched.add_batch(np.arange(KEPT_LATENCIES), KEPT_LATENCIES)
+    for meter in (one_by_one, batched):
+        assert meter.measured_records == KEPT_LATENCIES
+        meter.settle()
+        assert meter.latency.count == KEPT_LATENCIES
+
+
+def test_a_gauge_tells_the_milliseconds_of_a_second() -> None:
+    gauge = TimerGauge()
+    gauge.start(now_ns=0)
+    gauge.stop(now_ns=1 * S)
+    gauge.update(now_ns=5 * S)
+    assert gauge.ms_per_s == 200
+    assert gauge.longest_ns == 1 * S
+
+
+def test_a_period_that_spans_intervals_is_split() -> None:
+    gauge = TimerGauge()
+    gauge.start(now_ns=4 * S)
+    gauge.update(now_ns=5 * S)
+    assert gauge.ms_per_s == 200
+    gauge.stop(now_ns=8 * S)
+    gauge.update(now_ns=10 * S)
+    assert gauge.ms_per_s == 400
+    assert gauge.longest_ns == 4 * S
+    assert gauge.accumulated_ns == 4 * S
+
+
+def test_what_is_older_than_a_minute_is_forgotten() -> None:
+    gauge = TimerGauge()
+    gauge.start(now_ns=0)
+    gauge.stop(now_ns=5 * S)
+    for interval in range(1, 13):
+        gauge.update(now_ns=interval * 5 * S)
+    assert gauge.ms_per_s == 1000 // 12
+    gauge.update(now_ns=65 * S)
+    assert gauge.ms_per_s == 0
+
+
+@given(st.lists(st.integers(1, 9 * S), min_size=2, max_size=40))
+def test_nothing_is_counted_twice(steps: list[int]) -> None:
+    gauge, now_ns, expected, next_update = TimerGauge(), 0, 0, 5 * S
+    for index, step in enumerate(steps):
+        is_on = index % 2 == 0
+        (gauge.start if is_on else gauge.stop)(now_ns=now_ns)
+        while next_update <= now_ns + step:
+            gauge.update(now_ns=next_update)
+            assert 0 <= gauge.ms_per_s <= 1000
+            next_update += 5 * S
+        now_ns += step
+        expected += step if is_on else 0
+        assert gauge.accumulated_until(now_ns) == expected
+
+
+@pytest.mark.row("S039")
+def test_busy_is_what_is_neither_idle_nor_back_pressured() -> None:
+    times = TaskTimes(start_ns=0)
+    times.idle.start(now_ns=0)
+    times.idle.stop(now_ns=1 * S)
+    times.soft_back_pressured.start(now_ns=2 * S)
+    times.soft_back_pressured.stop(now_ns=4 * S)
+    times.hard_back_pressured.start(now_ns=4 * S)
+    times.update(now_ns=5 * S)
+    found = times.metrics(now_ns=6 * S)
+    assert found["idleTimeMsPerSecond"] == 200
+    assert found["softBackPressuredTimeMsPerSecond"] == 400
+    assert found["hardBackPressuredTimeMsPerSecond"] == 200
+    assert found["backPressuredTimeMsPerSecond"] == 600
+    assert found["busyTimeMsPerSecond"] == 200
+    assert found["accumulateBackPressuredTimeMs"] == 4000
+    assert found["accumulateBusyTimeMs"] == 1000
+    assert found["maxSoftBackPressureTimeMs"] == 2000
+
+
+def test_a_timer_marked_after_the_interval_was_due_counts_in_the_next() -> None:
+    times = TaskTimes(start_ns=0)
+    times.idle.start(now_ns=5 * S + 100 * MS)
+    times.update(now_ns=5 * S + 200 * MS)
+    assert times.idle.ms_per_s == 0
+    times.update(now_ns=10 * S)
+    assert times.idle.ms_per_s == 490
+
+
+def test_outputs_count_what_is_queued_and_what_the_pool_gave() -> None:
+    partition, _ = partition_of(2, pool_buffers=10)
+    partition.emit(0, records_of([50, 50, 50]))
+    partition.emit(1, records_of([30]))
+    assert output_metrics([partition]) == {
+        "outputQueueLength": 3,
+        "outputQueueSize": 180,
+        "outPoolUsage": 0.3,
+    }
+    first = partition.subpartitions[0].poll()
+    assert first is not None
+    assert output_metrics([partition])["outputQueueLength"] == 2
+    assert output_metrics([partition])["outputQueueSize"] == 80
+    assert output_metrics([partition])["outPoolUsage"] == 0.3  # it is not recycled yet
+    first.recycle()
+    assert output_metrics([partition])["outPoolUsage"] == 0.2
+
+
+def test_overdraft_takes_the_pool_beyond_its_size() -> None:
+    partition, _ = partition_of(1, pool_buffers=2, max_overdraft_buffers=4)
+    partition.emit(0, records_of([450]))
+    assert output_metrics([partition])["outPoolUsage"] == 2.5
+
+
+def test_an_output_without_memory_uses_none_of_it() -> None:
+    assert output_metrics([])["outPoolUsage"] == 0
+
+
+@pytest.mark.row("S007")
+def test_inputs_tell_exclusive_from_floating_buffers() -> None:
+    pair = Pair(NetworkConfig(segment_size_bytes=100, exclusive_buffers=2, floating_buffers=3))
+    pair.partition.emit(0, records_of([100] * 6))
+    pair.partition.flush(0)
+    pair.drive()
+    queued = pair.channels[0].queued_elements
+    found = input_metrics([pair.gate])
+    assert queued == 5  # two exclusive and three floating buffers, all taken
+    assert found == {
+        "inputQueueLength": 5,
+        "inputQueueSize": 500,
+        "inputExclusiveBuffersUsage": 1.0,
+        "inputFloatingBuffersUsage": 1.0,
+        "inPoolUsage": 1.0,
+    }
+    pair.input.consume()
+    pair.drive()
+    pair.input.consume()
+    pair.drive()
+    found = input_metrics([pair.gate])
+    assert found["inputQueueLength"] == 0
+    assert found["inputExclusiveBuffersUsage"] == 0
+    assert found["inputFloatingBuffersUsage"] == 0
+
+
+def test_an_idle_gate_uses_nothing() -> None:
+    consumer = Consumer(channels=2)
+    assert set(input_metrics([consumer.gate]).values()) == {0}
+    assert set(input_metrics([]).values()) == {0}
+
+
+def test_memory_of_a_task_manager() -> None:
+    memory = NetworkBufferPool(100, 32)
+    memory.create_buffer_pool(5, 16)
+    memory.create_buffer_pool(3, UNLIMITED_BUFFERS)
+    found = memory_metrics(memory)
+    assert found["TotalMemorySegments"] == 100
+    assert found["TotalMemory"] == 3200
+    assert found["RequestedMemoryUsage"] == 22
+    used = found["UsedMemorySegments"]
+    assert found["AvailableMemorySegments"] == 100 - used
+    assert found["UsedMemory"] == 32 * used
+
+
+def test_pools_may_wish_for_more_than_there_is() -> None:
+    memory = NetworkBufferPool(10, 32)
+    memory.create_buffer_pool(2, 16)
+    assert memory_metrics(memory)["RequestedMemoryUsage"] == 160
+
+
+def test_queue_lengths_of_one_gate() -> None:
+    assert queue_metrics([1, 4, 1]) == {
+        "totalQueueLen": 6,
+        "minQueueLen": 1,
+        "maxQueueLen": 4,
+        "avgQueueLen": 2.0,
+    }
+    assert queue_metrics([])["avgQueueLen"] == 0

@@ -1,26 +1,30 @@
-"""Flow control with and without credit, between the same tasks, in virtual time: where bytes pile
-up, in which order, and who pays for a consumer that is slow.
-"""
+"""Flow control with and without credit, between the same tasks, in virtual time."""
 
 from __future__ import annotations
 
+import runpy
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from flinknet.config import CREDIT, TCP, NetworkConfig, Scenario, SlowConsumer
+from flinknet.core.buffers import LocalBufferPool
 from flinknet.core.buffers.data_type import DataType
+from flinknet.core.consumer import RemoteInputChannel
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.core.wire.checkpoint_barrier import CheckpointBarrier
 from flinknet.job.load.load_tasks import run_input_of
 from flinknet.results import FillLevels, FillSample
-from flinknet.simulator.cluster import Cluster
+from flinknet.simulator.cluster import START_NS, Cluster
 from flinknet.simulator.link import LinkSettings
 from tests.checkers import check_memory, check_records
 from tests.faults import FaultPlan, Interval
 from tests.simulated_fill_levels import fill_bounds, fill_sample
-from tests.simulation import MS, START_NS, US, Rows, S, finished, received_records, scenario
+from tests.simulation import FREE, MS, US, Rows, S, finished, received_records, scenario
 
 SOCKETS = LinkSettings(capacity_bytes=1 << 20, receive_capacity_bytes=1 << 19)
 PAUSED = SlowConsumer(1, -1)
@@ -319,3 +323,101 @@ def test_tcp_gates_have_all_their_buffers_in_one_pool() -> None:
     assert (pool.required_buffers, pool.max_buffers) == (4, 4 * 3 + 5)
     assert all(channel.buffers.available_buffers == 0 for channel in gate.channels)
     finished(cluster)
+
+
+BENCH = Path(__file__).parents[2] / "bench"
+LATENCY_NS = 1_000_000
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The benchmark's own names."""
+    monkeypatch.syspath_prepend(str(BENCH))
+    monkeypatch.setattr(sys, "argv", ["flow_control.py"])
+    return runpy.run_path(str(BENCH / "flow_control.py"))
+
+
+@pytest.mark.row("S113")
+def test_credit_costs_messages_and_a_round_trip_and_shows_pressure_earlier(
+    bench: dict[str, Any],
+) -> None:
+    slow = (SlowConsumer(0, 100_000),)
+    burst, slowed = (
+        {mode: bench["run"](mode, LATENCY_NS, rate_per_s=rate, slow=who) for mode in (CREDIT, TCP)}
+        for rate, who in ((0.0, ()), (20_000.0, slow))
+    )
+    assert 0 < bench["add_credits_per_buffer"](burst[CREDIT]) < 1
+    assert bench["add_credits_per_buffer"](burst[TCP]) == 0
+    full_speed_ns = {mode: bench["time_to_full_speed_ns"](burst[mode]) for mode in burst}
+    extra_ns = full_speed_ns[CREDIT] - full_speed_ns[TCP]
+    assert LATENCY_NS < extra_ns < 4 * LATENCY_NS  # a round trip, with what sending takes
+    trips = bench["round_trips"](burst[CREDIT], LATENCY_NS)
+    assert 5 < sum(trips[2:12]) / 10 < 7  # half of 10 buffers of the producer and 2 exclusive ones
+    assert len(bench["round_trips"](burst[TCP], LATENCY_NS)) == 1
+    waits_ns = {mode: bench["time_until_the_writer_waits_ns"](slowed[mode]) for mode in slowed}
+    assert waits_ns[CREDIT] < waits_ns[TCP]
+
+
+@pytest.mark.row("S113")
+def test_the_benchmark_prints_all_three_for_both_modes(
+    bench: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench["main"]()
+    header, *rows = capsys.readouterr().out.splitlines()
+    for name in ("AddCredits per buffer", "burst at full speed after", "writer first waits after"):
+        assert name in header
+    assert [row.split()[0] for row in rows] == [CREDIT, TCP]
+    assert rows[1].split()[1] == "0.000"
+
+
+DELAY = replace(FREE, transit_ns=10 * MS)
+RECORDS = 4000
+CHANNELS = 2
+
+
+def burst(**network: int) -> tuple[Cluster, float]:
+    """The cluster of a burst, and its throughput in records per second."""
+    drawn = scenario(
+        records=RECORDS,
+        network=NetworkConfig(segment_size_bytes=4096, **network),  # type: ignore[arg-type]
+        consumers=CHANNELS,
+        warmup_ns=0,
+    )
+    cluster = finished(Cluster.of_scenario(drawn, DELAY))
+    taken = sum(sink.records for task in cluster.sinks for sink in task.receivers)
+    assert taken == RECORDS
+    return cluster, RECORDS / (cluster.now_ns - START_NS) * 1e9
+
+
+@pytest.mark.row("S114")
+@pytest.mark.parametrize(
+    ("name", "exclusive", "output_pools", "gate_pools"),
+    [
+        ("exclusive_buffers", (1, 2, 8), [(3, 10), (3, 12), (3, 24)], [(1, 8)] * 3),
+        ("floating_buffers", (2, 2, 2), [(3, 5), (3, 6), (3, 12)], [(1, 1), (1, 2), (1, 8)]),
+    ],
+)
+def test_a_burst_over_a_slow_link_is_faster_with_more_buffers(
+    name: str,
+    exclusive: tuple[int, ...],
+    output_pools: list[tuple[int, int]],
+    gate_pools: list[tuple[int, int]],
+) -> None:
+    throughputs = []
+    for index, count in enumerate((1, 2, 8)):
+        cluster, throughput = burst(**{name: count})
+        throughputs.append(throughput)
+        (partition,) = cluster.partitions
+        assert sizes_of(partition.pool) == output_pools[index]
+        for gate in cluster.gates:
+            (channel,) = gate.channels
+            assert isinstance(channel, RemoteInputChannel)
+            assert channel.initial_credit == exclusive[index]
+            assert sizes_of(channel.buffers.pool) == gate_pools[index]
+    assert throughputs[0] * 1.1 < throughputs[1]
+    assert throughputs[1] * 1.1 < throughputs[2]
+
+
+def sizes_of(pool: LocalBufferPool) -> tuple[int, int]:
+    """Required and largest size of a pool."""
+    return pool.required_buffers, pool.max_buffers

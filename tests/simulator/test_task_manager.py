@@ -1,10 +1,11 @@
-"""SimulatedTaskManager: in which order one turn does things, as the runtime's loop has it."""
+"""In which order one turn of a simulated TaskManager does things; virtual time; preemptions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import pytest
 
 from flinknet.config import WorkloadConfig
 from flinknet.core.buffers import NetworkBufferPool
@@ -14,6 +15,7 @@ from flinknet.errors import TransportError
 from flinknet.job.load.arrivals import RecordedArrivals
 from flinknet.job.load.outputs import RecordBatcher
 from flinknet.job.selectors import create_selector
+from flinknet.simulator.cost_model import Preemptions
 from flinknet.simulator.link import LinkEnd, LinkSettings, SendCosts
 from flinknet.simulator.task_manager import Scheduler, SimulatedSource, SimulatedTaskManager
 from tests.load_tasks import source_task
@@ -152,3 +154,71 @@ def test_a_connection_that_a_later_one_lets_go_on_is_asked_again_at_once() -> No
     while scheduler.step():
         pass
     assert done == ["waits", "sends", "goes on at 10", "sends"]
+
+
+MS = 1_000_000
+
+
+def test_a_shorter_time_has_the_same_share_of_preemptions() -> None:
+    starts_ns = np.arange(1_000) * 5 * MS
+    lengths_ns = np.where(starts_ns < 2_500 * MS, MS, 3 * MS)
+    part = Preemptions(starts_ns, lengths_ns).condensed(10)
+    assert part.starts_ns.max() < 500 * MS
+    assert part.lengths_ns.sum() == pytest.approx(lengths_ns.sum() / 10, rel=0.02)
+
+
+def test_the_same_over_and_over() -> None:
+    once = Preemptions(np.array([1 * MS]), np.array([2 * MS]))
+    again = once.repeated(3, 10 * MS)
+    assert again.starts_ns.tolist() == [1 * MS, 11 * MS, 21 * MS]
+    assert again.lengths_ns.tolist() == [2 * MS] * 3
+
+
+def test_actions_run_by_instant_and_then_in_the_order_they_came() -> None:
+    scheduler = Scheduler()
+    seen: list[tuple[str, int]] = []
+    for name, at_ns in (("c", 20), ("a", 10), ("b", 10), ("d", 30)):
+        scheduler.at(at_ns, lambda name=name: seen.append((name, scheduler.now_ns)))  # type: ignore[misc]
+    while scheduler.step():
+        pass
+    assert seen == [("a", 10), ("b", 10), ("c", 20), ("d", 30)]
+
+
+def test_an_instant_that_has_passed_means_now() -> None:
+    scheduler = Scheduler(start_ns=100)
+    seen: list[int] = []
+    scheduler.at(50, lambda: seen.append(scheduler.now_ns))
+    assert scheduler.next_ns == 100
+    assert scheduler.step()
+    assert seen == [100]
+    assert not scheduler.step()
+
+
+def test_what_an_action_schedules_for_now_runs_behind_what_was_there() -> None:
+    scheduler = Scheduler()
+    seen: list[str] = []
+
+    def first() -> None:
+        seen.append("first")
+        scheduler.at(0, lambda: seen.append("third"))
+
+    scheduler.at(5, first)
+    scheduler.at(5, lambda: seen.append("second"))
+    while scheduler.step():
+        pass
+    assert seen == ["first", "second", "third"]
+
+
+def test_time_does_not_pass_for_what_was_cancelled() -> None:
+    scheduler = Scheduler()
+    seen: list[str] = []
+    for name in "abc":
+        planned = scheduler.at(10, lambda name=name: seen.append(name))  # type: ignore[misc]
+        if name != "b":
+            scheduler.cancel(planned)
+    scheduler.cancel(scheduler.at(99, lambda: seen.append("d")))
+    assert scheduler.next_ns == 10
+    assert scheduler.step()
+    assert not scheduler.step()
+    assert scheduler.next_ns is None
+    assert (seen, scheduler.now_ns) == (["b"], 10)

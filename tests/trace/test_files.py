@@ -1,8 +1,11 @@
-"""Trace files: any cut leaves every whole block, any flipped byte is seen."""
+"""Trace files: any cut leaves every whole block, any flipped byte is seen, every version is
+read.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import resource
 from collections.abc import Iterator
@@ -15,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flinknet.errors import TraceDamagedError, TraceError, TraceFormatError, TraceTruncatedError
+from flinknet.storage import path_of
 from flinknet.trace import ProcessInfo, TraceReader, TraceWriter, open_run
 from flinknet.trace.blocks import ORDER
 from flinknet.trace.describe import describe_run
@@ -31,8 +35,12 @@ from flinknet.trace.format import (
     encode_end,
     encode_file_header,
 )
+from flinknet.trace.manifest import SCHEMA_VERSION
+from flinknet.trace.ranged_files import RANGE_BYTES, RemoteFile, open_ranged
 from flinknet.trace.schema import COLUMN_NAMES, ROW_DTYPE
 from flinknet.trace.verify import verify_run
+from tests.object_store import ObjectStore
+from tests.sample_traces import EXPECTED_NAME, summary
 from tests.synthetic_trace import interleaved, write_run, write_trace
 
 PROCESS = ProcessInfo("tm-0", "tm-0.fnt", 100)
@@ -374,3 +382,37 @@ def test_a_header_of_impossible_length_is_not_read(tmp_path: Path) -> None:
     os.truncate(path, 1 << 40)
     with pytest.raises(TraceFormatError, match="the length in its file header is damaged"):
         TraceReader(path)
+
+
+TRACES = Path(__file__).parents[2] / "traces"
+SAMPLES = sorted(expected.parent for expected in TRACES.glob(f"v*/*/{EXPECTED_NAME}"))
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_a_committed_sample_still_says_what_it_said(sample: Path) -> None:
+    assert summary(sample) == json.loads((sample / EXPECTED_NAME).read_text())
+
+
+def test_every_format_version_has_a_sample() -> None:
+    assert {sample.parent.name for sample in SAMPLES} >= {
+        f"v{version}" for version in range(1, max(FORMAT_VERSION, SCHEMA_VERSION) + 1)
+    }
+
+
+@pytest.mark.socket
+def test_a_file_is_fetched_in_ranges(store: ObjectStore, tmp_path: Path) -> None:
+    content = np.random.default_rng(1).bytes(20 * RANGE_BYTES)
+    (tmp_path / "data").write_bytes(content)
+    file = open_ranged(path_of(store.upload(tmp_path, "ranges")) / "data")
+    assert isinstance(file, RemoteFile)
+    assert file.read(0, 10) == content[:10]
+    assert file.read(10, 100) == content[10:110]
+    assert (file.requests, file.fetched_bytes) == (1, RANGE_BYTES)
+    file.prepare(5 * RANGE_BYTES, 3 * RANGE_BYTES)
+    assert (
+        file.read(6 * RANGE_BYTES, 2 * RANGE_BYTES) == content[6 * RANGE_BYTES :][: 2 * RANGE_BYTES]
+    )
+    assert file.read(len(content) - 7, 100) == content[-7:]
+    assert file.read(len(content) - 1000, 993) == content[-1000:-7]
+    assert (file.requests, file.fetched_bytes) == (3, 5 * RANGE_BYTES)
+    file.close()

@@ -1,16 +1,22 @@
-"""The manifest of a run, and what a path to a run may be."""
+"""The manifest of a run, its run directory, and JSON that is parsed piece by piece."""
 
 from __future__ import annotations
 
 import json
+import tracemalloc
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from flinknet.errors import TraceError, TraceFormatError
-from flinknet.trace import RunManifest, find_runs, open_run
+from flinknet.errors import ConfigError, TraceError, TraceFormatError
+from flinknet.trace import RunManifest, find_runs, open_run, plain_text
+from flinknet.trace.plain_text import read_json, read_json_file
+from flinknet.trace.run_directory import RunDirectory, seal_run
 from tests.edited_manifest import edit_manifest
 from tests.synthetic_trace import manifest, write_run
 
@@ -169,3 +175,129 @@ def test_tasks_that_nobody_named_have_numbers_of_their_own_behind_those_of_their
     unknown = replace(known, producer=-1, consumer=-1)
     channels = replace(recorded, channels=(known, unknown, unknown)).with_stand_ins().channels
     assert [(each.producer, each.consumer) for each in channels] == [(0, 0), (1, 1), (2, 2)]
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+DOCUMENTS = st.dictionaries(st.text(max_size=8), VALUES, max_size=4)
+TEXTS = st.builds(
+    json.dumps, DOCUMENTS, indent=st.sampled_from([None, 1]), ensure_ascii=st.booleans()
+)
+
+
+def outcome(read: Callable[[], Any]) -> Any:
+    """What it returns, or what is wrong."""
+    try:
+        return read()
+    except ValueError as error:
+        return type(error), str(error)
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("json") / "file.json"
+
+
+@given(
+    TEXTS,
+    st.integers(1, 9),
+    st.none() | st.integers(0, 80),
+    st.sampled_from(["", ",", "}", "1", "\\ud800"]),
+)
+@example('{"a": [1, 23, {"b": "\\ud83d\\ude00"}], "c": 456, "c": []}', 1, None, "")
+@example('{"a": [1, ]}', 3, None, "")
+@example('{"a": "\\ud800"}', 2, None, "")
+@example(" ", 1, None, "")
+@example("[]", 1, None, "")
+def test_a_file_in_pieces_is_read_as_its_text_is(
+    file: Path, text: str, piece: int, place: int | None, put: str
+) -> None:
+    if place is not None:
+        text = text[:place] + put + text[place + 1 :]
+    file.write_text(text, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plain_text, "PIECE_BYTES", piece)
+        assert outcome(lambda: read_json_file(file)) == outcome(lambda: read_json(text))
+
+
+def test_objects_of_a_list_are_made_of_it_as_they_come(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plain_text, "PIECE_BYTES", 1 << 12)
+    items = [{"number": number, "text": "x" * 100} for number in range(30_000)]
+    file.write_text(json.dumps({"items": items}))
+    tracemalloc.start()
+    try:
+        found = read_json_file(file, lambda value: value["number"])
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found == {"items": list(range(30_000))}
+    assert most < file.stat().st_size
+
+
+def test_bytes_that_are_no_text_are_named(file: Path) -> None:
+    file.write_bytes(b'{"a": "\xff"}')
+    with pytest.raises(UnicodeDecodeError):
+        read_json_file(file)
+
+
+def test_another_run_is_refused_until_the_first_lets_go(tmp_path: Path) -> None:
+    path = tmp_path / "runs" / "run"
+    first = RunDirectory(path)
+    with pytest.raises(ConfigError, match=f"another run is writing to {path}"):
+        RunDirectory(path)
+    first.release()
+    with RunDirectory(path):
+        pass
+
+
+@pytest.mark.parametrize("left", ["manifest.json", "result.json", "tm-7.fnt", "run-0001-a"])
+def test_what_a_run_has_left_is_not_written_over(tmp_path: Path, left: str) -> None:
+    (tmp_path / left).touch()
+    for _ in range(2):  # who was refused does not keep the lock
+        with pytest.raises(ConfigError, match="holds a run already"):
+            RunDirectory(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [left]
+
+
+def test_other_files_are_in_the_way_only_of_who_needs_an_empty_directory(tmp_path: Path) -> None:
+    (tmp_path / "notes").touch()
+    RunDirectory(tmp_path).release()
+    with pytest.raises(ConfigError, match="is not empty; traces are never overwritten"):
+        RunDirectory(tmp_path, must_be_empty=True)
+
+
+def test_a_file_is_no_run_directory(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match="is a file; give a directory"):
+        RunDirectory(tmp_path / "file")
+    with pytest.raises(ConfigError, match="cannot be made a run directory"):
+        RunDirectory(tmp_path / "file" / "run")
+
+
+def test_a_run_takes_back_what_it_made_and_nothing_else(tmp_path: Path) -> None:
+    for path in (tmp_path / "new", tmp_path):
+        directory = RunDirectory(path)
+        for name in ("tm-0.fnt", "tm-1.fnt"):
+            (path / name).touch()
+        directory.clear(["tm-0.fnt", "tm-9.fnt"])
+        assert [each.name for each in path.iterdir()] == ["tm-1.fnt"]
+        directory.clear(["tm-1.fnt"])
+        directory.release()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_whose_trace_is_gone_or_another_is_an_error_at_its_end(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    (run / "tm-0.fnt").rename(tmp_path / "gone")
+    with pytest.raises(TraceError, match=r"not what this run recorded: .* names tm-0\.fnt"):
+        seal_run(run)
+    (run / "tm-1.fnt").rename(run / "tm-0.fnt")
+    (tmp_path / "gone").rename(run / "tm-1.fnt")
+    with pytest.raises(TraceError, match="they are of different runs"):
+        seal_run(run)
+    assert RunManifest.load(run).files == {}

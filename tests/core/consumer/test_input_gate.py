@@ -1,4 +1,4 @@
-"""SingleInputGate: whose turn it is."""
+"""Input gates: whose turn it is, also in a union of gates, and compressed buffers."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from flinknet.core.buffers import (
     NetworkBufferPool,
     free_memory,
 )
-from flinknet.core.consumer import RemoteInputChannel
+from flinknet.core.consumer import RemoteInputChannel, SingleInputGate, UnionInputGate
+from flinknet.core.consumer.input_gate import DecompressingInputGate
+from flinknet.core.wire.compression import CompressionCodec, compress
 from flinknet.core.wire.messages import BufferResponse
-from flinknet.errors import ProducerFailedError
+from flinknet.errors import FrameCorruptedError, ProducerFailedError
 from tests.pair import RECEIVER, Consumer, partition_id
 
 
@@ -153,3 +155,167 @@ def test_a_channel_that_lost_its_buffers_is_passed_over() -> None:
     deliver(consumer, 1)
     consumer.channels[0].release()
     assert turns(consumer) == [1]
+
+
+class Inputs:
+    """Two gates of two and one channels, with connections of their own, and their union."""
+
+    def __init__(self) -> None:
+        self.consumers = [Consumer(channels=2), Consumer(channels=1)]
+        for number, consumer in enumerate(self.consumers):
+            consumer.gate.index = number
+            for channel in consumer.channels:
+                channel.index += 10 * number
+        self.union = UnionInputGate([consumer.gate for consumer in self.consumers])
+
+    def deliver(
+        self, gate: int, channel: int, count: int = 1, data_type: DataType = DataType.EVENT_BUFFER
+    ) -> None:
+        consumer = self.consumers[gate]
+        target = consumer.channels[channel]
+        for _ in range(count):
+            number = target.expected_sequence_number
+            consumer.receive(
+                BufferResponse(target.receiver_id, channel, number, 0, data_type, False, b"event")
+            )
+
+    def turns(self) -> list[int]:
+        """Places of the channels, in the order in which they are read."""
+        found = []
+        while (polled := self.union.poll()) is not None:
+            found.append(polled[0].index_in_input)
+            polled[1].recycle()
+        return found
+
+
+def test_channels_are_counted_through_in_the_order_of_the_gates() -> None:
+    inputs = Inputs()
+    assert [channel.index for channel in inputs.union.channels] == [0, 1, 10]
+    assert [channel.index_in_input for channel in inputs.union.channels] == [0, 1, 2]
+    assert [channel.index_in_gate for channel in inputs.union.channels] == [0, 1, 0]
+
+
+def test_gates_take_turns_of_one_buffer() -> None:
+    inputs = Inputs()
+    inputs.deliver(0, 0, 2)
+    inputs.deliver(0, 1, 2)
+    inputs.deliver(1, 0, 3)
+    assert inputs.turns() == [0, 2, 1, 2, 0, 2, 1]
+    assert not inputs.union.is_available
+
+
+def test_an_empty_gate_leaves_the_queue_and_comes_back() -> None:
+    inputs = Inputs()
+    inputs.deliver(1, 0)
+    assert inputs.turns() == [2]
+    assert not inputs.union.is_available
+    inputs.deliver(0, 1)
+    inputs.deliver(1, 0)
+    assert inputs.union.is_available
+    assert inputs.turns() == [1, 2]
+
+
+def test_a_gate_with_a_priority_event_goes_first() -> None:
+    inputs = Inputs()
+    inputs.deliver(0, 0, 2)
+    inputs.deliver(1, 0)
+    inputs.deliver(1, 0, data_type=DataType.PRIORITIZED_EVENT_BUFFER)
+    assert inputs.union.has_priority_events
+    assert inputs.turns() == [2, 0, 2, 0]
+    assert not inputs.union.has_priority_events
+
+
+def test_gates_with_priority_events_keep_their_order() -> None:
+    inputs = Inputs()
+    inputs.deliver(0, 0)
+    for gate, channel in ((1, 0), (0, 1)):
+        inputs.deliver(gate, channel, data_type=DataType.PRIORITIZED_EVENT_BUFFER)
+    assert inputs.turns() == [2, 1, 0]
+
+
+def test_a_gate_stays_in_front_while_it_has_priority_events() -> None:
+    inputs = Inputs()
+    inputs.deliver(1, 0, 2)
+    for channel in (0, 1):
+        inputs.deliver(0, channel, data_type=DataType.PRIORITIZED_EVENT_BUFFER)
+    assert inputs.turns() == [0, 1, 2, 2]
+
+
+def test_what_was_there_before_the_union_is_read() -> None:
+    consumers = [Consumer(), Consumer()]
+    consumers[1].gate.index = 1
+    consumers[1].gate.queue_channel(consumers[1].channels[0])
+    union = UnionInputGate([consumer.gate for consumer in consumers])
+    assert union.is_available
+
+
+def test_it_is_finished_when_every_gate_is() -> None:
+    inputs = Inputs()
+    inputs.deliver(1, 0, 2)
+    for channel in inputs.union.channels:
+        assert not inputs.union.is_finished
+        inputs.union.end_channel(channel)
+    assert inputs.union.is_finished
+    assert not inputs.union.is_available
+    assert inputs.turns() == []
+
+
+def test_a_union_needs_two_gates_that_can_be_told_apart() -> None:
+    with pytest.raises(ValueError, match="at least two"):
+        UnionInputGate([SingleInputGate()])
+    with pytest.raises(ValueError, match="same index"):
+        UnionInputGate([SingleInputGate(), SingleInputGate()])
+
+
+DATA = b"the same again " * 6
+
+
+def consumer_of(codec: CompressionCodec) -> Consumer:
+    """A consumer of one channel whose gate decompresses."""
+    consumer = Consumer()
+    gate = DecompressingInputGate(codec=codec, segment_size_bytes=100)
+    for channel in consumer.channels:
+        channel._queue = gate.queue_channel
+    gate.set_channels(consumer.channels)
+    consumer.gate = gate
+    return consumer
+
+
+def response(consumer: Consumer, payload: bytes, *, is_compressed: bool) -> BufferResponse:
+    channel = consumer.channels[0]
+    number = channel.expected_sequence_number
+    return BufferResponse(
+        channel.receiver_id, 0, number, 0, DataType.DATA_BUFFER, is_compressed, payload
+    )
+
+
+@pytest.mark.parametrize("codec", [CompressionCodec.LZ4, CompressionCodec.ZSTD])
+def test_buffers_come_out_as_they_went_in_and_memory_goes_back(codec: CompressionCodec) -> None:
+    consumer = consumer_of(codec)
+    packed = compress(codec, DATA)
+    assert packed is not None
+    consumer.receive(response(consumer, packed, is_compressed=True))
+    consumer.receive(response(consumer, b"as it is", is_compressed=False))
+    assert consumer.pool.used_buffers == 2  # lent to the channel for those that it holds
+    assert [data for _, _, data in consumer.consume()] == [DATA, b"as it is"]
+    assert consumer.channels[0].buffers.available_buffers == 2
+    assert consumer.pool.used_buffers == 0
+
+
+def test_bytes_of_another_codec_are_told_and_their_buffer_goes_back() -> None:
+    consumer = consumer_of(CompressionCodec.ZSTD)
+    packed = compress(CompressionCodec.LZ4, DATA)
+    assert packed is not None
+    consumer.receive(response(consumer, packed, is_compressed=True))
+    with pytest.raises(FrameCorruptedError, match="not a ZSTD frame"):
+        consumer.consume()
+    assert consumer.channels[0].buffers.available_buffers == 2
+
+
+def test_more_than_a_segment_is_not_believed() -> None:
+    consumer = consumer_of(CompressionCodec.LZ4)
+    packed = compress(CompressionCodec.LZ4, b"x" * 101)
+    assert packed is not None
+    consumer.receive(response(consumer, packed, is_compressed=True))
+    with pytest.raises(FrameCorruptedError, match="101, at most 100"):
+        consumer.consume()

@@ -1,4 +1,4 @@
-"""Messages of the golden vectors, both ways."""
+"""Messages, events and record streams of the golden vectors, both ways."""
 
 from __future__ import annotations
 
@@ -7,19 +7,27 @@ import pytest
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, DataType
 from flinknet.core.wire.buffer_response import BufferResponse
 from flinknet.core.wire.compression import CompressionCodec, decompress
+from flinknet.core.wire.events import data_type_of, decode_event, encode_pipelined
 from flinknet.core.wire.frames import FrameDecoder
 from flinknet.core.wire.java_errors import parse_throwable
 from flinknet.core.wire.layout import FRAME_HEADER, LAYOUTS, MAGIC, Direction, detect_layout
 from flinknet.core.wire.messages import ErrorResponse, Message
+from flinknet.core.wire.records import (
+    decode_element,
+    encode_record,
+)
 from flinknet.errors import FrameCorruptedError, RemoteProtocolError, UnknownMessageError
 from tests.golden_vectors import (
     LAYOUT_OF_RELEASE,
     Vector,
+    describe_element,
+    describe_event,
     describe_message,
     encode,
     golden,
     vectors,
 )
+from tests.record_stream import RecordStreamDecoder
 
 SINGLE_MESSAGES = (
     *("partition-request", "task-event-request", "add-credit", "cancel-partition-request"),
@@ -178,3 +186,71 @@ def test_constants_are_those_of_the_release(release: str) -> None:
         for data_type in DataType
         if data_type <= layout.data_type_max
     ]
+
+
+@golden("event")
+def test_event_decodes_to_its_fields_and_encodes_to_its_bytes(release: str, vector: Vector) -> None:
+    data = bytes.fromhex(vector["hex"])
+    event = decode_event(data)
+    assert describe_event(event, release) == vector["fields"]
+    assert event.encode() == data
+
+
+@golden("event-buffer", "event-pipelined")
+def test_event_in_a_buffer_is_read_by_its_content(release: str, vector: Vector) -> None:
+    fields = vector["fields"]
+    payload = bytes.fromhex(fields["payload"])
+    event = decode_event(payload)
+    assert describe_event(event, release) == fields["event"]
+    assert event.encode()[: fields["event_size"]] == payload[: fields["event_size"]]
+
+
+@golden("event-pipelined")
+def test_pipelined_partition_sends_the_whole_array(release: str, vector: Vector) -> None:
+    payload = bytes.fromhex(vector["fields"]["payload"])
+    exact = payload[: vector["fields"]["event_size"]]
+    assert encode_pipelined(decode_event(exact)) == payload
+
+
+@golden("event-buffer")
+def test_event_is_sent_under_its_data_type(release: str, vector: Vector) -> None:
+    fields = vector["fields"]
+    data_type = DataType(fields["data_type"])
+    event = decode_event(bytes.fromhex(fields["payload"]))
+    assert data_type_of(event, priority=data_type.has_priority) is data_type
+
+
+def buffers_of(release: str, vector: Vector) -> list[BufferResponse]:
+    decoder = FrameDecoder(Direction.PRODUCER_TO_CONSUMER, LAYOUT_OF_RELEASE[release])
+    messages = decoder.feed(bytes.fromhex(vector["hex"]))
+    return [message for message in messages if isinstance(message, BufferResponse)]
+
+
+@golden("records")
+def test_frames_are_those_that_were_sent(release: str, vector: Vector) -> None:
+    receiver_id = vector["fields"]["receiver_id"]
+    assert [describe_message(buffer, release) for buffer in buffers_of(release, vector)] == [
+        {"receiver_id": receiver_id, **frame} for frame in vector["fields"]["frames"]
+    ]
+
+
+@golden("records")
+def test_stream_decodes_to_the_elements_that_were_written(release: str, vector: Vector) -> None:
+    decoder = RecordStreamDecoder()
+    received: list[Vector] = []
+    for buffer in buffers_of(release, vector):
+        if buffer.data_type.is_buffer:
+            received += map(describe_element, map(decode_element, decoder.feed(buffer.buffer)))
+        else:
+            event = describe_event(decode_event(buffer.buffer), release)
+            priority = buffer.data_type.has_priority
+            received.append({"element": "event", "event": event, "priority": priority})
+    assert received == vector["fields"]["elements"]
+    assert decoder.pending_bytes == 0
+
+
+@golden("records")
+def test_elements_encode_to_the_bytes_in_the_buffers(release: str, vector: Vector) -> None:
+    payloads = [b.buffer for b in buffers_of(release, vector) if b.data_type.is_buffer]
+    elements = map(decode_element, RecordStreamDecoder().feed(b"".join(payloads)))
+    assert b"".join(map(encode_record, elements)) == b"".join(payloads)

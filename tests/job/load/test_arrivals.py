@@ -1,16 +1,25 @@
-"""When records are due: laws, seeds, and taking them in any portions."""
+"""When records are due, their keys and sizes: by laws and seeds, or as recorded."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flinknet.arrays import IntArray
-from flinknet.config import check_arrivals
+from flinknet.arrays import IntArray, RecordedLoad
+from flinknet.config import EXPONENTIAL, RECORDED, RecordSize, check_arrivals
 from flinknet.errors import ConfigError
-from flinknet.job.load.arrivals import RecordedArrivals, ScheduledArrivals
+from flinknet.job.load.arrivals import (
+    DrawnSizes,
+    KeyDraws,
+    RecordedArrivals,
+    RecordedSelector,
+    RecordedSizes,
+    ScheduledArrivals,
+)
 from tests.strategies import ArrivalPlan, arrival_plans
 
 SECOND_NS = 10**9
@@ -161,3 +170,74 @@ def test_records_are_counted_from_the_end_of_the_warm_up(law: str) -> None:
     instants = all_of(arrivals)
     assert np.count_nonzero(instants >= 7_000_000) == 20_000
     assert np.count_nonzero(instants < 7_000_000) == pytest.approx(7_000, rel=0.05)
+
+
+portions = st.lists(st.integers(0, 9000), min_size=1, max_size=6)
+
+
+@given(portions, st.sampled_from([0.0, 0.9]))
+def test_keys_are_the_same_in_any_portions(counts: list[int], skew: float) -> None:
+    draws = KeyDraws(1000, skew, seed=3)
+    taken = [key for count in counts for key in draws.take(count).tolist()]
+    assert taken == KeyDraws(1000, skew, seed=3).take(sum(counts)).tolist()
+
+
+@given(portions, st.sampled_from([RecordSize(8, 500), RecordSize(8, 9000, EXPONENTIAL, 90)]))
+def test_sizes_are_the_same_in_any_portions(counts: list[int], size: RecordSize) -> None:
+    draws = DrawnSizes(size, seed=3)
+    taken = [key for count in counts for key in draws.take(count).tolist()]
+    assert taken == DrawnSizes(size, seed=3).take(sum(counts)).tolist()
+
+
+def test_skewed_keys_have_the_shares_of_a_zipf_distribution() -> None:
+    keys = KeyDraws(100, 1.0, seed=2).take(200_000)
+    shares = np.bincount(keys, minlength=100) / len(keys)
+    expected = 1 / np.arange(1, 101)
+    expected /= expected.sum()
+    # five standard errors of the largest share are 0.0044
+    assert shares == pytest.approx(expected, abs=0.005)
+
+
+def test_exponential_sizes_have_their_mean_and_spread() -> None:
+    sizes = DrawnSizes(RecordSize(8, 20_000, EXPONENTIAL, 200), seed=2).take(100_000)
+    assert sizes.min() == 8
+    assert sizes.max() < 20_000
+    # five standard errors of the mean are 3 bytes
+    assert sizes.mean() == pytest.approx(200, abs=3)
+    assert sizes.std() == pytest.approx(192, rel=0.03)
+
+
+def test_exponential_sizes_are_cut_off() -> None:
+    assert DrawnSizes(RecordSize(8, 100, EXPONENTIAL, 200), seed=2).take(1000).max() == 100
+
+
+def test_columns_come_back_from_the_start_of_the_run_on(tmp_path: Path) -> None:
+    instants = np.array([-20, -5, 0, 7])
+    whole = RecordedLoad(instants, np.array([10, 11, 12, 13]), np.array([0, 1, 0, 2], np.int32))
+    whole.save(tmp_path, 3)
+    load = RecordedLoad.load(f"{RECORDED}{tmp_path}", 3, start_ns=990, measured_from_ns=1000)
+    assert RecordedArrivals(load.instants_ns).take(2000, 10).tolist() == [995, 1000, 1007]
+    assert load.value_bytes is not None
+    take_sizes = RecordedSizes(load.value_bytes).take
+    selector = RecordedSelector(load.subpartitions)
+    assert [take_sizes(2).tolist(), take_sizes(2).tolist()] == [[11, 12], [13]]
+    split = [
+        (channel, np.arange(3)[picked].tolist()) for channel, picked in selector.split(3, None)
+    ]
+    assert split == [(0, [1]), (1, [0]), (2, [2])]
+
+
+def test_only_the_instants_need_to_be_known(tmp_path: Path) -> None:
+    RecordedLoad(np.array([1, 2])).save(tmp_path, 0)
+    load = RecordedLoad.load(f"{RECORDED}{tmp_path}", 0, start_ns=0, measured_from_ns=0)
+    assert (load.value_bytes, load.subpartitions) == (None, None)
+    with pytest.raises(FileNotFoundError, match=r"arrivals-1\.npy"):
+        RecordedLoad.load(f"{RECORDED}{tmp_path}", 1, start_ns=0, measured_from_ns=0)
+
+
+def test_routes_of_one_record_at_a_time_are_those_of_all() -> None:
+    routes = np.array([2, 0, 0, 1], np.int32)
+    selector = RecordedSelector(routes)
+    taken = [selector.split(1, None) for _ in routes]
+    assert taken == [[(channel, slice(0, 1))] for channel in routes.tolist()]
+    assert RecordedSelector(None, 5).split(3, None) == [(5, slice(0, 3))]
