@@ -508,7 +508,7 @@ class WriteArrivals:
 
 
 _DEFINED_ELSEWHERE = (
-    *(ClusterStatus, JobStatus, JobDump, TaskManagerDump, Statistics),
+    *(ClusterStatus, JobStatus, JobDump, TaskManagerDump, Start, Statistics),
     *(RequestPartitionState, PartitionState, RequestNextInputSplit, NextInputSplit),
 )
 
