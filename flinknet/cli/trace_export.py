@@ -147,7 +147,7 @@ def export(run: AnyPath, form: str, out: AnyPath, **values: Any) -> None:
 
     RUN is a run directory or, for a table, a trace file (*.fnt).
     """
-    from flinknet.export import hdr, metrics, perfetto, select, tables
+    from flinknet.export import hdr, perfetto, select, tables
     from flinknet.trace import open_run
 
     from . import value_parsers
@@ -163,7 +163,7 @@ def export(run: AnyPath, form: str, out: AnyPath, **values: Any) -> None:
             raise ConfigError(
                 f"--table metrics: give --format {', '.join(METRICS_FORMATS)} and no --channel"
             )
-        writers[form] = partial(metrics.write_metrics, form=form), "rows"
+        writers[form] = partial(tables.write_metrics, form=form), "rows"
     _check_target(out, form, may_replace=values["overwrite"])
     channels = value_parsers.channels(channel) if channel is not None else None
     bounds = _time(values["from"], "--from"), _time(values["to"], "--to")

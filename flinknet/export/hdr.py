@@ -21,9 +21,7 @@ from flinknet.storage import AnyPath
 from flinknet.trace.buffers import ChannelBuffers
 from flinknet.units import NS_PER_S
 
-from .buffers import begun_ns, channel_titles, channels_read
-from .files import whole_text_file
-from .selection import Selection
+from .selection import Selection, begun_ns, channel_titles, channels_read, whole_text_file
 from .tables import OnRows
 
 SIGNIFICANT_DIGITS = 3

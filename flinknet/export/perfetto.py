@@ -25,9 +25,7 @@ from flinknet.trace import ChannelInfo
 from flinknet.trace.buffers import ChannelBuffers
 from flinknet.trace.event_block import EventColumns, is_data
 
-from .buffers import begun_ns, channel_titles, channels_read
-from .files import whole_text_file
-from .selection import Selection
+from .selection import Selection, begun_ns, channel_titles, channels_read, whole_text_file
 from .tables import OnRows
 
 PHASES = ("waiting to leave", "in the socket", "in the receiver's queue")

@@ -1,6 +1,8 @@
-"""The message table as Parquet, CSV and JSON: a row for each event, written block by block.
+"""The message table and the metrics of a run as Parquet, CSV and JSON.
 
-`trace.arrow` has the columns. Rows are in the order of recording, file by file.
+Messages are written block by block, a row for each event, in the order of recording, file by file;
+`trace.arrow` has the columns. The metrics file is a row for each line, a typed column for each
+metric, without the lines about checkpoints, which have other columns.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,14 +18,15 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
+from flinknet.errors import TraceFormatError
 from flinknet.storage import AnyPath
 from flinknet.trace import TraceReader
 from flinknet.trace.arrow import EVENT_SCHEMA, event_array
 from flinknet.trace.blocks import ORDER
+from flinknet.trace.metrics import metrics_lines, number_of
 from flinknet.trace.schema import COLUMN_NAMES, TIME_NAMES
 
-from .files import whole_packed_file
-from .selection import Selection
+from .selection import Selection, whole_packed_file
 
 OnRows = Callable[[int], None]
 """Function that takes the number of rows written so far."""
@@ -98,3 +102,58 @@ def _json_values(column: pa.Array) -> pa.Array:
         texts = pa.array([json.dumps(each) for each in encoded.dictionary.to_pylist()], pa.string())
         column = pa.DictionaryArray.from_arrays(encoded.indices, texts)
     return pc.fill_null(column.cast(pa.string()), "null")
+
+
+BATCH_ROWS = 10_000
+
+_ABOUT = (
+    *(("at_ns", pa.int64()), ("task_manager", pa.string()), ("task", pa.string())),
+    *(("job", pa.string()), ("vertex", pa.string())),
+    *(("subtask", pa.int32()), ("attempt", pa.int32())),
+)
+"""Columns that identify a row's subject; null where a line lacks them."""
+
+
+def write_metrics(
+    selection: Selection, path: AnyPath, on_rows: OnRows = lambda _: None, *, form: str = "parquet"
+) -> int:
+    """Write the metrics of tasks and TaskManagers. Returns: the number of rows.
+
+    Args:
+        form: parquet, csv or json, see `write_batches`.
+
+    Raises: TraceFormatError for a run without metrics.
+    """
+    names = {
+        name
+        for line in metrics_lines(selection.run.path)
+        if "checkpoint" not in line
+        for name in line
+    }
+    if not names:
+        raise TraceFormatError(
+            f"{selection.run.path}: it has no metrics; record them with `trace tap --rest`"
+        )
+    metrics = sorted(names - {name for name, _ in _ABOUT})
+    schema = pa.schema([*_ABOUT, *((name, pa.float64()) for name in metrics)])
+    return write_batches(_batches(selection, schema), schema, path, on_rows, form=form)
+
+
+def _batches(selection: Selection, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    waiting: list[dict[str, Any]] = []
+    for line in metrics_lines(selection.run.path, selection.from_ns, selection.to_ns):
+        if "checkpoint" in line:
+            continue
+        waiting.append({name: _typed(line.get(name), name) for name in schema.names})
+        if len(waiting) == BATCH_ROWS:
+            yield pa.RecordBatch.from_pylist(waiting, schema=schema)
+            waiting = []
+    if waiting:
+        yield pa.RecordBatch.from_pylist(waiting, schema=schema)
+
+
+def _typed(value: Any, name: str) -> Any:
+    """The number of a metric; the unchanged value of a column of _ABOUT."""
+    if any(name == each for each, _ in _ABOUT):
+        return value
+    return number_of(value)

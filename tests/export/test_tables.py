@@ -16,9 +16,8 @@ import pytest
 from flinknet.core.wire.records import NO_TIME, WATERMARK_IDLE
 from flinknet.errors import ConfigError, TraceFormatError
 from flinknet.export import select
-from flinknet.export.files import whole_packed_file, whole_text_file
-from flinknet.export.metrics import write_metrics
-from flinknet.export.tables import event_batches, json_lines, write_events
+from flinknet.export.selection import whole_packed_file, whole_text_file
+from flinknet.export.tables import event_batches, json_lines, write_events, write_metrics
 from flinknet.trace import ProcessInfo, TraceReader, TraceRecorder, TraceWriter, open_run
 from flinknet.trace.arrow import EVENT_SCHEMA
 from flinknet.trace.metrics import METRICS_NAME
