@@ -45,14 +45,8 @@ def source_task(
     end_ns: int | None = None,
 ) -> StreamTask:
     """Source 0, which writes channels 0, 1, …"""
-    generator = LoadGenerator(
-        arrivals,
-        batcher.batch_records,
-        records=records,
-        start_ns=start_ns,
-        measured_from_ns=measured_from_ns,
-        end_ns=end_ns,
-    )
+    start = Start(start_ns, measured_from_ns, end_ns=end_ns)
+    generator = LoadGenerator(arrivals, batcher.batch_records, start, records=records)
     task = LoadTask(source_and_sink(channels)[0], Scenario(), probe, start=Start(0, 0))
     return task.source(generator, batcher, writer, flusher)
 

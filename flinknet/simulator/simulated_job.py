@@ -181,14 +181,8 @@ class SimulatedLoad(SimulatedJob):
             seed=scenario.seed * 7_368_787 + producer,
             records=plan.records,
         )
-        generator = LoadGenerator(
-            arrivals,
-            batcher.batch_records,
-            records=plan.records,
-            start_ns=start_ns,
-            measured_from_ns=start_ns,
-            end_ns=None,
-        )
+        start = Start(start_ns, start_ns)
+        generator = LoadGenerator(arrivals, batcher.batch_records, start, records=plan.records)
         return SimulatedSource(
             task.source(generator, batcher, writer, flusher),
             writer,

@@ -191,14 +191,7 @@ class LoadTask:
             seed=seed * 7_368_787 + producer,
             take_sizes=take_sizes,
         )
-        generator = LoadGenerator(
-            arrivals,
-            batcher.batch_records,
-            records=workload.records,
-            start_ns=start.start_ns,
-            measured_from_ns=start.measured_from_ns,
-            end_ns=start.end_ns,
-        )
+        generator = LoadGenerator(arrivals, batcher.batch_records, start, records=workload.records)
         return self.source(generator, batcher, writer, flusher)
 
     @property

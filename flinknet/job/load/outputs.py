@@ -18,6 +18,7 @@ from flinknet.core.producer import BROADCAST, OutputFlusher, RecordWriter, Seria
 from flinknet.core.wire.records import OVERHEAD_BYTES
 
 from ..context import ProcessingContext
+from ..descriptor import Start
 from ..io import TextInput
 from ..task_chain import LatencyMeter, TaskChain, TaskOutput
 from .arrivals import Arrivals, DrawnSizes, KeyDraws, TakeSizes
@@ -107,21 +108,17 @@ class LoadGenerator:
     Args:
         arrivals: intended instants; None for the highest rate.
         batch_records: most records per step.
-        records: at the highest rate, number of records from `measured_from_ns` on; None for no
-            limit.
-        start_ns: at the highest rate, when to begin.
-        end_ns: at the highest rate, when to stop; None for no end.
+        start: the instants of the run, which apply at the highest rate.
+        records: at the highest rate, number of records in the measured part; None for no limit.
     """
 
     def __init__(
         self,
         arrivals: Arrivals | None,
         batch_records: int,
+        start: Start,
         *,
         records: int | None,
-        start_ns: int,
-        measured_from_ns: int,
-        end_ns: int | None,
     ) -> None:
         self.text: TextInput | None = None
         self.is_ended = False
@@ -129,9 +126,9 @@ class LoadGenerator:
         self._arrivals = arrivals
         self._batch_records = batch_records
         self._left = records
-        self._start_ns = start_ns
-        self._measured_from_ns = measured_from_ns
-        self._end_ns = end_ns
+        self._start_ns = start.start_ns
+        self._measured_from_ns = start.measured_from_ns
+        self._end_ns = start.end_ns
 
     def take(self, *, now_ns: int) -> tuple[int, Instants] | None:
         """The number of due records and their instants; None if there are none."""
@@ -169,12 +166,40 @@ class LoadGenerator:
         return count, now_ns
 
 
-class GeneratedOutput(TaskOutput):
-    """Serialises the records that a generator says are due.
+class LoadOutput(TaskOutput):
+    """An output whose records are numbered per channel.
 
     Args:
+        numbers: records made so far, by channel.
         keys: for hash partitioning.
     """
+
+    def __init__(
+        self,
+        edge: int,
+        writer: RecordWriter,
+        flusher: OutputFlusher,
+        channels: Sequence[int],
+        context: ProcessingContext,
+        keys: KeyDraws,
+        numbers: dict[int, int],
+    ) -> None:
+        super().__init__(edge, writer, flusher, channels)
+        self._context = context
+        self._keys = keys if writer.selector.needs_keys else None
+        self._numbers = numbers
+
+    @property
+    def sent_records(self) -> dict[int, int]:
+        """Counts by index of the channel in the job; records numbered for BROADCAST went to all."""
+        numbers, channels = self._numbers, self.channels
+        if BROADCAST in numbers:
+            return dict.fromkeys(channels, numbers[BROADCAST])
+        return {channels[subpartition]: count for subpartition, count in numbers.items()}
+
+
+class GeneratedOutput(LoadOutput):
+    """Serialises the records that a generator says are due."""
 
     def __init__(
         self,
@@ -186,16 +211,10 @@ class GeneratedOutput(TaskOutput):
         context: ProcessingContext,
         keys: KeyDraws,
     ) -> None:
-        super().__init__(edge, writer, flusher, channels)
+        super().__init__(edge, writer, flusher, channels, context, keys, batcher.numbers)
         self._batcher = batcher
-        self._context = context
-        self._keys = keys if writer.selector.needs_keys else None
         self._count = 0
         self._instants: Instants = 0
-
-    @property
-    def sent_records(self) -> dict[int, int]:
-        return _sent(self._batcher.numbers, self.channels)
 
     def collect(self, count: int, instants: Instants) -> None:
         """Collect due records; they are written before the next are collected."""
@@ -224,12 +243,8 @@ class GeneratedOutput(TaskOutput):
         self._count = 0
 
 
-class ForwardedOutput(TaskOutput):
-    """Forwards runs of records, numbered for their new channels.
-
-    Args:
-        keys: for hash partitioning.
-    """
+class ForwardedOutput(LoadOutput):
+    """Forwards runs of records, numbered for their new channels."""
 
     def __init__(
         self,
@@ -241,15 +256,9 @@ class ForwardedOutput(TaskOutput):
         context: ProcessingContext,
         keys: KeyDraws,
     ) -> None:
-        super().__init__(edge, writer, flusher, channels)
-        self._keys = keys if writer.selector.needs_keys else None
+        super().__init__(edge, writer, flusher, channels, context, keys, forwarder.numbers)
         self._forwarder = forwarder
-        self._context = context
         self._runs: list[RecordRun] = []
-
-    @property
-    def sent_records(self) -> dict[int, int]:
-        return _sent(self._forwarder.numbers, self.channels)
 
     def collect(self, run: RecordRun) -> None:
         """Collect a run, whose memory must stay valid until `write`."""
@@ -273,13 +282,6 @@ class ForwardedOutput(TaskOutput):
 
     def discard(self) -> None:
         self._runs.clear()
-
-
-def _sent(numbers: dict[int, int], channels: Sequence[int]) -> dict[int, int]:
-    """Counts by index of the channel in the job; records numbered for BROADCAST went to all."""
-    if BROADCAST in numbers:
-        return dict.fromkeys(channels, numbers[BROADCAST])
-    return {channels[subpartition]: count for subpartition, count in numbers.items()}
 
 
 PORTION_NS = 1_000_000
