@@ -143,12 +143,6 @@ def test_messages_before_a_corrupt_frame_can_be_had() -> None:
         next(stream)
 
 
-def test_empty_input_is_no_message() -> None:
-    decoder = FrameDecoder(TO_CONSUMER)
-    assert decoder.feed(b"") == []
-    assert decoder.pending_bytes == 0
-
-
 def test_fed_memory_may_be_reused() -> None:
     memory = bytearray(AddCredit(3, RECEIVER).encode())
     decoder = FrameDecoder(TO_PRODUCER)
@@ -157,17 +151,34 @@ def test_fed_memory_may_be_reused() -> None:
     assert decoder.feed(memoryview(memory)[20:]) == [AddCredit(3, RECEIVER)]
 
 
-def test_a_frame_that_claims_too_much_is_rejected_with_its_header() -> None:
-    decoder = FrameDecoder(TO_PRODUCER, frame_bytes_max=1000)
-    with pytest.raises(FrameCorruptedError, match="1001 bytes"):
-        decoder.feed(frame(3, length=1001))
+def buffer_frame(payload: bytes, sizes: tuple[int, ...] = ()) -> bytes:
+    return BufferResponse(RECEIVER, 0, 0, 0, DataType.DATA_BUFFER, False, payload, sizes).encode()
 
 
-def test_a_payload_that_claims_too_much_is_rejected_with_its_header() -> None:
-    huge = BufferResponse(RECEIVER, 0, 0, 0, DataType.DATA_BUFFER, False, bytes(1000))
-    decoder = FrameDecoder(TO_CONSUMER, frame_bytes_max=1000)
-    with pytest.raises(FrameCorruptedError, match="1047 bytes"):
-        decoder.feed(huge.encode()[:47])
+@pytest.mark.parametrize(
+    ("direction", "data", "match"),
+    [
+        (TO_PRODUCER, frame(3, length=1001), "1001 bytes"),
+        (TO_CONSUMER, buffer_frame(bytes(1000))[:47], "1047 bytes"),
+        (TO_CONSUMER, struct.pack(">i", -1) + buffer_frame(b"x")[4:], "negative"),
+        (
+            TO_CONSUMER,
+            buffer_frame(b"abc", (1, 2))[:-11] + struct.pack(">ii", 2, 2) + b"abc",
+            "partial",
+        ),
+    ],
+    ids=[
+        "a frame that claims too much",
+        "a payload that does",
+        "a negative length",
+        "partial sizes",
+    ],
+)
+def test_a_header_that_cannot_be_is_rejected_before_its_body(
+    direction: Direction, data: bytes, match: str
+) -> None:
+    with pytest.raises(FrameCorruptedError, match=match):
+        FrameDecoder(direction, frame_bytes_max=1000).feed(data)
 
 
 @pytest.mark.parametrize("length", [-1, 0, 3, 8])
@@ -176,13 +187,6 @@ def test_a_length_below_the_frame_header_is_rejected(direction: Direction, lengt
     message_id = CloseRequest.ID if direction is TO_PRODUCER else BacklogAnnouncement.ID
     with pytest.raises(FrameCorruptedError):
         FrameDecoder(direction).feed(frame(message_id, length=length))
-
-
-def test_a_negative_length_is_rejected_for_buffers_too() -> None:
-    data = bytearray(BufferResponse(RECEIVER, 0, 0, 0, DataType.DATA_BUFFER, False, b"x").encode())
-    data[:4] = struct.pack(">i", -1)
-    with pytest.raises(FrameCorruptedError, match="negative"):
-        FrameDecoder(TO_CONSUMER).feed(bytes(data))
 
 
 @pytest.mark.parametrize("direction", Direction)
@@ -199,14 +203,6 @@ def test_only_ids_of_the_direction_are_known(direction: Direction) -> None:
                 FrameDecoder(direction).feed(data)
             assert caught.value.message_id == message_id
             assert caught.value.direction == direction.value
-
-
-def test_partial_sizes_must_sum_to_the_size() -> None:
-    good = BufferResponse(RECEIVER, 0, 0, 0, DataType.DATA_BUFFER, False, b"abc", (1, 2))
-    data = bytearray(good.encode())
-    data[47:51] = struct.pack(">i", 2)
-    with pytest.raises(FrameCorruptedError, match="partial"):
-        FrameDecoder(TO_CONSUMER).feed(bytes(data))
 
 
 def test_an_unknown_layout_is_our_own_error() -> None:
