@@ -331,6 +331,7 @@ class _ProgramTask:
             for target, count in channels.items()
         }
         receivers: list[ChannelInput] = []
+        epoch_ns, measured_from_ns = self._start.timestamp_epoch_ns, self._start.measured_from_ns
         for described, read in coming:
             edge = self._edge_of[read.edge_id]
             valve, numbers = valves[read.operator_id, read.input_number]
@@ -341,8 +342,8 @@ class _ProgramTask:
                     *(described.edge, read.operator_id, read.input_number, elements),
                     *(next(numbers), valve),
                     has_event_time=edge.source.has_event_time,
-                    due_epoch_ns=None if edge.source.has_own_time else self._start.timestamp_epoch_ns,
-                    measured_from_ns=self._start.measured_from_ns,
+                    due_epoch_ns=None if edge.source.has_own_time else epoch_ns,
+                    measured_from_ns=measured_from_ns,
                 )
                 for _ in described.channels
             ]

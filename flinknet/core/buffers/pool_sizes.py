@@ -226,10 +226,13 @@ def buffers_by_task_manager(
     tasks: Iterable[TaskBuffers], task_managers: int, total_buffers: int
 ) -> list[TaskManagerBuffers]:
     """The demand of each TaskManager, in its most demanding stage."""
-    sums: list[dict[int, list[int]]] = [{0: [0, 0, 0, 0]} for _ in range(task_managers)]
+    nothing = 0, 0, 0, 0
+    sums: list[dict[int, tuple[int, int, int, int]]] = [{0: nothing} for _ in range(task_managers)]
     for each in tasks:
-        own = sums[each.task_manager].setdefault(each.stage, [0, 0, 0, 0])
-        own[:] = map(int.__add__, own, each.demand)
+        stages = sums[each.task_manager]
+        pairs = zip(stages.get(each.stage, nothing), each.demand, strict=True)
+        exclusive, required, optional, overdraft = map(sum, pairs)
+        stages[each.stage] = exclusive, required, optional, overdraft
     return [
         max(
             (

@@ -27,7 +27,6 @@ from .checkpoint_barriers import (
 from .input_channel import RemoteInputChannel
 from .input_gate import InputChannel, SingleInputGate, UnionInputGate
 
-
 _ALIGNS_BY_ITSELF = frozenset({DataType.RECOVERY_COMPLETION, DataType.ALIGNED_WATERMARK_EVENT})
 """Blocking events that unblock all channels once they have arrived on each, without
 other effect.

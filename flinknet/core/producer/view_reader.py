@@ -24,8 +24,9 @@ _DATA, _EVENT = int(DataType.DATA_BUFFER), int(DataType.EVENT_BUFFER)
 
 
 class UnionResultSubpartitionView:
-    """Several subpartitions, read over the network as one; views take turns. After data, a view keeps the turn until its record certainly ends, with an
-    event or a buffer of type DATA_BUFFER_WITH_CLEAR_END. Sequence numbers count from 0 over all.
+    """Several subpartitions, read over the network as one; views take turns. After data, a view
+    keeps the turn until its record certainly ends, with an event or a buffer of type
+    DATA_BUFFER_WITH_CLEAR_END. Sequence numbers count from 0 over all.
 
     Differs from Flink in that nothing is polled ahead.
 

@@ -128,7 +128,8 @@ class Manager:
         """Read what a program's source writes, and print it."""
         (reader,) = (each for each in self.tasks_of(PROGRAM) if each.inputs)
         (gate,) = reader.inputs
-        channels = tuple(replace(each, is_local=False, task_manager=0) for each in gate.channels)
+        ends = {"producer_task_manager": 0, "consumer_task_manager": 1}
+        channels = tuple(replace(each, **ends) for each in gate.channels)
         self.task = replace(reader, inputs=(replace(gate, channels=channels),))
         self.initialize(messages.SubmitJob("program.py", PROGRAM, (), {}, False, None, 0, 1))
 

@@ -88,7 +88,7 @@ def test_it_asks_again_while_the_producer_runs_and_is_canceled_when_that_is_over
         leader.send(messages.InitializeJob(job, messages.SubmitLoad(scenario), None, None, None))
         leader.hear(messages.JobInitialized)
         task = replace(sink, task_manager=1)
-        addresses = {channel.task_manager: ("127.0.0.1", server.getsockname()[1])}
+        addresses = {channel.producer_task_manager: ("127.0.0.1", server.getsockname()[1])}
         leader.send(messages.SubmitTask(task, addresses, None))
         leader.hear(messages.TaskStateChanged)
         producer, _ = server.accept()
