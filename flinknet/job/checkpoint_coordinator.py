@@ -14,6 +14,9 @@ from flinknet.histogram import LogLinearHistogram
 from flinknet.results import CheckpointSummary
 from flinknet.units import NS_PER_MS
 
+SPANS_MAX = 1_000
+"""Completed checkpoints whose instants are kept, at most."""
+
 
 @dataclass(frozen=True, slots=True)
 class TriggerCheckpoint:
@@ -102,6 +105,7 @@ class CheckpointCoordinator:
 
     Attributes:
         completed: measured checkpoints that are complete.
+        spans_ns: when the first SPANS_MAX of them were triggered and completed.
     """
 
     def __init__(
@@ -128,6 +132,7 @@ class CheckpointCoordinator:
         self._pending: _Pending | None = None
         self._finished: Collection[str] = ()
         self.completed = 0
+        self.spans_ns: list[tuple[int, int]] = []
         self._triggered = self._aborted = self._unaligned = 0
         self._overtaken_bytes = self._overtaken_bytes_max = self._processed_bytes = 0
         self._duration = LogLinearHistogram()
@@ -234,6 +239,8 @@ class CheckpointCoordinator:
         self.completed += 1
         self._unaligned += any(each.is_unaligned for each in answers)
         self._duration.add([now_ns - pending.began_ns])
+        if self.completed <= SPANS_MAX:
+            self.spans_ns.append((pending.began_ns, now_ns))
         written_ns = {k: v for each in answers for k, v in each.written_ns.items()}
         self._travel.add(
             [

@@ -388,6 +388,7 @@ class RunResult:
     latency_distribution: LatencyDistribution | None = None  # None: no record was measured
     verdict: Bottleneck | None = None  # `limited_by` is its text
     link_records_per_s: float | None = None  # limit by the emulated link and the credit
+    checkpoint_spans_ns: tuple[tuple[int, int], ...] = ()  # triggered, completed; the first ones
 
     @property
     def validity(self) -> Validity:

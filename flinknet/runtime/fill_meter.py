@@ -18,6 +18,7 @@ from flinknet.core.producer import ProducerConnection, ResultPartition
 from flinknet.core.wire.layout import BUFFER_RESPONSE_HEADER_BYTES
 from flinknet.results import Buffering, ChannelLevels, FillLevels, FillSample
 
+from .event_loop import Task
 from .sockets import unacknowledged_bytes, unread_bytes
 from .transport import TcpTransport
 
@@ -141,14 +142,15 @@ class FillMeter:
         )
 
     def sample(
-        self, transports: Sequence[TcpTransport], *, now_ns: int, is_writing: bool
+        self, transports: Sequence[TcpTransport], sources: Iterable[Task], *, now_ns: int
     ) -> FillSample:
-        """Return the current fill levels on this side.
+        """Return the current fill levels on this side. A source whose buffers have come back does
+        not wait: it goes on in its next step.
 
         Args:
             transports: the current transports of the event loop.
-            is_writing: whether no writer waits.
         """
+        is_writing = not any(each.is_blocked and not each.is_ready for each in sources)
         levels = FillLevels(
             subpartition_bytes=subpartition_bytes(self._partitions),
             input_channel_bytes=input_channel_bytes(self._gates),

@@ -96,6 +96,7 @@ def test_after_the_stop_only_the_pending_one_goes_on() -> None:
     assert each.next_deadline_ns() is None
     assert each.advance(now_ns=5000 * MS) == []
     assert each.summary().completed == 1
+    assert each.spans_ns == [(1100 * MS, 1150 * MS)]
 
 
 def test_no_checkpoint_begins_after_the_end() -> None:

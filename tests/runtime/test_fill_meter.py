@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 from dataclasses import fields, replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -69,6 +71,18 @@ def test_a_run_without_samples_has_a_timeline_without_any() -> None:
     assert FillTimeline(INTERVAL_NS).buffering(0, []).samples == ()
 
 
+@pytest.mark.parametrize(
+    ("is_blocked", "is_ready", "is_writing"),
+    [(False, False, True), (True, False, False), (True, True, True)],
+)
+def test_a_source_whose_buffers_have_come_back_does_not_wait(
+    is_blocked: bool, is_ready: bool, is_writing: bool
+) -> None:
+    source: Any = SimpleNamespace(is_blocked=is_blocked, is_ready=is_ready)
+    meter = FillMeter(total_buffers=1, segment_size_bytes=4096, is_broadcast=False)
+    assert meter.sample([], [source], now_ns=5).is_writing is is_writing
+
+
 @pytest.mark.socket
 @pytest.mark.row("S101")
 def test_bytes_in_sockets_are_counted_on_the_side_where_they_lie() -> None:
@@ -94,7 +108,7 @@ def test_bytes_in_sockets_are_counted_on_the_side_where_they_lie() -> None:
                 sent += accepted.send(bytes(100_000))
             except BlockingIOError:
                 break
-        seen = meter.sample(ends, now_ns=5, is_writing=True)
+        seen = meter.sample(ends, [], now_ns=5)
         levels, bounds = seen.levels, meter.bounds()
         assert levels.socket_receive_bytes > 0
         assert levels.socket_send_bytes > 0

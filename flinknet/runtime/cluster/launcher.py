@@ -347,8 +347,13 @@ class _Bench(JobLead):
         checkpoints = self.checkpoint_summary()
         result = assemble(plan, self._collected, start, trace, buffering, processors, checkpoints)
         graph = plan.plan.graph
+        spans_ns = [] if self.checkpoints is None else self.checkpoints.spans_ns
         result = replace(
             result,
+            checkpoint_spans_ns=tuple(
+                (began_ns - start.start_ns, ended_ns - start.start_ns)
+                for began_ns, ended_ns in spans_ns
+            ),
             deployments={
                 each.name: times_of(each, first_deployed_ns(graph))
                 for each in graph.vertices.values()

@@ -132,11 +132,10 @@ class LoadRun:
             self._milestones.pop(0)[1]()
 
     def fill_sample(self) -> FillSample:
-        sources = (each.task for each in self._tasks.values() if each.task.is_source)
         return self._meter.sample(
             self._environment.loop.transports,
+            [each.task for each in self._tasks.values() if each.task.is_source],
             now_ns=monotonic_ns(),
-            is_writing=not any(source.is_blocked for source in sources),
         )
 
     def end(self) -> None:
